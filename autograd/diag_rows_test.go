@@ -13,6 +13,7 @@ type diagVariant struct {
 	keeps           []bool // nil for no states
 	heads, dim, n   int
 	disc            engine.Discretization
+	real            engine.RealPart
 	order           engine.HeadOrder
 	gated, withoutB bool
 	large           *diagVariant // what is large of it, nil for three rows of 256
@@ -30,7 +31,8 @@ func (v diagVariant) sequences() sequences {
 		if !v.gated {
 			g.Q, g.K = nil, nil
 		}
-		params := &engine.DiagParams{LogDt: p[0], InvAReal: p[1], AImag: p[2], B: p[3], C: p[4], Disc: v.disc}
+		params := &engine.DiagParams{LogDt: p[0], InvAReal: p[1], AImag: p[2], B: p[3], C: p[4],
+			Disc: v.disc, Real: v.real}
 		if v.withoutB {
 			params.B = nil
 		}
@@ -76,6 +78,8 @@ func diagSequences() []sequences {
 		{name: "zoh_ungated", lens: []int{6, 6}, heads: 3, dim: 1, n: 2, disc: engine.ZOH, large: short},
 		{name: "zoh_ungated_transformed", lens: []int{97}, heads: 2, dim: 1, n: 1, disc: engine.ZOH},
 		{name: "without_b", lens: []int{6, 6}, heads: 3, dim: 1, n: 2, gated: true, withoutB: true},
+		{name: "softplus", lens: []int{6, 6}, heads: 3, dim: 1, n: 2, disc: engine.ZOH, real: engine.NegSoftplus},
+		{name: "relu", lens: []int{6, 6}, heads: 3, dim: 1, n: 2, real: engine.NegReLU},
 		{name: "head_dim_2", lens: []int{6, 6}, heads: 5, dim: 2, n: 2, gated: true},
 		{name: "head_dim_5_hd", lens: []int{4}, heads: 2, dim: 5, n: 1, gated: true, order: engine.HeadMajor},
 		{name: "state", lens: []int{6, 6}, keeps: both, heads: 3, dim: 1, n: 2, gated: true},

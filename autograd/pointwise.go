@@ -1,7 +1,10 @@
 package autograd
 
 import (
+	"math"
+
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/counter"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -102,6 +105,27 @@ func (t *Tape) Dropout(x *tensor.Tensor, p float64, r *engine.Rows) *tensor.Tens
 		return x
 	}
 	return t.engine.Dropout(x, p, r, t.drop())
+}
+
+// AddGumbel adds noise -log(-log u), u uniform in (0, 1), to each element of x (n, d), if the rows train: what is
+// largest afterwards is a sample of softmax(x) (arXiv:1611.01144, §2.1). The noise of a row depends on the same things
+// as the mask of Dropout.
+func (t *Tape) AddGumbel(x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
+	checkRows("AddGumbel", r, x)
+	if !r.Trains() {
+		return x
+	}
+	noise, d, op := make([]float32, x.Len()), x.Dim(-1), t.drop()
+	for i := range r.Count() {
+		row, seed := noise[r.From(i)*d:][:r.Len(i)*d], r.Seed(i, op)
+		for j := range row {
+			u := (float64(counter.Mix64(seed+uint64(j)*counter.Step)>>11) + 0.5) / (1 << 53)
+			row[j] = float32(-math.Log(-math.Log(u)))
+		}
+	}
+	y := t.New(x.Shape()...)
+	y.CopyFrom(noise)
+	return t.engine.Add(x, y)
 }
 
 // Over sets the rows of the inputs of DropoutOver until Reset; nil for none.

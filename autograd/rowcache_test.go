@@ -31,12 +31,12 @@ func allCachedRows(n int) []cachedRows {
 			func(t *autograd.Tape, x ts, r *engine.Rows, c []*engine.RowCache) *tensor.Tensor {
 				return t.SpatialMix(x[0], params[1], params[2], r, one(c[0]))
 			}},
-		{"SinkhornAttention", []int{6, 12}, 2,
+		{"BucketAttention", []int{6, 12}, 2,
 			func(t *autograd.Tape, x ts, r *engine.Rows, c []*engine.RowCache) *tensor.Tensor {
-				p := engine.SinkhornParams{NullK: params[3], NullV: params[4]}
-				o := engine.SinkhornOptions{Heads: 2, Bucket: 24, Top: 2, Temperature: 0.75}
-				cache := &engine.SinkhornCache{Q: c[0], KV: c[1], Sums: &engine.SinkhornSums{}}
-				return t.SinkhornAttention(x[0], x[1], p, o, r, []*engine.SinkhornCache{cache})
+				p := engine.BucketParams{NullK: params[3], NullV: params[4]}
+				o := engine.BucketOptions{Heads: 2, Bucket: 24, Top: 2, Temperature: 0.75}
+				cache := &engine.BucketCache{Q: c[0], KV: c[1], Sums: &engine.BucketSums{}}
+				return t.BucketAttention(x[0], x[1], p, o, r, []*engine.BucketCache{cache})
 			}},
 	}
 }

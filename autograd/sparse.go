@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SinkhornAttention is attention between buckets of positions. A query sees its own bucket, and the Top buckets that a
+// BucketAttention is attention between buckets of positions. A query sees its own bucket, and the Top buckets that a
 // sort net scores highest for its bucket ("Sparse Sinkhorn Attention", arXiv:2002.11296, in the deterministic form of
 // the official code). R is the softmax weight of a picked bucket, by which its keys and values are multiplied:
 //
@@ -19,32 +19,32 @@ import (
 // Causal buckets pick earlier ones, by summaries of the positions before them. In the second half of the heads buckets
 // begin Bucket-1 positions later, so that positions on two sides of a border in one half share a bucket in the other.
 // Attention that looks ahead has no caches, and the length of a row is a multiple of Bucket.
-func (t *Tape) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions,
-	r *engine.Rows, caches []*engine.SinkhornCache) *tensor.Tensor {
-	checkRows("SinkhornAttention", r, q, kv)
-	checkCaches("SinkhornAttention", r, caches)
+func (t *Tape) BucketAttention(q, kv *tensor.Tensor, p engine.BucketParams, o engine.BucketOptions,
+	r *engine.Rows, caches []*engine.BucketCache) *tensor.Tensor {
+	checkRows("BucketAttention", r, q, kv)
+	checkCaches("BucketAttention", r, caches)
 	for i := range r.Count() {
 		past, cached := 0, i < len(caches) && caches[i] != nil
 		if cached {
 			c := caches[i]
-			checkRowCache("SinkhornAttention", q, r, i, c.Q)
-			checkRowCache("SinkhornAttention", kv, r, i, c.KV)
+			checkRowCache("BucketAttention", q, r, i, c.Q)
+			checkRowCache("BucketAttention", kv, r, i, c.KV)
 			if past = c.Q.Len; c.KV.Len != past {
-				panic(fmt.Sprintf("autograd.SinkhornAttention: row %d has %d queries and %d keys", i, past, c.KV.Len))
+				panic(fmt.Sprintf("autograd.BucketAttention: row %d has %d queries and %d keys", i, past, c.KV.Len))
 			}
 		}
-		checkSinkhorn(q, kv, p, o, past+r.Len(i), cached)
+		checkBuckets(q, kv, p, o, past+r.Len(i), cached)
 	}
-	return t.engine.SinkhornAttention(q, kv, p, o, r, caches)
+	return t.engine.BucketAttention(q, kv, p, o, r, caches)
 }
 
-// checkSinkhorn panics unless SinkhornAttention can take a sequence of n positions.
-func checkSinkhorn(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions, n int, cached bool) {
+// checkBuckets panics unless BucketAttention can take a sequence of n positions.
+func checkBuckets(q, kv *tensor.Tensor, p engine.BucketParams, o engine.BucketOptions, n int, cached bool) {
 	d := q.Dim(-1)
 	if o.Heads < 1 || o.Bucket < 1 || o.Top < 1 || o.Top > engine.MaxTop || d%o.Heads != 0 ||
 		kv.Dim(-1) != 2*d || o.Ahead && (cached || n%o.Bucket != 0) ||
 		!o.Ahead && (p.NullK.Len() != d || p.NullV.Len() != d) {
-		shapePanic("SinkhornAttention", q, kv, p.NullK, p.NullV)
+		shapePanic("BucketAttention", q, kv, p.NullK, p.NullV)
 	}
 	if p.Sort != nil {
 		columns, candidates := p.Sort.Dim(-1), o.Top+(n+o.Bucket-1)/o.Bucket-1
@@ -52,9 +52,35 @@ func checkSinkhorn(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.Sinkh
 			candidates = n / o.Bucket
 		}
 		if p.Sort.Len() != 2*d*columns || candidates > columns {
-			shapePanic("SinkhornAttention: more buckets than the sort net knows", q, p.Sort)
+			shapePanic("BucketAttention: more buckets than the sort net knows", q, p.Sort)
 		}
 	}
+}
+
+// SinkhornBalance makes of scores x (b, heads·n), head by head those of blocks v for blocks u, n ≥ b, weights P (b,
+// heads·b) by Sinkhorn's iterations on logarithms ("Sparse Sinkhorn Attention", arXiv:2002.11296, §3.2):
+//
+//	F ← x;   Rounds times:  F[u,v] ← F[u,v] - log Σ_j e^F[u,j],  then  F[u,v] ← F[u,v] - log Σ_i e^F[i,v];   P = e^F
+//
+// P tends to a doubly stochastic matrix, a soft permutation. Causal, block u sees only blocks v < u, so P[u,v] is 0 for
+// others, and the sum over i is that over v < i ≤ u: what comes later has no influence.
+func (t *Tape) SinkhornBalance(x *tensor.Tensor, o engine.BalanceOptions) *tensor.Tensor {
+	if o.Heads < 1 || o.Rounds < 0 || x.Dim(-1)%o.Heads != 0 || x.Rows() > x.Dim(-1)/o.Heads {
+		shapePanic("SinkhornBalance", x)
+	}
+	return t.engine.SinkhornBalance(x, o)
+}
+
+// MixBlocks mixes blocks of positions of x (n, d), whose number is n/block, head by head with weights w (m, heads·k),
+// where k is that number or more (weights of blocks that there are not are overlooked): y (m·block, d),
+//
+//	y[u·block+j, h·e+c] = Σ_v w[u, h·k+v]·x[v·block+j, h·e+c],   e = d/heads
+func (t *Tape) MixBlocks(x, w *tensor.Tensor, heads, block int) *tensor.Tensor {
+	if heads < 1 || block < 1 || x.Dim(-1)%heads != 0 || w.Dim(-1)%heads != 0 || x.Rows()%block != 0 ||
+		x.Rows()/block > w.Dim(-1)/heads {
+		shapePanic("MixBlocks", x, w)
+	}
+	return t.engine.MixBlocks(x, w, heads, block)
 }
 
 // SpAtten is causal softmax attention over packed projections qkv (n, 3·d) as in Attention, with the cascade pruning of
@@ -64,7 +90,7 @@ func checkSinkhorn(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.Sinkh
 // The importance of a token is the sum of all weights that all heads have given it. The importance of a head is the sum
 // of the absolute values of its outputs. After each block the Keep most important tokens are left, and one head less
 // while there are more than KeepHeads. Pruned tokens and heads do not come back and cost nothing. The choice has no
-// gradient.
+// gradient. With Values a query reads the values of its largest weights alone.
 //
 // The state of a row, nil for none, is carried through the row.
 func (t *Tape) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,

@@ -15,11 +15,13 @@ type spattenVariant struct {
 	past              int
 	heads, hd, rotary int
 	block, keep, left int
+	values            int
 }
 
 func (v *spattenVariant) options() engine.SpAttenOptions {
 	rotary := engine.Rotary{Dim: v.rotary}
-	return engine.SpAttenOptions{Heads: v.heads, Rotary: rotary, Block: v.block, Keep: v.keep, KeepHeads: v.left}
+	return engine.SpAttenOptions{Heads: v.heads, Rotary: rotary, Block: v.block, Keep: v.keep, KeepHeads: v.left,
+		Values: v.values}
 }
 
 func (v *spattenVariant) sequences() sequences {
@@ -67,6 +69,7 @@ func init() {
 		for _, v := range []spattenVariant{
 			{name: "plain", lens: []int{11, 11}, block: 3, keep: 4, left: 2},
 			{name: "heads", lens: []int{10}, heads: 3, rotary: 2, block: 2, keep: 3, left: 1},
+			{name: "values", lens: []int{10}, rotary: 2, block: 3, keep: 4, left: 2, values: 2},
 			{name: "past", lens: []int{7, 7}, keeps: []bool{true, true}, past: 5, rotary: 2, block: 3, keep: 3,
 				left: 1},
 			{name: "short", lens: []int{2}, keeps: []bool{true}, past: 1, block: 2, keep: 2, left: 2},

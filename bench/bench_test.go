@@ -66,8 +66,10 @@ func TestConfigurations(t *testing.T) {
 			sparse mixer window-attention d 256 l 4096; sparse mixer window-attention d 256 l 8192;
 			sparse mixer window-attention d 256 l 16384; sparse mixer bigbird d 256 l 1024;
 			sparse mixer bigbird d 256 l 2048; sparse mixer bigbird d 256 l 4096; sparse mixer bigbird d 256 l 8192;
-			sparse mixer bigbird d 256 l 16384; sparse mixer sinkhorn d 256 l 1024; sparse mixer sinkhorn d 256 l 2048;
-			sparse mixer sinkhorn d 256 l 4096; sparse mixer sinkhorn d 256 l 8192; sparse mixer sinkhorn d 256 l 16384;
+			sparse mixer bigbird d 256 l 16384; sparse mixer bucket-attention d 256 l 1024;
+			sparse mixer bucket-attention d 256 l 2048;
+			sparse mixer bucket-attention d 256 l 4096; sparse mixer bucket-attention d 256 l 8192;
+			sparse mixer bucket-attention d 256 l 16384;
 			sparse mixer spatten d 256 l 1024; sparse mixer spatten d 256 l 2048; sparse mixer spatten d 256 l 4096;
 			sparse mixer spatten d 256 l 8192; sparse mixer spatten d 256 l 16384`},
 		{"scale", `scale mode train d 256 l 1024; scale mode train d 256 l 2048; scale mode train d 256 l 4096;

@@ -15,7 +15,7 @@ func sparseCases(shrink int) []Case {
 	d := 256 / shrink
 	var cases []Case
 	for _, kind := range []mixer.Info{
-		mixer.WindowAttentionInfo, mixer.BigBirdInfo, mixer.SinkhornInfo, mixer.SpAttenInfo,
+		mixer.WindowAttentionInfo, mixer.BigBirdInfo, mixer.BucketAttentionInfo, mixer.SpAttenInfo,
 	} {
 		for l := 1024; l <= 16384; l *= 2 {
 			l := l / shrink

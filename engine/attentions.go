@@ -30,10 +30,16 @@ type Attentions interface {
 	// SpatialMix: y[i] = Σ_{j≤i} W[i, j]·x[j] + bias[i], i and j positions of a sequence, j from the first one in the
 	// row's cache. The row's positions are added to its cache, nil for none.
 	SpatialMix(x, w, bias *tensor.Tensor, r *Rows, caches []*RowCache) *tensor.Tensor
-	// SinkhornAttention: attention of each bucket of positions to itself and to buckets that a sort net picks; see
+	// BucketAttention: attention of each bucket of positions to itself and to buckets that a sort net picks; see
 	// autograd. The row's positions are added to its cache, nil for none.
-	SinkhornAttention(q, kv *tensor.Tensor, p SinkhornParams, o SinkhornOptions, r *Rows,
-		caches []*SinkhornCache) *tensor.Tensor
+	BucketAttention(q, kv *tensor.Tensor, p BucketParams, o BucketOptions, r *Rows,
+		caches []*BucketCache) *tensor.Tensor
+	// SinkhornBalance: the scores x (b, heads·n) of b blocks by b blocks, n ≥ b, balanced: rows and columns of e^x are
+	// divided by their sums in turn, on logarithms. y (b, heads·b). See autograd.
+	SinkhornBalance(x *tensor.Tensor, o BalanceOptions) *tensor.Tensor
+	// MixBlocks: block u of head h of y is Σ_v w[u, h·k+v]·(block v of head h of x) over the blocks of x (n, d), n a
+	// multiple of block; w (m, heads·k), k at least their number; y (m·block, d).
+	MixBlocks(x, w *tensor.Tensor, heads, block int) *tensor.Tensor
 	// SpAtten: attention that prunes tokens and heads along the sequence; see autograd. The state of each row, nil for
 	// none, is carried through the row.
 	SpAtten(qkv *tensor.Tensor, o SpAttenOptions, r *Rows, states []*SpAttenState) *tensor.Tensor

@@ -1,9 +1,13 @@
 package engine
 
-import "github.com/hippo-ssm/hippo/tensor"
+import (
+	"sync/atomic"
 
-// SinkhornOptions are the options of SinkhornAttention.
-type SinkhornOptions struct {
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// BucketOptions are the options of BucketAttention.
+type BucketOptions struct {
 	Heads       int
 	Bucket      int     // positions of a bucket
 	Top         int     // buckets that a bucket picks
@@ -14,25 +18,33 @@ type SinkhornOptions struct {
 	KeysAsValues bool
 }
 
-// SinkhornParams are what SinkhornAttention learns.
+// BucketParams are what BucketAttention learns.
 //
 // Sort (heads, 2·head_dim, buckets) is a linear map that scores buckets by their summaries. It is nil where summaries
 // of queries and of keys are compared. NullK and NullV (heads, head_dim) are the key and the value at all positions of
 // an empty bucket. Top empty buckets stand before the first one, unless the attention looks ahead: then both are nil.
-type SinkhornParams struct{ Sort, NullK, NullV *tensor.Tensor }
+type BucketParams struct{ Sort, NullK, NullV *tensor.Tensor }
 
-// SinkhornCache is the queries (d), and the keys and values (2d), of the positions of one sequence so far.
-type SinkhornCache struct {
+// BucketCache is the queries (d), and the keys and values (2d), of the positions of one sequence so far.
+type BucketCache struct {
 	Q, KV *RowCache
-	Sums  *SinkhornSums // of these rows
+	Sums  *BucketSums // of these rows
 }
 
-// SinkhornSums are summaries of buckets that an engine has computed, so as not to compute them again. The zero value
+// BucketSums are summaries of buckets that an engine has computed, so as not to compute them again. The zero value
 // has none: the engine computes them from the rows.
-type SinkhornSums struct{ Private any }
+type BucketSums struct{ Private any }
 
 // MaxTop is the most buckets that one can pick.
 const MaxTop = 7
+
+// BalanceOptions are the options of SinkhornBalance.
+type BalanceOptions struct {
+	Heads  int
+	Rounds int // of dividing rows and columns
+	// Causal: block u has weights of the blocks before it only, and divides by sums over blocks up to u.
+	Causal bool
+}
 
 // SpAttenOptions are the options of SpAtten.
 type SpAttenOptions struct {
@@ -41,11 +53,21 @@ type SpAttenOptions struct {
 	Block     int    // positions after which tokens and a head are pruned
 	Keep      int    // tokens that are left then
 	KeepHeads int    // heads that are left in the end
+	// Values, unless 0, is how many values a query reads: those of its largest weights. The others count as zero, and the
+	// weights are not made larger for them (local value pruning, §III-C).
+	Values int
 	// Progressive, unless 0, quantises keys to 8 bits while the tape does not record. Scores are made of the upper four
 	// bits. Where no weight of the softmax comes to more than Progressive, they are made again with the lower four: a
 	// flat softmax needs them, a peaked one does not (§III-D).
 	Progressive float32
+	// Counts, unless nil, takes what is read on an engine that counts.
+	Counts *SpAttenCounts
 }
+
+// SpAttenCounts are rows of heads that SpAtten has read: keys, those of them of which the upper bits alone are read at
+// first, those of which the lower bits are read then, and values; and how many keys, and as many values, attention to
+// all earlier positions in all heads reads.
+type SpAttenCounts struct{ Keys, High, Low, Values, All atomic.Int64 }
 
 // Rows returns the largest number of tokens: those kept and those of a block.
 func (o *SpAttenOptions) Rows() int { return o.Keep + o.Block }

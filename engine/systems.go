@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"sync/atomic"
 
 	"github.com/hippo-ssm/hippo/tensor"
@@ -78,17 +79,49 @@ const (
 	ZOH                            // Abar = exp(dtA),             Bbar = B (exp(dtA)-1)/A
 )
 
+// RealPart is how the real part of A follows from its parameter x, so that systems are stable (S4D, arXiv:2206.11893,
+// §3.4): all but the last keep it negative.
+type RealPart int
+
+// The real parts of A.
+const (
+	NegExp      RealPart = iota // -e^x
+	NegSoftplus                 // -log(1+e^x)
+	NegReLU                     // -max(x, 0) - 1e-4
+	Negative                    // -x
+)
+
+// ReLUFloor is what NegReLU stays below zero by: sampling divides by A.
+const ReLUFloor = 1e-4
+
+// Of is the real part of A, and its derivative by x.
+func (r RealPart) Of(x float64) (re, slope float64) {
+	switch r {
+	case NegSoftplus:
+		return -max(x, 0) - math.Log1p(math.Exp(-math.Abs(x))), -1 / (1 + math.Exp(-x))
+	case NegReLU:
+		if x > 0 {
+			return -x - ReLUFloor, -1
+		}
+		return -ReLUFloor, 0
+	case Negative:
+		return -x, -1
+	}
+	return -math.Exp(x), -math.Exp(x)
+}
+
 // DiagParams are the parameters of h diagonal state-space systems of n complex modes each, a mode standing for itself
 // and its conjugate:
 //
 //	A = -exp(InvAReal) + i·AImag,  dt = exp(LogDt),  B, C complex as (…, 2)
 //
-// LogDt (h), InvAReal, AImag (h·n), B (h·n·2) or nil for ones, C (h·n·2): the parametrization of H3 and S4D
-// (arXiv:2206.11893 §4). An engine caches the discretized system until the parameters change, so that decoding does not
-// compute it at every token.
+// or another RealPart of A. LogDt (h), InvAReal, AImag (h·n), B (h·n·2) or nil for ones, C (h·n·2): the parametrization
+// of H3 and S4D (arXiv:2206.11893 §4). An engine caches the discretized system until the parameters change, so that
+// decoding does not compute it at every token.
 type DiagParams struct {
 	LogDt, InvAReal, AImag, B, C *tensor.Tensor
 	Disc                         Discretization
+	Real                         RealPart
 
 	Cache Cache
 }

@@ -3,6 +3,7 @@ package experiment
 import (
 	"cmp"
 
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train/labelled"
 )
@@ -34,7 +35,7 @@ type symbolModel struct {
 // The paper's S4D shares one A among all channels and starts with a random B, normalized and folded into C. The S4D
 // here has an A for each channel and B = 1. The inverse initialization, zero-order hold and the output without a gate
 // are the same.
-var symbolModels = []symbolModel{
+var symbolModels = append([]symbolModel{
 	{"h3", "h3*2", "none", 4e-3, 4e-3, 100, 99.8},
 	{"s4d", "s4d(measure=diag-inv,gate=false)*2", "none", 2e-3, 1e-3, 35.6, 86.0},
 	{"gss", "gss*2", "none", 2e-3, 1e-3, 6.8, 78.0},
@@ -43,6 +44,24 @@ var symbolModels = []symbolModel{
 	{"hyena", "hyena(l_max=64)*2", "none", 2e-3, 1e-3, 0, 0},
 	{"linear-attention", "linear-attention*2", "learned", 1e-3, 1e-3, 0, 0},
 	{"mamba", "mamba*2", "none", 2e-3, 1e-3, 0, 0},
+}, newerModels(func(name, layers string) symbolModel {
+	return symbolModel{name, layers, "none", 2e-3, 1e-3, 0, 0}
+})...)
+
+// newer are mixers that came after the papers of these tasks.
+var newer = []string{"mamba2", "mamba3", "deltanet", "gated-deltanet", "kda", "gdn2", "rwkv7", "mlstm", "slstm",
+	"retention", "rg-lru", "gated-attention", "mla"}
+
+// newerModels makes a model of each, of two layers with the options of its preset.
+func newerModels[T any](of func(name, layers string) T) (models []T) {
+	for _, name := range newer {
+		c, err := model.Preset(name + "-tiny")
+		if err != nil {
+			panic(err) // TestRecipes reads them all
+		}
+		models = append(models, of(name, c.Mixer+"*2"))
+	}
+	return models
 }
 
 // symbolRecipes returns two recipes for each model: one that succeeds within a minute or two, and one with the official
@@ -125,13 +144,15 @@ var mqarRecipes = twoLayers(func(c *labelled.Config) {
 	c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.DecayRule = 3e-3, 1e-3, 0.1, "matrices"
 	c.Optim.Clip, c.Optim.Schedule, c.Optim.WarmupEpochs, c.Optim.MinLRRatio = 1, "cosine", 1, 0.01
 },
-	layered("hybrid", "h3,attention", "", ""),
-	layered("attention", "attention*2", "", "learned"),
-	layered("h3", "h3(head_dim=2,d_state=64)*2", "", ""),
-	layered("hyena", "hyena(l_max=64)*2", "", ""),
-	layered("mamba", "mamba*2", "", ""),
-	layered("linear-attention", "linear-attention*2", "", "learned"),
-	layered("s4d", "s4d*2", "", ""),
+	append([]Recipe{
+		layered("hybrid", "h3,attention", "", ""),
+		layered("attention", "attention*2", "", "learned"),
+		layered("h3", "h3(head_dim=2,d_state=64)*2", "", ""),
+		layered("hyena", "hyena(l_max=64)*2", "", ""),
+		layered("mamba", "mamba*2", "", ""),
+		layered("linear-attention", "linear-attention*2", "", "learned"),
+		layered("s4d", "s4d*2", "", ""),
+	}, newerModels(func(name, layers string) Recipe { return layered(name, layers, "", "") })...)...,
 )
 
 // copyingRecipes are models of two layers of 64 channels, as in the paper, at a higher learning rate than its constant
@@ -142,13 +163,15 @@ var copyingRecipes = twoLayers(func(c *labelled.Config) {
 	c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Clip = 2e-3, 1e-3, 0, 1
 	c.Optim.Schedule, c.Optim.WarmupEpochs, c.Optim.MinLRRatio = "cosine", 1, 0.01
 },
-	Recipe{Name: "mamba", Published: 99.8, Where: mambaPaper, Set: func(c *labelled.Config) {
-		c.Model.Layers, c.Model.MLP, c.Model.Norm = "mamba*2", "none", "rms"
-	}},
-	layered("h3", "h3*2", "gelu", "").published(57.0, mambaPaper),
-	layered("hyena", "hyena(l_max=272)*2", "gelu", "").published(30.1, mambaPaper),
-	layered("s4", "s4*2", "none", "").published(18.3, mambaPaper),
-	layered("attention", "attention(rotary_emb_dim=16,num_heads=4)*2", "gelu", ""),
+	append([]Recipe{
+		{Name: "mamba", Published: 99.8, Where: mambaPaper, Set: func(c *labelled.Config) {
+			c.Model.Layers, c.Model.MLP, c.Model.Norm = "mamba*2", "none", "rms"
+		}},
+		layered("h3", "h3*2", "gelu", "").published(57.0, mambaPaper),
+		layered("hyena", "hyena(l_max=272)*2", "gelu", "").published(30.1, mambaPaper),
+		layered("s4", "s4*2", "none", "").published(18.3, mambaPaper),
+		layered("attention", "attention(rotary_emb_dim=16,num_heads=4)*2", "gelu", ""),
+	}, newerModels(func(name, layers string) Recipe { return layered(name, layers, "gelu", "") })...)...,
 )
 
 // mambaPaper is the table with the accuracies of selective copying.

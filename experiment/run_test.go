@@ -171,7 +171,7 @@ func TestTaskErrors(t *testing.T) {
 		"no examples": {func(_ *Config, s *task.Set) { s.Train = task.Examples{} }, "found 0 examples"},
 		"short model": {func(c *Config, _ *task.Set) { c.Model.MaxPositions = 4 }, "takes at most 4"},
 		"lengths": {func(c *Config, _ *task.Set) {
-			c.Model.Layers = "sinkhorn(bidirectional=true,bucket=7,l_max=70)"
+			c.Model.Layers = "bucket-attention(bidirectional=true,bucket=7,l_max=70)"
 		}, "multiples of 7"},
 		"unknown mixer": {func(c *Config, _ *task.Set) { c.Model.Layers = "h4" }, `"h4"`},
 		"batch":         {func(c *Config, _ *task.Set) { c.BatchSize = 0 }, `batch_size: found "0"`},

@@ -34,7 +34,7 @@ func TestEveryMixerCanBeLookedInto(t *testing.T) {
 		}
 	}
 	want := map[string]int{"h3": 16, "attention": 2, "linear-attention": 2, "retention": 2, "window-attention": 2,
-		"gated-attention": 2, "mla": 2, "bigbird": 2, "sinkhorn": 2, "spatten": 2, "mamba2": 4, "mamba3": 4,
+		"gated-attention": 2, "mla": 2, "bigbird": 2, "bucket-attention": 2, "spatten": 2, "mamba2": 4, "mamba3": 4,
 		"mlstm": 2, "slstm": 2, "block-recurrent": 4}
 	for _, name := range []string{"s4d", "mamba", "s4", "dss", "gss", "gmlp", "gau", "hyena", "rg-lru", "rnn", "lmu",
 		"gated-conv"} {

@@ -20,7 +20,9 @@ type DeltaNet struct {
 
 // DeltaNetInfo describes DeltaNet.
 var DeltaNetInfo = Info{
-	Name: "deltanet", Paper: "DeltaNet, arXiv:2406.06484", Time: "l·d·(head_k_dim + block) + l·d²",
+	Name:   "deltanet",
+	Paper:  "Parallelizing Linear Transformers with the Delta Rule over Sequence Length, arXiv:2406.06484",
+	Time:   "l·d·(head_k_dim + block) + l·d²",
 	State:  "d·head_k_dim",
 	Causal: true, Recurrent: true, Builder: builder(deltaDefaults, newDeltaNet),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 576},

@@ -145,4 +145,6 @@ func repeated(n int, f func(i int) []float64) func(*rand.Rand, []float32) {
 	}
 }
 
-func (m *Diagonal) system() System { return systemOf("kernel.kernel", m.InvAReal, m.AImag, m.LogDt) }
+func (m *Diagonal) system() System {
+	return systemOf("kernel.kernel", engine.NegExp, m.InvAReal, m.AImag, m.LogDt)
+}

@@ -92,4 +92,6 @@ func (m *DSS) Params(prefix string, visit nn.Visitor) {
 
 func (m *DSS) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }
 
-func (m *DSS) system() System { return systemOf("kernel", m.LambdaLogNegRe, m.LambdaIm, m.LogDt) }
+func (m *DSS) system() System {
+	return systemOf("kernel", engine.NegExp, m.LambdaLogNegRe, m.LambdaIm, m.LogDt)
+}

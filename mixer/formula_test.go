@@ -174,36 +174,71 @@ func TestGMLPFormula(t *testing.T) {
 	}
 }
 
-// TestGAUFormula: y = W_o( silu(W_u x) ⊙ A silu(W_v x) ), A_ij = relu(q_i·k_j/√s + bias)² / (i+1).
+// TestGAUFormula: y = W_o( silu(W_u x) ⊙ A silu(W_v x) ), A_ij = relu(q_i·k_j/√s + bias)² / (i+1); the linear form sums
+// k' vᵀ; the mixed one does so over earlier chunks, and within a chunk counts positions from its beginning.
 func TestGAUFormula(t *testing.T) {
 	golden.Of(t, "gau")
-	m := variant{build: GAUInfo.New, cfg: Config{Options: Options{"query_dim": "6",
-		"max_distance": "9"}}}.mixer(t).(*GAU)
-	gq, bq, gk, bk := read(m.GammaQ.Tensor), read(m.BetaQ.Tensor), read(m.GammaK.Tensor), read(m.BetaK.Tensor)
-	bias := read(m.Bias.Tensor)
-	checkFormula(t, m, 70, func(x matrix) matrix {
-		gated := func(l *nn.Linear) matrix { return x.each(affine(l)).each(siluOf) }
-		gate, v, z := gated(m.U), gated(m.V), gated(m.Z)
-		out := make(matrix, len(x))
-		for i := range x {
-			out[i] = make([]float64, len(v[i]))
-			for j := range i + 1 {
-				score := float64(bias[min(i-j, len(bias)-1)])
-				for c := range z[i] {
-					q, k := z[i][c]*float64(gq[c])+float64(bq[c]), z[j][c]*float64(gk[c])+float64(bk[c])
-					score += q * k / math.Sqrt(6)
-				}
-				score = max(score, 0)
-				for c := range out[i] {
-					out[i][c] += score * score / float64(i+1) * v[j][c]
-				}
+	for _, form := range []string{"quadratic", "linear", "mixed"} {
+		const chunk = 9
+		m := variant{build: GAUInfo.New, cfg: Config{Options: Options{"query_dim": "6", "max_distance": "9",
+			"form": form, "chunk": "9"}}}.mixer(t).(*GAU)
+		away(m.GammaQ, m.BetaQ, m.GammaK, m.BetaK, m.LinearGammaQ, m.LinearBetaQ, m.LinearGammaK, m.LinearBetaK)
+		scaled := func(z []float64, gamma, beta *nn.Param) []float64 {
+			g, b, y := read(gamma.Tensor), read(beta.Tensor), make([]float64, len(z))
+			for c, x := range z {
+				y[c] = x*float64(g[c]) + float64(b[c])
 			}
-			for c := range out[i] {
-				out[i][c] *= gate[i][c]
-			}
+			return y
 		}
-		return out.each(affine(m.Out))
-	})
+		var bias []float32
+		if m.Bias != nil {
+			bias = read(m.Bias.Tensor)
+		}
+		checkFormula(t, m, 70, func(x matrix) matrix {
+			gated := func(l *nn.Linear) matrix { return x.each(affine(l)).each(siluOf) }
+			gate, v, z := gated(m.U), gated(m.V), gated(m.Z)
+			out := make(matrix, len(x))
+			for i := range x {
+				out[i] = make([]float64, len(v[i]))
+				begin := i / chunk * chunk
+				if form == "quadratic" {
+					begin = 0
+				}
+				for j := range i + 1 {
+					var a float64
+					if form == "linear" || form == "mixed" && j < begin {
+						q, k := scaled(z[i], m.LinearGammaQ, m.LinearBetaQ), scaled(z[j], m.LinearGammaK, m.LinearBetaK)
+						a = dotOf(q, k) / chunk
+					} else {
+						score := dotOf(scaled(z[i], m.GammaQ, m.BetaQ), scaled(z[j], m.GammaK, m.BetaK))/math.Sqrt(6) +
+							float64(bias[min(i-j, len(bias)-1)])
+						a = max(score, 0) * max(score, 0) / float64(i-begin+1)
+					}
+					for c := range out[i] {
+						out[i][c] += a * v[j][c]
+					}
+				}
+				for c := range out[i] {
+					out[i][c] *= gate[i][c]
+				}
+			}
+			return out.each(affine(m.Out))
+		})
+	}
+}
+
+// away moves parameters that start as constants away from their start.
+func away(params ...*nn.Param) {
+	for i, p := range params {
+		if p == nil {
+			continue
+		}
+		x := read(p.Tensor)
+		for c := range x {
+			x[c] += float32(math.Sin(float64(3*c+i+1))) / 2
+		}
+		p.CopyFrom(x)
+	}
 }
 
 // TestBlockRecurrentFormula: the cell of the paper block by block, as its comment says: positions see the window,

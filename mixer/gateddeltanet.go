@@ -83,7 +83,7 @@ func (m *GatedDeltaNet) Params(prefix string, visit nn.Visitor) {
 
 // system has a pole for each head, with a step of its own.
 func (m *GatedDeltaNet) system() System {
-	s := systemOf("", m.ALog, nil, nil)
+	s := systemOf("", engine.NegExp, m.ALog, nil, nil)
 	s.Rows, s.Dt = m.opt.Heads, mapped(m.A.Bias, softplus)
 	return s
 }

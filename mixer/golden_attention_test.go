@@ -1,6 +1,7 @@
 package mixer
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -210,10 +211,10 @@ func packPlain(c golden.Case, l, heads, hd int) []float32 {
 	return out
 }
 
-// TestGoldenSinkhorn: the official layer in its five forms, with gradients. Looking ahead, the release takes the keys
-// of picked buckets for their values; its numbers without that slip are in the file too.
-func TestGoldenSinkhorn(t *testing.T) {
-	golden.Of(t, "sinkhorn")
+// TestGoldenBucketAttention: the official layer in its five forms, with gradients. Looking ahead, the release takes the
+// keys of picked buckets for their values; its numbers without that slip are in the file too.
+func TestGoldenBucketAttention(t *testing.T) {
+	golden.Of(t, "bucket-attention")
 	golden.Run(t, "07_sinkhorn_attn", func(t *testing.T, c golden.Case) {
 		const tol = 1e-5
 		var cfg struct {
@@ -236,7 +237,7 @@ func TestGoldenSinkhorn(t *testing.T) {
 			if cfg.Simple {
 				o["sort_net"] = "simple"
 			}
-			m, err := SinkhornInfo.New(Config{DModel: cfg.Dim, NumHeads: cfg.Heads, Options: o})
+			m, err := BucketAttentionInfo.New(Config{DModel: cfg.Dim, NumHeads: cfg.Heads, Options: o})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -286,6 +287,81 @@ func TestSpAttenPrunes(t *testing.T) {
 	}
 	recorded, _ := chunked(coarse, u, []int{20, 1, 27}, always)
 	near(t, "y while the tape records", recorded, want, chunkTol)
+}
+
+// TestSpAttenFormula: the layer is attention to the tokens and heads that are left, of which a query reads the values of
+// its largest weights; and what it counts is what that needs.
+func TestSpAttenFormula(t *testing.T) {
+	const l, heads, hd, block, keep, values = 45, 4, dModel / 4, 8, 10, 3
+	m := variant{build: SpAttenInfo.New, cfg: Config{NumHeads: heads, Options: Options{"block": "8", "keep": "10",
+		"keep_heads": "2", "values": "3"}}}.mixer(t).(*SpAtten)
+	var keys, read int64
+	checkFormula(t, m, l, func(u matrix) matrix {
+		keys, read = 0, 0
+		qkv := u.each(affine(m.Wqkv))
+		var left []int // tokens
+		importance, mass := make([]float64, l), make([]float64, heads)
+		y := make(matrix, l)
+		for i := range u {
+			left, y[i] = append(left, i), make([]float64, dModel)
+			for h := range heads {
+				if mass[h] < 0 {
+					continue
+				}
+				part := func(kind, j int) []float64 { return qkv[j][kind*dModel+h*hd:][:hd] }
+				p, sum := make([]float64, len(left)), 0.0
+				for at, j := range left {
+					p[at] = math.Exp(dotOf(part(0, i), part(1, j)) / math.Sqrt(hd))
+					sum += p[at]
+				}
+				sorted := slices.Sorted(slices.Values(p))
+				least := sorted[max(0, len(p)-values)]
+				for at, j := range left {
+					importance[j] += p[at] / sum
+					if p[at] >= least {
+						read++
+						for c, x := range part(2, j) {
+							y[i][h*hd+c] += p[at] / sum * x
+						}
+					}
+				}
+				keys += int64(len(left))
+				for _, x := range y[i][h*hd:][:hd] {
+					mass[h] += math.Abs(x)
+				}
+			}
+			if (i+1)%block != 0 {
+				continue
+			}
+			active := slices.DeleteFunc(slices.Clone(mass), func(x float64) bool { return x < 0 })
+			if len(active) > 2 {
+				mass[slices.Index(mass, slices.Min(active))] = -1
+			}
+			slices.SortFunc(left, func(a, b int) int { return cmp.Compare(importance[b], importance[a]) })
+			left = left[:min(len(left), keep)]
+			slices.Sort(left)
+		}
+		return y.each(affine(m.Out))
+	})
+	var counts engine.SpAttenCounts
+	if !CountReads(m, &counts) || CountReads(variant{build: AttentionInfo.New, cfg: Config{NumHeads: 2}}.mixer(t), nil) {
+		t.Error("SpAtten counts what it reads, attention does not")
+	}
+	m.Forward(newTape(), sequences(3, 1, l), equalRows(1, l))
+	if k, v, all := counts.Keys.Load(), counts.Values.Load(), counts.All.Load(); k > all || k != keys ||
+		v != read || all != heads*l*(l+1)/2 || counts.High.Load() != 0 {
+		t.Errorf("found %d keys and %d values read of %d, want %d and %d", k, v, all, keys, read)
+	}
+	for progressive, lower := range map[string]float64{"1": 1, "1e-6": 0} { // always or never flat
+		m := variant{build: SpAttenInfo.New, cfg: Config{NumHeads: 2, Options: Options{"progressive": progressive}}}.mixer(t)
+		var counts engine.SpAttenCounts
+		CountReads(m, &counts)
+		m.Forward(newTape(), sequences(3, 1, l), equalRows(1, l))
+		high, low := counts.High.Load(), counts.Low.Load()
+		if single := int64(2); high != counts.Keys.Load() || float64(low) < lower*float64(high-single) || lower == 0 && low > 0 {
+			t.Errorf("progressive %s: %d keys in upper bits, %d in lower ones", progressive, high, low)
+		}
+	}
 }
 
 // alibiSlopes are the slopes of all heads.

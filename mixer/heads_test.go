@@ -187,9 +187,9 @@ func TestPositionsOfOneHead(t *testing.T) {
 	}
 }
 
-// TestSinkhornTraits: a bidirectional layer needs whole buckets and keeps nothing, a causal one grows by a query, a key
-// and a value, and the simple sort net has scores for so many positions.
-func TestSinkhornTraits(t *testing.T) {
+// TestBucketAttentionTraits: a bidirectional layer needs whole buckets and keeps nothing, a causal one grows by a
+// query, a key and a value, and the simple sort net has scores for so many positions.
+func TestBucketAttentionTraits(t *testing.T) {
 	for options, want := range map[string]Traits{
 		"":                     {Growth: 4 * 3 * dModel},
 		"bidirectional":        {LooksAhead: true, Multiple: 8},
@@ -203,7 +203,7 @@ func TestSinkhornTraits(t *testing.T) {
 		if len(options) > 6 {
 			o["bidirectional"] = "true"
 		}
-		m := variant{build: SinkhornInfo.New, cfg: Config{NumHeads: 2, Options: o}}.mixer(t)
+		m := variant{build: BucketAttentionInfo.New, cfg: Config{NumHeads: 2, Options: o}}.mixer(t)
 		if got := m.Traits(); got != want {
 			t.Errorf("%q: found the traits %+v, want %+v", options, got, want)
 		}

@@ -245,7 +245,7 @@ func (m *Mamba) kernels(*autograd.Tape, int) []Response {
 func (m *Mamba) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }
 
 func (m *Mamba) system() System {
-	s := systemOf("", m.ALog, nil, nil)
+	s := systemOf("", engine.NegExp, m.ALog, nil, nil)
 	s.Dt = mapped(m.Dt.Bias, softplus)
 	return s
 }

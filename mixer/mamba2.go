@@ -37,7 +37,7 @@ type Mamba2 struct {
 
 // Mamba2Info describes Mamba2.
 var Mamba2Info = Info{
-	Name: "mamba2", Paper: "Mamba-2, arXiv:2405.21060", Time: "l·d·d_state + l·d²", State: "2·d·d_state",
+	Name: "mamba2", Paper: "Transformers are SSMs, arXiv:2405.21060", Time: "l·d·d_state + l·d²", State: "2·d·d_state",
 	Causal: true, Recurrent: true, Builder: builder(mamba2Defaults, newMamba2),
 	Tiny: Tiny{Options: "d_state=32,headdim=32", DModel: 128, NLayer: 8},
 }
@@ -215,7 +215,7 @@ func (m *Mamba2) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads:
 
 // system has a pole for each head, with a step of its own.
 func (m *Mamba2) system() System {
-	s := systemOf("", m.ALog, nil, nil)
+	s := systemOf("", engine.NegExp, m.ALog, nil, nil)
 	s.Rows, s.Dt = m.heads, mapped(m.DtBias, softplus)
 	return s
 }

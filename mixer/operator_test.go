@@ -146,7 +146,7 @@ func TestInsideHeads(t *testing.T) {
 		case *LinearAttention:
 			values = m.V.Weight.Tensor
 		case *Retention:
-			values, first = m.In.Weight.Tensor, m.d
+			values, first = m.In.Weight.Tensor, m.wide
 		default:
 			continue
 		}

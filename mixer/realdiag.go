@@ -6,12 +6,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// realDiagonal holds diagonal systems whose modes are real numbers, A = -exp(logA), run as complex ones without
-// imaginary parts. The output is 2 Σ_n C x, twice the sum, as the official layer has it.
+// realDiagonal holds diagonal systems whose modes are real numbers, A = -exp(logA) or another part of logA, run as
+// complex ones without imaginary parts. The output is 2 Σ_n C x, twice the sum, as the official layer has it.
 type realDiagonal struct {
 	logDt, logA, b, c *tensor.Tensor        // (d), (d, n), b (d, n) or nil for ones, c (1, d, n)
 	zeros             func() *tensor.Tensor // the imaginary parts of A
 	disc              engine.Discretization
+	part              engine.RealPart
 
 	cached engine.Cache // *engine.DiagParams
 }
@@ -19,7 +20,7 @@ type realDiagonal struct {
 // params returns the complex parameters. While the tape does not record, they are cached until B and C change, and the
 // discretized system with them.
 func (r *realDiagonal) params(t *autograd.Tape) *engine.DiagParams {
-	p := &engine.DiagParams{LogDt: r.logDt, InvAReal: r.logA, AImag: r.zeros(), Disc: r.disc}
+	p := &engine.DiagParams{LogDt: r.logDt, InvAReal: r.logA, AImag: r.zeros(), Disc: r.disc, Real: r.part}
 	if t.Recording() {
 		p.C = t.RealPairs(r.c)
 		if r.b != nil {

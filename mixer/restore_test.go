@@ -101,6 +101,9 @@ func TestPagesOfStates(t *testing.T) {
 		_, attends := m.(*Attention)
 		_, latent := m.(*MLA)
 		_, blocks := m.(*BlockRecurrent)
+		if _, sorts := m.(*SparseSinkhorn); sorts {
+			blocks = true
+		}
 		n, seen := count(s.states[0])
 		if pages := attends || latent || blocks; (n == 1) != pages || pages && seen != keys {
 			t.Errorf("%s: found %d pages of %d bytes, want keys and values of %d", v.name, n, seen, keys)
@@ -132,8 +135,8 @@ func TestRecurrentStates(t *testing.T) {
 // TestHeadsInside: the numbers of heads and channels before the last projections.
 func TestHeadsInside(t *testing.T) {
 	want := map[string][2]int{"h3": {8, 8}, "h3_head_dim_2": {4, 8}, "h3_head_dim_8_hd": {1, 8}, "attention": {2, 8},
-		"attention_shared": {4, 24}, "window_attention": {2, 8}, "bigbird": {2, 8}, "sinkhorn": {2, 8}, "spatten": {2,
-			8},
+		"attention_shared": {4, 24}, "window_attention": {2, 8}, "bigbird": {2, 8}, "bucket_attention": {2, 8},
+		"sparse_sinkhorn": {2, 8}, "spatten": {2, 8},
 		"linear_attention": {2, 8}, "retention": {2, 8}, "block_recurrent": {4, 16}, "mamba2": {4, 16}, "mamba": {0,
 			16},
 		"s4": {0, 8}, "s4d_options": {0, 16}, "gau": {0, 16}, "gmlp": {0, 8}, "hyena": {0, 8}, "rnn": {0, 5},

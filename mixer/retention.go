@@ -24,15 +24,20 @@ import (
 // it is Mamba-2's (SSD) for dt = 1/√head_dim, A = log(γ)/dt, B = R k and C = R q, and is computed as such. Its state is
 // S (heads, head_dim, head_dim).
 //
-// Deliberate differences: a head of an odd number of components leaves the last unrotated; the frequencies are those
-// of rotary positions, base^(-2i/head_dim), in halves, where the authors' code spaces them evenly up to 1/base, in
-// pairs; the norm of each head is RMSNorm, as in that code, for which the normalization of the scores in the paper
-// makes no difference; values are as wide as keys.
+// With published=true it is as published: values and gates are twice as wide as keys (§3.1), and angles are those of
+// the authors' code, base^(-i/(head_dim/2-1)), which ends at 1/base.
+//
+// Deliberate differences: without that, values are as wide as keys, and angles are those of rotary positions,
+// base^(-2i/head_dim). Always, a pair is of the two halves of a head, where that code has neighbors, which is the same
+// for other rows of the projections; a head of an odd number of components leaves the last unrotated; and the norm of
+// each head is RMSNorm, as in that code, with weights, which it does not have. The normalization of scores in the paper
+// and in that code makes no difference before that norm.
 type Retention struct {
 	In, Out *nn.Linear // In: gate, values, keys, queries
 	Norm    *nn.RMSNorm
 
 	d, heads      int
+	wide          int // of the values
 	rotary        engine.Rotary
 	dt            float32
 	decay, noSkip *tensor.Tensor // A and zeros, of each head
@@ -47,10 +52,11 @@ var RetentionInfo = Info{
 }
 
 type retentionOptions struct {
-	NumHeads int `json:"num_heads" help:"heads, each with a rate of decay of its own"`
+	NumHeads  int  `json:"num_heads" help:"heads, each with a rate of decay of its own"`
+	Published bool `json:"published" help:"values twice as wide as keys, and the angles of the authors' code"`
 }
 
-func retentionDefaults(c Config) retentionOptions { return retentionOptions{c.NumHeads} }
+func retentionDefaults(c Config) retentionOptions { return retentionOptions{NumHeads: c.NumHeads} }
 
 // newRetention returns a retention mixer whose parameters have no values yet.
 func newRetention(cfg Config, o retentionOptions) (Mixer, error) {
@@ -68,26 +74,37 @@ func newRetention(cfg Config, o retentionOptions) (Mixer, error) {
 	for h := range decay {
 		decay[h] = float32(math.Log1p(-math.Exp2(float64(-5-h))) / dt)
 	}
-	return &Retention{
-		In: projection(d, 4*d, 1, false), Out: projection(d, d, cfg.NLayer, false), Norm: nn.NewRMSNorm(d, 1e-6),
-		d: d, heads: o.NumHeads, rotary: engine.Rotary{Dim: hd - hd%2},
+	m := &Retention{
+		d: d, heads: o.NumHeads, wide: d, rotary: engine.Rotary{Dim: hd - hd%2},
 		dt: float32(dt), decay: tensor.FromSlice(decay, o.NumHeads), noSkip: tensor.New(o.NumHeads),
-	}, nil
+	}
+	if o.Published {
+		m.wide = 2 * d
+		if pairs := float64(hd / 2); pairs > 1 {
+			m.rotary.Base = math.Pow(rotaryBase, pairs/(pairs-1))
+		}
+	}
+	m.In, m.Out = projection(d, 2*m.wide+2*d, 1, false), projection(m.wide, d, cfg.NLayer, false)
+	m.Norm = nn.NewRMSNorm(m.wide, 1e-6)
+	return m, nil
 }
+
+// rotaryBase is the usual base of angles (arXiv:2104.09864, §3.3).
+const rotaryBase = 10000
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *Retention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
-	p := t.Split(m.In.Forward(t, u), m.d, m.d, m.d, m.d)
+	p := t.Split(m.In.Forward(t, u), m.wide, m.wide, m.d, m.d)
 	dt := t.New(u.Dim(0), m.heads)
 	dt.Fill(m.dt)
 	v, k, q := p[1], t.Rotate(p[2], m.heads, m.rotary, r.Rows), t.Rotate(p[3], m.heads, m.rotary, r.Rows)
-	o := t.SSD(t.Join(v, k, q), dt, m.decay, m.noSkip, m.d/m.heads, m.heads, r.Rows, r.fixed(0))
+	o := t.SSD(t.Join(v, k, q), dt, m.decay, m.noSkip, m.wide/m.heads, m.heads, r.Rows, r.fixed(0))
 	return m.Out.Forward(t, t.Gate(t.RMSNorm(o, m.Norm.Weight.Tensor, m.heads, m.Norm.Eps), p[0], engine.SiLU))
 }
 
 // NewState returns the state before the first position, zeros.
 func (m *Retention) NewState() State {
-	return newFixedState([]string{"vk"}, []int{m.heads, m.d / m.heads, m.d / m.heads})
+	return newFixedState([]string{"vk"}, []int{m.heads, m.wide / m.heads, m.d / m.heads})
 }
 
 // Traits are those of a recurrence.

@@ -25,7 +25,7 @@ type Rows struct {
 	kv       []*engine.KVCache
 	rows     [2][]*engine.RowCache
 	long     [][]*engine.ConvCache
-	sinkhorn []*engine.SinkhornCache
+	bucketed []*engine.BucketCache
 	spatten  []*engine.SpAttenState
 	parts    []*Rows // with a part of each state
 }
@@ -83,7 +83,7 @@ func (r *Rows) Forget() {
 		clear(x[:cap(x)])
 	}
 	clear(r.kv[:cap(r.kv)])
-	clear(r.sinkhorn[:cap(r.sinkhorn)])
+	clear(r.bucketed[:cap(r.bucketed)])
 	clear(r.spatten[:cap(r.spatten)])
 	for _, p := range r.parts {
 		p.Forget()

@@ -33,7 +33,8 @@ type S4 struct {
 
 // S4Info describes S4.
 var S4Info = Info{
-	Name: "s4", Paper: "Structured State Spaces, arXiv:2111.00396", Time: "l·log l·d + l_max·d_state·d + l·d²",
+	Name: "s4", Paper: "Efficiently Modeling Long Sequences with Structured State Spaces, arXiv:2111.00396",
+	Time:  "l·log l·d + l_max·d_state·d + l·d²",
 	State: "d·d_state", Causal: true, Bidirectional: true, Recurrent: true, Builder: builder(s4OptionsOf, newS4),
 	Tiny: Tiny{Options: "l_max=256", DModel: 128, NLayer: 4, DInner: 640},
 }
@@ -130,7 +131,7 @@ func parts2(z complex128) []float64 { return []float64{real(z), imag(z)} }
 func (m *S4) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }
 
 func (m *S4) system() System {
-	s := systemOf("kernel.kernel", m.InvWReal, m.WImag, m.LogDt)
+	s := systemOf("kernel.kernel", engine.NegExp, m.InvWReal, m.WImag, m.LogDt)
 	s.LowRank = mapped(m.P, func(x float64) float64 { return x })
 	return s
 }

@@ -30,6 +30,7 @@ type spattenOptions struct {
 	Block     int `json:"block" help:"positions after which tokens and a head are pruned"`
 	Keep      int `json:"keep" help:"tokens that are left then"`
 	KeepHeads int `json:"keep_heads" help:"heads that are left in the end; 0 for all"`
+	Values    int `json:"values" min:"0" help:"values that a query reads, those of its largest weights; 0 for all"`
 
 	// Progressive quantizes keys to 8 bits at inference. Their lower 4 bits count only where no weight reaches it.
 	Progressive float64 `json:"progressive" min:"0" max:"1" help:"weight for 4-bit keys; 0: not quantized"`
@@ -55,7 +56,7 @@ func newSpAtten(cfg Config, o spattenOptions) (Mixer, error) {
 		o.KeepHeads = o.NumHeads
 	}
 	return &SpAtten{Wqkv: m.Wqkv, Out: m.Out, d: cfg.DModel, opt: engine.SpAttenOptions{
-		Heads: o.NumHeads, Rotary: m.opt.Rotary, Block: o.Block, Keep: o.Keep, KeepHeads: o.KeepHeads,
+		Heads: o.NumHeads, Rotary: m.opt.Rotary, Block: o.Block, Keep: o.Keep, KeepHeads: o.KeepHeads, Values: o.Values,
 		Progressive: float32(o.Progressive),
 	}}, nil
 }
@@ -73,6 +74,17 @@ func (m *SpAtten) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.T
 		}
 	}
 	return m.Out.Forward(t, y)
+}
+
+// CountReads has what the SpAtten of m reads from now on added to c, on an engine that counts; nil for nothing. It
+// reports whether m has some. Nobody may use m meanwhile.
+func CountReads(m Mixer, c *engine.SpAttenCounts) (some bool) {
+	each(m, func(_ string, m Mixer) {
+		if m, ok := m.(*SpAtten); ok {
+			m.opt.Counts, some = c, true
+		}
+	})
+	return some
 }
 
 // NewState returns the state before the first position, in which all heads are left.

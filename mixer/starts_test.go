@@ -24,7 +24,7 @@ var startsTable string
 func TestStartsTable(t *testing.T) {
 	infos := map[string]Info{}
 	for _, info := range []Info{H3Info, S4Info, S4DInfo, DSSInfo, GSSInfo, MambaInfo, Mamba2Info, GatedConvInfo,
-		RGLRUInfo, RNNInfo, LMUInfo, HyenaInfo, GAUInfo, GMLPInfo, BlockRecurrentInfo, SpAttenInfo, SinkhornInfo,
+		RGLRUInfo, RNNInfo, LMUInfo, HyenaInfo, GAUInfo, GMLPInfo, BlockRecurrentInfo, SpAttenInfo, BucketAttentionInfo,
 		BigBirdInfo, WindowAttentionInfo, AttentionInfo, LinearAttentionInfo, RetentionInfo} {
 		infos[info.Name] = info
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -71,8 +72,8 @@ func Systems(m Mixer) (all []System) {
 	return all
 }
 
-// systemOf is a system with the poles -exp(re) + i·im, row by row, and the steps exp(logDt). im and logDt may be nil.
-func systemOf(name string, re, im, logDt *nn.Param) System {
+// systemOf is a system with the poles real(re) + i·im, row by row, and the steps exp(logDt). im and logDt may be nil.
+func systemOf(name string, real engine.RealPart, re, im, logDt *nn.Param) System {
 	s := System{Name: name, Rows: 1, Poles: make([]complex128, re.Len())}
 	if re.Dims() > 1 {
 		s.Rows = re.Dim(0)
@@ -84,7 +85,8 @@ func systemOf(name string, re, im, logDt *nn.Param) System {
 		if turns != nil {
 			y = turns[i]
 		}
-		s.Poles[i] = complex(-math.Exp(float64(x)), y)
+		part, _ := real.Of(float64(x))
+		s.Poles[i] = complex(part, y)
 	}
 	return s
 }

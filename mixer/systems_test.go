@@ -192,7 +192,8 @@ func TestKindsOfParts(t *testing.T) {
 	want := map[string]PartKind{
 		"mamba conv": PositionRows, "mamba2 conv": PositionRows, "gated_conv conv": PositionRows,
 		"rg_lru conv": PositionRows, "gau k": PositionRows, "gau v": PositionRows, "gmlp z": PositionRows,
-		"sinkhorn q": PositionRows, "sinkhorn kv": PositionRows,
+		"bucket_attention q": PositionRows, "bucket_attention kv": PositionRows,
+		"sparse_sinkhorn kv": PositionRows, "sparse_sinkhorn scores": Scores,
 		"hyena short": PositionRows, "hyena long0": PositionRows,
 		"block_recurrent qkv": Copied, "block_recurrent block": BlockRows, "block_recurrent position": Position,
 		"spatten importance": Scores, "spatten heads": Scores, "spatten position": Position,

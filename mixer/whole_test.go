@@ -260,7 +260,7 @@ func TestDefaults(t *testing.T) {
 		"d_conv=4": RGLRUInfo,
 		"measure=legs l_max=1024 channels=1 gate=true":                   S4Info,
 		"disc=zoh channels=1 gate=true":                                  S4DInfo,
-		"bucket=64 top=2 temperature=0.75 sort_net=attention l_max=8192": SinkhornInfo,
+		"bucket=64 top=2 temperature=0.75 sort_net=attention l_max=8192": BucketAttentionInfo,
 		"block=64 keep=192":                                              SpAttenInfo,
 		"out_proj=true norm_eps=1e-05":                                   SLSTMInfo,
 		"window=256":                                                     WindowAttentionInfo,

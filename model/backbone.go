@@ -257,6 +257,14 @@ func (bb *Backbone) LooksAhead() bool {
 	return false
 }
 
+// CountReads is mixer.CountReads for all layers.
+func (bb *Backbone) CountReads(c *engine.SpAttenCounts) (some bool) {
+	for i := range bb.Blocks {
+		some = mixer.CountReads(bb.Blocks[i].Mixer, c) || some
+	}
+	return some
+}
+
 // Convolves reports whether the model reads pieces of a few hundred positions faster than pieces of a few dozen: see
 // mixer.Traits.
 func (bb *Backbone) Convolves() bool {

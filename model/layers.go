@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -149,6 +150,7 @@ func EntryParts(entry string) (mixers []string, feedForward string) {
 // PartOptions lists the options of a mixer or a feed-forward part with the values that they have in this configuration
 // if an entry leaves them out, nothing for other names.
 func (c *Config) PartOptions(name string) []config.Described {
+	name = cmp.Or(renamed[name], name)
 	for _, m := range registry {
 		if m.Name == name {
 			return config.Describe(m.Options(c.mixerConfig(1)))
@@ -187,6 +189,7 @@ func newPart(entry string, cfg mixer.Config, shape feedForwardShape, encoder boo
 	if err != nil {
 		return "", nil, false, err
 	}
+	name = cmp.Or(renamed[name], name)
 	if feedForwards[name] != nil {
 		part, err := newFeedForward(entry, shape)
 		return name, part, false, err

@@ -258,7 +258,7 @@ func TestNetworkErrors(t *testing.T) {
 		}
 	}
 	m := newNetwork(t, networkConfig("sinkhorn(bidirectional=true,bucket=4)"))
-	if err := m.Takes(7); err == nil || !strings.Contains(err.Error(), "sinkhorn over 7 positions") {
+	if err := m.Takes(7); err == nil || !strings.Contains(err.Error(), "bucket-attention over 7 positions") {
 		t.Errorf("half a bucket: error %v, want that it takes whole ones", err)
 	}
 	if err := m.Takes(8); err != nil {

@@ -19,7 +19,8 @@ var registry = []mixer.Info{
 	mixer.RetentionInfo,
 	mixer.WindowAttentionInfo,
 	mixer.BigBirdInfo,
-	mixer.SinkhornInfo,
+	mixer.BucketAttentionInfo,
+	mixer.SparseSinkhornInfo,
 	mixer.SpAttenInfo,
 	mixer.S4DInfo,
 	mixer.MambaInfo,
@@ -43,6 +44,11 @@ var registry = []mixer.Info{
 	mixer.KDAInfo,
 	mixer.GDN2Info,
 	mixer.RWKV7Info,
+}
+
+// renamed are earlier names of mixers, which configurations keep.
+var renamed = map[string]string{
+	"sinkhorn": "bucket-attention", // the release's picking of buckets; sparse-sinkhorn has what the paper describes
 }
 
 // Mixers describes the mixers that a configuration can name, in the order of the registry.

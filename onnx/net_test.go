@@ -56,7 +56,8 @@ func TestEveryMixer(t *testing.T) {
 	refused := map[string]string{
 		"attention": "keeps earlier positions", "window-attention": "keeps earlier positions", "gau": "keeps earlier",
 		"gated-attention": "keeps earlier positions", "mla": "keeps earlier positions",
-		"mamba+attention": "keeps earlier positions", "bigbird": "keeps earlier positions", "sinkhorn": "keeps earlier",
+		"mamba+attention": "keeps earlier positions", "bigbird": "keeps earlier positions",
+		"bucket-attention": "keeps earlier", "sparse-sinkhorn": "keeps earlier",
 		"spatten": "keeps earlier positions", "hyena": "keeps earlier positions", "block-recurrent ": "keeps earlier",
 		"zamba2-shared": "keeps earlier positions", "gmlp": "the first position in another way",
 		"rg-lru": "the first position in another way", "retention": "by the place of a row",

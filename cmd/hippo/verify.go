@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
@@ -23,6 +26,9 @@ type verifyOptions struct {
 	Tolerance float64 `json:"tolerance" min:"0" help:"factor of the allowed differences"`
 	Preset    string  `json:"preset" help:"verify a fresh model of this preset, such as mamba-tiny, not one in DIR"`
 	JSON      bool    `json:"json" help:"print a JSON object"`
+
+	Certificate int      `json:"certificate" min:"0" help:"read that many positions with a layer of each recurrent mixer"`
+	Mixers      []string `json:"mixers" help:"of the certificate; empty: all whose state does not grow"`
 }
 
 // errDiffers ends the program with status 1. The table printed before it shows what differs.
@@ -39,15 +45,25 @@ its definition in float64: outputs of every layer, logits, loss, gradients of ev
 is read in chunks and step by step, as generation does: the results must be the same. Each line shows the largest
 difference, relative to the largest element, and where it is.
 
+With --certificate N a layer of 16 channels of each recurrent mixer reads N random positions, with its state carried
+along: in chunks, position by position, and by definition in float64. A line shows how far the outputs of the first
+position, and of those up to 2, 5, 10 and so on, are off. --json prints a JSON object for each line. A million positions
+take minutes for each mixer.
+
 The exit status is 1 if something differs by more than rounding to float32 explains. The reference engine is slow: a
 model of 125M parameters takes minutes. Send the output of --json with a bug report.`,
 		Example: `  hippo verify runs/tiny
   hippo verify models/h3-125m --lengths 12 --forward
-  hippo verify --preset mamba-tiny --json`,
+  hippo verify --preset mamba-tiny --json
+  hippo verify --certificate 1000000 --json > certificate.jsonl
+  hippo verify --certificate 10000 --mixers h3,mamba2`,
 		Args:              wantArgs(0, 1),
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
 	return configured(cmd, &opt, func(cmd *cobra.Command, args []string) error {
+		if opt.Certificate > 0 {
+			return opt.certify(cmd, args)
+		}
 		m, o, err := opt.model(args)
 		if err != nil {
 			return err
@@ -113,6 +129,47 @@ func (opt *verifyOptions) model(args []string) (*model.Model, verify.Options, er
 	}
 	o.Tokens, err = m.Tokenizer().Encode(nil, text)
 	return m.Net(), o, err
+}
+
+// certify prints the certificate of some mixers, or of all.
+func (opt *verifyOptions) certify(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 || opt.Preset != "" {
+		return errors.New("certificate: found a model, too, want layers of --mixers alone")
+	}
+	out, good := cmd.OutOrStdout(), true
+	for _, name := range opt.Mixers {
+		if !slices.Contains(model.MixerNames(), name) {
+			return fmt.Errorf("mixers: found %q, want some of %s%s", name, strings.Join(model.MixerNames(), ", "),
+				config.DidYouMean(name, model.MixerNames()))
+		}
+	}
+	if !opt.JSON {
+		fmt.Fprintf(out, "%-18s %-7s %9s %9s  %s\n", "mixer", "read in", "from", "to", "difference")
+	}
+	for _, info := range model.Mixers() {
+		if len(opt.Mixers) > 0 && !slices.Contains(opt.Mixers, info.Name) || len(opt.Mixers) == 0 && !info.Recurrent {
+			continue
+		}
+		err := verify.Certify(cmd.Context(), info, opt.Certificate, func(s verify.Span) {
+			good = good && s.OK
+			if opt.JSON {
+				_ = plainJSON(out).Encode(s)
+				return
+			}
+			verdict := ""
+			if !s.OK {
+				verdict = "  DIFFERS"
+			}
+			fmt.Fprintf(out, "%-18s %-7s %9d %9d  %.1e%s\n", s.Mixer, s.Form, s.From, s.To, s.Error, verdict)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !good {
+		return errDiffers
+	}
+	return nil
 }
 
 func printVerify(out io.Writer, r verify.Report) error {

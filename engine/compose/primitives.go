@@ -225,6 +225,12 @@ func (v *val) softmax() *val {
 	return y.div(y.sum())
 }
 
+// logSumExp is log Σe^v along the last axis.
+func (v *val) logSumExp() *val {
+	largest := v.max()
+	return v.sub(largest).exp().sum().log().add(largest)
+}
+
 // gather returns rows of v.
 func (v *val) gather(rows []int32) *val {
 	rows = slices.Clone(rows) // backward reads them later

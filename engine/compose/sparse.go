@@ -9,18 +9,18 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Choices of what a query sees are made on the host, for which SinkhornAttention copies weights out and SpAtten the
+// Choices of what a query sees are made on the host, for which BucketAttention copies weights out and SpAtten the
 // importance of tokens at the end of a block. See engine/reference for both.
 
-func (e *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions,
-	r *engine.Rows, caches []*engine.SinkhornCache) *tensor.Tensor {
+func (e *Engine) BucketAttention(q, kv *tensor.Tensor, p engine.BucketParams, o engine.BucketOptions,
+	r *engine.Rows, caches []*engine.BucketCache) *tensor.Tensor {
 	qCaches, kvCaches := make([]*engine.RowCache, len(caches)), make([]*engine.RowCache, len(caches))
 	for i, c := range caches {
 		if c != nil {
 			qCaches[i], kvCaches[i] = c.Q, c.KV
 		}
 	}
-	return e.one("SinkhornAttention", func() *val {
+	return e.one("BucketAttention", func() *val {
 		d, kv := q.Dim(-1), e.in(kv).rows()
 		sort := e.in(p.Sort)
 		return e.in(q).rows().each(r, func(i int, q *val) *val {
@@ -28,7 +28,7 @@ func (e *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams
 			n, heads := q.dim(0), make([]*val, o.Heads)
 			for h := range heads {
 				part := func(x *val, at int) *val { return x.slice(1, at+h*d/o.Heads, d/o.Heads) }
-				s := &sinkhorn{e: e, o: o, q: part(q, 0), k: part(kv, 0), v: part(kv, d)}
+				s := &bucketed{e: e, o: o, q: part(q, 0), k: part(kv, 0), v: part(kv, d)}
 				if sort != nil {
 					s.net = sort.pick(0, h)
 				}
@@ -46,16 +46,16 @@ func (e *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams
 	})
 }
 
-// sinkhorn is one head over all positions that a row sees.
-type sinkhorn struct {
+// bucketed is one head over all positions that a row sees.
+type bucketed struct {
 	e            *Engine
-	o            engine.SinkhornOptions
+	o            engine.BucketOptions
 	q, k, v, net *val // net is nil to compare
 	nullK, nullV *val // (1, head_dim), nil if it looks ahead
 	first        int  // where bucket 0 starts; what lies before sees only itself
 }
 
-func (s *sinkhorn) attend() *val {
+func (s *bucketed) attend() *val {
 	n, e, size, scale := s.q.dim(0), s.e, s.o.Bucket, 1/math.Sqrt(float64(s.q.dim(1)))
 	var parts []*val
 	if s.first > 0 {
@@ -95,7 +95,7 @@ func (s *sinkhorn) attend() *val {
 }
 
 // picks are the weights of the positions of picked buckets (u, top·bucket), and where those lie.
-func (s *sinkhorn) picks(u int) (weights *val, picked []int32) {
+func (s *bucketed) picks(u int) (weights *val, picked []int32) {
 	e, size, n := s.e, s.o.Bucket, s.q.dim(0)
 	scores, empties := s.scores(u)
 	candidates := func(u int) int {
@@ -152,7 +152,7 @@ func heaviest(p []float32) (c int) {
 }
 
 // scores are those of the candidates of u buckets, of which the first ones are empty.
-func (s *sinkhorn) scores(u int) (x *val, empties int) {
+func (s *bucketed) scores(u int) (x *val, empties int) {
 	e, size, hd := s.e, s.o.Bucket, s.q.dim(1)
 	n := s.q.dim(0) - s.first
 	back := func(x *val) *val { return x.slice(0, s.first, n) }
@@ -183,6 +183,45 @@ func (s *sinkhorn) scores(u int) (x *val, empties int) {
 	}
 	x = means(s.q).gather(starts).einsum("ud,cd->uc", sums(means(s.k))).scale(1 / math.Sqrt(float64(hd)))
 	return x.pad(1, empties, 0), empties
+}
+
+func (e *Engine) SinkhornBalance(x *tensor.Tensor, o engine.BalanceOptions) *tensor.Tensor {
+	return e.one("SinkhornBalance", func() *val {
+		x := e.in(x).rows()
+		b := x.dim(0)
+		f := x.as(b, o.Heads, -1).slice(2, 0, b).einsum("uhv->huv", nil)
+		after := e.count(b).plus(-1).as(b, 1).sub(e.count(b)).lessThan(0).affine(-1, 1) // v < u
+		none, zero := e.full(unseen), e.full(0)
+		if o.Causal {
+			f = f.where(after, none)
+		}
+		for range o.Rounds {
+			f = f.sub(f.logSumExp())
+			if o.Causal { // each row has sums of its own, over the rows up to it
+				sums := e.notAfter(b, b, 0).einsum("ui,hiv->huv", f.exp().where(after, zero))
+				f = f.sub(sums.where(after, e.full(1)).plus(tiniest).log()).where(after, none)
+				continue
+			}
+			f = f.sub(f.einsum("huv->hvu", nil).logSumExp().einsum("hvu->huv", nil))
+		}
+		p := f.exp()
+		if o.Causal {
+			p = p.where(after, zero)
+		}
+		return p.einsum("huv->uhv", nil).as(b, -1)
+	})
+}
+
+// tiniest keeps the logarithm of a sum of float32 finite.
+const tiniest = 1e-37
+
+func (e *Engine) MixBlocks(x, w *tensor.Tensor, heads, block int) *tensor.Tensor {
+	return e.one("MixBlocks", func() *val {
+		x, w := e.in(x).rows(), e.in(w).rows()
+		k, d := x.dim(0)/block, x.dim(1)
+		w = w.as(w.dim(0), heads, -1).slice(2, 0, k)
+		return w.einsum("uhv,vjhe->ujhe", x.as(k, block, heads, -1)).as(-1, d)
+	})
 }
 
 func (e *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
@@ -251,7 +290,7 @@ func (s *spatten) row(x *val) *val {
 		active, n := s.mass.lessThan(0).affine(-1, 1).as(-1, 1, 1), s.k.dim(0)
 		p := q.einsum("thd,mhd->htm", s.k).scale(scale).where(e.notAfter(l, n, 0), e.full(unseen)).softmax()
 		p = p.where(active, zero)
-		y := p.einsum("htm,mhd->htd", s.v)
+		y := s.read(p).einsum("htm,mhd->htd", s.v)
 		s.importance = s.importance.pad(0, 0, l).add(p.constant().einsum("htm->m", nil))
 		s.mass = s.mass.add(y.abs().einsum("htd->h", nil))
 		ys = append(ys, y.einsum("htd->thd", nil))
@@ -260,6 +299,27 @@ func (s *spatten) row(x *val) *val {
 		}
 	}
 	return concat(0, ys...)
+}
+
+// read is the weights (heads, l, n) of the values that are read.
+func (s *spatten) read(p *val) *val {
+	n := p.dim(2)
+	if s.o.Values == 0 || s.o.Values >= n {
+		return p
+	}
+	weights, order := p.read(), make([]int, n)
+	reads := make([]float32, len(weights))
+	for at := 0; at < len(weights); at += n {
+		row := weights[at:][:n]
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(row[j], row[i]) })
+		for _, i := range order[:s.o.Values] {
+			reads[at+i] = 1
+		}
+	}
+	return p.where(p.e.upload(reads, p.shape...), p.e.full(0))
 }
 
 // prune leaves the most important tokens, in order, and one head less if there are too many.

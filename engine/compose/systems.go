@@ -68,6 +68,19 @@ func (e *Engine) diagonal(name string, h, n int, f func() (abar, bbar, c pair)) 
 	return &engine.DiagSystem{H: h, N: n, Abar: all[0], Bbar: all[1], C: all[2]}, all
 }
 
+// realPart is the real part of A.
+func realPart(x *val, r engine.RealPart) *val {
+	switch r {
+	case engine.NegSoftplus:
+		return x.softplus().neg()
+	case engine.NegReLU:
+		return x.where(x.positive(), x.e.full(0)).affine(-1, -engine.ReLUFloor)
+	case engine.Negative:
+		return x.neg()
+	}
+	return x.exp().neg()
+}
+
 func (e *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	h := p.LogDt.Len()
 	n := p.InvAReal.Len() / h
@@ -75,7 +88,7 @@ func (e *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	return system(e, &p.Cache, "DiagSystem", params[:], func() (*engine.DiagSystem, []*tensor.Tensor) {
 		return e.diagonal("DiagSystem", h, n, func() (abar, bbar, c pair) {
 			dt := e.in(p.LogDt).exp().as(h, 1)
-			A := pair{e.in(p.InvAReal).as(h, n).exp().neg(), e.in(p.AImag).as(h, n)}
+			A := pair{realPart(e.in(p.InvAReal).as(h, n), p.Real), e.in(p.AImag).as(h, n)}
 			C, B := pairOf(e.in(p.C).as(h, n, 2)), pair{e.full(1, h, n), e.full(0, h, n)}
 			if p.B != nil {
 				B = pairOf(e.in(p.B).as(h, n, 2))

@@ -97,7 +97,15 @@ func (s *diagSystem) discretizeChannel(p *engine.DiagParams, h int) {
 	a, b, c, abar, bbar := s.of(s.a, h), s.of(s.b, h), s.of(s.c, h), s.of(s.abar, h), s.of(s.bbar, h)
 	clear(a) // the padding becomes A = -1, which discretizes without 0/0
 	widen(a[:n], p.InvAReal.Data()[at:])
-	kernel.NegExp(a[:half])
+	if p.Real == engine.NegExp {
+		kernel.NegExp(a[:half])
+	} else {
+		for i, x := range a[:half] {
+			if a[i] = -1; i < n {
+				a[i], _ = p.Real.Of(x)
+			}
+		}
+	}
 	widen(a[half:][:n], p.AImag.Data()[at:])
 	if p.B != nil {
 		unpair(b, p.B.Data()[2*at:], n)
@@ -227,7 +235,11 @@ func (o *diagSystemOp) backward(w *modeScratch, h int, g *[5][]float32) {
 		dLogDt[0] += float32(sum * s.dt[h])
 	}
 	for i := range dInvA {
-		dInvA[i] += float32(da[i] * a[i]) // dA_re/dInvAReal = A_re
+		slope := a[i] // of -e^x
+		if o.p.Real != engine.NegExp {
+			_, slope = o.p.Real.Of(float64(o.p.InvAReal.Data()[h*n+i]))
+		}
+		dInvA[i] += float32(da[i] * slope)
 	}
 	for i := range dAImag {
 		dAImag[i] += float32(da[half+i])

@@ -255,6 +255,9 @@ func (s *spatten) attendHead(w *spattenRow, h, i0, rows, n int, importance []flo
 	copy(v[n*s.hd:], s.v.Data()[own:][:rows*s.hd])
 	y := s.y.Data()[s.out(w, h, i0):]
 	mass := &w.after.Heads.Data()[h]
+	if s.Counts != nil {
+		s.Counts.All.Add(int64(rows*positionOf(&w.after) + rows*(rows+1)/2))
+	}
 	if *mass < 0 { // pruned
 		for r := range rows {
 			clear(y[r*d:][:s.hd])
@@ -273,6 +276,16 @@ func (s *spatten) attendHead(w *spattenRow, h, i0, rows, n int, importance []flo
 	s.weights(*p, w, h, i0, rows, k, low, false)
 	for r := range rows {
 		kernel.Add(importance, (*p)[r*columns:])
+		if dropped := s.dropped((*p)[r*columns:][:n+r+1]); dropped != nil {
+			dropped((*p)[r*columns:])
+		}
+		if s.Counts != nil {
+			s.Counts.Keys.Add(int64(n + r + 1))
+			if s.quantised {
+				s.Counts.High.Add(int64(n + r + 1))
+			}
+			s.Counts.Values.Add(int64(s.valuesOf(n + r + 1)))
+		}
 	}
 	s.precision.GemmInline(kernel.Product{Op: kernel.NN, M: rows, N: s.hd, K: columns, A: *p, LDA: columns,
 		B: v, LDB: s.hd, C: y, LDC: d})
@@ -305,6 +318,48 @@ func (s *spatten) weights(p []float32, w *spattenRow, h, i0, rows int, k, low []
 	}
 }
 
+// valuesOf is how many of n values a query reads.
+func (s *spatten) valuesOf(n int) int {
+	if s.Values == 0 {
+		return n
+	}
+	return min(n, s.Values)
+}
+
+// dropped returns what sets the elements of a row to zero whose values a query of these weights does not read, nil for
+// none: all but the largest ones, and the earlier of equal ones.
+func (s *spatten) dropped(weights []float32) func(row []float32) {
+	if s.valuesOf(len(weights)) == len(weights) {
+		return nil
+	}
+	order := slices.Clone(weights)
+	slices.Sort(order)
+	least := order[len(order)-s.Values]
+	equal := 0 // weights of that size that are read
+	for _, x := range order[len(order)-s.Values:] {
+		if x == least {
+			equal++
+		}
+	}
+	drops := order[:0] // 1 where it is dropped; order is not needed any more
+	for _, x := range weights {
+		drop := float32(0)
+		if x < least || x == least && equal == 0 {
+			drop = 1
+		} else if x == least {
+			equal--
+		}
+		drops = append(drops, drop)
+	}
+	return func(row []float32) {
+		for i, drop := range drops {
+			if drop > 0 {
+				row[i] = 0
+			}
+		}
+	}
+}
+
 // refine adds the lower bits' part to the scores of query q, if the upper bits' scores give no weight above
 // Progressive.
 func (s *spatten) refine(scores, q, low []float32) {
@@ -314,6 +369,9 @@ func (s *spatten) refine(scores, q, low []float32) {
 		sum += kernel.Exp((x - most) * s.scale)
 	}
 	if 1/sum < s.Progressive {
+		if s.Counts != nil {
+			s.Counts.Low.Add(int64(len(scores)))
+		}
 		s.precision.GemmInline(kernel.Product{Op: kernel.NT, M: 1, N: len(scores), K: s.hd, A: q, LDA: s.hd,
 			B: low, LDB: s.hd, C: scores, LDC: len(scores), Add: true})
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// DiagSystem discretizes x' = Ax + Bu mode by mode (S4D, arXiv:2206.11893 §3), with A = -exp(InvAReal) + i·AImag,
-// dt = exp(LogDt), and B of ones if there is none:
+// DiagSystem discretizes x' = Ax + Bu mode by mode (S4D, arXiv:2206.11893 §3), with A = -exp(InvAReal) + i·AImag
+// or another real part, dt = exp(LogDt), and B of ones if there is none:
 //
 //	bilinear:  Ā = (1 + dt·A/2)/(1 - dt·A/2),  B̄ = B·dt/(1 - dt·A/2)
 //	ZOH:       Ā = exp(dt·A),                  B̄ = B·(Ā - 1)/A
@@ -21,7 +21,7 @@ import (
 // Backward:
 //
 //	g_A = g_Ā·conj(∂Ā/∂A) + g_B̄·conj(∂B̄/∂A),  g_dt and g_B likewise
-//	dInvAReal = Re g_A·Re A,  dAImag = Im g_A,  dLogDt = Σ_n Re g_dt·dt,  dB = g_B
+//	dInvAReal = Re g_A·∂Re A/∂InvAReal,  dAImag = Im g_A,  dLogDt = Σ_n Re g_dt·dt,  dB = g_B
 func (eng *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	h := p.LogDt.Len()
 	n := p.InvAReal.Len() / h
@@ -30,7 +30,8 @@ func (eng *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	Abar, Bbar := eng.values(s.Abar), eng.values(s.Bbar)
 	copy(eng.values(s.C), eng.values(p.C))
 	mode := func(i int) (A, B, dt complex128) {
-		A, B, dt = complex(-math.Exp(re[i]), im[i]), 1, complex(math.Exp(logDt[i/n]), 0)
+		a, _ := p.Real.Of(re[i])
+		A, B, dt = complex(a, im[i]), 1, complex(math.Exp(logDt[i/n]), 0)
 		if p.B != nil {
 			B = pair(eng.values(p.B), i)
 		}
@@ -62,7 +63,8 @@ func (eng *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 			}
 			ga, gb := pair(gAbar, i), pair(gBbar, i)
 			gA := ga*cmplx.Conj(aByA) + gb*cmplx.Conj(bByA)
-			dRe[i] += real(gA) * real(A)
+			_, slope := p.Real.Of(re[i])
+			dRe[i] += real(gA) * slope
 			dIm[i] += imag(gA)
 			dLogDt[i/n] += real(ga*cmplx.Conj(aByDt)+gb*cmplx.Conj(bByDt)) * real(dt)
 			addPair(dB, i, gb*cmplx.Conj(bByB))

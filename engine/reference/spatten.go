@@ -16,7 +16,8 @@ import (
 //
 // A token's importance is the sum of all P that all heads gave it, a head's the sum of |y| over its outputs. After
 // every Block positions the Keep most important tokens are left, and one head less while there are more than KeepHeads.
-// A pruned head gives 0. The choice has no gradient. Progressive quantization is a way to compute scores, not part of
+// A pruned head gives 0. With Values, y is the sum over the j with the Values largest P alone, of equal ones the earlier.
+// The choices have no gradient. Progressive quantization is a way to compute scores, not part of
 // the definition: keys are whole here. Backward is that of Attention.
 func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
 	states []*engine.SpAttenState) *tensor.Tensor {
@@ -72,6 +73,7 @@ type spattenQuery struct {
 	q      []float64
 	tokens []*spattenToken
 	p      []float64
+	reads  []bool // values
 }
 
 func newSpattenToken(heads, hd int) *spattenToken {
@@ -132,11 +134,14 @@ func (s *spatten) step(x, y []float64, t int) {
 			r.p[j] = dot(r.q, x.k[h]) / math.Sqrt(float64(s.hd))
 		}
 		softmax(r.p)
+		r.reads = s.largest(r.p)
 		out := y[(s.place+t)*s.d+h*s.hd:][:s.hd]
 		for j, x := range r.tokens {
 			x.importance += r.p[j]
 			for c := range out {
-				out[c] += r.p[j] * x.v[h][c]
+				if r.reads[j] {
+					out[c] += r.p[j] * x.v[h][c]
+				}
 			}
 		}
 		for _, v := range out {
@@ -148,6 +153,19 @@ func (s *spatten) step(x, y []float64, t int) {
 	if (p+1)%s.o.Block == 0 {
 		s.prune()
 	}
+}
+
+// largest are the weights of p whose values are read.
+func (s *spatten) largest(p []float64) []bool {
+	reads, order := make([]bool, len(p)), make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[j], p[i]) })
+	for at, i := range order {
+		reads[i] = s.o.Values == 0 || at < s.o.Values
+	}
+	return reads
 }
 
 // prune leaves the most important tokens, in order, and one head less if there are too many.
@@ -217,13 +235,19 @@ func (s *spatten) gradients(eng *Engine, qkv, y *tensor.Tensor) {
 		for h, r := range rows {
 			g := dy[(s.place+t)*s.d+h*s.hd:][:s.hd]
 			dq, mean := make([]float64, s.hd), 0.0
+			dp := make([]float64, len(r.tokens))
 			for j, x := range r.tokens {
-				mean += r.p[j] * dot(g, x.v[h])
+				if r.reads[j] {
+					dp[j] = dot(g, x.v[h])
+				}
+				mean += r.p[j] * dp[j]
 			}
 			for j, x := range r.tokens {
-				ds := scale * r.p[j] * (dot(g, x.v[h]) - mean)
+				ds := scale * r.p[j] * (dp[j] - mean)
 				for c := range g {
-					x.dv[h][c] += r.p[j] * g[c]
+					if r.reads[j] {
+						x.dv[h][c] += r.p[j] * g[c]
+					}
 					x.dk[h][c] += ds * r.q[c]
 					dq[c] += ds * x.k[h][c]
 				}

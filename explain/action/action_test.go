@@ -26,7 +26,7 @@ var entries = map[string][]string{
 	"retention":        {"retention(num_heads=3)"},
 	"window-attention": {"window-attention(num_heads=2,window=5)"},
 	"bigbird":          {"bigbird(num_heads=2,block=4,random=1)"},
-	"sinkhorn":         {"sinkhorn(num_heads=2,bucket=4)"},
+	"bucket-attention": {"bucket-attention(num_heads=2,bucket=4)"},
 	"spatten":          {"spatten(num_heads=2,block=8,keep=12)"},
 	"s4d":              {"s4d", "s4d(channels=2)", "s4d(gate=false)", "s4d(bidirectional=true)"},
 	"mamba":            {"mamba", "mamba(d_state=3,bcdt_norm=rms)"},
@@ -225,7 +225,7 @@ func TestWhatIsHeldFixed(t *testing.T) {
 		"bigbird(num_heads=2)":                 {attention},
 		"linear-attention(num_heads=2)":        {attention},
 		"gau":                                  {attention, gates},
-		"sinkhorn(num_heads=2)":                {"the buckets picked and the attention weights"},
+		"bucket-attention(num_heads=2)":        {"the buckets picked and the attention weights"},
 		"spatten(num_heads=2)":                 {"the tokens left and the attention weights"},
 		"retention(num_heads=2)":               {"the steps, and B and C", norm, gates},
 		"mamba":                                {factor, "the steps Δ, and B and C", gates},
@@ -286,8 +286,8 @@ func TestHeadsAddUp(t *testing.T) {
 // TestWhatIsNotLinearIsAnError: the reason is said.
 func TestWhatIsNotLinearIsAnError(t *testing.T) {
 	for entry, want := range map[string]string{
-		"spatten(num_heads=2,block=8,keep_heads=1)":                                       "keep_heads",
-		"sinkhorn(num_heads=2,bucket=37,l_max=74,bidirectional=true,keys_as_values=true)": "keys_as_values",
+		"spatten(num_heads=2,block=8,keep_heads=1)":                                               "keep_heads",
+		"bucket-attention(num_heads=2,bucket=37,l_max=74,bidirectional=true,keys_as_values=true)": "keys_as_values",
 	} {
 		_, err := Of(autograd.NewTape(cpu.Backend{}), newMixer(t, entry), input(most))
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -303,25 +303,32 @@ func (e *tracer) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []
 	return e.headed("SpatialMix", x, run(x), 0, x.Dim(-1), &pattern{n: 1, keyHeads: 1, affine: true, unit: run})
 }
 
-// SinkhornAttention holds queries, keys and the choice of buckets fixed.
-func (e *tracer) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions,
-	r *engine.Rows, caches []*engine.SinkhornCache) *tensor.Tensor {
-	y := e.Engine.SinkhornAttention(q, kv, p, o, r, caches)
+// BucketAttention holds queries, keys and the choice of buckets fixed.
+func (e *tracer) BucketAttention(q, kv *tensor.Tensor, p engine.BucketParams, o engine.BucketOptions,
+	r *engine.Rows, caches []*engine.BucketCache) *tensor.Tensor {
+	y := e.Engine.BucketAttention(q, kv, p, o, r, caches)
 	if !e.traced(kv) {
 		return y
 	}
 	if o.KeysAsValues {
-		e.add(&step{name: "SinkhornAttention", in: list{kv}, out: list{y}, along: true,
+		e.add(&step{name: "BucketAttention", in: list{kv}, out: list{y}, along: true,
 			why: "keys are its values too (keys_as_values), so that it is not linear in values"})
 		return y
 	}
-	p = engine.SinkhornParams{Sort: e.copied(p.Sort), NullK: e.copied(p.NullK), NullV: e.copied(p.NullV)}
+	p = engine.BucketParams{Sort: e.copied(p.Sort), NullK: e.copied(p.NullK), NullV: e.copied(p.NullV)}
 	d := q.Dim(-1)
 	k := e.Engine.Split(kv, d, d)[0]
-	return e.headed("SinkhornAttention", kv, y, d, d, &pattern{n: o.Heads, keyHeads: o.Heads, affine: true,
+	return e.headed("BucketAttention", kv, y, d, d, &pattern{n: o.Heads, keyHeads: o.Heads, affine: true,
 		unit: func(v *tensor.Tensor) *tensor.Tensor {
-			return e.Engine.SinkhornAttention(q, e.Engine.Join(k, v), p, o, r, nil)
+			return e.Engine.BucketAttention(q, e.Engine.Join(k, v), p, o, r, nil)
 		}})
+}
+
+// MixBlocks holds the weights of blocks fixed.
+func (e *tracer) MixBlocks(x, w *tensor.Tensor, heads, block int) *tensor.Tensor {
+	return e.carried("MixBlocks", x, nil, func(x *tensor.Tensor) *tensor.Tensor {
+		return e.Engine.MixBlocks(x, w, heads, block)
+	})
 }
 
 // SpAtten holds queries, keys and what is pruned fixed.

@@ -29,7 +29,8 @@ var held = map[string]string{
 	"Recurrence": "the factor tanh(z)/z", "Attention": "the attention weights",
 	"CrossAttention": "the attention weights", "LinearAttention": "the attention weights",
 	"SquaredReLUAttention": "the attention weights",
-	"SinkhornAttention":    "the buckets picked and the attention weights",
+	"BucketAttention":      "the buckets picked and the attention weights",
 	"SpAtten":              "the tokens left and the attention weights",
+	"MixBlocks":            "the weights of the blocks",
 	"DiagSSM":              "the gates around the kernel", "GatedLongConv": "the gates around the kernel",
 }

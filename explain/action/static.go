@@ -20,6 +20,10 @@ func (e *tracer) Clamp(x *tensor.Tensor, lo, hi float64) *tensor.Tensor {
 	return e.gate("Clamp", e.Engine.Clamp(x, lo, hi), x)
 }
 
+func (e *tracer) SinkhornBalance(x *tensor.Tensor, o engine.BalanceOptions) *tensor.Tensor {
+	return e.gate("SinkhornBalance", e.Engine.SinkhornBalance(x, o), x)
+}
+
 func (e *tracer) Dropout(x *tensor.Tensor, p float64, r *engine.Rows, op uint64) *tensor.Tensor {
 	return e.gate("Dropout", e.Engine.Dropout(x, p, r, op), x)
 }

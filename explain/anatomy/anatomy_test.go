@@ -151,7 +151,7 @@ func checkDiagram(t *testing.T, entry string, d *figure.Diagram) {
 func TestAnatomyOfNetworks(t *testing.T) {
 	c := model.DefaultConfig()
 	c.DModel, c.NumHeads, c.DState = 16, 2, 8
-	c.Layers = "s4d(bidirectional=true),s4(l_max=32),sinkhorn(bucket=4,bidirectional=true)"
+	c.Layers = "s4d(bidirectional=true),s4(l_max=32),bucket-attention(bucket=4,bidirectional=true)"
 	n, err := model.NewNetwork(model.NetworkConfig{Model: c, Channels: 3, Outputs: 2, Pool: "mean"})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -68,8 +69,26 @@ type ModelReport struct {
 	Words        int            `json:"words"`           // between white space
 	WordPerplex  float64        `json:"word_perplexity"` // e^(loss·tokens/words)
 	TokensPerSec float64        `json:"tokens_per_s"`
+	Reads        *Reads         `json:"attention_reads,omitempty"` // of layers that prune
 	Baseline     *data.Baseline `json:"baseline,omitempty"`
 	CountedIn    int            `json:"baseline_train_tokens,omitempty"`
+}
+
+// Reads are what layers of spatten read, in parts of what attention to all earlier positions in all heads reads.
+type Reads struct {
+	Keys    float64 `json:"keys"`
+	KeyBits float64 `json:"key_bits"` // with lower bits read for some queries only; else that of keys
+	Values  float64 `json:"values"`
+}
+
+// readsOf are those of counts, nil where an engine has counted nothing.
+func readsOf(c *engine.SpAttenCounts) *Reads {
+	all, keys := float64(c.All.Load()), float64(c.Keys.Load())
+	if all == 0 {
+		return nil
+	}
+	bits := keys - float64(c.High.Load()-c.Low.Load())/2
+	return &Reads{Keys: keys / all, KeyBits: bits / all, Values: float64(c.Values.Load()) / all}
 }
 
 // Run measures the models in some folders, one after the other, on the text that the first would be measured on. The
@@ -177,6 +196,10 @@ func (e *ModelEval) measure(ctx context.Context, texts *evalTexts, m *LoadedMode
 			r.SeqLen = min(r.SeqLen, most)
 		}
 	}
+	counts := &engine.SpAttenCounts{}
+	if m.Net.CountReads(counts) {
+		defer m.Net.CountReads(nil)
+	}
 	update, end := e.Progress()
 	r.EvalResult, err = Evaluate(ctx, m.Net, texts.valid, EvalOptions{
 		SeqLen: r.SeqLen, BatchSize: opt.BatchSize, Stream: opt.Stream, Keep: opt.Keep, Progress: update,
@@ -188,6 +211,7 @@ func (e *ModelEval) measure(ctx context.Context, texts *evalTexts, m *LoadedMode
 	if math.IsNaN(r.Loss) || math.IsInf(r.Loss, 0) {
 		return nil, fmt.Errorf("%s: found the loss %v, want a finite one: the weights are ruined", r.Model, r.Loss)
 	}
+	r.Reads = readsOf(counts)
 	r.TokensPerSec = float64(r.Tokens) / max(r.Seconds, 1e-9)
 	if r.Words, err = texts.valid.Slice(1, texts.valid.Len()).Words(m.Tokenizer); err != nil {
 		return nil, err

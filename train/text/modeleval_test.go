@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/release"
 )
 
@@ -137,5 +138,25 @@ func TestMeasuresOfLongTokens(t *testing.T) {
 		if math.Abs(c[0]/c[1]-1) > 1e-9 {
 			t.Errorf("%s is %v, want %v", what, c[0], c[1])
 		}
+	}
+}
+
+// TestReads: the parts of what attention reads, where lower bits are read of a quarter of the keys.
+func TestReads(t *testing.T) {
+	c := &engine.SpAttenCounts{}
+	if readsOf(c) != nil {
+		t.Error("nothing has been counted, but there are reads")
+	}
+	c.All.Store(1000)
+	c.Keys.Store(400)
+	c.High.Store(400)
+	c.Low.Store(100)
+	c.Values.Store(50)
+	var out strings.Builder
+	if err := (&ModelReport{Reads: readsOf(c)}).Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "40.0 % of keys (25.0 % of their bits) and 5.0 % of values"; !strings.Contains(out.String(), want) {
+		t.Errorf("found\n%swant %q in it", out.String(), want)
 	}
 }

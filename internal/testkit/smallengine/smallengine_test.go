@@ -110,7 +110,7 @@ func saved(t *testing.T, m *model.Model, state *model.State) *model.State {
 // TestSavedStates: a clone of a state, and one that was saved, continue as the state itself does.
 func TestSavedStates(t *testing.T) {
 	ids := toymodel.Text(6, 100, vocab)
-	for _, layers := range []string{"h3,attention", "gau,gated-conv", "window-attention,mamba", "sinkhorn,s4"} {
+	for _, layers := range []string{"h3,attention", "gau,gated-conv", "window-attention,mamba", "bucket-attention,s4"} {
 		t.Run(layers, func(t *testing.T) {
 			m := toymodel.New(t, layers, vocab)
 			m.Use(smallengine.New[float32]())

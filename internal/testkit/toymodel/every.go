@@ -97,7 +97,7 @@ func WantError(t *testing.T, err error, parts ...string) {
 // Entries are one layer of each mixer, at sizes at which states turn over within a short text, and some others.
 func Entries() []string {
 	small := map[string]string{
-		"window-attention": "(window=9)", "bigbird": "(block=4,random=1)", "sinkhorn": "(bucket=4)",
+		"window-attention": "(window=9)", "bigbird": "(block=4,random=1)", "bucket-attention": "(bucket=4)",
 		"spatten": "(block=4,keep=8)", "hyena": "(l_max=64)", "gmlp": "(l_max=64)", "block-recurrent": " " +
 			"(block=4,rows=3)",
 		"mamba2": "(d_state=4,headdim=4)", "mamba3": "(d_state=4,headdim=4)", "mamba": "(d_state=4)",

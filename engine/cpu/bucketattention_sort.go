@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// The sort nets of SinkhornAttention, in the official code's four forms. A bucket u scores candidate c by x[u, c]:
+// The sort nets of BucketAttention, in the official code's four forms. A bucket u scores candidate c by x[u, c]:
 //
 //	comparing, causal:  x = q̄_u · Σ_{i in bucket} k̄_i / √head_dim,  q̄, k̄ the means of all queries or keys up to a
 //	                    position, q̄_u at the first one of the bucket; 0 for empty buckets
@@ -43,17 +43,17 @@ func (s *bucketSums) grow(count, e, hd int) {
 }
 
 // picksOf are the picks of a bucket that has queries of the row.
-func (g *sinkhornHead) picksOf(u int) []pick { return g.sorter.picks[(u-g.from)*g.Top:][:g.Top] }
+func (g *bucketHead) picksOf(u int) []pick { return g.sorter.picks[(u-g.from)*g.Top:][:g.Top] }
 
 // leak is the slope of the linear sort net below zero.
-func (g *sinkhornHead) leak() float32 {
+func (g *bucketHead) leak() float32 {
 	if g.Ahead {
 		return 0
 	}
 	return 0.01
 }
 
-func (g *sinkhornHead) temperature() float32 {
+func (g *bucketHead) temperature() float32 {
 	if g.Ahead && g.Sort == nil {
 		return 1 // in the official code, whatever Temperature is
 	}
@@ -61,7 +61,7 @@ func (g *sinkhornHead) temperature() float32 {
 }
 
 // empties is the number of candidates that are empty buckets.
-func (g *sinkhornHead) empties() int {
+func (g *bucketHead) empties() int {
 	if g.Ahead {
 		return 0
 	}
@@ -69,13 +69,13 @@ func (g *sinkhornHead) empties() int {
 }
 
 // net is the head's part of W.
-func (g *sinkhornHead) net(w []float32) []float32 {
+func (g *bucketHead) net(w []float32) []float32 {
 	n := 2 * g.hd * g.columns()
 	return w[g.h*n:][:n]
 }
 
 // kept are the sums over the positions before the row, nil for none.
-func (g *sinkhornHead) kept() *bucketSums {
+func (g *bucketHead) kept() *bucketSums {
 	if g.i >= len(g.sums) || g.sums[g.i] == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (g *sinkhornHead) kept() *bucketSums {
 }
 
 // sort computes the scores and picks.
-func (g *sinkhornHead) sort() {
+func (g *bucketHead) sort() {
 	s := &g.sorter
 	s.e, s.columns = g.hd, g.count
 	if g.Sort != nil {
@@ -122,7 +122,7 @@ func (g *sinkhornHead) sort() {
 }
 
 // summarize adds the positions that are not in the summaries yet.
-func (g *sinkhornHead) summarize() {
+func (g *bucketHead) summarize() {
 	s := &g.sorter
 	if g.Ahead {
 		for p := range g.n {
@@ -157,7 +157,7 @@ func (g *sinkhornHead) summarize() {
 }
 
 // summaries are where the sums of queries and of keys of bucket u are, for attention that looks ahead.
-func (g *sinkhornHead) summaries(u int) (q, k []float32) {
+func (g *bucketHead) summaries(u int) (q, k []float32) {
 	s := &g.sorter
 	if g.Sort == nil {
 		return s.a[u*s.e:][:g.hd], s.b[u*s.e:][:g.hd]
@@ -166,7 +166,7 @@ func (g *sinkhornHead) summaries(u int) (q, k []float32) {
 }
 
 // candidatesOf returns the scores of the buckets that u picks from, in buf (of the size of all candidates).
-func (g *sinkhornHead) candidatesOf(u int, buf []float32) []float32 {
+func (g *bucketHead) candidatesOf(u int, buf []float32) []float32 {
 	s, n := &g.sorter, g.candidates(u)
 	x := buf[:n]
 	row := s.x[(u-g.from)*s.columns:][:s.columns]
@@ -181,7 +181,7 @@ func (g *sinkhornHead) candidatesOf(u int, buf []float32) []float32 {
 }
 
 // weights replaces x by softmax(x/temperature) over the candidates that are not taken yet.
-func (g *sinkhornHead) weights(x []float32, taken []int) {
+func (g *bucketHead) weights(x []float32, taken []int) {
 	kernel.Scale(x, 1/g.temperature())
 	for _, c := range taken {
 		x[c] = float32(math.Inf(-1))
@@ -190,7 +190,7 @@ func (g *sinkhornHead) weights(x []float32, taken []int) {
 }
 
 // choose picks for every bucket.
-func (g *sinkhornHead) choose() {
+func (g *bucketHead) choose() {
 	s := &g.sorter
 	s.picks = resize(s.picks, (g.count-g.from)*g.Top)
 	buf := getFloats(g.count + g.Top)
@@ -203,7 +203,7 @@ func (g *sinkhornHead) choose() {
 }
 
 // eachPick calls f for every pick of u with the candidate and the weights of all.
-func (g *sinkhornHead) eachPick(u int, buf []float32, f func(i, c int, p []float32)) {
+func (g *bucketHead) eachPick(u int, buf []float32, f func(i, c int, p []float32)) {
 	var taken [engine.MaxTop]int
 	for i := range g.Top {
 		p := g.candidatesOf(u, buf)
@@ -232,7 +232,7 @@ func heaviest(p []float32) int {
 
 // sortGrad takes the gradients dr (buckets, Top) of the picks' weights to queries, keys and the sort net. dw is the
 // head's part of the sort net's gradient, nil where it is not wanted.
-func (g *sinkhornHead) sortGrad(dr, dw []float32) {
+func (g *bucketHead) sortGrad(dr, dw []float32) {
 	s := &g.sorter
 	rows, from, gemm := g.count-g.from, g.from*s.e, kernel.GemmInline
 	buf := getFloats(rows*s.columns + g.count + g.Top + 2*g.count*s.e)
@@ -279,7 +279,7 @@ func (g *sinkhornHead) sortGrad(dr, dw []float32) {
 }
 
 // summaryGrad is the backward of summarize, from the gradients of the summaries.
-func (g *sinkhornHead) summaryGrad(da, db []float32) {
+func (g *bucketHead) summaryGrad(da, db []float32) {
 	s := &g.sorter
 	s.a, s.b = da, db // summaries now returns places of gradients
 	if g.Ahead {
@@ -315,7 +315,7 @@ func (g *sinkhornHead) summaryGrad(da, db []float32) {
 }
 
 // addGrads adds share·q and share·k, nil for none, to the gradients of the query and the key at position p.
-func (g *sinkhornHead) addGrads(p int, share float32, q, k []float32) {
+func (g *bucketHead) addGrads(p int, share float32, q, k []float32) {
 	if dq := g.gradients.q; dq != nil && q != nil {
 		kernel.Axpy(share, q, dq[p*g.step:][:g.hd])
 	}

@@ -13,7 +13,7 @@ import "math"
 // Causal, the first Top candidates are empty buckets (score 0 when comparing), and the others those before u. Then Top
 // times the candidate with the largest weight R under softmax(x/temperature) is picked and taken out. Which one it is
 // has no gradient; its R has.
-func (s *sinkhornHead) sort() {
+func (s *bucketHead) sort() {
 	s.summarize()
 	for u := range s.buckets() {
 		x := make([]float64, s.candidates(u))
@@ -32,17 +32,17 @@ func (s *sinkhornHead) sort() {
 	}
 }
 
-func (s *sinkhornHead) buckets() int { return (max(s.n-s.first, 0) + s.o.Bucket - 1) / s.o.Bucket }
+func (s *bucketHead) buckets() int { return (max(s.n-s.first, 0) + s.o.Bucket - 1) / s.o.Bucket }
 
 // candidates is how many buckets, the empty ones counted, bucket u picks from.
-func (s *sinkhornHead) candidates(u int) int {
+func (s *bucketHead) candidates(u int) int {
 	if s.o.Ahead {
 		return s.n / s.o.Bucket
 	}
 	return s.o.Top + u
 }
 
-func (s *sinkhornHead) empties() int {
+func (s *bucketHead) empties() int {
 	if s.o.Ahead {
 		return 0
 	}
@@ -50,7 +50,7 @@ func (s *sinkhornHead) empties() int {
 }
 
 // leak is the slope of the linear sort net below zero.
-func (s *sinkhornHead) leak() float64 {
+func (s *bucketHead) leak() float64 {
 	if s.o.Ahead {
 		return 0
 	}
@@ -58,7 +58,7 @@ func (s *sinkhornHead) leak() float64 {
 }
 
 // temperature is always 1 for comparing ahead in the official code.
-func (s *sinkhornHead) temperature() float64 {
+func (s *bucketHead) temperature() float64 {
 	if s.o.Ahead && s.w == nil {
 		return 1
 	}
@@ -66,7 +66,7 @@ func (s *sinkhornHead) temperature() float64 {
 }
 
 // linear is [summary of u] W at candidate c.
-func (s *sinkhornHead) linear(u, c int) (sum float64) {
+func (s *bucketHead) linear(u, c int) (sum float64) {
 	for e, v := range s.summaries[u] {
 		sum += v * s.w[e*s.columns()+c]
 	}
@@ -74,7 +74,7 @@ func (s *sinkhornHead) linear(u, c int) (sum float64) {
 }
 
 // pick takes out Top times what is heaviest.
-func (s *sinkhornHead) pick(scores []float64) (picks []sinkhornPick) {
+func (s *bucketHead) pick(scores []float64) (picks []bucketPick) {
 	taken := map[int]bool{}
 	for range s.o.Top {
 		p := make([]float64, len(scores))
@@ -86,7 +86,7 @@ func (s *sinkhornHead) pick(scores []float64) (picks []sinkhornPick) {
 		softmax(p)
 		c := heaviest(p)
 		taken[c] = true
-		picks = append(picks, sinkhornPick{v: c - s.empties(), c: c, p: p})
+		picks = append(picks, bucketPick{v: c - s.empties(), c: c, p: p})
 	}
 	return picks
 }
@@ -108,7 +108,7 @@ func heaviest(p []float64) (c int) {
 }
 
 // summarize makes what each bucket is scored by: summaries, and when comparing what they are compared with.
-func (s *sinkhornHead) summarize() {
+func (s *bucketHead) summarize() {
 	s.eachSummary(func(u int, parts []summaryPart) {
 		for _, p := range parts {
 			from := s.q
@@ -126,7 +126,7 @@ func (s *sinkhornHead) summarize() {
 }
 
 // summaryLen is the number of components of a summary.
-func (s *sinkhornHead) summaryLen() int {
+func (s *bucketHead) summaryLen() int {
 	if s.w != nil {
 		return 2 * s.hd
 	}
@@ -142,7 +142,7 @@ type summaryPart struct {
 	factor   float64
 }
 
-func (p summaryPart) to(s *sinkhornHead) *[][]float64 {
+func (p summaryPart) to(s *bucketHead) *[][]float64 {
 	if p.compared {
 		return &s.compared
 	}
@@ -150,7 +150,7 @@ func (p summaryPart) to(s *sinkhornHead) *[][]float64 {
 }
 
 // eachSummary calls f with the terms of the summaries of every bucket.
-func (s *sinkhornHead) eachSummary(f func(u int, parts []summaryPart)) {
+func (s *bucketHead) eachSummary(f func(u int, parts []summaryPart)) {
 	for u := range s.buckets() {
 		begin := s.first + u*s.o.Bucket
 		end := min(begin+s.o.Bucket, s.n)
@@ -181,7 +181,7 @@ func (s *sinkhornHead) eachSummary(f func(u int, parts []summaryPart)) {
 }
 
 // mean are the terms of the mean of the positions up to t.
-func (s *sinkhornHead) mean(t int, like summaryPart) (parts []summaryPart) {
+func (s *bucketHead) mean(t int, like summaryPart) (parts []summaryPart) {
 	for i := s.first; i <= t; i++ {
 		like.position, like.factor = i, 1/float64(t-s.first+1)
 		parts = append(parts, like)
@@ -191,7 +191,7 @@ func (s *sinkhornHead) mean(t int, like summaryPart) (parts []summaryPart) {
 
 // sortGrad goes back from the gradients of the picks' weights to queries, keys and the sort net. With p the softmax
 // over candidates, of which c was picked: dx[j] += dR/temperature · p[c]·([j = c] - p[j]).
-func (s *sinkhornHead) sortGrad() {
+func (s *bucketHead) sortGrad() {
 	for range s.summaries {
 		s.dSummaries = append(s.dSummaries, make([]float64, s.summaryLen()))
 		s.dCompared = append(s.dCompared, make([]float64, s.summaryLen()))

@@ -7,18 +7,18 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SinkhornAttention is attention of buckets of positions to their own and to a few others (arXiv:2002.11296), head by
+// BucketAttention is attention of buckets of positions to their own and to a few others (arXiv:2002.11296), head by
 // head, with s = 1/√head_dim. Query i of bucket u sees, one after the other, the buckets that u picked, with the
 // weight R_r of the pick, and the positions of its own bucket (causal: up to i) with R = 1:
 //
 //	S[j] = s·R_j·q·k_j,   P = softmax(S),   y = Σ_j R_j·P_j·v_j
 //
-// The picks of a bucket are made by sinkhornSort. Backward:
+// The picks of a bucket are made by bucketSort. Backward:
 //
 //	dP_j = R_j·dy·v_j,   dS_j = P_j·(dP_j - Σ_k P_k·dP_k)
 //	dv_j += R_j·P_j·dy,   dq += s·R_j·dS_j·k_j,   dk_j += s·R_j·dS_j·q,   dR_j = s·dS_j·q·k_j + P_j·dy·v_j
-func (eng *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions,
-	r *engine.Rows, caches []*engine.SinkhornCache) *tensor.Tensor {
+func (eng *Engine) BucketAttention(q, kv *tensor.Tensor, p engine.BucketParams, o engine.BucketOptions,
+	r *engine.Rows, caches []*engine.BucketCache) *tensor.Tensor {
 	qCaches, kvCaches := make([]*engine.RowCache, len(caches)), make([]*engine.RowCache, len(caches))
 	for i, c := range caches {
 		if c != nil {
@@ -36,16 +36,16 @@ func (eng *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornPara
 		}
 	}
 	d, hd := q.Dim(-1), q.Dim(-1)/o.Heads
-	var heads []*sinkhornHead
+	var heads []*bucketHead
 	each(func(row, h, past int) {
-		s := newSinkhornHead(eng, qs[row], kvs[row], p, o, h)
+		s := newBucketHead(eng, qs[row], kvs[row], p, o, h)
 		s.sort()
 		for t := range r.Len(row) {
 			s.attend(past+t, eng.values(y)[(r.From(row)+t)*d+h*hd:][:hd])
 		}
 		heads = append(heads, s)
 	})
-	eng.record("SinkhornAttention", list{y}, append(append(list{p.Sort, p.NullK, p.NullV}, qs...), kvs...), func() {
+	eng.record("BucketAttention", list{y}, append(append(list{p.Sort, p.NullK, p.NullV}, qs...), kvs...), func() {
 		each(func(row, h, past int) {
 			s := heads[row*o.Heads+h]
 			s.startGradients(eng)
@@ -58,10 +58,10 @@ func (eng *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornPara
 	return y
 }
 
-// sinkhornHead is one head of one row, over the n positions that it sees: those of the cache and its own.
-type sinkhornHead struct {
-	o                     engine.SinkhornOptions
-	params                engine.SinkhornParams
+// bucketHead is one head of one row, over the n positions that it sees: those of the cache and its own.
+type bucketHead struct {
+	o                     engine.BucketOptions
+	params                engine.BucketParams
 	qt, kvt               *tensor.Tensor
 	h, n, hd              int
 	first                 int         // position at which bucket 0 starts; what lies before sees only itself
@@ -73,30 +73,30 @@ type sinkhornHead struct {
 	summaries, compared   [][]float64
 	dSummaries, dCompared [][]float64
 	scores                [][]float64 // of the candidates of each bucket, before the softmax
-	picks                 [][]sinkhornPick
-	seen                  map[int][]sinkhornKey // what query t sees
-	weights               map[int][]float64     // P of query t
+	picks                 [][]bucketPick
+	seen                  map[int][]bucketKey // what query t sees
+	weights               map[int][]float64   // P of query t
 }
 
-// sinkhornPick is a picked candidate: bucket v, negative for an empty one, with R = p[c], p the softmax over the
+// bucketPick is a picked candidate: bucket v, negative for an empty one, with R = p[c], p the softmax over the
 // candidates that were left.
-type sinkhornPick struct {
+type bucketPick struct {
 	v, c int
 	p    []float64
 	dr   float64
 }
 
-// sinkhornKey is a key that a query sees: position at, negative for that of an empty bucket, through a pick or nil.
-type sinkhornKey struct {
+// bucketKey is a key that a query sees: position at, negative for that of an empty bucket, through a pick or nil.
+type bucketKey struct {
 	at   int
-	pick *sinkhornPick
+	pick *bucketPick
 }
 
-func newSinkhornHead(eng *Engine, q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions,
-	h int) *sinkhornHead {
+func newBucketHead(eng *Engine, q, kv *tensor.Tensor, p engine.BucketParams, o engine.BucketOptions,
+	h int) *bucketHead {
 	d := q.Dim(-1)
-	s := &sinkhornHead{o: o, params: p, qt: q, kvt: kv, h: h, n: q.Dim(0), hd: d / o.Heads,
-		seen: map[int][]sinkhornKey{}, weights: map[int][]float64{}}
+	s := &bucketHead{o: o, params: p, qt: q, kvt: kv, h: h, n: q.Dim(0), hd: d / o.Heads,
+		seen: map[int][]bucketKey{}, weights: map[int][]float64{}}
 	if !o.Ahead {
 		s.nullK, s.nullV = eng.values(p.NullK)[h*s.hd:][:s.hd], eng.values(p.NullV)[h*s.hd:][:s.hd]
 		if h >= o.Heads/2 {
@@ -111,7 +111,7 @@ func newSinkhornHead(eng *Engine, q, kv *tensor.Tensor, p engine.SinkhornParams,
 }
 
 // rows are the head's parts of the positions in x, whose rows are width long.
-func (s *sinkhornHead) rows(x []float64, width, at int) (out [][]float64) {
+func (s *bucketHead) rows(x []float64, width, at int) (out [][]float64) {
 	for t := range s.n {
 		out = append(out, x[t*width+at+s.h*s.hd:][:s.hd])
 	}
@@ -119,14 +119,14 @@ func (s *sinkhornHead) rows(x []float64, width, at int) (out [][]float64) {
 }
 
 // net is the head's part of the sort net.
-func (s *sinkhornHead) net(w []float64) []float64 {
+func (s *bucketHead) net(w []float64) []float64 {
 	size := 2 * s.hd * s.columns()
 	return w[s.h*size:][:size]
 }
 
-func (s *sinkhornHead) columns() int { return s.params.Sort.Dim(-1) }
+func (s *bucketHead) columns() int { return s.params.Sort.Dim(-1) }
 
-func (s *sinkhornHead) startGradients(eng *Engine) {
+func (s *bucketHead) startGradients(eng *Engine) {
 	d := s.o.Heads * s.hd
 	s.dq = s.rows(eng.gradOf(s.qt), d, 0)
 	dkv := eng.gradOf(s.kvt)
@@ -140,7 +140,7 @@ func (s *sinkhornHead) startGradients(eng *Engine) {
 }
 
 // keysOf lists what query t sees.
-func (s *sinkhornHead) keysOf(t int) (keys []sinkhornKey) {
+func (s *bucketHead) keysOf(t int) (keys []bucketKey) {
 	from, to := 0, t+1
 	if t >= s.first {
 		u := (t - s.first) / s.o.Bucket
@@ -151,7 +151,7 @@ func (s *sinkhornHead) keysOf(t int) (keys []sinkhornKey) {
 				if p.v >= 0 {
 					at = s.first + p.v*s.o.Bucket + j
 				}
-				keys = append(keys, sinkhornKey{at, p})
+				keys = append(keys, bucketKey{at, p})
 			}
 		}
 		from = s.first + u*s.o.Bucket
@@ -160,13 +160,13 @@ func (s *sinkhornHead) keysOf(t int) (keys []sinkhornKey) {
 		}
 	}
 	for at := from; at < to; at++ {
-		keys = append(keys, sinkhornKey{at, nil})
+		keys = append(keys, bucketKey{at, nil})
 	}
 	return keys
 }
 
 // key is the key and value that a query sees, and R.
-func (s *sinkhornHead) key(x sinkhornKey) (k, v []float64, r float64) {
+func (s *bucketHead) key(x bucketKey) (k, v []float64, r float64) {
 	switch {
 	case x.pick == nil:
 		return s.k[x.at], s.v[x.at], 1
@@ -179,7 +179,7 @@ func (s *sinkhornHead) key(x sinkhornKey) (k, v []float64, r float64) {
 }
 
 // gradients are those of key and value.
-func (s *sinkhornHead) gradients(x sinkhornKey) (dk, dv []float64) {
+func (s *bucketHead) gradients(x bucketKey) (dk, dv []float64) {
 	switch {
 	case x.at < 0:
 		return s.dNullK, s.dNullV
@@ -189,7 +189,7 @@ func (s *sinkhornHead) gradients(x sinkhornKey) (dk, dv []float64) {
 	return s.dk[x.at], s.dv[x.at]
 }
 
-func (s *sinkhornHead) attend(t int, y []float64) {
+func (s *bucketHead) attend(t int, y []float64) {
 	keys := s.keysOf(t)
 	p := make([]float64, len(keys))
 	for j, x := range keys {
@@ -206,7 +206,7 @@ func (s *sinkhornHead) attend(t int, y []float64) {
 	s.seen[t], s.weights[t] = keys, p
 }
 
-func (s *sinkhornHead) attendGrad(t int, dy []float64) {
+func (s *bucketHead) attendGrad(t int, dy []float64) {
 	keys, p, scale := s.seen[t], s.weights[t], 1/math.Sqrt(float64(s.hd))
 	dp, mean := make([]float64, len(keys)), 0.0
 	for j, x := range keys {

@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-type sinkhornOp struct {
-	sinkhorn
+type bucketOp struct {
+	bucketed
 	caches [2][]*engine.RowCache // memory for lists of caches of queries, and of keys and values
 }
 
@@ -17,7 +17,7 @@ type sinkhornOp struct {
 //	dR = Σ dS ⊙ (q·k) + Σ P ⊙ (dY Vᵀ),   dP = R·dY Vᵀ,   dV = R·Pᵀ dY
 //
 // and then back through the sort net. A task is one head of all rows, which add to its sort net in order.
-func (o *sinkhornOp) Backward(eng *Engine) {
+func (o *bucketOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
 	dsort, dnk, dnv := eng.gradOf(o.Sort), eng.gradOf(o.NullK), eng.gradOf(o.NullV)
 	own, dq, dkv := eng.gradOf(o.q.x), o.q.grads(eng), o.kv.grads(eng)
@@ -56,7 +56,7 @@ func part(x []float32, i, n int) []float32 {
 }
 
 // backward adds to the head's gradients. dw, dnullK and dnullV are nil where they are not wanted.
-func (g *sinkhornHead) backward(dy, dw, dnullK, dnullV []float32) {
+func (g *bucketHead) backward(dy, dw, dnullK, dnullV []float32) {
 	buf := getFloats(g.count*g.Top + 2*g.Bucket*g.hd)
 	defer putFloats(buf)
 	dr, nulls := (*buf)[:g.count*g.Top], (*buf)[g.count*g.Top:]
@@ -86,7 +86,7 @@ func (g *sinkhornHead) backward(dy, dw, dnullK, dnullV []float32) {
 }
 
 // backwardRows is the backward of the queries w; it adds to the gradients dr of their picks' weights.
-func (g *sinkhornHead) backwardRows(dy, dr []float32, w *queries) {
+func (g *bucketHead) backwardRows(dy, dr []float32, w *queries) {
 	size := w.rows * w.columns
 	buf := getFloats(3 * size)
 	defer putFloats(buf)

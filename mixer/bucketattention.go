@@ -10,29 +10,29 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Sinkhorn is the sparse attention of "Sparse Sinkhorn Attention" (arXiv:2002.11296) in the deterministic form that the
-// sinkhorn-transformer release has by default: positions attend to their own bucket and to the few that a sort net
-// picks for it. See autograd.SinkhornAttention. Its state is the queries, keys and values so far, from which the
-// buckets are summarized.
-type Sinkhorn struct {
+// BucketAttention is what the sinkhorn-transformer release of "Sparse Sinkhorn Attention" (arXiv:2002.11296) computes
+// by default, in its deterministic form: positions attend to their own bucket and to the few that a sort net picks for
+// it. Nothing is sorted by Sinkhorn's iterations: SparseSinkhorn has the paper's form. See autograd.BucketAttention.
+// Its state is the queries, keys and values so far, from which the buckets are summarized.
+type BucketAttention struct {
 	Q, KV        *nn.Param // projections (d, d) and (2d, d), without biases
 	Out          *nn.Linear
 	Sort         *nn.Param // the linear sort net, nil where queries and keys are compared
 	NullK, NullV *nn.Param // of the empty buckets before the first, causal only
-	opt          engine.SinkhornOptions
-	params       engine.SinkhornParams
+	opt          engine.BucketOptions
+	params       engine.BucketParams
 	d, lMax      int
 }
 
-// SinkhornInfo describes Sinkhorn.
-var SinkhornInfo = Info{
-	Name: "sinkhorn", Paper: "Sparse Sinkhorn Attention, arXiv:2002.11296",
+// BucketAttentionInfo describes BucketAttention.
+var BucketAttentionInfo = Info{
+	Name: "bucket-attention", Paper: "sinkhorn-transformer, after arXiv:2002.11296",
 	Time: "l·bucket·(top + 1)·d + (l/bucket)²·d + l·d²", State: "3·l·d",
-	Causal: true, Bidirectional: true, Builder: builder(sinkhornOptionsOf, newSinkhorn),
+	Causal: true, Bidirectional: true, Builder: builder(bucketOptionsOf, newBucketAttention),
 	Tiny: Tiny{Options: "bucket=8", DModel: 128, NLayer: 4, DInner: 576},
 }
 
-type sinkhornOptions struct {
+type bucketOptions struct {
 	NumHeads      int     `json:"num_heads" help:"heads"`
 	Bucket        int     `json:"bucket" help:"positions of a bucket"`
 	Top           int     `json:"top" help:"buckets that each bucket picks, up to 7"`
@@ -43,13 +43,13 @@ type sinkhornOptions struct {
 	KeysAsValues  bool    `json:"keys_as_values" help:"bidirectional: keys of picked buckets are their values"`
 }
 
-func sinkhornOptionsOf(c Config) sinkhornOptions {
-	return sinkhornOptions{NumHeads: c.NumHeads, Bucket: 64, Top: 2, Temperature: 0.75,
+func bucketOptionsOf(c Config) bucketOptions {
+	return bucketOptions{NumHeads: c.NumHeads, Bucket: 64, Top: 2, Temperature: 0.75,
 		SortNet: "attention", LMax: 8192}
 }
 
 // check reports what cannot be built for a model of width d.
-func (o *sinkhornOptions) check(d int) error {
+func (o *bucketOptions) check(d int) error {
 	if err := checkHeads(o.NumHeads, d); err != nil {
 		return err
 	}
@@ -70,17 +70,17 @@ func (o *sinkhornOptions) check(d int) error {
 	return nil
 }
 
-// newSinkhorn returns a Sinkhorn mixer whose parameters have no values yet.
-func newSinkhorn(cfg Config, o sinkhornOptions) (Mixer, error) {
+// newBucketAttention returns a BucketAttention mixer whose parameters have no values yet.
+func newBucketAttention(cfg Config, o bucketOptions) (Mixer, error) {
 	if err := o.check(cfg.DModel); err != nil {
 		return nil, err
 	}
 	d, hd := cfg.DModel, cfg.DModel/o.NumHeads
-	m := &Sinkhorn{
+	m := &BucketAttention{
 		Q:   nn.NewParam(nn.Weight, nn.Normal(nn.InitStd), d, d),
 		KV:  nn.NewParam(nn.Weight, nn.Normal(nn.InitStd), 2*d, d),
 		Out: nn.NewLinear(d, d, outStd(cfg)), d: d, lMax: o.LMax,
-		opt: engine.SinkhornOptions{
+		opt: engine.BucketOptions{
 			Heads: o.NumHeads, Bucket: o.Bucket, Top: o.Top, Temperature: float32(o.Temperature),
 			Ahead: o.Bidirectional, KeysAsValues: o.KeysAsValues,
 		},
@@ -100,15 +100,15 @@ func newSinkhorn(cfg Config, o sinkhornOptions) (Mixer, error) {
 }
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.
-func (m *Sinkhorn) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
+func (m *BucketAttention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	q := t.Linear(u, m.Q.Tensor, nil, engine.None)
 	kv := t.Linear(u, m.KV.Tensor, nil, engine.None)
-	return m.Out.Forward(t, t.SinkhornAttention(q, kv, m.params, m.opt, r.Rows, r.buckets()))
+	return m.Out.Forward(t, t.BucketAttention(q, kv, m.params, m.opt, r.Rows, r.buckets()))
 }
 
 // Traits: the simple sort net has scores for a limited number of buckets. A bidirectional layer needs whole buckets and
 // has no state.
-func (m *Sinkhorn) Traits() Traits {
+func (m *BucketAttention) Traits() Traits {
 	traits := Traits{LooksAhead: m.opt.Ahead}
 	if m.Sort != nil {
 		traits.MaxLength = m.lMax
@@ -122,12 +122,12 @@ func (m *Sinkhorn) Traits() Traits {
 }
 
 // NewState returns the state before the first position. A bidirectional layer leaves it empty.
-func (m *Sinkhorn) NewState() State {
-	return &sinkhornState{rowState: *newRowState([]string{"q", "kv"}, m.d, 2*m.d)}
+func (m *BucketAttention) NewState() State {
+	return &bucketState{rowState: *newRowState([]string{"q", "kv"}, m.d, 2*m.d)}
 }
 
 // Params visits the parameters under the names of the release.
-func (m *Sinkhorn) Params(prefix string, visit nn.Visitor) {
+func (m *BucketAttention) Params(prefix string, visit nn.Visitor) {
 	visit(prefix+"to_q.weight", m.Q)
 	visit(prefix+"to_kv.weight", m.KV)
 	m.Out.Params(prefix+"to_out.", visit)
@@ -140,33 +140,33 @@ func (m *Sinkhorn) Params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// sinkhornState is the queries (l, d), and keys and values (l, 2d), so far.
-type sinkhornState struct {
+// bucketState is the queries (l, d), and keys and values (l, 2d), so far.
+type bucketState struct {
 	rowState
-	sums  engine.SinkhornSums
-	cache engine.SinkhornCache // both, in the form that the operation takes
+	sums  engine.BucketSums
+	cache engine.BucketCache // both, in the form that the operation takes
 }
 
-// buckets are the caches of the rows, whose states are sinkhornStates.
-func (r *Rows) buckets() []*engine.SinkhornCache {
-	return collect(r, &r.sinkhorn, 0, func(s *sinkhornState, _ int) *engine.SinkhornCache {
-		s.cache = engine.SinkhornCache{Q: &s.rows[0], KV: &s.rows[1], Sums: &s.sums}
+// buckets are the caches of the rows, whose states are bucketStates.
+func (r *Rows) buckets() []*engine.BucketCache {
+	return collect(r, &r.bucketed, 0, func(s *bucketState, _ int) *engine.BucketCache {
+		s.cache = engine.BucketCache{Q: &s.rows[0], KV: &s.rows[1], Sums: &s.sums}
 		return &s.cache
 	})
 }
 
-func (s *sinkhornState) Clone() State {
-	return &sinkhornState{rowState: *s.rowState.Clone().(*rowState)} // the sums are made again
+func (s *bucketState) Clone() State {
+	return &bucketState{rowState: *s.rowState.Clone().(*rowState)} // the sums are made again
 }
 
-func (s *sinkhornState) Detach() { *s = *s.Clone().(*sinkhornState) }
+func (s *bucketState) Detach() { *s = *s.Clone().(*bucketState) }
 
 // Keep does nothing: a far bucket is as likely to be picked as a near one, and summaries cover all positions.
-func (s *sinkhornState) Keep(int) {}
+func (s *bucketState) Keep(int) {}
 
-func (s *sinkhornState) Restore(name string, shape []int, data []float32) error {
-	s.sums = engine.SinkhornSums{}
+func (s *bucketState) Restore(name string, shape []int, data []float32) error {
+	s.sums = engine.BucketSums{}
 	return s.rowState.Restore(name, shape, data)
 }
 
-func (m *Sinkhorn) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.Heads} }
+func (m *BucketAttention) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.Heads} }

@@ -10,20 +10,20 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SinkhornAttention computes each head of a row alone: the sort net picks buckets, and then the buckets attend one by
+// BucketAttention computes each head of a row alone: the sort net picks buckets, and then the buckets attend one by
 // one.
-func (eng *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions,
-	r *engine.Rows, caches []*engine.SinkhornCache) *tensor.Tensor {
-	op := take[sinkhornOp](eng)
+func (eng *Engine) BucketAttention(q, kv *tensor.Tensor, p engine.BucketParams, o engine.BucketOptions,
+	r *engine.Rows, caches []*engine.BucketCache) *tensor.Tensor {
+	op := take[bucketOp](eng)
 	qs, kvs := resize(op.caches[0], len(caches)), resize(op.caches[1], len(caches))
 	for i, c := range caches {
 		if qs[i], kvs[i] = nil, nil; c != nil {
 			qs[i], kvs[i] = c.Q, c.KV
 		}
 	}
-	op.sinkhorn = sinkhorn{SinkhornOptions: o, SinkhornParams: p, rows: r, precision: eng.precision(),
+	op.bucketed = bucketed{BucketOptions: o, BucketParams: p, rows: r, precision: eng.precision(),
 		q: eng.see(op.q, q, r, qs), kv: eng.see(op.kv, kv, r, kvs), sums: op.sums[:0]}
-	s := &op.sinkhorn
+	s := &op.bucketed
 	for _, c := range caches {
 		if !eng.Recording {
 			s.sums = append(s.sums, summed(c, o.Heads))
@@ -50,13 +50,13 @@ func (eng *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornPara
 	record := eng.wants(p.Sort, p.NullK, p.NullV)
 	record = s.q.wants(eng) || record
 	if s.kv.wants(eng) || record {
-		eng.push("SinkhornAttention", op, s.y)
+		eng.push("BucketAttention", op, s.y)
 	}
 	return s.y
 }
 
 // summed returns the sums of all heads of a sequence, nil without a cache.
-func summed(c *engine.SinkhornCache, heads int) []bucketSums {
+func summed(c *engine.BucketCache, heads int) []bucketSums {
 	if c == nil {
 		return nil
 	}
@@ -68,9 +68,9 @@ func summed(c *engine.SinkhornCache, heads int) []bucketSums {
 	return sums
 }
 
-type sinkhorn struct {
-	engine.SinkhornOptions
-	engine.SinkhornParams
+type bucketed struct {
+	engine.BucketOptions
+	engine.BucketParams
 	q, kv     seen
 	y         *tensor.Tensor
 	rows      *engine.Rows
@@ -82,10 +82,10 @@ type sinkhorn struct {
 }
 
 // columns is the number of candidates that the sort net has scores for.
-func (s *sinkhorn) columns() int { return s.Sort.Dim(-1) }
+func (s *bucketed) columns() int { return s.Sort.Dim(-1) }
 
 // offset is the position at which the buckets of a head start. Earlier positions see only each other.
-func (s *sinkhorn) offset(head int) int {
+func (s *bucketed) offset(head int) int {
 	if s.Ahead || head < s.Heads/2 {
 		return 0
 	}
@@ -98,9 +98,9 @@ type pick struct {
 	r float32
 }
 
-// sinkhornHead is one head of one row.
-type sinkhornHead struct {
-	*sinkhorn
+// bucketHead is one head of one row.
+type bucketHead struct {
+	*bucketed
 	i, h         int
 	n, l         int // positions that the row sees, and its own
 	first, count int // position of the first bucket, number of buckets
@@ -116,14 +116,14 @@ type sinkhornHead struct {
 // of all keys and values.
 type headGrads struct{ own, q, k, v []float32 }
 
-var sinkhornHeads = sync.Pool{New: func() any { return new(sinkhornHead) }}
+var bucketHeads = sync.Pool{New: func() any { return new(bucketHead) }}
 
 // head returns head h of row i; done gives its memory back.
-func (s *sinkhorn) head(i, h int) *sinkhornHead {
+func (s *bucketed) head(i, h int) *bucketHead {
 	buf := getFloats(2 * s.Bucket * s.hd)
-	g := sinkhornHeads.Get().(*sinkhornHead)
+	g := bucketHeads.Get().(*bucketHead)
 	picks := g.sorter.picks
-	*g = sinkhornHead{sinkhorn: s, i: i, h: h, l: s.rows.Len(i), first: s.offset(h), step: s.Heads * s.hd, scratch: buf}
+	*g = bucketHead{bucketed: s, i: i, h: h, l: s.rows.Len(i), first: s.offset(h), step: s.Heads * s.hd, scratch: buf}
 	g.sorter.picks = picks
 	g.n = s.q.past(i) + g.l
 	g.count = (max(g.n-g.first, 0) + s.Bucket - 1) / s.Bucket // the last may be short
@@ -138,15 +138,15 @@ func (s *sinkhorn) head(i, h int) *sinkhornHead {
 	return g
 }
 
-func (g *sinkhornHead) done() {
+func (g *bucketHead) done() {
 	putFloats(g.sorter.scratch)
 	putFloats(g.scratch)
-	g.sinkhorn, g.gradients = nil, headGrads{}
-	sinkhornHeads.Put(g)
+	g.bucketed, g.gradients = nil, headGrads{}
+	bucketHeads.Put(g)
 }
 
 // candidates is the number of buckets that bucket u picks from, empty ones included.
-func (g *sinkhornHead) candidates(u int) int {
+func (g *bucketHead) candidates(u int) int {
 	if g.Ahead {
 		return g.n / g.Bucket
 	}
@@ -154,19 +154,19 @@ func (g *sinkhornHead) candidates(u int) int {
 }
 
 // query is the query at a position.
-func (g *sinkhornHead) query(position int) []float32 {
+func (g *bucketHead) query(position int) []float32 {
 	x, _ := g.q.run(g.i, position)
 	return x[g.h*g.hd:][:g.hd]
 }
 
 // key is the key at a position.
-func (g *sinkhornHead) key(position int) []float32 {
+func (g *bucketHead) key(position int) []float32 {
 	x, _ := g.kv.run(g.i, position)
 	return x[g.h*g.hd:][:g.hd]
 }
 
 // own is the head's part of x, a tensor like y, at one of the row's own positions.
-func (g *sinkhornHead) own(x []float32, position int) []float32 {
+func (g *bucketHead) own(x []float32, position int) []float32 {
 	return x[(g.rows.From(g.i)+position-(g.n-g.l))*g.step+g.h*g.hd:]
 }
 
@@ -201,7 +201,7 @@ func (w *queries) add(r keyRun) {
 }
 
 // see adds the n positions from at on to what w sees, in runs with the weight and pick of like.
-func (g *sinkhornHead) see(w *queries, like keyRun, at, n int) {
+func (g *bucketHead) see(w *queries, like keyRun, at, n int) {
 	for n > 0 {
 		r := like
 		x, most := g.kv.run(g.i, at)
@@ -218,7 +218,7 @@ func (g *sinkhornHead) see(w *queries, like keyRun, at, n int) {
 }
 
 // each calls f for the row's queries in every bucket u; u is from-1 for queries before the first bucket.
-func (g *sinkhornHead) each(f func(u int, w *queries)) {
+func (g *bucketHead) each(f func(u int, w *queries)) {
 	var buf [2 * (engine.MaxTop + 1)]keyRun
 	for u := g.from - 1; u < g.count; u++ {
 		lo, hi := g.first+u*g.Bucket, min(g.first+(u+1)*g.Bucket, g.n)
@@ -245,7 +245,7 @@ func (g *sinkhornHead) each(f func(u int, w *queries)) {
 }
 
 // raw fills s (rows, columns) with q·k.
-func (g *sinkhornHead) raw(s []float32, w *queries) {
+func (g *bucketHead) raw(s []float32, w *queries) {
 	at, q, gemm := 0, g.own(g.q.x.Data(), w.at), g.precision.GemmInline
 	for _, r := range w.runs {
 		gemm(kernel.Product{Op: kernel.NT, M: w.rows, N: r.n, K: g.hd, A: q, LDA: g.step, B: r.k, LDB: r.step,
@@ -269,7 +269,7 @@ func (w *queries) weighColumns(s []float32) {
 }
 
 // softmax turns scores into weights. Their log-sum-exp is an input where known is true, else a result.
-func (g *sinkhornHead) softmax(s []float32, w *queries, known bool) {
+func (g *bucketHead) softmax(s []float32, w *queries, known bool) {
 	lse := g.lse[g.rows.From(g.i)*g.Heads+g.h*g.l+w.at-(g.n-g.l):]
 	for i := range w.rows {
 		row := s[i*w.columns:][:w.columns]
@@ -286,7 +286,7 @@ func (g *sinkhornHead) softmax(s []float32, w *queries, known bool) {
 	}
 }
 
-func (g *sinkhornHead) forward() {
+func (g *bucketHead) forward() {
 	g.each(func(_ int, w *queries) {
 		buf := getFloats(w.rows * w.columns)
 		defer putFloats(buf)

@@ -7,11 +7,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestSinkhornWork: what Sinkhorn attention computes grows with the length, not with its square, and is a small part of
-// causal attention's at 8k positions. Time follows these counts.
-func TestSinkhornWork(t *testing.T) {
+// TestBucketAttentionWork: what bucket attention computes grows with the length, not with its square, and is a small
+// part of causal attention's at 8k positions. Time follows these counts.
+func TestBucketAttentionWork(t *testing.T) {
 	const l = 8192
-	once, twice := sinkhornScores(64, 2, l), sinkhornScores(64, 2, 2*l)
+	once, twice := bucketScores(64, 2, l), bucketScores(64, 2, 2*l)
 	if dense := l * l / 2; once > dense/5 {
 		t.Errorf("it computes %d scores, causal attention %d", once, dense)
 	}
@@ -20,11 +20,11 @@ func TestSinkhornWork(t *testing.T) {
 	}
 }
 
-// sinkhornScores counts the scores, those of the sort net included.
-func sinkhornScores(bucket, top, l int) (n int) {
+// bucketScores counts the scores, those of the sort net included.
+func bucketScores(bucket, top, l int) (n int) {
 	r := engine.EqualRows(1, l)
-	o := engine.SinkhornOptions{Heads: 2, Bucket: bucket, Top: top, Temperature: 1}
-	s := sinkhorn{SinkhornOptions: o, rows: r, hd: 1}
+	o := engine.BucketOptions{Heads: 2, Bucket: bucket, Top: top, Temperature: 1}
+	s := bucketed{BucketOptions: o, rows: r, hd: 1}
 	s.q, s.kv = seen{x: tensor.New(l, 2), rows: r}, seen{x: tensor.New(l, 4), rows: r}
 	s.NullK, s.NullV = tensor.New(2, 1), tensor.New(2, 1)
 	g := s.head(0, 0)
