@@ -1,7 +1,9 @@
 package constrain
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +38,16 @@ func walk(t testing.TB, c *Constraint, ids []int32, logits, scratch []float32) (
 	return each
 }
 
+// lists are texts of lists with uniqueItems.
+var lists = func() map[string][]string {
+	all := map[string][]string{}
+	for i := range 100 {
+		all["unique"] = append(all["unique"], fmt.Sprintf("%q", fmt.Sprintf("tag number %d", i)))
+		all["numbers"] = append(all["numbers"], fmt.Sprint(float64(7*i)/4))
+	}
+	return all
+}()
+
 // BenchmarkMask is the time of a token with GPT-2's vocabulary in a state that was met before, the first time, and the
 // first time after Ahead.
 func BenchmarkMask(b *testing.B) {
@@ -50,10 +62,18 @@ func BenchmarkMask(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	text := ids
 	for name, g := range map[string]*Grammar{
 		"person": mustSchema(b, person), "object": mustSchema(b, `{"type":"object"}`),
-		"gbnf": mustGBNF(b, string(rules)),
+		"gbnf": mustGBNF(b, string(rules)), "unique": mustSchema(b, `{"uniqueItems":true,"items":{"type":"string"}}`),
+		"numbers": mustSchema(b, `{"uniqueItems":true,"items":{"type":"number"}}`),
 	} {
+		ids := text
+		if list, ok := lists[name]; ok {
+			if ids, err = tok.Encode(nil, []byte("["+strings.Join(list, ",")+"]")); err != nil {
+				b.Fatal(err)
+			}
+		}
 		b.Run(name+"/again", func(b *testing.B) {
 			c, err := New(g, tok, v)
 			if err != nil {
