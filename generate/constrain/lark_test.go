@@ -230,10 +230,12 @@ func TestLarkBombs(t *testing.T) {
 		"each":       {"start: aaaa\n" + all.String(), "xyyy", ""},
 		"chain":      {"start: aaaa\n" + chain.String(), "", "more than 8192 rules"},
 		"optional":   {"start: " + strings.Repeat(`"b"? `, 5000) + "start \"a\" | \"c\"", "", "too many rules that may begin"},
-		"doubled":    {"start: AAAA\nA" + strings.ToUpper(letters(40)) + ": \"a\"\n" + doubled.String(), strings.Repeat("a", 50), ""},
-		"ambiguous":  {`start: start start | "a" | "a" "a"`, strings.Repeat("a", 300), ""},
-		"inside":     {`start: "a" start "b" | "a" start "c" | "a"`, strings.Repeat("a", 60), "too many ways"},
-		"ignored":    {"start: (\"a\" | \"b\")+\n%ignore /\\s+/\n%ignore \" \"\n%ignore /[ \\n]/", "a" + strings.Repeat(" ", 500) + "b", ""},
+		"doubled": {"start: AAAA\nA" + strings.ToUpper(letters(40)) + ": \"a\"\n" + doubled.String(),
+			strings.Repeat("a", 50), ""},
+		"ambiguous": {`start: start start | "a" | "a" "a"`, strings.Repeat("a", 300), ""},
+		"inside":    {`start: "a" start "b" | "a" start "c" | "a"`, strings.Repeat("a", 60), "too many ways"},
+		"ignored": {"start: (\"a\" | \"b\")+\n%ignore /\\s+/\n%ignore \" \"\n%ignore /[ \\n]/",
+			"a" + strings.Repeat(" ", 500) + "b", ""},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -87,16 +87,20 @@ func TestUniqueMasks(t *testing.T) {
 
 // TestUniqueRefused: what cannot be remembered, or runs out, is an error that names the keyword.
 func TestUniqueRefused(t *testing.T) {
+	const parts = "#/uniqueItems: found true for elements that may be lists"
 	for schema, want := range map[string]string{
-		`{"uniqueItems":true}`:                                                         "#/uniqueItems: found true for elements that may be lists",
-		`{"uniqueItems":true,"items":{}}`:                                              "#/uniqueItems: found true for elements that may be lists",
-		`{"uniqueItems":true,"items":{"type":["string","object"]}}`:                    "#/uniqueItems: found true for elements that may be lists",
-		`{"uniqueItems":true,"items":{"anyOf":[{"type":"string"},{"type":"array"}]}}`:  "#/uniqueItems: found true for elements that may be lists",
-		`{"uniqueItems":true,"prefixItems":[{"const":1}],"items":{"type":"string"}}`:   "#/uniqueItems: found true beside prefixItems",
-		`{"uniqueItems":true,"minItems":3,"items":{"type":"string","pattern":"^a?$"}}`: "#/minItems: found 3 beside uniqueItems, want at most 2",
+		`{"uniqueItems":true}`:                                                        parts,
+		`{"uniqueItems":true,"items":{}}`:                                             parts,
+		`{"uniqueItems":true,"items":{"type":["string","object"]}}`:                   parts,
+		`{"uniqueItems":true,"items":{"anyOf":[{"type":"string"},{"type":"array"}]}}`: parts,
+		`{"uniqueItems":true,"prefixItems":[{"const":1}],"items":{"type":"string"}}`: "#/uniqueItems: found true beside " +
+			"prefixItems",
+		`{"uniqueItems":true,"minItems":3,"items":{"type":"string","pattern":"^a?$"}}`: "#/minItems: found 3 beside " +
+			"uniqueItems, want at most 2",
 		`{"uniqueItems":true,"minItems":13,"items":{"type":"integer","minimum":0,"maximum":11}}`: "#/minItems: found 13 " +
 			"beside uniqueItems, want at most 12",
-		`{"uniqueItems":true,"minItems":65,"items":{"type":"string"}}`:                       "#/minItems: found 65 beside uniqueItems, want at most 64",
+		`{"uniqueItems":true,"minItems":65,"items":{"type":"string"}}`: "#/minItems: found 65 beside uniqueItems, " +
+			"want at most 64",
 		`{"uniqueItems":true,"minItems":64,"items":{"type":"string","pattern":"^[a-y]*z$"}}`: "",
 		`{"uniqueItems":true,"minItems":64,"items":{"type":"string","format":"uuid"}}`:       "",
 	} {
@@ -152,8 +156,8 @@ func TestUniqueBombs(t *testing.T) {
 			t.Errorf("%s: %d MiB, want at most %d", name, mebibytes, most)
 		}
 		quote := tokenOf(t, tok, `"`)
-		if got := mask[quote/64]>>(quote%64)&1 == 1; got != (name == "none") {
-			t.Errorf("%s: a quotation mark may follow: %v", name, got)
+		if mask[quote/64]>>(quote%64)&1 == 1 {
+			t.Errorf("%s: a quotation mark may follow", name)
 		}
 	}
 }
