@@ -138,6 +138,8 @@ func TestForeignInside(t *testing.T) {
 		{"/v1/chat/completions", fmt.Sprintf(chat, "", `,"stream_options":{"include_obfuscation":false}`), ""},
 		{"/v1/chat/completions", fmt.Sprintf(chat, "", `,"structured_outputs":{"grammar":"root ::= x"}`),
 			`structured_outputs.grammar: line 1: found the rule`},
+		{"/v1/chat/completions", fmt.Sprintf(chat, "", `,"structured_outputs":{"grammar":"start: start \"a\" | \"b\""}`), ""},
+		{"/v1/completions", `{"prompt":"a","guided_grammar":"start: a{b}"}`, "guided_grammar: line 1, column 8: found the"},
 		{"/v1/completions", `{"prompt":"a","grammar":"root ::= root \"a\" | \"b\""}`, "grammar: line 1: found left"},
 		{"/v1/completions", `{"prompt":"a","grammar":"root ::= \"a\"","guided_grammar":"root ::= \"a\""}`,
 			"guided_grammar: found it beside grammar"},

@@ -23,7 +23,7 @@ func (f *constraintFlags) register(cmd *cobra.Command) {
 		"write JSON of the JSON schema in this file, and end there")
 	cmd.Flags().StringVar(&f.regex, "regex", "", "write a text that this regular expression (RE2) matches as a whole")
 	cmd.Flags().StringVar(&f.grammar, "grammar", "",
-		"write a text of the grammar in this file, in llama.cpp's format GBNF, and end there")
+		"write a text of the grammar in this file, in llama.cpp's format GBNF or that of Lark, and end there")
 	cmd.Flags().StringSliceVar(&f.choices, "choices", nil, "write one of these texts, with commas between")
 	cmd.MarkFlagsMutuallyExclusive("json-schema", "regex", "grammar", "choices")
 }
@@ -44,7 +44,7 @@ func (f *constraintFlags) apply(tok tokenizer.Tokenizer, ends []int32, o *hippo.
 		if f.schema != "" {
 			g, err = constrain.Schema(data)
 		} else {
-			g, err = constrain.GBNF(string(data))
+			g, err = constrain.Compile(constrain.Rules(string(data)))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)

@@ -2,15 +2,18 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // manifest is what TestManifests reads of an object of Kubernetes.
@@ -90,5 +93,55 @@ func TestManifests(t *testing.T) {
 	if scaler.ScaleTargetRef.Name != all["Deployment"].Metadata.Name ||
 		scaler.Metrics[0].Pods.Metric.Name != "hippo_requests_waiting" {
 		t.Errorf("the autoscaler has %+v", scaler)
+	}
+}
+
+// TestManifestsAreValid: the objects of dist/kubernetes.yaml have fields that Kubernetes has, with values of their
+// types, and all that are required. testdata/kubernetes.json says where the schema is from.
+func TestManifestsAreValid(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("testdata", "kubernetes.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join("..", "..", "dist", "kubernetes.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(text string) (all int, err error) {
+		for d := yaml.NewDecoder(strings.NewReader(text)); ; all++ {
+			var v any
+			if err := d.Decode(&v); errors.Is(err, io.EOF) {
+				return all, nil
+			} else if err != nil {
+				return all, err
+			}
+			data, err := json.Marshal(v)
+			if err != nil {
+				return all, err
+			}
+			if v, err = jsonschema.UnmarshalJSON(bytes.NewReader(data)); err == nil {
+				err = schema.Validate(v)
+			}
+			if err != nil {
+				return all, err
+			}
+		}
+	}
+	if n, err := check(string(data)); n != 5 || err != nil {
+		t.Errorf("after %d objects: %v", n, err)
+	}
+	for from, to := range map[string]string{
+		"containerPort: 8080":               "containerport: 8080",       // no such field
+		"containerPort: 6060":               `containerPort: "admin"`,    // another type
+		"maxReplicas: 10":                   "",                          // required
+		"maxUnavailable: 1":                 "maxUnavailable: [1]",       // neither a number nor a text
+		"autoscaling/v2":                    "autoscaling/v2beta2",       // another version
+		"capabilities: {drop: [ALL]}":       "capabilities: {drop: ALL}", // no list
+		"terminationGracePeriodSeconds: 90": "terminationGracePeriodSeconds: 90s",
+	} {
+		wrong := strings.Replace(string(data), from, to, 1)
+		if _, err := check(wrong); err == nil || wrong == string(data) {
+			t.Errorf("%q in place of %q is taken", to, from)
+		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 type Grammar struct {
 	states []state
 	start  int32
+	unique bool // there are lists whose elements must differ
 }
 
 // The bounds of a grammar. One that would pass them is refused.
@@ -60,6 +61,10 @@ func build(f func(b *builder) int32) (*Grammar, error) {
 		g.states = b.states
 		if g.needs(nil)[g.start] == never {
 			fail("", "found a language without any text, want one that can be written")
+		}
+		g.unique = len(b.differ) > 0
+		for _, d := range b.differ {
+			d.enough(g)
 		}
 	})
 }

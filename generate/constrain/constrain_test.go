@@ -11,13 +11,13 @@ import (
 func accepts(t testing.TB, g *Grammar, text string) bool {
 	t.Helper()
 	m := newMachine(g, g.needs(nil))
-	at := m.start
+	c := cursor{at: m.start}
 	for i := range len(text) {
-		if at = m.step(at, text[i]); at == m.dead {
+		if c = m.follow(c, text[i]); c.at == m.dead {
 			return false
 		}
 	}
-	return at.ends
+	return c.at.ends
 }
 
 func mustSchema(t testing.TB, source string) *Grammar {
@@ -128,7 +128,6 @@ func TestRefused(t *testing.T) {
 		`{"type":"string","maxLength":-1}`:                                "#/maxLength",
 		`{"type":"number","multipleOf":0}`:                                "#/multipleOf",
 		`{"type":"number","multipleOf":16411}`:                            "#/multipleOf",
-		`{"uniqueItems":true,"items":{"type":"string"}}`:                  "#/uniqueItems",
 		`{"type":"string","format":"nanoid"}`:                             "#/format",
 		`{"type":"string","pattern":"[^\\p{Emoji_Component}]"}`:           "#/pattern",
 		`{"type":"string","pattern":"(?!\\p{Emoji_Component})a"}`:         "#/pattern",

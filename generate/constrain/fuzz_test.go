@@ -61,6 +61,31 @@ func FuzzRegexp(f *testing.F) {
 	})
 }
 
+// FuzzLark: whatever a grammar is, it is refused with its place or compiled in bounded time, and a text can be written.
+func FuzzLark(f *testing.F) {
+	for _, source := range []string{
+		"start: a\na: a \"x\" | b? a~2..3 | /y+/i -> z\nb: [\"b\"]\n%ignore \" \"", "?start.2: \"a\"..\"z\" (INT | start)*",
+		"%import common (INT, WS)\n%import common.CNAME -> A\nstart: A INT{2,3} // x", "start: (start \"é\" |)+ # x",
+		"start: A\nA: /[^\\/]/ \"\\x41\"i B\nB: A", "start: a{b}", "%declare X", "start: \"\"~0 start",
+	} {
+		f.Add(source, []byte("ab"))
+	}
+	f.Fuzz(func(t *testing.T, source string, wish []byte) {
+		const most = 300
+		if len(source) > most {
+			return
+		}
+		begun := time.Now()
+		g, err := Lark(source)
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Fatalf("%q took %v", source, took)
+		}
+		if err == nil {
+			finish(t, g, wish)
+		}
+	})
+}
+
 // finish writes a text, with the wished bytes first where they may follow, and then whatever leads to the end.
 func finish(t *testing.T, g *Grammar, wish []byte) (text []byte, whole bool) {
 	t.Helper()

@@ -2,6 +2,7 @@ package constrain
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,20 +11,31 @@ import (
 
 // GBNF is the texts of a grammar in the format of llama.cpp, from its rule root on. Rules may call themselves, but not
 // at their own beginning.
-func GBNF(source string) (*Grammar, error) { return Compile(Rules(source)) }
+func GBNF(source string) (*Grammar, error) {
+	return build(func(b *builder) int32 { return newGBNF("", source).write(b, rawText) })
+}
 
-// Rules is the texts of a grammar in the format of llama.cpp.
+// Rules is the texts of a grammar in the format of llama.cpp or that of Lark, as its rules are written: a ::= or a:.
 func Rules(source string) Part {
 	return partFunc(func(b *builder, next int32) int32 {
-		return b.call(newGBNF("", source).write(b, rawText), next)
+		read := newGBNF
+		if larkRule.MatchString(source) && !gbnfRule.MatchString(source) {
+			read = newLark
+		}
+		return b.call(read("", source).write(b, rawText), next)
 	})
 }
+
+var (
+	gbnfRule = regexp.MustCompile(`(?m)^[ \t]*[\w-]+\s*::=`)
+	larkRule = regexp.MustCompile(`(?m)^[ \t]*(?:%[a-z]|[?!]{0,2}\w+(?:\.-?\d+)?[ \t]*:)`)
+)
 
 // rule is a rule of a grammar, or a group in parentheses.
 type rule struct {
 	name    string
-	line    int        // where it is defined, 0 where it is not
-	called  int        // and where it is called first
+	at      int        // one more than the place where it is defined, 0 where it is not
+	called  int        // and than the place where it is called first
 	ways    [][]symbol // alternatives, each a sequence
 	entry   int32      // its first state, 0 where it has none
 	most    int        // characters that it takes, 0 where they are not counted yet
@@ -31,29 +43,34 @@ type rule struct {
 	group   bool       // in parentheses, or repeated twice
 	begun   bool       // its beginnings are being followed
 	checked bool       // or have been
+	leaf    bool       // a terminal of Lark
 }
 
-// symbol is a literal, one character of some ranges, or a rule, and how often it stands there.
+// symbol is a literal, one character of some ranges, a match of a pattern, or a rule, and how often it stands there.
 type symbol struct {
 	text        string
 	ranges      []rune
+	pattern     *pattern
 	rule        *rule
 	least, most int
 }
 
-// gbnf reads a grammar.
-type gbnf struct {
+// rules are those of a grammar, and where it is read.
+type rules struct {
 	path    string // of the keyword in a schema, "" elsewhere
 	source  string
 	at      int
-	rules   []*rule // in order, and groups among them
+	all     []*rule // in order, and groups among them
 	named   map[string]*rule
+	root    *rule
+	columns bool // errors have them
 	symbols int
 	nested  int
 	copies  int // of what is repeated
-	passed  int // bytes whose line ends are counted in lines
-	lines   int
 }
+
+// gbnf reads a grammar in the format of llama.cpp.
+type gbnf struct{ rules }
 
 // The bounds of a grammar's text, besides maxSource.
 const (
@@ -62,51 +79,57 @@ const (
 	maxRepeated = 1 << 14
 )
 
-func newGBNF(path, source string) *gbnf {
-	g := &gbnf{path: path, source: source, named: map[string]*rule{}}
+func newRules(path, source string) rules {
 	if len(source) > maxSource {
 		fail(path, "found a grammar of %d bytes, want at most %d", len(source), maxSource)
 	}
 	if !utf8.ValidString(source) {
 		fail(path, "found a grammar that is not UTF-8, want one that is")
 	}
+	return rules{path: path, source: source, named: map[string]*rule{}}
+}
+
+func newGBNF(path, source string) *rules {
+	g := &gbnf{newRules(path, source)}
 	for g.space(true); g.at < len(source); g.space(true) {
 		g.rule()
 	}
-	root := g.named["root"]
-	if root == nil || root.line == 0 {
-		fail(path, "found %d rules, none of them root, want the rule root, where a text begins", len(g.named))
+	g.start("root")
+	g.empties()
+	g.begin()
+	return &g.rules
+}
+
+// start sets the rule where a text begins. It fails if that or another is not defined.
+func (g *rules) start(name string) {
+	g.root = g.named[name]
+	if g.root == nil || g.root.at == 0 {
+		fail(g.path, "found %d rules, none of them %s, want the rule %s, where a text begins", len(g.named), name, name)
 	}
-	for _, r := range g.rules {
-		if r.line == 0 {
+	for _, r := range g.all {
+		if r.at == 0 {
 			fail(g.place(r.called), "found the rule %.40q, want one that is defined", r.name)
 		}
 	}
-	g.begin()
-	return g
 }
 
 // fail ends the reading with an error about the place.
-func (g *gbnf) fail(format string, args ...any) {
-	fail(g.place(g.line()), format, args...)
+func (g *rules) fail(format string, args ...any) {
+	fail(g.place(g.at+1), format, args...)
 }
 
-// place is a line, for an error.
-func (g *gbnf) place(line int) string {
-	return strings.TrimPrefix(fmt.Sprint(g.path, ": line ", line), ": ")
-}
-
-// line is the number of the line of the place.
-func (g *gbnf) line() int {
-	if g.at > g.passed {
-		g.lines += strings.Count(g.source[g.passed:g.at], "\n")
-		g.passed = g.at
+// place is a place, plus one, for an error.
+func (g *rules) place(at int) string {
+	before := g.source[:at-1]
+	place := fmt.Sprint(g.path, ": line ", 1+strings.Count(before, "\n"))
+	if g.columns {
+		place += fmt.Sprint(", column ", 1+utf8.RuneCountInString(before[1+strings.LastIndexByte(before, '\n'):]))
 	}
-	return 1 + g.lines
+	return strings.TrimPrefix(place, ": ")
 }
 
 // found shows what stands at the place.
-func (g *gbnf) found() string {
+func (g *rules) found() string {
 	rest, _, _ := strings.Cut(g.source[g.at:], "\n")
 	if rest == "" {
 		return "the end of the line"
@@ -132,7 +155,7 @@ func (g *gbnf) space(lines bool) {
 }
 
 // take passes a text if it stands at the place.
-func (g *gbnf) take(text string) bool {
+func (g *rules) take(text string) bool {
 	ok := strings.HasPrefix(g.source[g.at:], text)
 	if ok {
 		g.at += len(text)
@@ -141,7 +164,7 @@ func (g *gbnf) take(text string) bool {
 }
 
 // word passes the letters, digits, - and _ at the place.
-func (g *gbnf) word() string {
+func (g *rules) word() string {
 	from := g.at
 	for g.at < len(g.source) && isWord(g.source[g.at]) {
 		g.at++
@@ -155,7 +178,7 @@ func isWord(x byte) bool {
 
 // rule reads a rule: its name, ::= and alternatives. One that is defined again replaces the first, as in llama.cpp.
 func (g *gbnf) rule() {
-	line, name := g.line(), g.word()
+	at, name := g.at+1, g.word()
 	if name == "" {
 		g.fail("found %s, want a rule, such as root ::= \"text\"", g.found())
 	}
@@ -163,7 +186,7 @@ func (g *gbnf) rule() {
 		g.fail("found %s after %.40q, want ::=", g.found(), name)
 	}
 	r := g.called(name)
-	r.line = line
+	r.at = at
 	g.space(true)
 	r.ways = g.alternatives(name, false)
 	if g.at < len(g.source) && !strings.ContainsRune("\r\n", rune(g.source[g.at])) {
@@ -172,20 +195,20 @@ func (g *gbnf) rule() {
 }
 
 // called is the rule of a name.
-func (g *gbnf) called(name string) *rule {
+func (g *rules) called(name string) *rule {
 	r := g.named[name]
 	if r == nil {
-		r = g.add(&rule{name: name, called: g.line()})
+		r = g.add(&rule{name: name, called: g.at + 1})
 		g.named[name] = r
 	}
 	return r
 }
 
-func (g *gbnf) add(r *rule) *rule {
-	if len(g.rules) >= maxRules {
+func (g *rules) add(r *rule) *rule {
+	if len(g.all) >= maxRules {
 		g.fail("found more than %d rules and groups, want fewer", maxRules)
 	}
-	g.rules = append(g.rules, r)
+	g.all = append(g.all, r)
 	return r
 }
 
@@ -247,18 +270,18 @@ func (g *gbnf) group(name string) *rule {
 	if g.nested++; g.nested > maxGroups {
 		g.fail("found more than %d groups in each other, want fewer", maxGroups)
 	}
-	r := g.add(&rule{name: name, line: g.line(), group: true})
+	r := g.add(&rule{name: name, at: g.at + 1, group: true})
 	g.at++
 	g.space(true)
 	r.ways = g.alternatives(name, true)
 	if g.space(true); !g.take(")") {
-		g.fail("found %s, want ) after the group of line %d", g.found(), r.line)
+		g.fail("found %s, want ) after the group of %s", g.found(), g.place(r.at))
 	}
 	g.nested--
 	return r
 }
 
-// repeat reads how often a symbol stands at its place. One that is repeated already becomes a group.
+// repeat reads how often a symbol stands at its place.
 func (g *gbnf) repeat(name string, it *symbol) {
 	least, most := 0, unlimited
 	x := g.source[g.at]
@@ -283,8 +306,13 @@ func (g *gbnf) repeat(name string, it *symbol) {
 			g.fail("found {%d,%d}, want the smaller number first", least, most)
 		}
 	}
+	g.repeated(name, it, least, most)
+}
+
+// repeated makes a symbol stand at its place some times. One that does already becomes a group.
+func (g *rules) repeated(name string, it *symbol, least, most int) {
 	if it.least != 1 || it.most != 1 {
-		*it = symbol{rule: g.add(&rule{name: name, line: g.line(), group: true, ways: [][]symbol{{*it}}})}
+		*it = symbol{rule: g.add(&rule{name: name, at: g.at + 1, group: true, ways: [][]symbol{{*it}}})}
 	}
 	it.least, it.most = least, most
 	if most == unlimited {
@@ -296,7 +324,7 @@ func (g *gbnf) repeat(name string, it *symbol) {
 }
 
 // count reads a number of repetitions.
-func (g *gbnf) count() int {
+func (g *rules) count() int {
 	from := g.at
 	for g.at < len(g.source) && g.source[g.at] >= '0' && g.source[g.at] <= '9' {
 		g.at++
@@ -366,7 +394,7 @@ func complement(ranges []rune) []rune {
 }
 
 // char reads a character of a literal or a set, which ends with a mark.
-func (g *gbnf) char(mark string) rune {
+func (g *rules) char(mark string) rune {
 	rest := g.source[g.at:]
 	if rest == "" {
 		g.fail("found the end of the grammar, want %s", mark)

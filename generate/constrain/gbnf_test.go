@@ -25,37 +25,50 @@ func mustGBNF(t testing.TB, source string) *Grammar {
 }
 
 // TestGBNF: the grammars of testdata/gbnf take the texts that they say they do, and no others.
-func TestGBNF(t *testing.T) {
-	names, err := filepath.Glob("testdata/gbnf/*.gbnf")
-	if err != nil || len(names) < 4 {
+func TestGBNF(t *testing.T) { grammarFiles(t, "testdata/gbnf/*.gbnf", "#", 4, tokenizer.GPT2(), GBNF) }
+
+// grammarFiles checks grammars with texts in their comments, some of which they take (+) and others not (-).
+func grammarFiles(t *testing.T, pattern, comment string, least int, tok tokenizer.Tokenizer,
+	read func(source string) (*Grammar, error)) {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil || len(names) < least {
 		t.Fatal(names, err)
 	}
-	tok := tokenizer.GPT2()
 	v := NewVocabulary(tok, nil)
 	for _, name := range names {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := mustGBNF(t, string(data))
+		g, err := read(string(data))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
 		c, err := New(g, tok, v)
 		if err != nil {
 			t.Fatal(err)
 		}
 		cases := 0
 		for line := range strings.Lines(string(data)) {
-			if len(line) < 2 || line[:2] != "#+" && line[:2] != "#-" {
+			yes, isYes := strings.CutPrefix(line, comment+"+")
+			no, isNo := strings.CutPrefix(line, comment+"-")
+			if !isYes && !isNo {
 				continue
 			}
-			text, err := strconv.Unquote(strings.TrimSpace(line[2:]))
+			if !isYes {
+				yes = no
+			}
+			text, err := strconv.Unquote(strings.TrimSpace(yes))
 			if err != nil {
 				t.Fatalf("%s: %s: %v", name, line, err)
 			}
 			cases++
-			if got, want := accepts(t, g, text), line[1] == '+'; got != want {
-				t.Errorf("%s: %q: got %v, want %v", name, text, got, want)
+			if got := accepts(t, g, text); got != isYes {
+				t.Errorf("%s: %q: got %v, want %v", name, text, got, isYes)
 			}
-			if line[1] == '+' { // and so by tokens, some of which end inside a character or a rule
+			if isYes { // and so by tokens, some of which end inside a character or a rule
 				ids, err := tok.Encode(nil, []byte(text))
 				if err != nil {
 					t.Fatal(err)
@@ -195,9 +208,9 @@ func (j *gbnfJudge) repeated(it symbol, from []int) (all []int) {
 	return slices.Compact(all)
 }
 
-func (j *gbnfJudge) takes(g *gbnf, text string) bool {
+func (j *gbnfJudge) takes(g *rules, text string) bool {
 	*j = gbnfJudge{[]rune(text), map[judged][]int{}}
-	return slices.Contains(j.ends(g.named["root"], 0), len(j.text))
+	return slices.Contains(j.ends(g.root, 0), len(j.text))
 }
 
 // anyGrammar draws the rules of a grammar, which may be wrong.

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// begin finds which rules take the empty text, and fails for one that may begin with itself.
-func (g *gbnf) begin() {
+// empties finds which rules take the empty text.
+func (g *rules) empties() {
 	type sequence struct {
 		of   *rule
 		left int // symbols that are not known to take the empty text
@@ -19,7 +19,7 @@ func (g *gbnf) begin() {
 			work = append(work, s.of)
 		}
 	}
-	for _, r := range g.rules {
+	for _, r := range g.all {
 		for _, way := range r.ways {
 			s := &sequence{r, len(way)}
 			for _, one := range way {
@@ -39,14 +39,26 @@ func (g *gbnf) begin() {
 			less(s, 1)
 		}
 	}
-	for _, r := range g.rules {
+}
+
+// begin fails for a rule that may begin with itself.
+func (g *rules) begin() {
+	for _, r := range g.all {
 		g.begins(r, nil)
 	}
 }
 
 // empty reports whether a symbol takes the empty text.
 func (it *symbol) empty() bool {
-	return it.least == 0 || it.rule != nil && it.rule.empty || it.rule == nil && it.ranges == nil && it.text == ""
+	switch {
+	case it.least == 0:
+		return true
+	case it.rule != nil:
+		return it.rule.empty
+	case it.pattern != nil:
+		return it.pattern.matches("")
+	}
+	return it.ranges == nil && it.text == ""
 }
 
 // firsts is how many symbols at the beginning of a sequence take the empty text.
@@ -59,7 +71,7 @@ func firsts(way []symbol) int {
 }
 
 // begins follows what a rule may begin with. on are the rules that are being followed, from the first on.
-func (g *gbnf) begins(r *rule, on []*rule) {
+func (g *rules) begins(r *rule, on []*rule) {
 	if r.checked {
 		return
 	}
@@ -74,7 +86,7 @@ func (g *gbnf) begins(r *rule, on []*rule) {
 		if len(names) > most {
 			names = append(names[:most-1:most-1], "...")
 		}
-		fail(g.place(r.line), "found left recursion: the rule %.40q may begin with itself (%s), want one "+
+		fail(g.place(r.at), "found left recursion: the rule %.40q may begin with itself (%s), want one "+
 			"that takes a character first", r.name, strings.Join(names, ", "))
 	}
 	r.begun = true
@@ -88,10 +100,10 @@ func (g *gbnf) begins(r *rule, on []*rule) {
 	r.checked = true
 }
 
-// write writes the rules that root calls and returns the first state of root.
-func (g *gbnf) write(b *builder, spelled spelling) int32 {
+// write writes the rules that the first calls and returns the first state of that.
+func (g *rules) write(b *builder, spelled spelling) int32 {
 	w := &rulesWriter{b: b, spelled: spelled}
-	entry := w.entry(g.named["root"])
+	entry := w.entry(g.root)
 	for len(w.pending) > 0 {
 		r := w.pending[len(w.pending)-1]
 		w.pending = w.pending[:len(w.pending)-1]
@@ -149,6 +161,8 @@ func (w *rulesWriter) symbol(it *symbol, next int32) int32 {
 // one takes a symbol once. A group that stands there once needs no call.
 func (w *rulesWriter) one(it *symbol, next int32) int32 {
 	switch {
+	case it.pattern != nil:
+		return w.b.pattern([]*pattern{it.pattern}, w.spelled, 0, unlimited, next)
 	case it.rule == nil && it.ranges == nil && w.spelled == jsonText:
 		return w.b.text(quoted(it.text), next)
 	case it.rule == nil && it.ranges == nil:
@@ -178,6 +192,8 @@ func (r *rule) length() int {
 					n = it.rule.length()
 				} else if it.ranges != nil {
 					n = 1
+				} else if it.pattern != nil {
+					n = it.pattern.most
 				}
 				if n > 0 && it.most > 0 && n >= unlimited/it.most {
 					sum = unlimited

@@ -101,19 +101,24 @@ func (u *units) otherKeys(all []*node, r keyRules, not []string, open bool, late
 	return ways
 }
 
-// distinct takes a list whose elements are different, each one of some values: which of them have been written is a
-// state.
+// distinct takes a list whose elements are different. Where each is one of a few values, which of them have been
+// written is a state.
 func (u *units) distinct(all []*node, path string, least, most int) int32 {
-	const mostStates = 1 << 11
+	const mostValues = 10
 	b := u.b
 	b.path = path
-	values, ok := u.finite(all, 0)
 	for _, n := range all {
-		ok = ok && len(n.prefix) == 0
+		if len(n.prefix) > 0 {
+			fail(path, "found true beside prefixItems, want either")
+		}
 	}
-	if !ok {
-		fail(path, "found true for elements that are not a list of values, want an enum, const or boolean as items, "+
-			"or false: a grammar does not remember other elements")
+	values, ok := u.finite(all, 0)
+	if !ok || len(values) > mostValues {
+		if items, _ := element(all, 0); len(items) == 0 || !u.scalar(items, 0) {
+			fail(path, "found true for elements that may be lists or objects, want strings, numbers, or other types "+
+				"without parts as items, at most %d constants, or false: other elements are not remembered", mostValues)
+		}
+		return u.unique(all, path, least, most)
 	}
 	elements := make([]int32, len(values))
 	for i, v := range values {
@@ -125,9 +130,6 @@ func (u *units) distinct(all []*node, path string, least, most int) int32 {
 	after = func(used uint64, n int) int32 {
 		if at, ok := known[used]; ok {
 			return at
-		}
-		if len(known) >= mostStates {
-			fail(path, "found true for %d values, want fewer: a grammar remembers which were written", len(values))
 		}
 		known[used] = final
 		var ways, more []int32
@@ -152,9 +154,33 @@ func (u *units) distinct(all []*node, path string, least, most int) int32 {
 	return b.text("[", after(0, 0))
 }
 
+// maxChoices bounds choices in each other where all are followed.
+const maxChoices = 8
+
+// scalar reports whether no value that some nodes describe together is a list or an object.
+func (u *units) scalar(nodes []*node, depth int) bool {
+	leaves, choices, possible := u.flat(nodes)
+	if !possible {
+		return true
+	}
+	if len(choices) == 0 {
+		allowed, values := typesOf(leaves)
+		if values == nil {
+			return allowed&(typeArray|typeObject) == 0
+		}
+		return !slices.ContainsFunc(values.values, func(v any) bool {
+			return typeOf(v)&allowed&(typeArray|typeObject) != 0
+		})
+	}
+	rest := append(leaves, choices[1:]...)
+	return depth <= maxChoices && !slices.ContainsFunc(choices[0].choice, func(option *node) bool {
+		return !u.scalar(append(rest[:len(rest):len(rest)], option), depth+1)
+	})
+}
+
 // finite are the values of the elements of a list, each once. ok is false if they are not a list of values.
 func (u *units) finite(all []*node, depth int) (values []any, ok bool) {
-	const most, mostDepth = 60, 8
+	const most = 60
 	items, _ := element(all, 0)
 	var of func(nodes []*node, depth int) bool
 	of = func(nodes []*node, depth int) bool {
@@ -165,7 +191,7 @@ func (u *units) finite(all []*node, depth int) (values []any, ok bool) {
 		if len(choices) > 0 {
 			rest := append(leaves, choices[1:]...)
 			for _, option := range choices[0].choice {
-				if depth > mostDepth || !of(append(rest[:len(rest):len(rest)], option), depth+1) {
+				if depth > maxChoices || !of(append(rest[:len(rest):len(rest)], option), depth+1) {
 					return false
 				}
 			}

@@ -24,11 +24,12 @@ type machine struct {
 	limit   int // of work
 	over    bool
 
-	stack []item
-	items []item
-	seen  map[item]struct{}
-	key   []byte
-	path  []*config // of a walk through a trie
+	stack   []item
+	items   []item
+	seen    map[item]struct{}
+	key     []byte
+	path    []*config // of a walk through a trie
+	cursors []cursor
 }
 
 // frame is a place to return to. Those of a stack are linked; 0 is the bottom.

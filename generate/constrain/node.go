@@ -113,7 +113,7 @@ type node struct {
 	items      *node
 	bounds     map[string]bound // of items, lengths and numbers
 	patterns   []*pattern       // and formats
-	rules      *gbnf            // of x-gbnf, nil for none
+	rules      *rules           // of x-gbnf or x-lark, nil for none
 }
 
 type property struct {
@@ -312,13 +312,17 @@ func (s *schema) keyword(n *node, o *object, key, at string) {
 	case "pattern", "format":
 		hint(typeString)
 		n.matches(key, at, v, o.values["pattern"] == nil && o.values["allOf"] == nil)
-	case "x-gbnf":
+	case "x-gbnf", "x-lark":
 		hint(typeString)
 		text, ok := v.(string)
-		if !ok {
-			fail(at, "found %s, want the rules of a grammar", show(v))
+		if !ok || n.rules != nil {
+			fail(at, "found %s, want the rules of one grammar", show(v))
 		}
-		n.rules = newGBNF(at, text)
+		if key == "x-gbnf" {
+			n.rules = newGBNF(at, text)
+		} else {
+			n.rules = newLark(at, text)
+		}
 	default:
 		if !slices.Contains(annotations, key) && !strings.HasPrefix(key, "x-") && !emptyKeyword(key, v) {
 			fail(at, "found the keyword %.40q, want one that constrained sampling supports: %s", key, supported)
@@ -334,8 +338,8 @@ func emptyKeyword(key string, v any) bool {
 // supported are the keywords, for an error.
 const supported = "type, enum, const, properties, required, additionalProperties, items, prefixItems, minItems, " +
 	"maxItems, uniqueItems, patternProperties, propertyNames, minProperties, maxProperties, minLength, maxLength, " +
-	"pattern, format, x-gbnf, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, anyOf, oneOf, allOf, " +
-	"$ref, $defs"
+	"pattern, format, x-gbnf, x-lark, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, anyOf, oneOf, " +
+	"allOf, $ref, $defs"
 
 func (n *node) bound(key, at string, v any) {
 	x, ok := v.(json.Number)

@@ -9,7 +9,7 @@ import (
 type state struct {
 	kind        kind
 	low, high   byte  // of isByte; low of isCall may be short
-	next, other int32 // other is the second way of isSplit, and what isCall calls
+	next, other int32 // other is the second way of isSplit, what isCall calls, and what isByte does in some lists
 }
 
 type kind uint8
@@ -34,6 +34,7 @@ type builder struct {
 	shared  map[state]int32
 	classes map[string]int32 // states that take a character of a set and return
 	path    string           // of the keyword that is written, for an error
+	differ  []differ         // the lists of different elements
 }
 
 func newBuilder() *builder {

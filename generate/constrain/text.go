@@ -40,16 +40,16 @@ func New(g *Grammar, tok tokenizer.Tokenizer, v *Vocabulary) (*Constraint, error
 type Text struct {
 	c       *Constraint
 	machine *machine // that at belongs to
-	at      *config
-	bytes   []byte
-	work    int // items met for it, besides those that each of its tokens may take
+	cursor
+	bytes []byte
+	work  int // items met for it, besides those that each of its tokens may take
 }
 
 // Start returns a text without tokens.
 func (c *Constraint) Start() *Text {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return &Text{c: c, machine: c.machine, at: c.machine.start}
+	return &Text{c: c, machine: c.machine, cursor: cursor{at: c.machine.start}}
 }
 
 // ready makes sure that the text is at a configuration of the machine in use. Where that keeps too much, a new one
@@ -104,18 +104,24 @@ func (t *Text) mask() ([]uint64, error) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
 	t.ready()
-	if t.at.mask == nil {
-		before := t.machine.work
-		mask, err := t.c.vocabulary.mask(t.machine, t.at)
-		if t.work += t.machine.work - before - tokenWork; err == nil && t.work > textWork {
-			err = ErrAmbiguous
-		}
-		if err != nil {
-			return nil, err
-		}
-		t.at.mask = mask
+	if t.at.mask != nil && !t.c.grammar.unique {
+		return t.at.mask, nil
 	}
-	return t.at.mask, nil
+	before, mask, err := t.machine.work, t.at.mask, error(nil)
+	if mask == nil {
+		mask, err = t.c.vocabulary.mask(t.machine, t.at)
+	}
+	if err == nil {
+		if t.at.mask = mask; t.c.grammar.unique {
+			t.machine.bound()
+			mask = t.c.vocabulary.differing(t.machine, t.cursor, mask)
+			err = t.machine.ambiguous()
+		}
+	}
+	if t.work += t.machine.work - before - tokenWork; err == nil && t.work > textWork {
+		err = ErrAmbiguous
+	}
+	return mask, err
 }
 
 // Accept takes the next token. It is an error if that may not follow.
@@ -131,13 +137,17 @@ func (t *Text) take(text []byte) error {
 	t.ready()
 	t.machine.bound()
 	for _, x := range text {
-		if t.at = t.machine.step(t.at, x); t.machine.over {
+		if t.cursor = t.machine.follow(t.cursor, x); t.machine.over {
 			return ErrAmbiguous
 		} else if t.at == t.machine.dead {
-			return fmt.Errorf("constrain: found %.40q, which may not follow, want what may", text)
+			break
 		}
 	}
-	return nil
+	t.settle()
+	if alive := t.machine.alive(t.cursor); !alive && !t.machine.over {
+		return fmt.Errorf("constrain: found %.40q, which may not follow, want what may", text)
+	}
+	return t.machine.ambiguous()
 }
 
 // Ends reports whether the text may end here.

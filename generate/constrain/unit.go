@@ -113,10 +113,9 @@ func (u *units) flat(nodes []*node) (leaves, choices []*node, ok bool) {
 	return leaves, choices, true
 }
 
-// leaves takes a value that keywords describe together.
-func (u *units) leaves(all []*node) int32 {
+// typesOf are the types that nodes allow together, and the last of them that has constants, nil if none has.
+func typesOf(all []*node) (allowed types, values *node) {
 	allowed, hints := types(anyType), types(0)
-	var values *node
 	for _, n := range all {
 		allowed &= n.types
 		hints |= n.hints
@@ -127,6 +126,12 @@ func (u *units) leaves(all []*node) int32 {
 	if allowed == anyType && hints != 0 {
 		allowed = hints
 	}
+	return allowed, values
+}
+
+// leaves takes a value that keywords describe together.
+func (u *units) leaves(all []*node) int32 {
+	allowed, values := typesOf(all)
 	if values != nil {
 		return u.constants(all, values, allowed)
 	}

@@ -24,6 +24,7 @@ type trieNode struct {
 	depth int32 // of the node above, 0 for the root
 	skip  int32 // the next node that is not below this one
 	ids   int32 // the end of its ids
+	comma bool  // there is one in its text, or in that of a token below
 }
 
 // longestToken is the most bytes of a token that is used.
@@ -81,6 +82,9 @@ func NewVocabulary(tok tokenizer.Tokenizer, ends []int32, markers ...string) *Vo
 		for depth := same; depth < len(t.text); depth++ {
 			path = append(path, int32(len(v.nodes)))
 			v.nodes = append(v.nodes, trieNode{x: t.text[depth], depth: int32(depth), ids: int32(len(v.ids))})
+		}
+		for _, at := range path {
+			v.nodes[at].comma = v.nodes[at].comma || bytes.IndexByte(t.text, ',') >= 0
 		}
 		v.ids = append(v.ids, t.id)
 		v.nodes[path[len(path)-1]].ids = int32(len(v.ids))

@@ -3,19 +3,20 @@ package openai
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/hippo-ssm/hippo/serve/fleet"
 	"github.com/hippo-ssm/hippo/serve/records"
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
 // A response in the background is made while its client does not wait. It is stored at once, and again when it has
 // ended; meanwhile this server holds its lock. So a server that finds an unfinished one without a lock knows that the
-// server which made it has ended.
+// server which made it has ended. Another server that shares a bucket follows the events that are stored meanwhile, and
+// cancels it by storing it as cancelled: the server which makes it then loses the lock.
 
 // tasks are the responses in the background that have not ended.
 type tasks struct {
@@ -110,8 +111,8 @@ func (q *responding) checkBackground(c *request.Call) error {
 }
 
 // begin starts a response in the background and responds to its request: with the response as it is now, or with its
-// events. release is called when it has ended.
-func (s *Responses) begin(q *responding, c *request.Call, release func()) (err error) {
+// events. The conversation that is held is released when it has ended.
+func (s *Responses) begin(q *responding, c *request.Call, talk records.Hold) (err error) {
 	owner, name := c.Owner(), responseName(c.Owner(), q.object.ID)
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.Request.Context()))
 	t := &task{q: q, cancel: cancel, done: make(chan struct{})}
@@ -129,17 +130,6 @@ func (s *Responses) begin(q *responding, c *request.Call, release func()) (err e
 	if err := s.tasks.add(owner, name, t); err != nil {
 		return err
 	}
-	q.record.Response = q.object
-	err = s.put(owner, q.object.ID, &q.record)
-	var unlock func()
-	if err == nil { // a record in a bucket can be locked once it exists; nobody else knows its name
-		unlock, err = s.store.Lock(name)
-	}
-	if err != nil {
-		s.tasks.end(owner, name)
-		return err
-	}
-	now := q.object
 	tell := func(responseEvent) {}
 	if q.Stream {
 		t.log = &eventLog{changed: make(chan struct{})}
@@ -147,18 +137,36 @@ func (s *Responses) begin(q *responding, c *request.Call, release func()) (err e
 		tell = q.events.add
 		tell(responseEvent{Type: "response.created", Response: &q.object})
 		tell(responseEvent{Type: "response.queued", Response: &q.object})
+		q.record.Events = t.log.with(nil)
 	}
+	q.record.Response = q.object
+	err = s.put(owner, q.object.ID, &q.record)
+	var hold records.Hold
+	if err == nil { // a record in a bucket can be locked once it exists; nobody else knows its name
+		hold, err = s.store.Lock(name)
+	}
+	if err != nil {
+		s.tasks.end(owner, name)
+		return err
+	}
+	now, first := q.object, q.record
 	c.Share.Last = true // the client's own requests, for which it waits, come first
 	d := c.Detach(ctx)
 	q.job.Call = d
 	go func() {
 		defer s.tasks.end(owner, name)
-		defer unlock()
+		defer hold.Release()
 		defer d.End()
 		defer d.Release()
-		defer release()
+		defer talk.Release()
 		defer context.AfterFunc(s.o.Running, func() { cancel(context.Cause(s.o.Running)) })()
-		s.work(ctx, t, d, tell)
+		defer request.WhenLost(hold.Lost, cancel)()
+		defer request.WhenLost(talk.Lost, cancel)()
+		stop := func() {}
+		if t.log != nil && s.store.Strict() {
+			stop = s.progress(owner, t, first)
+		}
+		s.work(ctx, t, d, tell, stop)
 		cancel(nil)
 	}()
 	if t.log != nil {
@@ -167,23 +175,32 @@ func (s *Responses) begin(q *responding, c *request.Call, release func()) (err e
 	return c.JSON(&now)
 }
 
-// work makes a response and stores it.
-func (s *Responses) work(ctx context.Context, t *task, c *request.Call, tell func(responseEvent)) {
+// work makes a response and stores it. stop is called before it is stored for the last time.
+func (s *Responses) work(ctx context.Context, t *task, c *request.Call, tell func(responseEvent), stop func()) {
 	q := t.q
 	err := request.Protect(ctx, 0, func(ctx context.Context, _ int) error { return s.patiently(ctx, q, c, tell) })
+	stop()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err != nil {
 		q.fail(err)
 	}
 	var last []byte // event, which is told when the response is stored with it
-	if t.log != nil {
-		last = q.events.next(responseEvent{Type: "response." + q.object.Status, Response: &q.object})
-		q.record.Events = t.log.with(last)
+	lost := errors.Is(err, fleet.ErrLost)
+	if !lost {
+		last = q.last()
+		if t.log != nil {
+			q.record.Events = t.log.with(last)
+		}
+		q.record.Response = q.object
+		failed := s.put(c.Owner(), q.object.ID, &q.record)
+		if lost = errors.Is(failed, fleet.ErrLost); failed != nil && !lost {
+			s.o.Log.Error("a response in the background could not be stored", "request", c.ID, "error", failed.Error())
+		}
 	}
-	q.record.Response = q.object
-	if err := s.put(c.Owner(), q.object.ID, &q.record); err != nil {
-		s.o.Log.Error("a response in the background could not be stored", "request", c.ID, "error", err.Error())
+	if lost {
+		s.overruled(c.Owner(), q)
+		last = q.last()
 	}
 	if t.log != nil {
 		t.log.end(last)
@@ -243,32 +260,13 @@ func (a *Response) unfinished() bool {
 	return a.Status == responseQueued || a.Status == responseRunning
 }
 
-// settle ends a stored response whose server has ended before it.
-func (s *Responses) settle(owner string, r *responseRecord) (*responseRecord, error) {
-	name := responseName(owner, r.Response.ID)
-	if s.tasks.get(name) != nil {
-		return r, nil
+// last returns the last event of a response, nil if its client wants none.
+func (q *responding) last() []byte {
+	if q.events == nil {
+		return nil
 	}
-	unlock, err := s.store.Lock(name)
-	if errors.Is(err, records.ErrLocked) {
-		return r, nil // another server makes it
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	now := &responseRecord{} // it may have ended meanwhile
-	if err := records.Get(s.store, name, now); err != nil {
-		return nil, err
-	}
-	if now.Response.unfinished() && s.tasks.get(name) == nil {
-		now.Response.setError(&request.Error{
-			Status: http.StatusServiceUnavailable, Code: "server_stopped",
-			Message: "the server has ended before the response was complete: ask again",
-		})
-		err = s.put(owner, r.Response.ID, now)
-	}
-	return now, err
+	w := *q.events
+	return w.next(responseEvent{Type: "response." + q.object.Status, Response: &q.object})
 }
 
 // after returns the number of the first event that a request for a stream wants.
@@ -318,7 +316,9 @@ func (s *Responses) Show(c *request.Call) error {
 		if !streams {
 			return c.JSON(&r.Response)
 		}
-		if r.Events != nil {
+		if r.Events != nil && r.Response.unfinished() {
+			log = s.elsewhere(c, r)
+		} else if r.Events != nil {
 			log = replayed(r.Events)
 		}
 	}
@@ -350,10 +350,7 @@ func (s *Responses) stop(c *request.Call, id string) (*responseRecord, error) {
 	}
 	r, err := s.response(c, id)
 	if err == nil && r.Response.unfinished() {
-		err = &request.Error{
-			Status: http.StatusConflict, Code: "in_use",
-			Message: fmt.Sprintf("another server makes the response %s, want the request at that one", id),
-		}
+		return s.overrule(c, id)
 	}
 	return r, err
 }

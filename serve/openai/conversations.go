@@ -71,14 +71,15 @@ func (s *Responses) conversation(c *request.Call, param, id string) (*conversati
 
 // hold gives a conversation to one request at a time, here and on other servers with the same folder. Without an id
 // there is nothing to hold.
-func (s *Responses) hold(c *request.Call, id string) (release func(), err error) {
+func (s *Responses) hold(c *request.Call, id string) (h records.Hold, err error) {
+	h.Release = func() {}
 	if !records.IsID(conversationPrefix, id) {
-		return func() {}, nil
+		return h, nil
 	}
 	name := responseName(c.Owner(), id)
 	r, _, err := s.store.Open(name)
 	if err != nil { // the request finds that out
-		return func() {}, nil
+		return h, nil
 	}
 	r.Close() // it is there
 	busy := &request.Error{
@@ -86,30 +87,30 @@ func (s *Responses) hold(c *request.Call, id string) (release func(), err error)
 		Message: fmt.Sprintf("another request uses the conversation %s, want one at a time", id),
 	}
 	if _, held := s.held.LoadOrStore(name, true); held {
-		return nil, busy
+		return h, busy
 	}
-	free, err := s.store.Lock(name)
+	locked, err := s.store.Lock(name)
 	if err != nil {
 		s.held.Delete(name)
 		if errors.Is(err, records.ErrLocked) {
 			err = busy
 		}
-		return nil, err
+		return h, err
 	}
-	return func() {
-		free()
+	return records.Hold{Release: func() {
+		locked.Release()
 		s.held.Delete(name)
-	}, nil
+	}, Lost: locked.Lost}, nil
 }
 
 // change changes the conversation in the address of a request, and stores it.
 func (s *Responses) change(c *request.Call, by func(*conversationRecord) error) (*conversationRecord, error) {
 	id := c.Request.PathValue("id")
-	release, err := s.hold(c, id)
+	hold, err := s.hold(c, id)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer hold.Release()
 	r, err := s.conversation(c, "", id)
 	if err == nil {
 		err = by(r)
@@ -291,11 +292,11 @@ func (s *Responses) UpdateConversation(c *request.Call) error {
 
 func (s *Responses) DeleteConversation(c *request.Call) error {
 	id := c.Request.PathValue("id")
-	release, err := s.hold(c, id)
+	hold, err := s.hold(c, id)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer hold.Release()
 	if _, err = s.conversation(c, "", id); err == nil {
 		err = s.store.Remove(responseName(c.Owner(), id))
 	}

@@ -74,7 +74,7 @@ func TestCustomTools(t *testing.T) {
 	}
 }
 
-// TestCustomToolsOfChats: chats have custom tools, too, of a grammar in GBNF or of any text; beside a function whose
+// TestCustomToolsOfChats: chats have custom tools, too, of a grammar in GBNF or in Lark; beside a function whose
 // schema need not hold.
 func TestCustomToolsOfChats(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
@@ -94,22 +94,25 @@ func TestCustomToolsOfChats(t *testing.T) {
 	}
 	const tools = `"tools":[{"type":"function","function":{"name":"halt"}},{"type":"custom","custom":{"name":"say",
 		"format":{"type":"grammar","grammar":{"syntax":"gbnf","definition":"root ::= \"<\" root \">\" | [\"\\n]"}}}},
-		{"type":"custom","custom":{"name":"shout","format":{"type":"text"}}}],`
+		{"type":"custom","custom":{"name":"shout",
+		"format":{"type":"grammar","grammar":{"syntax":"lark","definition":"start: \"<\" start \">\" | /[\"\\n]/"}}}}],`
 	const begin = `{"max_completion_tokens":300,` + tools + `"messages":[{"role":"user","content":"a"}`
-	a := servetest.Post[answer](s, "/v1/chat/completions", begin+
-		`],"tool_choice":{"type":"custom","custom":{"name":"say"}}}`).Choices[0]
-	calls := servetest.Decode[message](t, a.Message).Calls
-	if len(calls) != 1 || calls[0].Type != "custom" || calls[0].Function != nil ||
-		calls[0].Custom.Name != "say" || a.Finish != "tool_calls" ||
-		!slices.Contains([]string{`"`, "\n"}, strings.Trim(calls[0].Custom.Input, "<>")) ||
-		strings.Count(calls[0].Custom.Input, "<") != strings.Count(calls[0].Custom.Input, ">") {
-		t.Fatalf("got %s", a.Message)
-	}
-	rendered := servetest.Post[struct{ Prompt string }](s, "/apply-template",
-		`{"messages":[{"role":"user","content":"a"},`+string(a.Message)+
-			`,{"role":"tool","tool_call_id":"x","content":"b"}]}`).Prompt
-	if want := "<assistant>[say ]"; !strings.Contains(rendered, want) {
-		t.Errorf("the template writes %q, want %q in it", rendered, want)
+	for _, name := range []string{"say", "shout"} {
+		a := servetest.Post[answer](s, "/v1/chat/completions", begin+
+			`],"tool_choice":{"type":"custom","custom":{"name":"`+name+`"}}}`).Choices[0]
+		calls := servetest.Decode[message](t, a.Message).Calls
+		if len(calls) != 1 || calls[0].Type != "custom" || calls[0].Function != nil ||
+			calls[0].Custom.Name != name || a.Finish != "tool_calls" ||
+			!slices.Contains([]string{`"`, "\n"}, strings.Trim(calls[0].Custom.Input, "<>")) ||
+			strings.Count(calls[0].Custom.Input, "<") != strings.Count(calls[0].Custom.Input, ">") {
+			t.Fatalf("got %s", a.Message)
+		}
+		rendered := servetest.Post[struct{ Prompt string }](s, "/apply-template",
+			`{"messages":[{"role":"user","content":"a"},`+string(a.Message)+
+				`,{"role":"tool","tool_call_id":"x","content":"b"}]}`).Prompt
+		if want := "<assistant>[" + name + " ]"; !strings.Contains(rendered, want) {
+			t.Errorf("the template writes %q, want %q in it", rendered, want)
+		}
 	}
 }
 
@@ -118,8 +121,10 @@ func TestCustomToolsRefused(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	s.Speak(servetest.ToolTemplates["list"])
 	for tool, want := range map[string]string{
-		`"name":"f","format":{"type":"grammar","syntax":"lark","definition":"start: x"}`: `element 0: format: found ` +
-			`the syntax \"lark\", want regex, or gbnf`,
+		`"name":"f","format":{"type":"grammar","syntax":"yacc","definition":"start: x"}`: `element 0: format: found ` +
+			`the syntax \"yacc\", want lark, regex, or gbnf`,
+		`"name":"f","format":{"type":"grammar","syntax":"lark","definition":"start: x"}`: `tools.f.parameters#/` +
+			`properties/input/x-lark: line 1, column 8: found the rule \"x\"`,
 		`"name":"f","format":{"type":"grammar"}`: `found the syntax \"\"`,
 		`"name":"f","format":{"type":"json"}`:    `found the type \"json\", want text or grammar`,
 		`"name":"f","format":7`:                  `element 0`,

@@ -57,9 +57,16 @@ func (l *eventLog) with(last []byte) []byte {
 // end ends the log with a last event.
 func (l *eventLog) end(last []byte) {
 	l.Add(last)
+	l.close(false)
+}
+
+// close ends the log. One that would be too large keeps nothing.
+func (l *eventLog) close(large bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ended = true
+	if l.ended = true; large {
+		l.events = nil
+	}
 	l.tell()
 }
 

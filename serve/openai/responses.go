@@ -122,19 +122,19 @@ func (s *Responses) Create(c *request.Call) error {
 	if err := c.Read(&q.responseRequest); err != nil {
 		return err
 	}
-	release, err := s.hold(c, string(q.Conversation))
+	hold, err := s.hold(c, string(q.Conversation))
 	if err != nil {
 		return err
 	}
+	release := hold.Release
 	defer func() { release() }()
 	if err := s.prepareResponse(q, c); err != nil {
 		return err
 	}
 	if q.Background {
 		if err = q.checkBackground(c); err == nil {
-			held := release
 			release = func() {}
-			err = s.begin(q, c, held)
+			err = s.begin(q, c, hold)
 		}
 		return err
 	}
@@ -142,6 +142,7 @@ func (s *Responses) Create(c *request.Call) error {
 		return err
 	}
 	defer c.Leave(s.Admit)
+	defer c.Until(hold.Lost)() // nothing that is computed after that would be stored
 	if q.Stream {
 		return c.Stream("text/event-stream", func(ctx context.Context, to *request.Queue) error {
 			return q.stream(ctx, c, to)
@@ -384,6 +385,11 @@ func (q *responding) keep(ctx context.Context, c *request.Call) error {
 	var err error
 	if request.Or(q.Store, true) && !q.Background { // that is stored with its last event
 		err = q.server.put(c.Owner(), q.object.ID, &q.record)
+	}
+	if q.talk != nil && q.Background { // that nobody else has ended: then nothing continues from it
+		r := q.record
+		r.Response.Status = responseRunning
+		err = q.server.put(c.Owner(), q.object.ID, &r)
 	}
 	if q.talk != nil && err == nil {
 		err = q.server.put(c.Owner(), q.talk.Conversation.ID, q.talk.after(&q.record))

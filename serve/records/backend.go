@@ -47,8 +47,11 @@ type Backend interface {
 	List(dir string) ([]Entry, error)
 	// owners returns the folders of a kind.
 	owners(kind string) ([]string, error)
-	// Lock locks a name for this server until release is called. The error is ErrLocked if another server has the lock.
-	Lock(name string) (release func(), err error)
+	// Lock locks a name for this server until it is released. The error is ErrLocked if another server has the lock.
+	Lock(name string) (Hold, error)
+	// overrule changes a record, whoever has its lock, which that server loses. The error is ErrLocked where that cannot
+	// be.
+	overrule(name string, by func(data []byte) ([]byte, error)) error
 	// Strict reports whether what cannot be stored is refused. Otherwise it goes on in the memory of this server, since
 	// no other has it.
 	Strict() bool
@@ -61,6 +64,12 @@ type Entry struct {
 	Name  string // within the folder
 	Bytes int64
 	Time  time.Time // when it was written
+}
+
+// Hold is a name that this server has locked.
+type Hold struct {
+	Release func()
+	Lost    <-chan struct{} // closed when another server has taken the name; nil where none can
 }
 
 // ErrLocked is the error of a name that another server has locked.
@@ -163,24 +172,26 @@ func (f folder) owners(kind string) (all []string, err error) {
 	return all, f.named(err)
 }
 
-func (f folder) Lock(name string) (release func(), err error) {
+func (folder) overrule(string, func([]byte) ([]byte, error)) error { return ErrLocked }
+
+func (f folder) Lock(name string) (Hold, error) {
 	l, err := disk.LockDir(f.path(name) + ".lock")
 	var locked *disk.LockedError
 	if errors.As(err, &locked) {
-		return nil, ErrLocked
+		return Hold{}, ErrLocked
 	}
 	if disk.IsFull(err) {
 		// Only this server's own locks are left. Other servers cannot store a change either, and what is stored once
 		// there is space is atomic: the later change wins.
-		return func() {}, nil
+		return Hold{Release: func() {}}, nil
 	}
 	if err != nil {
-		return nil, f.named(err)
+		return Hold{}, f.named(err)
 	}
-	return func() {
+	return Hold{Release: func() {
 		_ = l.Release() // released at the end of the process at the latest
 		_ = os.Remove(f.path(name) + ".lock")
-	}, nil
+	}}, nil
 }
 
 // memory is a backend in the memory of this server.
@@ -299,7 +310,9 @@ func (m *memory) owners(kind string) (all []string, err error) {
 	return all, nil
 }
 
-func (m *memory) Lock(string) (func(), error) { return func() {}, nil }
+func (m *memory) Lock(string) (Hold, error) { return Hold{Release: func() {}}, nil }
+
+func (*memory) overrule(string, func([]byte) ([]byte, error)) error { return ErrLocked }
 
 // IsID reports whether a text may be the id of a record: a prefix, then letters and digits as rand.Text returns them.
 func IsID(prefix, id string) bool {

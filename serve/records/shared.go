@@ -71,15 +71,19 @@ func (s shared) List(dir string) ([]Entry, error) {
 
 func (s shared) owners(kind string) ([]string, error) { return s.in.Folders(kind) }
 
-func (s shared) Lock(name string) (release func(), err error) {
+func (s shared) overrule(name string, by func(data []byte) ([]byte, error)) error {
+	return s.in.Change(name, by)
+}
+
+func (s shared) Lock(name string) (Hold, error) {
 	l, err := s.in.Lock(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // the request finds that out
-		return func() {}, nil
+		return Hold{Release: func() {}}, nil
 	case errors.Is(err, fleet.ErrHeld):
-		return nil, ErrLocked
+		return Hold{}, ErrLocked
 	case err != nil:
-		return nil, err
+		return Hold{}, err
 	}
-	return l.Release, nil
+	return Hold{l.Release, l.Lost()}, nil
 }

@@ -22,16 +22,19 @@ var ErrDamaged = errors.New("the record is damaged")
 
 // Put writes a value to a backend and returns its encoding.
 func Put(to Backend, name string, v any) (bytes int64, err error) {
-	data, err := json.Marshal(v)
+	data, err := encode(v)
 	if err != nil {
 		return 0, err
 	}
-	err = to.Put(name, func(w io.Writer) error {
-		n, err := fmt.Fprintf(w, "%s\n%s\n", data, sum(data))
-		bytes = int64(n)
+	return int64(len(data)), to.Put(name, func(w io.Writer) error {
+		_, err := w.Write(data)
 		return err
 	})
-	return bytes, err
+}
+
+func encode(v any) ([]byte, error) {
+	data, err := json.Marshal(v)
+	return fmt.Appendf(nil, "%s\n%s\n", data, sum(data)), err
 }
 
 // Get reads a value that Put has written.
@@ -40,6 +43,23 @@ func Get(from Backend, name string, into any) error {
 	if err != nil {
 		return err
 	}
+	return decode(from, name, all, into)
+}
+
+// Overrule changes a record, whoever has its lock, which that server loses. The error is ErrLocked where that cannot be.
+// by may be called several times.
+func Overrule[T any](on Backend, name string, by func(*T)) error {
+	return on.overrule(name, func(data []byte) ([]byte, error) {
+		v := new(T)
+		if err := decode(on, name, data, v); err != nil {
+			return nil, err
+		}
+		by(v)
+		return encode(v)
+	})
+}
+
+func decode(from Backend, name string, all []byte, into any) error {
 	data, check, ok := bytes.Cut(all, []byte{'\n'})
 	if !ok || string(check) != sum(data)+"\n" {
 		return fmt.Errorf("%s: %s: %w", from, name, ErrDamaged)

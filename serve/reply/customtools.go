@@ -48,10 +48,10 @@ func (f *customFormat) schema(at int) (map[string]string, error) {
 			f.Type)
 	case g.Syntax == "regex":
 		s["pattern"] = "^(?:" + g.Definition + ")$"
-	case g.Syntax == "gbnf":
-		s["x-gbnf"] = g.Definition
+	case g.Syntax == "lark" || g.Syntax == "gbnf":
+		s["x-"+g.Syntax] = g.Definition
 	default:
-		return nil, request.Invalid("tools", "element %d: format: found the syntax %.40q, want regex, or gbnf: "+
+		return nil, request.Invalid("tools", "element %d: format: found the syntax %.40q, want lark, regex, or gbnf: "+
 			"the rules of a grammar in the format of llama.cpp", at, g.Syntax)
 	}
 	return s, nil

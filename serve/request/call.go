@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hippo-ssm/hippo/serve/fleet"
 )
 
 // Env is shared by all requests of a server: limits and metrics.
@@ -67,6 +69,35 @@ func (c *Call) Release() {
 		do()
 	}
 	c.ends = nil
+}
+
+// Until has the context of a request end with fleet.ErrLost when a channel is closed, before stop is called.
+func (c *Call) Until(lost <-chan struct{}) (stop func()) {
+	was := c.Request
+	ctx, cancel := context.WithCancelCause(was.Context())
+	c.Request = was.WithContext(ctx)
+	free := WhenLost(lost, cancel)
+	return func() {
+		free()
+		cancel(nil)
+		c.Request = was
+	}
+}
+
+// WhenLost calls a function with fleet.ErrLost when a channel is closed, before stop is called.
+func WhenLost(lost <-chan struct{}, cancel context.CancelCauseFunc) (stop func()) {
+	if lost == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-lost:
+			cancel(fleet.ErrLost)
+		case <-done:
+		}
+	}()
+	return func() { close(done) }
 }
 
 // End is called when the response has been sent.

@@ -18,7 +18,8 @@ type (
 
 // Lock locks the session of an id that belongs to everybody.
 func (s *Handler) Lock(ctx context.Context, id string) (func(), error) {
-	return s.lockSession(ctx, place{"all", id})
+	h, err := s.lockSession(ctx, place{"all", id})
+	return h.Release, err
 }
 
 // Record reads the record of such a session.

@@ -27,11 +27,12 @@ type inUse struct {
 // stays in the text.
 func (s *Handler) withSession(c *request.Call, do func(ctx context.Context, h *inUse) error) error {
 	p := place{c.Owner(), c.Request.PathValue("id")}
-	release, err := s.lockSession(c.Request.Context(), p)
+	hold, err := s.lockSession(c.Request.Context(), p)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer hold.Release()
+	defer c.Until(hold.Lost)() // nothing that is computed after that would be stored
 	r, err := s.sessionRecord(p)
 	if err != nil {
 		return err

@@ -304,9 +304,9 @@ func (s *Handler) roomForSession(owner string, more int) error {
 const lockWait = 5 * time.Second
 
 // lockSession locks a session on this server and on others that share the folder.
-func (s *Handler) lockSession(ctx context.Context, p place) (release func(), err error) {
+func (s *Handler) lockSession(ctx context.Context, p place) (h records.Hold, err error) {
 	if !records.IsID(sessionPrefix, p.id) {
-		return nil, noSession(p.id)
+		return h, noSession(p.id)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
@@ -316,23 +316,23 @@ func (s *Handler) lockSession(ctx context.Context, p place) (release func(), err
 	}
 	free := s.locks.lock(ctx, p.id)
 	if free == nil {
-		return nil, inUse
+		return h, inUse
 	}
 	const most = 320 * time.Millisecond
 	for pause := 20 * time.Millisecond; ; pause = min(most, 2*pause) {
-		unlock, err := s.store.Lock(p.recordName())
+		h, err := s.store.Lock(p.recordName())
 		if err == nil {
-			return func() { unlock(); free() }, nil
+			return records.Hold{Release: func() { h.Release(); free() }, Lost: h.Lost}, nil
 		}
 		if !errors.Is(err, records.ErrLocked) {
 			free()
-			return nil, err
+			return h, err
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			free()
-			return nil, inUse
+			return h, inUse
 		}
 	}
 }

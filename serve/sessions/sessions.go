@@ -268,14 +268,14 @@ func (s *Handler) Show(c *request.Call) error {
 
 func (s *Handler) Delete(c *request.Call) error {
 	p := place{c.Owner(), c.Request.PathValue("id")}
-	release, err := s.lockSession(c.Request.Context(), p)
+	hold, err := s.lockSession(c.Request.Context(), p)
 	if err != nil {
 		return err
 	}
 	if _, err = s.sessionRecord(p); err == nil || errors.Is(err, records.ErrDamaged) {
 		err = s.removeSession(p)
 	}
-	release() // before the response, so that no lock is left when the client has it
+	hold.Release() // before the response, so that no lock is left when the client has it
 	if err != nil {
 		return err
 	}

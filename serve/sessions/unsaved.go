@@ -66,14 +66,14 @@ func (s *Handler) StoreUnsaved(m *host.Model) {
 func (s *Handler) storeAgain(p place, m *host.Model) error {
 	at, cancel := context.WithCancel(context.Background())
 	cancel() // do not wait: the request with the lock may be waiting for this model to be loaded again
-	release, err := s.lockSession(at, p)
+	hold, err := s.lockSession(at, p)
 	if err != nil {
 		if request.ErrorOf(err).Status == http.StatusConflict {
 			return nil
 		}
 		return err
 	}
-	defer release()
+	defer hold.Release()
 	stored, err := s.sessionRecord(p)
 	if err != nil {
 		if request.ErrorOf(err).Status == http.StatusNotFound { // another server has removed it
