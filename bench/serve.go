@@ -46,7 +46,8 @@ import (
 //     replies differ in a bit of a log-probability. state_mb is the size of the state's file, text_mb that of the text.
 //   - move: a state after some tokens goes to another server. state_ms is the time to store it as a file, get_ms and
 //     put_ms to send it from one to a client and from there to the other, open_ms to begin a session from it there, and
-//     move_ms all of that. mismatches counts the log-probabilities after it that differ in a bit from the first's.
+//     move_ms all of that; move_cpu_ms is its CPU time, the client's part included. mismatches counts the
+//     log-probabilities after it that differ in a bit from the first's.
 //   - streams: open streams of a small model. kb_each is the memory of each in the process, client included; left_mb is
 //     the memory still in use after all are closed.
 //

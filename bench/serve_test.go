@@ -17,7 +17,7 @@ func TestServe(t *testing.T) {
 		"choices": "context ending questions_per_s rereading_questions_per_s times_faster times_less_cpu",
 		"agents":  "requests tokens mismatches cached_share new_share read_again times_less_cpu",
 		"library": "tokens read_ms mount_ms mount_read again_ms mismatches state_mb text_mb",
-		"move":    "read_ms state_mb state_ms get_ms put_ms open_ms move_ms mismatches",
+		"move":    "read_ms state_mb state_ms get_ms put_ms open_ms move_ms move_cpu_ms mismatches",
 		"streams": "kb_each left_mb",
 	}
 	cases, err := Cases("serve", nil, "", 32)

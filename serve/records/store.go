@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -26,12 +25,8 @@ func Put(to Backend, name string, v any) (bytes int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = to.Put(name, func(w io.Writer) error {
-		n, err := fmt.Fprintf(w, "%s\n%s\n", data, sum(data))
-		bytes = int64(n)
-		return err
-	})
-	return bytes, err
+	data = fmt.Appendf(data, "\n%s\n", sum(data))
+	return int64(len(data)), to.PutBytes(name, data)
 }
 
 // Get reads a value that Put has written.
@@ -120,9 +115,5 @@ func SetAside(on Backend, name string) error {
 	if err != nil {
 		return err
 	}
-	err = on.Put(name+asideEnding, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
-	return errors.Join(err, on.Remove(name))
+	return errors.Join(on.PutBytes(name+asideEnding, data), on.Remove(name))
 }
