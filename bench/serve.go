@@ -39,7 +39,7 @@ import (
 //     counts those of all prompts and replies. cached_share is how much of the prompts was cached, new_share how much
 //     nobody had sent or been sent before, and read_again the tokens a request that were read though they had. With
 //     part=2/8 it is of every eighth agent from the second on, with limit=5m what can be sent and compared in that
-//     time.
+//     time, with agents=32 of that many, not 16.
 //   - library: a text that was read once into a library and is mounted into conversations. read_ms is the time to read
 //     it, mount_ms that of a conversation's first token with the text mounted, mount_read the tokens read for it, and
 //     again_ms the time on a server that keeps nothing and is sent the text. mismatches counts the conversations whose
@@ -69,7 +69,7 @@ func serveCases(args []string, shrink int) ([]Case, error) {
 	models, others := servedModels(args, shrink)
 	var chosen []string
 	for _, what := range others {
-		if strings.HasPrefix(what, "part=") || strings.HasPrefix(what, "limit=") {
+		if isSetting(what) {
 			if err := of.setting(what); err != nil {
 				return nil, err
 			}

@@ -64,7 +64,8 @@ func TestServeChosen(t *testing.T) {
 			t.Errorf("case %d measures %v of %v, want turn of %s", i, what, of, want)
 		}
 	}
-	for _, wrong := range []string{"turns", "part=0/2", "part=3/2", "part=1/99", "part=1", "limit=0", "limit=soon"} {
+	for _, wrong := range []string{"turns", "part=0/2", "part=3/2", "part=1/99", "part=1", "limit=0", "limit=soon",
+		"agents=0", "agents=x", "agents=1000000"} {
 		if _, err = Cases("serve", []string{wrong}, "", 8); err == nil ||
 			!strings.Contains(err.Error(), fmt.Sprintf("found %q", wrong)) {
 			t.Errorf("%s: found the error %v", wrong, err)
@@ -83,6 +84,10 @@ func TestAgentsInPieces(t *testing.T) {
 		for _, i := range of.numbers() {
 			seen[i]++
 		}
+	}
+	of := transcripts{agents: 2, part: 1, parts: 1}
+	if err := of.setting("agents=5"); err != nil || len(of.numbers()) != 5 {
+		t.Errorf("of 5 agents there are %v, %v", of.numbers(), err)
 	}
 	for i := range 8 {
 		if seen[i] != 1 || len(seen) != 8 {

@@ -79,8 +79,9 @@ func newBench() *cobra.Command {
   serve [MEASURE | PRESET]...
                     H3-125M and Mamba-130M, or presets, behind hippo serve in int8: clients (64 beside the scheduler
                     alone), pauses (while long prompts arrive), turn (after 30,000 stored tokens), choices (questions
-                    with four endings), agents (transcripts with edits and branches beside reading all again; part=2/8
-                    measures every eighth agent from the second on, limit=5m what can be compared in that time),
+                    with four endings), agents (transcripts of 16 with edits and branches beside reading all again;
+                    agents=32 is of more, part=2/8 of every eighth from the second on, limit=5m what can be compared in
+                    that time),
                     library (a mounted text of 10,000 tokens), move (a state after 100,000 tokens, to another server),
                     streams (memory of 2,000 open ones): tokens/s, ms, questions/s, kB
 
