@@ -48,6 +48,8 @@ import (
 //     put_ms to send it from one to a client and from there to the other, open_ms to begin a session from it there, and
 //     move_ms all of that; move_cpu_ms is its CPU time, the client's part included. mismatches counts the
 //     log-probabilities after it that differ in a bit from the first's.
+//   - chunk: a prompt that is read in pieces of the model's chunk, and in such of 64, 128 and 256. cost_64 is how many
+//     times as long those of 64 take. A shorter chunk leaves less to read again after an edit.
 //   - streams: open streams of a small model. kb_each is the memory of each in the process, client included; left_mb is
 //     the memory still in use after all are closed.
 //
@@ -64,8 +66,9 @@ func serveCases(args []string, shrink int) ([]Case, error) {
 		"agents":  func(v served) []Case { return []Case{v.agents(of)} },
 		"library": func(v served) []Case { return []Case{v.library(10_000 / shrink)} },
 		"move":    func(v served) []Case { return []Case{v.move(100_000 / shrink)} },
+		"chunk":   func(v served) []Case { return []Case{v.chunk(2048 / shrink)} },
 	}
-	order := []string{"clients", "pauses", "turn", "choices", "agents", "library", "move", "streams"}
+	order := []string{"clients", "pauses", "turn", "choices", "agents", "library", "move", "chunk", "streams"}
 	models, others := servedModels(args, shrink)
 	var chosen []string
 	for _, what := range others {

@@ -18,6 +18,7 @@ func TestServe(t *testing.T) {
 		"agents":  "requests tokens mismatches cached_share new_share read_again times_less_cpu",
 		"library": "tokens read_ms mount_ms mount_read again_ms mismatches state_mb text_mb",
 		"move":    "read_ms state_mb state_ms get_ms put_ms open_ms move_ms move_cpu_ms mismatches",
+		"chunk":   "chunk tokens_per_s cost_64 cost_128 cost_256",
 		"streams": "kb_each left_mb",
 	}
 	cases, err := Cases("serve", nil, "", 32)

@@ -83,7 +83,8 @@ func newBench() *cobra.Command {
                     agents=32 is of more, part=2/8 of every eighth from the second on, limit=5m what can be compared in
                     that time),
                     library (a mounted text of 10,000 tokens), move (a state after 100,000 tokens, to another server),
-                    streams (memory of 2,000 open ones): tokens/s, ms, questions/s, kB
+                    chunk (a prompt in shorter pieces), streams (memory of 2,000 open ones): tokens/s, ms, questions/s,
+                    kB
 
 Times are medians of the CPU time of the process divided by --threads, which a busy neighbor disturbs less than wall
 time; fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core
