@@ -121,6 +121,9 @@ func (s *Handler) storeState(c *request.Call, x *session.Session, marks int, rep
 	return s.stored(of, s.store.PutBytes(stateName(c.Owner(), of.Hash), file))
 }
 
+// atOnce is the most memory that is taken for a state before its bytes have arrived.
+const atOnce = 256 << 20
+
 // receiveState stores the state that a request sends, unless it is no state with a hash and a trusted signature.
 func (s *Handler) receiveState(c *request.Call, id string) (*State, error) {
 	s.store.Sweep()
@@ -128,8 +131,8 @@ func (s *Handler) receiveState(c *request.Call, id string) (*State, error) {
 	unlock := func() {}
 	defer func() { unlock() }()
 	err := s.store.Put(stateName(c.Owner(), id), func(w io.Writer) error {
-		if g, ok := w.(interface{ Grow(n int) }); ok { // at most MaxImport bytes
-			g.Grow(int(max(0, c.Request.ContentLength)))
+		if g, ok := w.(interface{ Grow(n int) }); ok {
+			g.Grow(int(min(max(0, c.Request.ContentLength), atOnce)))
 		}
 		check := session.NewChecker()
 		_, err := io.CopyBuffer(io.MultiWriter(w, check), s.body(c), make([]byte, 256<<10))
