@@ -45,8 +45,8 @@ var ErrTooLarge = errors.New("a state is larger than the memory for states")
 // errLost is the error of marks that are not stored.
 var errLost = errors.New("store: found no room for a mark")
 
-// put is Put, and returns an error unless all marks are stored. Marks loaded from the bucket evict only marks that are stored
-// there, so that a lookup does not wait for writes.
+// put is Put, and returns an error unless all marks are stored. Marks loaded from the bucket evict only marks that are
+// stored there, so that a lookup does not wait for writes.
 func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32, loaded bool,
 	marks ...*session.Snapshot) error {
 	s.mu.Lock()
