@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -79,7 +80,7 @@ func smaller(preset string, shrink int) (*model.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.DModel, c.VocabSize = c.DModel/shrink, c.VocabSize/shrink
+	c.DModel, c.VocabSize = c.DModel/shrink, cmp.Or(c.VocabSize/shrink, 256) // the tiny ones have none of their own
 	return initialized(c)
 }
 

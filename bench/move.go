@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
@@ -39,7 +40,7 @@ func (v served) move(n int) Case {
 			if err != nil {
 				return err
 			}
-			read := lap()
+			read, cpu := lap(), status.CPUTime()
 			state, err := answerOf[sessions.State](from.post(ctx, "/v1/states", map[string]any{"session": s.ID}))
 			if err != nil {
 				return err
@@ -49,7 +50,8 @@ func (v served) move(n int) Case {
 			if err != nil {
 				return err
 			}
-			file, err := io.ReadAll(r.Body)
+			file := make([]byte, r.ContentLength)
+			_, err = io.ReadFull(r.Body, file)
 			if err = errors.Join(err, r.Body.Close()); err != nil {
 				return err
 			}
@@ -64,6 +66,7 @@ func (v served) move(n int) Case {
 				return err
 			}
 			times = append(times, lap())
+			cpu = status.CPUTime() - cpu
 			var replies [2]sessions.Reply
 			for i, one := range []struct {
 				*site
@@ -90,7 +93,7 @@ func (v served) move(n int) Case {
 			}
 			row = slices.Concat(Row{{"read_ms", read}, {"state_mb", rounded(float64(len(file)) / 1e6)}},
 				Row{{"state_ms", times[0]}, {"get_ms", times[1]}, {"put_ms", times[2]}, {"open_ms", times[3]}},
-				Row{{"move_ms", rounded(move)}, {"mismatches", mismatches}})
+				Row{{"move_ms", rounded(move)}, {"move_cpu_ms", milliseconds(cpu)}, {"mismatches", mismatches}})
 			return nil
 		}
 		return trial{long: true, runs: []func() error{run}, close: func() { from.close(); to.close() },

@@ -39,14 +39,17 @@ import (
 //     counts those of all prompts and replies. cached_share is how much of the prompts was cached, new_share how much
 //     nobody had sent or been sent before, and read_again the tokens a request that were read though they had. With
 //     part=2/8 it is of every eighth agent from the second on, with limit=5m what can be sent and compared in that
-//     time.
+//     time, with agents=32 of that many, not 16.
 //   - library: a text that was read once into a library and is mounted into conversations. read_ms is the time to read
 //     it, mount_ms that of a conversation's first token with the text mounted, mount_read the tokens read for it, and
 //     again_ms the time on a server that keeps nothing and is sent the text. mismatches counts the conversations whose
 //     replies differ in a bit of a log-probability. state_mb is the size of the state's file, text_mb that of the text.
 //   - move: a state after some tokens goes to another server. state_ms is the time to store it as a file, get_ms and
 //     put_ms to send it from one to a client and from there to the other, open_ms to begin a session from it there, and
-//     move_ms all of that. mismatches counts the log-probabilities after it that differ in a bit from the first's.
+//     move_ms all of that; move_cpu_ms is its CPU time, the client's part included. mismatches counts the
+//     log-probabilities after it that differ in a bit from the first's.
+//   - chunk: a prompt that is read in pieces of the model's chunk, and in such of 64, 128 and 256. cost_64 is how many
+//     times as long those of 64 take. A shorter chunk leaves less to read again after an edit.
 //   - streams: open streams of a small model. kb_each is the memory of each in the process, client included; left_mb is
 //     the memory still in use after all are closed.
 //
@@ -63,12 +66,13 @@ func serveCases(args []string, shrink int) ([]Case, error) {
 		"agents":  func(v served) []Case { return []Case{v.agents(of)} },
 		"library": func(v served) []Case { return []Case{v.library(10_000 / shrink)} },
 		"move":    func(v served) []Case { return []Case{v.move(100_000 / shrink)} },
+		"chunk":   func(v served) []Case { return []Case{v.chunk(2048 / shrink)} },
 	}
-	order := []string{"clients", "pauses", "turn", "choices", "agents", "library", "move", "streams"}
+	order := []string{"clients", "pauses", "turn", "choices", "agents", "library", "move", "chunk", "streams"}
 	models, others := servedModels(args, shrink)
 	var chosen []string
 	for _, what := range others {
-		if strings.HasPrefix(what, "part=") || strings.HasPrefix(what, "limit=") {
+		if isSetting(what) {
 			if err := of.setting(what); err != nil {
 				return nil, err
 			}

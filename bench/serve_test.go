@@ -17,7 +17,8 @@ func TestServe(t *testing.T) {
 		"choices": "context ending questions_per_s rereading_questions_per_s times_faster times_less_cpu",
 		"agents":  "requests tokens mismatches cached_share new_share read_again times_less_cpu",
 		"library": "tokens read_ms mount_ms mount_read again_ms mismatches state_mb text_mb",
-		"move":    "read_ms state_mb state_ms get_ms put_ms open_ms move_ms mismatches",
+		"move":    "read_ms state_mb state_ms get_ms put_ms open_ms move_ms move_cpu_ms mismatches",
+		"chunk":   "chunk tokens_per_s cost_64 cost_128 cost_256",
 		"streams": "kb_each left_mb",
 	}
 	cases, err := Cases("serve", nil, "", 32)
@@ -64,7 +65,8 @@ func TestServeChosen(t *testing.T) {
 			t.Errorf("case %d measures %v of %v, want turn of %s", i, what, of, want)
 		}
 	}
-	for _, wrong := range []string{"turns", "part=0/2", "part=3/2", "part=1/99", "part=1", "limit=0", "limit=soon"} {
+	for _, wrong := range []string{"turns", "part=0/2", "part=3/2", "part=1/99", "part=1", "limit=0", "limit=soon",
+		"agents=0", "agents=x", "agents=1000000"} {
 		if _, err = Cases("serve", []string{wrong}, "", 8); err == nil ||
 			!strings.Contains(err.Error(), fmt.Sprintf("found %q", wrong)) {
 			t.Errorf("%s: found the error %v", wrong, err)
@@ -83,6 +85,10 @@ func TestAgentsInPieces(t *testing.T) {
 		for _, i := range of.numbers() {
 			seen[i]++
 		}
+	}
+	of := transcripts{agents: 2, part: 1, parts: 1}
+	if err := of.setting("agents=5"); err != nil || len(of.numbers()) != 5 {
+		t.Errorf("of 5 agents there are %v, %v", of.numbers(), err)
 	}
 	for i := range 8 {
 		if seen[i] != 1 || len(seen) != 8 {

@@ -2,6 +2,8 @@ package bench
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -15,6 +17,9 @@ type transcripts struct {
 	limit            time.Duration // for all requests: half of it to send them, and half to send them again; 0: none
 }
 
+// maxAgents is the maximum number of agents, which all run at once.
+const maxAgents = 1000
+
 // numbers returns the agents of the part.
 func (of transcripts) numbers() (all []int) {
 	for i := of.part - 1; i < of.agents; i += of.parts {
@@ -23,12 +28,24 @@ func (of transcripts) numbers() (all []int) {
 	return all
 }
 
-// setting reads part=I/N or limit=DURATION.
+// isSetting reports whether an argument is one for setting.
+func isSetting(text string) bool {
+	name, _, found := strings.Cut(text, "=")
+	return found && slices.Contains([]string{"agents", "part", "limit"}, name)
+}
+
+// setting reads agents=N, part=I/N or limit=DURATION.
 func (of *transcripts) setting(text string) (err error) {
 	name, value, _ := strings.Cut(text, "=")
 	if name == "limit" {
 		if of.limit, err = time.ParseDuration(value); err != nil || of.limit <= 0 {
 			return fmt.Errorf("found %q, want a time such as limit=5m", text)
+		}
+		return nil
+	}
+	if name == "agents" {
+		if of.agents, err = strconv.Atoi(value); err != nil || of.agents < of.parts || of.agents > maxAgents {
+			return fmt.Errorf("found %q, want a number from %d to %d, such as agents=32", text, of.parts, maxAgents)
 		}
 		return nil
 	}

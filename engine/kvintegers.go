@@ -31,6 +31,18 @@ func (x *Integers) Rows() iter.Seq2[[]int8, []float32] {
 	}
 }
 
+// Finite reports whether all elements are surely finite: whether each factor is, times the largest integer.
+func (x *Integers) Finite() bool {
+	for _, factors := range x.Rows() {
+		for _, f := range factors {
+			if !(f >= 0 && f <= math.MaxFloat32/128) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Integers are the keys (0) or values (1) of Tensors, (heads, n, head_dim), if they are stored as integers; the cache
 // must not change while they are used. It is nil for others, and if a row is NaN, for which there is no factor.
 func (c *KVCache) Integers(which, n int) *Integers {

@@ -179,6 +179,7 @@ var (
 	figureBytes  = figure("hippo_stored_bytes", "Of stored texts.", "where")
 	figureMoved  = figure("hippo_stored_marks_total", "Marks read from the folder or bucket, and written.", "done")
 	figureEvicts = figure("hippo_evictions_total", "Marks that were given up for want of room.")
+	figureLarge  = figure("hippo_marks_too_large_total", "Of these, marks that are larger than the prompt cache.")
 )
 
 // Describe describes nothing: the set of metrics depends on the models.
@@ -236,4 +237,5 @@ func collectStore(to chan<- prometheus.Metric, model string, stats store.Stats) 
 	value(figureMoved, prometheus.CounterValue, int64(stats.Loads), "read")
 	value(figureMoved, prometheus.CounterValue, int64(stats.Writes), "written")
 	value(figureEvicts, prometheus.CounterValue, int64(stats.Lost))
+	value(figureLarge, prometheus.CounterValue, int64(stats.TooLarge))
 }

@@ -79,7 +79,7 @@ func (c *Checker) Write(p []byte) (int, error) {
 	first := min(pass, len(c.tail))
 	c.pass(c.tail[:first])
 	c.pass(p[:pass-first])
-	c.tail = append(append(make([]byte, 0, tailLen), c.tail[first:]...), p[pass-first:]...)
+	c.tail = append(append(c.tail[:0], c.tail[first:]...), p[pass-first:]...)
 	return len(p), nil
 }
 

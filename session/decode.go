@@ -333,7 +333,8 @@ func rewrite(w io.Writer, path string, o FileOptions, change func(*header)) erro
 			}
 		}
 		change(&d.header)
-		return e.write(w, d.header, o)
+		_, err = e.write(w, d.header, o)
+		return err
 	})
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -169,8 +170,9 @@ func floats(name string, shape []int, values []float32, round bool) checkpoint.T
 	return checkpoint.Tensor{Name: name, DType: checkpoint.BF16, Shape: shape, Data: data}
 }
 
-// write writes the file. Of the options it uses the key and the signer.
-func (e *encoding) write(w io.Writer, h header, o FileOptions) error {
+// write writes the file. Of the options it uses the key and the signer. A writer that can grow is asked to, once. The
+// content hash is that of a signed file, zero of others.
+func (e *encoding) write(w io.Writer, h header, o FileOptions) (hash [32]byte, err error) {
 	h.Version, h.Rounded = versionOfFloats, e.round
 	switch {
 	case strings.HasPrefix(h.Identity.Model, model.OfIntegers):
@@ -180,13 +182,16 @@ func (e *encoding) write(w io.Writer, h header, o FileOptions) error {
 	}
 	text, err := json.Marshal(h)
 	if err != nil {
-		return err
+		return hash, err
+	}
+	if g, ok := w.(interface{ Grow(n int) }); ok {
+		g.Grow(e.size() + 2*len(text)) // its quotes are escaped
 	}
 	end := func() error { return nil }
 	if o.Key != nil {
 		s, err := newSealing(w, o.Key)
 		if err != nil {
-			return err
+			return hash, err
 		}
 		w, end = s, s.Close
 	}
@@ -197,25 +202,56 @@ func (e *encoding) write(w io.Writer, h header, o FileOptions) error {
 	}
 	e.tensors = append(e.tensors, checkpoint.NewTensor(sumName, []int{sumLen}, make([]uint8, sumLen)))
 	if err := checkpoint.WriteSafetensors(s, e.tensors, map[string]string{headerKey: string(text)}); err != nil {
-		return err
+		return hash, err
 	}
-	if err := s.close(); err != nil {
-		return err
+	if hash, err = s.close(); err != nil {
+		return hash, err
 	}
-	return end()
+	return hash, end()
+}
+
+// size is about the size of the file without its header: a little more.
+func (e *encoding) size() int {
+	const described = 256 // bytes of a tensor in the list
+	n := tailLen + described
+	for i := range e.tensors {
+		n += described + e.tensors[i].Elements()*e.tensors[i].DType.Size()
+	}
+	return n
 }
 
 // Encode writes the snapshot for Decode.
 func (n *Snapshot) Encode(w io.Writer, id Identity, o FileOptions) error {
 	e := encoding{round: o.Round}
 	e.add(0, n)
-	return e.write(w, header{Identity: id, Places: []int{n.Position}}, o)
+	_, err := e.write(w, header{Identity: id, Places: []int{n.Position}}, o)
+	return err
 }
 
 // Encode writes the session for Decode, even during a reply.
 func (s *Session) Encode(w io.Writer, o FileOptions) error {
+	e, h := s.encoding(o)
+	_, err := e.write(w, h, o)
+	return err
+}
+
+// Signed returns the file that Encode writes, and what CheckBytes finds in it. It must have a signer and no key.
+func (s *Session) Signed(o FileOptions) (file []byte, x Checked, err error) {
+	e, h := s.encoding(o)
+	var b bytes.Buffer
+	hash, err := e.write(&b, h, o)
+	if err == nil {
+		x.Signer, err = o.Signer.Public()
+	}
+	x.Info, x.Hash = h.info(), hex.EncodeToString(hash[:])
+	x.Bytes, x.Rounded = int64(b.Len()), o.Round
+	return b.Bytes(), x, err
+}
+
+// encoding returns what Encode writes, without the version.
+func (s *Session) encoding(o FileOptions) (*encoding, header) {
 	at := s.Snapshot()
-	e := encoding{round: o.Round}
+	e := &encoding{round: o.Round}
 	e.tensors = append(e.tensors,
 		checkpoint.NewTensor(idsName, []int{len(s.text.ids)}, s.text.ids),
 		checkpoint.NewTensor(logProbsName, []int{len(s.logProbs)}, s.logProbs))
@@ -233,7 +269,7 @@ func (s *Session) Encode(w io.Writer, o FileOptions) error {
 			s.reply, s.reply.EndIDs, s.reply.StopIDs, s.reply.MinTokens, s.reply.LogitBias, s.writer.State(),
 		}
 	}
-	return e.write(w, h, o)
+	return e, h
 }
 
 // identity returns the identity that is saved: the model's, with the session's chunk, which Load keeps.

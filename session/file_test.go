@@ -173,7 +173,10 @@ func rewritten(t *testing.T, data []byte,
 	var out bytes.Buffer
 	s := &summing{w: &out}
 	meta := map[string]string{headerKey: string(text)}
-	if err := errors.Join(checkpoint.WriteSafetensors(s, tensors, meta), s.close()); err != nil {
+	if err := checkpoint.WriteSafetensors(s, tensors, meta); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.close(); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()

@@ -233,3 +233,42 @@ func TestOnlyExactIntegersAreIntegers(t *testing.T) {
 		}
 	}
 }
+
+// TestIntegersMayBeInfinite: a factor that is finite, times an integer that makes it infinite, is found.
+func TestIntegersMayBeInfinite(t *testing.T) {
+	m := language(t, "attention")
+	if err := m.Pack(engine.Int8); err != nil {
+		t.Fatal(err)
+	}
+	s := New(m, tokenizer.Bytes(), Options{})
+	if err := s.Append(t.Context(), text(5, 3)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		factor float32
+		want   string
+	}{
+		{math.MaxFloat32 / 256, ""},
+		{math.MaxFloat32 / 2, "Inf at 0 of layers.0.k"},
+	} {
+		n := &Snapshot{Position: 3, State: m.NewState()}
+		s.Snapshot().State.Parts(func(p model.StatePart) {
+			if p.Integers == nil {
+				return
+			}
+			var q []int8
+			var factors []float32
+			for some, f := range p.Integers.Rows() {
+				q, factors = append(q, some...), append(factors, f...)
+			}
+			q[1], factors[0] = 127, c.factor
+			if _, err := n.State.RestoreIntegers(p.Name, p.Integers.Shape, q, factors); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if err := n.checkFinite(); c.want == "" && err != nil || c.want != "" && (err == nil ||
+			!strings.Contains(err.Error(), c.want)) {
+			t.Errorf("with the factor %v: %v, want %q", c.factor, err, c.want)
+		}
+	}
+}

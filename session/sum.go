@@ -51,7 +51,7 @@ func (s *summer) sum() [sumLen]byte {
 type summing struct {
 	w      io.Writer
 	signer *Signer   // nil: the file is not signed
-	bytes  hash.Hash // of the bytes before the signature
+	bytes  hash.Hash // of the bytes before the signature, of a signed file
 	sum    summer
 	last   []byte // up to as many bytes as are replaced
 }
@@ -68,7 +68,7 @@ func (s *summing) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	s.last = append(append([]byte(nil), s.last[first:]...), p[pass-first:]...)
+	s.last = append(append(s.last[:0], s.last[first:]...), p[pass-first:]...)
 	return len(p), nil
 }
 
@@ -81,23 +81,25 @@ func (s *summing) pass(part []byte) error {
 	return err
 }
 
-func (s *summing) close() error {
+// close returns the content hash of a signed file.
+func (s *summing) close() (hash [32]byte, err error) {
 	if s.signer != nil {
+		hash = [32]byte(s.bytes.Sum(nil))
 		key, err := s.signer.Public()
 		if err != nil {
-			return err
+			return hash, err
 		}
-		signature, err := s.signer.Sign(signsSession, [32]byte(s.bytes.Sum(nil)))
+		signature, err := s.signer.Sign(signsSession, hash)
 		if err != nil {
-			return err
+			return hash, err
 		}
 		if err := s.pass(append(key[:], signature...)); err != nil {
-			return err
+			return hash, err
 		}
 	}
 	sum := s.sum.sum()
-	_, err := s.w.Write(sum[:])
-	return err
+	_, err = s.w.Write(sum[:])
+	return hash, err
 }
 
 // checkSum returns an error unless data ends with the checksum of the bytes before.

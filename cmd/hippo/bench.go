@@ -79,10 +79,12 @@ func newBench() *cobra.Command {
   serve [MEASURE | PRESET]...
                     H3-125M and Mamba-130M, or presets, behind hippo serve in int8: clients (64 beside the scheduler
                     alone), pauses (while long prompts arrive), turn (after 30,000 stored tokens), choices (questions
-                    with four endings), agents (transcripts with edits and branches beside reading all again; part=2/8
-                    measures every eighth agent from the second on, limit=5m what can be compared in that time),
+                    with four endings), agents (transcripts of 16 with edits and branches beside reading all again;
+                    agents=32 is of more, part=2/8 of every eighth from the second on, limit=5m what can be compared in
+                    that time),
                     library (a mounted text of 10,000 tokens), move (a state after 100,000 tokens, to another server),
-                    streams (memory of 2,000 open ones): tokens/s, ms, questions/s, kB
+                    chunk (a prompt in shorter pieces), streams (memory of 2,000 open ones): tokens/s, ms, questions/s,
+                    kB
 
 Times are medians of the CPU time of the process divided by --threads, which a busy neighbor disturbs less than wall
 time; fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core

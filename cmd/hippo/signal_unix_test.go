@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -285,5 +286,42 @@ func TestShortLivedMachine(t *testing.T) {
 	r.signal(os.Interrupt)
 	if log := r.wantEnd(130); !strings.Contains(log, "resuming from step ") {
 		t.Errorf("it did not go on:\n%s", log)
+	}
+}
+
+// TestClosedConnectionEndsNothing: a write to a connection that its reader has closed sends SIGPIPE, after which work
+// that goes on while its output is read goes on; a pipe without a reader is seen.
+func TestClosedConnectionEndsNothing(t *testing.T) {
+	ctx, stop := whileRead(t.Context())
+	defer stop()
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs")
+	defer ours.Close()
+	if isUnread(ours) {
+		t.Error("a connection that is open is unread")
+	}
+	theirs.Close()
+	if _, err := ours.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) || !isUnread(ours) {
+		t.Errorf("writing to a closed connection: %v", err)
+	}
+	select {
+	case <-ctx.Done():
+		t.Error("a closed connection ended the work")
+	case <-time.After(20 * time.Millisecond): // for the signal
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if isUnread(w) {
+		t.Error("a pipe that is read is unread")
+	}
+	r.Close()
+	if !isUnread(w) {
+		t.Error("a pipe without a reader is read")
 	}
 }

@@ -72,8 +72,27 @@ func interruptible() (context.Context, func()) {
 	}
 }
 
-// whileRead returns a context that ends with ctx, or when the reader of standard output closes it. Without it the
-// signal SIGPIPE would end the program at once, and lose work that can be saved.
+// whileRead returns a context that ends with ctx, or when the reader of standard output or standard error closes it.
+// Without it the signal SIGPIPE would end the program at once, and lose work that can be saved. Closed connections send
+// the signal, too, and end nothing.
 func whileRead(ctx context.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(ctx, syscall.SIGPIPE)
+	ctx, cancel := context.WithCancel(ctx)
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-broken:
+				if isUnread(os.Stdout) || isUnread(os.Stderr) {
+					cancel()
+				}
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(broken)
+		cancel()
+	}
 }

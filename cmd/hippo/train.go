@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -212,14 +210,8 @@ func watchTraining(cmd *cobra.Command, cfg text.Config, resuming bool) (text.Res
 	if resuming {
 		run = text.Resume
 	}
-	ctx := cmd.Context()
-	if cfg.Team == nil {
-		var stop func()
-		ctx, stop = whileRead(ctx)
-		defer stop()
-	} else {
-		signal.Ignore(syscall.SIGPIPE) // which every closed connection sends to who asks for it
-	}
+	ctx, stop := whileRead(cmd.Context())
+	defer stop()
 	res, err := run(ctx, cfg, printing(p))
 	p.Close()
 	var broke *train.NonFiniteError

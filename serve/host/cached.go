@@ -12,6 +12,8 @@ type Cached struct {
 	Tokens int
 	Kept   int    // after it was read
 	Miss   string // why not more; "" where all was there
+	// TooLarge reports that a state after a part of it is larger than the prompt cache, which does not keep it.
+	TooLarge bool
 }
 
 // unstored is the result of a model without a store.
@@ -19,7 +21,7 @@ var unstored = Cached{Miss: "nothing is kept"}
 
 // cachedOf converts the result of a store.
 func cachedOf(f *store.Found) Cached {
-	c := Cached{Tokens: f.Cached, Kept: f.Kept}
+	c := Cached{Tokens: f.Cached, Kept: f.Kept, TooLarge: f.TooLarge}
 	if f.Miss.Reason != store.Whole {
 		c.Miss = f.Miss.String()
 	}
@@ -34,6 +36,9 @@ func (f Cached) SetHeader(h http.Header, n int) {
 	text := fmt.Sprintf("cached=%d, read=%d", f.Tokens, n-f.Tokens)
 	if f.Miss != "" {
 		text += fmt.Sprintf(", miss=%q", f.Miss)
+	}
+	if f.TooLarge {
+		text += `, unkept="the state is larger than the prompt cache"`
 	}
 	h.Set(cacheHeader, text)
 }

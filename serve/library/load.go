@@ -2,6 +2,7 @@ package library
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -112,7 +113,13 @@ func (l *Library) hosted(ctx context.Context, name string, m *hippo.Model, close
 func (l *Library) texts(ctx context.Context, m *hippo.Model) (*store.Store, error) {
 	options := store.Options{
 		Model: m.Net(), Identity: session.Identify(m.Net(), m.Tokenizer()), Memory: l.Texts, Disk: l.Disk,
-		Report: func(err error) { l.Log.Warn("the prompt cache could not be written to disk", "error", err.Error()) },
+		Report: func(err error) {
+			said := "the prompt cache could not be written to disk"
+			if errors.Is(err, store.ErrTooLarge) {
+				said = "the prompt cache does not keep what is read: --memory or --store gives it room"
+			}
+			l.Log.Warn(said, "error", err.Error())
+		},
 	}
 	if l.Bucket != nil {
 		options.Bucket = l.Bucket

@@ -40,7 +40,10 @@ type Backend interface {
 	// Open returns a record and its size, to read it in parts. The errors are those of Get.
 	Open(name string) (io.ReadCloser, int64, error)
 	// Put creates or replaces a record atomically. One of many servers changes a record only while it has locked it.
+	// The writer may have a method Grow, which makes room for a number of bytes.
 	Put(name string, write func(io.Writer) error) error
+	// PutBytes is Put of data, which must not change afterwards.
+	PutBytes(name string, data []byte) error
 	// Remove removes a record. It is no error if it does not exist.
 	Remove(name string) error
 	// List returns the records of a folder.
@@ -117,6 +120,13 @@ func (f folder) Open(name string) (io.ReadCloser, int64, error) {
 		return nil, 0, f.named(err)
 	}
 	return r, info.Size(), nil
+}
+
+func (f folder) PutBytes(name string, data []byte) error {
+	return f.Put(name, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
 }
 
 func (f folder) Put(name string, write func(io.Writer) error) error {
@@ -235,9 +245,17 @@ func (m *memory) Put(name string, write func(io.Writer) error) error {
 	if err := write(&b); err != nil {
 		return err
 	}
+	data := b.Bytes()
+	if cap(data)-len(data) > len(data)/8 {
+		data = bytes.Clone(data)
+	}
+	return m.PutBytes(name, data)
+}
+
+func (m *memory) PutBytes(name string, data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	size := int64(b.Len()) + recordSize
+	size := int64(len(data)) + recordSize
 	if old, ok := m.records[name]; ok {
 		size -= int64(len(old.data)) + recordSize
 	}
@@ -248,7 +266,7 @@ func (m *memory) Put(name string, write func(io.Writer) error) error {
 		return fmt.Errorf("%s: no room for %d bytes, with %d of at most %d taken", m, size, m.bytes, m.most)
 	}
 	m.bytes += size
-	m.records[name] = memoryRecord{bytes.Clone(b.Bytes()), time.Now()}
+	m.records[name] = memoryRecord{data, time.Now()}
 	return nil
 }
 

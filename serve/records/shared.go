@@ -44,13 +44,17 @@ func (s shared) Put(name string, write func(io.Writer) error) error {
 	if err := write(&b); err != nil {
 		return err
 	}
+	return s.PutBytes(name, b.Bytes())
+}
+
+func (s shared) PutBytes(name string, data []byte) error {
 	switch {
 	case strings.HasPrefix(path.Base(name), Background):
-		return s.in.Keep(name, b.Bytes()) // it is put several times, and held until it has ended
+		return s.in.Keep(name, data) // it is put several times, and held until it has ended
 	case changes(name):
-		return s.in.Put(name, b.Bytes())
+		return s.in.Put(name, data)
 	}
-	return s.in.Write(name, b.Bytes())
+	return s.in.Write(name, data)
 }
 
 func (s shared) Remove(name string) error {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -26,15 +25,15 @@ func Put(to Backend, name string, v any) (bytes int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return int64(len(data)), to.Put(name, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return int64(len(data)), to.PutBytes(name, data)
 }
 
 func encode(v any) ([]byte, error) {
 	data, err := json.Marshal(v)
-	return fmt.Appendf(nil, "%s\n%s\n", data, sum(data)), err
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(data, "\n%s\n", sum(data)), nil
 }
 
 // Get reads a value that Put has written.
@@ -140,9 +139,5 @@ func SetAside(on Backend, name string) error {
 	if err != nil {
 		return err
 	}
-	err = on.Put(name+asideEnding, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
-	return errors.Join(err, on.Remove(name))
+	return errors.Join(on.PutBytes(name+asideEnding, data), on.Remove(name))
 }

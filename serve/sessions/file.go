@@ -123,7 +123,7 @@ func (s *Handler) adopt(c *request.Call, model string, metadata map[string]strin
 	if n := len(x.Marks()); n > maxMarks {
 		return request.Invalid("session", "found %d marks, want at most %d", n, maxMarks)
 	}
-	o, err := s.addSession(c, m, x, metadata, nil)
+	o, err := s.addSession(c, m, x, metadata, nil, data)
 	if err != nil {
 		return err
 	}

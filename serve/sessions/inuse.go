@@ -113,7 +113,7 @@ func (h *inUse) save() error {
 		return nil
 	}
 	h.changed = false
-	err := h.server.save(h.place, h.record, h.Session)
+	err := h.server.save(h.place, h.record, h.Session, nil)
 	if err != nil {
 		h.server.o.Log.Warn("a session could not be stored", "request", h.Call.ID, "session", h.place.id,
 			"error", err.Error())

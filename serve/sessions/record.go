@@ -101,19 +101,23 @@ func (r *record) describe(x *session.Session) {
 }
 
 // save stores a session: first a file with its states, then the record that names the file. At any moment either the
-// old session or the new one is complete.
-func (s *Handler) save(p place, r *record, x *session.Session) error {
+// old session or the new one is complete. file is the states' file, nil for one to be written.
+func (s *Handler) save(p place, r *record, x *session.Session, file []byte) error {
 	before := r.Revision
 	next := *r
 	next.Revision, next.StoreError = rand.Text(), ""
 	next.describe(x)
-	count := &counting{}
-	err := s.store.Put(p.states(next.Revision), func(w io.Writer) error {
-		count.w = w
-		return x.Encode(count, session.FileOptions{Marks: sessionMarks})
-	})
+	var err error
+	if name := p.states(next.Revision); file != nil {
+		next.Stored, err = int64(len(file)), s.store.PutBytes(name, file)
+	} else {
+		err = s.store.Put(name, func(w io.Writer) error {
+			count := &counting{w: w}
+			defer func() { next.Stored = count.n }()
+			return x.Encode(count, session.FileOptions{Marks: sessionMarks})
+		})
+	}
 	if err == nil {
-		next.Stored = count.n
 		_, err = records.Put(s.store, p.recordName(), &next)
 		if err != nil && !s.store.Strict() { // a bucket may have stored the record all the same
 			_ = s.store.Remove(p.states(next.Revision)) // if this fails, a sweep removes it later
@@ -135,6 +139,13 @@ func (s *Handler) save(p place, r *record, x *session.Session) error {
 type counting struct {
 	w io.Writer
 	n int64
+}
+
+// Grow makes room where the bytes are written, if it can be made.
+func (c *counting) Grow(n int) {
+	if w, ok := c.w.(interface{ Grow(n int) }); ok {
+		w.Grow(n)
+	}
 }
 
 func (c *counting) Write(p []byte) (int, error) {

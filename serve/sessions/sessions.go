@@ -136,7 +136,7 @@ func (s *Handler) Create(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	o, err := s.addSession(c, m, x, q.Metadata, nil)
+	o, err := s.addSession(c, m, x, q.Metadata, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -184,9 +184,9 @@ func (q *newSession) ids(ctx context.Context, m *host.Model) (ids []int32, param
 	return ids, param, err
 }
 
-// addSession stores a new session.
+// addSession stores a new session. file is the one that it was read from, nil for none.
 func (s *Handler) addSession(c *request.Call, m *host.Model, x *session.Session, metadata map[string]string,
-	from *origin) (*Session, error) {
+	from *origin, file []byte) (*Session, error) {
 	s.store.Sweep()
 	if metadata == nil {
 		metadata = map[string]string{}
@@ -196,7 +196,7 @@ func (s *Handler) addSession(c *request.Call, m *host.Model, x *session.Session,
 		Metadata: metadata,
 	}}
 	p := place{c.Owner(), r.ID}
-	if err := s.save(p, r, x); err != nil {
+	if err := s.save(p, r, x, file); err != nil {
 		return nil, s.failed("session", err)
 	}
 	m.Sessions.Put(&host.CachedSession{ID: r.ID, Revision: r.Revision, Session: x})
@@ -303,7 +303,7 @@ func (s *Handler) Fork(c *request.Call) error {
 		if q.Metadata == nil {
 			q.Metadata = maps.Clone(h.record.Metadata)
 		}
-		return s.addSession(c, h.model, h.Fork(), q.Metadata, &origin{h.place.id, h.Position()})
+		return s.addSession(c, h.model, h.Fork(), q.Metadata, &origin{h.place.id, h.Position()}, nil)
 	})
 }
 

@@ -324,10 +324,21 @@ type fullShelf struct {
 }
 
 func (f *fullShelf) Put(name string, write func(io.Writer) error) error {
-	if f.full.Load() || f.fullOfStates.Load() && strings.HasSuffix(name, sessions.StatesEnding) {
+	if f.isFull(name) {
 		return fmt.Errorf("%s: %w", f, syscall.ENOSPC)
 	}
 	return f.Backend.Put(name, write)
+}
+
+func (f *fullShelf) PutBytes(name string, data []byte) error {
+	if f.isFull(name) {
+		return fmt.Errorf("%s: %w", f, syscall.ENOSPC)
+	}
+	return f.Backend.PutBytes(name, data)
+}
+
+func (f *fullShelf) isFull(name string) bool {
+	return f.full.Load() || f.fullOfStates.Load() && strings.HasSuffix(name, sessions.StatesEnding)
 }
 
 // TestFullDiskLeavesSessionsUsable: where there is no room the answer names the store, the session goes on in memory,

@@ -94,10 +94,7 @@ func (s *Handler) PutState(c *request.Call) error {
 		return err
 	}
 	defer c.Leave(s.heavy)
-	x, err := s.keepState(c, id, "", func(w io.Writer) error {
-		_, err := io.Copy(w, s.body(c))
-		return err
-	})
+	x, err := s.receiveState(c, id)
 	if err != nil {
 		return err
 	}
@@ -111,27 +108,35 @@ func (s *Handler) storeState(c *request.Call, x *session.Session, marks int, rep
 		return nil, err
 	}
 	defer c.Leave(s.heavy)
-	o := session.FileOptions{Marks: marks, Signer: s.o.Signer}
-	check := session.NewChecker()
-	if err := x.Encode(check, o); err != nil {
-		return nil, err
-	}
-	checked, err := check.Close()
+	file, of, err := x.Signed(session.FileOptions{Marks: marks, Signer: s.o.Signer})
 	if err != nil {
 		return nil, err
 	}
-	return s.keepState(c, checked.Hash, replaced, func(w io.Writer) error { return x.Encode(w, o) })
+	s.store.Sweep()
+	s.states.Lock()
+	defer s.states.Unlock()
+	if err := s.roomForState(c.Owner(), of.Bytes, of.Hash, replaced); err != nil {
+		return nil, err
+	}
+	return s.stored(of, s.store.PutBytes(stateName(c.Owner(), of.Hash), file))
 }
 
-// keepState stores what a function writes, unless it is no state with a hash and a trusted signature.
-func (s *Handler) keepState(c *request.Call, id, replaced string, write func(io.Writer) error) (*State, error) {
+// atOnce is the most memory that is taken for a state before its bytes have arrived.
+const atOnce = 256 << 20
+
+// receiveState stores the state that a request sends, unless it is no state with a hash and a trusted signature.
+func (s *Handler) receiveState(c *request.Call, id string) (*State, error) {
 	s.store.Sweep()
 	var x session.Checked
 	unlock := func() {}
 	defer func() { unlock() }()
-	err := s.store.Put(stateName(c.Owner(), id), func(w io.Writer) (err error) {
+	err := s.store.Put(stateName(c.Owner(), id), func(w io.Writer) error {
+		if g, ok := w.(interface{ Grow(n int) }); ok {
+			g.Grow(int(min(max(0, c.Request.ContentLength), atOnce)))
+		}
 		check := session.NewChecker()
-		if err = write(io.MultiWriter(w, check)); err == nil {
+		_, err := io.CopyBuffer(io.MultiWriter(w, check), s.body(c), make([]byte, 256<<10))
+		if err == nil {
 			x, err = check.Close()
 		}
 		if err == nil {
@@ -146,8 +151,13 @@ func (s *Handler) keepState(c *request.Call, id, replaced string, write func(io.
 		}
 		s.states.Lock() // so that two states do not take the same room
 		unlock = s.states.Unlock
-		return s.roomForState(c.Owner(), x.Bytes, id, replaced)
+		return s.roomForState(c.Owner(), x.Bytes, id, "")
 	})
+	return s.stored(x, err)
+}
+
+// stored describes a state that the store has taken, unless there was an error.
+func (s *Handler) stored(x session.Checked, err error) (*State, error) {
 	var e *request.Error
 	switch {
 	case errors.As(err, &e):
@@ -155,7 +165,7 @@ func (s *Handler) keepState(c *request.Call, id, replaced string, write func(io.
 	case err != nil:
 		return nil, s.failed("state", err)
 	}
-	return &State{ID: id, Object: "state", Created: request.Now(), Bytes: x.Bytes, StateContent: &StateContent{
+	return &State{ID: x.Hash, Object: "state", Created: request.Now(), Bytes: x.Bytes, StateContent: &StateContent{
 		x.Position, x.Drawn, x.Text, x.Identity, x.Signer.String(),
 	}}, nil
 }

@@ -93,7 +93,7 @@ func (s *Handler) storeAgain(p place, m *host.Model) error {
 		if x == nil {
 			return nil // it is of another model, or has to read its text again in any case
 		}
-		if s.save(p, &next, x) == nil {
+		if s.save(p, &next, x, nil) == nil {
 			s.unsaved.set(p, nil)
 			return nil
 		}

@@ -16,6 +16,8 @@ type Found struct {
 	Cached int
 	// Kept is the number of ids that another call would find: Cached, or more after Open has read on.
 	Kept int
+	// TooLarge reports that Open has left a mark that is larger than all memory, and was not kept: see ErrTooLarge.
+	TooLarge bool
 	// LogProbs are the log-probabilities of the first ids, NaN if unknown. They may extend beyond Cached.
 	LogProbs []float32
 	// Miss explains why the store has no more.
@@ -116,7 +118,7 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 				f.LogProbs[i] = p
 			}
 		}
-		s.put(ctx, r.until(m.Position), keys, logp, true, m)
+		_ = s.put(ctx, r.until(m.Position), keys, logp, true, m)
 		break
 	}
 	s.mu.Lock()

@@ -1,6 +1,11 @@
 package store
 
-import "testing"
+import (
+	"errors"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/session"
+)
 
 // TestSetMemory: a store that is given less memory gives up at once what has no room, into its bucket where there is
 // one. Given more again, it keeps more.
@@ -32,5 +37,31 @@ func TestSetMemory(t *testing.T) {
 		if got := s.Stats(); got.Marks != 0 {
 			t.Errorf("without memory there are %+v", got)
 		}
+	}
+}
+
+// TestTooLargeIsSaid: a mark that is larger than all memory is counted, and found by who reads the text, and the first
+// is reported. With a bucket it is kept there.
+func TestTooLargeIsSaid(t *testing.T) {
+	m := language(t, "s4d")
+	said := 0
+	s := open(t, m, Options{Memory: 1000, Report: func(err error) {
+		if said++; !errors.Is(err, ErrTooLarge) {
+			t.Error(err)
+		}
+	}})
+	for seed := range uint64(2) {
+		_, found, err := s.Open(t.Context(), Reading{Runner: session.Direct{}, Plan: whole(text(seed, 60))})
+		if err != nil || !found.TooLarge || found.Kept != 0 {
+			t.Errorf("found %+v, %v", found, err)
+		}
+	}
+	if got := s.Stats(); said != 1 || got.TooLarge < 2 || got.Lost != got.TooLarge {
+		t.Errorf("%d were reported of %+v", said, got)
+	}
+	s = open(t, m, Options{Memory: 1000, Bucket: Folder(t.TempDir())})
+	_, found, err := s.Open(t.Context(), Reading{Runner: session.Direct{}, Plan: whole(text(1, 60))})
+	if err != nil || found.TooLarge || found.Kept != 60 || s.Stats().TooLarge != 0 {
+		t.Errorf("with a bucket: %+v, %v", found, err)
 	}
 }

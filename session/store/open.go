@@ -211,8 +211,11 @@ func (t *turn) readTo(ctx context.Context, to int, score bool) error {
 			t.note(at)
 			logp = t.logp[:at]
 		}
-		if t.store.put(ctx, t.r.until(at), t.keys, logp, false, session.Take(t.session)) {
+		switch err := t.store.put(ctx, t.r.until(at), t.keys, logp, false, session.Take(t.session)); {
+		case err == nil:
 			t.found.Kept = at
+		case errors.Is(err, ErrTooLarge):
+			t.found.TooLarge = true
 		}
 		t.release(at)
 	}

@@ -28,7 +28,7 @@ func (s *Store) Put(ctx context.Context, plan []session.Segment, logp []float32,
 				r.len())
 		}
 	}
-	s.put(ctx, r, r.keys(s.origin), logp, false, marks...)
+	_ = s.put(ctx, r, r.keys(s.origin), logp, false, marks...) // lost marks are counted
 	return nil
 }
 
@@ -38,15 +38,28 @@ func keyAt(r *reading, keys []key, position int) key {
 	return keys[i]
 }
 
-// put is Put, and reports whether all marks are stored. Marks loaded from the bucket evict only marks that are stored
-// there, so that a lookup does not wait for writes.
+// ErrTooLarge is reported once, when a mark is not kept since it is larger than all memory, and there is no bucket. A
+// store without memory reports nothing.
+var ErrTooLarge = errors.New("a state is larger than the memory for states")
+
+// errLost is the error of marks that are not stored.
+var errLost = errors.New("store: found no room for a mark")
+
+// put is Put, and returns an error unless all marks are stored. Marks loaded from the bucket evict only marks that are
+// stored there, so that a lookup does not wait for writes.
 func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32, loaded bool,
-	marks ...*session.Snapshot) bool {
+	marks ...*session.Snapshot) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	need := func() int64 { return textSize(r, logp, len(marks)) + s.marks.fresh(marks) }
 	if !s.makeRoom(ctx, need, loaded) {
-		return !loaded && s.writeThrough(ctx, r, keys, logp, marks)
+		switch bytes := need(); {
+		case loaded:
+			return errLost
+		case s.o.Bucket == nil && s.o.Memory > 0 && bytes > s.most():
+			return s.giveUp(bytes, len(marks))
+		}
+		return s.writeThrough(ctx, r, keys, logp, marks)
 	}
 	w := s.tree.root(s.origin).follow(r)
 	s.tree.grow(&w, r)
@@ -66,7 +79,20 @@ func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32,
 		s.tree.settle(n)
 	}
 	s.writeAhead()
-	return true
+	return nil
+}
+
+// giveUp counts marks that are too large, and reports the first. It releases the lock meanwhile.
+func (s *Store) giveUp(bytes int64, marks int) error {
+	s.stats.Lost += marks
+	s.stats.TooLarge += marks
+	err := fmt.Errorf("%w: found %d bytes with its text, want at most %d", ErrTooLarge, bytes, s.most())
+	if s.stats.TooLarge == marks {
+		s.mu.Unlock()
+		s.tell(err)
+		s.mu.Lock()
+	}
+	return err
 }
 
 // writeAhead writes marks to the bucket when little memory is free or can be freed at once, so that later requests need
@@ -108,12 +134,14 @@ const fewest = 8
 // noMore needs no bytes.
 func noMore() int64 { return 0 }
 
+// most is the maximum memory of marks and texts: the rest is for the index entries of objects being written.
+func (s *Store) most() int64 { return s.o.Memory - min(s.o.Memory/16, 64*objectSize) }
+
 // makeRoom evicts the marks of least worth until the needed bytes are free, and reports whether they are. The need can
 // grow when an evicted mark shared pages. It releases the lock while it writes marks to the bucket; with storedOnly it
 // writes none.
 func (s *Store) makeRoom(ctx context.Context, need func() int64, storedOnly bool) bool {
-	most := s.o.Memory - min(s.o.Memory/16, 64*objectSize) // the rest is for the index entries of objects being written
-	bytes := need()
+	most, bytes := s.most(), need()
 	if bytes > most {
 		return false
 	}
@@ -248,14 +276,15 @@ func (n *node) logProbs() []float32 {
 	return w.logProbs()
 }
 
-// writeThrough writes marks that do not fit in memory, and reports whether all are. It releases the lock meanwhile.
+// writeThrough writes marks that do not fit in memory, and returns an error unless all are. It releases the lock
+// meanwhile.
 func (s *Store) writeThrough(ctx context.Context, r *reading, keys []key, logp []float32,
-	marks []*session.Snapshot) bool {
+	marks []*session.Snapshot) (failed error) {
 	if s.o.Bucket == nil {
 		s.stats.Lost += len(marks)
-		return false
+		return errLost
 	}
-	before, all := none, true
+	before := none
 	for _, m := range marks {
 		k := keyAt(r, keys, m.Position)
 		s.mu.Unlock()
@@ -266,11 +295,11 @@ func (s *Store) writeThrough(ctx context.Context, r *reading, keys []key, logp [
 		s.mu.Lock()
 		if err != nil {
 			s.stats.Lost++
-			all = false
+			failed = errLost
 			continue
 		}
 		s.stats.Writes++
 		before = k.id()
 	}
-	return all
+	return failed
 }

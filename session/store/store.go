@@ -38,8 +38,8 @@ type Options struct {
 	// Refresh is how long a list of the bucket stays valid. Objects that others write in this time may be overlooked,
 	// which costs a re-read. 0 means DefaultRefresh; below 0 no list is valid.
 	Refresh time.Duration
-	// Report, unless it is nil, is called with the errors of Bucket, after which the store continues in memory. Any
-	// goroutine may call it.
+	// Report, unless it is nil, is called with the errors of Bucket, after which the store continues in memory, and
+	// once with ErrTooLarge. Any goroutine may call it.
 	Report func(error)
 }
 
@@ -88,6 +88,8 @@ type Stats struct {
 	Loads   int          // marks read from the bucket
 	Writes  int          // marks written to it
 	Lost    int          // marks evicted from memory that are not in the bucket
+	// TooLarge counts the marks of Lost that were never in memory, since they are larger than all of it.
+	TooLarge int
 }
 
 // New returns a store without texts in memory, over the objects in its bucket.
