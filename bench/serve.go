@@ -289,7 +289,8 @@ func (v served) turn(n int) Case {
 		return trial{long: true, runs: []func() error{run}, close: s.close, fields: func([]Timing) Row {
 			return Row{{"first_ms", rounded(first)}, {"turn_ms", rounded(quantile(later, 0.5))},
 				{"slowest_turn_ms", rounded(quantile(later, 1))}, {"response_ms", rounded(quantile(responses, 0.5))},
-				{"short_ms", rounded(quantile(short, 0.5))}, {"turn_read", quantile(laterRead, 0.5)}, {"response_read", quantile(responsesRead, 0.5)}}
+				{"short_ms", rounded(quantile(short, 0.5))}, {"turn_read", quantile(laterRead, 0.5)},
+				{"response_read", quantile(responsesRead, 0.5)}}
 		}}, nil
 	}}
 }

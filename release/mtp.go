@@ -18,8 +18,8 @@ import (
 var ErrNoMTP = errors.New("found no head for multi-token prediction, want a model with one, such as Qwen3.5 or " +
 	"Qwen3-Next, in its published files or in a folder made of them")
 
-// MTPFile is the file in a folder of hippo's own layout that holds the head for multi-token prediction of the model that
-// it was made of, with the tensors that were published. PublishedFile is its configuration.
+// MTPFile is the file in a folder of hippo's own layout that holds the head for multi-token prediction of the model it
+// was made of, with the tensors that were published. PublishedFile is its configuration.
 const MTPFile = "mtp.safetensors"
 
 // FolderTexts returns all files that go with a model that is made of the one at a path: ChatTexts, and MTPFile if that
