@@ -27,10 +27,11 @@ import (
 //     ready.
 //   - pauses: 64 clients that stream, while prompts of 8,192 tokens arrive one after another. p50_ms and p99_ms are the
 //     times from one token of a client to its next.
-//   - turn: a turn after 30,000 stored tokens. first_ms is the time to the first token of the text without its last
-//     ids. turn_ms is the time of one more turn whose text is sent whole, response_ms that of a turn that continues a
-//     stored response that has come to its end, both medians. The former reads again everything after the last multiple
-//     of the chunk, the latter only the new ids: turn_read and response_read count them.
+//   - turn: a turn after 30,000 stored tokens, a while after the one before. first_ms is the time to the first token of
+//     the text without its last ids. turn_ms is the time of one more turn of 16 ids whose text is sent whole,
+//     response_ms that of a turn that continues a stored response that has come to its end, and short_ms that of 8 ids,
+//     all medians. The former reads again everything after the last multiple of the chunk, the latter only the new ids:
+//     turn_read and response_read count them.
 //   - choices: questions of a context with 4 endings, scored as evaluation harnesses do, and by a server that keeps
 //     nothing and reads the context with each ending; measured in turn, by the clock and by the CPU time, which other
 //     processes disturb less.
@@ -245,19 +246,20 @@ func (v served) pauses(prompt, n int) Case {
 
 // turn measures the time to the first token after a stored text.
 func (v served) turn(n int) Case {
-	const turns, more = 9, 16
+	const turns, more, few, pause = 9, 16, 8, 200 * time.Millisecond
 	return Case{ID: v.id("turn", n), prepare: func(ctx context.Context) (trial, error) {
 		s, err := v.site(ctx, 4<<30)
 		if err != nil {
 			return trial{}, err
 		}
 		var first float64
-		var later, responses, laterRead, responsesRead []float64
+		var later, responses, short, laterRead, responsesRead []float64
 		run := func() error {
 			rng := rand.New(rand.NewPCG(3, 3))
 			ids := randomIDs(rng, n, s.net.Config.VocabSize)
-			later, responses, laterRead, responsesRead = nil, nil, nil, nil
+			later, responses, short, laterRead, responsesRead = nil, nil, nil, nil, nil
 			for i := range turns + 1 {
+				time.Sleep(pause)
 				begun, read := time.Now(), s.reads()
 				if err := s.whole(ctx, request{Prompt: ids, Tokens: 1, Ignore: true}); err != nil {
 					return err
@@ -271,21 +273,28 @@ func (v served) turn(n int) Case {
 			}
 			s.endAtOnce()
 			previous, err := s.respond(ctx, ids, "")
-			for range turns {
+			for i := range 2 * turns {
 				if err != nil {
 					return err
 				}
+				time.Sleep(pause)
 				begun, read := time.Now(), s.reads()
-				previous, err = s.respond(ctx, randomIDs(rng, more, s.net.Config.VocabSize), previous)
-				responses = append(responses, time.Since(begun).Seconds()*1e3)
-				responsesRead = append(responsesRead, s.reads()-read)
+				if i < turns {
+					previous, err = s.respond(ctx, randomIDs(rng, more, s.net.Config.VocabSize), previous)
+					responses = append(responses, time.Since(begun).Seconds()*1e3)
+					responsesRead = append(responsesRead, s.reads()-read)
+					continue
+				}
+				previous, err = s.respond(ctx, randomIDs(rng, few, s.net.Config.VocabSize), previous)
+				short = append(short, time.Since(begun).Seconds()*1e3)
 			}
 			return err
 		}
 		return trial{long: true, runs: []func() error{run}, close: s.close, fields: func([]Timing) Row {
 			return Row{{"first_ms", rounded(first)}, {"turn_ms", rounded(quantile(later, 0.5))},
 				{"slowest_turn_ms", rounded(quantile(later, 1))}, {"response_ms", rounded(quantile(responses, 0.5))},
-				{"turn_read", quantile(laterRead, 0.5)}, {"response_read", quantile(responsesRead, 0.5)}}
+				{"short_ms", rounded(quantile(short, 0.5))}, {"turn_read", quantile(laterRead, 0.5)},
+				{"response_read", quantile(responsesRead, 0.5)}}
 		}}, nil
 	}}
 }

@@ -13,7 +13,7 @@ func TestServe(t *testing.T) {
 		"clients": "context tokens_per_s scheduler_tokens_per_s overhead_share overhead_cpu_share " +
 			"server_cpu_share cpu_us scheduler_cpu_us client_cpu_us",
 		"pauses":  "prompt p50_ms p99_ms p99_over_p50 prompts",
-		"turn":    "first_ms turn_ms slowest_turn_ms response_ms turn_read response_read",
+		"turn":    "first_ms turn_ms slowest_turn_ms response_ms short_ms turn_read response_read",
 		"choices": "context ending questions_per_s rereading_questions_per_s times_faster times_less_cpu",
 		"agents":  "requests tokens mismatches cached_share new_share read_again times_less_cpu",
 		"library": "tokens read_ms mount_ms mount_read again_ms mismatches state_mb text_mb",

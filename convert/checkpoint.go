@@ -58,7 +58,7 @@ func FromCheckpoint(ctx context.Context, file, dir string, o Options) (*Report, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	texts, err := release.ChatTexts(file)
+	texts, err := release.FolderTexts(file)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,8 @@ import (
 )
 
 // modelFiles are the files of a model's folder.
-var modelFiles = append([]string{model.ConfigFile, model.WeightsFile, tokenizer.FileName, checkpoint.ManifestFile},
+var modelFiles = append([]string{model.ConfigFile, model.WeightsFile, tokenizer.FileName, release.MTPFile,
+	checkpoint.ManifestFile},
 	release.ChatFiles...)
 
 // CheckOut returns an error if writing to a folder would lose something. With force, only the files of a model may be
@@ -66,7 +67,7 @@ func WriteFolder(dir string, save func(dir string) error, tok tokenizer.Tokenize
 // writeChanged writes the folder of a model that was changed in memory, with the tokenizer and the chat texts it came
 // with.
 func writeChanged(dir string, m *hippo.Model, save func(dir string) error) error {
-	texts, err := release.ChatTexts(m.Dir())
+	texts, err := release.FolderTexts(m.Dir())
 	if err != nil {
 		return err
 	}

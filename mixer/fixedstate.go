@@ -98,7 +98,7 @@ func (s *fixedState) isShared() bool {
 // own gives a state memory that no other has: before it changes.
 func (s *fixedState) own() {
 	if s.isShared() {
-		MakeRoom(s)
+		MakeRoom(nil, s)
 		for i := range s.slots {
 			s.slots[i].X.Move(s.room[i])
 		}
@@ -108,8 +108,9 @@ func (s *fixedState) own() {
 }
 
 // MakeRoom makes memory for the copies of the recurrences among the states of a sequence that are about to change, in
-// one piece, in the order in which each token passes over them. Each is copied just before it changes.
-func MakeRoom(states ...State) {
+// one piece, in the order in which each token passes over them. Each is copied just before it changes. The memory is
+// that of spares, which may be nil.
+func MakeRoom(spares *tensor.Spares, states ...State) {
 	var xs []*tensor.Tensor
 	var of []*fixedState
 	eachFixed(states, func(s *fixedState) {
@@ -123,7 +124,7 @@ func MakeRoom(states ...State) {
 	if len(xs) == 0 {
 		return
 	}
-	room := tensor.Rooms(xs...)
+	room := spares.Rooms(xs...)
 	for _, s := range of {
 		s.room, room = room[:len(s.slots)], room[len(s.slots):]
 	}

@@ -360,7 +360,7 @@ func TestClonesShareMemory(t *testing.T) {
 	if at := places(append(first, second...)); !slices.Equal(at, append(original, original...)) {
 		t.Error("copies have memory of their own before they change")
 	}
-	MakeRoom(first...)
+	MakeRoom(nil, first...)
 	change(first, 2)
 	holds(states, 1)
 	holds(first, 2)

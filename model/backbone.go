@@ -21,7 +21,12 @@ type Backbone struct {
 	Tapes  *autograd.Tapes // for inference: sessions borrow one while they compute
 
 	backend engine.Backend
+	spares  *tensor.Spares // for the states of sequences that go on from copies
 }
+
+// Warm makes memory ready for states that will be copied, some of it in a call, for when there is nothing else to do.
+// It reports whether there is more to do. Results do not depend on it.
+func (bb *Backbone) Warm() (more bool) { return bb.spares.Warm() }
 
 // Backend returns the engine of the model: native.Backend unless Use has chosen another.
 func (bb *Backbone) Backend() engine.Backend { return bb.backend }
@@ -50,7 +55,7 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 	if err != nil {
 		return Backbone{}, err
 	}
-	bb := Backbone{LnF: cfg.newNorm()}
+	bb := Backbone{LnF: cfg.newNorm(), spares: new(tensor.Spares)}
 	if cfg.EmbedNorm {
 		bb.Norm0 = cfg.newNorm()
 	}
@@ -124,7 +129,7 @@ func (bb *Backbone) runFrom(t *autograd.Tape, from int, hidden, first *tensor.Te
 	free := !t.Recording() || !r.remember() // the states of a recording tape must outlive the layer
 	r.advance()
 	if !t.Recording() {
-		r.makeRoom()
+		r.makeRoom(bb.spares)
 	}
 	t.Over(&r.at)
 	for i := from; i < len(bb.Blocks); i++ {

@@ -58,6 +58,9 @@ func (h *MTP) LoadAlike(w Weights) error {
 	return h.load(w, &packing{precision: p, stored: p == engine.Float32})
 }
 
+// PackAlike converts the weights to the precision of the model, which is packed.
+func (h *MTP) PackAlike() error { return h.pack(h.of.precision, engine.PackRounded) }
+
 // Forward maps ids and the hidden states (n, d_model) before each of them to the head's own (n, d_model), and updates
 // the states of the rows.
 func (h *MTP) Forward(t *autograd.Tape, ids []int32, hidden *tensor.Tensor, r *Rows) *tensor.Tensor {

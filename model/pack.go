@@ -32,10 +32,19 @@ func (m *Model) PackFrozen(p engine.Precision) error {
 }
 
 func (m *Model) pack(p engine.Precision, as engine.PackAs) error {
+	err := m.Parameters.pack(p, as)
+	if err == nil {
+		m.precision = p
+	}
+	return err
+}
+
+// pack converts the weights of a model or of its head.
+func (p *Parameters) pack(precision engine.Precision, as engine.PackAs) error {
 	weights := map[engine.Precision][]*tensor.Tensor{}
 	var others []*tensor.Tensor
 	var err error
-	m.Params("", func(name string, q *nn.Param) {
+	p.of.Params("", func(name string, q *nn.Param) {
 		if !packable(q) {
 			others = append(others, q.Tensor)
 			return
@@ -47,16 +56,15 @@ func (m *Model) pack(p engine.Precision, as engine.PackAs) error {
 		case q.Bytes() == 0:
 			err = fmt.Errorf("%s: found no values, want a model that has been loaded", name)
 		}
-		at := precisionOf(q, p)
+		at := precisionOf(q, precision)
 		weights[at] = append(weights[at], q.Tensor)
 	})
 	if err != nil {
 		return err
 	}
 	for _, at := range slices.Sorted(maps.Keys(weights)) {
-		engine.PackTensors(m.backend, at, as, weights[at]...)
+		engine.PackTensors(p.backbone.backend, at, as, weights[at]...)
 	}
-	m.precision = p
 	// Their memory may be part of one allocation for all parameters, which is freed only as a whole. So they are
 	// copied.
 	tensor.Compact(others...)

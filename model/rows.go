@@ -127,10 +127,10 @@ func (r *Rows) keep(residual, hidden *tensor.Tensor) []*tensor.Tensor {
 }
 
 // makeRoom makes memory for the states that share theirs with copies.
-func (r *Rows) makeRoom() {
+func (r *Rows) makeRoom(spares *tensor.Spares) {
 	for _, s := range r.states {
 		if s != nil {
-			mixer.MakeRoom(s.Mixers...)
+			mixer.MakeRoom(spares, s.Mixers...)
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package release
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +16,69 @@ import (
 
 // ErrNoMTP is the error of a model whose files have no head for multi-token prediction.
 var ErrNoMTP = errors.New("found no head for multi-token prediction, want a model with one, such as Qwen3.5 or " +
-	"Qwen3-Next, in its published files")
+	"Qwen3-Next, in its published files or in a folder made of them")
+
+// MTPFile is the file in a folder of hippo's own layout that holds the head for multi-token prediction of the model it
+// was made of, with the tensors that were published. PublishedFile is its configuration.
+const MTPFile = "mtp.safetensors"
+
+// FolderTexts returns all files that go with a model that is made of the one at a path: ChatTexts, and MTPFile if that
+// has a head.
+func FolderTexts(path string) (map[string][]byte, error) {
+	texts, err := ChatTexts(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := parse(texts[PublishedFile])
+	if err != nil || p.mtp == "" || p.names.mtp == nil { // a wrong configuration is an error where the model is read
+		return texts, nil
+	}
+	head, err := p.headOf(path)
+	if len(head) > 0 {
+		texts[MTPFile] = head
+	}
+	return texts, err
+}
+
+// headOf returns the contents of MTPFile for the model at a path, nil for a model without a head.
+func (p *published) headOf(path string) ([]byte, error) {
+	dir := path
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		dir = filepath.Dir(path)
+	}
+	open := func(string) (*checkpoint.File, error) { return OpenWeights(dir) }
+	if IsGGUF(path) {
+		open = checkpoint.OpenGGUF
+	} else if head, err := os.ReadFile(filepath.Join(dir, MTPFile)); !errors.Is(err, fs.ErrNotExist) {
+		return head, err
+	}
+	f, err := open(path)
+	if errors.Is(err, fs.ErrNotExist) { // of another name
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := model.New(p.config)
+	if err != nil {
+		return nil, nil
+	}
+	tensors, err := p.mtpOf(m, f)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range f.Names() {
+		if x, ok := f.Tensor(name); ok && strings.HasPrefix(name, p.names.mtp.prefix) {
+			tensors = append(tensors, *x)
+		}
+	}
+	if len(tensors) == 0 {
+		return nil, nil
+	}
+	var head bytes.Buffer
+	err = checkpoint.WriteSafetensors(&head, tensors, map[string]string{"format": "pt"})
+	return head.Bytes(), err
+}
 
 // mtpNames are the names of such a head: of its layer, which is like the others, and of what is around it.
 type mtpNames struct {
@@ -41,8 +105,12 @@ func LoadMTP(path string, m *model.Model, load func(*model.MTP, model.Weights) e
 		if err != nil {
 			return nil, err
 		}
+		config := model.ConfigFile
 		path, open = dir, OpenWeights
-		read = func(*checkpoint.File) (published, error) { return readConfig(filepath.Join(dir, model.ConfigFile), 0) }
+		if own := filepath.Join(dir, MTPFile); isThere(own) {
+			path, open, config = own, checkpoint.OpenSafetensors, PublishedFile
+		}
+		read = func(*checkpoint.File) (published, error) { return readConfig(filepath.Join(dir, config), 0) }
 	}
 	f, err := open(path)
 	if err != nil {
@@ -58,6 +126,12 @@ func LoadMTP(path string, m *model.Model, load func(*model.MTP, model.Weights) e
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return h, err
+}
+
+// isThere reports whether there is a file.
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // loadMTP reads the head in a file.
@@ -87,11 +161,14 @@ func (p *published) loadMTP(m *model.Model, f *checkpoint.File,
 	return h, load(h, w)
 }
 
-// mtpOf returns the tensors of the head in a GGUF file, nil for none, as they are in the layout of the transformers
-// library.
+// mtpOf returns the tensors of the head in a GGUF file, or in the MTPFile beside one, nil for none, as they are in the
+// layout of the transformers library.
 func (p *published) mtpOf(m *model.Model, like *checkpoint.File) ([]checkpoint.Tensor, error) {
-	if p.mtp == "" || like == nil || like.Format() != checkpoint.FormatGGUF {
+	if p.mtp == "" || like == nil {
 		return nil, nil
+	}
+	if like.Format() != checkpoint.FormatGGUF {
+		return tensorsIn(filepath.Join(filepath.Dir(like.Path()), MTPFile))
 	}
 	own, err := ggufPublished(like)
 	if err != nil {
@@ -105,6 +182,26 @@ func (p *published) mtpOf(m *model.Model, like *checkpoint.File) ([]checkpoint.T
 	}
 	n := p.names.ofMTP(nil)
 	return n.tensorsOf(&h.Backbone, h.Tensors())
+}
+
+// tensorsIn returns the tensors of a file, nil if there is none.
+func tensorsIn(path string) (out []checkpoint.Tensor, err error) {
+	f, err := checkpoint.OpenSafetensors(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	for _, name := range f.Names() {
+		x, _ := f.Tensor(name)
+		values, err := x.Float32()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, checkpoint.NewTensor(name, x.Shape, values))
+	}
+	return out, nil
 }
 
 // addMTP adds a head, nil for none, which is one layer more.

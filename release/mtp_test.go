@@ -148,6 +148,71 @@ func TestMTPAndBack(t *testing.T) {
 	}
 }
 
+// TestMTPGoesWithTheModel: a folder of hippo's own layout that is made of a published folder, of a GGUF file of it, or
+// of such a folder, has the same head.
+func TestMTPGoesWithTheModel(t *testing.T) {
+	read := func(path string, m *model.Model) *model.MTP {
+		h, err := LoadMTP(path, m, func(h *model.MTP, w model.Weights) error { return h.Load(w) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	own := func(of string) string {
+		texts, err := FolderTexts(of)
+		dir := t.TempDir()
+		if err := errors.Join(err, must(LoadDir(of)).Save(dir), WriteChatTexts(dir, texts)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	for _, name := range mtpFolders {
+		dir := withMTP(t, name, checkpoint.BF16)
+		m := must(LoadDir(dir))
+		h := read(dir, m)
+		places := map[string]string{"a folder": own(dir)}
+		places["a folder of a folder"] = own(places["a folder"])
+		if !strings.Contains(name, "next") { // llama.cpp has none
+			texts, err := ChatTexts(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			places["a folder of a GGUF file"] = own(writtenGGUF(t, m,
+				GGUFOptions{Type: checkpoint.BF16, Published: texts[PublishedFile], MTP: h}))
+		}
+		texts, err := FolderTexts(places["a folder"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		like, err := OpenWeights(places["a folder"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer like.Close()
+		out := hfWritten(t, m, texts[PublishedFile], like)
+		places["a published folder of a folder"] = out
+		if names := slices.DeleteFunc(differing(t, dir, out), func(name string) bool {
+			return !strings.HasPrefix(name, "mtp.")
+		}); len(names) > 0 {
+			t.Errorf("%s: other tensors %q", name, names)
+		}
+		for what, place := range places {
+			got := read(place, must(LoadDir(place))).Tensors()
+			for i, want := range h.Tensors() {
+				x, err := got[i].Float32()
+				y, failed := want.Float32()
+				if err := errors.Join(err, failed); err != nil || got[i].Name != want.Name || !slices.Equal(x, y) {
+					t.Errorf("%s, %s: another tensor %s (%v)", name, what, want.Name, err)
+				}
+			}
+		}
+	}
+	dir := own(hfCopy(t, "13_hf_llama_a", nil))
+	if _, err := LoadMTP(dir, must(LoadDir(dir)), (*model.MTP).LoadAlike); !errors.Is(err, ErrNoMTP) {
+		t.Errorf("a folder of a model without: %v", err)
+	}
+}
+
 // TestMTPProblems: what is missing or too much in a head is named as the file has it.
 func TestMTPProblems(t *testing.T) {
 	dir := withMTP(t, "13_hf_qwen3_5_a", checkpoint.F32)

@@ -337,11 +337,28 @@ func (s *Scheduler) loop() {
 		default:
 			s.idle = true
 			s.mu.Unlock()
-			<-s.wake
+			s.rest()
 			s.mu.Lock()
 			s.idle = false
 		}
 	}
+}
+
+// idlePause is how long a scheduler that has no work waits before each bit of what it does then.
+const idlePause = 2 * time.Millisecond
+
+// rest waits for work. While none comes it makes memory ready for the states of the next turns.
+func (s *Scheduler) rest() {
+	for more := true; more; more = s.model.Warm() {
+		s.timer.Reset(idlePause)
+		select {
+		case <-s.wake:
+			s.timer.Stop()
+			return
+		case <-s.timer.C:
+		}
+	}
+	<-s.wake
 }
 
 // step reads the next ids of each task in one call of the model. It then passes the tasks to their goroutines, except

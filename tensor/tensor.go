@@ -45,13 +45,16 @@ func New(shape ...int) *Tensor {
 
 // Together returns slices of zeros of the given lengths that lie side by side in one piece of memory, on huge pages if
 // the system has them, for data that is processed as a whole, such as the parameters of a model.
-func Together(lengths ...int) [][]float32 {
+func Together(lengths ...int) [][]float32 { return sideBySide(hugepage.Make[float32], lengths) }
+
+// sideBySide is Together in memory that allocate returns.
+func sideBySide(allocate func(n int) []float32, lengths []int) [][]float32 {
 	const line = 16 // floats of a cache line, at which each starts
 	starts := make([]int, len(lengths)+1)
 	for i, n := range lengths {
 		starts[i+1] = starts[i] + (n+line-1)/line*line
 	}
-	all, out := hugepage.Make[float32](starts[len(lengths)]), make([][]float32, len(lengths))
+	all, out := allocate(starts[len(lengths)]), make([][]float32, len(lengths))
 	for i, n := range lengths {
 		out[i] = all[starts[i]:][:n:n]
 	}
@@ -60,14 +63,17 @@ func Together(lengths ...int) [][]float32 {
 
 // Rooms returns memory for the elements of tensors, side by side as in Together: none of one whose elements an engine
 // or an arena has.
-func Rooms(xs ...*Tensor) [][]float32 {
+func Rooms(xs ...*Tensor) [][]float32 { return Together(roomLengths(xs)...) }
+
+// roomLengths are the lengths of the memory of Rooms.
+func roomLengths(xs []*Tensor) []int {
 	lengths := make([]int, len(xs))
 	for i, x := range xs {
 		if !x.lent {
 			lengths[i] = len(x.data)
 		}
 	}
-	return Together(lengths...)
+	return lengths
 }
 
 // Move copies the elements to memory for them, where they are from then on. It does nothing if there is none.

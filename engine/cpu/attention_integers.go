@@ -115,8 +115,9 @@ func (a *attention) integerBlock(y integerOutput, row *attentionRow, lo, hi int,
 	scores := func(h int) []float32 { return (*buf)[(h-lo)*w.rows*n:] }
 	keys, values := a.head(row, 0, 0)
 	a.eachRun(&keys, lo, hi, w, func(h, end, column int, run, next kernel.Run) {
-		u.tile.Keys(run, next)
-		u.tile.Dots(&u.queries, (h-lo)*w.rows, (end-h)*w.rows, scores(h)[column:], n)
+		m := (end - h) * w.rows
+		u.tile.Keys(run, next, m)
+		u.tile.Dots(&u.queries, (h-lo)*w.rows, m, scores(h)[column:], n)
 	})
 	u.inverse = resize(u.inverse, (hi-lo)*w.rows)
 	for h := lo; h < hi; h++ {
@@ -127,17 +128,20 @@ func (a *attention) integerBlock(y integerOutput, row *attentionRow, lo, hi int,
 	if w.rows == 1 {
 		step = y.head
 	}
-	several := func(h, end int, f func(h, m int, y []float32)) {
-		heads := 1
+	together := func(h, end int) int {
 		if y.head == w.rows*step {
-			heads = end - h
+			return end - h
 		}
+		return 1
+	}
+	several := func(h, end int, f func(h, m int, y []float32)) {
+		heads := together(h, end)
 		for ; h < end; h += heads {
 			f(h, heads*w.rows, y.y[(h-lo)*y.head:])
 		}
 	}
 	a.eachRun(&values, lo, hi, w, func(h, end, column int, run, next kernel.Run) {
-		u.tile.Values(run, next)
+		u.tile.Values(run, next, together(h, end)*w.rows)
 		several(h, end, func(h, m int, y []float32) {
 			u.tile.Sums(m, scores(h)[column:], n, y, step, column > 0)
 		})

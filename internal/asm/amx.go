@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/mmcloughlin/avo/build"
@@ -130,12 +131,22 @@ func (c asm) shapeTiles(left, rows reg.Register) {
 	c.shapeAs(reg.RAX)
 }
 
+// nextTile goes on with the rows of the next tile, of those left, if there are any. Shapes of tiles take a processor
+// some hundred cycles, so full ones are left as they are.
+func (c asm) nextTile(left reg.Register) {
+	c.subtract(left, U8(amxRows), c.JLE, "done")
+	c.branch(left, c.JGE, U8(amxRows), "shaped")
+	c.JMP(LabelRef("tile"))
+	c.Label("done")
+}
+
 // manyDots takes the products of any number of vectors and 64 rows. Those of 16 vectors are on their way to memory
 // while those of the ones before become floats.
 func (c asm) manyDots() {
 	c.function("manyDots", "func(m, k int, x *int8, ldx int, w *uint8, start *int32, factor, scale, y *float32, ldy int, "+
-		"work *int32)",
-		"is vecTileDots for any number of vectors of k terms, a multiple of 64. work is 2048 numbers to use.")
+		"work *int32, ahead *int8, lines int)",
+		"is vecTileDots for any number of vectors of k terms, a multiple of 64. work is 2048 numbers to use. For each 16 "+
+			"vectors and 64 terms it fetches so many lines from ahead on.")
 	m, x, ldx, w, step, next, before := reg.R8, reg.RBX, reg.RCX, reg.RSI, reg.RDX, reg.R14, reg.R15
 	y, ldy, start, factor, rows, work, left := reg.RDI, reg.R9, reg.R10, reg.R11, reg.R12, reg.R13, reg.RAX
 	c.Load(c.Param("scale"), left)
@@ -170,13 +181,15 @@ func (c asm) manyDots() {
 	}
 	c.Label("tile")
 	c.shapeTiles(m, rows)
+	c.Label("shaped")
 	for v := range 4 {
 		c.zeroTile(v)
 	}
 	c.Load(c.Param("w"), w)
 	c.Load(c.Param("k"), left)
-	c.MOVQ(U32(tileStep), step)
 	c.Label("terms")
+	c.fetchAhead(step, rows, "dots")
+	c.MOVQ(U32(tileStep), step)
 	c.loadTile(Mem{Base: x}, ldx, firstX)
 	for v := range 4 {
 		b := firstW + v%2
@@ -196,95 +209,124 @@ func (c asm) manyDots() {
 		c.storeTile(v, Mem{Base: next, Disp: amxTile * v}, step)
 	}
 	add("row")
-	c.MOVQ(rows, before)
+	c.MOVQ(U32(amxRows), before)
+	c.CMPQ(m, before)
+	c.CMOVQLT(m, before)
 	c.XCHGQ(work, next)
-	c.subtract(m, U8(amxRows), c.JG, "tile")
+	c.nextTile(m)
 	c.releaseTiles()
 	add("last")
 	c.end()
 }
 
-// manySums takes sums of 64 columns of a tile at a time, weighted by any number of rows of x. The sums of 64 columns
-// are on their way to memory while those of the ones before are added.
+// fetchAhead fetches some lines of what is to be read next, into the cache of the second level: memory delivers them while
+// tiles are multiplied. The argument ahead is where the next of them begins. It changes at and n.
+func (c asm) fetchAhead(at, n reg.Register, label string) {
+	c.Load(c.Param("lines"), n)
+	c.ifZero(n, label+"fetched")
+	c.Load(c.Param("ahead"), at)
+	c.Label(label + "fetch")
+	c.PREFETCHT1(Mem{Base: at})
+	c.ADDQ(U8(amxLine), at)
+	c.countDown(n, label+"fetch")
+	c.MOVQ(at, c.param("ahead"))
+	c.Label(label + "fetched")
+}
+
+// manySums takes sums of 16 columns of a tile at a time, weighted by any number of rows of x. While those of 16 columns
+// are multiplied, those of the 16 before are on their way to memory, and those before them are added.
 func (c asm) manySums() {
-	c.function("manySums", "func(m, k int, x, w *uint8, factor, y *float32, ldy int, add bool, work *int32)",
+	c.function("manySums", "func(m, k int, x, w *uint8, factor, y *float32, ldy int, add bool, work *int32, ahead *int8, "+
+		"lines int)",
 		"is vecTileSums for 64 rows of k columns, a multiple of 64, and any number of rows of x, but for the order of each "+
-			"64 columns of y: column 16v + 4l + e there is 16l + 4v + e, for v, l and e below 4. work is 4096 numbers to use.")
+			"64 columns of y: column 16v + 4l + e there is 16l + 4v + e, for v, l and e below 4. work is 1024 numbers to "+
+			"use. For each 16 rows of x and 16 columns it fetches so many lines from ahead on.")
 	m, x, step, w, y, ldy := reg.R8, reg.RBX, reg.RDX, reg.RSI, reg.RDI, reg.R9
 	factor, at, rows, work, left, to := reg.R10, reg.R11, reg.R12, reg.R13, reg.RAX, reg.RCX
-	next, from := reg.R14, reg.R15
+	from := reg.R15
 	shift := c.vec(16)
 	c.MOVL(U32(0x43000000), left.As32()) // 128 as float32
 	c.VPBROADCASTD(left.As32(), shift)
 	c.MOVBLZX(c.param("add"), left.As32())
 	c.NEGL(left.As32())
 	c.KMOVW(left.As32(), reg.K1)
-	c.loads("m x y ldy factor", m, x, y, ldy, factor)
+	c.loads("m x y ldy factor work", m, x, y, ldy, factor, work)
 	c.SHLQ(U8(2), ldy)
-	c.Load(c.Param("work"), work)
-	c.LEAQ(Mem{Base: work, Disp: 8 * amxTile}, next)
-	c.Label("tile")
-	c.shapeTiles(m, rows)
-	c.MOVQ(U32(tileWeight), step)
-	c.loadTile(Mem{Base: x}, step, firstX)
-	c.loadTile(Mem{Base: x, Disp: tileKeys}, step, firstX+1)
-	c.Load(c.Param("w"), w)
-	c.Load(c.Param("k"), left)
-	c.MOVQ(y, at)
-	multiply := func(work reg.Register) {
-		for v := 0; v < 4; v += 2 {
-			c.MOVQ(U32(16*c.lanes), step)
-			for i := range 2 {
-				c.zeroTile(2 * i)
-				c.zeroTile(2*i + 1)
-				c.loadTile(Mem{Base: w, Disp: amxLine * (v + i)}, step, firstW+i)
-				c.multiplyTiles(prefix66, firstX, firstW+i, 2*i)
-				c.multiplyTiles(prefix66, firstX+1, firstW+i, 2*i+1)
-			}
-			c.MOVQ(U32(amxLine), step)
-			for i := range 4 {
-				c.storeTile(i, Mem{Base: work, Disp: amxTile * (2*v + i)}, step)
-			}
+	label := 0
+	// multiply sets sums 2·half and 2·half+1 to those of the upper and the lower digits, of columns v of w.
+	multiply := func(v int) {
+		half := v % 2
+		label++
+		c.fetchAhead(to, step, fmt.Sprintf("sums%d", label))
+		c.MOVQ(U32(16*c.lanes), step)
+		c.loadTile(Mem{Base: w, Disp: amxLine * v}, step, firstW+half)
+		for digit := range 2 {
+			c.zeroTile(2*half + digit)
+			c.multiplyTiles(prefix66, firstX+digit, firstW+half, 2*half+digit)
 		}
 	}
-	add := func(label string) {
+	store := func(half int) {
+		c.MOVQ(U32(amxLine), step)
+		for digit := range 2 {
+			c.storeTile(2*half+digit, Mem{Base: work, Disp: amxTile * (2*half + digit)}, step)
+		}
+	}
+	// add adds stored sums to y, disp bytes from at on.
+	add := func(half, disp int) {
+		label++
+		row := fmt.Sprintf("row%d", label)
 		c.XORQ(step, step)
 		c.MOVQ(at, to)
 		c.MOVQ(work, from)
-		c.Label(label)
-		for v := range 4 {
-			c.VCVTDQ2PS(Mem{Base: from, Disp: amxTile * 2 * v}, c.vec(4+v))
-			c.VCVTDQ2PS(Mem{Base: from, Disp: amxTile * (2*v + 1)}, c.vec(v))
-			c.VFMADD231PS(shift, c.vec(4+v), c.vec(v)) // exact before it is rounded, as the sum of integers is
-		}
-		c.VBROADCASTSS(Mem{Base: factor, Index: step, Scale: 4}, c.vec(8))
-		for v := range 4 {
-			sum, y := c.vec(v), Mem{Base: to, Disp: amxLine * v}
-			c.VMULPS(c.vec(8), sum, sum)
-			c.VADDPS(y, sum, reg.K1, sum)
-			c.VMOVUPS(sum, y)
-		}
+		c.Label(row)
+		c.VCVTDQ2PS(Mem{Base: from, Disp: amxTile * 2 * half}, c.vec(1))
+		c.VCVTDQ2PS(Mem{Base: from, Disp: amxTile * (2*half + 1)}, c.vec(0))
+		c.VFMADD231PS(shift, c.vec(1), c.vec(0)) // exact before it is rounded, as the sum of integers is
+		c.VMULPS_BCST(Mem{Base: factor, Index: step, Scale: 4}, c.vec(0), c.vec(0))
+		c.VADDPS(Mem{Base: to, Disp: disp}, c.vec(0), reg.K1, c.vec(0))
+		c.VMOVUPS(c.vec(0), Mem{Base: to, Disp: disp})
 		c.ADDQ(U8(amxLine), from)
 		c.ADDQ(ldy, to)
-		c.countUp(step, U8(1), rows, label)
-		c.ADDQ(U32(4*tileKeys), at)
+		c.countUp(step, U8(1), rows, row)
 	}
-	multiply(work)
-	c.subtract(left, U8(tileKeys), c.JZ, "last")
+	c.Label("tile")
+	c.shapeTiles(m, rows)
+	c.Label("shaped")
+	c.MOVQ(U32(tileWeight), step)
+	c.loadTile(Mem{Base: x}, step, firstX)
+	c.loadTile(Mem{Base: x, Disp: tileKeys}, step, firstX+1)
+	c.loads("w k", w, left)
+	c.MOVQ(y, at)
+	multiply(0)
+	multiply(1)
+	store(0)
 	c.Label("columns")
+	multiply(2)
+	store(1)
+	add(0, 0)
+	multiply(3)
+	store(0)
+	add(1, amxLine)
+	c.subtract(left, U8(tileKeys), c.JZ, "last")
 	c.ADDQ(U32(tileSteps*16*c.lanes), w)
-	multiply(next)
-	add("row")
-	c.XCHGQ(work, next)
-	c.subtract(left, U8(tileKeys), c.JNZ, "columns")
+	multiply(0)
+	store(1)
+	add(0, 2*amxLine)
+	multiply(1)
+	store(0)
+	add(1, 3*amxLine)
+	c.ADDQ(U32(4*tileKeys), at)
+	c.JMP(LabelRef("columns"))
 	c.Label("last")
-	add("lastRow")
+	store(1)
+	add(0, 2*amxLine)
+	add(1, 3*amxLine)
 	c.LEAQ(Mem{Base: factor, Index: rows, Scale: 4}, factor)
 	c.MOVQ(ldy, left)
 	c.SHLQ(U8(4), left)
 	c.ADDQ(left, y)
 	c.ADDQ(U32(amxRows*tileWeight), x)
-	c.subtract(m, U8(amxRows), c.JG, "tile")
+	c.nextTile(m)
 	c.releaseTiles()
 	c.end()
 }

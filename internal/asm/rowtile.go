@@ -257,10 +257,10 @@ func (p *tileCode) inOrder(i int) {
 
 // orderKeys transposes words of 4 bytes.
 func (c asm) orderKeys() {
-	c.function("tileKeys", "func(groups, k int, w *int8, flip uint32, to *uint8, ahead *int8)",
+	c.function("tileKeys", "func(groups, k int, w *int8, flip uint32, to *uint8, ahead *int8, half bool)",
 		"sets byte b of word to[p·256 + 4j] to w[j·k + 4p + b], for j < 16·groups, at least 1 and at most 64, p < k/4 "+
 			"and b < 4, and changes the bits of each word that are set in flip. k is a positive multiple of 16. Meanwhile "+
-			"it fetches as many bytes from ahead on.")
+			"it fetches as many bytes from ahead on, or half as many.")
 	s := square{asm: c, rows: 0, spare: c.lanes}
 	flip := c.vec(24)
 	if c.lanes == 8 {
@@ -291,7 +291,11 @@ func (c asm) orderKeys() {
 	c.MOVQ(k, left)
 	c.SHRQ(U8(2), left)
 	columns := func(mask reg.Register) {
-		c.fetchLines(ahead, 4*c.lanes*c.lanes)
+		masked := "whole"
+		if mask != nil {
+			masked = "masked"
+		}
+		c.fetchLines(ahead, 4*c.lanes*c.lanes, masked)
 		s.load(func(i int) Mem { return stride(base[i/4], k, k3, i%4) }, mask)
 		for q := range s.quarters() {
 			if mask != nil && q > 0 {
@@ -327,22 +331,29 @@ func (c asm) orderKeys() {
 	c.end()
 }
 
-// fetchLines fetches the cache lines of the next bytes.
-func (c asm) fetchLines(ahead reg.Register, bytes int) {
-	for at := 0; at < bytes; at += 64 {
-		c.PREFETCHT0(Mem{Base: ahead, Disp: at})
+// fetchLines fetches the cache lines of the next bytes, or of half as many.
+func (c asm) fetchLines(ahead reg.Register, bytes int, label string) {
+	half := func() {
+		for at := 0; at < bytes/2; at += 64 {
+			c.PREFETCHT0(Mem{Base: ahead, Disp: at})
+		}
+		c.ADDQ(U32(bytes/2), ahead)
 	}
-	c.ADDQ(U32(bytes), ahead)
+	half()
+	c.CMPB(c.param("half"), U8(0))
+	c.JNE(LabelRef(label + "half"))
+	half()
+	c.Label(label + "half")
 }
 
 // orderValues puts the bytes of 4 rows side by side.
 func (c asm) orderValues() {
-	c.function("tileValues", "func(steps, k int, w *int8, to *uint8, ahead *int8)",
+	c.function("tileValues", "func(steps, k int, w *int8, to *uint8, ahead *int8, half bool)",
 		"puts 4·steps rows of w, which are k bytes apart, in the order of tileSums: for each 64 columns, or 32 in vectors "+
 			"of 256 bits, 16 steps of 4 vectors, of which vector v of step t has in quarter l bytes of rows 4t to 4t+3 of "+
 			"columns 16l + 4v to 16l + 4v + 3. steps is at least 1 and at most 16, and k a positive multiple of 16. Columns "+
 			"from k on become zero. "+
-			"Meanwhile it fetches as many bytes from ahead on.")
+			"Meanwhile it fetches as many bytes from ahead on, or half as many.")
 	k, first, to, left := c.arg("k"), c.arg("w"), c.arg("to"), c.GP64()
 	k3, from, at, steps, n, ahead := c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.arg("ahead")
 	c.LEAQ(Mem{Base: k, Index: k, Scale: 2}, k3)
@@ -350,7 +361,7 @@ func (c asm) orderValues() {
 	c.SHRQ(U8(2), left)
 	rows := func(label string, mask reg.Register) {
 		c.Label(label)
-		c.fetchLines(ahead, 16*c.lanes)
+		c.fetchLines(ahead, 16*c.lanes, label)
 		for i := range 4 {
 			c.load(stride(from, k, k3, i), c.vec(i), mask)
 		}

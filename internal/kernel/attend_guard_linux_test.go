@@ -38,9 +38,9 @@ func TestAttendStaysInBounds(t *testing.T) {
 				} else {
 					few := min(n, TileRows)
 					run := Run{r, n - few, few}
-					tile.Keys(run, run)
+					tile.Keys(run, run, 1)
 					tile.Dots(roundedVectors(1, k, guard(x[:k])), 0, 1, guard(make([]float32, few)), few)
-					tile.Values(run, run)
+					tile.Values(run, run, 1)
 					tile.Sums(1, guard(make([]float32, few)), few, guard(make([]float32, k)), k, true)
 				}
 				r.Get(guard(make([]float32, n*k)), 0, n)

@@ -529,21 +529,22 @@ func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32,
 //go:noescape
 func vecGemmTiles(shape *uint8, down int, across int, steps int, a *float32, lda int, b *float32, ps int, start *float32, lds int, c *float32, ldc int)
 
-// vecManyDots is vecTileDots for any number of vectors of k terms, a multiple of 64. work is 2048 numbers to use.
+// vecManyDots is vecTileDots for any number of vectors of k terms, a multiple of 64. work is 2048 numbers to use. For
+// each 16 vectors and 64 terms it fetches so many lines from ahead on.
 //
 // It needs amxint8.
 //
 //go:noescape
-func vecManyDots(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32)
+func vecManyDots(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32, ahead *int8, lines int)
 
 // vecManySums is vecTileSums for 64 rows of k columns, a multiple of 64, and any number of rows of x, but for the
-// order of each 64 columns of y: column 16v + 4l + e there is 16l + 4v + e, for v, l and e below 4. work is 4096
-// numbers to use.
+// order of each 64 columns of y: column 16v + 4l + e there is 16l + 4v + e, for v, l and e below 4. work is 1024
+// numbers to use. For each 16 rows of x and 16 columns it fetches so many lines from ahead on.
 //
 // It needs amxint8.
 //
 //go:noescape
-func vecManySums(m int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool, work *int32)
+func vecManySums(m int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool, work *int32, ahead *int8, lines int)
 
 // vecTileDots sets y[i·ldy + j] = (factor[i]·scale[j])·Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 6 in vectors of 512
 // bits and 4 in those of 256, j < 64, and p < 4·steps. The inner sum is exact, and everything else rounded to float32.
@@ -564,18 +565,18 @@ func vecTileSums(m int, steps int, k int, x *uint8, w *uint8, factor *float32, y
 
 // vecTileKeys sets byte b of word to[p·256 + 4j] to w[j·k + 4p + b], for j < 16·groups, at least 1 and at most 64, p <
 // k/4 and b < 4, and changes the bits of each word that are set in flip. k is a positive multiple of 16. Meanwhile it
-// fetches as many bytes from ahead on.
+// fetches as many bytes from ahead on, or half as many.
 //
 //go:noescape
-func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8)
+func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8, half bool)
 
 // vecTileValues puts 4·steps rows of w, which are k bytes apart, in the order of tileSums: for each 64 columns, or 32
 // in vectors of 256 bits, 16 steps of 4 vectors, of which vector v of step t has in quarter l bytes of rows 4t to 4t+3
 // of columns 16l + 4v to 16l + 4v + 3. steps is at least 1 and at most 16, and k a positive multiple of 16. Columns
-// from k on become zero. Meanwhile it fetches as many bytes from ahead on.
+// from k on become zero. Meanwhile it fetches as many bytes from ahead on, or half as many.
 //
 //go:noescape
-func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8)
+func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8, half bool)
 
 // vecNarrowHalves rounds x to bfloat16. n is a positive multiple of 16.
 //

@@ -213,12 +213,12 @@ avx2:
 TEXT ·vecGemmTiles(SB), NOSPLIT, $0-96
 	JMP   ·gemmTilesAMXBF16(SB)
 
-// func vecManyDots(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32)
-TEXT ·vecManyDots(SB), NOSPLIT, $0-88
+// func vecManyDots(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32, ahead *int8, lines int)
+TEXT ·vecManyDots(SB), NOSPLIT, $0-104
 	JMP   ·manyDotsAMXINT8(SB)
 
-// func vecManySums(m int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool, work *int32)
-TEXT ·vecManySums(SB), NOSPLIT, $0-72
+// func vecManySums(m int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool, work *int32, ahead *int8, lines int)
+TEXT ·vecManySums(SB), NOSPLIT, $0-88
 	JMP   ·manySumsAMXINT8(SB)
 
 // func vecTileDots(m int, steps int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int)
@@ -259,8 +259,8 @@ avx512vnnivl:
 avx2:
 	JMP   ·tileSumsAVX2(SB)
 
-// func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8)
-TEXT ·vecTileKeys(SB), NOSPLIT, $0-48
+// func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8, half bool)
+TEXT ·vecTileKeys(SB), NOSPLIT, $0-49
 	TESTB $const_avx512vnni, ·cpu(SB)
 	JEQ   avx2
 	JMP   ·tileKeysAVX512VNNI(SB)
@@ -268,8 +268,8 @@ TEXT ·vecTileKeys(SB), NOSPLIT, $0-48
 avx2:
 	JMP   ·tileKeysAVX2(SB)
 
-// func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8)
-TEXT ·vecTileValues(SB), NOSPLIT, $0-40
+// func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8, half bool)
+TEXT ·vecTileValues(SB), NOSPLIT, $0-41
 	TESTB $const_avx512vnni, ·cpu(SB)
 	JEQ   avx2
 	JMP   ·tileValuesAVX512VNNI(SB)

@@ -325,10 +325,10 @@ func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32,
 func vecGemmTiles(shape *uint8, down int, across int, steps int, a *float32, lda int, b *float32, ps int, start *float32, lds int, c *float32, ldc int) {
 }
 
-func vecManyDots(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32) {
+func vecManyDots(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32, ahead *int8, lines int) {
 }
 
-func vecManySums(m int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool, work *int32) {
+func vecManySums(m int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool, work *int32, ahead *int8, lines int) {
 }
 
 //go:noescape
@@ -338,10 +338,10 @@ func vecTileDots(m int, steps int, x *int8, ldx int, w *uint8, start *int32, fac
 func vecTileSums(m int, steps int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool)
 
 //go:noescape
-func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8)
+func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8, half bool)
 
 //go:noescape
-func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8)
+func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8, half bool)
 
 func vecNarrowHalves(n int, y *uint16, x *float32) {}
 

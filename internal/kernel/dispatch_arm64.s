@@ -69,12 +69,12 @@ TEXT ·vecTileDots(SB), NOSPLIT, $0-80
 TEXT ·vecTileSums(SB), NOSPLIT, $0-65
 	JMP   ·tileSumsDOTPROD(SB)
 
-// func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8)
-TEXT ·vecTileKeys(SB), NOSPLIT, $0-48
+// func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8, half bool)
+TEXT ·vecTileKeys(SB), NOSPLIT, $0-49
 	JMP   ·tileKeysDOTPROD(SB)
 
-// func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8)
-TEXT ·vecTileValues(SB), NOSPLIT, $0-40
+// func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8, half bool)
+TEXT ·vecTileValues(SB), NOSPLIT, $0-41
 	JMP   ·tileValuesDOTPROD(SB)
 
 // func vecQuantizeGroups(groups int, x *float32, zero int, to *int8)

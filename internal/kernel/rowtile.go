@@ -22,7 +22,8 @@ type RowTile struct {
 	factor  []float32
 	scores  []float32 // of products whose place has no room for 64 columns, or the same of sums
 
-	work []int32 // of products of many vectors
+	work  []int32 // of products of many vectors
+	ahead []int8  // half of the next run, which the next of them fetches
 
 	floats, x []float32 // of portable products: the rows, and vectors or digits
 	exact     []int32
@@ -32,7 +33,7 @@ type RowTile struct {
 // they need to work with.
 const (
 	fewestTiles = 8
-	tileWork    = 4 * 16 * TileRows
+	tileWork    = 2 * 16 * TileRows
 )
 
 // inTiles reports whether m vectors are multiplied by code that takes 64 columns or terms at a time.
@@ -61,23 +62,32 @@ type Run struct {
 	I, N int
 }
 
+// integers are those of the rows.
+func (r *Run) integers() []int8 { return r.R.int8[r.I*r.R.k:][:r.N*r.R.k] }
+
 // set makes the rows of a run those of the tile, in the order of order, which gets whole groups of rows and what is to
-// be read after them.
-func (t *RowTile) set(run, next Run, group int, order func(first, groups int, rows []int8, ahead *int8)) {
+// be read after them. If a product by tiles of m vectors will follow, half of that is left to it: memory shall never
+// have nothing to do.
+func (t *RowTile) set(run, next Run, m int, code level, group int,
+	order func(first, groups int, rows []int8, ahead *int8, half bool)) {
 	r, i, n := run.R, run.I, run.N
 	t.n, t.terms, t.k = n, r.k, roundUp(r.k, 16)
 	clear(t.scale[copy(t.scale[:], r.scale[i:][:n]):])
-	rows := r.int8[i*r.k:][:n*r.k]
+	rows := run.integers()
 	if !cpu.has(tileKeysCode) {
 		t.floats = appendFloats(t.floats[:0], rows)
 		return
 	}
-	ahead := &next.R.int8[next.I*next.R.k]
+	half := t.inTiles(m, code)
+	ahead := &next.integers()[0]
+	if t.ahead = nil; half {
+		t.ahead = next.integers()[next.N*next.R.k/2:]
+	}
 	t.at = grown(t.at, TileRows*roundUp(t.k, TileRows))
 	whole := 0
 	if t.k == t.terms {
 		if whole = n / group; whole > 0 {
-			order(0, whole, rows, ahead)
+			order(0, whole, rows, ahead, half)
 		}
 	}
 	if rest := roundUp(n, group) - whole*group; rest > 0 {
@@ -86,23 +96,33 @@ func (t *RowTile) set(run, next Run, group int, order func(first, groups int, ro
 		for j := range n - whole*group {
 			copy(t.own[j*t.k:], rows[(whole*group+j)*t.terms:][:t.terms])
 		}
-		order(whole, rest/group, t.own, ahead)
+		order(whole, rest/group, t.own, ahead, half)
 	}
 }
 
-// Keys makes the rows of a run those of the tile, for Dots, while those of the next are fetched.
-func (t *RowTile) Keys(run, next Run) {
+// fetch returns what a product by tiles fetches in each of some steps, and how many lines.
+func (t *RowTile) fetch(steps int) (ahead *int8, lines int) {
+	const line = 64
+	if len(t.ahead) > 0 {
+		ahead, lines = &t.ahead[0], ceil(len(t.ahead), steps*line)
+	}
+	t.ahead = nil
+	return ahead, lines
+}
+
+// Keys makes the rows of a run those of the tile, for Dots of m vectors, while those of the next are fetched.
+func (t *RowTile) Keys(run, next Run, m int) {
 	flip := uint32(0)
 	if cpu.flips() {
 		flip = 0x80808080
 	}
-	t.set(run, next, 16, func(first, groups int, rows []int8, ahead *int8) {
-		vecTileKeys(groups, t.k, &rows[0], flip, &t.at[64*first], ahead)
+	t.set(run, next, m, manyDotsCode, 16, func(first, groups int, rows []int8, ahead *int8, half bool) {
+		vecTileKeys(groups, t.k, &rows[0], flip, &t.at[64*first], ahead, half)
 	})
 }
 
-// Values makes the rows of a run those of the tile, for Sums, while those of the next are fetched.
-func (t *RowTile) Values(run, next Run) {
+// Values makes the rows of a run those of the tile, for Sums of m vectors, while those of the next are fetched.
+func (t *RowTile) Values(run, next Run, m int) {
 	step := 128 // bytes of 4 rows
 	switch {
 	case cpu.wide():
@@ -110,8 +130,8 @@ func (t *RowTile) Values(run, next Run) {
 	case cpu.has(neon):
 		step = 64
 	}
-	t.set(run, next, 4, func(first, groups int, rows []int8, ahead *int8) {
-		vecTileValues(groups, t.k, &rows[0], &t.at[step*first], ahead)
+	t.set(run, next, m, manySumsCode, 4, func(first, groups int, rows []int8, ahead *int8, half bool) {
+		vecTileValues(groups, t.k, &rows[0], &t.at[step*first], ahead, half)
 	})
 }
 
@@ -136,8 +156,9 @@ func (t *RowTile) Dots(q *RoundedVectors, first, m int, y []float32, ldy int) {
 func (t *RowTile) dots(q *RoundedVectors, first, m int, y []float32, ldy int) {
 	_ = y[(m-1)*ldy+TileRows-1]
 	if t.inTiles(m, manyDotsCode) {
+		ahead, lines := t.fetch(ceil(m, 16) * t.k / TileRows)
 		vecManyDots(m, t.k, &q.q[first*t.k], t.k, &t.at[0], &q.start[first], &q.factor[first], &t.scale[0], &y[0], ldy,
-			&t.work[0])
+			&t.work[0], ahead, lines)
 		return
 	}
 	rows := 4
@@ -233,7 +254,8 @@ func (t *RowTile) Sums(m int, p []float32, ldp int, y []float32, ldy int, add bo
 func (t *RowTile) sums(m int, y []float32, ldy int, add bool) {
 	_ = y[(m-1)*ldy+t.k-1]
 	if t.inTiles(m, manySumsCode) {
-		vecManySums(m, t.k, &t.weights[0], &t.at[0], &t.factor[0], &y[0], ldy, add, &t.work[0])
+		ahead, lines := t.fetch(ceil(m, 16) * t.k / 16)
+		vecManySums(m, t.k, &t.weights[0], &t.at[0], &t.factor[0], &y[0], ldy, add, &t.work[0], ahead, lines)
 		return
 	}
 	rows := 2

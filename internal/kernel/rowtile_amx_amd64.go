@@ -3,7 +3,7 @@
 package kernel
 
 //go:noescape
-func manyDotsAMXINT8(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32)
+func manyDotsAMXINT8(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32, ahead *int8, lines int)
 
 //go:noescape
-func manySumsAMXINT8(m int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool, work *int32)
+func manySumsAMXINT8(m int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool, work *int32, ahead *int8, lines int)

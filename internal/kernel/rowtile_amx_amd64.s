@@ -2,9 +2,9 @@
 
 #include "textflag.h"
 
-// func manyDotsAMXINT8(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32)
-// Requires: AVX, AVX512F, CMOV
-TEXT ·manyDotsAMXINT8(SB), NOSPLIT, $0-88
+// func manyDotsAMXINT8(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32, ahead *int8, lines int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·manyDotsAMXINT8(SB), NOSPLIT, $0-104
 	MOVQ    scale+56(FP), AX
 	VMOVUPS (AX), Z16
 	VMOVUPS 64(AX), Z17
@@ -35,31 +35,46 @@ tile:
 	BYTE    $0x78
 	BYTE    $0x49
 	BYTE    $0x00
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x49
-	BYTE    $0xc0
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x49
-	BYTE    $0xc8
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x49
-	BYTE    $0xd0
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x49
-	BYTE    $0xd8
-	MOVQ    w+32(FP), SI
-	MOVQ    k+8(FP), AX
-	MOVQ    $0x00000100, DX
+
+shaped:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc0
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc8
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd0
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd8
+	MOVQ w+32(FP), SI
+	MOVQ k+8(FP), AX
 
 terms:
+	MOVQ  lines+96(FP), R12
+	TESTQ R12, R12
+	JZ    dotsfetched
+	MOVQ  ahead+88(FP), DX
+
+dotsfetch:
+	PREFETCHT1 (DX)
+	ADDQ       $0x40, DX
+	DECQ       R12
+	JNZ        dotsfetch
+	MOVQ       DX, ahead+88(FP)
+
+dotsfetched:
+	MOVQ  $0x00000100, DX
 	BYTE  $0xc4
 	BYTE  $0xe2
 	BYTE  $0x7b
@@ -215,10 +230,17 @@ row:
 	JNZ          row
 
 rownone:
-	MOVQ  R12, R15
-	XCHGQ R13, R14
-	SUBQ  $0x10, R8
-	JG    tile
+	MOVQ    $0x00000010, R15
+	CMPQ    R8, R15
+	CMOVQLT R8, R15
+	XCHGQ   R13, R14
+	SUBQ    $0x10, R8
+	JLE     done
+	CMPQ    R8, $0x10
+	JGE     shaped
+	JMP     tile
+
+done:
 	BYTE  $0xc4
 	BYTE  $0xe2
 	BYTE  $0x78
@@ -262,9 +284,9 @@ lastnone:
 	VZEROUPPER
 	RET
 
-// func manySumsAMXINT8(m int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool, work *int32)
-// Requires: AVX, AVX512F, CMOV
-TEXT ·manySumsAMXINT8(SB), NOSPLIT, $0-72
+// func manySumsAMXINT8(m int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool, work *int32, ahead *int8, lines int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·manySumsAMXINT8(SB), NOSPLIT, $0-88
 	MOVL         $0x43000000, AX
 	VPBROADCASTD AX, Z16
 	MOVBLZX      add+56(FP), AX
@@ -275,9 +297,8 @@ TEXT ·manySumsAMXINT8(SB), NOSPLIT, $0-72
 	MOVQ         y+40(FP), DI
 	MOVQ         ldy+48(FP), R9
 	MOVQ         factor+32(FP), R10
-	SHLQ         $0x02, R9
 	MOVQ         work+64(FP), R13
-	LEAQ         8192(R13), R14
+	SHLQ         $0x02, R9
 
 tile:
 	MOVQ    $0x00000010, R12
@@ -292,280 +313,90 @@ tile:
 	BYTE    $0x78
 	BYTE    $0x49
 	BYTE    $0x00
-	MOVQ    $0x00000080, DX
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x4b
-	BYTE    $0xa4
-	BYTE    $0x13
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x4b
-	BYTE    $0xac
-	BYTE    $0x13
-	BYTE    $0x40
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0x00
-	MOVQ    w+24(FP), SI
-	MOVQ    k+8(FP), AX
-	MOVQ    DI, R11
-	MOVQ    $0x00000100, DX
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x49
-	BYTE    $0xc0
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x49
-	BYTE    $0xc8
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x4b
-	BYTE    $0xb4
-	BYTE    $0x16
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x49
-	BYTE    $0x5e
-	BYTE    $0xc4
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x49
-	BYTE    $0x5e
-	BYTE    $0xcd
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x49
-	BYTE    $0xd0
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x49
-	BYTE    $0xd8
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x4b
-	BYTE    $0xbc
-	BYTE    $0x16
-	BYTE    $0x40
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x41
-	BYTE    $0x5e
-	BYTE    $0xd4
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x41
-	BYTE    $0x5e
-	BYTE    $0xdd
-	MOVQ    $0x00000040, DX
-	BYTE    $0xc4
-	BYTE    $0xc2
-	BYTE    $0x7a
-	BYTE    $0x4b
-	BYTE    $0x84
-	BYTE    $0x15
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0xc4
-	BYTE    $0xc2
-	BYTE    $0x7a
-	BYTE    $0x4b
-	BYTE    $0x8c
-	BYTE    $0x15
-	BYTE    $0x00
-	BYTE    $0x04
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0xc4
-	BYTE    $0xc2
-	BYTE    $0x7a
-	BYTE    $0x4b
-	BYTE    $0x94
-	BYTE    $0x15
-	BYTE    $0x00
-	BYTE    $0x08
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0xc4
-	BYTE    $0xc2
-	BYTE    $0x7a
-	BYTE    $0x4b
-	BYTE    $0x9c
-	BYTE    $0x15
-	BYTE    $0x00
-	BYTE    $0x0c
-	BYTE    $0x00
-	BYTE    $0x00
-	MOVQ    $0x00000100, DX
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x49
-	BYTE    $0xc0
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x49
-	BYTE    $0xc8
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x4b
-	BYTE    $0xb4
-	BYTE    $0x16
-	BYTE    $0x80
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x49
-	BYTE    $0x5e
-	BYTE    $0xc4
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x49
-	BYTE    $0x5e
-	BYTE    $0xcd
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x49
-	BYTE    $0xd0
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x49
-	BYTE    $0xd8
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x7b
-	BYTE    $0x4b
-	BYTE    $0xbc
-	BYTE    $0x16
-	BYTE    $0xc0
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x41
-	BYTE    $0x5e
-	BYTE    $0xd4
-	BYTE    $0xc4
-	BYTE    $0xe2
-	BYTE    $0x41
-	BYTE    $0x5e
-	BYTE    $0xdd
-	MOVQ    $0x00000040, DX
-	BYTE    $0xc4
-	BYTE    $0xc2
-	BYTE    $0x7a
-	BYTE    $0x4b
-	BYTE    $0x84
-	BYTE    $0x15
-	BYTE    $0x00
-	BYTE    $0x10
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0xc4
-	BYTE    $0xc2
-	BYTE    $0x7a
-	BYTE    $0x4b
-	BYTE    $0x8c
-	BYTE    $0x15
-	BYTE    $0x00
-	BYTE    $0x14
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0xc4
-	BYTE    $0xc2
-	BYTE    $0x7a
-	BYTE    $0x4b
-	BYTE    $0x94
-	BYTE    $0x15
-	BYTE    $0x00
-	BYTE    $0x18
-	BYTE    $0x00
-	BYTE    $0x00
-	BYTE    $0xc4
-	BYTE    $0xc2
-	BYTE    $0x7a
-	BYTE    $0x4b
-	BYTE    $0x9c
-	BYTE    $0x15
-	BYTE    $0x00
-	BYTE    $0x1c
-	BYTE    $0x00
-	BYTE    $0x00
-	SUBQ    $0x40, AX
-	JZ      last
 
-columns:
-	ADDQ $0x00001000, SI
+shaped:
+	MOVQ  $0x00000080, DX
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0xa4
+	BYTE  $0x13
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0xac
+	BYTE  $0x13
+	BYTE  $0x40
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0x00
+	MOVQ  w+24(FP), SI
+	MOVQ  k+8(FP), AX
+	MOVQ  DI, R11
+	MOVQ  lines+80(FP), DX
+	TESTQ DX, DX
+	JZ    sums1fetched
+	MOVQ  ahead+72(FP), CX
+
+sums1fetch:
+	PREFETCHT1 (CX)
+	ADDQ       $0x40, CX
+	DECQ       DX
+	JNZ        sums1fetch
+	MOVQ       CX, ahead+72(FP)
+
+sums1fetched:
+	MOVQ  $0x00000100, DX
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0xb4
+	BYTE  $0x16
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0x00
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x49
+	BYTE  $0xc0
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x49
+	BYTE  $0x5e
+	BYTE  $0xc4
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x49
+	BYTE  $0xc8
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x49
+	BYTE  $0x5e
+	BYTE  $0xcd
+	MOVQ  lines+80(FP), DX
+	TESTQ DX, DX
+	JZ    sums2fetched
+	MOVQ  ahead+72(FP), CX
+
+sums2fetch:
+	PREFETCHT1 (CX)
+	ADDQ       $0x40, CX
+	DECQ       DX
+	JNZ        sums2fetch
+	MOVQ       CX, ahead+72(FP)
+
+sums2fetched:
 	MOVQ $0x00000100, DX
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xc0
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xc8
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x4b
-	BYTE $0xb4
-	BYTE $0x16
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x49
-	BYTE $0x5e
-	BYTE $0xc4
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x49
-	BYTE $0x5e
-	BYTE $0xcd
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xd0
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xd8
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x7b
@@ -578,9 +409,19 @@ columns:
 	BYTE $0x00
 	BYTE $0xc4
 	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd0
+	BYTE $0xc4
+	BYTE $0xe2
 	BYTE $0x41
 	BYTE $0x5e
 	BYTE $0xd4
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd8
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x41
@@ -592,7 +433,7 @@ columns:
 	BYTE $0x7a
 	BYTE $0x4b
 	BYTE $0x84
-	BYTE $0x16
+	BYTE $0x15
 	BYTE $0x00
 	BYTE $0x00
 	BYTE $0x00
@@ -602,42 +443,27 @@ columns:
 	BYTE $0x7a
 	BYTE $0x4b
 	BYTE $0x8c
-	BYTE $0x16
+	BYTE $0x15
 	BYTE $0x00
 	BYTE $0x04
 	BYTE $0x00
 	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7a
-	BYTE $0x4b
-	BYTE $0x94
-	BYTE $0x16
-	BYTE $0x00
-	BYTE $0x08
-	BYTE $0x00
-	BYTE $0x00
-	BYTE $0xc4
-	BYTE $0xc2
-	BYTE $0x7a
-	BYTE $0x4b
-	BYTE $0x9c
-	BYTE $0x16
-	BYTE $0x00
-	BYTE $0x0c
-	BYTE $0x00
-	BYTE $0x00
+
+columns:
+	MOVQ  lines+80(FP), DX
+	TESTQ DX, DX
+	JZ    sums3fetched
+	MOVQ  ahead+72(FP), CX
+
+sums3fetch:
+	PREFETCHT1 (CX)
+	ADDQ       $0x40, CX
+	DECQ       DX
+	JNZ        sums3fetch
+	MOVQ       CX, ahead+72(FP)
+
+sums3fetched:
 	MOVQ $0x00000100, DX
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xc0
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xc8
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x7b
@@ -650,24 +476,75 @@ columns:
 	BYTE $0x00
 	BYTE $0xc4
 	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc0
+	BYTE $0xc4
+	BYTE $0xe2
 	BYTE $0x49
 	BYTE $0x5e
 	BYTE $0xc4
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc8
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x49
 	BYTE $0x5e
 	BYTE $0xcd
+	MOVQ $0x00000040, DX
 	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xd0
+	BYTE $0xc2
+	BYTE $0x7a
+	BYTE $0x4b
+	BYTE $0x94
+	BYTE $0x15
+	BYTE $0x00
+	BYTE $0x08
+	BYTE $0x00
+	BYTE $0x00
 	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xd8
+	BYTE $0xc2
+	BYTE $0x7a
+	BYTE $0x4b
+	BYTE $0x9c
+	BYTE $0x15
+	BYTE $0x00
+	BYTE $0x0c
+	BYTE $0x00
+	BYTE $0x00
+	XORQ DX, DX
+	MOVQ R11, CX
+	MOVQ R13, R15
+
+row4:
+	VCVTDQ2PS   (R15), Z1
+	VCVTDQ2PS   1024(R15), Z0
+	VFMADD231PS Z16, Z1, Z0
+	VMULPS.BCST (R10)(DX*4), Z0, Z0
+	VADDPS      (CX), Z0, K1, Z0
+	VMOVUPS     Z0, (CX)
+	ADDQ        $0x40, R15
+	ADDQ        R9, CX
+	ADDQ        $0x01, DX
+	CMPQ        DX, R12
+	JLT         row4
+	MOVQ        lines+80(FP), DX
+	TESTQ       DX, DX
+	JZ          sums5fetched
+	MOVQ        ahead+72(FP), CX
+
+sums5fetch:
+	PREFETCHT1 (CX)
+	ADDQ       $0x40, CX
+	DECQ       DX
+	JNZ        sums5fetch
+	MOVQ       CX, ahead+72(FP)
+
+sums5fetched:
+	MOVQ $0x00000100, DX
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x7b
@@ -680,9 +557,19 @@ columns:
 	BYTE $0x00
 	BYTE $0xc4
 	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd0
+	BYTE $0xc4
+	BYTE $0xe2
 	BYTE $0x41
 	BYTE $0x5e
 	BYTE $0xd4
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd8
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x41
@@ -694,9 +581,9 @@ columns:
 	BYTE $0x7a
 	BYTE $0x4b
 	BYTE $0x84
-	BYTE $0x16
+	BYTE $0x15
 	BYTE $0x00
-	BYTE $0x10
+	BYTE $0x00
 	BYTE $0x00
 	BYTE $0x00
 	BYTE $0xc4
@@ -704,19 +591,83 @@ columns:
 	BYTE $0x7a
 	BYTE $0x4b
 	BYTE $0x8c
+	BYTE $0x15
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	XORQ DX, DX
+	MOVQ R11, CX
+	MOVQ R13, R15
+
+row6:
+	VCVTDQ2PS   2048(R15), Z1
+	VCVTDQ2PS   3072(R15), Z0
+	VFMADD231PS Z16, Z1, Z0
+	VMULPS.BCST (R10)(DX*4), Z0, Z0
+	VADDPS      64(CX), Z0, K1, Z0
+	VMOVUPS     Z0, 64(CX)
+	ADDQ        $0x40, R15
+	ADDQ        R9, CX
+	ADDQ        $0x01, DX
+	CMPQ        DX, R12
+	JLT         row6
+	SUBQ        $0x40, AX
+	JZ          last
+	ADDQ        $0x00001000, SI
+	MOVQ        lines+80(FP), DX
+	TESTQ       DX, DX
+	JZ          sums7fetched
+	MOVQ        ahead+72(FP), CX
+
+sums7fetch:
+	PREFETCHT1 (CX)
+	ADDQ       $0x40, CX
+	DECQ       DX
+	JNZ        sums7fetch
+	MOVQ       CX, ahead+72(FP)
+
+sums7fetched:
+	MOVQ $0x00000100, DX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xb4
 	BYTE $0x16
 	BYTE $0x00
-	BYTE $0x14
 	BYTE $0x00
 	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc0
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x49
+	BYTE $0x5e
+	BYTE $0xc4
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc8
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x49
+	BYTE $0x5e
+	BYTE $0xcd
+	MOVQ $0x00000040, DX
 	BYTE $0xc4
 	BYTE $0xc2
 	BYTE $0x7a
 	BYTE $0x4b
 	BYTE $0x94
-	BYTE $0x16
+	BYTE $0x15
 	BYTE $0x00
-	BYTE $0x18
+	BYTE $0x08
 	BYTE $0x00
 	BYTE $0x00
 	BYTE $0xc4
@@ -724,100 +675,182 @@ columns:
 	BYTE $0x7a
 	BYTE $0x4b
 	BYTE $0x9c
-	BYTE $0x16
+	BYTE $0x15
 	BYTE $0x00
-	BYTE $0x1c
+	BYTE $0x0c
 	BYTE $0x00
 	BYTE $0x00
 	XORQ DX, DX
 	MOVQ R11, CX
 	MOVQ R13, R15
 
-row:
-	VCVTDQ2PS    (R15), Z4
-	VCVTDQ2PS    1024(R15), Z0
-	VFMADD231PS  Z16, Z4, Z0
-	VCVTDQ2PS    2048(R15), Z5
-	VCVTDQ2PS    3072(R15), Z1
-	VFMADD231PS  Z16, Z5, Z1
-	VCVTDQ2PS    4096(R15), Z6
-	VCVTDQ2PS    5120(R15), Z2
-	VFMADD231PS  Z16, Z6, Z2
-	VCVTDQ2PS    6144(R15), Z7
-	VCVTDQ2PS    7168(R15), Z3
-	VFMADD231PS  Z16, Z7, Z3
-	VBROADCASTSS (R10)(DX*4), Z8
-	VMULPS       Z8, Z0, Z0
-	VADDPS       (CX), Z0, K1, Z0
-	VMOVUPS      Z0, (CX)
-	VMULPS       Z8, Z1, Z1
-	VADDPS       64(CX), Z1, K1, Z1
-	VMOVUPS      Z1, 64(CX)
-	VMULPS       Z8, Z2, Z2
-	VADDPS       128(CX), Z2, K1, Z2
-	VMOVUPS      Z2, 128(CX)
-	VMULPS       Z8, Z3, Z3
-	VADDPS       192(CX), Z3, K1, Z3
-	VMOVUPS      Z3, 192(CX)
-	ADDQ         $0x40, R15
-	ADDQ         R9, CX
-	ADDQ         $0x01, DX
-	CMPQ         DX, R12
-	JLT          row
-	ADDQ         $0x00000100, R11
-	XCHGQ        R13, R14
-	SUBQ         $0x40, AX
-	JNZ          columns
+row8:
+	VCVTDQ2PS   (R15), Z1
+	VCVTDQ2PS   1024(R15), Z0
+	VFMADD231PS Z16, Z1, Z0
+	VMULPS.BCST (R10)(DX*4), Z0, Z0
+	VADDPS      128(CX), Z0, K1, Z0
+	VMOVUPS     Z0, 128(CX)
+	ADDQ        $0x40, R15
+	ADDQ        R9, CX
+	ADDQ        $0x01, DX
+	CMPQ        DX, R12
+	JLT         row8
+	MOVQ        lines+80(FP), DX
+	TESTQ       DX, DX
+	JZ          sums9fetched
+	MOVQ        ahead+72(FP), CX
+
+sums9fetch:
+	PREFETCHT1 (CX)
+	ADDQ       $0x40, CX
+	DECQ       DX
+	JNZ        sums9fetch
+	MOVQ       CX, ahead+72(FP)
+
+sums9fetched:
+	MOVQ $0x00000100, DX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0xbc
+	BYTE $0x16
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd0
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x41
+	BYTE $0x5e
+	BYTE $0xd4
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd8
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x41
+	BYTE $0x5e
+	BYTE $0xdd
+	MOVQ $0x00000040, DX
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x7a
+	BYTE $0x4b
+	BYTE $0x84
+	BYTE $0x15
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x7a
+	BYTE $0x4b
+	BYTE $0x8c
+	BYTE $0x15
+	BYTE $0x00
+	BYTE $0x04
+	BYTE $0x00
+	BYTE $0x00
+	XORQ DX, DX
+	MOVQ R11, CX
+	MOVQ R13, R15
+
+row10:
+	VCVTDQ2PS   2048(R15), Z1
+	VCVTDQ2PS   3072(R15), Z0
+	VFMADD231PS Z16, Z1, Z0
+	VMULPS.BCST (R10)(DX*4), Z0, Z0
+	VADDPS      192(CX), Z0, K1, Z0
+	VMOVUPS     Z0, 192(CX)
+	ADDQ        $0x40, R15
+	ADDQ        R9, CX
+	ADDQ        $0x01, DX
+	CMPQ        DX, R12
+	JLT         row10
+	ADDQ        $0x00000100, R11
+	JMP         columns
 
 last:
+	MOVQ $0x00000040, DX
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x7a
+	BYTE $0x4b
+	BYTE $0x94
+	BYTE $0x15
+	BYTE $0x00
+	BYTE $0x08
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x7a
+	BYTE $0x4b
+	BYTE $0x9c
+	BYTE $0x15
+	BYTE $0x00
+	BYTE $0x0c
+	BYTE $0x00
+	BYTE $0x00
 	XORQ DX, DX
 	MOVQ R11, CX
 	MOVQ R13, R15
 
-lastRow:
-	VCVTDQ2PS    (R15), Z4
-	VCVTDQ2PS    1024(R15), Z0
-	VFMADD231PS  Z16, Z4, Z0
-	VCVTDQ2PS    2048(R15), Z5
-	VCVTDQ2PS    3072(R15), Z1
-	VFMADD231PS  Z16, Z5, Z1
-	VCVTDQ2PS    4096(R15), Z6
-	VCVTDQ2PS    5120(R15), Z2
-	VFMADD231PS  Z16, Z6, Z2
-	VCVTDQ2PS    6144(R15), Z7
-	VCVTDQ2PS    7168(R15), Z3
-	VFMADD231PS  Z16, Z7, Z3
-	VBROADCASTSS (R10)(DX*4), Z8
-	VMULPS       Z8, Z0, Z0
-	VADDPS       (CX), Z0, K1, Z0
-	VMOVUPS      Z0, (CX)
-	VMULPS       Z8, Z1, Z1
-	VADDPS       64(CX), Z1, K1, Z1
-	VMOVUPS      Z1, 64(CX)
-	VMULPS       Z8, Z2, Z2
-	VADDPS       128(CX), Z2, K1, Z2
-	VMOVUPS      Z2, 128(CX)
-	VMULPS       Z8, Z3, Z3
-	VADDPS       192(CX), Z3, K1, Z3
-	VMOVUPS      Z3, 192(CX)
-	ADDQ         $0x40, R15
-	ADDQ         R9, CX
-	ADDQ         $0x01, DX
-	CMPQ         DX, R12
-	JLT          lastRow
-	ADDQ         $0x00000100, R11
-	LEAQ         (R10)(R12*4), R10
-	MOVQ         R9, AX
-	SHLQ         $0x04, AX
-	ADDQ         AX, DI
-	ADDQ         $0x00000800, BX
-	SUBQ         $0x10, R8
-	JG           tile
-	BYTE         $0xc4
-	BYTE         $0xe2
-	BYTE         $0x78
-	BYTE         $0x49
-	BYTE         $0xc0
+row11:
+	VCVTDQ2PS   (R15), Z1
+	VCVTDQ2PS   1024(R15), Z0
+	VFMADD231PS Z16, Z1, Z0
+	VMULPS.BCST (R10)(DX*4), Z0, Z0
+	VADDPS      128(CX), Z0, K1, Z0
+	VMOVUPS     Z0, 128(CX)
+	ADDQ        $0x40, R15
+	ADDQ        R9, CX
+	ADDQ        $0x01, DX
+	CMPQ        DX, R12
+	JLT         row11
+	XORQ        DX, DX
+	MOVQ        R11, CX
+	MOVQ        R13, R15
+
+row12:
+	VCVTDQ2PS   2048(R15), Z1
+	VCVTDQ2PS   3072(R15), Z0
+	VFMADD231PS Z16, Z1, Z0
+	VMULPS.BCST (R10)(DX*4), Z0, Z0
+	VADDPS      192(CX), Z0, K1, Z0
+	VMOVUPS     Z0, 192(CX)
+	ADDQ        $0x40, R15
+	ADDQ        R9, CX
+	ADDQ        $0x01, DX
+	CMPQ        DX, R12
+	JLT         row12
+	LEAQ        (R10)(R12*4), R10
+	MOVQ        R9, AX
+	SHLQ        $0x04, AX
+	ADDQ        AX, DI
+	ADDQ        $0x00000800, BX
+	SUBQ        $0x10, R8
+	JLE         done
+	CMPQ        R8, $0x10
+	JGE         shaped
+	JMP         tile
+
+done:
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x78
+	BYTE $0x49
+	BYTE $0xc0
 	VZEROUPPER
 	RET
 

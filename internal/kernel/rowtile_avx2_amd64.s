@@ -711,9 +711,9 @@ stored0_1:
 	VZEROUPPER
 	RET
 
-// func tileKeysAVX2(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8)
+// func tileKeysAVX2(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8, half bool)
 // Requires: AVX, MMX+
-TEXT ·tileKeysAVX2(SB), NOSPLIT, $0-48
+TEXT ·tileKeysAVX2(SB), NOSPLIT, $0-49
 	VBROADCASTSS flip+24(FP), Y10
 	MOVQ         groups+0(FP), AX
 	MOVQ         k+8(FP), CX
@@ -736,9 +736,14 @@ words:
 	JLT        few
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 128(DI)
-	PREFETCHT0 192(DI)
-	ADDQ       $0x00000100, DI
+	ADDQ       $0x00000080, DI
+	CMPB       half+48(FP), $0x00
+	JNE        wholehalf
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       $0x00000080, DI
+
+wholehalf:
 	VMOVUPS    (R8), Y8
 	VMOVUPS    (R9), Y9
 	VPERM2F128 $0x20, Y9, Y8, Y0
@@ -801,9 +806,14 @@ few:
 	VMOVUPS    (R13)(R12*4), Y15
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
-	PREFETCHT0 128(DI)
-	PREFETCHT0 192(DI)
-	ADDQ       $0x00000100, DI
+	ADDQ       $0x00000080, DI
+	CMPB       half+48(FP), $0x00
+	JNE        maskedhalf
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       $0x00000080, DI
+
+maskedhalf:
 	VMASKMOVPS (R8), Y15, Y8
 	VMASKMOVPS (R9), Y15, Y9
 	VPERM2F128 $0x20, Y9, Y8, Y0
@@ -862,9 +872,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func tileValuesAVX2(steps int, k int, w *int8, to *uint8, ahead *int8)
+// func tileValuesAVX2(steps int, k int, w *int8, to *uint8, ahead *int8, half bool)
 // Requires: AVX, AVX2, MMX+
-TEXT ·tileValuesAVX2(SB), NOSPLIT, $0-40
+TEXT ·tileValuesAVX2(SB), NOSPLIT, $0-41
 	MOVQ k+8(FP), AX
 	MOVQ w+16(FP), CX
 	MOVQ to+24(FP), DX
@@ -882,8 +892,13 @@ columns:
 
 whole:
 	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       $0x00000080, R10
+	ADDQ       $0x00000040, R10
+	CMPB       half+40(FP), $0x00
+	JNE        wholehalf
+	PREFETCHT0 (R10)
+	ADDQ       $0x00000040, R10
+
+wholehalf:
 	VMOVUPS    (DI), Y0
 	VMOVUPS    (DI)(AX*1), Y1
 	VMOVUPS    (DI)(AX*2), Y2
@@ -918,8 +933,13 @@ few:
 
 part:
 	PREFETCHT0 (R10)
-	PREFETCHT0 64(R10)
-	ADDQ       $0x00000080, R10
+	ADDQ       $0x00000040, R10
+	CMPB       half+40(FP), $0x00
+	JNE        parthalf
+	PREFETCHT0 (R10)
+	ADDQ       $0x00000040, R10
+
+parthalf:
 	VMASKMOVPS (DI), Y15, Y0
 	VMASKMOVPS (DI)(AX*1), Y15, Y1
 	VMASKMOVPS (DI)(AX*2), Y15, Y2

@@ -9,7 +9,7 @@ func tileDotsDOTPROD(m int, steps int, x *int8, ldx int, w *uint8, start *int32,
 func tileSumsDOTPROD(m int, steps int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool)
 
 //go:noescape
-func tileKeysDOTPROD(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8)
+func tileKeysDOTPROD(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8, half bool)
 
 //go:noescape
-func tileValuesDOTPROD(steps int, k int, w *int8, to *uint8, ahead *int8)
+func tileValuesDOTPROD(steps int, k int, w *int8, to *uint8, ahead *int8, half bool)

@@ -839,8 +839,8 @@ set1_2:
 	BNE columns_2
 	RET
 
-// func tileKeysDOTPROD(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8)
-TEXT ·tileKeysDOTPROD(SB), NOSPLIT, $0-48
+// func tileKeysDOTPROD(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8, half bool)
+TEXT ·tileKeysDOTPROD(SB), NOSPLIT, $0-49
 	MOVD groups+0(FP), R0
 	MOVD k+8(FP), R1
 	MOVD w+16(FP), R2
@@ -880,8 +880,8 @@ words:
 	BNE rows
 	RET
 
-// func tileValuesDOTPROD(steps int, k int, w *int8, to *uint8, ahead *int8)
-TEXT ·tileValuesDOTPROD(SB), NOSPLIT, $0-40
+// func tileValuesDOTPROD(steps int, k int, w *int8, to *uint8, ahead *int8, half bool)
+TEXT ·tileValuesDOTPROD(SB), NOSPLIT, $0-41
 	MOVD steps+0(FP), R0
 	MOVD k+8(FP), R1
 	MOVD w+16(FP), R2

@@ -42,7 +42,7 @@ func TestRowTileIsExact(t *testing.T) {
 			name := fmt.Sprintf("%d rows of %d, %d vectors", n, k, m)
 			q := roundedVectors(m, k, x)
 			run := Run{rows, 1, n}
-			tile.Keys(run, run)
+			tile.Keys(run, run, m)
 			ld := n + rng.IntN(3)
 			dots := frame(make([]float32, m*ld), 0)
 			tile.Dots(q, 0, m, dots.x(), ld)
@@ -75,7 +75,7 @@ func TestRowTileIsExact(t *testing.T) {
 					}
 				}
 			}
-			tile.Values(run, run)
+			tile.Values(run, run, m)
 			ldy, add := k+rng.IntN(3), rng.IntN(2) == 1
 			sums := frame(make([]float32, m*ldy), 0)
 			for i := range sums.x() {
@@ -142,7 +142,7 @@ func TestRowTileSpecials(t *testing.T) {
 			x[row*k+3], q[vector*k+5], p[vector*n+2] = special, special, max(special, -special)
 			var tile RowTile
 			run := Run{roundedRows(Int8, n, k, x), 0, n}
-			tile.Keys(run, run)
+			tile.Keys(run, run, m)
 			dots, sums := make([]float32, m*n), make([]float32, m*k)
 			tile.Dots(roundedVectors(m, k, q), 0, m, dots, n)
 			for i, v := range dots {
@@ -153,7 +153,7 @@ func TestRowTileSpecials(t *testing.T) {
 			}
 			x[row*k+3] = 0
 			run.R = roundedRows(Int8, n, k, x)
-			tile.Values(run, run)
+			tile.Values(run, run, m)
 			tile.Sums(m, p, n, sums, k, false)
 			tile.InOrder(m, sums, k, slices.Repeat([]float32{1}, m))
 			for i, v := range sums {

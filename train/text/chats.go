@@ -47,7 +47,7 @@ func (c *Config) chatTexts() (texts map[string][]byte, err error) {
 	case c.chat != nil:
 		return c.chat, nil
 	case c.Base.Path != "":
-		if texts, err = release.ChatTexts(c.Base.Path); err != nil {
+		if texts, err = release.FolderTexts(c.Base.Path); err != nil {
 			return nil, fmt.Errorf("init: %w", err)
 		}
 	}

@@ -66,7 +66,7 @@ func Resume(ctx context.Context, cfg Config, ev train.Events) (res Result, err e
 	if err != nil {
 		return Result{}, err
 	}
-	if cfg.chat, err = release.ChatTexts(filepath.Join(cfg.Out, model.LastDir)); err != nil {
+	if cfg.chat, err = release.FolderTexts(filepath.Join(cfg.Out, model.LastDir)); err != nil {
 		return Result{}, err
 	}
 	d, err := cfg.OpenData(ctx, tok)
@@ -138,7 +138,7 @@ func resumed(cfg Config, d *Dataset) (r *run, err error) {
 			return err
 		}
 		tr.Config.Base = cfg.Base
-		if tr.texts, err = release.ChatTexts(dir); err != nil {
+		if tr.texts, err = release.FolderTexts(dir); err != nil {
 			return err
 		}
 		if r, err = begin(tr); err != nil {
