@@ -101,6 +101,9 @@ func (e *Engine) node(t *tensor.Tensor) *node {
 	return x
 }
 
+// Memory returns the memory of a tensor: its own, or a copy of ordinary memory.
+func (e *Engine) Memory(t *tensor.Tensor) engine.Buffer { return e.node(t).buf }
+
 // wanted reports whether a gradient of t is wanted in this step.
 func (e *Engine) wanted(t *tensor.Tensor) bool {
 	if t == nil || !t.NeedsGrad() {
@@ -112,6 +115,14 @@ func (e *Engine) wanted(t *tensor.Tensor) bool {
 
 // constant returns data of the host that is copied in once for a key.
 func (e *Engine) constant(key any, data func() []float32) *val {
+	x := e.once(key, data)
+	return e.whole(x, []int{x.n})
+}
+
+// Constant is the memory of such data.
+func (e *Engine) Constant(key any, data func() []float32) engine.Buffer { return e.once(key, data).buf }
+
+func (e *Engine) once(key any, data func() []float32) *node {
 	x := e.ones[key]
 	if x == nil {
 		values := data()
@@ -119,7 +130,7 @@ func (e *Engine) constant(key any, data func() []float32) *val {
 		x.buf.Write(values)
 		e.ones[key] = x
 	}
-	return e.whole(x, []int{x.n})
+	return x
 }
 
 // upload copies data of the host in, for this operation.
