@@ -28,7 +28,7 @@ func (e *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.
 		past := o.Remembered(c.Len)
 		c.Keep(past)
 		c.ReserveBeside(y, r.Start(i), r.Len(i), o.KeyHeads(), hd)
-		e.take(qkv, queries, r, i, c, &o, hd)
+		e.split(qkv, queries, r, i, c, &o, hd)
 		c.Len += r.Len(i)
 		e.attend(y, queries, r, i, c, &o, past, hd)
 		c.Keep(o.Remembered(c.Len))
@@ -36,8 +36,8 @@ func (e *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.
 	return y
 }
 
-// take puts the keys and values of row i into the cache, and its queries into q.
-func (e *Engine) take(qkv, q *tensor.Tensor, r *engine.Rows, i int, c *engine.KVCache, o *engine.AttentionOptions,
+// split puts the keys and values of row i into the cache, and its queries into q.
+func (e *Engine) split(qkv, q *tensor.Tensor, r *engine.Rows, i int, c *engine.KVCache, o *engine.AttentionOptions,
 	hd int) {
 	freq, turned := uint64(0), o.Rotary.Dim
 	if turned > 0 {
@@ -90,17 +90,17 @@ func (e *Engine) attend(y, q *tensor.Tensor, r *engine.Rows, i int, c *engine.KV
 
 // frequencies is where those of rotary positions lie, copied in once.
 func (e *Engine) frequencies(rot engine.Rotary) uint64 {
-	return e.Constant(rot, rot.InvFreq).(*buffer).at.address()
+	return e.take(e.Constant(rot, rot.InvFreq).(*buffer))
 }
 
 // slopes are those of ALiBi.
 func (e *Engine) slopes(heads int) uint64 {
 	type alibi struct{ heads int }
-	return e.Constant(alibi{heads}, func() []float32 {
+	return e.take(e.Constant(alibi{heads}, func() []float32 {
 		m := make([]float32, heads)
 		for h := range m {
 			m[h] = float32(engine.ALiBiSlope(h, heads))
 		}
 		return m
-	}).(*buffer).at.address()
+	}).(*buffer))
 }

@@ -32,8 +32,8 @@ func Devices() ([]Device, error) {
 	return in.Devices(), nil
 }
 
-// Open opens a device by its number in Devices. With validate, the validation layer checks how it is used, and Messages
-// has what it says.
+// Open opens a device by its number in Devices. With validate, the validation layer checks how it is used, and Err says
+// what it says.
 func Open(number int, validate bool) (*Backend, error) {
 	in, err := vulkan.Open(validate)
 	if err != nil {
@@ -67,10 +67,19 @@ func Best(all []Device) (int, error) {
 // Device describes the device.
 func (b *Backend) Device() Device { return b.core.dev.Info }
 
-// Err is the first failure of the device, such as its loss or too little memory. After it all results are NaN.
-func (b *Backend) Err() error { return b.core.failure() }
+// Err is the first failure of the device, such as its loss or too little memory, after which all results are NaN; or
+// what the validation layer has said.
+func (b *Backend) Err() error {
+	if err := b.core.failure(); err != nil {
+		return err
+	}
+	if said := b.in.Messages(); len(said) > 0 {
+		return fmt.Errorf("the validation layer says: %s", said[0])
+	}
+	return nil
+}
 
-// Counts are what was done since the last call.
+// Counts are what was done since the device was opened.
 func (b *Backend) Counts() Counts {
 	c := b.core
 	c.mu.Lock()
@@ -79,9 +88,6 @@ func (b *Backend) Counts() Counts {
 	out.Submissions = int(c.dev.Submissions())
 	return out
 }
-
-// Messages is what the validation layer has said since the last call.
-func (b *Backend) Messages() []string { return b.in.Messages() }
 
 // Close waits for the device and closes it.
 func (b *Backend) Close() {

@@ -35,7 +35,7 @@ type Counts struct {
 
 // mostPending is the number of launches after which they are submitted though nobody reads. A token of a small model
 // takes fewer.
-const mostPending = 1 << 13
+const mostPending = 1 << 11
 
 func newCore(dev *vulkan.Device) *core {
 	c := &core{dev: dev, kernels: map[string]*vulkan.Kernel{}}

@@ -12,11 +12,13 @@ import (
 type Engine struct {
 	*compose.Engine
 	c *core
+	// live is memory whose address was taken for the next launch: it must not be lent again before that is recorded.
+	live []*buffer
 }
 
 // Open returns an engine for the tape whose step it reads.
 func (b *Backend) Open(step *engine.Step) engine.Engine {
-	return &Engine{compose.Open(b.core, step), b.core}
+	return &Engine{Engine: compose.Open(b.core, step), c: b.core}
 }
 
 // address is that of the first element of a tensor, 0 for nil.
@@ -28,6 +30,12 @@ func (e *Engine) address(t *tensor.Tensor) uint64 {
 	if !ok {
 		b = e.Memory(t).(*buffer)
 	}
+	return e.take(b)
+}
+
+// take is the address of a buffer for the next launch.
+func (e *Engine) take(b *buffer) uint64 {
+	e.live = append(e.live, b)
 	return b.at.address()
 }
 
@@ -51,7 +59,7 @@ func (e *Engine) state(t *tensor.Tensor) uint64 {
 		b.Write(values)
 		t.SetStorage(b)
 	}
-	return t.Storage().(*buffer).at.address()
+	return e.take(t.Storage().(*buffer))
 }
 
 // run launches a kernel on n workgroups.
@@ -59,6 +67,8 @@ func (e *Engine) run(name string, a *args, n int, constants ...uint32) {
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
 	e.c.launch(e.c.kernel(name, constants...), a, n)
+	clear(e.live)
+	e.live = e.live[:0]
 }
 
 // like returns a new tensor in the shape of x, with the last axis of length last.

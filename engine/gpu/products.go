@@ -15,6 +15,7 @@ func upper(v float32) uint16 { return uint16(math.Float32bits(v) >> 16) }
 // matrix are the form and the place of weights.
 func (e *Engine) matrix(w *tensor.Tensor) (form uint32, at []uint64) {
 	if p, ok := w.Packed().(*packed); ok {
+		e.take(p.q)
 		return uint32(p.form), p.matrix()
 	}
 	return 0, []uint64{e.address(w), 0, 0, 0}

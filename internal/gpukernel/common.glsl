@@ -141,13 +141,18 @@ float errorFunction(float x) {
 	return r * x + x;
 }
 
-// sin(x + quarters·π/2), for |x| below 50,000: x = n·π/2 + r.
+// sin(x + quarters·π/2), for |x| below a million: x = n·π/2 + r, after whole turns in steps of 128. The parts of π/2
+// have so few bits that products with them are exact.
 float sine(float x, int quarters) {
 	if (isNaN(x) || abs(x) == infinity) return uintBitsToFloat(0x7fc00000u);
-	precise float n = floor(x * 0.636619772 + 0.5);
-	precise float r = x - n * 1.5703125;
+	precise float n = floor(x * (0.636619772 / 512.0) + 0.5);
+	precise float r = x - n * 804.0;
+	r = r - n * (512.0 * 4.837512969970703125e-4);
+	precise float turned = 512.0 * n;
+	n = floor(r * 0.636619772 + 0.5);
+	r = r - n * 1.5703125;
 	r = r - n * 4.837512969970703125e-4;
-	r = r - n * 7.549789948768648e-8;
+	r = r - (turned + n) * 7.549789948768648e-8;
 	int q = (int(n) + quarters) & 3;
 	float s = r * r, y;
 	if ((q & 1) == 0) {

@@ -22,12 +22,12 @@ type commands struct {
 // inFlight is the number of command buffers: how many submissions the host may be ahead of the device.
 const inFlight = 4
 
-// forever is the longest time to wait for the device, in nanoseconds: a minute, after which it counts as lost.
-const forever = 60e9
-
 // recording returns the command buffer that is being recorded, nil after an error.
 func (d *Device) recording() *commands {
-	if d.now != nil || d.err != nil {
+	if d.err != nil {
+		return nil
+	}
+	if d.now != nil {
 		return d.now
 	}
 	if len(d.commands) < inFlight {
@@ -120,8 +120,11 @@ func (d *Device) Write(to *Memory, at uint64, data []byte) error {
 	return nil
 }
 
-// stagingBytes is the size of a piece of memory through which the host writes.
-const stagingBytes = 4 << 20
+// stagingBytes is the size of a piece of memory through which the host writes, mostStaging how many a submission has.
+const (
+	stagingBytes = 4 << 20
+	mostStaging  = 4
+)
 
 // staging returns a piece of memory for up to n bytes that the host writes in this submission: where, and how many.
 func (d *Device) staging(n uint64) (m *Memory, at, size uint64) {
@@ -132,6 +135,12 @@ func (d *Device) staging(n uint64) (m *Memory, at, size uint64) {
 	const aligned = 16
 	if c.used >= stagingBytes {
 		c.at, c.used = c.at+1, 0
+	}
+	if c.at == mostStaging { // the memory of the next command buffer is free as soon as that has run
+		d.Submit()
+		if c = d.recording(); c == nil {
+			return nil, 0, 0
+		}
 	}
 	if c.at == len(c.memory) {
 		m, err := d.Allocate(stagingBytes, ForWrite)
@@ -204,13 +213,9 @@ func (d *Device) waitFor(value uint64) bool {
 		return d.err == nil
 	}
 	info := semaphoreWait{head: head{kind: typeSemaphoreWait}, count: 1, semaphores: &d.done, values: &value}
-	r, _, _ := purego.SyscallN(d.fn.wait, d.handle, uintptr(unsafe.Pointer(&info)), uintptr(uint64(forever)))
-	const timeout = 2
-	switch {
-	case int32(r) < 0:
-		d.fail("a submission", Result(int32(r)))
-	case int32(r) == timeout:
-		d.fail("a submission did not end within a minute", Lost)
+	const forever = ^uintptr(0) // a driver ends what hangs, and says that the device is lost
+	if err := call(d.fn.wait, d.handle, uintptr(unsafe.Pointer(&info)), forever); err != nil {
+		d.fail("a submission", err)
 	}
 	return d.err == nil
 }
