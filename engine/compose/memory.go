@@ -90,15 +90,29 @@ func (e *Engine) node(t *tensor.Tensor) *node {
 		e.nodes[t] = x
 	}
 	if x.copied && x.version != t.Version() {
-		values := make([]float32, x.n)
-		if t.CopyTo(values) != x.n {
-			panic(errPacked)
-		}
-		x.buf.Write(values)
+		e.fill(x, t)
 		x.version = t.Version()
 	}
 	x.used = true
 	return x
+}
+
+// Unpacker is a core that has packed weights of its own: Unpack copies their elements to a buffer in float32.
+type Unpacker interface {
+	Unpack(to engine.Buffer, w tensor.Packed)
+}
+
+// fill copies the elements of a tensor that is not in the memory of the core.
+func (e *Engine) fill(x *node, t *tensor.Tensor) {
+	if u, ok := e.core.(Unpacker); ok && t.Packed() != nil {
+		u.Unpack(x.buf, t.Packed())
+		return
+	}
+	values := make([]float32, x.n)
+	if t.CopyTo(values) != x.n {
+		panic(errPacked)
+	}
+	x.buf.Write(values)
 }
 
 // Memory returns the memory of a tensor: its own, or a copy of ordinary memory.

@@ -42,8 +42,9 @@ func decode(m *model.Model, ids []int32, state *model.State) (logits [][]float32
 	return logits, tokens
 }
 
-// TestDecoding: on the device a model has the logits of the processor, the same bits in every run; a token copies
-// nothing but its id in and its logits out, in one submission. A state that was saved goes on on the processor.
+// TestDecoding: on the device a model has the logits of the processor, the same bits in every run and however the text
+// is cut; a token copies nothing but its id in and its logits out, in one submission. A state that was saved goes on on
+// the processor.
 func TestDecoding(t *testing.T) {
 	ids := toymodel.Text(6, 80, vocab)
 	for name, layers := range families {
@@ -65,7 +66,11 @@ func TestDecoding(t *testing.T) {
 					t.Fatalf("token %d: %+v, want an id in, logits out, and one submission", i, c)
 				}
 			}
-			t.Logf("%d launches a token", tokens[0].Launches)
+			tape, rows := there.NewTape(), model.OneRow(len(ids), there.NewState())
+			whole := there.LastLogits(tape, there.Forward(tape, ids, rows), rows).Floats()
+			if !slices.Equal(whole, got[len(got)-1]) {
+				t.Errorf("after the whole text at once the logits have other bits than after its pieces")
+			}
 			moved := here.NewState()
 			state.Tensors(func(name string, x *tensor.Tensor) {
 				if err := moved.Restore(name, x.Shape(), x.Floats()); err != nil {
@@ -127,6 +132,10 @@ func TestPacked(t *testing.T) {
 			}
 			want := autograd.NewTape(native.Backend).Linear(x, tensor.FromSlice(full, n, k), bias, engine.SiLU).Floats()
 			near(t, "the product", many, want, 2e-6)
+			of := func(w *tensor.Tensor, tape *autograd.Tape) []float32 {
+				return tape.LinearCrossEntropy(x, w, slices.Repeat([]int32{5, 36}, rows/2)).Floats()
+			}
+			near(t, "the loss", of(w, tape), of(tensor.FromSlice(full, n, k), autograd.NewTape(native.Backend)), 1e-5)
 			near(t, "rows", tape.Embedding(w, []int32{3, 36, 3}).Floats(),
 				slices.Concat(full[3*k:4*k], full[36*k:], full[3*k:4*k]), 0)
 		})

@@ -3,6 +3,7 @@
 package gpu
 
 import (
+	"errors"
 	"math"
 
 	"github.com/hippo-ssm/hippo/engine"
@@ -26,7 +27,7 @@ const fewRows = 8
 
 func (e *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	if e.Recording {
-		return e.Engine.Linear(x, e.unpacked(w), bias, a)
+		return e.Engine.Linear(x, w, bias, a)
 	}
 	n, k, rows := w.Dim(0), w.Dim(1), x.Rows()
 	y := e.like(x, n)
@@ -53,35 +54,26 @@ func (e *Engine) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
 	defer e.c.mu.Unlock()
 	places, done := e.c.ids(ids)
 	defer done()
-	e.unpack(y, p, places[0], len(ids))
+	e.c.unpack(y.Storage().(*buffer), p, places[0], len(ids))
 	return y
 }
 
-// unpack fills y (n, k) with rows of a packed matrix: those at places, or the first n. The caller holds the lock.
-func (e *Engine) unpack(y *tensor.Tensor, p *packed, places uint64, n int) {
-	a := new(args).address(y.Storage().(*buffer).at.address(), places).address(p.matrix()...).int(n, p.k)
-	e.c.launch(e.c.kernel("unpack", uint32(p.form)), a, blocks(n*p.k, 256))
+// unpack fills memory with rows of a packed matrix: those at places, or the first n. The caller holds the lock.
+func (c *core) unpack(to *buffer, p *packed, places uint64, n int) {
+	a := new(args).address(to.at.address(), places).address(p.matrix()...).int(n, p.k)
+	c.launch(c.kernel("unpack", uint32(p.form)), a, blocks(n*p.k, 256))
 }
 
-// unpacked is a matrix in float32: w itself if it is that, else a copy that lives until Reset.
-func (e *Engine) unpacked(w *tensor.Tensor) *tensor.Tensor {
-	p, ok := w.Packed().(*packed)
+// Unpack is compose.Unpacker, for operations that have no kernel for packed weights.
+func (c *core) Unpack(to engine.Buffer, w tensor.Packed) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, ok := w.(*packed)
 	if !ok {
-		return w
+		c.fail(errors.New("engine/gpu: found weights that another engine has packed, want those of Model.Use"))
+		return
 	}
-	full := e.New(w.Shape()...)
-	e.c.mu.Lock()
-	defer e.c.mu.Unlock()
-	e.unpack(full, p, 0, w.Dim(0))
-	return full
-}
-
-func (e *Engine) LinearLowRank(x, w, bias *tensor.Tensor, c engine.LowRank, a engine.Activation) *tensor.Tensor {
-	return e.Engine.LinearLowRank(x, e.unpacked(w), bias, c, a)
-}
-
-func (e *Engine) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.Tensor {
-	return e.Engine.LinearCrossEntropy(x, e.unpacked(w), targets)
+	c.unpack(to.(*buffer), p, 0, w.Len()/p.k)
 }
 
 func (e *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
