@@ -46,11 +46,11 @@ type head struct {
 
 type applicationInfo struct {
 	head
-	name          *byte
-	version       uint32
-	engine        *byte
-	engineVersion uint32
-	api           uint32
+	name *byte
+	_    uint32
+	_    *byte
+	_    uint32
+	api  uint32
 }
 
 type instanceCreate struct {
@@ -186,8 +186,8 @@ type deviceCreate struct {
 
 type queueCreate struct {
 	head
-	flags, family, count uint32
-	priorities           *float32
+	_, family, count uint32
+	priorities       *float32
 }
 
 type bufferCreate struct {
@@ -246,7 +246,7 @@ type pipelineLayoutCreate struct {
 	ranges   *pushRange
 }
 
-type pushRange struct{ stages, offset, size uint32 }
+type pushRange struct{ stages, _, size uint32 }
 
 const computeStage = 0x20
 
@@ -365,9 +365,9 @@ type debugMessengerCreate struct {
 
 // debugMessage is VkDebugUtilsMessengerCallbackDataEXT as far as it is read here.
 type debugMessage struct {
-	head
-	flags  uint32
-	idName *byte
-	id     int32
-	text   *byte
+	_    head
+	_    uint32
+	_    *byte
+	_    int32
+	text *byte
 }
