@@ -78,6 +78,10 @@ var house = []layer{
 	{"engine/cpu", "engine tensor internal/counter internal/kernel internal/parallel", ""},
 	{"engine/reference", "engine tensor internal/counter", ""},
 	{"engine/compose", "engine tensor internal/counter", ""},
+	// Behind the tag gpu, as engine/gpu.
+	{"internal/vulkan", "", "github.com/ebitengine/purego golang.org/x/sys"},
+	{"internal/gpukernel", "", ""},
+	{"engine/gpu", "engine engine/compose internal/vulkan internal/gpukernel tensor", ""},
 	{"internal/testkit/smallengine", "engine engine/compose tensor internal/counter", ""}, // likewise for tests
 	// The one package that names the CPU's engine.
 	{"engine/native", "engine engine/cpu", ""},
@@ -195,8 +199,8 @@ var house = []layer{
 	{"tools/faults", ". watch train model tokenizer internal/testkit/logs internal/disk internal/status", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
 	{"tools/mutate", "", "github.com/spf13/pflag"},
-	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
-		"serve/ollama serve/reply serve/sessions web cluster " +
+	{"cmd/hippo", ". engine engine/gpu chat/terminal convert inspect bench verify serve serve/batch serve/host " +
+		"serve/library serve/ollama serve/reply serve/sessions web cluster " +
 		"dashboard compare experiment explain explain/figure train task chat session session/receipt session/store " +
 		"generate " +
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +
@@ -213,6 +217,7 @@ const firstBlind = "optim"
 // may also compute on numbers copied to the host.
 var ofOneEngine = map[string]string{
 	"engine/cpu":       "engine/native",
+	"engine/gpu":       "cmd/hippo",
 	"engine/native":    "model train/text bench .",
 	"engine/reference": "verify",
 	"internal/kernel":  "engine/cpu generate/sample explain explain/action explain/memory bench",

@@ -45,6 +45,7 @@ type loadOptions struct {
 	stored    bool
 	ids       bool
 	adapter   string
+	on        engine.Backend
 }
 
 // TokenIDs makes the text of a model the ids of its tokens ("17 4 98"), for a model whose tokenizer is missing or is
@@ -77,6 +78,14 @@ func Precision(name string) LoadOption {
 	}
 }
 
+// On moves a model to an engine, such as that of a graphics card; nil is the processor's.
+func On(b engine.Backend) LoadOption {
+	return func(o *loadOptions) error {
+		o.on = b
+		return nil
+	}
+}
+
 // Load reads a model from a folder that hippo convert or Model.Save wrote, or from the folder of a training run, whose
 // best checkpoint it takes. A model with GPT-2's vocabulary and no tokenizer.json gets GPT-2's tokenizer. If dir holds
 // an adapter, or a run that trained one, Load also reads the adapter's base model from its recorded folder.
@@ -97,6 +106,9 @@ func Load(dir string, options ...LoadOption) (*Model, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if o.on != nil {
+		m.net.Use(o.on)
 	}
 	return m, nil
 }

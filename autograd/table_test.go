@@ -267,8 +267,14 @@ func (r *row) agree(t *testing.T, shapes [][]int, in [][]float64, composed bool)
 		}
 		return out, grad
 	}
-	if composed {
-		check("small", 1e-6) // it computes in float64
+	for name := range engines {
+		switch {
+		case name == "cpu" || !composed:
+		case name == "small": // it computes in float64
+			check(name, 1e-6)
+		default:
+			check(name, r.tolerance())
+		}
 	}
 	out, grad := check("cpu", r.tolerance())
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

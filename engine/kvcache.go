@@ -56,7 +56,17 @@ func (c *KVCache) Reserve(start, l, heads, hd int) { c.reserve(nil, start, l, he
 // storage of k. They are not rounded. v is nil where keys are alone.
 func (c *KVCache) Append(start int, k, v *tensor.Tensor) {
 	n, l := c.Len, k.Dim(-2)
-	if n > 0 && c.K == nil && c.pages[0].keys().Storage() == nil && k.Storage() != nil { // as it was read from a file
+	c.ReserveBeside(k, start, l, k.Dim(-3), k.Dim(-1))
+	c.Len += l
+	for which, x := range []*tensor.Tensor{k, v}[:c.kinds()] {
+		c.runs(n, l, func(page *Page, place, done, m int) { tensor.CopyRows(page.Rows[which], place, x, done, m) })
+	}
+}
+
+// ReserveBeside is Reserve in the storage of a tensor, to which keys and values that were read from a file move, too.
+func (c *KVCache) ReserveBeside(k *tensor.Tensor, start, l, heads, hd int) {
+	c.Detach()
+	if n := c.Len; n > 0 && c.pages[0].keys().Storage() == nil && k.Storage() != nil {
 		both := c.empty(c.skip)
 		for which := range c.kinds() {
 			old := c.Tensor(which, n)
@@ -66,11 +76,7 @@ func (c *KVCache) Append(start int, k, v *tensor.Tensor) {
 		}
 		*c = both
 	}
-	c.reserve(k, start, l, k.Dim(-3), k.Dim(-1))
-	c.Len += l
-	for which, x := range []*tensor.Tensor{k, v}[:c.kinds()] {
-		c.runs(n, l, func(page *Page, place, done, m int) { tensor.CopyRows(page.Rows[which], place, x, done, m) })
-	}
+	c.reserve(k, start, l, heads, hd)
 }
 
 // reserve is Reserve in the storage of a tensor, nil for ordinary memory.

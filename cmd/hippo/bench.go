@@ -38,6 +38,7 @@ func newBench() *cobra.Command {
 		Long: `Measure the speed of hippo on this machine, with the fixed configurations of its peers:
 
   gemm              matrix products: gflops
+  devices           the graphics cards of this machine: memory, driver, and what they have
   conv              the long convolution with a given kernel: ns for each element of one channel
   kernel            generation of the convolution kernels of diagonal SSMs: ms
   mixer [NAME...]   H3 and attention by length: µs a token; with names (or all), these at two lengths and position by
@@ -121,6 +122,9 @@ they measured are printed with their ratio: how many times faster hippo is.`,
 			if info, err := os.Stat(f.path); err == nil && info.IsDir() { // before there is anything to lose
 				return fmt.Errorf("%s: found the folder %s, want a %s file", f.flag, f.path, f.kind)
 			}
+		}
+		if args[0] == "devices" && len(args) == 1 {
+			return printDevices(cmd)
 		}
 		if opt.From != "" {
 			return showSaved(cmd, args[0], opt)

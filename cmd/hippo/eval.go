@@ -20,6 +20,7 @@ type evalOptions struct {
 
 	Adapter   string `json:"adapter" help:"folder of an adapter for each DIR"`
 	Precision string `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"precision of the weights"`
+	Device    string `json:"device" help:"where to compute: cpu, gpu, or gpu:1 for a number of hippo bench devices"`
 	JSON      bool   `json:"json" help:"print a JSON object"`
 }
 
@@ -30,7 +31,7 @@ func newEvalOptions() evalOptions {
 			TextField: data.DefaultTextField, Cache: os.Getenv("HIPPO_CACHE"),
 			CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT"), BatchSize: 8,
 		},
-		Precision: hippo.Stored,
+		Precision: hippo.Stored, Device: onCPU,
 	}
 }
 
@@ -103,10 +104,14 @@ func evaluation(names []string, opt *evalOptions) (*text.ModelEval, []string, er
 		p.Add(err)
 		dirs = append(dirs, dir)
 	}
+	on, err := onDevice(opt.Device)
+	if err != nil {
+		return nil, nil, err
+	}
 	e := &text.ModelEval{
 		Options: opt.ModelEvalOptions,
 		Load: func(dir string) (*text.LoadedModel, error) {
-			m, err := loadModel(dir, opt.Adapter, hippo.Precision(opt.Precision))
+			m, err := loadModel(dir, opt.Adapter, hippo.Precision(opt.Precision), on)
 			if err != nil {
 				return nil, err
 			}

@@ -61,6 +61,7 @@ written unchanged.`,
 	f.IntVar(&g.chunk, "chunk", generate.DefaultChunk, "tokens of the prompt read at a time")
 	precisionFlag(cmd, &g.precision, hippo.Stored)
 	adapterFlag(cmd, &g.adapter)
+	deviceFlag(cmd, &g.device)
 	drafts := draftFlag(cmd)
 	f.BoolVar(&g.continuation, "continuation", false, "print the continuation alone, without the prompt before it")
 	f.BoolVar(&g.ids, "ids", false,
@@ -93,7 +94,11 @@ written unchanged.`,
 		if err != nil {
 			return err
 		}
-		load := []hippo.LoadOption{hippo.Precision(g.precision)}
+		on, err := onDevice(g.device)
+		if err != nil {
+			return err
+		}
+		load := []hippo.LoadOption{hippo.Precision(g.precision), on}
 		if g.ids {
 			load = append(load, hippo.TokenIDs())
 		}
@@ -167,6 +172,7 @@ func givenPrompt(ctx context.Context, args []string) (string, error) {
 type generation struct {
 	samples, chunk            int
 	precision, adapter        string
+	device                    string
 	continuation, stats, json bool
 	ids                       bool
 	session                   string

@@ -42,6 +42,10 @@ func run(args []string) int {
 	if err == nil {
 		cmd, err = root.ExecuteContextC(ctx)
 	}
+	if status, ok := exitStatus(err); ok {
+		return status
+	}
+	err = deviceError(err)
 	switch {
 	case err == nil:
 		return 0

@@ -59,6 +59,7 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 	completeFlag(cmd, "tools", completeFiles("json"))
 	r.constraint.register(cmd)
 	adapterFlag(cmd, &r.adapter)
+	deviceFlag(cmd, &r.device)
 	drafts := draftFlag(cmd)
 	completeFlag(cmd, "template", completeFiles("jinja"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -74,7 +75,11 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 				return err
 			}
 		}
-		m, err := loadModel(args[0], r.adapter, hippo.Precision(r.precision))
+		on, err := onDevice(r.device)
+		if err != nil {
+			return err
+		}
+		m, err := loadModel(args[0], r.adapter, hippo.Precision(r.precision), on)
 		if err != nil {
 			return err
 		}
@@ -107,8 +112,8 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 
 // talk holds the flags of hippo run that do not concern sampling.
 type talk struct {
-	system, template, precision, adapter, tools, command string
-	constraint                                           constraintFlags
+	system, template, precision, adapter, device, tools, command string
+	constraint                                                   constraintFlags
 }
 
 // settings returns the model's, with the template of the flag.

@@ -25,6 +25,7 @@ type verifyOptions struct {
 	Forward   bool    `json:"forward" help:"skip gradients: a third of the time"`
 	Tolerance float64 `json:"tolerance" min:"0" help:"factor of the allowed differences"`
 	Preset    string  `json:"preset" help:"verify a fresh model of this preset, such as mamba-tiny, not one in DIR"`
+	Device    string  `json:"device" help:"where to compute: cpu, gpu, or gpu:1 for a number of hippo bench devices"`
 	JSON      bool    `json:"json" help:"print a JSON object"`
 
 	Certificate int      `json:"certificate" min:"0" help:"read that many positions with a layer of each recurrent mixer"`
@@ -35,7 +36,7 @@ type verifyOptions struct {
 var errDiffers = errors.New("the model is not computed as it is defined: see the lines marked DIFFERS")
 
 func newVerify() *cobra.Command {
-	opt := verifyOptions{Tolerance: 1}
+	opt := verifyOptions{Tolerance: 1, Device: onCPU}
 	cmd := &cobra.Command{
 		Use:   "verify [DIR]",
 		Short: "Check that a model is computed as it is defined",
@@ -64,9 +65,16 @@ model of 125M parameters takes minutes. Send the output of --json with a bug rep
 		if opt.Certificate > 0 {
 			return opt.certify(cmd, args)
 		}
+		on, err := device(opt.Device)
+		if err != nil {
+			return err
+		}
 		m, o, err := opt.model(args)
 		if err != nil {
 			return err
+		}
+		if on != nil {
+			m.Use(on)
 		}
 		if !opt.JSON {
 			o.Progress = func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) }

@@ -50,8 +50,12 @@ func printVersion(out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	lines := hippo.CPUKernels()
+	if hasDevices {
+		lines = append(lines, deviceLines()...)
+	}
 	_, err = fmt.Fprintf(out, "hippo %s, %s %s/%s, %s kernels\n%s\n", version(), runtime.Version(), runtime.GOOS,
-		runtime.GOARCH, level, strings.Join(hippo.CPUKernels(), "\n"))
+		runtime.GOARCH, level, strings.Join(lines, "\n"))
 	return err
 }
 

@@ -90,16 +90,33 @@ func (e *Engine) node(t *tensor.Tensor) *node {
 		e.nodes[t] = x
 	}
 	if x.copied && x.version != t.Version() {
-		values := make([]float32, x.n)
-		if t.CopyTo(values) != x.n {
-			panic(errPacked)
-		}
-		x.buf.Write(values)
+		e.fill(x, t)
 		x.version = t.Version()
 	}
 	x.used = true
 	return x
 }
+
+// Unpacker is a core that has packed weights of its own: Unpack copies their elements to a buffer in float32.
+type Unpacker interface {
+	Unpack(to engine.Buffer, w tensor.Packed)
+}
+
+// fill copies the elements of a tensor that is not in the memory of the core.
+func (e *Engine) fill(x *node, t *tensor.Tensor) {
+	if u, ok := e.core.(Unpacker); ok && t.Packed() != nil {
+		u.Unpack(x.buf, t.Packed())
+		return
+	}
+	values := make([]float32, x.n)
+	if t.CopyTo(values) != x.n {
+		panic(errPacked)
+	}
+	x.buf.Write(values)
+}
+
+// Memory returns the memory of a tensor: its own, or a copy of ordinary memory.
+func (e *Engine) Memory(t *tensor.Tensor) engine.Buffer { return e.node(t).buf }
 
 // wanted reports whether a gradient of t is wanted in this step.
 func (e *Engine) wanted(t *tensor.Tensor) bool {
@@ -112,6 +129,14 @@ func (e *Engine) wanted(t *tensor.Tensor) bool {
 
 // constant returns data of the host that is copied in once for a key.
 func (e *Engine) constant(key any, data func() []float32) *val {
+	x := e.once(key, data)
+	return e.whole(x, []int{x.n})
+}
+
+// Constant is the memory of such data.
+func (e *Engine) Constant(key any, data func() []float32) engine.Buffer { return e.once(key, data).buf }
+
+func (e *Engine) once(key any, data func() []float32) *node {
 	x := e.ones[key]
 	if x == nil {
 		values := data()
@@ -119,7 +144,7 @@ func (e *Engine) constant(key any, data func() []float32) *val {
 		x.buf.Write(values)
 		e.ones[key] = x
 	}
-	return e.whole(x, []int{x.n})
+	return x
 }
 
 // upload copies data of the host in, for this operation.

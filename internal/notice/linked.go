@@ -93,7 +93,7 @@ var embedded = []module{
 func packages(target string) ([][]string, error) {
 	system, arch, _ := strings.Cut(target, "/")
 	format := "{{with .Module}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{$.Dir}}{{end}}"
-	cmd := exec.Command("go", "list", "-mod=readonly", "-trimpath=false", "-tags=mpi", "-deps", "-f", format,
+	cmd := exec.Command("go", "list", "-mod=readonly", "-trimpath=false", "-tags=mpi,gpu", "-deps", "-f", format,
 		"./cmd/hippo")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0", "GOWORK=off")

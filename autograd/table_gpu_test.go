@@ -1,0 +1,29 @@
+//go:build gpu
+
+package autograd_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/engine/gpu"
+)
+
+// TestMain runs the table on a graphics card, too, or on a driver that computes on the processor: on device 0, with the
+// validation layer, which must have nothing to say.
+func TestMain(m *testing.M) {
+	b, err := gpu.Open(0, true)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	engines["gpu"] = b
+	status := m.Run()
+	if err := b.Err(); err != nil {
+		fmt.Println(err)
+		status = 1
+	}
+	b.Close()
+	os.Exit(status)
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/engine"
+)
+
+// deviceHelp is the help of --device.
+const deviceHelp = "where to compute: cpu, gpu for the best graphics card, gpu:1 for that with the number 1 of hippo " +
+	"bench devices"
+
+// deviceFlag is --device of a command that computes with a model.
+func deviceFlag(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "device", onCPU, deviceHelp)
+	completeFlag(cmd, "device",
+		cobra.FixedCompletions([]string{onCPU, "gpu", "gpu:1"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// onCPU is the device that needs nothing.
+const onCPU = "cpu"
+
+// device opens what --device names: nil for the processor. failed is asked when the command ends.
+func device(name string) (engine.Backend, error) {
+	if name == onCPU || name == "" {
+		return nil, nil
+	}
+	number := -1
+	kind, which, chosen := strings.Cut(name, ":")
+	if chosen {
+		n, err := strconv.Atoi(which)
+		if err != nil || n < 0 {
+			kind = "" // none
+		}
+		number = n
+	}
+	if kind != "gpu" {
+		return nil, fmt.Errorf("device: found %q, want cpu, gpu, or gpu: with a number of hippo bench devices", name)
+	}
+	b, err := openDevice(number)
+	if err != nil {
+		return nil, err
+	}
+	failed = append(failed, b)
+	return b, nil
+}
+
+// onDevice is the option of loading a model that --device asks for.
+func onDevice(name string) (hippo.LoadOption, error) {
+	b, err := device(name)
+	return hippo.On(b), err
+}
+
+// failing is a backend whose device may fail.
+type failing interface {
+	engine.Backend
+	Err() error
+}
+
+// failed are the backends in use.
+var failed []failing
+
+// deviceError is the failure of a device, which explains err and all else that went wrong, or err.
+func deviceError(err error) error {
+	for _, b := range failed {
+		if cause := b.Err(); cause != nil {
+			return cause
+		}
+	}
+	return err
+}
+
+// statusError ends the program with the status of another that has told its errors.
+type statusError int
+
+func (s statusError) Error() string { return "status " + strconv.Itoa(int(s)) }
+
+// exitStatus is the status in err, if it has one.
+func exitStatus(err error) (status int, ok bool) {
+	var s statusError
+	ok = errors.As(err, &s)
+	return int(s), ok
+}
+
+// printDevices is hippo bench devices.
+func printDevices(cmd *cobra.Command) error {
+	return show(cmd, devices(), func(out io.Writer) error {
+		_, err := io.WriteString(out, strings.Join(deviceLines(), "\n")+"\n")
+		return err
+	})
+}

@@ -1,0 +1,52 @@
+//go:build !gpu
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+// hasDevices says that this program has no engine for graphics cards.
+const hasDevices = false
+
+// noEngine says how to get the program that has an engine for graphics cards.
+const noEngine = "this hippo computes on the processor only: for graphics cards put the program hippo-gpu of the " +
+	"same version beside it, or build it with: go build -tags gpu -o hippo-gpu ./cmd/hippo"
+
+// openDevice runs hippo-gpu, which has an engine for graphics cards, in the place of this program.
+func openDevice(int) (failing, error) {
+	name := "hippo-gpu"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	path, err := os.Executable()
+	if err == nil {
+		path = filepath.Join(filepath.Dir(path), name)
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return nil, errors.New("device: " + noEngine)
+	}
+	other := exec.Command(path, os.Args[1:]...)
+	other.Stdin, other.Stdout, other.Stderr = os.Stdin, os.Stdout, os.Stderr
+	var exit *exec.ExitError
+	switch err := other.Run(); {
+	case err == nil:
+		return nil, statusError(0)
+	case errors.As(err, &exit) && exit.ExitCode() >= 0:
+		return nil, statusError(exit.ExitCode())
+	default:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+}
+
+// devices are none that this program knows.
+func devices() any { return map[string]string{"error": noEngine} }
+
+// deviceLines say so.
+func deviceLines() []string { return []string{noEngine} }

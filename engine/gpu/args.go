@@ -1,0 +1,154 @@
+//go:build gpu
+
+package gpu
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/vulkan"
+)
+
+// args are the arguments of a kernel, one after the other as it declares them. Addresses come first, so that they are
+// aligned.
+type args struct {
+	data [vulkan.PushBytes]byte
+	n    int
+}
+
+func (a *args) bytes() []byte { return a.data[:a.n] }
+
+func (a *args) address(all ...uint64) *args {
+	for _, x := range all {
+		binary.LittleEndian.PutUint64(a.data[a.n:], x)
+		a.n += 8
+	}
+	return a
+}
+
+func (a *args) int(all ...int) *args {
+	for _, x := range all {
+		binary.LittleEndian.PutUint32(a.data[a.n:], uint32(x))
+		a.n += 4
+	}
+	return a
+}
+
+func (a *args) float(all ...float64) *args {
+	for _, x := range all {
+		binary.LittleEndian.PutUint32(a.data[a.n:], math.Float32bits(float32(x)))
+		a.n += 4
+	}
+	return a
+}
+
+// flat is the view of n numbers of a buffer.
+func flat(b engine.Buffer, n int) engine.View {
+	return engine.View{Of: b, Shape: []int{n}, Stride: []int{1}}
+}
+
+// at is the address of the first element of a view.
+func at(v engine.View) uint64 { return v.Of.(*buffer).at.address() + 4*uint64(v.At) }
+
+// axes are those of several views of one shape.
+type axes struct {
+	shape  []int
+	stride [][]int // of each view
+}
+
+// axesOf are the axes of views: without those of length one, and with neighbors as one axis where they are one in all
+// views. empty reports that there is no element.
+func axesOf(views ...engine.View) (a axes, empty bool) {
+	a.stride = make([][]int, len(views))
+	for i, n := range views[0].Shape {
+		if n == 0 {
+			return a, true
+		}
+		if n == 1 {
+			continue
+		}
+		last := len(a.shape) - 1
+		one := last >= 0
+		for k, v := range views {
+			one = one && a.stride[k][last] == n*v.Stride[i]
+		}
+		if one {
+			a.shape[last] *= n
+		} else {
+			a.shape, last = append(a.shape, n), last+1
+		}
+		for k, v := range views {
+			if one {
+				a.stride[k][last] = v.Stride[i]
+			} else {
+				a.stride[k] = append(a.stride[k], v.Stride[i])
+			}
+		}
+	}
+	return a, false
+}
+
+// pick returns the axes i of a for which keep says so.
+func (a axes) pick(keep func(i int) bool) (b axes) {
+	b.stride = make([][]int, len(a.stride))
+	for i, n := range a.shape {
+		if keep(i) {
+			b.shape = append(b.shape, n)
+			for k := range a.stride {
+				b.stride[k] = append(b.stride[k], a.stride[k][i])
+			}
+		}
+	}
+	return b
+}
+
+// len is the number of elements.
+func (a axes) len() int {
+	n := 1
+	for _, d := range a.shape {
+		n *= d
+	}
+	return n
+}
+
+// shortest is the axis of the least length.
+func (a axes) shortest() (axis int) {
+	for i, n := range a.shape {
+		if n < a.shape[axis] {
+			axis = i
+		}
+	}
+	return axis
+}
+
+// without calls f for each place along an axis, with the axes that are left and the bytes to add to each address.
+func (a axes) without(axis int, f func(rest axes, add []uint64)) {
+	rest := a.pick(func(i int) bool { return i != axis })
+	add := make([]uint64, len(a.stride))
+	for i := range a.shape[axis] {
+		for k := range add {
+			add[k] = uint64(4 * i * a.stride[k][axis])
+		}
+		f(rest, add)
+	}
+}
+
+// padded are the last axes in n places, with ones before them.
+func padded(n, fill int, x []int) []int {
+	out := make([]int, n)
+	for i := range n - len(x) {
+		out[i] = fill
+	}
+	copy(out[n-len(x):], x)
+	return out
+}
+
+// plus adds to addresses.
+func plus(all, add []uint64) []uint64 {
+	out := make([]uint64, len(all))
+	for i := range all {
+		out[i] = all[i] + add[i]
+	}
+	return out
+}

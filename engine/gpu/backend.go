@@ -1,0 +1,99 @@
+//go:build gpu
+
+package gpu
+
+import (
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/compose"
+	"github.com/hippo-ssm/hippo/internal/vulkan"
+)
+
+// Backend is engine.Backend on a device. Any number of goroutines may use it.
+type Backend struct {
+	compose.Backend
+	core *core
+	in   *vulkan.Instance
+}
+
+var _ engine.Backend = (*Backend)(nil)
+
+// Device describes a device.
+type Device = vulkan.Info
+
+// Devices describes all devices, in the order of their numbers. An error says what is missing.
+func Devices() ([]Device, error) {
+	in, err := vulkan.Open(false)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return in.Devices(), nil
+}
+
+// Open opens a device by its number in Devices. With validate, the validation layer checks how it is used, and Err says
+// what it says.
+func Open(number int, validate bool) (*Backend, error) {
+	in, err := vulkan.Open(validate)
+	if err != nil {
+		return nil, err
+	}
+	dev, err := in.Open(number)
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	c := newCore(dev)
+	return &Backend{Backend: compose.Backend{Core: c}, core: c, in: in}, nil
+}
+
+// Best is the number of the device to take where nobody says which: the first discrete GPU, else the first of the next
+// best kind. An error says what is missing.
+func Best(all []Device) (int, error) {
+	best, rank := -1, 0
+	for i, d := range all {
+		r := map[string]int{"discrete GPU": 5, "integrated GPU": 4, "virtual GPU": 3, "other": 2, "CPU": 1}[d.Kind]
+		if len(d.Lacks) == 0 && r > rank {
+			best, rank = i, r
+		}
+	}
+	if best < 0 {
+		return 0, fmt.Errorf("found %d devices, none of which hippo can use: see hippo bench devices", len(all))
+	}
+	return best, nil
+}
+
+// Device describes the device.
+func (b *Backend) Device() Device { return b.core.dev.Info }
+
+// Err is the first failure of the device, such as its loss or too little memory, after which all results are NaN; or
+// what the validation layer has said.
+func (b *Backend) Err() error {
+	if err := b.core.failure(); err != nil {
+		return err
+	}
+	if said := b.in.Messages(); len(said) > 0 {
+		return fmt.Errorf("the validation layer says: %s", said[0])
+	}
+	return nil
+}
+
+// Counts are what was done since the device was opened.
+func (b *Backend) Counts() Counts {
+	c := b.core
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := c.counts
+	out.Submissions = int(c.dev.Submissions())
+	return out
+}
+
+// Close waits for the device and closes it.
+func (b *Backend) Close() {
+	b.core.mu.Lock()
+	defer b.core.mu.Unlock()
+	b.core.fail(fmt.Errorf("the device was closed"))
+	b.core.dev.Close()
+	b.in.Close()
+}

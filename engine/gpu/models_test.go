@@ -1,0 +1,186 @@
+//go:build gpu
+
+package gpu
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/native"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/optim"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+const vocab = 40
+
+// families are the layers of models that decode and train.
+var families = map[string]string{"h3": "h3,h3(head_dim=2)", "hybrid": "h3,attention,h3", "gpt": "attention,attention",
+	"mamba": "mamba,mamba", "mamba2": "mamba2,mamba2"}
+
+// decode reads a prompt in two pieces and then token by token. It returns all logits, and the counts of the tokens.
+func decode(m *model.Model, ids []int32, state *model.State) (logits [][]float32, tokens []Counts) {
+	tape := m.NewTape()
+	for from, to := 0, 40; from < len(ids); from, to = to, max(70, to+1) {
+		before := device.Counts()
+		tape.Reset()
+		rows := model.OneRow(to-from, state)
+		out := m.LastLogits(tape, m.Forward(tape, ids[from:to], rows), rows)
+		row := make([]float32, vocab)
+		out.CopyTo(row)
+		logits = append(logits, row)
+		if c := device.Counts(); from > 70 {
+			tokens = append(tokens, Counts{c.In - before.In, c.Out - before.Out, c.IDs - before.IDs,
+				c.Launches - before.Launches, c.Submissions - before.Submissions})
+		}
+	}
+	return logits, tokens
+}
+
+// TestDecoding: on the device a model has the logits of the processor, the same bits in every run and however the text
+// is cut; a token copies nothing but its id in and its logits out, in one submission. A state that was saved goes on on
+// the processor.
+func TestDecoding(t *testing.T) {
+	ids := toymodel.Text(6, 80, vocab)
+	for name, layers := range families {
+		t.Run(name, func(t *testing.T) {
+			here, there := toymodel.New(t, layers, vocab), toymodel.New(t, layers, vocab)
+			there.Use(device)
+			want, _ := decode(here, ids, here.NewState())
+			state := there.NewState()
+			got, tokens := decode(there, ids, state)
+			again, _ := decode(there, ids, there.NewState())
+			for i := range want {
+				near(t, name, got[i], want[i], 3e-5)
+				if !slices.Equal(got[i], again[i]) {
+					t.Fatalf("call %d has other bits in another run", i)
+				}
+			}
+			for i, c := range tokens {
+				if c.In > 0 || c.Out > vocab || c.IDs > 1 || c.Submissions > 1 {
+					t.Fatalf("token %d: %+v, want an id in, logits out, and one submission", i, c)
+				}
+			}
+			tape, rows := there.NewTape(), model.OneRow(len(ids), there.NewState())
+			whole := there.LastLogits(tape, there.Forward(tape, ids, rows), rows).Floats()
+			if !slices.Equal(whole, got[len(got)-1]) {
+				t.Errorf("after the whole text at once the logits have other bits than after its pieces")
+			}
+			moved := here.NewState()
+			state.Tensors(func(name string, x *tensor.Tensor) {
+				if err := moved.Restore(name, x.Shape(), x.Floats()); err != nil {
+					t.Fatal(err)
+				}
+			})
+			next := func(m *model.Model, state *model.State) []float32 {
+				tape, rows := m.NewTape(), model.OneRow(1, state)
+				return m.LastLogits(tape, m.Forward(tape, ids[:1], rows), rows).Floats()
+			}
+			near(t, "a state that moved", next(here, moved), next(there, state), 3e-5)
+		})
+	}
+}
+
+// near fails unless all are within tol of the largest.
+func near(t *testing.T, what string, got, want []float32, tol float64) {
+	t.Helper()
+	largest := 0.0
+	for _, v := range want {
+		largest = max(largest, math.Abs(float64(v)))
+	}
+	for i, v := range want {
+		if !(math.Abs(float64(got[i]-v)) <= tol*largest) {
+			t.Fatalf("%s: number %d is %g, want %g within %g of the largest", what, i, got[i], v, tol)
+		}
+	}
+}
+
+// TestPacked: weights that were packed on the host multiply on the device as their elements in float32 do, for one row
+// with the bits of one among many, and serve as an embedding.
+func TestPacked(t *testing.T) {
+	const n, k, rows = 37, 1100, 50 // more than a pass of the kernel, and no whole groups
+	values := func(n int, scale float64) *tensor.Tensor {
+		x := tensor.New(n/k, k)
+		for i, d := 0, x.Floats(); i < len(d); i++ {
+			d[i] = float32(scale * math.Sin(float64(i*i%1009)))
+			if i == len(d)-1 {
+				x.CopyFrom(d)
+			}
+		}
+		return x
+	}
+	x, bias := values(rows*k, 1), tensor.New(n)
+	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4, engine.Int4Min} {
+		t.Run(p.String(), func(t *testing.T) {
+			w := values(n*k, 0.1)
+			engine.PackTensors(native.Backend, p, engine.PackRounded, w)
+			full := make([]float32, n*k)
+			for j := range n {
+				w.Packed().(engine.Rounding).ReadRow(full[j*k:][:k], j)
+			}
+			device.Place(w)
+			tape := autograd.NewTape(device)
+			many := tape.Linear(x, w, bias, engine.SiLU).Floats()
+			one := tape.Linear(tensor.FromSlice(x.Floats()[7*k:8*k], 1, k), w, bias, engine.SiLU).Floats()
+			if !slices.Equal(one, many[7*n:8*n]) {
+				t.Errorf("a row alone is %v, among others %v", one, many[7*n:8*n])
+			}
+			want := autograd.NewTape(native.Backend).Linear(x, tensor.FromSlice(full, n, k), bias, engine.SiLU).Floats()
+			near(t, "the product", many, want, 2e-6)
+			of := func(w *tensor.Tensor, tape *autograd.Tape) []float32 {
+				return tape.LinearCrossEntropy(x, w, slices.Repeat([]int32{5, 36}, rows/2)).Floats()
+			}
+			near(t, "the loss", of(w, tape), of(tensor.FromSlice(full, n, k), autograd.NewTape(native.Backend)), 1e-5)
+			near(t, "rows", tape.Embedding(w, []int32{3, 36, 3}).Floats(),
+				slices.Concat(full[3*k:4*k], full[36*k:], full[3*k:4*k]), 0)
+		})
+	}
+}
+
+// TestTraining: a model with dropout trains on the device as on the processor, and a step copies ids in, and a loss and
+// a norm out.
+func TestTraining(t *testing.T) {
+	ids := toymodel.Text(5, 26, vocab)
+	train := func(b engine.Backend) (losses []float64) {
+		m := toymodel.New(t, "h3,attention,mamba", vocab)
+		m.Use(b)
+		var params []optim.Param
+		var leaves []*tensor.Tensor
+		m.Params("", func(name string, p *nn.Param) {
+			p.SetNeedsGrad(true)
+			params = append(params, optim.Param{Name: name, Tensor: p.Tensor, LR: 0.01, Decay: 0.1})
+			leaves = append(leaves, p.Tensor)
+		})
+		tape, grads := m.NewTape(), autograd.NewGradients(b, leaves...)
+		opt := optim.NewAdamW(b, params, 0.9, 0.99, 1e-8, 1)
+		tape.Collect(grads)
+		tape.Record(true)
+		for step := range 3 {
+			before := device.Counts()
+			rows := model.EqualRows(2, 12)
+			rows.Train(engine.RowSeeds(7, step, 0, 2)...)
+			loss := m.Loss(tape, m.Forward(tape, slices.Concat(ids[:12], ids[13:25]), rows),
+				slices.Concat(ids[1:13], ids[14:26]))
+			losses = append(losses, float64(loss.Floats()[0]))
+			tape.Backward(loss)
+			opt.Step(grads.Each(), 1, 1)
+			tape.Reset()
+			if c := device.Counts(); step > 0 && (c.In > before.In || c.Out > before.Out+2) {
+				t.Errorf("step %d copies %d numbers in and %d out, want a loss and a norm", step, c.In-before.In,
+					c.Out-before.Out)
+			}
+		}
+		return losses
+	}
+	want, got := train(native.Backend), train(device)
+	for i, w := range want {
+		if math.Abs(got[i]-w) > 1e-4*w {
+			t.Errorf("step %d: the loss is %g, want %g", i, got[i], w)
+		}
+	}
+}

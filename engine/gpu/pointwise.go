@@ -1,0 +1,66 @@
+//go:build gpu
+
+package gpu
+
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// fused is y (…, d) of one launch over rows of d elements, for what is not recorded.
+func (e *Engine) fused(op int, a engine.Activation, like *tensor.Tensor, xs ...engine.View) *tensor.Tensor {
+	y := e.like(like, xs[0].Shape[1])
+	views := append([]engine.View{e.all(y, like.Rows(), xs[0].Shape[1])}, xs...)
+	views[0].Stride = []int{xs[0].Shape[1], 1}
+	e.c.pointwise(op|int(a)<<8, 0, 0, views...)
+	return y
+}
+
+func (e *Engine) Activate(x *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+	if e.Recording {
+		return e.Engine.Activate(x, a)
+	}
+	return e.fused(opActivate, a, x, e.all(x, x.Rows(), x.Dim(-1)))
+}
+
+func (e *Engine) AddBias(x, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+	if e.Recording {
+		return e.Engine.AddBias(x, bias, a)
+	}
+	rows, d := x.Rows(), x.Dim(-1)
+	return e.fused(opAddBias, a, x, e.all(x, rows, d), e.all(bias, rows, d))
+}
+
+func (e *Engine) Gate(x, z *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+	if e.Recording {
+		return e.Engine.Gate(x, z, a)
+	}
+	rows, d := x.Rows(), x.Dim(-1)
+	return e.fused(opGate, a, x, e.all(x, rows, d), e.all(z, rows, d))
+}
+
+func (e *Engine) GLU(x *tensor.Tensor) *tensor.Tensor {
+	if e.Recording {
+		return e.Engine.GLU(x)
+	}
+	d := x.Dim(-1) / 2
+	half := engine.View{Of: e.Memory(x), Shape: []int{x.Rows(), d}, Stride: []int{2 * d, 1}}
+	gate := half
+	gate.At = d
+	return e.fused(opGate, engine.Sigmoid, x, half, gate)
+}
+
+func (e *Engine) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
+	if e.Recording {
+		return e.Engine.ScaleShift(x, gamma, beta)
+	}
+	rows, d := x.Rows(), x.Dim(-1)
+	return e.fused(opScaleShift, engine.None, x, e.all(x, rows, d), e.all(gamma, rows, d), e.all(beta, rows, d))
+}
+
+func (e *Engine) NegExp(x *tensor.Tensor) *tensor.Tensor {
+	if e.Recording {
+		return e.Engine.NegExp(x)
+	}
+	return e.fused(opNegExp, engine.None, x, e.all(x, x.Rows(), x.Dim(-1)))
+}

@@ -1,0 +1,165 @@
+//go:build gpu
+
+package gpu
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/engine"
+)
+
+// Codes of pointwise.comp and reduce.comp.
+const (
+	opFill       = 0
+	opCount      = 1
+	opKeep       = 2
+	opAffine     = 3
+	opFunction   = 8  // and engine.Function
+	opOperator   = 32 // and engine.Operator
+	opSelect     = 36
+	opActivate   = 37
+	opAddBias    = 38
+	opGate       = 39
+	opScaleShift = 40
+	opNegExp     = 41
+	opGather     = 64
+
+	opSum = 0
+	opDot = 1
+	opMax = 2
+)
+
+// pointwise launches y = f(a, b, c) on views of one shape, of which there are up to four, the result first.
+func (c *core) pointwise(op int, s, t float64, views ...engine.View) {
+	a, empty := axesOf(views...)
+	if empty {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := make([]uint64, len(views))
+	for i, v := range views {
+		from[i] = at(v)
+	}
+	c.elements(op, s, t, a, from)
+}
+
+func (c *core) elements(op int, s, t float64, a axes, from []uint64) {
+	const most = 4
+	if len(a.shape) > most {
+		a.without(a.shortest(), func(rest axes, add []uint64) { c.elements(op, s, t, rest, plus(from, add)) })
+		return
+	}
+	n, all := a.len(), slices.Grow(slices.Clone(from), most)[:most]
+	p := new(args).address(all...).int(n, op).float(s, t).int(padded(most, 1, a.shape)...)
+	for k := range most {
+		if k < len(a.stride) {
+			p.int(padded(most, 0, a.stride[k])...)
+		} else {
+			p.int(0, 0, 0, 0)
+		}
+	}
+	c.launch(c.kernel("pointwise"), p, (n+255)/256)
+}
+
+// Fill: to = c.
+func (c *core) Fill(to engine.View, v float64) { c.pointwise(opFill, v, 0, to) }
+
+// Count: to[i] = i.
+func (c *core) Count(to engine.View) {
+	c.one(opCount, to, 0, 0)
+}
+
+// Keep: to[i] = 1 where counter.Keep(seed, i, threshold), else 0.
+func (c *core) Keep(to engine.View, seed uint64, threshold uint32) {
+	c.one(opKeep, to, seed, uint64(threshold))
+}
+
+// one launches what counts the elements of one axis, with two numbers.
+func (c *core) one(op int, to engine.View, numbers ...uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := to.Shape[0]
+	p := new(args).address(at(to), 0).address(numbers...).int(n, op).float(0, 0)
+	p.int(1, 1, 1, n, 0, 0, 0, to.Stride[0])
+	p.int(make([]int, 12)...)
+	c.launch(c.kernel("pointwise"), p, (n+255)/256)
+}
+
+// Affine: to = scale·x + shift.
+func (c *core) Affine(to, x engine.View, scale, shift float64) {
+	c.pointwise(opAffine, scale, shift, to, x)
+}
+
+// Map: to = f(x).
+func (c *core) Map(f engine.Function, to, x engine.View) { c.pointwise(opFunction+int(f), 0, 0, to, x) }
+
+// Zip: to = x f y.
+func (c *core) Zip(f engine.Operator, to, x, y engine.View) {
+	c.pointwise(opOperator+int(f), 0, 0, to, x, y)
+}
+
+// Select: to = x where the condition is not 0, else y.
+func (c *core) Select(to, condition, x, y engine.View) {
+	c.pointwise(opSelect, 0, 0, to, x, y, condition)
+}
+
+// Sum, Max and Dot add to the elements of to.
+func (c *core) Sum(to, x engine.View)    { c.reduce(opSum, to, x, x) }
+func (c *core) Max(to, x engine.View)    { c.reduce(opMax, to, x, x) }
+func (c *core) Dot(to, x, y engine.View) { c.reduce(opDot, to, x, y) }
+
+func (c *core) reduce(op int, to, x, y engine.View) {
+	all, empty := axesOf(to, x, y)
+	if empty {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept := all.pick(func(i int) bool { return all.stride[0][i] != 0 })
+	over := all.pick(func(i int) bool { return all.stride[0][i] == 0 })
+	c.sums(op, kept, over, []uint64{at(to), at(x), at(y)})
+}
+
+// sums launches a reduction. Axes that are too many, or along which a result would be written twice at a time, are
+// launched one place after the other.
+func (c *core) sums(op int, kept, over axes, from []uint64) {
+	const most = 3
+	if len(kept.shape) > most || kept.overlaps() {
+		kept.without(kept.shortest(), func(rest axes, add []uint64) { c.sums(op, rest, over, plus(from, add)) })
+		return
+	}
+	if len(over.shape) > most {
+		over.without(over.shortest(), func(rest axes, add []uint64) { c.sums(op, kept, rest, plus(from, add)) })
+		return
+	}
+	n := kept.len()
+	p := new(args).address(from...).int(n, op).int(padded(most, 1, kept.shape)...)
+	for _, s := range kept.stride {
+		p.int(padded(most, 0, s)...)
+	}
+	p.int(padded(most, 1, over.shape)...)
+	for _, s := range over.stride[1:] {
+		p.int(padded(most, 0, s)...)
+	}
+	c.launch(c.kernel("reduce"), p, (n+63)/64)
+}
+
+// overlaps reports whether the first view may have an element twice.
+func (a axes) overlaps() bool {
+	order := make([]int, len(a.shape))
+	for i := range order {
+		order[i] = i
+	}
+	size := func(i int) int { return max(a.stride[0][i], -a.stride[0][i]) }
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(size(i), size(j)) })
+	reach := 0
+	for _, i := range order {
+		if size(i) <= reach {
+			return true
+		}
+		reach += (a.shape[i] - 1) * size(i)
+	}
+	return false
+}

@@ -1,0 +1,102 @@
+//go:build gpu
+
+package gpu
+
+import (
+	"errors"
+	"math"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// upper is the bfloat16 number that v is.
+func upper(v float32) uint16 { return uint16(math.Float32bits(v) >> 16) }
+
+// matrix are the form and the place of weights.
+func (e *Engine) matrix(w *tensor.Tensor) (form uint32, at []uint64) {
+	if p, ok := w.Packed().(*packed); ok {
+		e.take(p.q)
+		return uint32(p.form), p.matrix()
+	}
+	return 0, []uint64{e.address(w), 0, 0, 0}
+}
+
+// fewRows are the rows up to which each is multiplied alone. A row has the same bits either way.
+const fewRows = 8
+
+func (e *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+	if e.Recording {
+		return e.Engine.Linear(x, w, bias, a)
+	}
+	n, k, rows := w.Dim(0), w.Dim(1), x.Rows()
+	y := e.like(x, n)
+	form, at := e.matrix(w)
+	p := new(args).address(e.address(y), e.address(x), e.address(bias)).address(at...).int(n, k, rows, int(a))
+	if rows <= fewRows {
+		e.run("linear", p, rows*blocks(n, 8), form)
+	} else {
+		e.run("linear_tile", p, blocks(rows, 32)*blocks(n, 32), form)
+	}
+	return y
+}
+
+func (e *Engine) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
+	p, ok := w.Packed().(*packed)
+	if !ok {
+		return e.Engine.Embedding(w, ids)
+	}
+	y := e.New(len(ids), p.k)
+	if len(ids) == 0 {
+		return y
+	}
+	e.c.mu.Lock()
+	defer e.c.mu.Unlock()
+	places, done := e.c.ids(ids)
+	defer done()
+	e.c.unpack(y.Storage().(*buffer), p, places[0], len(ids))
+	return y
+}
+
+// unpack fills memory with rows of a packed matrix: those at places, or the first n. The caller holds the lock.
+func (c *core) unpack(to *buffer, p *packed, places uint64, n int) {
+	a := new(args).address(to.at.address(), places).address(p.matrix()...).int(n, p.k)
+	c.launch(c.kernel("unpack", uint32(p.form)), a, blocks(n*p.k, 256))
+}
+
+// Unpack is compose.Unpacker, for operations that have no kernel for packed weights.
+func (c *core) Unpack(to engine.Buffer, w tensor.Packed) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, ok := w.(*packed)
+	if !ok {
+		c.fail(errors.New("engine/gpu: found weights that another engine has packed, want those of Model.Use"))
+		return
+	}
+	c.unpack(to.(*buffer), p, 0, w.Len()/p.k)
+}
+
+func (e *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
+	if e.Recording {
+		return e.Engine.AddLayerNorm(x, r, w, b, groups, eps)
+	}
+	return e.norm(x, r, w, b, groups, eps, 1)
+}
+
+func (e *Engine) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
+	if e.Recording {
+		return e.Engine.AddRMSNorm(x, r, w, groups, eps)
+	}
+	return e.norm(x, r, w, nil, groups, eps, 0)
+}
+
+func (e *Engine) norm(x, r, w, b *tensor.Tensor, groups int, eps float64, centered int) (s, y *tensor.Tensor) {
+	s, y = x, e.like(x, x.Dim(-1))
+	if r != nil {
+		s = e.like(x, x.Dim(-1))
+	}
+	n := x.Rows() * groups
+	e.run("norm", new(args).address(e.address(y), e.address(s), e.address(x), e.address(r), e.address(w), e.address(b)).
+		int(n, x.Dim(-1)/groups, groups, centered).float(eps), n)
+	return s, y
+}

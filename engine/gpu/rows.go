@@ -1,0 +1,114 @@
+//go:build gpu
+
+package gpu
+
+import (
+	"slices"
+
+	"github.com/hippo-ssm/hippo/engine"
+)
+
+// ids copies numbers of rows in, for what is recorded next; done gives their memory back.
+func (c *core) ids(lists ...[]int32) (from []uint64, done func()) {
+	var all []int32
+	var starts []int
+	for _, x := range lists {
+		starts = append(starts, len(all))
+		all = append(all, x...)
+	}
+	c.counts.IDs += len(lists[0])
+	memory, err := c.memory.take(4 * len(all))
+	if err != nil {
+		c.fail(err)
+		return make([]uint64, len(lists)), func() {}
+	}
+	c.write(memory, bytesOf(all))
+	for _, s := range starts {
+		from = append(from, memory.address()+4*uint64(s))
+	}
+	return from, func() { c.memory.put(memory) }
+}
+
+// Gather: to[i] = x[rows[i]].
+func (c *core) Gather(to, x engine.View, rows []int32) {
+	c.eachRow(to, x, func(to, x engine.View) {
+		if len(rows) == 0 || to.Shape[0] == 0 {
+			return
+		}
+		places, done := c.ids(rows)
+		defer done()
+		inner, empty := axesOf(row(to), row(x))
+		if empty {
+			return
+		}
+		n := len(rows) * inner.len()
+		p := new(args).address(at(to), at(x), 0, places[0]).int(n, opGather).float(0, 0).int(len(rows))
+		p.int(padded(3, 1, inner.shape)...)
+		for k, v := range []engine.View{to, x} {
+			p.int(v.Stride[0]).int(padded(3, 0, inner.stride[k])...)
+		}
+		p.int(make([]int, 8)...)
+		c.launch(c.kernel("pointwise"), p, (n+255)/256)
+	})
+}
+
+// Scatter: to[rows[i]] += x[i], in the order of i.
+func (c *core) Scatter(to, x engine.View, rows []int32) {
+	order := make([]int32, len(rows))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(i, j int32) int { return int(rows[i]) - int(rows[j]) })
+	var distinct, first []int32
+	for k, i := range order {
+		if k == 0 || rows[i] != distinct[len(distinct)-1] {
+			distinct, first = append(distinct, rows[i]), append(first, int32(k))
+		}
+	}
+	first = append(first, int32(len(rows)))
+	c.eachRow(to, x, func(to, x engine.View) {
+		if len(rows) == 0 {
+			return
+		}
+		places, done := c.ids(order, distinct, first)
+		defer done()
+		inner, empty := axesOf(row(to), row(x))
+		if empty {
+			return
+		}
+		width := inner.len()
+		n, two := len(distinct)*width, padded(2, 1, inner.shape)
+		p := new(args).address(at(to), at(x), places[1], places[2], places[0]).int(n, width, two[1])
+		for k, v := range []engine.View{to, x} {
+			p.int(v.Stride[0]).int(padded(2, 0, inner.stride[k])...)
+		}
+		c.launch(c.kernel("scatter"), p, (n+63)/64)
+	})
+}
+
+// row is the first row of a view.
+func row(v engine.View) engine.View {
+	return engine.View{Of: v.Of, At: v.At, Shape: v.Shape[1:], Stride: v.Stride[1:]}
+}
+
+// eachRow calls f with the views, under the lock: with parts of them where a row has more than two axes that are not
+// one.
+func (c *core) eachRow(to, x engine.View, f func(to, x engine.View)) {
+	inner, empty := axesOf(row(to), engine.View{Of: x.Of, At: x.At, Shape: to.Shape[1:], Stride: x.Stride[1:]})
+	if empty {
+		return
+	}
+	if len(inner.shape) <= 2 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		f(to, x)
+		return
+	}
+	part := func(v engine.View, i int) engine.View {
+		return engine.View{Of: v.Of, At: v.At + i*v.Stride[1], Shape: slices.Delete(slices.Clone(v.Shape), 1, 2),
+			Stride: slices.Delete(slices.Clone(v.Stride), 1, 2)}
+	}
+	for i := range to.Shape[1] {
+		c.eachRow(part(to, i), part(x, i), f)
+	}
+}

@@ -1,0 +1,186 @@
+//go:build gpu
+
+package vulkan
+
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// Info describes a device.
+type Info struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`   // discrete GPU, integrated GPU, virtual GPU, CPU, other
+	Driver  string `json:"driver"` // its name and version
+	API     string `json:"api"`    // version of Vulkan
+	Memory  uint64 `json:"memory"` // bytes of the largest heap on the device
+	Free    uint64 `json:"free"`   // bytes that a program may still take of it; 0 where the driver does not say
+	Shared  bool   `json:"shared"` // the host sees the device's memory
+	Float16 bool   `json:"float16"`
+	Int8    bool   `json:"int8"`
+	Float64 bool   `json:"float64"`
+	Matrix  bool   `json:"matrix"` // cooperative matrices
+	// Lacks is what hippo needs and the device does not have, empty for a device that can be opened.
+	Lacks []string `json:"lacks,omitempty"`
+}
+
+// Has are the names of what the device has beyond what hippo needs.
+func (d Info) Has() string {
+	var all []string
+	for _, x := range []struct {
+		name string
+		has  bool
+	}{{"float16", d.Float16}, {"int8", d.Int8}, {"float64", d.Float64}, {"cooperative matrices", d.Matrix},
+		{"memory shared with the host", d.Shared}} {
+		if x.has {
+			all = append(all, x.name)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+var kinds = []string{"other", "integrated GPU", "discrete GPU", "virtual GPU", "CPU"}
+
+// physical is what is known of a device before it is opened.
+type physical struct {
+	Info
+	handle     uintptr
+	limits     limits
+	family     uint32 // of queues that compute
+	memory     memoryProperties2
+	extensions map[string]bool
+	features   features12 // with the chain of all features that the device has
+}
+
+// Devices describes all devices, in the driver's order.
+func (in *Instance) Devices() []Info {
+	all := make([]Info, len(in.physical))
+	for i := range all {
+		all[i] = in.describe(i).Info
+	}
+	return all
+}
+
+// describe asks a driver for everything about device i.
+func (in *Instance) describe(i int) *physical {
+	p := &physical{handle: in.physical[i]}
+	p.extensions = in.deviceExtensions(p.handle)
+	driver := &driverProperties{head: head{kind: typeDriverProperties}}
+	about := &properties2{head: head{typeProperties2, unsafe.Pointer(driver)}}
+	purego.SyscallN(in.function("vkGetPhysicalDeviceProperties2"), p.handle, uintptr(unsafe.Pointer(about)))
+	p.limits = about.limits
+	p.Name, p.API = until(about.name[:]), version(about.api)
+	p.Driver = strings.TrimSpace(until(driver.name[:]) + " " + until(driver.info[:]))
+	if p.Kind = kinds[0]; int(about.kind) < len(kinds) {
+		p.Kind = kinds[about.kind]
+	}
+	p.heaps(in)
+	all := p.ask(in)
+	p.Float16, p.Int8 = p.features.on[float16Feature] != 0, p.features.on[int8Feature] != 0
+	p.Float64 = all.on[float64Feature] != 0
+	p.Matrix = p.extensions["VK_KHR_cooperative_matrix"]
+	p.missing(about.api, all, p.queues(in))
+	return p
+}
+
+// ask fills the features: all of Vulkan 1.0 in the result, whose chain has those of 1.1 and 1.2.
+func (p *physical) ask(in *Instance) *features2 {
+	p.features.head = head{kind: typeFeatures12}
+	eleven := &features11{head: head{typeFeatures11, unsafe.Pointer(&p.features)}}
+	all := &features2{head: head{typeFeatures2, unsafe.Pointer(eleven)}}
+	purego.SyscallN(in.function("vkGetPhysicalDeviceFeatures2"), p.handle, uintptr(unsafe.Pointer(all)))
+	return all
+}
+
+// heaps describes the memory.
+func (p *physical) heaps(in *Instance) {
+	budget := &memoryBudget{head: head{kind: typeMemoryBudget}}
+	p.memory.head = head{kind: typeMemoryProperties2}
+	if p.extensions["VK_EXT_memory_budget"] {
+		p.memory.next = unsafe.Pointer(budget)
+	}
+	purego.SyscallN(in.function("vkGetPhysicalDeviceMemoryProperties2"), p.handle, uintptr(unsafe.Pointer(&p.memory)))
+	p.memory.next = nil
+	for i, h := range p.memory.heaps[:p.memory.heapCount] {
+		if h.flags&deviceLocal != 0 && h.size > p.Memory {
+			p.Memory, p.Free = h.size, budget.budget[i]-min(budget.budget[i], budget.usage[i])
+		}
+	}
+	if t := p.memoryType(^uint32(0), deviceLocal); t >= 0 {
+		p.Shared = p.memory.types[t].flags&hostVisible != 0
+	}
+}
+
+// memoryType is the first type among those allowed that has all flags, -1 for none.
+func (p *physical) memoryType(allowed, flags uint32) int {
+	for i, t := range p.memory.types[:p.memory.typeCount] {
+		if allowed>>i&1 != 0 && t.flags&flags == flags {
+			return i
+		}
+	}
+	return -1
+}
+
+// queues finds a family of queues that compute, and reports whether there is one.
+func (p *physical) queues(in *Instance) bool {
+	f, count := in.function("vkGetPhysicalDeviceQueueFamilyProperties"), uint32(0)
+	purego.SyscallN(f, p.handle, uintptr(unsafe.Pointer(&count)), 0)
+	if count == 0 {
+		return false
+	}
+	all := make([]queueFamily, count)
+	purego.SyscallN(f, p.handle, uintptr(unsafe.Pointer(&count)), uintptr(unsafe.Pointer(&all[0])))
+	for i, q := range all[:count] {
+		if q.flags&computeQueue != 0 {
+			p.family = uint32(i)
+			return true
+		}
+	}
+	return false
+}
+
+// missing lists what the device lacks.
+func (p *physical) missing(api uint32, all *features2, computes bool) {
+	eleven := (*features11)(all.next)
+	for _, need := range []struct {
+		what string
+		has  bool
+	}{
+		{"Vulkan 1.2 (it has " + version(api) + ")", api >= version12},
+		{"a queue that computes", computes},
+		{"integers of 64 bits (shaderInt64)", all.on[int64Feature] != 0},
+		{"integers of 16 bits (shaderInt16)", all.on[int16Feature] != 0},
+		{"memory addresses (bufferDeviceAddress)", p.features.on[addressesFeature] != 0},
+		{"timeline semaphores", p.features.on[timelineFeature] != 0},
+		{"numbers of 8 bits in memory (storageBuffer8BitAccess)", p.features.on[storage8Feature] != 0},
+		{"integers of 8 bits (shaderInt8)", p.features.on[int8Feature] != 0},
+		{"numbers of 16 bits in memory (storageBuffer16BitAccess)", eleven.on[storage16Feature] != 0},
+		{fmt.Sprintf("workgroups of %d with %d bytes of shared memory", groupSize, sharedMemory),
+			p.limits.invocations >= groupSize && p.limits.sharedMemory >= sharedMemory},
+	} {
+		if !need.has {
+			p.Lacks = append(p.Lacks, need.what)
+		}
+	}
+}
+
+// What kernels may count on.
+const (
+	groupSize    = 256
+	sharedMemory = 16 << 10
+)
+
+func (in *Instance) deviceExtensions(physical uintptr) map[string]bool {
+	f, count := in.function("vkEnumerateDeviceExtensionProperties"), uint32(0)
+	if call(f, physical, 0, uintptr(unsafe.Pointer(&count)), 0) != nil || count == 0 {
+		return nil
+	}
+	all := make([]extension, count)
+	if call(f, physical, 0, uintptr(unsafe.Pointer(&count)), uintptr(unsafe.Pointer(&all[0]))) != nil {
+		return nil
+	}
+	return named(all[:count])
+}

@@ -1,0 +1,56 @@
+//go:build gpu
+
+package vulkan
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// PushBytes is the size of the arguments of a kernel: what every device admits.
+const PushBytes = 128
+
+// Kernel is a compute shader.
+type Kernel struct {
+	name     string
+	module   uint64
+	pipeline uint64
+}
+
+// Kernel makes a kernel of SPIR-V with the entry point main. Constants are the values of its specialization constants
+// 0, 1, and so on.
+func (d *Device) Kernel(name string, code []byte, constants ...uint32) (*Kernel, error) {
+	k := &Kernel{name: name}
+	words := make([]uint32, len(code)/4) // aligned, as the API wants it
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*4), code)
+	if len(words) == 0 {
+		return nil, fmt.Errorf("the kernel %s has no code", name)
+	}
+	module := shaderModuleCreate{head: head{kind: typeShaderModuleCreate}, size: uintptr(len(words) * 4),
+		code: unsafe.Pointer(&words[0])}
+	if err := call(d.fn.createModule, d.handle, uintptr(unsafe.Pointer(&module)), 0,
+		uintptr(unsafe.Pointer(&k.module))); err != nil {
+		return nil, d.fail("the kernel "+name, err)
+	}
+	d.kernels = append(d.kernels, k)
+	info := computePipelineCreate{head: head{kind: typeComputePipelineCreate}, layout: d.layout, baseIndex: -1,
+		stage: shaderStage{head: head{kind: typeShaderStageCreate}, stage: computeStage, module: k.module,
+			name: text("main"), specialization: specialize(constants)}}
+	if err := call(d.fn.createPipelines, d.handle, 0, 1, uintptr(unsafe.Pointer(&info)), 0,
+		uintptr(unsafe.Pointer(&k.pipeline))); err != nil {
+		return nil, d.fail("the kernel "+name, err)
+	}
+	return k, nil
+}
+
+func specialize(constants []uint32) *specialization {
+	if len(constants) == 0 {
+		return nil
+	}
+	entries := make([]specializationEntry, len(constants))
+	for i := range entries {
+		entries[i] = specializationEntry{id: uint32(i), offset: uint32(4 * i), size: 4}
+	}
+	return &specialization{count: uint32(len(entries)), entries: &entries[0], size: uintptr(4 * len(constants)),
+		data: unsafe.Pointer(&constants[0])}
+}
