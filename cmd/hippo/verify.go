@@ -27,7 +27,7 @@ type verifyOptions struct {
 	Preset    string  `json:"preset" help:"verify a fresh model of this preset, such as mamba-tiny, not one in DIR"`
 	JSON      bool    `json:"json" help:"print a JSON object"`
 
-	Certificate int      `json:"certificate" min:"0" help:"read that many positions with a layer of each recurrent mixer"`
+	Certificate int      `json:"certificate" min:"0" help:"positions that a layer of each recurrent mixer reads"`
 	Mixers      []string `json:"mixers" help:"of the certificate; empty: all whose state does not grow"`
 }
 
