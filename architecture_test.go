@@ -109,7 +109,7 @@ var house = []layer{
 		"internal/parallel", ""},
 	{"session/receipt", "session generate generate/sample model tokenizer", ""},
 	{"session/store", "session generate generate/sample model internal/disk", ""},
-	{"verify", "model nn autograd engine/reference engine tensor", ""},
+	{"verify", "model mixer nn autograd engine/native engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn mixer model internal/parallel", ""},
 	{"task", "data tokenizer internal/wav", "gonum.org/v1/gonum"},
 	{"table", "internal/brief internal/disk internal/wav", "gonum.org/v1/gonum golang.org/x/text " +
@@ -218,7 +218,7 @@ const firstBlind = "optim"
 var ofOneEngine = map[string]string{
 	"engine/cpu":       "engine/native",
 	"engine/gpu":       "cmd/hippo",
-	"engine/native":    "model train/text bench .",
+	"engine/native":    "model train/text bench verify .",
 	"engine/reference": "verify",
 	"internal/kernel":  "engine/cpu generate/sample explain explain/action explain/memory bench",
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/internal/counter"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -117,10 +116,9 @@ func (t *Tape) AddGumbel(x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	}
 	noise, d, op := make([]float32, x.Len()), x.Dim(-1), t.drop()
 	for i := range r.Count() {
-		row, seed := noise[r.From(i)*d:][:r.Len(i)*d], r.Seed(i, op)
+		row := noise[r.From(i)*d:][:r.Len(i)*d]
 		for j := range row {
-			u := (float64(counter.Mix64(seed+uint64(j)*counter.Step)>>11) + 0.5) / (1 << 53)
-			row[j] = float32(-math.Log(-math.Log(u)))
+			row[j] = float32(-math.Log(-math.Log(r.Uniform(i, op, j))))
 		}
 	}
 	y := t.New(x.Shape()...)

@@ -114,6 +114,11 @@ func (r *Rows) Trains() bool { return r.trains }
 // Seed is the seed of dropout number op for row i.
 func (r *Rows) Seed(i int, op uint64) uint64 { return counter.Mix64(r.seeds[i] + op*counter.Step) }
 
+// Uniform is number j in (0, 1) of the random numbers of row i in dropout number op.
+func (r *Rows) Uniform(i int, op uint64, j int) float64 {
+	return (float64(counter.Mix64(r.Seed(i, op)+uint64(j)*counter.Step)>>11) + 0.5) / (1 << 53)
+}
+
 // Count is the number of rows.
 func (r *Rows) Count() int { return len(r.start) }
 

@@ -53,8 +53,8 @@ type SpAttenOptions struct {
 	Block     int    // positions after which tokens and a head are pruned
 	Keep      int    // tokens that are left then
 	KeepHeads int    // heads that are left in the end
-	// Values, unless 0, is how many values a query reads: those of its largest weights. The others count as zero, and the
-	// weights are not made larger for them (local value pruning, §III-C).
+	// Values, unless 0, is how many values a query reads: those of its largest weights. The others count as zero, and
+	// the weights are not made larger for them (local value pruning, §III-C).
 	Values int
 	// Progressive, unless 0, quantises keys to 8 bits while the tape does not record. Scores are made of the upper four
 	// bits. Where no weight of the softmax comes to more than Progressive, they are made again with the lower four: a

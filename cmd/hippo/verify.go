@@ -28,7 +28,7 @@ type verifyOptions struct {
 	Device    string  `json:"device" help:"where to compute: cpu, gpu, or gpu:1 for a number of hippo bench devices"`
 	JSON      bool    `json:"json" help:"print a JSON object"`
 
-	Certificate int      `json:"certificate" min:"0" help:"read that many positions with a layer of each recurrent mixer"`
+	Certificate int      `json:"certificate" min:"0" help:"positions that a layer of each recurrent mixer reads"`
 	Mixers      []string `json:"mixers" help:"of the certificate; empty: all whose state does not grow"`
 }
 

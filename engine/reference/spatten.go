@@ -16,9 +16,9 @@ import (
 //
 // A token's importance is the sum of all P that all heads gave it, a head's the sum of |y| over its outputs. After
 // every Block positions the Keep most important tokens are left, and one head less while there are more than KeepHeads.
-// A pruned head gives 0. With Values, y is the sum over the j with the Values largest P alone, of equal ones the earlier.
-// The choices have no gradient. Progressive quantization is a way to compute scores, not part of
-// the definition: keys are whole here. Backward is that of Attention.
+// A pruned head gives 0. With Values, y is the sum over the j with the Values largest P alone, of equal ones the
+// earlier. The choices have no gradient. Progressive quantization is a way to compute scores, not part of the
+// definition: keys are whole here. Backward is that of Attention.
 func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
 	states []*engine.SpAttenState) *tensor.Tensor {
 	d := qkv.Dim(-1) / 3

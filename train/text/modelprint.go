@@ -24,8 +24,8 @@ func (r *ModelReport) Print(out io.Writer) error {
 	t.Row("bits per byte", "%.4f", r.BitsByte)
 	t.Row("speed", "%s tokens/s", status.Count(r.TokensPerSec))
 	if a := r.Reads; a != nil {
-		t.Row("attention reads", "%.1f %% of keys (%.1f %% of their bits) and %.1f %% of values", 100*a.Keys, 100*a.KeyBits,
-			100*a.Values)
+		t.Row("attention reads", "%.1f %% of keys (%.1f %% of their bits) and %.1f %% of values", 100*a.Keys,
+			100*a.KeyBits, 100*a.Values)
 	}
 	if b := r.Baseline; b != nil {
 		t.Row("unigram loss", "%.4f nats per token, counted in %d tokens", b.Unigram, r.CountedIn)
