@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestAnotherProgramComputes: asked for a graphics card, the program runs the hippo-gpu beside it with its own arguments
-// and ends with its status. Without one it says how to get it.
+// TestAnotherProgramComputes: asked for a graphics card, the program runs the hippo-gpu beside it with its own
+// arguments and ends with its status. Without one it says how to get it.
 func TestAnotherProgramComputes(t *testing.T) {
 	_, err := openDevice(-1)
 	if err == nil || !strings.Contains(err.Error(), "go build -tags gpu") {
