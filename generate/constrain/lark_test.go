@@ -12,15 +12,6 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-func mustLark(t testing.TB, source string) *Grammar {
-	t.Helper()
-	g, err := Lark(source)
-	if err != nil {
-		t.Fatalf("%s\n%v", source, err)
-	}
-	return g
-}
-
 // TestLark: the grammars of testdata/lark take the texts that they say they do, and no others.
 func TestLark(t *testing.T) {
 	grammarFiles(t, "testdata/lark/*.lark", "//", 13, tokenizers(t)["bpe"], Lark)
