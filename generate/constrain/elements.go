@@ -24,8 +24,8 @@ type cursor struct {
 }
 
 // elements are those of the list with uniqueItems that a text is in, if any. They are strings, numbers and names such
-// as true, never lists or objects, so no such list is in another, and the bytes alone say where an element ends. Elements
-// are kept by their value, which equal elements share however they are written: "a" and "\u0061", 1 and 1.0.
+// as true, never lists or objects, so no such list is in another, and the bytes alone say where an element ends.
+// Elements are kept by their value, which equal elements share however they are written: "a" and "\u0061", 1 and 1.0.
 type elements struct {
 	on    bool
 	fresh bool     // the element that is written differs from those before, whatever follows
@@ -156,8 +156,9 @@ func (e *elements) write(more string) {
 	if e.lex != plainText {
 		for i := range len(more) {
 			all := e.used[e.low:e.high]
-			from, _ := slices.BinarySearchFunc(all, int(more[i]), func(s string, x int) int { return after(s, at+i) - x })
-			to, _ := slices.BinarySearchFunc(all, int(more[i])+1, func(s string, x int) int { return after(s, at+i) - x })
+			next := func(s string, x int) int { return after(s, at+i) - x }
+			from, _ := slices.BinarySearchFunc(all, int(more[i]), next)
+			to, _ := slices.BinarySearchFunc(all, int(more[i])+1, next)
 			e.low, e.high = e.low+from, e.low+to
 		}
 		e.fresh = e.low == e.high && (len(e.new) == 0 || !begins(e.new, e.value()))

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// Lark is the texts of a grammar in the format of Lark, from its rule start on: what Lark's parser Earley takes with the
-// lexer dynamic_complete. Terminals have no priorities, and need not be the longest. What %ignore names may stand
+// Lark is the texts of a grammar in the format of Lark, from its rule start on: what Lark's parser Earley takes with
+// the lexer dynamic_complete. Terminals have no priorities, and need not be the longest. What %ignore names may stand
 // before, between and after the terminals of rules. A rule may begin with itself.
 func Lark(source string) (*Grammar, error) {
 	return build(func(b *builder) int32 { return newLark("", source).write(b, rawText) })
@@ -32,6 +32,11 @@ func newLark(path, source string) *rules {
 	l.terminals()
 	l.ignore()
 	l.empties()
+	for _, way := range l.ignored {
+		if r := way[0].rule; r.empty {
+			fail(l.place(r.at), "found %%ignore of what may be empty, want a terminal that takes a character")
+		}
+	}
 	l.recur()
 	return &l.rules
 }
@@ -119,7 +124,8 @@ func (l *lark) rule() {
 	r.ways = l.alternatives(r)
 }
 
-// alternatives reads sequences with | between, and the names of their trees, which are passed. Line ends stand before |.
+// alternatives reads sequences with | between, and the names of their trees, which are passed. Line ends may stand
+// before |.
 func (l *lark) alternatives(of *rule) (ways [][]symbol) {
 	for {
 		l.space(of.group)
@@ -410,5 +416,5 @@ func (l *lark) ignore() {
 			}
 		}
 	}
-	l.root = l.add(&rule{name: l.root.name, at: l.root.at, ways: [][]symbol{{between, {rule: l.root, least: 1, most: 1}}}})
+	l.root = l.add(&rule{name: l.root.name, at: l.root.at, ways: [][]symbol{{between, once(l.root)}}})
 }

@@ -12,15 +12,6 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-func mustLark(t testing.TB, source string) *Grammar {
-	t.Helper()
-	g, err := Lark(source)
-	if err != nil {
-		t.Fatalf("%s\n%v", source, err)
-	}
-	return g
-}
-
 // TestLark: the grammars of testdata/lark take the texts that they say they do, and no others.
 func TestLark(t *testing.T) {
 	grammarFiles(t, "testdata/lark/*.lark", "//", 13, tokenizers(t)["bpe"], Lark)
@@ -29,15 +20,16 @@ func TestLark(t *testing.T) {
 // TestLarkRefused: what is no grammar, or has what is not supported, is an error with its name, its line and column.
 func TestLarkRefused(t *testing.T) {
 	for source, want := range map[string]string{
-		"":                        "found 0 rules, none of them start",
-		"a: \"x\"":                "none of them start",
-		"start: a\n\nb: \"x\"":    `line 1, column 8: found the rule "a", want one that is defined`,
-		"start: B":                `line 1, column 8: found the rule "B", want one that is defined`,
-		"start: \"x\"\nstart: b":  `line 2, column 1: found "start" a second time`,
-		"start \"x\"":             `line 1, column 7: found "\"x\"" after "start", want :`,
-		"é: \"x\"":                `line 1, column 1: found "é: \"x\"", want a rule`,
-		"Start: \"x\"":            `after "S"`,
-		"start: (\"é\"":           `line 1, column 12: found the end of the line, want ) after the group of line 1, column 8`,
+		"":                       "found 0 rules, none of them start",
+		"a: \"x\"":               "none of them start",
+		"start: a\n\nb: \"x\"":   `line 1, column 8: found the rule "a", want one that is defined`,
+		"start: B":               `line 1, column 8: found the rule "B", want one that is defined`,
+		"start: \"x\"\nstart: b": `line 2, column 1: found "start" a second time`,
+		"start \"x\"":            `line 1, column 7: found "\"x\"" after "start", want :`,
+		"é: \"x\"":               `line 1, column 1: found "é: \"x\"", want a rule`,
+		"Start: \"x\"":           `after "S"`,
+		"start: (\"é\"": `line 1, column 12: found the end of the line, want ) after the group of line 1, ` +
+			`column 8`,
 		"start: [\"a\")":          `line 1, column 12: found ")", want ] after the group`,
 		"start: \"a\" )":          `line 1, column 12: found ")"`,
 		"start: \"a":              `line 1, column 8: found "\"a", want a quotation mark`,
@@ -68,6 +60,8 @@ func TestLarkRefused(t *testing.T) {
 		"start: INT\nINT: \"1\"\n%import common.INT": `line 3, column 9: found "INT" a second time`,
 		"start: A\nA: start":                         `line 2, column 4: found the rule "start" in the terminal "A"`,
 		"start: A\nA: \"x\" B\nB: (A | \"y\")":       `line 2, column 1: found recursion: the terminal "A"`,
+		"start: \"a\"\n%ignore /x?/":                 `line 2, column 1: found %ignore of what may be empty`,
+		"start: \"a\"\n%ignore":                      `line 2, column 1: found %ignore of what may be empty`,
 		"start: start":                               "without any text",
 		"start: \"a\" start":                         "without any text",
 		"start: start \"a\"":                         "without any text",
@@ -218,18 +212,20 @@ func TestLarkBombs(t *testing.T) {
 		fmt.Fprintf(&chain, "a%s: a%s \"x\" | \"y\"\n", letters(i), letters((i+1)%8000))
 	}
 	for i := range 40 {
-		fmt.Fprintf(&doubled, "A%s: B%s B%[2]s\nB%[2]s: A%s A%[3]s\n", strings.ToUpper(letters(i)), strings.ToUpper(letters(i)),
-			strings.ToUpper(letters(i+1)))
+		this, next := strings.ToUpper(letters(i)), strings.ToUpper(letters(i+1))
+		fmt.Fprintf(&doubled, "A%s: B%[1]s B%[1]s\nB%[1]s: A%s A%[2]s\n", this, next)
 	}
 	for name, c := range map[string]struct{ source, text, want string }{
-		"deep":       {"start: " + strings.Repeat("(", 300) + `"a"` + strings.Repeat(")", 300), "", "groups in each other"},
+		"deep": {"start: " + strings.Repeat("(", 300) + `"a"` + strings.Repeat(")", 300), "",
+			"groups in each other"},
 		"large":      {strings.Repeat("a", 1<<20), "", "want at most 262144"},
 		"repeated":   {"start: " + strings.Repeat(`"a"~9999 `, 20), "", "repetitions of more than"},
 		"nested":     {`start: ((("a"~0..900)~0..900)~0..900)~0..900`, strings.Repeat("a", 50), "too many ways"},
 		"expression": {`start: /((a{0,100}){0,100}){0,100}/`, "", "regular expression"},
 		"each":       {"start: aaaa\n" + all.String(), "xyyy", ""},
 		"chain":      {"start: aaaa\n" + chain.String(), "", "more than 8192 rules"},
-		"optional":   {"start: " + strings.Repeat(`"b"? `, 5000) + "start \"a\" | \"c\"", "", "too many rules that may begin"},
+		"optional": {"start: " + strings.Repeat(`"b"? `, 5000) + "start \"a\" | \"c\"", "",
+			"too many rules that may begin"},
 		"doubled": {"start: AAAA\nA" + strings.ToUpper(letters(40)) + ": \"a\"\n" + doubled.String(),
 			strings.Repeat("a", 50), ""},
 		"ambiguous": {`start: start start | "a" | "a" "a"`, strings.Repeat("a", 300), ""},

@@ -1,6 +1,7 @@
 package constrain
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,7 +39,8 @@ func (l *lark) imports() {
 		r := l.named[as]
 		switch {
 		case from == nil:
-			l.fail("found the terminal %.40q, want one of common: %s", name, strings.Join(larkTerminals(l.common), ", "))
+			l.fail("found the terminal %.40q, want one of common: %s", name,
+				strings.Join(slices.Sorted(maps.Keys(l.common.named)), ", "))
 		case r == nil:
 			r = l.add(&rule{name: as})
 			l.named[as] = r
@@ -49,15 +51,6 @@ func (l *lark) imports() {
 		r.ways = [][]symbol{{{rule: from, least: 1, most: 1}}}
 	}
 	l.at += len(part[0])
-}
-
-// larkTerminals are the names of the terminals of a grammar.
-func larkTerminals(l *lark) (names []string) {
-	for name := range l.named {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // larkCommon are Lark's own terminals (lark/grammars/common.lark). A string and a comment end at their first end.

@@ -3,8 +3,8 @@ package constrain
 import "slices"
 
 // recur rewrites rules that begin with themselves, alone or with others, so that they do not: the left-corner transform
-// (Rosenkrantz and Lewis, "Deterministic left corner parsing", 1970) of a set of rules that begin with each other. Where
-// k may begin i, "k towards i" is what may follow a k that begins an i:
+// (Rosenkrantz and Lewis, "Deterministic left corner parsing", 1970) of a set of rules that begin with each other.
+// Where k may begin i, "k towards i" is what may follow a k that begins an i:
 //
 //	i = for each k: a way of k that does not begin with one of the set, k towards i
 //	k towards i = nothing if k is i, or for each way m = k α: α, m towards i
@@ -130,8 +130,8 @@ func (t *transform) to(k, i *rule) *rule {
 	return r
 }
 
-// beginning are the sets of rules that may begin with each other, or the rules that may begin with themselves, in order.
-// It is Tarjan's algorithm for strongly connected components.
+// beginning are the sets of rules that may begin with each other, or the rules that may begin with themselves. It is
+// Tarjan's algorithm for strongly connected components.
 func (g *rules) beginning() (sets [][]*rule) {
 	number, low, on := map[*rule]int{}, map[*rule]int{}, map[*rule]bool{}
 	var stack []*rule

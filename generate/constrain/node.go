@@ -338,8 +338,8 @@ func emptyKeyword(key string, v any) bool {
 // supported are the keywords, for an error.
 const supported = "type, enum, const, properties, required, additionalProperties, items, prefixItems, minItems, " +
 	"maxItems, uniqueItems, patternProperties, propertyNames, minProperties, maxProperties, minLength, maxLength, " +
-	"pattern, format, x-gbnf, x-lark, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, anyOf, oneOf, " +
-	"allOf, $ref, $defs"
+	"pattern, format, x-gbnf, x-lark, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, anyOf, " +
+	"oneOf, allOf, $ref, $defs"
 
 func (n *node) bound(key, at string, v any) {
 	x, ok := v.(json.Number)

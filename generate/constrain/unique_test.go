@@ -25,9 +25,10 @@ func TestUniqueMasks(t *testing.T) {
 	r := rand.New(rand.NewPCG(28, 1))
 	tried, whole, dropped := 0, 0, 0
 	schemas := map[string]string{
-		"few":     `{"type":"array","uniqueItems":true,"minItems":4,"items":{"type":"string","pattern":"^[ab]{1,2}$"}}`,
-		"short":   `{"type":"array","uniqueItems":true,"items":{"enum":["a","b","c","d","e","f","g","h","i","j","k"]}}`,
-		"numbers": `{"type":"array","uniqueItems":true,"minItems":2,"items":{"type":"number","minimum":0,"maximum":1.1}}`,
+		"few":   `{"type":"array","uniqueItems":true,"minItems":4,"items":{"type":"string","pattern":"^[ab]{1,2}$"}}`,
+		"short": `{"type":"array","uniqueItems":true,"items":{"enum":["a","b","c","d","e","f","g","h","i","j","k"]}}`,
+		"numbers": `{"type":"array","uniqueItems":true,"minItems":2,
+			"items":{"type":"number","minimum":0,"maximum":1.1}}`,
 		"any": `{"type":"array","items":{"type":"array","uniqueItems":true,"minItems":3,
 			"items":{"type":["string","integer"],"maxLength":2}}}`,
 	}
@@ -51,7 +52,8 @@ func TestUniqueMasks(t *testing.T) {
 						to, text := *at, tok.Decode(nil, []int32{id})
 						want := slices.Contains(c.vocabulary.ids, id) && to.take(text) == nil
 						if got := mask[id/64]>>(id%64)&1 == 1; got != want {
-							t.Fatalf("%s, %d: after %s: %q may follow: %v, want %v", name, tokens, written, text, got, want)
+							t.Fatalf("%s, %d: after %s: %q may follow: %v, want %v", name, tokens, written, text,
+								got, want)
 						}
 						if !want && at.at.mask[id/64]>>(id%64)&1 == 1 {
 							dropped++
@@ -93,12 +95,12 @@ func TestUniqueRefused(t *testing.T) {
 		`{"uniqueItems":true,"items":{}}`:                                             parts,
 		`{"uniqueItems":true,"items":{"type":["string","object"]}}`:                   parts,
 		`{"uniqueItems":true,"items":{"anyOf":[{"type":"string"},{"type":"array"}]}}`: parts,
-		`{"uniqueItems":true,"prefixItems":[{"const":1}],"items":{"type":"string"}}`: "#/uniqueItems: found true beside " +
-			"prefixItems",
+		`{"uniqueItems":true,"prefixItems":[{"const":1}],"items":{"type":"string"}}`: "#/uniqueItems: found true " +
+			"beside prefixItems",
 		`{"uniqueItems":true,"minItems":3,"items":{"type":"string","pattern":"^a?$"}}`: "#/minItems: found 3 beside " +
 			"uniqueItems, want at most 2",
-		`{"uniqueItems":true,"minItems":13,"items":{"type":"integer","minimum":0,"maximum":11}}`: "#/minItems: found 13 " +
-			"beside uniqueItems, want at most 12",
+		`{"uniqueItems":true,"minItems":13,"items":{"type":"integer","minimum":0,"maximum":11}}`: "#/minItems: found " +
+			"13 beside uniqueItems, want at most 12",
 		`{"uniqueItems":true,"minItems":65,"items":{"type":"string"}}`: "#/minItems: found 65 beside uniqueItems, " +
 			"want at most 64",
 		`{"uniqueItems":true,"minItems":64,"items":{"type":"string","pattern":"^[a-y]*z$"}}`: "",

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hippo-ssm/hippo/serve/fleet"
 	"github.com/hippo-ssm/hippo/serve/records"
 	"github.com/hippo-ssm/hippo/serve/request"
 )
@@ -186,7 +185,7 @@ func (s *Responses) work(ctx context.Context, t *task, c *request.Call, tell fun
 		q.fail(err)
 	}
 	var last []byte // event, which is told when the response is stored with it
-	lost := errors.Is(err, fleet.ErrLost)
+	lost := errors.Is(err, records.ErrLost)
 	if !lost {
 		last = q.last()
 		if t.log != nil {
@@ -194,7 +193,7 @@ func (s *Responses) work(ctx context.Context, t *task, c *request.Call, tell fun
 		}
 		q.record.Response = q.object
 		failed := s.put(c.Owner(), q.object.ID, &q.record)
-		if lost = errors.Is(failed, fleet.ErrLost); failed != nil && !lost {
+		if lost = errors.Is(failed, records.ErrLost); failed != nil && !lost {
 			s.o.Log.Error("a response in the background could not be stored", "request", c.ID, "error", failed.Error())
 		}
 	}

@@ -89,7 +89,7 @@ func (s *Responses) overrule(c *request.Call, id string) (r *responseRecord, err
 	if errors.Is(err, records.ErrLocked) {
 		err = &request.Error{
 			Status: http.StatusConflict, Code: "in_use",
-			Message: fmt.Sprintf("another server on the folder makes the response %s, want the request at that one", id),
+			Message: fmt.Sprintf("another server on the folder makes the response %s, want the request there", id),
 		}
 	}
 	return r, err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/serve/fleet"
 )
 
 // Kinds of records: the first part of their names.
@@ -52,8 +53,8 @@ type Backend interface {
 	owners(kind string) ([]string, error)
 	// Lock locks a name for this server until it is released. The error is ErrLocked if another server has the lock.
 	Lock(name string) (Hold, error)
-	// overrule changes a record, whoever has its lock, which that server loses. The error is ErrLocked where that cannot
-	// be.
+	// overrule changes a record, whoever has its lock, which that server loses. The error is ErrLocked where that
+	// cannot be.
 	overrule(name string, by func(data []byte) ([]byte, error)) error
 	// Strict reports whether what cannot be stored is refused. Otherwise it goes on in the memory of this server, since
 	// no other has it.
@@ -74,6 +75,9 @@ type Hold struct {
 	Release func()
 	Lost    <-chan struct{} // closed when another server has taken the name; nil where none can
 }
+
+// ErrLost is the error of a record that another server has changed or taken meanwhile.
+var ErrLost = fleet.ErrLost
 
 // ErrLocked is the error of a name that another server has locked.
 var ErrLocked = errors.New("another server has it")

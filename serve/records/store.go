@@ -45,7 +45,8 @@ func Get(from Backend, name string, into any) error {
 	return decode(from, name, all, into)
 }
 
-// Overrule changes a record, whoever has its lock, which that server loses. The error is ErrLocked where that cannot be.
+// Overrule changes a record, whoever has its lock, which that server loses. The error is ErrLocked where that cannot
+// be.
 // by may be called several times.
 func Overrule[T any](on Backend, name string, by func(*T)) error {
 	return on.overrule(name, func(data []byte) ([]byte, error) {
