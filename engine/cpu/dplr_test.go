@@ -127,8 +127,9 @@ func TestWideStorage(t *testing.T) {
 	if n := (&complexes{}).Like(6).Len(); n != 6 {
 		t.Errorf("storage for 6 numbers has %d", n)
 	}
-	for x, want := range map[complex128]bool{1 - 2i: true, complex(math.Inf(1), 0): false, complex(0, math.Inf(-1)): false,
-		complex(math.NaN(), 0): false, complex(0, math.NaN()): false} {
+	inf, nan := math.Inf(1), math.NaN()
+	for x, want := range map[complex128]bool{1 - 2i: true, complex(inf, 0): false, complex(0, -inf): false,
+		complex(nan, 0): false, complex(0, nan): false} {
 		if got := finiteWide(&complexes{x: []complex128{0, x}}); got != want {
 			t.Errorf("%v: finite is %v, want %v", x, got, want)
 		}
