@@ -82,8 +82,8 @@ func TestFreshTrainersTakeOtherFolders(t *testing.T) {
 	}
 }
 
-// TestTasksAndComparisonsHaveTheirFolders: in a folder in use they are refused, as training is.
-func TestTasksAndComparisonsHaveTheirFolders(t *testing.T) {
+// TestTasksHaveTheirFolders: in a folder in use they are refused, as training is.
+func TestTasksHaveTheirFolders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := setUp(dir); err != nil {
@@ -96,14 +96,6 @@ func TestTasksAndComparisonsHaveTheirFolders(t *testing.T) {
 		return disk.Exists(filepath.Join(dir, "runs/induction/h3-seed1", "metrics.jsonl"))
 	})
 	wantInUse(t, dir, first, task...)
-
-	comparison := []string{"compare", "tiny.yaml", "h3,attention", "--params", "12000", "--time", "1h", "--out",
-		"compared"}
-	second := background(t, dir, comparison...)
-	second.waitFor("the comparison", func() bool {
-		return disk.Exists(filepath.Join(dir, "compared", "tiny", "seed-1", "metrics.jsonl"))
-	})
-	wantInUse(t, dir, second, comparison...)
 }
 
 // TestTemporaryFilesAreSwept: temporary files of killed processes are gone after the next run in the folder, even if
