@@ -207,6 +207,7 @@ func TestBackgroundOfAKilledServer(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Store: t.TempDir()})
 	id := servetest.Post[openai.Response](s, "/v1/responses", behind+"}").ID
 	awaited(s, id)
+	s.Hippo.Responses.Wait(t.Context()) // until it is none of the server's own
 	name, left := openai.ResponseName("all", id), openai.ResponseRecord{}
 	if err := records.Get(s.Hippo.Responses.Store(), name, &left); err != nil {
 		t.Fatal(err)
