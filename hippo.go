@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"sync"
 
@@ -122,7 +124,12 @@ func load(dir string, o *loadOptions) (*Model, error) {
 	case o.precision != nil:
 		load = func(dir string) (*model.Model, string, error) { return release.LoadDirPacked(dir, *o.precision) }
 	}
-	net, dir, err := load(dir)
+	path := dir
+	net, dir, err := load(path)
+	if _, missing := os.Stat(path); err != nil && errors.Is(missing, fs.ErrNotExist) {
+		return nil, fmt.Errorf("found no model at %s, want its folder, that of a training run or a .gguf file: %w",
+			path, err)
+	}
 	if err != nil {
 		return nil, err
 	}

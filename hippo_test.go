@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -400,5 +401,16 @@ func TestPrecisions(t *testing.T) {
 	const want3 = `found the precision "int3", want one of float32, bf16, int8, int4, int4min, or stored`
 	if err == nil || err.Error() != want3 {
 		t.Errorf("int3: %v", err)
+	}
+}
+
+// TestLoadNothing: the error for a path that does not exist names it and what was wanted.
+func TestLoadNothing(t *testing.T) {
+	for _, path := range []string{filepath.Join(t.TempDir(), "none"), filepath.Join(t.TempDir(), "none.gguf")} {
+		_, err := hippo.Load(path)
+		want := "found no model at " + path + ", want its folder"
+		if !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v", err)
+		}
 	}
 }
