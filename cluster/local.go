@@ -73,11 +73,11 @@ func (n *Local) run() {
 		}
 		e := heap.Pop(&n.events).(event)
 		n.now = max(n.now, e.at)
-		if n.Before != nil && e.message {
+		if before := n.Before; before != nil && e.message {
 			n.count++
 			count := n.count
 			n.mu.Unlock()
-			n.Before(count)
+			before(count)
 			n.mu.Lock()
 		}
 		e.do()
