@@ -273,20 +273,19 @@ func (v served) turn(n int) Case {
 			}
 			s.endAtOnce()
 			previous, err := s.respond(ctx, ids, "")
-			for i := range 2 * turns {
-				if err != nil {
-					return err
-				}
+			respond := func(ids int) (ms float64) {
 				time.Sleep(pause)
-				begun, read := time.Now(), s.reads()
-				if i < turns {
-					previous, err = s.respond(ctx, randomIDs(rng, more, s.net.Config.VocabSize), previous)
-					responses = append(responses, time.Since(begun).Seconds()*1e3)
-					responsesRead = append(responsesRead, s.reads()-read)
-					continue
-				}
-				previous, err = s.respond(ctx, randomIDs(rng, few, s.net.Config.VocabSize), previous)
-				short = append(short, time.Since(begun).Seconds()*1e3)
+				begun := time.Now()
+				previous, err = s.respond(ctx, randomIDs(rng, ids, s.net.Config.VocabSize), previous)
+				return time.Since(begun).Seconds() * 1e3
+			}
+			for i := 0; i < turns && err == nil; i++ {
+				read := s.reads()
+				responses = append(responses, respond(more))
+				responsesRead = append(responsesRead, s.reads()-read)
+			}
+			for i := 0; i < turns && err == nil; i++ {
+				short = append(short, respond(few))
 			}
 			return err
 		}
