@@ -126,11 +126,11 @@ func load(dir string, o *loadOptions) (*Model, error) {
 	}
 	path := dir
 	net, dir, err := load(path)
-	if _, missing := os.Stat(path); err != nil && errors.Is(missing, fs.ErrNotExist) {
-		return nil, fmt.Errorf("found no model at %s, want its folder, that of a training run or a .gguf file: %w",
-			path, err)
-	}
 	if err != nil {
+		if _, missing := os.Stat(path); errors.Is(missing, fs.ErrNotExist) {
+			err = fmt.Errorf("found no model at %s, want its folder, that of a training run or a .gguf file: %w", path,
+				err)
+		}
 		return nil, err
 	}
 	m := &Model{net: net, dir: dir, weights: sync.OnceValues(func() (string, error) {
