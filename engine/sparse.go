@@ -38,6 +38,23 @@ type BucketSums struct{ Private any }
 // MaxTop is the most buckets that one can pick.
 const MaxTop = 7
 
+// Heaviest returns the first index of the largest p, the weights of the candidates of a bucket. Where all are equal, as
+// after a ReLU that is 0 everywhere, it is the middle one, which the official code finds among four. All engines pick
+// by it.
+func Heaviest[F float32 | float64](p []F) (c int) {
+	same := true
+	for j, v := range p {
+		same = same && v == p[0]
+		if v > p[c] {
+			c = j
+		}
+	}
+	if same {
+		return len(p) / 2
+	}
+	return c
+}
+
 // BalanceOptions are the options of SinkhornBalance.
 type BalanceOptions struct {
 	Heads  int
