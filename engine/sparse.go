@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/hippo-ssm/hippo/tensor"
@@ -79,6 +80,36 @@ type SpAttenOptions struct {
 	Progressive float32
 	// Counts, unless nil, takes what is read on an engine that counts.
 	Counts *SpAttenCounts
+}
+
+// ValuesOf is how many of n values a query reads.
+func (o *SpAttenOptions) ValuesOf(n int) int {
+	if o.Values == 0 {
+		return n
+	}
+	return min(n, o.Values)
+}
+
+// Reads reports which values a query of these weights reads: those of the largest weights, of equal ones the earlier.
+// All engines choose by it. What is NaN is read.
+func Reads[F float32 | float64](o *SpAttenOptions, weights []F) []bool {
+	left := o.ValuesOf(len(weights))
+	order := slices.Clone(weights)
+	slices.Sort(order)
+	least := order[len(order)-left]
+	for _, x := range weights {
+		if x > least {
+			left--
+		}
+	}
+	reads := make([]bool, len(weights))
+	for i, x := range weights { // left: of those that equal the least
+		if reads[i] = !(x < least); x == least {
+			reads[i] = left > 0
+			left--
+		}
+	}
+	return reads
 }
 
 // SpAttenCounts are rows of heads that SpAtten has read: keys, those of them of which the upper bits alone are read at

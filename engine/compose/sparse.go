@@ -289,19 +289,16 @@ func (s *spatten) row(x *val) *val {
 // read is the weights (heads, l, n) of the values that are read.
 func (s *spatten) read(p *val) *val {
 	n := p.dim(2)
-	if s.o.Values == 0 || s.o.Values >= n {
+	if s.o.ValuesOf(n) == n {
 		return p
 	}
-	weights, order := p.read(), make([]int, n)
+	weights := p.read()
 	reads := make([]float32, len(weights))
 	for at := 0; at < len(weights); at += n {
-		row := weights[at:][:n]
-		for i := range order {
-			order[i] = i
-		}
-		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(row[j], row[i]) })
-		for _, i := range order[:s.o.Values] {
-			reads[at+i] = 1
+		for i, read := range engine.Reads(&s.o, weights[at:][:n]) {
+			if read {
+				reads[at+i] = 1
+			}
 		}
 	}
 	return p.where(p.e.upload(reads, p.shape...), p.e.full(0))
