@@ -3,7 +3,6 @@ package verify
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 
 	"github.com/hippo-ssm/hippo/autograd"
@@ -56,36 +55,26 @@ func Certify(ctx context.Context, info mixer.Info, n int, report func(Span)) err
 		newReading(m, reference.Backend{}, definitionChunk), newReading(m, native.Backend, certificateChunk),
 		newReading(m, native.Backend, 1),
 	}
-	var worst [2]float64
-	largest, from, end := 0.0, 0, nextEnd
-	for at := 0; at < n; {
+	var gaps [2]gap
+	for at, from := 0, 0; at < n; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		l := min(certificateChunk, end(from)-at, n-at)
+		l := min(certificateChunk, nextEnd(from)-at, n-at)
 		u := make([]float32, l*certificateWidth)
 		for i := range u {
 			u[i] = float32(rng.NormFloat64())
 		}
 		want := forms[0].read(u, at)
-		for _, x := range want {
-			largest = max(largest, math.Abs(float64(x)))
-		}
 		for f, form := range forms[1:] {
-			for i, x := range form.read(u, at) {
-				d := math.Abs(float64(x) - float64(want[i]))
-				if math.IsNaN(d) {
-					d = math.Inf(1)
-				}
-				worst[f] = max(worst[f], d)
-			}
+			gaps[f].add(form.read(u, at), want)
 		}
-		if at += l; at == end(from) || at == n {
+		if at += l; at == nextEnd(from) || at == n {
 			for f, name := range []string{"chunks", "steps"} {
-				e := min(farthest, worst[f]/max(largest, leastScale))
+				e := gaps[f].relative(leastScale)
 				report(Span{info.Name, name, from + 1, at, e, e <= OutputTol})
 			}
-			worst, largest, from = [2]float64{}, 0, at
+			gaps, from = [2]gap{}, at
 		}
 	}
 	return nil
