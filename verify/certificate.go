@@ -34,8 +34,8 @@ const (
 
 // Certify reads one sequence of random numbers with a layer of a recurrent mixer, three times with the state carried
 // along: in chunks and position by position on the engine of this machine, and by definition in float64. report gets
-// the largest differences up to position 1, 2, 5, 10, ..., n, of chunks and of steps.
-func Certify(ctx context.Context, info mixer.Info, n int, report func(Span)) error {
+// the largest differences up to position 1, 2, 5, 10, ..., n, of chunks and of steps; its error ends the reading.
+func Certify(ctx context.Context, info mixer.Info, n int, report func(Span) error) error {
 	m, err := info.New(mixer.Config{DModel: certificateWidth, NLayer: 1, DState: 8, HeadDim: 1, HeadOrder: "dh",
 		DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin", NumHeads: 2})
 	if err != nil {
@@ -72,7 +72,9 @@ func Certify(ctx context.Context, info mixer.Info, n int, report func(Span)) err
 		if at += l; at == nextEnd(from) || at == n {
 			for f, name := range []string{"chunks", "steps"} {
 				e := gaps[f].relative(leastScale)
-				report(Span{info.Name, name, from + 1, at, e, e <= OutputTol})
+				if err := report(Span{info.Name, name, from + 1, at, e, e <= OutputTol}); err != nil {
+					return err
+				}
 			}
 			gaps, from = [2]gap{}, at
 		}

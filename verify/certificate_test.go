@@ -34,13 +34,14 @@ func TestCertificate(t *testing.T) {
 			continue
 		}
 		ends := map[string]int{}
-		err := Certify(t.Context(), info, 60, func(s Span) {
+		err := Certify(t.Context(), info, 60, func(s Span) error {
 			if s.From != ends[s.Form]+1 || s.To < s.From {
 				t.Errorf("%s: found a span from %d to %d after %d", s.Mixer, s.From, s.To, ends[s.Form])
 			}
 			if ends[s.Form] = s.To; !s.OK {
 				t.Errorf("%s in %s, %d to %d: off by %.1e", s.Mixer, s.Form, s.From, s.To, s.Error)
 			}
+			return nil
 		})
 		if err != nil || ends["chunks"] != 60 || ends["steps"] != 60 {
 			t.Errorf("%s: certified %v positions (%v), want 60", info.Name, ends, err)
@@ -52,13 +53,14 @@ func TestCertificate(t *testing.T) {
 			d.Mixer, err = plain(c)
 			return d, err
 		}
-		if err := Certify(t.Context(), info, 90, func(s Span) {
+		if err := Certify(t.Context(), info, 90, func(s Span) error {
 			if want := s.Form == "chunks" && !d.always || s.To <= 50; s.OK != want {
 				t.Errorf("a mixer that goes wrong: %s, %d to %d is certified: %v", s.Form, s.From, s.To, s.OK)
 			}
 			if d.always && !s.OK && s.Error != farthest {
 				t.Errorf("a mixer that becomes NaN: %s, %d to %d is off by %v", s.Form, s.From, s.To, s.Error)
 			}
+			return nil
 		}); err != nil {
 			t.Error(err)
 		}
