@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/hippo-ssm/hippo/tensor"
@@ -38,6 +39,23 @@ type BucketSums struct{ Private any }
 // MaxTop is the most buckets that one can pick.
 const MaxTop = 7
 
+// Heaviest returns the first index of the largest p, the weights of the candidates of a bucket. Where all are equal, as
+// after a ReLU that is 0 everywhere, it is the middle one, which the official code finds among four. All engines pick
+// by it.
+func Heaviest[F float32 | float64](p []F) (c int) {
+	same := true
+	for j, v := range p {
+		same = same && v == p[0]
+		if v > p[c] {
+			c = j
+		}
+	}
+	if same {
+		return len(p) / 2
+	}
+	return c
+}
+
 // BalanceOptions are the options of SinkhornBalance.
 type BalanceOptions struct {
 	Heads  int
@@ -62,6 +80,36 @@ type SpAttenOptions struct {
 	Progressive float32
 	// Counts, unless nil, takes what is read on an engine that counts.
 	Counts *SpAttenCounts
+}
+
+// ValuesOf is how many of n values a query reads.
+func (o *SpAttenOptions) ValuesOf(n int) int {
+	if o.Values == 0 {
+		return n
+	}
+	return min(n, o.Values)
+}
+
+// Reads reports which values a query of these weights reads: those of the largest weights, of equal ones the earlier.
+// All engines choose by it. What is NaN is read.
+func Reads[F float32 | float64](o *SpAttenOptions, weights []F) []bool {
+	left := o.ValuesOf(len(weights))
+	order := slices.Clone(weights)
+	slices.Sort(order)
+	least := order[len(order)-left]
+	for _, x := range weights {
+		if x > least {
+			left--
+		}
+	}
+	reads := make([]bool, len(weights))
+	for i, x := range weights { // left: of those that equal the least
+		if reads[i] = !(x < least); x == least {
+			reads[i] = left > 0
+			left--
+		}
+	}
+	return reads
 }
 
 // SpAttenCounts are rows of heads that SpAtten has read: keys, those of them of which the upper bits alone are read at

@@ -41,7 +41,7 @@ func (m *GAU) mixed(t *autograd.Tape, z, v *tensor.Tensor, r *Rows) *tensor.Tens
 			s.chunk.own()
 			keys, values, slots = append(keys, s.k), append(values, s.v), append(slots, &s.chunk.slots[0])
 			if filled+n == m.chunk {
-				s.begin(m)
+				s.begin()
 			}
 		}
 	}
@@ -68,13 +68,13 @@ type chunkState struct {
 func (m *GAU) newChunkState() *chunkState {
 	s := &chunkState{all: newFixedState([]string{"kv"}, []int{1, m.e, m.s}), m: m}
 	Begin(s.all)
-	s.begin(m)
+	s.begin()
 	return s
 }
 
 // begin begins a chunk. What it had may be read until the tape is done with it.
-func (s *chunkState) begin(m *GAU) {
-	s.chunk = newFixedState([]string{"kv_chunk"}, []int{1, m.e, m.s})
+func (s *chunkState) begin() {
+	s.chunk = newFixedState([]string{"kv_chunk"}, []int{1, s.m.e, s.m.s})
 	Begin(s.chunk)
 	s.k, s.v = &engine.RowCache{}, &engine.RowCache{}
 }

@@ -81,16 +81,13 @@ func newRetention(cfg Config, o retentionOptions) (Mixer, error) {
 	if o.Published {
 		m.wide = 2 * d
 		if pairs := float64(hd / 2); pairs > 1 {
-			m.rotary.Base = math.Pow(rotaryBase, pairs/(pairs-1))
+			m.rotary.Base = math.Pow(m.rotary.BaseOr10000(), pairs/(pairs-1))
 		}
 	}
 	m.In, m.Out = projection(d, 2*m.wide+2*d, 1, false), projection(m.wide, d, cfg.NLayer, false)
 	m.Norm = nn.NewRMSNorm(m.wide, 1e-6)
 	return m, nil
 }
-
-// rotaryBase is the usual base of angles (arXiv:2104.09864, §3.3).
-const rotaryBase = 10000
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *Retention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {

@@ -88,7 +88,8 @@ func newSparseSinkhorn(cfg Config, o sparseSinkhornOptions) (Mixer, error) {
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *SparseSinkhorn) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	run := &sortedRun{m: m, t: t, r: r, qkv: m.QKV.Forward(t, u), pieces: &engine.Rows{}}
-	run.kv = t.Split(run.qkv, m.d, 2*m.d)[1]
+	parts := t.Split(run.qkv, m.d, 2*m.d)
+	run.q, run.kv = parts[0], parts[1]
 	run.summarize(u)
 	for i := range r.Count() {
 		run.row(i)

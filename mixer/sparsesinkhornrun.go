@@ -9,12 +9,12 @@ import (
 // sortedRun is a call of SparseSinkhorn: rows are cut into pieces, one for each block, which are rows of one attention:
 // the sorted block, whose queries are zeros that nobody asks for, and then the positions of the piece.
 type sortedRun struct {
-	m       *SparseSinkhorn
-	t       *autograd.Tape
-	r       *Rows
-	qkv, kv *tensor.Tensor // of all positions (n, 3d) and (n, 2d)
-	scores  *tensor.Tensor // of the blocks that begin in the rows (blocks, heads·columns), nil for none
-	begun   []int          // blocks that begin in each row
+	m          *SparseSinkhorn
+	t          *autograd.Tape
+	r          *Rows
+	qkv, q, kv *tensor.Tensor // of all positions (n, 3d), and its parts (n, d) and (n, 2d)
+	scores     *tensor.Tensor // of the blocks that begin in the rows (blocks, heads·columns), nil for none
+	begun      []int          // blocks that begin in each row
 
 	pieces *engine.Rows
 	parts  []*tensor.Tensor  // of the input of attention
@@ -182,8 +182,7 @@ func (run *sortedRun) attend() *tensor.Tensor {
 		for _, kv := range run.cut {
 			seen.Add(kv.Rows(), 0)
 		}
-		q := t.Split(run.qkv, m.d, 2*m.d)[0]
-		return t.CrossAttention(q, stacked(t, run.cut), m.opt.Heads, run.r.Rows, seen)
+		return t.CrossAttention(run.q, stacked(t, run.cut), m.opt.Heads, run.r.Rows, seen)
 	}
 	caches := run.caches
 	if !run.r.carry() {

@@ -33,10 +33,7 @@ func ChatTexts(path string) (map[string][]byte, error) {
 		}
 		return texts, err
 	}
-	dir := path
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		dir = filepath.Dir(path)
-	}
+	dir := folderOf(path)
 	for _, name := range ChatFiles {
 		text, err := disk.ReadText(filepath.Join(dir, name), disk.MaxText)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -52,6 +49,14 @@ func ChatTexts(path string) (map[string][]byte, error) {
 		texts[PublishedFile] = text
 	}
 	return texts, nil
+}
+
+// folderOf is the folder at a path, or of the file at a path.
+func folderOf(path string) string {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return filepath.Dir(path)
+	}
+	return path
 }
 
 // WriteChatTexts writes the result of ChatTexts into a folder.

@@ -42,10 +42,7 @@ func FolderTexts(path string) (map[string][]byte, error) {
 
 // headOf returns the contents of MTPFile for the model at a path, nil for a model without a head.
 func (p *published) headOf(path string) ([]byte, error) {
-	dir := path
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		dir = filepath.Dir(path)
-	}
+	dir := folderOf(path)
 	open := func(string) (*checkpoint.File, error) { return OpenWeights(dir) }
 	if IsGGUF(path) {
 		open = checkpoint.OpenGGUF

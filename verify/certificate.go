@@ -3,7 +3,6 @@ package verify
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 
 	"github.com/hippo-ssm/hippo/autograd"
@@ -35,8 +34,8 @@ const (
 
 // Certify reads one sequence of random numbers with a layer of a recurrent mixer, three times with the state carried
 // along: in chunks and position by position on the engine of this machine, and by definition in float64. report gets
-// the largest differences up to position 1, 2, 5, 10, ..., n, of chunks and of steps.
-func Certify(ctx context.Context, info mixer.Info, n int, report func(Span)) error {
+// the largest differences up to position 1, 2, 5, 10, ..., n, of chunks and of steps; its error ends the reading.
+func Certify(ctx context.Context, info mixer.Info, n int, report func(Span) error) error {
 	m, err := info.New(mixer.Config{DModel: certificateWidth, NLayer: 1, DState: 8, HeadDim: 1, HeadOrder: "dh",
 		DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin", NumHeads: 2})
 	if err != nil {
@@ -56,36 +55,28 @@ func Certify(ctx context.Context, info mixer.Info, n int, report func(Span)) err
 		newReading(m, reference.Backend{}, definitionChunk), newReading(m, native.Backend, certificateChunk),
 		newReading(m, native.Backend, 1),
 	}
-	var worst [2]float64
-	largest, from, end := 0.0, 0, nextEnd
-	for at := 0; at < n; {
+	var gaps [2]gap
+	for at, from := 0, 0; at < n; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		l := min(certificateChunk, end(from)-at, n-at)
+		l := min(certificateChunk, nextEnd(from)-at, n-at)
 		u := make([]float32, l*certificateWidth)
 		for i := range u {
 			u[i] = float32(rng.NormFloat64())
 		}
 		want := forms[0].read(u, at)
-		for _, x := range want {
-			largest = max(largest, math.Abs(float64(x)))
-		}
 		for f, form := range forms[1:] {
-			for i, x := range form.read(u, at) {
-				d := math.Abs(float64(x) - float64(want[i]))
-				if math.IsNaN(d) {
-					d = math.Inf(1)
-				}
-				worst[f] = max(worst[f], d)
-			}
+			gaps[f].add(form.read(u, at), want)
 		}
-		if at += l; at == end(from) || at == n {
+		if at += l; at == nextEnd(from) || at == n {
 			for f, name := range []string{"chunks", "steps"} {
-				e := min(farthest, worst[f]/max(largest, leastScale))
-				report(Span{info.Name, name, from + 1, at, e, e <= OutputTol})
+				e := gaps[f].relative(leastScale)
+				if err := report(Span{info.Name, name, from + 1, at, e, e <= OutputTol}); err != nil {
+					return err
+				}
 			}
-			worst, largest, from = [2]float64{}, 0, at
+			gaps, from = [2]gap{}, at
 		}
 	}
 	return nil

@@ -274,16 +274,32 @@ func (p *parts) largest() (most float64) {
 // difference is the largest difference between elements, relative to the largest element of want, or to least if that
 // is larger.
 func difference(got, want []float32, least float64) float64 {
+	var g gap
+	g.add(got, want)
+	return g.relative(least)
+}
+
+// gap is the largest difference between elements so far, and the largest element of those wanted.
+type gap struct{ worst, largest float64 }
+
+func (g *gap) add(got, want []float32) {
 	if len(got) != len(want) {
-		return farthest
+		g.worst = math.Inf(1)
+		return
 	}
-	scale, worst := least, 0.0
 	for i, w := range want {
 		e := math.Abs(float64(got[i]) - float64(w))
-		if math.IsNaN(e) || math.IsInf(e, 0) {
-			return farthest
+		if math.IsNaN(e) {
+			e = math.Inf(1)
 		}
-		worst, scale = max(worst, e), max(scale, math.Abs(float64(w)))
+		g.worst, g.largest = max(g.worst, e), max(g.largest, math.Abs(float64(w)))
 	}
-	return worst / scale
+}
+
+// relative is the difference as difference has it.
+func (g *gap) relative(least float64) float64 {
+	if math.IsInf(g.worst, 1) {
+		return farthest
+	}
+	return g.worst / max(g.largest, least)
 }

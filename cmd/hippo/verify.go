@@ -158,17 +158,17 @@ func (opt *verifyOptions) certify(cmd *cobra.Command, args []string) error {
 		if len(opt.Mixers) > 0 && !slices.Contains(opt.Mixers, info.Name) || len(opt.Mixers) == 0 && !info.Recurrent {
 			continue
 		}
-		err := verify.Certify(cmd.Context(), info, opt.Certificate, func(s verify.Span) {
+		err := verify.Certify(cmd.Context(), info, opt.Certificate, func(s verify.Span) error {
 			good = good && s.OK
 			if opt.JSON {
-				_ = plainJSON(out).Encode(s)
-				return
+				return plainJSON(out).Encode(s)
 			}
 			verdict := ""
 			if !s.OK {
 				verdict = "  DIFFERS"
 			}
-			fmt.Fprintf(out, "%-18s %-7s %9d %9d  %.1e%s\n", s.Mixer, s.Form, s.From, s.To, s.Error, verdict)
+			_, err := fmt.Fprintf(out, "%-18s %-7s %9d %9d  %.1e%s\n", s.Mixer, s.Form, s.From, s.To, s.Error, verdict)
+			return err
 		})
 		if err != nil {
 			return err

@@ -121,7 +121,7 @@ func (s *bucketed) picks(u int) (weights *val, picked []int32) {
 		p := scores.scale(1/temperature).where(e.upload(open, u, width), e.full(unseen)).softmax()
 		values, places := p.read(), make([]int32, u)
 		for b := range u {
-			c := heaviest(values[b*width:][:candidates(b)])
+			c := engine.Heaviest(values[b*width:][:candidates(b)])
 			places[b], open[b*width+c] = int32(b*width+c), 0
 			for j := range size {
 				at := int32(n) // that of an empty bucket
@@ -134,21 +134,6 @@ func (s *bucketed) picks(u int) (weights *val, picked []int32) {
 		all = append(all, p.as(-1, 1).gather(places).over([]int{u, size}))
 	}
 	return concat(1, all...), picked
-}
-
-// heaviest is where p is largest, first; the middle if all are the same.
-func heaviest(p []float32) (c int) {
-	same := true
-	for j, v := range p {
-		same = same && v == p[0]
-		if v > p[c] {
-			c = j
-		}
-	}
-	if same {
-		return len(p) / 2
-	}
-	return c
 }
 
 // scores are those of the candidates of u buckets, of which the first ones are empty.
@@ -304,19 +289,16 @@ func (s *spatten) row(x *val) *val {
 // read is the weights (heads, l, n) of the values that are read.
 func (s *spatten) read(p *val) *val {
 	n := p.dim(2)
-	if s.o.Values == 0 || s.o.Values >= n {
+	if s.o.ValuesOf(n) == n {
 		return p
 	}
-	weights, order := p.read(), make([]int, n)
+	weights := p.read()
 	reads := make([]float32, len(weights))
 	for at := 0; at < len(weights); at += n {
-		row := weights[at:][:n]
-		for i := range order {
-			order[i] = i
-		}
-		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(row[j], row[i]) })
-		for _, i := range order[:s.o.Values] {
-			reads[at+i] = 1
+		for i, read := range engine.Reads(&s.o, weights[at:][:n]) {
+			if read {
+				reads[at+i] = 1
+			}
 		}
 	}
 	return p.where(p.e.upload(reads, p.shape...), p.e.full(0))

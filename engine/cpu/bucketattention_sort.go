@@ -208,26 +208,10 @@ func (g *bucketHead) eachPick(u int, buf []float32, f func(i, c int, p []float32
 	for i := range g.Top {
 		p := g.candidatesOf(u, buf)
 		g.weights(p, taken[:i])
-		c := heaviest(p)
+		c := engine.Heaviest(p)
 		taken[i] = c
 		f(i, c, p)
 	}
-}
-
-// heaviest returns the first index of the largest p. Where all are equal, as after a ReLU that is 0 everywhere, it is
-// the middle one, which the official code finds among four.
-func heaviest(p []float32) int {
-	c, same := 0, true
-	for j, v := range p {
-		same = same && v == p[0]
-		if v > p[c] {
-			c = j
-		}
-	}
-	if same {
-		return len(p) / 2
-	}
-	return c
 }
 
 // sortGrad takes the gradients dr (buckets, Top) of the picks' weights to queries, keys and the sort net. dw is the

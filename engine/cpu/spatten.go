@@ -276,15 +276,14 @@ func (s *spatten) attendHead(w *spattenRow, h, i0, rows, n int, importance []flo
 	s.weights(*p, w, h, i0, rows, k, low, false)
 	for r := range rows {
 		kernel.Add(importance, (*p)[r*columns:])
-		if dropped := s.dropped((*p)[r*columns:][:n+r+1]); dropped != nil {
-			dropped((*p)[r*columns:])
-		}
+		weights := (*p)[r*columns:][:n+r+1]
+		drop(weights, s.reads(weights))
 		if s.Counts != nil {
 			s.Counts.Keys.Add(int64(n + r + 1))
 			if s.quantised {
 				s.Counts.High.Add(int64(n + r + 1))
 			}
-			s.Counts.Values.Add(int64(s.valuesOf(n + r + 1)))
+			s.Counts.Values.Add(int64(s.ValuesOf(n + r + 1)))
 		}
 	}
 	s.precision.GemmInline(kernel.Product{Op: kernel.NN, M: rows, N: s.hd, K: columns, A: *p, LDA: columns,
@@ -318,44 +317,19 @@ func (s *spatten) weights(p []float32, w *spattenRow, h, i0, rows int, k, low []
 	}
 }
 
-// valuesOf is how many of n values a query reads.
-func (s *spatten) valuesOf(n int) int {
-	if s.Values == 0 {
-		return n
-	}
-	return min(n, s.Values)
-}
-
-// dropped returns what sets the elements of a row to zero whose values a query of these weights does not read, nil for
-// none: all but the largest ones, and the earlier of equal ones.
-func (s *spatten) dropped(weights []float32) func(row []float32) {
-	if s.valuesOf(len(weights)) == len(weights) {
+// reads are the values that a query of these weights reads, nil for all.
+func (s *spatten) reads(weights []float32) []bool {
+	if s.ValuesOf(len(weights)) == len(weights) {
 		return nil
 	}
-	order := slices.Clone(weights)
-	slices.Sort(order)
-	least := order[len(order)-s.Values]
-	equal := 0 // weights of that size that are read
-	for _, x := range order[len(order)-s.Values:] {
-		if x == least {
-			equal++
-		}
-	}
-	drops := order[:0] // 1 where it is dropped; order is not needed any more
-	for _, x := range weights {
-		drop := float32(0)
-		if x < least || x == least && equal == 0 {
-			drop = 1
-		} else if x == least {
-			equal--
-		}
-		drops = append(drops, drop)
-	}
-	return func(row []float32) {
-		for i, drop := range drops {
-			if drop > 0 {
-				row[i] = 0
-			}
+	return engine.Reads(&s.SpAttenOptions, weights)
+}
+
+// drop sets the elements of a row to zero whose values are not read.
+func drop(row []float32, reads []bool) {
+	for i, read := range reads {
+		if !read {
+			row[i] = 0
 		}
 	}
 }

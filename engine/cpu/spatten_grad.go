@@ -97,14 +97,10 @@ func (o *spattenOp) backwardPiece(dy, dq, dk, dv []float32, w *spattenRow, h int
 	gemm(kernel.Product{Op: kernel.NT, M: rows, N: columns, K: hd, A: g, LDA: d, B: v, LDB: hd, C: ds, LDC: columns})
 	for r := range rows {
 		delta := kernel.Dot(g[r*d:][:hd], out[r*d:][:hd])
-		dropped := o.dropped(p[r*columns:][:columns-rows+r+1])
-		if dropped != nil {
-			dropped(ds[r*columns:])
-		}
+		reads := o.reads(p[r*columns:][:columns-rows+r+1])
+		drop(ds[r*columns:], reads)
 		kernel.SoftmaxGrad(ds[r*columns:][:columns], p[r*columns:][:columns], delta, o.scale)
-		if dropped != nil {
-			dropped(p[r*columns:])
-		}
+		drop(p[r*columns:], reads)
 	}
 	gemm(kernel.Product{Op: kernel.NN, M: rows, N: hd, K: columns, A: ds, LDA: columns, B: k, LDB: hd,
 		C: dq[piece.i0*hd:], LDC: hd})

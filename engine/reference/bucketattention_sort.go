@@ -1,6 +1,10 @@
 package reference
 
-import "math"
+import (
+	"math"
+
+	"github.com/hippo-ssm/hippo/engine"
+)
 
 // sort makes the picks of every bucket. Bucket u scores candidate c by x[u, c], in the official code's four forms:
 //
@@ -84,27 +88,11 @@ func (s *bucketHead) pick(scores []float64) (picks []bucketPick) {
 			}
 		}
 		softmax(p)
-		c := heaviest(p)
+		c := engine.Heaviest(p)
 		taken[c] = true
 		picks = append(picks, bucketPick{v: c - s.empties(), c: c, p: p})
 	}
 	return picks
-}
-
-// heaviest is where p is largest, first; where all of it is the same, the middle, which is what the official code finds
-// among four.
-func heaviest(p []float64) (c int) {
-	same := true
-	for j, v := range p {
-		same = same && v == p[0]
-		if v > p[c] {
-			c = j
-		}
-	}
-	if same {
-		return len(p) / 2
-	}
-	return c
 }
 
 // summarize makes what each bucket is scored by: summaries, and when comparing what they are compared with.
