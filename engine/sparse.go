@@ -91,8 +91,8 @@ func (o *SpAttenOptions) ValuesOf(n int) int {
 }
 
 // Reads reports which values a query of these weights reads: those of the largest weights, of equal ones the earlier.
-// All engines choose by it. What is NaN is read.
-func Reads[F float32 | float64](o *SpAttenOptions, weights []F) []bool {
+// The engines choose by it, but for the reference, which has its own definition. What is NaN is read.
+func (o *SpAttenOptions) Reads(weights []float32) []bool {
 	left := o.ValuesOf(len(weights))
 	order := slices.Clone(weights)
 	slices.Sort(order)

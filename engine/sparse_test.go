@@ -28,23 +28,23 @@ func TestHeaviest(t *testing.T) {
 
 // TestReads: the values of the largest weights are read, of equal ones the earlier, and of NaN.
 func TestReads(t *testing.T) {
-	nan := math.NaN()
+	nan := float32(math.NaN())
 	for _, c := range []struct {
 		values  int
-		weights []float64
+		weights []float32
 		want    []int
 	}{
-		{0, []float64{0.1, 0.2}, []int{0, 1}},
-		{5, []float64{0.1, 0.2}, []int{0, 1}},
-		{1, []float64{0.1, 0.6, 0.3}, []int{1}},
-		{2, []float64{0.3, 0.1, 0.6}, []int{0, 2}},
-		{2, []float64{0.2, 0.4, 0.2, 0.2}, []int{0, 1}},
-		{3, []float64{0.2, 0.2, 0.4, 0.2}, []int{0, 1, 2}},
-		{2, []float64{0, 0, 0, 0}, []int{0, 1}},
-		{1, []float64{nan, nan}, []int{0, 1}},
+		{0, []float32{0.1, 0.2}, []int{0, 1}},
+		{5, []float32{0.1, 0.2}, []int{0, 1}},
+		{1, []float32{0.1, 0.6, 0.3}, []int{1}},
+		{2, []float32{0.3, 0.1, 0.6}, []int{0, 2}},
+		{2, []float32{0.2, 0.4, 0.2, 0.2}, []int{0, 1}},
+		{3, []float32{0.2, 0.2, 0.4, 0.2}, []int{0, 1, 2}},
+		{2, []float32{0, 0, 0, 0}, []int{0, 1}},
+		{1, []float32{nan, nan}, []int{0, 1}},
 	} {
 		var got []int
-		for i, read := range Reads(&SpAttenOptions{Values: c.values}, c.weights) {
+		for i, read := range (&SpAttenOptions{Values: c.values}).Reads(c.weights) {
 			if read {
 				got = append(got, i)
 			}

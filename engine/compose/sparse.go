@@ -295,7 +295,7 @@ func (s *spatten) read(p *val) *val {
 	weights := p.read()
 	reads := make([]float32, len(weights))
 	for at := 0; at < len(weights); at += n {
-		for i, read := range engine.Reads(&s.o, weights[at:][:n]) {
+		for i, read := range s.o.Reads(weights[at:][:n]) {
 			if read {
 				reads[at+i] = 1
 			}

@@ -322,7 +322,7 @@ func (s *spatten) reads(weights []float32) []bool {
 	if s.ValuesOf(len(weights)) == len(weights) {
 		return nil
 	}
-	return engine.Reads(&s.SpAttenOptions, weights)
+	return s.Reads(weights)
 }
 
 // drop sets the elements of a row to zero whose values are not read.

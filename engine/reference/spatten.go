@@ -134,7 +134,7 @@ func (s *spatten) step(x, y []float64, t int) {
 			r.p[j] = dot(r.q, x.k[h]) / math.Sqrt(float64(s.hd))
 		}
 		softmax(r.p)
-		r.reads = engine.Reads(&s.o, r.p)
+		r.reads = s.largest(r.p)
 		out := y[(s.place+t)*s.d+h*s.hd:][:s.hd]
 		for j, x := range r.tokens {
 			x.importance += r.p[j]
@@ -153,6 +153,19 @@ func (s *spatten) step(x, y []float64, t int) {
 	if (p+1)%s.o.Block == 0 {
 		s.prune()
 	}
+}
+
+// largest are the weights of p whose values are read.
+func (s *spatten) largest(p []float64) []bool {
+	reads, order := make([]bool, len(p)), make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[j], p[i]) })
+	for at, i := range order {
+		reads[i] = s.o.Values == 0 || at < s.o.Values
+	}
+	return reads
 }
 
 // prune leaves the most important tokens, in order, and one head less if there are too many.
