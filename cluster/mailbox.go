@@ -19,14 +19,7 @@ func (b *mailbox) put(m Message) {
 	b.mu.Lock()
 	b.queue = append(b.queue, m)
 	b.mu.Unlock()
-	b.ring()
-}
-
-func (b *mailbox) ring() {
-	select {
-	case b.signal <- struct{}{}:
-	default:
-	}
+	signal(b.signal)
 }
 
 // close lets take return an error when the queue is empty.
@@ -34,7 +27,7 @@ func (b *mailbox) close(err error) {
 	b.mu.Lock()
 	b.err = err
 	b.mu.Unlock()
-	b.ring()
+	signal(b.signal)
 }
 
 func (b *mailbox) poll() (m Message, ok bool) {
@@ -58,7 +51,7 @@ func (b *mailbox) take(ctx context.Context) (Message, error) {
 		err := b.err
 		b.mu.Unlock()
 		if err != nil {
-			b.ring() // for the next call
+			signal(b.signal) // for the next call
 			return Message{}, err
 		}
 		select {
