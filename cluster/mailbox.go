@@ -22,10 +22,12 @@ func (b *mailbox) put(m Message) {
 	signal(b.signal)
 }
 
-// close lets take return an error when the queue is empty.
+// close lets take return an error when the queue is empty: the first that it is closed with.
 func (b *mailbox) close(err error) {
 	b.mu.Lock()
-	b.err = err
+	if b.err == nil {
+		b.err = err
+	}
 	b.mu.Unlock()
 	signal(b.signal)
 }
