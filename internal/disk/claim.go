@@ -286,7 +286,7 @@ func judge(path string, n int, term time.Duration) (fs.FileInfo, error) {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err != nil || err == nil && free && by.Locked && by.Machine == machineName() {
+	if err != nil || free && by.Locked && by.Machine == machineName() {
 		return info, err
 	}
 	now, err := folderTime(filepath.Dir(path))
@@ -310,7 +310,11 @@ func folderTime(dir string) (time.Time, error) {
 		err = f.Sync()
 	}
 	info, gone := f.Stat()
-	if err = errors.Join(err, gone, f.Close(), os.Remove(f.Name())); err != nil {
+	err = errors.Join(err, gone, f.Close())
+	if gone := os.Remove(f.Name()); !errors.Is(gone, fs.ErrNotExist) { // Temp of another process removes it, too
+		err = errors.Join(err, gone)
+	}
+	if err != nil {
 		return time.Time{}, err
 	}
 	return info.ModTime(), nil
