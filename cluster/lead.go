@@ -248,7 +248,6 @@ func (t *Team) leadTake(m Message) error {
 			return nil
 		}
 		if l.speed[id] > 0 && l.speed[m.From] == 0 { // a new member cannot reach one that others reach, or reached
-
 			t.wire.Send(id, Message{Kind: Alive, Node: int(m.From), Body: m.Body})
 			return nil
 		}

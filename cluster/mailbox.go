@@ -19,22 +19,17 @@ func (b *mailbox) put(m Message) {
 	b.mu.Lock()
 	b.queue = append(b.queue, m)
 	b.mu.Unlock()
-	b.ring()
+	signal(b.signal)
 }
 
-func (b *mailbox) ring() {
-	select {
-	case b.signal <- struct{}{}:
-	default:
-	}
-}
-
-// close lets take return an error when the queue is empty.
+// close lets take return an error when the queue is empty: the first that it is closed with.
 func (b *mailbox) close(err error) {
 	b.mu.Lock()
-	b.err = err
+	if b.err == nil {
+		b.err = err
+	}
 	b.mu.Unlock()
-	b.ring()
+	signal(b.signal)
 }
 
 func (b *mailbox) poll() (m Message, ok bool) {
@@ -58,7 +53,7 @@ func (b *mailbox) take(ctx context.Context) (Message, error) {
 		err := b.err
 		b.mu.Unlock()
 		if err != nil {
-			b.ring() // for the next call
+			signal(b.signal) // for the next call
 			return Message{}, err
 		}
 		select {

@@ -28,8 +28,8 @@ type MPI struct {
 	members  []Member
 	held     []Message // of processes that are no members yet
 	patience time.Duration
-	closing  time.Time // when Close was called
-	dropped  map[ID]string
+	closing  time.Time     // when Close was called
+	dropped  map[ID]string // since the last turn, which takes it; nil for none
 	finished chan struct{} // closed when Close may return
 	aborts   chan int
 	whole    bool // MPI has ended, as all have said that they do; read when finished is closed
@@ -60,8 +60,8 @@ const (
 
 // newMPI starts a wire. open starts MPI on the thread that makes all other calls.
 func newMPI(open func() (calls mpiCalls, rank, size int, err error), g Greeting) (*MPI, error) {
-	w := &MPI{wake: make(chan struct{}, 1), patience: leastPatience, dropped: map[ID]string{},
-		finished: make(chan struct{}), aborts: make(chan int)}
+	w := &MPI{wake: make(chan struct{}, 1), patience: leastPatience, finished: make(chan struct{}),
+		aborts: make(chan int)}
 	w.box.init()
 	opened := make(chan error)
 	go func() {
@@ -146,9 +146,7 @@ func (w *MPI) begin() (err error) {
 func (w *MPI) turn(now time.Time) (any bool, err error) {
 	w.mu.Lock()
 	dropped, patience, closing := w.dropped, w.patience, !w.closing.IsZero()
-	if len(dropped) > 0 {
-		w.dropped = map[ID]string{}
-	}
+	w.dropped = nil
 	w.mu.Unlock()
 	w.each(func(p *peer) {
 		if err != nil {
@@ -288,6 +286,9 @@ func (w *MPI) Know(members []Member) {
 func (w *MPI) Drop(id ID, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.dropped == nil {
+		w.dropped = map[ID]string{}
+	}
 	w.dropped[id] = why
 	signal(w.wake)
 }

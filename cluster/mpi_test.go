@@ -218,24 +218,37 @@ func closed(wires ...*MPI) {
 // TestMPILoss: a process that is silent, leaves or is dropped ends the run of the leader, which names it. Another that
 // has lost the leader knows it. If one is silent, MPI is not ended, but aborted.
 func TestMPILoss(t *testing.T) {
+	hear := func(t *testing.T, w *MPI, kind Kind) {
+		t.Helper()
+		if m, err := w.Receive(t.Context()); err != nil || m.Kind != kind {
+			t.Fatalf("found %v, %v, want %v", m.Kind, err, kind)
+		}
+	}
 	for _, c := range []struct {
 		name, want string
-		lose       func(wires []*MPI, calls []*toyMPI)
+		lost       int
+		lose       func(t *testing.T, wires []*MPI, calls []*toyMPI)
 		whole      bool
 	}{
-		{"silent", "two: silent for", func(wires []*MPI, calls []*toyMPI) {
-			calls[2].mu.Lock()
-			calls[2].stopped = true
-			calls[2].mu.Unlock()
+		{"silent", "one: silent for", 1, func(t *testing.T, wires []*MPI, calls []*toyMPI) {
+			calls[1].mu.Lock()
+			calls[1].stopped = true
+			calls[1].mu.Unlock()
+			hear(t, wires[0], Hello)
+			hear(t, wires[0], Hello)
+			wires[2].Send(0, Message{Kind: Part}) // it was heard later, however long a turn takes
+			hear(t, wires[0], Part)
 			wires[0].Patience(10 * time.Millisecond)
 		}, false},
-		{"leaves", "two: it has ended", func(wires []*MPI, _ []*toyMPI) { go wires[2].Close() }, true},
-		{"dropped", "two: of no use", func(wires []*MPI, _ []*toyMPI) { wires[0].Drop(2, "of no use") }, true},
+		{"leaves", "two: it has ended", 2, func(_ *testing.T, wires []*MPI, _ []*toyMPI) { go wires[2].Close() }, true},
+		{"dropped", "two: of no use", 2, func(_ *testing.T, wires []*MPI, _ []*toyMPI) {
+			wires[0].Drop(2, "of no use")
+		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			all, wires, calls := byMPI(t, 3)
 			wires[0].Know([]Member{{ID: 0, Name: "zero"}, {ID: 1, Name: "one"}, {ID: 2, Name: "two"}})
-			c.lose(wires, calls)
+			c.lose(t, wires, calls)
 			for {
 				m, err := wires[0].Receive(t.Context())
 				if err == nil && m.Kind == Hello {
@@ -246,16 +259,17 @@ func TestMPILoss(t *testing.T) {
 				}
 				break
 			}
-			wires[0].Send(1, Message{Kind: End, Body: []byte("why")})
+			other := 3 - c.lost
+			wires[0].Send(ID(other), Message{Kind: End, Body: []byte("why")})
 			over := make(chan struct{})
 			go func() {
 				wires[0].Close()
 				close(over)
 			}()
-			if m, err := wires[1].Receive(t.Context()); err != nil || m.Kind != End {
+			if m, err := wires[other].Receive(t.Context()); err != nil || m.Kind != End {
 				t.Errorf("found %v, %v, want the end", m, err)
 			}
-			if m, err := wires[1].Receive(t.Context()); err != nil || m.Kind != Gone || m.From != Lead {
+			if m, err := wires[other].Receive(t.Context()); err != nil || m.Kind != Gone || m.From != Lead {
 				t.Errorf("found %v, %v, want the loss of the leader", m, err)
 			}
 			if c.whole {

@@ -58,22 +58,8 @@ func (c *Comparison) Run(ctx context.Context, ev Events) (runs []Result, held []
 	if err != nil {
 		return nil, nil, err
 	}
-	todo := all
-	for _, patient := range []bool{false, true} { // the second time it counts whether holders live
-		var left []*planned
-		held = nil
-		for _, p := range todo {
-			err := c.take(ctx, p, patient, ev)
-			var locked *disk.LockedError
-			if errors.As(err, &locked) {
-				left, held = append(left, p), append(held, locked)
-			} else if err != nil {
-				return done(all), nil, err
-			}
-		}
-		todo = left
-	}
-	return done(all), held, nil
+	held, err = disk.EachFree(all, func(p *planned, patient bool) error { return c.take(ctx, p, patient, ev) })
+	return done(all), held, err
 }
 
 // planned is a run of a comparison.

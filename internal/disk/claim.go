@@ -89,6 +89,27 @@ func Claimed(ctx context.Context, path string, patient bool) error {
 	})
 }
 
+// EachFree does something for each of all that no other process has, and returns who has the rest. What others have
+// is tried once more in the end, patiently: see Claim. do returns a *LockedError for what another process has; any
+// other error ends all.
+func EachFree[T any](all []T, do func(one T, patient bool) error) (held []*LockedError, err error) {
+	for _, patient := range []bool{false, true} {
+		var left []T
+		held = nil
+		for _, one := range all {
+			err := do(one, patient)
+			var locked *LockedError
+			if errors.As(err, &locked) {
+				left, held = append(left, one), append(held, locked)
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		all = left
+	}
+	return held, nil
+}
+
 // settle calls look until it is known whether the process that it finds lives, or once unless patient is set.
 func settle(ctx context.Context, patient bool, look func() error) error {
 	err := look()
@@ -286,7 +307,7 @@ func judge(path string, n int, term time.Duration) (fs.FileInfo, error) {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err != nil || err == nil && free && by.Locked && by.Machine == machineName() {
+	if err != nil || free && by.Locked && by.Machine == machineName() {
 		return info, err
 	}
 	now, err := folderTime(filepath.Dir(path))
@@ -310,7 +331,11 @@ func folderTime(dir string) (time.Time, error) {
 		err = f.Sync()
 	}
 	info, gone := f.Stat()
-	if err = errors.Join(err, gone, f.Close(), os.Remove(f.Name())); err != nil {
+	err = errors.Join(err, gone, f.Close())
+	if gone := os.Remove(f.Name()); !errors.Is(gone, fs.ErrNotExist) { // Temp of another process removes it, too
+		err = errors.Join(err, gone)
+	}
+	if err != nil {
 		return time.Time{}, err
 	}
 	return info.ModTime(), nil

@@ -124,27 +124,15 @@ func (o *Offline) Parts(ctx context.Context, parts int) (all Tally, held []*disk
 	for k := range parts {
 		todo = append(todo, k+1)
 	}
-	for _, hasty := range []bool{true, false} { // the second time it counts whether holders live
-		var left []int
-		held = nil
-		for _, k := range todo {
-			part := *o
-			part.Shard, part.Shards, part.hasty = k, parts, hasty
-			part.Out = filepath.Join(o.Out, fmt.Sprintf("part-%0*d-of-%d.jsonl", len(fmt.Sprint(parts)), k, parts))
-			t, err := part.Run(ctx)
-			var locked *disk.LockedError
-			if errors.As(err, &locked) {
-				left, held = append(left, k), append(held, locked)
-				continue
-			}
-			all.Before, all.Lines, all.Failed = all.Before+t.Before, all.Lines+t.Lines, all.Failed+t.Failed
-			if err != nil {
-				return all, nil, err
-			}
-		}
-		todo = left
-	}
-	return all, held, nil
+	held, err = disk.EachFree(todo, func(k int, patient bool) error {
+		part := *o
+		part.Shard, part.Shards, part.hasty = k, parts, !patient
+		part.Out = filepath.Join(o.Out, fmt.Sprintf("part-%0*d-of-%d.jsonl", len(fmt.Sprint(parts)), k, parts))
+		t, err := part.Run(ctx)
+		all.Before, all.Lines, all.Failed = all.Before+t.Before, all.Lines+t.Lines, all.Failed+t.Failed
+		return err
+	})
+	return all, held, err
 }
 
 // Answer returns the result of one line, of no number, for programs that have their lines from elsewhere. Its error is
@@ -160,7 +148,7 @@ func (o *Offline) Answer(ctx context.Context, line []byte) ([]byte, error) {
 	return json.Marshal(struct {
 		Sum string `json:"sum"`
 		result
-	}{it.sum, it.scored(out)})
+	}{it.sum, out})
 }
 
 // offline is a run of an Offline.
@@ -279,7 +267,7 @@ func (w *offline) run(ctx context.Context) error {
 				defer func() { <-places }()
 				q := Request{ID: fmt.Sprint("line-", it.line), Endpoint: it.endpoint, Body: it.body}
 				out, err := it.result(ctx, q, w.Do)
-				slot <- answer{outcome{it.line, it.sum, it.scored(out)}, err}
+				slot <- answer{outcome{it.line, it.sum, out}, err}
 			})
 		}
 	})

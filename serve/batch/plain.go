@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -14,10 +13,9 @@ import (
 
 // plainText is a text to be scored: how probable the model finds it, after a context if it has one.
 type plainText struct {
-	Model    json.RawMessage `json:"model"`
-	Context  string          `json:"context"`
-	Text     *string         `json:"text"`
-	Logprobs bool            `json:"logprobs"` // with those of the tokens
+	Context  string  `json:"context"`
+	Text     *string `json:"text"`
+	Logprobs bool    `json:"logprobs"` // with those of the tokens
 }
 
 // plainForms are the fields that say what a line without a url is, and the endpoint that its fields are sent to.
@@ -124,7 +122,7 @@ func (p *plainText) score(body []byte) ([]byte, error) {
 		}
 		out.Tokens++
 		out.LogProb += *value
-		for other := range maps.Values(l.Top[i]) {
+		for _, other := range l.Top[i] {
 			out.Greedy = out.Greedy && other <= *value
 		}
 		if p.Logprobs {

@@ -301,7 +301,7 @@ func (r *run) one(ctx context.Context, it item) (record, error) {
 	return rec, err
 }
 
-// result runs the request of an item. The error is that of ctx.
+// result runs the request of an item, and scores a text. The error is that of ctx.
 func (it *item) result(ctx context.Context, q Request, do func(context.Context, Request) (Response, error)) (result,
 	error) {
 	out := result{ID: q.ID, CustomID: it.CustomID}
@@ -320,7 +320,7 @@ func (it *item) result(ctx context.Context, q Request, do func(context.Context, 
 	if out.Response = (&response{a.Status, q.ID, a.Body}); !json.Valid(a.Body) {
 		out.Response, out.Error = nil, &fault{"invalid_response", "the answer is not JSON"}
 	}
-	return out, nil
+	return it.scored(out), nil
 }
 
 // good reports whether a request has succeeded.

@@ -4,6 +4,7 @@
 //
 // How the files read: vault stores the data, store has the Store and its limits, file the files of clients, object the
 // batches; run runs one, line reads its requests, journal has the results, finish writes the output.
+// offline answers a file of requests without a store; plain parses the lines that only such a file has.
 package batch
 
 import (

@@ -27,9 +27,10 @@ type Together struct {
 
 // ParseRate reads the speed of a network in bytes per second: 1Gbit, 100Mbit, 2.5Gbit/s.
 func ParseRate(text string) (bytes float64, err error) {
-	number := strings.TrimRight(strings.TrimSuffix(strings.ToLower(text), "/s"), "bitpskmg")
+	speed := strings.TrimSuffix(strings.ToLower(text), "/s")
+	number := strings.TrimRight(speed, "bitpskmg")
 	scale, known := map[string]float64{"kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "kbps": 1e3, "mbps": 1e6,
-		"gbps": 1e9}[strings.TrimSuffix(strings.ToLower(text), "/s")[len(number):]]
+		"gbps": 1e9}[speed[len(number):]]
 	bits, wrong := strconv.ParseFloat(number, 64)
 	if !known || wrong != nil || !(bits > 0) || bits > 1e6 {
 		return 0, fmt.Errorf("found the network %.40q, want a speed such as 1Gbit, 100Mbit or 2.5Gbit", text)
