@@ -2,6 +2,7 @@ package smallengine_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
@@ -237,5 +238,36 @@ func TestOverride(t *testing.T) {
 	}
 	if calls == 0 {
 		t.Error("the operation was not called")
+	}
+}
+
+// TestCacheMoves: a cache of the host, of which the first positions were dropped, goes on in the memory of an engine.
+func TestCacheMoves(t *testing.T) {
+	const heads, n, left, more, hd = 2, 100, 90, 3, 4
+	numbered := func(from, n int) *tensor.Tensor {
+		x := tensor.New(heads, n, hd)
+		for i, d := 0, x.Data(); i < len(d); i++ {
+			d[i] = float32(1000*(i/(n*hd)) + from + i/hd%n)
+		}
+		return x
+	}
+	var c engine.KVCache
+	c.Append(0, numbered(0, n), numbered(0, n))
+	c.Keep(left)
+	keys, values := numbered(n, more), numbered(n, more)
+	smallengine.New[float32]().Place(keys, values)
+	c.Append(n, keys, values)
+	c.Pages(func(page *engine.Page, _, _ int) {
+		for _, x := range page.Rows {
+			if x.Storage() == nil {
+				t.Error("a page is still in ordinary memory")
+			}
+		}
+	})
+	want := numbers(numbered(n-left, left+more))
+	for which := range 2 {
+		if got := numbers(c.Tensor(which, left+more)); !slices.Equal(got, want) {
+			t.Errorf("after the move the cache has %v, want %v", got, want)
+		}
 	}
 }
