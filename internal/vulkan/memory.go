@@ -44,6 +44,7 @@ func (d *Device) Allocate(size uint64, where Where) (*Memory, error) {
 		m.Free()
 		return nil, d.tooLittle(size, err)
 	}
+	d.memory[m] = true
 	return m, nil
 }
 
@@ -113,4 +114,5 @@ func (m *Memory) Free() {
 		purego.SyscallN(d.fn.free, d.handle, uintptr(m.memory), 0)
 	}
 	m.buffer, m.memory, m.Host = 0, 0, nil
+	delete(d.memory, m)
 }
