@@ -127,7 +127,7 @@ var house = []layer{
 		"github.com/prometheus/client_golang"},
 	{"compare", "train model data internal/config internal/disk internal/status train/text", "gonum.org/v1/gonum"},
 	{"internal/testkit/toytask", "task", ""},               // no row below names it: it is for tests
-	{"internal/testkit/toymodel", "model nn autograd", ""}, // for tests, too
+	{"internal/testkit/toymodel", "model nn autograd engine optim tensor", ""}, // for tests, too
 	{"web", "", ""},
 	{"explain/figure", "web internal/disk internal/parallel", "gonum.org/v1/plot golang.org/x/image"},
 	{"explain/action", "autograd engine mixer tensor internal/kernel internal/parallel", ""},

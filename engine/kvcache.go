@@ -66,15 +66,14 @@ func (c *KVCache) Append(start int, k, v *tensor.Tensor) {
 // ReserveBeside is Reserve in the storage of a tensor, to which keys and values that were read from a file move, too.
 func (c *KVCache) ReserveBeside(k *tensor.Tensor, start, l, heads, hd int) {
 	c.Detach()
-	if n := c.Len; n > 0 && c.pages[0].keys().Storage() == nil && k.Storage() != nil {
-		both := c.empty(c.skip)
-		for which := range c.kinds() {
-			old := c.Tensor(which, n)
-			own := tensor.NewBeside(k, old.Shape()...)
-			tensor.CopyRows(own, 0, old, 0, n)
-			both.Fill(which, own)
+	if c.Len > 0 && c.pages[0].keys().Storage() == nil && k.Storage() != nil {
+		for i, page := range c.pages {
+			moved := c.newPageBeside(k, page.Room)
+			for which, x := range page.Rows {
+				tensor.Copy(moved.Rows[which], x)
+			}
+			c.pages[i], c.own = moved, moved
 		}
-		*c = both
 	}
 	c.reserve(k, start, l, heads, hd)
 }

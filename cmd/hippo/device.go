@@ -91,8 +91,9 @@ func exitStatus(err error) (status int, ok bool) {
 
 // printDevices is hippo bench devices.
 func printDevices(cmd *cobra.Command) error {
-	return show(cmd, devices(), func(out io.Writer) error {
-		_, err := io.WriteString(out, strings.Join(deviceLines(), "\n")+"\n")
+	list, lines := devices()
+	return show(cmd, list, func(out io.Writer) error {
+		_, err := io.WriteString(out, strings.Join(lines, "\n")+"\n")
 		return err
 	})
 }

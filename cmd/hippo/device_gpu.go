@@ -18,15 +18,6 @@ const hasDevices = true
 // openDevice opens a graphics card by its number, the best one for -1. HIPPO_VALIDATE=1 has the validation layer check
 // how it is used.
 func openDevice(number int) (failing, error) {
-	if number < 0 {
-		all, err := gpu.Devices()
-		if err != nil {
-			return nil, err
-		}
-		if number, err = gpu.Best(all); err != nil {
-			return nil, err
-		}
-	}
 	b, err := gpu.Open(number, os.Getenv("HIPPO_VALIDATE") == "1")
 	if err != nil {
 		return nil, err
@@ -34,20 +25,11 @@ func openDevice(number int) (failing, error) {
 	return b, nil
 }
 
-// devices are the graphics cards, or what is missing.
-func devices() any {
+// devices are the graphics cards, or what is missing: a list for JSON, and a line for each.
+func devices() (list any, lines []string) {
 	all, err := gpu.Devices()
 	if err != nil {
-		return map[string]string{"error": err.Error()}
-	}
-	return all
-}
-
-// deviceLines describe them, a line each.
-func deviceLines() (lines []string) {
-	all, err := gpu.Devices()
-	if err != nil {
-		return []string{"gpu: " + err.Error()}
+		return map[string]string{"error": err.Error()}, []string{"gpu: " + err.Error()}
 	}
 	for i, d := range all {
 		memory := status.Bytes(int(d.Memory)) + " of memory"
@@ -61,5 +43,5 @@ func deviceLines() (lines []string) {
 		}
 		lines = append(lines, line)
 	}
-	return lines
+	return all, lines
 }

@@ -45,8 +45,7 @@ func openDevice(int) (failing, error) {
 	}
 }
 
-// devices are none that this program knows.
-func devices() any { return map[string]string{"error": noEngine} }
-
-// deviceLines say so.
-func deviceLines() []string { return []string{noEngine} }
+// devices are none that this program knows: an error for JSON, and a line.
+func devices() (list any, lines []string) {
+	return map[string]string{"error": noEngine}, []string{noEngine}
+}

@@ -86,15 +86,15 @@ written unchanged.`,
 		if _, err := modelPath(args[0]); err != nil {
 			return err
 		}
+		on, err := onDevice(g.device) // before standard input is read, which another program may have to
+		if err != nil {
+			return err
+		}
 		ask := promptOf
 		if g.session != "" {
 			ask = givenPrompt
 		}
 		prompt, err := ask(cmd.Context(), args)
-		if err != nil {
-			return err
-		}
-		on, err := onDevice(g.device)
 		if err != nil {
 			return err
 		}

@@ -67,17 +67,16 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 		if err := settled(); err != nil {
 			return err
 		}
+		on, err := onDevice(r.device) // before standard input is read, which another program may have to
+		if err != nil {
+			return err
+		}
 		talks := len(args) == 1 && isTerminal(os.Stdin) && isTerminal(os.Stdout)
 		prompt := ""
 		if !talks {
-			var err error
 			if prompt, err = promptOf(cmd.Context(), args); err != nil {
 				return err
 			}
-		}
-		on, err := onDevice(r.device)
-		if err != nil {
-			return err
 		}
 		m, err := loadModel(args[0], r.adapter, hippo.Precision(r.precision), on)
 		if err != nil {

@@ -52,7 +52,8 @@ func printVersion(out io.Writer) error {
 	}
 	lines := hippo.CPUKernels()
 	if hasDevices {
-		lines = append(lines, deviceLines()...)
+		_, all := devices()
+		lines = append(lines, all...)
 	}
 	_, err = fmt.Fprintf(out, "hippo %s, %s %s/%s, %s kernels\n%s\n", version(), runtime.Version(), runtime.GOOS,
 		runtime.GOARCH, level, strings.Join(lines, "\n"))

@@ -83,7 +83,7 @@ func (e *Engine) attend(y, q *tensor.Tensor, r *engine.Rows, i int, c *engine.KV
 	}
 	defer e.c.memory.put(memory)
 	e.c.write(memory, table)
-	e.c.launch(e.c.kernel("attention"), new(args).address(e.addressAt(y, r.From(i)), e.addressAt(q, r.From(i)),
+	e.launch("attention", new(args).address(e.addressAt(y, r.From(i)), e.addressAt(q, r.From(i)),
 		memory.address(), slopes).int(r.Len(i), o.Heads, o.KeyHeads(), hd, skip, c.Len, ahead, o.Window).
 		float(o.ScaleOf(hd)), r.Len(i)*o.Heads)
 }

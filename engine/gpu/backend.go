@@ -32,14 +32,14 @@ func Devices() ([]Device, error) {
 	return in.Devices(), nil
 }
 
-// Open opens a device by its number in Devices. With validate, the validation layer checks how it is used, and Err says
-// what it says.
+// Open opens a device by its number in Devices, the best one for -1. With validate, the validation layer checks how it
+// is used, and Err says what it says.
 func Open(number int, validate bool) (*Backend, error) {
 	in, err := vulkan.Open(validate)
 	if err != nil {
 		return nil, err
 	}
-	dev, err := in.Open(number)
+	dev, err := openIn(in, number)
 	if err != nil {
 		in.Close()
 		return nil, err
@@ -48,9 +48,19 @@ func Open(number int, validate bool) (*Backend, error) {
 	return &Backend{Backend: compose.Backend{Core: c}, core: c, in: in}, nil
 }
 
-// Best is the number of the device to take where nobody says which: the first discrete GPU, else the first of the next
+func openIn(in *vulkan.Instance, number int) (*vulkan.Device, error) {
+	if number < 0 {
+		var err error
+		if number, err = best(in.Devices()); err != nil {
+			return nil, err
+		}
+	}
+	return in.Open(number)
+}
+
+// best is the number of the device to take where nobody says which: the first discrete GPU, else the first of the next
 // best kind. An error says what is missing.
-func Best(all []Device) (int, error) {
+func best(all []Device) (int, error) {
 	best, rank := -1, 0
 	for i, d := range all {
 		r := map[string]int{"discrete GPU": 5, "integrated GPU": 4, "virtual GPU": 3, "other": 2, "CPU": 1}[d.Kind]

@@ -52,13 +52,7 @@ func (e *Engine) state(t *tensor.Tensor) uint64 {
 	if t == nil {
 		return 0
 	}
-	if t.Storage() == nil {
-		values := make([]float32, t.Len())
-		t.CopyTo(values)
-		b := e.c.New(t.Len())
-		b.Write(values)
-		t.SetStorage(b)
-	}
+	compose.Backend{Core: e.c}.Place(t)
 	return e.take(t.Storage().(*buffer))
 }
 
@@ -66,6 +60,11 @@ func (e *Engine) state(t *tensor.Tensor) uint64 {
 func (e *Engine) run(name string, a *args, n int, constants ...uint32) {
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
+	e.launch(name, a, n, constants...)
+}
+
+// launch is run; the caller holds the lock.
+func (e *Engine) launch(name string, a *args, n int, constants ...uint32) {
 	e.c.launch(e.c.kernel(name, constants...), a, n)
 	clear(e.live)
 	e.live = e.live[:0]

@@ -164,7 +164,7 @@ func (b *buffer) Write(src []float32) {
 }
 
 // bytesOf are the bytes of numbers in memory. The device has the order of the host's: all of these are little-endian.
-func bytesOf[T float32 | int32 | uint16 | int8 | uint8](x []T) []byte {
+func bytesOf[T float32 | int32 | uint16](x []T) []byte {
 	var one T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(one)))
 }

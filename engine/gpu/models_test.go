@@ -12,8 +12,6 @@ import (
 	"github.com/hippo-ssm/hippo/engine/native"
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/nn"
-	"github.com/hippo-ssm/hippo/optim"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -25,20 +23,15 @@ var families = map[string]string{"h3": "h3,h3(head_dim=2)", "hybrid": "h3,attent
 
 // decode reads a prompt in two pieces and then token by token. It returns all logits, and the counts of the tokens.
 func decode(m *model.Model, ids []int32, state *model.State) (logits [][]float32, tokens []Counts) {
-	tape := m.NewTape()
-	for from, to := 0, 40; from < len(ids); from, to = to, max(70, to+1) {
-		before := device.Counts()
-		tape.Reset()
-		rows := model.OneRow(to-from, state)
-		out := m.LastLogits(tape, m.Forward(tape, ids[from:to], rows), rows)
-		row := make([]float32, vocab)
-		out.CopyTo(row)
-		logits = append(logits, row)
-		if c := device.Counts(); from > 70 {
+	before := device.Counts()
+	logits = toymodel.Decode(m, ids, state, func(from, _ int) {
+		c := device.Counts()
+		if from > 70 {
 			tokens = append(tokens, Counts{c.In - before.In, c.Out - before.Out, c.IDs - before.IDs,
 				c.Launches - before.Launches, c.Submissions - before.Submissions})
 		}
-	}
+		before = c
+	})
 	return logits, tokens
 }
 
@@ -71,12 +64,7 @@ func TestDecoding(t *testing.T) {
 			if !slices.Equal(whole, got[len(got)-1]) {
 				t.Errorf("after the whole text at once the logits have other bits than after its pieces")
 			}
-			moved := here.NewState()
-			state.Tensors(func(name string, x *tensor.Tensor) {
-				if err := moved.Restore(name, x.Shape(), x.Floats()); err != nil {
-					t.Fatal(err)
-				}
-			})
+			moved := toymodel.Saved(t, here, state)
 			next := func(m *model.Model, state *model.State) []float32 {
 				tape, rows := m.NewTape(), model.OneRow(1, state)
 				return m.LastLogits(tape, m.Forward(tape, ids[:1], rows), rows).Floats()
@@ -147,29 +135,10 @@ func TestPacked(t *testing.T) {
 func TestTraining(t *testing.T) {
 	ids := toymodel.Text(5, 26, vocab)
 	train := func(b engine.Backend) (losses []float64) {
-		m := toymodel.New(t, "h3,attention,mamba", vocab)
-		m.Use(b)
-		var params []optim.Param
-		var leaves []*tensor.Tensor
-		m.Params("", func(name string, p *nn.Param) {
-			p.SetNeedsGrad(true)
-			params = append(params, optim.Param{Name: name, Tensor: p.Tensor, LR: 0.01, Decay: 0.1})
-			leaves = append(leaves, p.Tensor)
-		})
-		tape, grads := m.NewTape(), autograd.NewGradients(b, leaves...)
-		opt := optim.NewAdamW(b, params, 0.9, 0.99, 1e-8, 1)
-		tape.Collect(grads)
-		tape.Record(true)
+		x := toymodel.NewTrainer(t, "h3,attention,mamba", vocab, b)
 		for step := range 3 {
 			before := device.Counts()
-			rows := model.EqualRows(2, 12)
-			rows.Train(engine.RowSeeds(7, step, 0, 2)...)
-			loss := m.Loss(tape, m.Forward(tape, slices.Concat(ids[:12], ids[13:25]), rows),
-				slices.Concat(ids[1:13], ids[14:26]))
-			losses = append(losses, float64(loss.Floats()[0]))
-			tape.Backward(loss)
-			opt.Step(grads.Each(), 1, 1)
-			tape.Reset()
+			losses = append(losses, x.Step(ids, step))
 			if c := device.Counts(); step > 0 && (c.In > before.In || c.Out > before.Out+2) {
 				t.Errorf("step %d copies %d numbers in and %d out, want a loss and a norm", step, c.In-before.In,
 					c.Out-before.Out)

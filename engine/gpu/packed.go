@@ -75,10 +75,10 @@ func (b *Backend) placePacked(x *tensor.Tensor, w engine.Rounding) {
 	p.scales = p.least + aligned(2*n*groups)
 	p.q = b.core.place(int(p.scales) + 4*n)
 	q, bytes := make([]int8, groups*engine.GroupTerms), make([]byte, groups*perGroup)
-	factors, least, scales := make([]uint16, groups), make([]uint16, groups), make([]float32, n)
+	factors, least, scales := make([]uint16, n*groups), make([]uint16, n*groups), make([]float32, n)
 	for j := range n {
-		clear(q[k:])
-		scales[j] = w.ReadGroups(j, q[:k], factors, least)
+		at := j * groups
+		scales[j] = w.ReadGroups(j, q[:k], factors[at:][:groups], least[at:][:groups])
 		for i, v := range q {
 			switch p.form {
 			case engine.Int8:
@@ -94,10 +94,10 @@ func (b *Backend) placePacked(x *tensor.Tensor, w engine.Rounding) {
 			}
 		}
 		b.core.writeAt(p.q, uint64(j*len(bytes)), bytes)
-		b.core.writeAt(p.q, p.factors+uint64(2*j*groups), bytesOf(factors))
-		if p.form == engine.Int4Min {
-			b.core.writeAt(p.q, p.least+uint64(2*j*groups), bytesOf(least))
-		}
+	}
+	b.core.writeAt(p.q, p.factors, bytesOf(factors))
+	if p.form == engine.Int4Min {
+		b.core.writeAt(p.q, p.least, bytesOf(least))
 	}
 	b.core.writeAt(p.q, p.scales, bytesOf(scales))
 	x.SetPacked(p)

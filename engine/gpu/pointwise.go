@@ -11,7 +11,6 @@ import (
 func (e *Engine) fused(op int, a engine.Activation, like *tensor.Tensor, xs ...engine.View) *tensor.Tensor {
 	y := e.like(like, xs[0].Shape[1])
 	views := append([]engine.View{e.all(y, like.Rows(), xs[0].Shape[1])}, xs...)
-	views[0].Stride = []int{xs[0].Shape[1], 1}
 	e.c.pointwise(op|int(a)<<8, 0, 0, views...)
 	return y
 }

@@ -60,7 +60,7 @@ func (c *core) elements(op int, s, t float64, a axes, from []uint64) {
 			p.int(0, 0, 0, 0)
 		}
 	}
-	c.launch(c.kernel("pointwise"), p, (n+255)/256)
+	c.launch(c.kernel("pointwise"), p, blocks(n, 256))
 }
 
 // Fill: to = c.
@@ -84,7 +84,7 @@ func (c *core) one(op int, to engine.View, numbers ...uint64) {
 	p := new(args).address(at(to), 0).address(numbers...).int(n, op).float(0, 0)
 	p.int(1, 1, 1, n, 0, 0, 0, to.Stride[0])
 	p.int(make([]int, 12)...)
-	c.launch(c.kernel("pointwise"), p, (n+255)/256)
+	c.launch(c.kernel("pointwise"), p, blocks(n, 256))
 }
 
 // Affine: to = scale·x + shift.
@@ -143,7 +143,7 @@ func (c *core) sums(op int, kept, over axes, from []uint64) {
 	for _, s := range over.stride[1:] {
 		p.int(padded(most, 0, s)...)
 	}
-	c.launch(c.kernel("reduce"), p, (n+63)/64)
+	c.launch(c.kernel("reduce"), p, blocks(n, 64))
 }
 
 // overlaps reports whether the first view may have an element twice.

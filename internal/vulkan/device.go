@@ -26,8 +26,9 @@ type Device struct {
 	done     uint64 // the semaphore, whose value is the number of submissions that have ended
 	sent     uint64 // submissions
 	commands []*commands
-	now      *commands // being recorded, nil for none
-	reader   *Memory   // through which Read copies
+	now      *commands        // being recorded, nil for none
+	reader   *Memory          // through which Read copies
+	memory   map[*Memory]bool // that was not freed
 	kernels  []*Kernel
 	err      error
 }
@@ -50,7 +51,7 @@ func (in *Instance) Open(i int) (*Device, error) {
 	if len(p.Lacks) > 0 {
 		return nil, fmt.Errorf("the device %s lacks %s", p.Name, strings.Join(p.Lacks, ", "))
 	}
-	d := &Device{Info: p.Info, in: in, p: p}
+	d := &Device{Info: p.Info, in: in, p: p, memory: map[*Memory]bool{}}
 	priority := float32(1)
 	queue := queueCreate{head: head{kind: typeDeviceQueueCreate}, family: p.family, count: 1, priorities: &priority}
 	var extensions []string
@@ -126,18 +127,13 @@ func (d *Device) start() error {
 		uintptr(unsafe.Pointer(&d.done)))
 }
 
-// Close waits for the device and closes it. Memory that was not freed is gone.
+// Close waits for the device, frees all of its memory, and closes it.
 func (d *Device) Close() {
 	if d.fn.idle != 0 {
 		call(d.fn.idle, d.handle)
 	}
-	for _, c := range d.commands {
-		for _, m := range c.memory {
-			m.Free()
-		}
-	}
-	if d.reader != nil {
-		d.reader.Free()
+	for m := range d.memory {
+		m.Free()
 	}
 	for _, k := range d.kernels {
 		purego.SyscallN(d.fn.destroyPipeline, d.handle, uintptr(k.pipeline), 0)

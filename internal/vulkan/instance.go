@@ -19,6 +19,8 @@ type Instance struct {
 	proc     uintptr // vkGetInstanceProcAddr
 	physical []uintptr
 
+	messenger uint64 // of the validation layer, 0 for none
+
 	mu       sync.Mutex
 	messages []string // of the validation layer
 }
@@ -97,6 +99,7 @@ func Open(validate bool) (*Instance, error) {
 		return nil, fmt.Errorf("found a Vulkan loader of version %s, want 1.2 or newer", version(api))
 	}
 	if err := in.create(validate); err != nil {
+		in.Close()
 		return nil, err
 	}
 	list := in.function("vkEnumeratePhysicalDevices")
@@ -171,9 +174,8 @@ func (in *Instance) listen() error {
 		in.messages = append(in.messages, strings.Clone(unsafe.String(m.text, n)))
 		return 0
 	})
-	var messenger uint64
 	return call(in.function("vkCreateDebugUtilsMessengerEXT"), in.handle, uintptr(unsafe.Pointer(&info)), 0,
-		uintptr(unsafe.Pointer(&messenger)))
+		uintptr(unsafe.Pointer(&in.messenger)))
 }
 
 // Messages returns what the validation layer has said since the last call.
@@ -233,6 +235,10 @@ func (in *Instance) function(name string) uintptr {
 
 // Close ends the connection. Devices that were opened must have been closed.
 func (in *Instance) Close() {
+	if in.messenger != 0 {
+		purego.SyscallN(in.function("vkDestroyDebugUtilsMessengerEXT"), in.handle, uintptr(in.messenger), 0)
+		in.messenger = 0
+	}
 	if in.handle != 0 {
 		purego.SyscallN(in.function("vkDestroyInstance"), in.handle, 0)
 		in.handle = 0

@@ -12,7 +12,6 @@ const PushBytes = 128
 
 // Kernel is a compute shader.
 type Kernel struct {
-	name     string
 	module   uint64
 	pipeline uint64
 }
@@ -20,7 +19,7 @@ type Kernel struct {
 // Kernel makes a kernel of SPIR-V with the entry point main. Constants are the values of its specialization constants
 // 0, 1, and so on.
 func (d *Device) Kernel(name string, code []byte, constants ...uint32) (*Kernel, error) {
-	k := &Kernel{name: name}
+	k := &Kernel{}
 	words := make([]uint32, len(code)/4) // aligned, as the API wants it
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*4), code)
 	if len(words) == 0 {

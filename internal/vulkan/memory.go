@@ -18,7 +18,6 @@ type Memory struct {
 	d      *Device
 	buffer uint64
 	memory uint64
-	kind   int
 }
 
 // Where memory lies.
@@ -44,6 +43,7 @@ func (d *Device) Allocate(size uint64, where Where) (*Memory, error) {
 		m.Free()
 		return nil, d.tooLittle(size, err)
 	}
+	d.memory[m] = true
 	return m, nil
 }
 
@@ -70,13 +70,14 @@ func (m *Memory) back(where Where) error {
 	purego.SyscallN(d.fn.requirements, d.handle, uintptr(m.buffer), uintptr(unsafe.Pointer(&need)))
 	err := error(Result(-2))
 	for _, flags := range where.flags() {
-		if m.kind = d.p.memoryType(need.types, flags); m.kind < 0 {
+		kind := d.p.memoryType(need.types, flags)
+		if kind < 0 {
 			continue
 		}
 		const byAddress = 2
 		with := memoryFlags{head: head{kind: typeMemoryFlags}, flags: byAddress}
 		info := memoryAllocate{head: head{typeMemoryAllocate, unsafe.Pointer(&with)}, size: need.size,
-			kind: uint32(m.kind)}
+			kind: uint32(kind)}
 		if err = call(d.fn.allocate, d.handle, uintptr(unsafe.Pointer(&info)), 0,
 			uintptr(unsafe.Pointer(&m.memory))); err == nil {
 			break
@@ -113,4 +114,5 @@ func (m *Memory) Free() {
 		purego.SyscallN(d.fn.free, d.handle, uintptr(m.memory), 0)
 	}
 	m.buffer, m.memory, m.Host = 0, 0, nil
+	delete(d.memory, m)
 }

@@ -93,9 +93,6 @@ func (d *Device) Launch(k *Kernel, args []byte, groups [3]uint32) {
 	purego.SyscallN(d.fn.dispatch, c.handle, uintptr(groups[0]), uintptr(groups[1]), uintptr(groups[2]))
 }
 
-// Groups returns the most workgroups of a launch along the first axis.
-func (d *Device) Groups() uint32 { return d.p.limits.groups[0] }
-
 // Copy records a copy of size bytes between memory of the device. The ranges must not overlap.
 func (d *Device) Copy(to *Memory, at uint64, from *Memory, start, size uint64) {
 	if c := d.recording(); c != nil && size > 0 {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// openTest opens the first device with the validation layer.
+// openTest opens the first device with the validation layer, which must have nothing to say when it is closed.
 func openTest(t *testing.T) (*Instance, *Device) {
 	in, err := Open(true)
 	if err != nil {
@@ -25,6 +25,9 @@ func openTest(t *testing.T) (*Instance, *Device) {
 	t.Cleanup(func() {
 		d.Close()
 		in.Close()
+		if said := in.Messages(); len(said) > 0 {
+			t.Errorf("as the device is closed the validation layer says %q", said)
+		}
 	})
 	return in, d
 }
@@ -39,11 +42,10 @@ func TestCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Free()
-	b, err := d.Allocate(size, OnDevice)
+	b, err := d.Allocate(size, OnDevice) // freed as the device is closed
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Free()
 	data, got := make([]byte, size), make([]byte, size)
 	for round := range 2 * inFlight {
 		for i := range data {

@@ -2,17 +2,15 @@ package smallengine_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/engine/compose"
 	"github.com/hippo-ssm/hippo/engine/native"
 	"github.com/hippo-ssm/hippo/internal/testkit/smallengine"
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/nn"
-	"github.com/hippo-ssm/hippo/optim"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -21,49 +19,6 @@ const vocab = 40
 // layers are those of models that are trained and decoded: the main model's, and Mamba's.
 var layers = map[string]string{"hybrid": "h3,attention,h3", "mamba": "mamba,mamba"}
 
-// trainer makes updates of a model, as package train does.
-type trainer struct {
-	m     *model.Model
-	tape  *autograd.Tape
-	grads *autograd.Gradients
-	opt   *optim.AdamW
-}
-
-func newTrainer(t *testing.T, layers string, b engine.Backend) *trainer {
-	m := toymodel.New(t, layers, vocab)
-	m.Use(b)
-	var params []optim.Param
-	var leaves []*tensor.Tensor
-	m.Params("", func(name string, p *nn.Param) {
-		p.SetNeedsGrad(true)
-		params = append(params, optim.Param{Name: name, Tensor: p.Tensor, LR: 0.01, Decay: 0.1})
-		leaves = append(leaves, p.Tensor)
-	})
-	x := &trainer{m: m, tape: m.NewTape(), grads: autograd.NewGradients(b, leaves...),
-		opt: optim.NewAdamW(b, params, 0.9, 0.99, 1e-8, 1)}
-	x.tape.Collect(x.grads)
-	x.tape.Record(true)
-	return x
-}
-
-// step makes an update and returns the loss before it.
-func (x *trainer) step(ids []int32, step int) float64 {
-	const l = 12
-	rows := model.EqualRows(2, l)
-	rows.Train(engine.RowSeeds(7, step, 0, 2)...)
-	in, targets := make([]int32, 0, 2*l), make([]int32, 0, 2*l)
-	for at := 0; at < 2*(l+1); at += l + 1 {
-		in, targets = append(in, ids[at:at+l]...), append(targets, ids[at+1:][:l]...)
-	}
-	loss := x.m.Loss(x.tape, x.m.Forward(x.tape, in, rows), targets)
-	value := make([]float32, 1)
-	loss.CopyTo(value)
-	x.tape.Backward(loss)
-	x.opt.Step(x.grads.Each(), 1, 1)
-	x.tape.Reset()
-	return float64(value[0])
-}
-
 // TestTraining: a model with dropout trains on the small engine as on the CPU's, and a step copies nothing but ids in,
 // and the loss and the norm of the gradient out.
 func TestTraining(t *testing.T) {
@@ -71,12 +26,13 @@ func TestTraining(t *testing.T) {
 	for name, layers := range layers {
 		t.Run(name, func(t *testing.T) {
 			small := smallengine.New[float32]()
-			want, got := newTrainer(t, layers, native.Backend), newTrainer(t, layers, small)
+			want := toymodel.NewTrainer(t, layers, vocab, native.Backend)
+			got := toymodel.NewTrainer(t, layers, vocab, small)
 			var first, last float64
 			for i := range 8 {
-				w := want.step(ids, i)
+				w := want.Step(ids, i)
 				small.Copied()
-				last = got.step(ids, i)
+				last = got.Step(ids, i)
 				if i == 0 {
 					first = last
 				}
@@ -96,17 +52,6 @@ func TestTraining(t *testing.T) {
 	}
 }
 
-// saved is a copy of a state by way of the host, as through a file.
-func saved(t *testing.T, m *model.Model, state *model.State) *model.State {
-	restored := m.NewState()
-	state.Tensors(func(name string, x *tensor.Tensor) {
-		if err := restored.Restore(name, x.Shape(), numbers(x)); err != nil {
-			t.Fatal(err)
-		}
-	})
-	return restored
-}
-
 // TestSavedStates: a clone of a state, and one that was saved, continue as the state itself does.
 func TestSavedStates(t *testing.T) {
 	ids := toymodel.Text(6, 100, vocab)
@@ -117,11 +62,11 @@ func TestSavedStates(t *testing.T) {
 			state := m.NewState()
 			run := func(state *model.State, from, to int) []float32 {
 				tape, rows := m.NewTape(), model.OneRow(to-from, state)
-				return numbers(m.LastLogits(tape, m.Forward(tape, ids[from:to], rows), rows))
+				return m.LastLogits(tape, m.Forward(tape, ids[from:to], rows), rows).Floats()
 			}
 			run(state, 0, 70)
 			run(state, 70, 71)
-			clone, restored := state.Clone(), saved(t, m, state)
+			clone, restored := state.Clone(), toymodel.Saved(t, m, state)
 			for at := 71; at < 75; at++ {
 				want := run(state, at, at+1)
 				for what, other := range map[string]*model.State{"a clone": clone, "a saved state": restored} {
@@ -143,25 +88,16 @@ func TestDecoding(t *testing.T) {
 	for name, layers := range layers {
 		t.Run(name, func(t *testing.T) {
 			small := smallengine.New[float32]()
-			run := func(b engine.Backend) (logits [][]float32) {
+			run := func(b engine.Backend) [][]float32 {
 				m := toymodel.New(t, layers, vocab)
 				m.Use(b)
-				tape, state := m.NewTape(), m.NewState()
-				for from, to := 0, 40; from < len(ids); from, to = to, max(70, to+1) {
-					small.Copied()
-					tape.Reset()
-					rows := model.OneRow(to-from, state)
-					out := m.LastLogits(tape, m.Forward(tape, ids[from:to], rows), rows)
-					row := make([]float32, vocab)
-					out.CopyTo(row)
-					logits = append(logits, row)
+				return toymodel.Decode(m, ids, m.NewState(), func(from, to int) {
 					if in, out, ids := small.Copied(); from > 40 && b != native.Backend {
 						if in > 0 || out > vocab || ids > to-from {
 							t.Fatalf("token %d copies %d numbers and %d ids in and %d numbers out", from, in, ids, out)
 						}
 					}
-				}
-				return logits
+				})
 			}
 			want, got := run(native.Backend), run(small)
 			for i := range want {
@@ -173,12 +109,6 @@ func TestDecoding(t *testing.T) {
 			}
 		})
 	}
-}
-
-func numbers(x *tensor.Tensor) []float32 {
-	values := make([]float32, x.Len())
-	x.CopyTo(values)
-	return values
 }
 
 // fast is a backend whose engines have a Linear of their own, without a bias.
@@ -204,7 +134,7 @@ func (e *fastEngine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *ten
 	*e.calls++
 	n, m, k := x.Rows(), w.Dim(0), w.Dim(1)
 	y := e.New(append(x.Shape()[:x.Dims()-1], m)...)
-	xs, ws, ys := numbers(x), numbers(w), make([]float32, n*m)
+	xs, ws, ys := x.Floats(), w.Floats(), make([]float32, n*m)
 	each := func(f func(x, w, y int)) {
 		for i := range n * m * k {
 			f(i/(m*k)*k+i%k, i/k%m*k+i%k, i/k)
@@ -213,7 +143,7 @@ func (e *fastEngine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *ten
 	each(func(x, w, y int) { ys[y] += xs[x] * ws[w] })
 	y.CopyFrom(ys)
 	e.Record("Linear", []*tensor.Tensor{y}, []*tensor.Tensor{x, w}, func() {
-		dy := numbers(e.Grad(y))
+		dy := e.Grad(y).Floats()
 		dx, dw := make([]float32, len(xs)), make([]float32, len(ws))
 		each(func(x, w, y int) {
 			dx[x] += dy[y] * ws[w]
@@ -228,14 +158,45 @@ func (e *fastEngine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *ten
 // TestOverride: an engine with an operation of its own, in the place of the composed one, trains as before.
 func TestOverride(t *testing.T) {
 	ids, calls := toymodel.Text(5, 26, vocab), 0
-	want := newTrainer(t, layers["mamba"], native.Backend)
-	got := newTrainer(t, layers["mamba"], fast{smallengine.New[float32](), &calls})
+	want := toymodel.NewTrainer(t, layers["mamba"], vocab, native.Backend)
+	got := toymodel.NewTrainer(t, layers["mamba"], vocab, fast{smallengine.New[float32](), &calls})
 	for i := range 3 {
-		if w, g := want.step(ids, i), got.step(ids, i); math.Abs(g-w) > 1e-3*w {
+		if w, g := want.Step(ids, i), got.Step(ids, i); math.Abs(g-w) > 1e-3*w {
 			t.Errorf("step %d: the loss is %g, want %g", i, g, w)
 		}
 	}
 	if calls == 0 {
 		t.Error("the operation was not called")
+	}
+}
+
+// TestCacheMoves: a cache of the host, of which the first positions were dropped, goes on in the memory of an engine.
+func TestCacheMoves(t *testing.T) {
+	const heads, n, left, more, hd = 2, 100, 90, 3, 4
+	numbered := func(from, n int) *tensor.Tensor {
+		x := tensor.New(heads, n, hd)
+		for i, d := 0, x.Data(); i < len(d); i++ {
+			d[i] = float32(1000*(i/(n*hd)) + from + i/hd%n)
+		}
+		return x
+	}
+	var c engine.KVCache
+	c.Append(0, numbered(0, n), numbered(0, n))
+	c.Keep(left)
+	keys, values := numbered(n, more), numbered(n, more)
+	smallengine.New[float32]().Place(keys, values)
+	c.Append(n, keys, values)
+	c.Pages(func(page *engine.Page, _, _ int) {
+		for _, x := range page.Rows {
+			if x.Storage() == nil {
+				t.Error("a page is still in ordinary memory")
+			}
+		}
+	})
+	want := numbered(n-left, left+more).Floats()
+	for which := range 2 {
+		if got := c.Tensor(which, left+more).Floats(); !slices.Equal(got, want) {
+			t.Errorf("after the move the cache has %v, want %v", got, want)
+		}
 	}
 }
