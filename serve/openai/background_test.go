@@ -166,8 +166,8 @@ func TestBackgroundCancelled(t *testing.T) {
 	want("wrong", 400, http.MethodPost, "/v1/responses", `{"input":"x","background":7}`, `"param":"background"`)
 }
 
-// TestBackgroundLimits: a client has a number of them at a time, and one in a conversation holds it. They end with the
-// server, which stores why.
+// TestBackgroundLimits: a client has a number of them at a time, and one in a conversation holds it, unless it has not
+// begun. They end with the server, which stores why.
 func TestBackgroundLimits(t *testing.T) {
 	folder := t.TempDir()
 	s := servetest.NewSite(t, serve.Options{Store: folder, Concurrent: 2})
@@ -181,8 +181,13 @@ func TestBackgroundLimits(t *testing.T) {
 	for len(ids) < openai.MaxTasks {
 		ids = append(ids, servetest.Post[openai.Response](s, "/v1/responses", behind+"}").ID)
 	}
-	if status, _, data := s.Do(http.MethodPost, "/v1/responses", behind+"}"); status != http.StatusTooManyRequests {
+	free := servetest.Post[openai.Conversation](s, "/v1/conversations", `{}`).ID
+	status, _, data := s.Do(http.MethodPost, "/v1/responses", behind+fmt.Sprintf(`,"conversation":%q}`, free))
+	if status != http.StatusTooManyRequests {
 		t.Errorf("status %d: %s", status, data)
+	}
+	if status, _, data := s.Do(http.MethodDelete, "/v1/conversations/"+free, ""); status != http.StatusOK {
+		t.Errorf("one that has not begun holds its conversation: status %d: %s", status, data)
 	}
 	other := servetest.NewSite(t, serve.Options{Store: folder}) // which sees that they are being made
 	path := "/v1/responses/" + ids[9]

@@ -126,15 +126,13 @@ func (s *Responses) Create(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	release := hold.Release
-	defer func() { release() }()
+	defer func() { hold.Release() }()
 	if err := s.prepareResponse(q, c); err != nil {
 		return err
 	}
 	if q.Background {
 		if err = q.checkBackground(c); err == nil {
-			release = func() {}
-			err = s.begin(q, c, hold)
+			err = s.begin(q, c, &hold)
 		}
 		return err
 	}
