@@ -134,3 +134,26 @@ func TestFleetStopsWhatIsLost(t *testing.T) {
 		t.Errorf("the session is at %d", n)
 	}
 }
+
+// TestFleetBackgroundKeepsWhy: a response in the background whose conversation the bucket does not take has failed, and
+// says why.
+func TestFleetBackgroundKeepsWhy(t *testing.T) {
+	servers := newFleet(t, 1, serve.Options{})
+	s := servers.sites[0]
+	talk := servetest.Post[openai.Conversation](s, "/v1/conversations", `{}`).ID
+	next, _ := servetest.Stepped(s)
+	path := "/v1/responses/" + servetest.Post[openai.Response](s, "/v1/responses",
+		`{"input":"x","max_output_tokens":1,"background":true,"conversation":"`+talk+`"}`).ID
+	servers.views[0].Hook(func(what, name string) error {
+		if what == "create" && strings.Contains(name, talk) {
+			return errors.New("the bucket is full")
+		}
+		return nil
+	}, nil)
+	next <- true
+	s.Hippo.Responses.Wait(t.Context())
+	got := servetest.Fetch[openai.Response](s, http.MethodGet, path)
+	if got.Status != "failed" || got.Error == nil || got.Error.Code != "store_unavailable" {
+		t.Errorf("it is %s", servetest.Quoted(t, got))
+	}
+}

@@ -395,7 +395,9 @@ func (q *responding) keep(ctx context.Context, c *request.Call) error {
 	if err != nil {
 		q.server.o.Log.Warn("a response could not be kept", "request", c.ID, "error", err.Error())
 		if q.server.store.Strict() {
-			_ = q.server.store.Remove(responseName(c.Owner(), q.object.ID)) // nobody knows it
+			if !q.Background { // nobody knows it
+				_ = q.server.store.Remove(responseName(c.Owner(), q.object.ID))
+			}
 			return err
 		}
 		q.object.Store, q.object.StoreError = false, "the response could not be kept: "+err.Error()
