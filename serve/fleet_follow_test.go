@@ -12,7 +12,6 @@ import (
 	"github.com/hippo-ssm/hippo/serve"
 	leases "github.com/hippo-ssm/hippo/serve/fleet"
 	"github.com/hippo-ssm/hippo/serve/openai"
-
 	"github.com/hippo-ssm/hippo/serve/sessions"
 	"github.com/hippo-ssm/hippo/session"
 )
@@ -21,26 +20,7 @@ import (
 // cancelled or deleted there: the server that makes it then stops.
 func TestFleetFollows(t *testing.T) {
 	servers := newFleet(t, 2, serve.Options{})
-	next, stopped := make(chan bool), make(chan error, 1)
-	servers.sites[0].Model.Texts = nil
-	servers.sites[0].Model.Runner = servetest.RunnerFunc(func(ctx context.Context, r *session.Request) error {
-		if r.Next == nil {
-			return session.Direct{}.Run(ctx, r)
-		}
-		for i := 0; ; i++ {
-			select {
-			case <-next:
-			case <-ctx.Done():
-				stopped <- context.Cause(ctx)
-				return context.Cause(ctx)
-			}
-			logits := make([]float32, 256)
-			logits['a'+i%26] = 1000
-			if _, more, err := r.Next(logits); err != nil || !more {
-				return err
-			}
-		}
-	})
+	next, stopped := servetest.Stepped(servers.sites[0])
 	stream := func(s *servetest.Site, method, path, body string) (*bufio.Reader, string) {
 		r, err := s.Client().Do(s.Request(method, path, strings.NewReader(body)))
 		if err != nil {
@@ -152,5 +132,28 @@ func TestFleetStopsWhatIsLost(t *testing.T) {
 	}
 	if n := servetest.Fetch[sessions.Session](b, http.MethodGet, path).Position; n != len("Call me Ahab") {
 		t.Errorf("the session is at %d", n)
+	}
+}
+
+// TestFleetBackgroundKeepsWhy: a response in the background whose conversation the bucket does not take has failed, and
+// says why.
+func TestFleetBackgroundKeepsWhy(t *testing.T) {
+	servers := newFleet(t, 1, serve.Options{})
+	s := servers.sites[0]
+	talk := servetest.Post[openai.Conversation](s, "/v1/conversations", `{}`).ID
+	next, _ := servetest.Stepped(s)
+	path := "/v1/responses/" + servetest.Post[openai.Response](s, "/v1/responses",
+		`{"input":"x","max_output_tokens":1,"background":true,"conversation":"`+talk+`"}`).ID
+	servers.views[0].Hook(func(what, name string) error {
+		if what == "create" && strings.Contains(name, talk) {
+			return errors.New("the bucket is full")
+		}
+		return nil
+	}, nil)
+	next <- true
+	s.Hippo.Responses.Wait(t.Context())
+	got := servetest.Fetch[openai.Response](s, http.MethodGet, path)
+	if got.Status != "failed" || got.Error == nil || got.Error.Code != "store_unavailable" {
+		t.Errorf("it is %s", servetest.Quoted(t, got))
 	}
 }

@@ -1,7 +1,6 @@
 package serve_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -312,20 +311,7 @@ func TestFleetDeletesBatches(t *testing.T) {
 // that one is killed.
 func TestFleetBackground(t *testing.T) {
 	f := newFleet(t, 2, serve.Options{})
-	next := make(chan bool)
-	f.sites[0].Model.Texts = nil
-	f.sites[0].Model.Runner = servetest.RunnerFunc(func(ctx context.Context, r *session.Request) error {
-		if r.Next == nil {
-			return session.Direct{}.Run(ctx, r)
-		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		_, _, err := r.Next(make([]float32, 256))
-		return err
-	})
+	next, _ := servetest.Stepped(f.sites[0])
 	begin := func() string {
 		return "/v1/responses/" + servetest.Post[openai.Response](f.sites[0], "/v1/responses",
 			`{"input":"Call me","max_output_tokens":1,"background":true}`).ID

@@ -63,7 +63,7 @@ type rules struct {
 	all     []*rule // in order, and groups among them
 	named   map[string]*rule
 	root    *rule
-	columns bool // errors have them
+	lark    bool // the format is that of Lark: errors have columns, and comments may begin with //
 	symbols int
 	nested  int
 	copies  int // of what is repeated
@@ -122,7 +122,7 @@ func (g *rules) fail(format string, args ...any) {
 func (g *rules) place(at int) string {
 	before := g.source[:at-1]
 	place := fmt.Sprint(g.path, ": line ", 1+strings.Count(before, "\n"))
-	if g.columns {
+	if g.lark {
 		place += fmt.Sprint(", column ", 1+utf8.RuneCountInString(before[1+strings.LastIndexByte(before, '\n'):]))
 	}
 	return strings.TrimPrefix(place, ": ")
@@ -138,11 +138,11 @@ func (g *rules) found() string {
 }
 
 // space passes white space and comments, with line ends or up to one.
-func (g *gbnf) space(lines bool) {
+func (g *rules) space(lines bool) {
 	for ; g.at < len(g.source); g.at++ {
 		switch x := g.source[g.at]; {
 		case x == ' ' || x == '\t' || lines && (x == '\n' || x == '\r'):
-		case x == '#':
+		case x == '#' || g.lark && strings.HasPrefix(g.source[g.at:], "//"):
 			if n := strings.IndexAny(g.source[g.at:], "\r\n"); n >= 0 {
 				g.at += n - 1
 			} else {
@@ -185,21 +185,30 @@ func (g *gbnf) rule() {
 	if g.space(false); !g.take("::=") {
 		g.fail("found %s after %.40q, want ::=", g.found(), name)
 	}
-	r := g.called(name)
+	r := g.of(name)
 	r.at = at
 	g.space(true)
-	r.ways = g.alternatives(name, false)
+	r.ways = g.alternatives(r)
 	if g.at < len(g.source) && !strings.ContainsRune("\r\n", rune(g.source[g.at])) {
 		g.fail("found %s, want a literal, a set, a rule, a group or the end of the line", g.found())
 	}
 }
 
-// called is the rule of a name.
-func (g *rules) called(name string) *rule {
+// of is the rule of a name, which may be defined later.
+func (g *rules) of(name string) *rule {
 	r := g.named[name]
 	if r == nil {
-		r = g.add(&rule{name: name, called: g.at + 1})
+		r = g.add(&rule{name: name})
 		g.named[name] = r
+	}
+	return r
+}
+
+// called is the rule of a name that ends at the place.
+func (g *rules) called(name string) *rule {
+	r := g.of(name)
+	if r.called == 0 {
+		r.called = g.at - len(name) + 1
 	}
 	return r
 }
@@ -214,9 +223,9 @@ func (g *rules) add(r *rule) *rule {
 
 // alternatives reads sequences with | between. Those in parentheses may have line ends anywhere, others before and
 // after |.
-func (g *gbnf) alternatives(name string, inside bool) (ways [][]symbol) {
+func (g *gbnf) alternatives(of *rule) (ways [][]symbol) {
 	for {
-		ways = append(ways, g.sequence(name, inside))
+		ways = append(ways, g.sequence(of))
 		end := g.at
 		if g.space(true); !g.take("|") {
 			g.at = end
@@ -227,8 +236,8 @@ func (g *gbnf) alternatives(name string, inside bool) (ways [][]symbol) {
 }
 
 // sequence reads what stands one after another.
-func (g *gbnf) sequence(name string, inside bool) (all []symbol) {
-	for ; ; g.space(inside) {
+func (g *gbnf) sequence(of *rule) (all []symbol) {
+	for ; ; g.space(of.group) {
 		if g.at == len(g.source) {
 			return all
 		}
@@ -244,7 +253,7 @@ func (g *gbnf) sequence(name string, inside bool) (all []symbol) {
 			g.at++
 			one.ranges = anyRune
 		case x == '(':
-			one.rule = g.group(name)
+			one.rule = g.group(of, ")", g.alternatives)
 		case isWord(x):
 			one.rule = g.called(g.word())
 		case x == '<' || x == '!':
@@ -253,7 +262,7 @@ func (g *gbnf) sequence(name string, inside bool) (all []symbol) {
 			if len(all) == 0 {
 				g.fail("found %s, want something before it that is repeated", g.found())
 			}
-			g.repeat(name, &all[len(all)-1])
+			g.repeat(of.name, &all[len(all)-1])
 			continue
 		default:
 			return all
@@ -265,17 +274,17 @@ func (g *gbnf) sequence(name string, inside bool) (all []symbol) {
 	}
 }
 
-// group reads a group in parentheses.
-func (g *gbnf) group(name string) *rule {
+// group reads a group in parentheses or brackets.
+func (g *rules) group(of *rule, end string, alternatives func(of *rule) [][]symbol) *rule {
 	if g.nested++; g.nested > maxGroups {
 		g.fail("found more than %d groups in each other, want fewer", maxGroups)
 	}
-	r := g.add(&rule{name: name, at: g.at + 1, group: true})
+	r := g.add(&rule{name: of.name, at: g.at + 1, group: true, leaf: of.leaf})
 	g.at++
 	g.space(true)
-	r.ways = g.alternatives(name, true)
-	if g.space(true); !g.take(")") {
-		g.fail("found %s, want ) after the group of %s", g.found(), g.place(r.at))
+	r.ways = alternatives(r)
+	if g.space(true); !g.take(end) {
+		g.fail("found %s, want %s after the group of %s", g.found(), end, g.place(r.at))
 	}
 	g.nested--
 	return r

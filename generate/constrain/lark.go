@@ -43,7 +43,7 @@ func newLark(path, source string) *rules {
 
 func readLark(path, source string) *lark {
 	l := &lark{rules: newRules(path, source), known: map[string]*rule{}}
-	l.columns = true
+	l.lark = true
 	for l.space(true); l.at < len(source); l.space(true) {
 		if l.source[l.at] == '%' {
 			l.directive()
@@ -55,23 +55,6 @@ func readLark(path, source string) *lark {
 		}
 	}
 	return l
-}
-
-// space passes white space and comments, with line ends or up to one.
-func (l *lark) space(lines bool) {
-	for ; l.at < len(l.source); l.at++ {
-		switch x := l.source[l.at]; {
-		case x == ' ' || x == '\t' || lines && (x == '\n' || x == '\r'):
-		case x == '#' || strings.HasPrefix(l.source[l.at:], "//"):
-			n := strings.IndexAny(l.source[l.at:], "\r\n")
-			if n < 0 {
-				n = len(l.source) - l.at
-			}
-			l.at += n - 1
-		default:
-			return
-		}
-	}
 }
 
 var (
@@ -111,11 +94,7 @@ func (l *lark) rule() {
 	if l.space(false); !l.take(":") {
 		l.fail("found %s after %.40q, want :", l.found(), name)
 	}
-	r := l.named[name]
-	if r == nil {
-		r = l.add(&rule{name: name})
-		l.named[name] = r
-	}
+	r := l.of(name)
 	if r.at > 0 {
 		l.at = at
 		l.fail("found %.40q a second time, want another name", name)
@@ -158,9 +137,9 @@ func (l *lark) sequence(of *rule) (all []symbol) {
 		case x == '/':
 			one.rule = l.expression()
 		case x == '(':
-			one.rule = l.group(of, ")")
+			one.rule = l.group(of, ")", l.alternatives)
 		case x == '[':
-			one.rule, one.least = l.group(of, "]"), 0
+			one.rule, one.least = l.group(of, "]", l.alternatives), 0
 		case larkName.MatchString(rest):
 			one.rule = l.calls(of)
 		case strings.IndexByte("*+?~{", x) >= 0:
@@ -195,30 +174,7 @@ func (l *lark) calls(of *rule) *rule {
 		l.at = at
 		l.fail("found the rule %.40q in the terminal %.40q, want terminals only", name, of.name)
 	}
-	r := l.named[name]
-	if r == nil {
-		r = l.add(&rule{name: name})
-		l.named[name] = r
-	}
-	if r.called == 0 {
-		r.called = at + 1
-	}
-	return r
-}
-
-// group reads a group in parentheses or brackets.
-func (l *lark) group(of *rule, end string) *rule {
-	if l.nested++; l.nested > maxGroups {
-		l.fail("found more than %d groups in each other, want fewer", maxGroups)
-	}
-	r := l.add(&rule{name: of.name, at: l.at + 1, group: true, leaf: of.leaf})
-	l.at++
-	r.ways = l.alternatives(r)
-	if l.space(true); !l.take(end) {
-		l.fail("found %s, want %s after the group of %s", l.found(), end, l.place(r.at))
-	}
-	l.nested--
-	return r
+	return l.called(name)
 }
 
 var larkCount = regexp.MustCompile(`^(?:~[ \t]*([0-9]+)(?:[ \t]*\.\.[ \t]*([0-9]+))?|` +

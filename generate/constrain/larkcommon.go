@@ -36,15 +36,12 @@ func (l *lark) imports() {
 		if part[2] != "" {
 			as = part[2]
 		}
-		r := l.named[as]
-		switch {
-		case from == nil:
+		if from == nil {
 			l.fail("found the terminal %.40q, want one of common: %s", name,
 				strings.Join(slices.Sorted(maps.Keys(l.common.named)), ", "))
-		case r == nil:
-			r = l.add(&rule{name: as})
-			l.named[as] = r
-		case r.at > 0:
+		}
+		r := l.of(as)
+		if r.at > 0 {
 			l.fail("found %.40q a second time, want another name", as)
 		}
 		r.at, r.leaf = at+1, true

@@ -110,8 +110,8 @@ func (q *responding) checkBackground(c *request.Call) error {
 }
 
 // begin starts a response in the background and responds to its request: with the response as it is now, or with its
-// events. The conversation that is held is released when it has ended.
-func (s *Responses) begin(q *responding, c *request.Call, talk records.Hold) (err error) {
+// events. Once it has begun, the conversation that is held is released when it has ended, and not by the request.
+func (s *Responses) begin(q *responding, c *request.Call, held *records.Hold) (err error) {
 	owner, name := c.Owner(), responseName(c.Owner(), q.object.ID)
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.Request.Context()))
 	t := &task{q: q, cancel: cancel, done: make(chan struct{})}
@@ -152,6 +152,8 @@ func (s *Responses) begin(q *responding, c *request.Call, talk records.Hold) (er
 	c.Share.Last = true // the client's own requests, for which it waits, come first
 	d := c.Detach(ctx)
 	q.job.Call = d
+	talk := *held
+	held.Release = func() {}
 	go func() {
 		defer s.tasks.end(owner, name)
 		defer hold.Release()

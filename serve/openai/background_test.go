@@ -1,7 +1,6 @@
 package openai_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -13,7 +12,6 @@ import (
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/serve/openai"
 	"github.com/hippo-ssm/hippo/serve/records"
-	"github.com/hippo-ssm/hippo/session"
 )
 
 const behind = `{"input":"Call me","seed":4,"max_output_tokens":12,"ignore_eos":true,"background":true`
@@ -28,30 +26,6 @@ func awaited(s *servetest.Site, id string) openai.Response {
 		}
 		time.Sleep(time.Millisecond)
 	}
-}
-
-// stopped makes the model of a site wait in the middle of each reply, until go is called once for each token.
-func stopped(s *servetest.Site) (next chan<- bool) {
-	steps := make(chan bool)
-	s.Model.Texts = nil
-	s.Model.Runner = servetest.RunnerFunc(func(ctx context.Context, r *session.Request) error {
-		if r.Next == nil {
-			return session.Direct{}.Run(ctx, r)
-		}
-		for i := 0; ; i++ {
-			select {
-			case <-steps:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-			logits := make([]float32, 256)
-			logits['a'+i%26] = 1000
-			if _, more, err := r.Next(logits); err != nil || !more {
-				return err
-			}
-		}
-	})
-	return steps
 }
 
 // TestBackground: a response in the background has the text of one in the foreground; its events can be followed while
@@ -110,7 +84,7 @@ func TestBackgroundCancelled(t *testing.T) {
 	alice, a := serve.NewKey("alice", serve.ScopeAll)
 	bob, b := serve.NewKey("bob", serve.ScopeAll)
 	s := servetest.NewSite(t, serve.Options{Keys: []serve.Key{alice, bob}})
-	step := stopped(s)
+	step, _ := servetest.Stepped(s)
 	s.Key = a
 	q := s.Request(http.MethodPost, "/v1/responses", strings.NewReader(behind+`,"stream":true}`))
 	events, err := s.Client().Do(q)
@@ -166,12 +140,12 @@ func TestBackgroundCancelled(t *testing.T) {
 	want("wrong", 400, http.MethodPost, "/v1/responses", `{"input":"x","background":7}`, `"param":"background"`)
 }
 
-// TestBackgroundLimits: a client has a number of them at a time, and one in a conversation holds it. They end with the
-// server, which stores why.
+// TestBackgroundLimits: a client has a number of them at a time, and one in a conversation holds it, unless it has not
+// begun. They end with the server, which stores why.
 func TestBackgroundLimits(t *testing.T) {
 	folder := t.TempDir()
 	s := servetest.NewSite(t, serve.Options{Store: folder, Concurrent: 2})
-	stopped(s)
+	servetest.Stepped(s)
 	talk := servetest.Post[openai.Conversation](s, "/v1/conversations", `{}`).ID
 	in := fmt.Sprintf(`,"conversation":%q}`, talk)
 	ids := []string{servetest.Post[openai.Response](s, "/v1/responses", behind+in).ID}
@@ -181,8 +155,13 @@ func TestBackgroundLimits(t *testing.T) {
 	for len(ids) < openai.MaxTasks {
 		ids = append(ids, servetest.Post[openai.Response](s, "/v1/responses", behind+"}").ID)
 	}
-	if status, _, data := s.Do(http.MethodPost, "/v1/responses", behind+"}"); status != http.StatusTooManyRequests {
+	free := servetest.Post[openai.Conversation](s, "/v1/conversations", `{}`).ID
+	status, _, data := s.Do(http.MethodPost, "/v1/responses", behind+fmt.Sprintf(`,"conversation":%q}`, free))
+	if status != http.StatusTooManyRequests {
 		t.Errorf("status %d: %s", status, data)
+	}
+	if status, _, data := s.Do(http.MethodDelete, "/v1/conversations/"+free, ""); status != http.StatusOK {
+		t.Errorf("one that has not begun holds its conversation: status %d: %s", status, data)
 	}
 	other := servetest.NewSite(t, serve.Options{Store: folder}) // which sees that they are being made
 	path := "/v1/responses/" + ids[9]

@@ -110,11 +110,11 @@ func (s *Responses) overruled(owner string, q *responding) {
 // end ends a stored response with an error, and its events.
 func (r *responseRecord) end(err error) {
 	q := &responding{object: r.Response}
-	q.fail(err)
-	if r.Response = q.object; r.Events != nil {
-		w := &eventWriter{number: len(replayed(r.Events).events)}
-		r.Events = append(r.Events, w.next(responseEvent{Type: "response." + q.object.Status, Response: &q.object})...)
+	if r.Events != nil {
+		q.events = &eventWriter{number: len(replayed(r.Events).events)}
 	}
+	q.fail(err)
+	r.Response, r.Events = q.object, append(r.Events, q.last()...)
 }
 
 // settle ends a stored response whose server has ended before it.

@@ -126,15 +126,13 @@ func (s *Responses) Create(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	release := hold.Release
-	defer func() { release() }()
+	defer func() { hold.Release() }()
 	if err := s.prepareResponse(q, c); err != nil {
 		return err
 	}
 	if q.Background {
 		if err = q.checkBackground(c); err == nil {
-			release = func() {}
-			err = s.begin(q, c, hold)
+			err = s.begin(q, c, &hold)
 		}
 		return err
 	}
@@ -397,7 +395,9 @@ func (q *responding) keep(ctx context.Context, c *request.Call) error {
 	if err != nil {
 		q.server.o.Log.Warn("a response could not be kept", "request", c.ID, "error", err.Error())
 		if q.server.store.Strict() {
-			_ = q.server.store.Remove(responseName(c.Owner(), q.object.ID)) // nobody knows it
+			if !q.Background { // nobody knows it
+				_ = q.server.store.Remove(responseName(c.Owner(), q.object.ID))
+			}
 			return err
 		}
 		q.object.Store, q.object.StoreError = false, "the response could not be kept: "+err.Error()

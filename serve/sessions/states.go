@@ -151,7 +151,7 @@ func (s *Handler) receiveState(c *request.Call, id string) (*State, error) {
 		}
 		s.states.Lock() // so that two states do not take the same room
 		unlock = s.states.Unlock
-		return s.roomForState(c.Owner(), x.Bytes, id, "")
+		return s.roomForState(c.Owner(), x.Bytes, id)
 	})
 	return s.stored(x, err)
 }

@@ -28,6 +28,35 @@ func NewSiteOf(t testing.TB, o serve.Options, run RunnerFunc) *Site {
 	return s
 }
 
+// Stepped makes the model of a site wait in each reply, until next is sent to, once for each token: a, b, c and so on.
+// The cause why a reply ends while it waits is sent to stopped, which keeps one until it is read.
+func Stepped(s *Site) (next chan<- bool, stopped <-chan error) {
+	steps, causes := make(chan bool), make(chan error, 1)
+	s.Model.Texts = nil
+	s.Model.Runner = RunnerFunc(func(ctx context.Context, r *session.Request) error {
+		if r.Next == nil {
+			return session.Direct{}.Run(ctx, r)
+		}
+		for i := 0; ; i++ {
+			select {
+			case <-steps:
+			case <-ctx.Done():
+				select {
+				case causes <- context.Cause(ctx):
+				default:
+				}
+				return context.Cause(ctx)
+			}
+			logits := make([]float32, 256)
+			logits['a'+i%26] = 1000
+			if _, more, err := r.Next(logits); err != nil || !more {
+				return err
+			}
+		}
+	})
+	return steps, causes
+}
+
 const Short = `{"prompt":"a","max_tokens":1}`
 
 // WaitUntil waits for something that other goroutines do.
