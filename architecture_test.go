@@ -123,10 +123,10 @@ var house = []layer{
 		"tensor checkpoint tokenizer data quantize internal/brief internal/config internal/disk internal/status " +
 		"engine/native", ""},
 	{"train/labelled", "train engine task model nn autograd tensor checkpoint internal/config internal/status", ""},
-	{"watch", "session generate model tokenizer checkpoint internal/brief internal/disk train/text",
+	{"watch", "session generate generate/sample model tokenizer checkpoint internal/brief internal/disk train/text",
 		"github.com/prometheus/client_golang"},
 	{"compare", "train model data internal/config internal/disk internal/status train/text", "gonum.org/v1/gonum"},
-	{"internal/testkit/toytask", "task", ""},               // no row below names it: it is for tests
+	{"internal/testkit/toytask", "task", ""},                                   // no row below names it: it is for tests
 	{"internal/testkit/toymodel", "model nn autograd engine optim tensor", ""}, // for tests, too
 	{"web", "", ""},
 	{"explain/figure", "web internal/disk internal/parallel", "gonum.org/v1/plot golang.org/x/image"},
@@ -134,7 +134,8 @@ var house = []layer{
 	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
 	{"internal/testkit/toyfigure", "explain/figure", ""}, // likewise
-	{"explain", "explain/figure model mixer nn autograd engine tensor tokenizer internal/kernel internal/parallel", ""},
+	{"explain", "explain/figure generate/sample model mixer nn autograd engine tensor tokenizer internal/kernel " +
+		"internal/parallel", ""},
 	{"explain/heads", "explain model mixer autograd tensor", ""},
 	{"explain/influence", "explain explain/action explain/figure model autograd engine tensor internal/parallel", ""},
 	{"explain/memory", "explain explain/figure model mixer autograd engine tensor internal/kernel internal/parallel",
