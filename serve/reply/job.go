@@ -241,8 +241,18 @@ func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted
 			return id, end == "", nil
 		},
 	})
-	if errors.Is(err, constrain.ErrAmbiguous) {
-		return &request.Error{Status: http.StatusBadRequest, Code: "ambiguous_grammar", Message: err.Error()}
+	return refused(err)
+}
+
+// refused returns the error of a reply as the one of its request, if that is to blame: for a grammar that can be read in
+// too many ways, or fields that leave no token.
+func refused(err error) error {
+	for of, code := range map[error]string{
+		constrain.ErrAmbiguous: "ambiguous_grammar", generate.ErrNothing: "nothing_allowed",
+	} {
+		if errors.Is(err, of) {
+			return &request.Error{Status: http.StatusBadRequest, Code: code, Message: of.Error()}
+		}
 	}
 	return err
 }
