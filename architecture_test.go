@@ -126,8 +126,9 @@ var house = []layer{
 	{"watch", "session generate generate/sample model tokenizer checkpoint internal/brief internal/disk train/text",
 		"github.com/prometheus/client_golang"},
 	{"compare", "train model data internal/config internal/disk internal/status train/text", "gonum.org/v1/gonum"},
-	{"internal/testkit/toytask", "task", ""},                                   // no row below names it: it is for tests
-	{"internal/testkit/toymodel", "model nn autograd engine optim tensor", ""}, // for tests, too
+	// No row below names these two, which are for tests.
+	{"internal/testkit/toytask", "task", ""},
+	{"internal/testkit/toymodel", "model nn autograd engine optim tensor", ""},
 	{"web", "", ""},
 	{"explain/figure", "web internal/disk internal/parallel", "gonum.org/v1/plot golang.org/x/image"},
 	{"explain/action", "autograd engine mixer tensor internal/kernel internal/parallel", ""},

@@ -33,8 +33,8 @@ type Writer struct {
 }
 
 // ErrNothing is the error of options that together exclude every token at some place of a text.
-var ErrNothing = errors.New("generate: found no token that may follow, want a constraint, allowed ids, bad words and a " +
-	"minimum of tokens that leave one")
+var ErrNothing = errors.New("generate: found no token that may follow, want a constraint, allowed ids, bad words and " +
+	"a minimum of tokens that leave one")
 
 // NewWriter returns a writer that has drawn nothing yet. history holds the ids before it, for the repetition penalty.
 func NewWriter(tok tokenizer.Tokenizer, history []int32, o Options) (*Writer, error) {

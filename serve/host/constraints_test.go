@@ -11,7 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestClientsTakeTurnsCompiling: a client whose grammar is being compiled waits with its next one, and another does not.
+// TestClientsTakeTurnsCompiling: a client whose grammar is being compiled waits with its next one, and another does
+// not.
 func TestClientsTakeTurnsCompiling(t *testing.T) {
 	m := &Model{ModelOptions: ModelOptions{Tokenizer: tokenizer.Bytes(), Settings: &chat.Settings{}}}
 	compile := func(client string) error {

@@ -15,7 +15,8 @@ func TestScoresForget(t *testing.T) {
 	text := func(i int32) []int32 { return []int32{i, i, i, i, i} }
 	for i := range int32(5) {
 		s.keep(s.keys("", text(i)), make([]Token, 5), Wanted{Top: 1})
-		if known, release, err := s.claim(t.Context(), s.keys("", text(0)), Wanted{Top: 1}); err != nil || len(known) != 4 {
+		known, release, err := s.claim(t.Context(), s.keys("", text(0)), Wanted{Top: 1})
+		if err != nil || len(known) != 4 {
 			t.Errorf("after %d others %d ids of a text that is asked for are known (%v)", i, len(known), err)
 		} else {
 			release()
@@ -38,8 +39,8 @@ func TestScoresForget(t *testing.T) {
 	}
 }
 
-// TestScoresAddUp: scores with ranks and scores with alternatives, of one text, are both kept, and neither counts as the
-// other.
+// TestScoresAddUp: scores with ranks and scores with alternatives, of one text, are both kept, and neither counts as
+// the other.
 func TestScoresAddUp(t *testing.T) {
 	s := newScores(2, 1<<20)
 	keys := s.keys("", []int32{1, 2})

@@ -244,7 +244,7 @@ func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted
 	return refused(err)
 }
 
-// refused returns the error of a reply as the one of its request, if that is to blame: for a grammar that can be read in
+// refused returns the error of a reply as one of its request, if that is to blame: for a grammar that can be read in
 // too many ways, or fields that leave no token.
 func refused(err error) error {
 	for of, code := range map[error]string{
