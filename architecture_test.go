@@ -134,7 +134,7 @@ var house = []layer{
 	{"explain/action", "autograd engine mixer tensor internal/kernel internal/parallel", ""},
 	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
-	{"internal/testkit/toyfigure", "explain/figure", ""}, // likewise
+	{"internal/testkit/toyfigure", "explain/figure", ""}, // for tests, too
 	{"explain", "explain/figure generate/sample model mixer nn autograd engine tensor tokenizer internal/kernel " +
 		"internal/parallel", ""},
 	{"explain/heads", "explain model mixer autograd tensor", ""},
