@@ -29,9 +29,22 @@ const onCPU = "cpu"
 
 // device opens what --device names: nil for the processor. failed is asked when the command ends.
 func device(name string) (engine.Backend, error) {
-	if name == onCPU || name == "" {
+	if isCPU(name) {
 		return nil, nil
 	}
+	b, err := openNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	failed = append(failed, b)
+	return b, nil
+}
+
+// isCPU reports whether --device names the processor.
+func isCPU(name string) bool { return name == onCPU || name == "" }
+
+// openNamed opens the graphics card that --device names.
+func openNamed(name string) (failing, error) {
 	number := -1
 	kind, which, chosen := strings.Cut(name, ":")
 	if chosen {
@@ -44,12 +57,7 @@ func device(name string) (engine.Backend, error) {
 	if kind != "gpu" {
 		return nil, fmt.Errorf("device: found %q, want cpu, gpu, or gpu: with a number of hippo bench devices", name)
 	}
-	b, err := openDevice(number)
-	if err != nil {
-		return nil, err
-	}
-	failed = append(failed, b)
-	return b, nil
+	return openDevice(number)
 }
 
 // onDevice is the option of loading a model that --device asks for.
@@ -62,6 +70,7 @@ func onDevice(name string) (hippo.LoadOption, error) {
 type failing interface {
 	engine.Backend
 	Err() error
+	Room() int64 // bytes of memory that are left
 }
 
 // failed are the backends in use.
@@ -70,7 +79,7 @@ var failed []failing
 // deviceError is the failure of a device, which explains err and all else that went wrong, or err.
 func deviceError(err error) error {
 	for _, b := range failed {
-		if cause := b.Err(); cause != nil {
+		if cause := b.Err(); cause != nil && !errors.Is(err, cause) {
 			return cause
 		}
 	}

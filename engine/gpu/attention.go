@@ -76,7 +76,7 @@ func (e *Engine) attend(y, q *tensor.Tensor, r *engine.Rows, i int, c *engine.KV
 	}
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
-	memory, err := e.c.memory.take(len(table))
+	memory, err := e.c.take(len(table))
 	if err != nil {
 		e.c.fail(err)
 		return

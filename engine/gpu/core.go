@@ -125,12 +125,20 @@ func (c *core) make(n, bytes int) *buffer {
 		return b
 	}
 	var err error
-	if b.at, err = c.memory.take(bytes); err != nil {
+	if b.at, err = c.take(bytes); err != nil {
 		c.fail(err)
 		return b
 	}
 	b.watch()
 	return b
+}
+
+// take lends memory of the device, unless that has failed.
+func (c *core) take(bytes int) (region, error) {
+	if c.err != nil {
+		return region{}, c.err
+	}
+	return c.memory.take(bytes)
 }
 
 // Free takes memory back. What was recorded before may still use it: what is recorded later runs after that.

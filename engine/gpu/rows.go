@@ -17,7 +17,7 @@ func (c *core) ids(lists ...[]int32) (from []uint64, done func()) {
 		all = append(all, x...)
 	}
 	c.counts.IDs += len(lists[0])
-	memory, err := c.memory.take(4 * len(all))
+	memory, err := c.take(4 * len(all))
 	if err != nil {
 		c.fail(err)
 		return make([]uint64, len(lists)), func() {}
