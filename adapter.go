@@ -39,7 +39,7 @@ func (m *Model) WithAdapter(dir string) (*Model, error) {
 	if err := other.attach(dir); err != nil {
 		return nil, err
 	}
-	net.Use(m.net.Backend())
+	net.Place()
 	return other, nil
 }
 

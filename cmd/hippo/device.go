@@ -15,13 +15,13 @@ import (
 
 // deviceHelp is the help of --device.
 const deviceHelp = "where to compute: cpu, gpu for the best graphics card, gpu:1 for that with the number 1 of hippo " +
-	"bench devices"
+	"bench devices, auto for what a measurement finds faster"
 
 // deviceFlag is --device of a command that computes with a model.
 func deviceFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "device", onCPU, deviceHelp)
 	completeFlag(cmd, "device",
-		cobra.FixedCompletions([]string{onCPU, "gpu", "gpu:1"}, cobra.ShellCompDirectiveNoFileComp))
+		cobra.FixedCompletions([]string{onCPU, "gpu", "gpu:1", auto}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // onCPU is the device that needs nothing.
@@ -60,11 +60,33 @@ func openNamed(name string) (failing, error) {
 	return openDevice(number)
 }
 
+// auto has what is faster chosen.
+const auto = "auto"
+
+// deviceOrAuto is device where name may be auto: the best card, if there is one.
+func deviceOrAuto(name string) (engine.Backend, error) {
+	if name != auto {
+		return device(name)
+	}
+	b, err := device("gpu")
+	if _, other := exitStatus(err); err != nil && !other {
+		note(fmt.Sprintf("device: computing on the processor: %v", err))
+		return nil, nil
+	}
+	return b, err
+}
+
 // onDevice is the option of loading a model that --device asks for.
 func onDevice(name string) (hippo.LoadOption, error) {
-	b, err := device(name)
+	b, err := deviceOrAuto(name)
+	if name == auto {
+		return hippo.OnFaster(b, noteDevice), err
+	}
 	return hippo.On(b), err
 }
+
+// noteDevice tells what was chosen.
+func noteDevice(told string) { note("device: " + told) }
 
 // failing is a backend whose device may fail.
 type failing interface {

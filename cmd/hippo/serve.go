@@ -34,7 +34,7 @@ type serveOptions struct {
 	Listen    string   `json:"listen" help:"address and port to listen at"`
 	Precision string   `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
 	Pooling   string   `json:"pooling" enum:"mean,last" help:"what embeddings are made of"`
-	Device    string   `json:"device" help:"where to compute: cpu, gpu, or gpu:1 for a number of hippo bench devices"`
+	Device    string   `json:"device" help:"where to compute: cpu, gpu, gpu:1 of hippo bench devices, or auto: what is faster"`
 	Draft     string   `json:"draft" help:"guess replies by ngram, mtp or a small model: the same ones, faster"`
 	Keys      string   `json:"keys" help:"file of API keys, which hippo key writes; without it all are let in"`
 	Share     bool     `json:"share_cache" help:"let all keys share the prompt cache, and so guess others' texts"`
@@ -202,6 +202,7 @@ func (o *serveOptions) library(names []string, in store.Shared, log *slog.Logger
 		Pooling: session.Pooling(o.Pooling), Draft: o.Draft, KeepAlive: idle,
 		Memory: int64(o.MaxMemory) << 20, Preload: o.Preload, Pull: o.Pull, Texts: int64(o.Memory) << 20,
 		Store: o.Store, Disk: int64(o.Disk) << 20, Log: log, Device: open,
+		Faster: o.Device == auto,
 	})
 }
 
@@ -210,7 +211,15 @@ func (o *serveOptions) device() (func() (engine.Backend, error), error) {
 	if isCPU(o.Device) {
 		return nil, nil
 	}
-	first, err := openNamed(o.Device)
+	name := o.Device
+	if name == auto {
+		name = "gpu"
+	}
+	first, err := openNamed(name)
+	if _, other := exitStatus(err); err != nil && !other && o.Device == auto {
+		noteDevice(fmt.Sprintf("computing on the processor: %v", err))
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +231,7 @@ func (o *serveOptions) device() (func() (engine.Backend, error), error) {
 			first = nil
 			return on, nil
 		}
-		return openNamed(o.Device)
+		return openNamed(name)
 	}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
@@ -113,7 +114,7 @@ weights as the best model. A run that diverges ends with an error.`,
 		if err != nil {
 			return err
 		}
-		there, err := device(on) // before anything is read, which another program may have to
+		there, err := deviceOrAuto(on) // before anything is read, which another program may have to
 		switch {
 		case err != nil:
 			return err
@@ -142,6 +143,15 @@ weights as the best model. A run that diverges ends with an error.`,
 			return nil
 		case launch.Rank > 0:
 			return several.follow(cmd, several.joins(launch, &said), &said, launch.Rank)
+		}
+		if on == auto && there != nil {
+			use, told, err := model.Faster(cfg.Model, engine.Float32, there, true)
+			if err != nil {
+				return err
+			}
+			if noteDevice(told); !use {
+				there = nil
+			}
 		}
 		cfg.Device = there
 		if err := setBatch(&cfg, batch, cmd.Flags().Changed("train.batch_size")); err != nil {

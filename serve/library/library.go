@@ -52,6 +52,7 @@ type Options struct {
 	// Device opens the device on which the models compute, and opens it again after it has failed; nil for the
 	// processor.
 	Device func() (engine.Backend, error)
+	Faster bool // a model is only there if that is faster: see hippo.OnFaster
 }
 
 // Library holds the models of a server.

@@ -26,6 +26,9 @@ func (l *Library) load(ctx context.Context, info host.ModelInfo) (*host.Model, e
 	if err != nil {
 		return nil, err
 	}
+	if told := m.Net().Divided(); told != "" {
+		l.Log.Info("model divided", "model", info.Name, "how", told)
+	}
 	l.mu.Lock()
 	l.loaded[info.Name] = m
 	l.mu.Unlock()
@@ -65,6 +68,11 @@ func (l *Library) read(info host.ModelInfo) (*hippo.Model, error) {
 		return nil, err
 	}
 	options := []hippo.LoadOption{hippo.Precision(l.Precision), hippo.On(on)}
+	if l.Faster && on != nil {
+		options = append(options, hippo.OnFaster(on, func(told string) {
+			l.Log.Info("device chosen", "model", info.Name, "why", told)
+		}))
+	}
 	if base != path {
 		options = append(options, hippo.Adapter(path))
 	}

@@ -174,9 +174,7 @@ func (tr *Work) loadBest(dir string) (*model.Model, error) {
 		return nil, err
 	}
 	err = tr.Config.Base.attach(best, dir)
-	if err == nil {
-		best.Use(tr.Model.Backend())
-	}
+	best.Place()
 	return best, err
 }
 
