@@ -87,6 +87,9 @@ func (b *Backend) String() string {
 // Err is the first failure of the device, such as its loss or too little memory, or what the validation layer has said.
 // After it all results are NaN.
 func (b *Backend) Err() error {
+	if b.in == nil { // of Estimate
+		return nil
+	}
 	if said := b.in.Messages(); len(said) > 0 {
 		b.Fail(fmt.Errorf("the validation layer says: %s", said[0]))
 	}
@@ -113,7 +116,9 @@ func (b *Backend) Counts() Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := c.counts
-	out.Submissions = int(c.dev.Submissions())
+	if out.Memory = c.memory.peak; c.dev != nil {
+		out.Submissions = int(c.dev.Submissions())
+	}
 	return out
 }
 

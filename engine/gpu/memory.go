@@ -19,6 +19,7 @@ type pool struct {
 	blocks []*block
 	held   uint64 // bytes of all blocks
 	lent   uint64
+	peak   uint64 // most bytes that were lent
 	most   uint64 // to be held; 0 for any number
 }
 
@@ -35,6 +36,9 @@ type block struct {
 	memory *vulkan.Memory
 	free   []span // in order; no two touch
 }
+
+// nowhere is the block of memory that is only counted.
+var nowhere = &block{memory: &vulkan.Memory{Address: alignment}}
 
 type span struct{ at, size uint64 }
 
@@ -60,6 +64,11 @@ const (
 // take lends a part: the first that fits.
 func (p *pool) take(bytes int) (region, error) {
 	size := max(alignment, (uint64(bytes)+alignment-1)/alignment*alignment)
+	if p.dev == nil {
+		p.lent += size
+		p.peak = max(p.peak, p.lent)
+		return region{nowhere, 0, size}, nil
+	}
 	for _, b := range p.blocks {
 		for i, s := range b.free {
 			if s.size < size {
@@ -69,6 +78,7 @@ func (p *pool) take(bytes int) (region, error) {
 				b.free = slices.Delete(b.free, i, i+1)
 			}
 			p.lent += size
+			p.peak = max(p.peak, p.lent)
 			return region{b, s.at, size}, nil
 		}
 	}
@@ -98,7 +108,9 @@ func (p *pool) put(r region) {
 		return
 	}
 	b := r.block
-	p.lent -= r.size
+	if p.lent -= r.size; b == nowhere {
+		return
+	}
 	i, _ := slices.BinarySearchFunc(b.free, r.at, func(s span, at uint64) int {
 		if s.at < at {
 			return -1
@@ -168,6 +180,11 @@ func (b *buffer) Copy(to int, from tensor.Storage, at, n int) {
 
 // move copies n numbers on the device.
 func (c *core) move(to region, i int, from region, j, n int) {
+	bytes := 8 * n // read and written
+	c.counts.add(new(args).work(bytes, 0), c.limits.seconds(new(args).work(bytes, 0), n))
+	if c.dev == nil {
+		return
+	}
 	c.dev.Copy(to.block.memory, to.at+4*uint64(i), from.block.memory, from.at+4*uint64(j), 4*uint64(n))
 	c.recorded()
 }
