@@ -20,8 +20,8 @@ type divided struct {
 }
 
 // UseWithin is Use for a model that does not train, on a device that may have too little memory: layers for which there
-// are no bytes stay on the processor, the last ones. It is an error if what is outside of the layers does not fit, or if
-// it must be divided and its layers share something.
+// are no bytes stay on the processor, the last ones. It is an error if what is outside of the layers does not fit, or
+// if it must be divided and its layers share something.
 func (p *Parameters) UseWithin(b engine.Backend, bytes int) error {
 	bb, all := p.backbone, 0
 	p.of.Params("", func(_ string, q *nn.Param) { all += bytesOf(q) })
@@ -37,8 +37,8 @@ func (p *Parameters) UseWithin(b engine.Backend, bytes int) error {
 	const mib = 1 << 20
 	switch {
 	case bb.Shares():
-		return fmt.Errorf("device: found a model of %.3g MiB whose layers share weights or values, and %.3g MiB for weights on "+
-			"the device: want as much, or the processor", float64(all)/mib, float64(bytes)/mib)
+		return fmt.Errorf("device: found a model of %.3g MiB whose layers share weights or values, and %.3g MiB for "+
+			"weights: want as much, or the processor", float64(all)/mib, float64(bytes)/mib)
 	case outside > bytes:
 		return fmt.Errorf("device: found %.3g MiB for weights, want at least %.3g for what is outside of the layers",
 			float64(bytes)/mib, float64(outside)/mib)

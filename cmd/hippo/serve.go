@@ -34,7 +34,7 @@ type serveOptions struct {
 	Listen    string   `json:"listen" help:"address and port to listen at"`
 	Precision string   `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
 	Pooling   string   `json:"pooling" enum:"mean,last" help:"what embeddings are made of"`
-	Device    string   `json:"device" help:"where to compute: cpu, gpu, gpu:1 of hippo bench devices, or auto: what is faster"`
+	Device    string   `json:"device" help:"where to compute: cpu, gpu, gpu:1 of hippo bench devices, auto"`
 	Draft     string   `json:"draft" help:"guess replies by ngram, mtp or a small model: the same ones, faster"`
 	Keys      string   `json:"keys" help:"file of API keys, which hippo key writes; without it all are let in"`
 	Share     bool     `json:"share_cache" help:"let all keys share the prompt cache, and so guess others' texts"`

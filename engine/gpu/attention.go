@@ -48,9 +48,10 @@ func (e *Engine) split(qkv, q *tensor.Tensor, r *engine.Rows, i int, c *engine.K
 		l := min(left, r.Len(i)-done)
 		keys, values := page.Rows[0], page.Rows[len(page.Rows)-1]
 		at := r.From(i) + done
+		n := (o.Heads + 2*o.KeyHeads()) * hd // of a row
 		e.run("heads", new(args).address(e.addressAt(qkv, at), e.addressAt(q, at), e.address(keys), e.address(values),
 			freq).int(l, o.Heads, o.KeyHeads(), o.Packed(), hd, turned, r.Start(i)+done, place, page.Room).
-			float(o.Rotary.Magnitude(), o.Rotary.XPos).work(8*l*(o.Heads+2*o.KeyHeads())*hd, 0), blocks(l*(o.Heads+2*o.KeyHeads())*hd, 64))
+			float(o.Rotary.Magnitude(), o.Rotary.XPos).work(8*l*n, 0), blocks(l*n, 64))
 		done += l
 	}
 }

@@ -39,8 +39,8 @@ func TestPageHasTheEstimate(t *testing.T) {
 
 func estimateRow(table *strings.Builder, preset, work string, tokens int, c Counts) {
 	launches := float64(c.Launches) * H200.Launch
-	fmt.Fprintf(table, "| %s | %s | %d | %.3g | %.3g | %.3g | %.3g | %.0f %% | %.0f %% | %.3g |\n", preset, work, c.Launches,
-		c.Bytes/1e9, c.Flops/1e9, float64(c.Memory)/1e9, c.Seconds*1e3, 100*launches/c.Seconds,
+	fmt.Fprintf(table, "| %s | %s | %d | %.3g | %.3g | %.3g | %.3g | %.0f %% | %.0f %% | %.3g |\n", preset, work,
+		c.Launches, c.Bytes/1e9, c.Flops/1e9, float64(c.Memory)/1e9, c.Seconds*1e3, 100*launches/c.Seconds,
 		100*c.Bytes/H200.Bandwidth/c.Seconds, float64(tokens)/c.Seconds)
 }
 

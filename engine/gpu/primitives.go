@@ -198,8 +198,8 @@ func (c *core) product(kept, over axes, from []uint64, moved, flops int) bool {
 	return true
 }
 
-// doubled is the axis to go along so that the first view has no element twice: the shortest one after which it has none,
-// or the shortest of all; -1 if it has none.
+// doubled is the axis to go along so that the first view has no element twice: the shortest one that helps, or the
+// shortest of all; -1 if the view has none.
 func (a axes) doubled() int {
 	if !a.overlaps() {
 		return -1

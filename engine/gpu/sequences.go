@@ -99,11 +99,12 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 		major = 1
 	}
 	for i := range r.Count() {
-		at := r.From(i)
+		at, d := r.From(i), s.H*g.HeadDim
+		n := d * g.HeadDim * s.N // of the state, in pairs
 		e.run("diagonal", new(args).address(e.addressAt(y, at), e.addressAt(g.Q, at), e.addressAt(g.K, at),
 			e.addressAt(g.V, at), e.address(s.Abar), e.address(s.Bbar), e.address(s.C), e.address(skip),
 			e.state(slots.At(i))).int(r.Len(i), s.H, g.HeadDim, s.N, major).
-			work(4*(4*r.Len(i)*s.H*g.HeadDim+4*s.H*g.HeadDim*g.HeadDim*s.N), 8*r.Len(i)*s.H*g.HeadDim*g.HeadDim*s.N), blocks(s.H*g.HeadDim, 64))
+			work(16*(r.Len(i)*d+n), 8*r.Len(i)*n), blocks(d, 64))
 	}
 	return y
 }

@@ -16,7 +16,8 @@ import (
 // TestUpdates: AdamW and the norm of gradients are those of the processor, at sizes about those of pieces.
 func TestUpdates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
-	step := engine.AdamWStep{Factor: 0.5, Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, Correct1: 0.1, Correct2: 0.01, GradScale: 0.3}
+	step := engine.AdamWStep{Factor: 0.5, Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, Correct1: 0.1, Correct2: 0.01,
+		GradScale: 0.3}
 	of := func(x [4][]float32, b engine.Backend) (norm float64, out [4][]float32) {
 		var all [4]*tensor.Tensor
 		for i, v := range x {
