@@ -126,7 +126,7 @@ var house = []layer{
 	{"watch", "session generate model tokenizer checkpoint internal/brief internal/disk train/text",
 		"github.com/prometheus/client_golang"},
 	{"compare", "train model data internal/config internal/disk internal/status train/text", "gonum.org/v1/gonum"},
-	{"internal/testkit/toytask", "task", ""},                                   // no row below names it: it is for tests
+	{"internal/testkit/toytask", "task", ""},                                   // for tests: no row below names it
 	{"internal/testkit/toymodel", "model nn autograd engine optim tensor", ""}, // for tests, too
 	{"web", "", ""},
 	{"explain/figure", "web internal/disk internal/parallel", "gonum.org/v1/plot golang.org/x/image"},

@@ -89,8 +89,8 @@ func (p *Parameters) Place() {
 func (bb *Backbone) Divided() string {
 	const mib = 1 << 20
 	if d := bb.divided; d != nil {
-		return fmt.Sprintf("%d of %d layers are on the device, which has %.3g MiB of the weights; the others, of %.3g MiB, "+
-			"compute on the processor", d.layers, len(bb.Blocks), float64(d.there)/mib, float64(d.here)/mib)
+		return fmt.Sprintf("%d of %d layers are on the device, which has %.3g MiB of the weights; the others, of %.3g "+
+			"MiB, compute on the processor", d.layers, len(bb.Blocks), float64(d.there)/mib, float64(d.here)/mib)
 	}
 	return ""
 }

@@ -49,8 +49,8 @@ func TestDivided(t *testing.T) {
 			there = d // no layer has added anything
 		}
 		if in != back || out != vocab+there {
-			t.Errorf("%d bytes (%s): a token copies %d numbers in and %d out, want %d and %d", bytes, m.Divided(), in, out,
-				back, vocab+there)
+			t.Errorf("%d bytes (%s): a token copies %d numbers in and %d out, want %d and %d", bytes, m.Divided(), in,
+				out, back, vocab+there)
 		}
 		toymodel.Saved(t, whole, state)
 	}

@@ -86,8 +86,8 @@ func (p *pool) take(bytes int) (region, error) {
 	want := max(size, min(mostBlock, max(leastBlock, p.held)))
 	if p.most > 0 {
 		if p.held+size > p.most {
-			return region{}, fmt.Errorf("the device %s may give %d KiB (HIPPO_GPU_MEMORY), of which %d are left, and %d "+
-				"more are wanted", p.dev.Name, p.most>>10, (p.most-min(p.most, p.held))>>10, size>>10)
+			return region{}, fmt.Errorf("the device %s may give %d KiB (HIPPO_GPU_MEMORY), of which %d are left, "+
+				"and %d more are wanted", p.dev.Name, p.most>>10, (p.most-min(p.most, p.held))>>10, size>>10)
 		}
 		want = max(size, min(want, p.most-p.held))
 	}

@@ -21,8 +21,8 @@ func (b *Backend) AdamW(params []*tensor.Tensor, moments []engine.Moments, grads
 		lr := o.LR * s.Factor
 		c.mu.Lock()
 		c.launch("adamw", new(args).address(p.at.address(), m.at.address(), v.at.address(), g.at.address()).int(p.n).
-			float(s.GradScale, s.Beta1, 1-s.Beta1, s.Beta2, 1-s.Beta2, 1-lr*o.Decay, lr/s.Correct1, 1/s.Correct2, s.Eps).
-			work(32*p.n, 0), blocks(p.n, 256))
+			float(s.GradScale, s.Beta1, 1-s.Beta1, s.Beta2, 1-s.Beta2).
+			float(1-lr*o.Decay, lr/s.Correct1, 1/s.Correct2, s.Eps).work(32*p.n, 0), blocks(p.n, 256))
 		c.mu.Unlock()
 	}
 }
