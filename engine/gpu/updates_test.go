@@ -65,8 +65,8 @@ func TestProducts(t *testing.T) {
 	}
 	x, w, start := put(numbers(batches*rows*k)), put(numbers(batches*n*k)), numbers(batches*rows*n)
 	for name, s := range map[string]struct{ x, w, y [4]int }{ // strides along batch, row, column, term
-		"rows":       {[4]int{rows * k, k, 0, 1}, [4]int{n * k, 0, k, 1}, [4]int{rows * n, n, 1, 0}},
-		"columns":    {[4]int{rows * k, 1, 0, rows}, [4]int{n * k, 0, 1, n}, [4]int{rows * n, 1, rows, 0}},
+		"rows":    {[4]int{rows * k, k, 0, 1}, [4]int{n * k, 0, k, 1}, [4]int{rows * n, n, 1, 0}},
+		"columns": {[4]int{rows * k, 1, 0, rows}, [4]int{n * k, 0, 1, n}, [4]int{rows * n, 1, rows, 0}},
 		"interwoven": {[4]int{k, batches * k, 0, 1}, [4]int{1, 0, batches * k, batches},
 			[4]int{1, batches * n, batches, 0}},
 	} {
