@@ -39,6 +39,7 @@ func (m *Model) WithAdapter(dir string) (*Model, error) {
 	if err := other.attach(dir); err != nil {
 		return nil, err
 	}
+	net.Place()
 	return other, nil
 }
 

@@ -164,7 +164,7 @@ var house = []layer{
 	{"serve/batch", "serve/records serve/fleet session/store internal/disk", ""},
 	{"serve/request", "serve/batch serve/fleet session internal/brief internal/disk", ""},
 	{"serve/host", "serve/request session session/store chat chat/template generate generate/constrain " +
-		"generate/sample model tokenizer internal/brief", ""},
+		"generate/sample model engine tokenizer internal/brief", ""},
 	{"serve/reply", "serve/host serve/request session session/receipt chat chat/template generate " +
 		"generate/constrain tokenizer", ""},
 	{"serve/openai", "serve/reply serve/host serve/records serve/request serve/batch session generate tokenizer", ""},
@@ -192,7 +192,7 @@ var house = []layer{
 	{".", "engine engine/native train task chat session generate generate/sample release model checkpoint tokenizer " +
 		"data internal/config fit train/text", ""},
 	{"serve/library", ". serve/host serve/request serve/rows session session/store fit chat release release/hub " +
-		"model checkpoint internal/brief internal/status", ""},
+		"model engine checkpoint internal/brief internal/status", ""},
 	{"convert", ". fit inspect quantize train/text data chat chat/template release model checkpoint tokenizer " +
 		"tokenizer/gguf tokenizer/trie internal/brief internal/config internal/disk internal/status", ""},
 	{"tools/ggufs", "checkpoint release internal/disk", ""},

@@ -48,6 +48,7 @@ type loadOptions struct {
 	ids       bool
 	adapter   string
 	on        engine.Backend
+	faster    func(told string) // nil unless on is used only if it is faster
 }
 
 // TokenIDs makes the text of a model the ids of its tokens ("17 4 98"), for a model whose tokenizer is missing or is
@@ -80,12 +81,43 @@ func Precision(name string) LoadOption {
 	}
 }
 
-// On moves a model to an engine, such as that of a graphics card; nil is the processor's.
+// On moves a model to an engine, such as that of a graphics card; nil is the processor's. Layers for which the card has
+// no memory, in three quarters of what it says is free, stay on the processor: see model.Parameters.UseWithin.
 func On(b engine.Backend) LoadOption {
 	return func(o *loadOptions) error {
 		o.on = b
 		return nil
 	}
+}
+
+// OnFaster is On if a layer of the model decodes faster there than on the processor. told is called with what was
+// measured.
+func OnFaster(b engine.Backend, told func(string)) LoadOption {
+	return func(o *loadOptions) error {
+		o.on, o.faster = b, told
+		return nil
+	}
+}
+
+// move moves a model to the engine of the options.
+func (o *loadOptions) move(m *model.Model) error {
+	if o.on == nil {
+		return nil
+	}
+	if o.faster != nil {
+		use, told, err := model.Faster(m.Config, m.Precision(), o.on, false)
+		if err != nil {
+			return err
+		}
+		if o.faster(told); !use {
+			return nil
+		}
+	}
+	if has, ok := o.on.(interface{ Room() int64 }); ok {
+		return m.UseWithin(o.on, int(has.Room()/4*3))
+	}
+	m.Use(o.on)
+	return nil
 }
 
 // Load reads a model from a folder that hippo convert or Model.Save wrote, or from the folder of a training run, whose
@@ -106,11 +138,11 @@ func Load(dir string, options ...LoadOption) (*Model, error) {
 	if err == nil && o.adapter != "" {
 		err = m.attach(o.adapter)
 	}
+	if err == nil {
+		err = o.move(m.net)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if o.on != nil {
-		m.net.Use(o.on)
 	}
 	return m, nil
 }

@@ -13,7 +13,7 @@ import (
 // TestMain runs the table on a graphics card, too, or on a driver that computes on the processor: on device 0, with the
 // validation layer, which must have nothing to say.
 func TestMain(m *testing.M) {
-	b, err := gpu.Open(0, true)
+	b, err := gpu.Open(0, true, 0)
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)

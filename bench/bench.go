@@ -16,6 +16,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/engine/native"
+	"github.com/hippo-ssm/hippo/model"
 )
 
 // Case is one row of a benchmark.
@@ -125,6 +126,9 @@ type Options struct {
 	Seconds float64 // for each measurement, in each round
 	Rounds  int
 	Peer    string // command of the peer, which runs once in each round; "" for none
+	// Device, unless nil, is the engine of a graphics card on which the models compute. Times are then those of the
+	// clock.
+	Device engine.Backend
 	// Measured, unless nil, receives each row of hippo as it is measured.
 	Measured func(Row)
 	// PeerStarts, unless nil, is called before the peer runs.
@@ -143,6 +147,7 @@ func Run(ctx context.Context, cases []Case, o Options) (ours, theirs []Row, err 
 // run returns the rows of every round.
 func run(ctx context.Context, cases []Case, o Options) (ours, theirs []Row, err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(o.Threads))
+	ctx = context.WithValue(ctx, deviceKey{}, o.Device)
 	for range max(1, o.Rounds) {
 		for _, c := range cases {
 			row, err := c.measure(ctx, o)
@@ -169,6 +174,21 @@ func run(ctx context.Context, cases []Case, o Options) (ours, theirs []Row, err 
 	return ours, theirs, nil
 }
 
+// deviceKey is the key of Options.Device in a context.
+type deviceKey struct{}
+
+// useDevice moves a model to Options.Device, if there is one.
+func useDevice(ctx context.Context, m *model.Model) (on bool) {
+	b, on := ctx.Value(deviceKey{}).(engine.Backend)
+	if on {
+		m.Use(b)
+	}
+	return on
+}
+
+// OnDevice are the benchmarks that Options.Device has an effect on.
+func OnDevice() []string { return []string{"train", "decode"} }
+
 // measure runs one case.
 func (c Case) measure(ctx context.Context, o Options) (Row, error) {
 	t, err := c.prepare(ctx)
@@ -187,7 +207,15 @@ func (c Case) measure(ctx context.Context, o Options) (Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range times[0] {
+		if o.Device != nil {
+			times[0][i].CPU = times[0][i].Wall
+		}
+	}
 	level, err := native.Level()
+	if err == nil && o.Device != nil {
+		level, err = fmt.Sprint(o.Device), engine.Failure(o.Device)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -35,16 +35,23 @@ func decodeCases(shrink int) []Case {
 			cases = append(cases, Case{
 				ID: Row{{"bench", "decode"}, {"model", c.name}, {"precision", p.String()},
 					{"batch", float64(c.batch)}, {"context", float64(past)}},
-				prepare: func(context.Context) (trial, error) {
+				prepare: func(ctx context.Context) (trial, error) {
 					m, err := packed(c.build, p)
 					if err != nil {
 						return trial{}, err
 					}
+					on := useDevice(ctx, m)
 					s := generate.NewBatch(m, c.batch)
 					for i := range c.batch {
 						if err := fillPast(s.State(i), m, past); err != nil {
 							return trial{}, err
 						}
+					}
+					if on {
+						return trial{runs: []func() error{decoding(s)}, fields: func(t []Timing) Row {
+							return Row{{"tokens_per_s", rounded(float64(c.batch) / t[0].Wall)},
+								{"weight_gb_per_s", rounded(float64(m.Bytes()) / t[0].Wall / 1e9)}}
+						}}, nil
 					}
 					memory := newMemory(shrink)
 					return trial{runs: []func() error{decoding(s), memory.read}, fields: func(t []Timing) Row {

@@ -54,7 +54,7 @@ func trainCases(args []string, shrink int) ([]Case, error) {
 			}
 			cases = append(cases, Case{
 				ID:      Row{{"bench", "train"}, {"config", name}, {"model", kind}, {"precision", precision.String()}},
-				prepare: func(context.Context) (trial, error) { return s.trainTrial(build, b, l, precision) },
+				prepare: func(ctx context.Context) (trial, error) { return s.trainTrial(ctx, build, b, l, precision) },
 			})
 		}
 	}
@@ -84,11 +84,13 @@ func (s shape) buildAdapter(p engine.Precision) (*model.Model, error) {
 	return m, nil
 }
 
-func (s shape) trainTrial(build func() (*model.Model, error), b, l int, p engine.Precision) (trial, error) {
+func (s shape) trainTrial(ctx context.Context, build func() (*model.Model, error), b, l int,
+	p engine.Precision) (trial, error) {
 	m, err := build()
 	if err != nil {
 		return trial{}, err
 	}
+	useDevice(ctx, m)
 	params := 0
 	m.Params("", func(_ string, q *nn.Param) { params += q.Len() })
 	st := newStepper(m, b, l)

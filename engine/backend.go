@@ -23,6 +23,15 @@ type Backend interface {
 	Updates
 }
 
+// Failure is the failure of the device of a backend, nil for none and for one that cannot fail. After it, numbers that
+// are read are NaN.
+func Failure(b Backend) error {
+	if d, ok := b.(interface{ Err() error }); ok {
+		return d.Err()
+	}
+	return nil
+}
+
 // Updates is the arithmetic of an optimizer, on tensors that outlive a step. In each call the lists are equally long,
 // and tensors at the same place have the same shape.
 type Updates interface {

@@ -193,6 +193,8 @@ func (m *Model) Beside() (*Model, error) {
 		return nil, err
 	}
 	other.precision = m.precision
+	other.use(m.backend)
+	other.divided = m.divided
 	var from []*tensor.Tensor
 	m.Params("", func(_ string, p *nn.Param) { from = append(from, p.Tensor) })
 	other.Params("", func(_ string, p *nn.Param) {

@@ -21,6 +21,7 @@ type Backbone struct {
 	Tapes  *autograd.Tapes // for inference: sessions borrow one while they compute
 
 	backend engine.Backend
+	divided *divided       // nil where all layers compute on backend
 	spares  *tensor.Spares // for the states of sequences that go on from copies
 }
 
@@ -35,7 +36,9 @@ func (bb *Backbone) Backend() engine.Backend { return bb.backend }
 func (bb *Backbone) NewTape() *autograd.Tape { return autograd.NewTape(bb.backend) }
 
 // use sets the engine of tapes.
-func (bb *Backbone) use(b engine.Backend) { bb.backend, bb.Tapes = b, autograd.NewTapes(b) }
+func (bb *Backbone) use(b engine.Backend) {
+	bb.backend, bb.Tapes, bb.divided = b, autograd.NewTapes(b), nil
+}
 
 // Block is one layer: x + mixer(norm1(x)), then, if it has an MLP, x + mlp(norm2(x)). If the norms come after the
 // parts, these two are nn.Sum.
@@ -90,18 +93,21 @@ func (bb *Backbone) params(prefix string, names naming, visit nn.Visitor) {
 		bb.Norm0.Params(prefix+embedNorm, visit)
 	}
 	for i, b := range bb.Blocks {
-		at := fmt.Sprintf("%sbackbone.layers.%d.", prefix, i)
-		if b.Shared != nil {
-			b.Shared.Params(at+"shared.", visit)
-		}
-		b.Mixer.Params(at+"mixer.", visit)
-		b.Norm1.Params(at+names.norm, visit)
-		if b.MLP != nil {
-			b.MLP.Params(at+"mlp.", visit)
-			b.Norm2.Params(at+names.mlpNorm, visit)
-		}
+		b.params(fmt.Sprintf("%sbackbone.layers.%d.", prefix, i), names, visit)
 	}
 	bb.LnF.Params(prefix+names.finalNorm, visit)
+}
+
+func (b *Block) params(at string, names naming, visit nn.Visitor) {
+	if b.Shared != nil {
+		b.Shared.Params(at+"shared.", visit)
+	}
+	b.Mixer.Params(at+"mixer.", visit)
+	b.Norm1.Params(at+names.norm, visit)
+	if b.MLP != nil {
+		b.MLP.Params(at+"mlp.", visit)
+		b.Norm2.Params(at+names.mlpNorm, visit)
+	}
 }
 
 // enter returns the stream before the first block: x (n, d_model) with learned positions, nil for none, and normed.
@@ -133,6 +139,10 @@ func (bb *Backbone) runFrom(t *autograd.Tape, from int, hidden, first *tensor.Te
 	}
 	t.Over(&r.at)
 	for i := from; i < len(bb.Blocks); i++ {
+		if bb.divided != nil && i >= bb.divided.layers {
+			residual, hidden = bb.onProcessor(t, i, residual, hidden, r, drop)
+			break
+		}
 		residual, hidden = bb.Blocks[i].forward(t, residual, hidden, first, r.of(i), drop)
 		if free {
 			t.ReleaseSince(mark, r.keep(residual, hidden)...)

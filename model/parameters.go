@@ -22,13 +22,7 @@ type Parameters struct {
 // Use moves a model whose parameters have values to an engine. Earlier tapes and states must no longer be used.
 func (p *Parameters) Use(b engine.Backend) {
 	p.backbone.use(b)
-	place := func(_ string, q *nn.Param) {
-		b.Place(q.Tensor)
-		if q.Change != nil {
-			q.Change.Params("", func(_ string, c *nn.Param) { b.Place(c.Tensor) })
-		}
-	}
-	p.of.Params("", place)
+	p.Place()
 }
 
 // Init fills every parameter as the releases do, from seed.

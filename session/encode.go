@@ -94,6 +94,7 @@ const minRounded = 64
 type encoding struct {
 	tensors []checkpoint.Tensor
 	round   bool
+	err     error // of a state that is none
 }
 
 // add adds a place. The snapshot must not change until the file is written.
@@ -104,6 +105,10 @@ func (e *encoding) add(place int, n *Snapshot) {
 			return
 		}
 		shape, values := p.Values()
+		if i := slices.IndexFunc(values, func(x float32) bool { return x != x }); i >= 0 && e.err == nil {
+			e.err = fmt.Errorf("found NaN at %d of %s in the state after %d tokens, want numbers: it is not saved", i,
+				p.Name, n.Position) // a device that has failed, for one, gives these
+		}
 		if q, scales, ok := integers(shape, values); ok {
 			e.tensors = append(e.tensors, checkpoint.NewTensor(full, shape, q),
 				checkpoint.NewTensor(scale, shape[:len(shape)-1], scales))
@@ -173,6 +178,9 @@ func floats(name string, shape []int, values []float32, round bool) checkpoint.T
 // write writes the file. Of the options it uses the key and the signer. A writer that can grow is asked to, once. The
 // content hash is that of a signed file, zero of others.
 func (e *encoding) write(w io.Writer, h header, o FileOptions) (hash [32]byte, err error) {
+	if e.err != nil {
+		return hash, e.err
+	}
 	h.Version, h.Rounded = versionOfFloats, e.round
 	switch {
 	case strings.HasPrefix(h.Identity.Model, model.OfIntegers):

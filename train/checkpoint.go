@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
@@ -78,12 +79,22 @@ func (l *Training) write(dir string) error {
 		if s.Work, err = json.Marshal(place); err != nil {
 			return err
 		}
-		return disk.WriteJSON(filepath.Join(tmp, TrainerFile), s)
+		if err := disk.WriteJSON(filepath.Join(tmp, TrainerFile), s); err != nil {
+			return err
+		}
+		return engine.Failure(l.opt.Backend())
 	})
 }
 
-// WriteModel writes what is needed to use a model to dir, all or nothing.
-func WriteModel(dir string, w Work) error { return checkpoint.WriteDirAtomic(dir, w.SaveModel) }
+// WriteModel writes what is needed to use a model to dir, all or nothing: nothing if the device that has it fails.
+func WriteModel(dir string, w Work) error {
+	return checkpoint.WriteDirAtomic(dir, func(tmp string) error {
+		if err := w.SaveModel(tmp); err != nil {
+			return err
+		}
+		return engine.Failure(w.NewTape().Backend())
+	})
+}
 
 func WriteTensors(path string, tensors []checkpoint.Tensor) error {
 	return disk.WriteFile(path, func(w io.Writer) error {
@@ -163,6 +174,7 @@ func (l *Training) Restore(s *Saved, dir string) error {
 	}
 	l.opt.SetSteps(s.Updates)
 	l.step, l.budget.used, l.history = s.Step, s.Trained, s.History
+	l.savedStep = l.step
 	return nil
 }
 

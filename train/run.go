@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/events"
@@ -56,7 +57,16 @@ func (l *Training) Note(text string) {
 
 // Run makes the updates that are left, measures the model after the last of them, draws a last sample text and saves.
 // When ctx is done it finishes the update, saves a checkpoint and reports interrupted.
+// If the device on which it computes fails, the error is a *DeviceError, and the last checkpoint stays as it is.
 func (l *Training) Run(ctx context.Context) (interrupted bool, err error) {
+	interrupted, err = l.run(ctx)
+	if lost := engine.Failure(l.opt.Backend()); lost != nil { // which explains all else that went wrong
+		return false, &DeviceError{Err: lost, Out: l.Plan.Out, Step: l.savedStep}
+	}
+	return interrupted, err
+}
+
+func (l *Training) run(ctx context.Context) (interrupted bool, err error) {
 	if interrupted, err = l.updates(ctx); err != nil || interrupted {
 		return interrupted, err
 	}
@@ -332,6 +342,7 @@ func (l *Training) Save() error {
 	if err := l.write(dir); err != nil {
 		return err
 	}
+	l.savedStep = l.step
 	if l.board != nil {
 		if err := l.board.Flush(); err != nil {
 			return err

@@ -32,6 +32,7 @@ type Training struct {
 	collected *autograd.Gradients // by the tape
 	precision engine.Precision    // of updates
 	step      int                 // updates made
+	savedStep int                 // of the last checkpoint, 0 for none
 	factor    float64             // of the learning rate, in the last of them
 	budget    budget
 	history   history
@@ -113,6 +114,24 @@ func (e *NonFiniteError) Error() string {
 	return fmt.Sprintf("step %d: the %s became %v, first seen in %s; want finite numbers (a smaller optim.lr, "+
 		"a longer optim.warmup or a smaller optim.clip may help)", e.Step, e.What, e.Value, e.Where)
 }
+
+// DeviceError says that the device on which a run computes has failed.
+type DeviceError struct {
+	Err  error  // of the device
+	Out  string // folder of the run
+	Step int    // of its last checkpoint, 0 for none
+}
+
+// Error says what has failed, and what is left of the run.
+func (e *DeviceError) Error() string {
+	if e.Step == 0 {
+		return fmt.Sprintf("%v; the run has no checkpoint yet", e.Err)
+	}
+	return fmt.Sprintf("%v; the run has the checkpoint of step %d, from which it continues on this device or another",
+		e.Err, e.Step)
+}
+
+func (e *DeviceError) Unwrap() error { return e.Err }
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 

@@ -50,7 +50,11 @@ func loadModel(name, adapter string, options ...hippo.LoadOption) (*hippo.Model,
 	if adapter != "" {
 		options = append(options, hippo.Adapter(adapter))
 	}
-	return hippo.Load(path, options...)
+	m, err := hippo.Load(path, options...)
+	if err == nil && m.Net().Divided() != "" {
+		noteDevice(m.Net().Divided())
+	}
+	return m, err
 }
 
 func newMerge() *cobra.Command {

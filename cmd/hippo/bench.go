@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/bench"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
@@ -20,6 +21,7 @@ type benchOptions struct {
 	Threads   int     `json:"threads" min:"1" help:"cores to use (GOMAXPROCS)"`
 	Seconds   float64 `json:"seconds" min:"0" help:"time for each measurement in a round; three repetitions at least"`
 	Rounds    int     `json:"rounds" min:"0" help:"how often to measure: medians count; 0 for 3 with a peer, 1 without"`
+	Device    string  `json:"device" help:"where to compute, for train and decode: cpu, gpu, or gpu:1"`
 	Peer      string  `json:"peer" help:"command of a peer that prints JSON lines, run after hippo in each round"`
 	Precision string  `json:"precision" enum:",float32,stored,bf16,int8,int4" help:"measure only this; empty: all"`
 	Scaling   bool    `json:"scaling" help:"measure on one core in turn with the threads, and print the ratio"`
@@ -31,7 +33,7 @@ type benchOptions struct {
 }
 
 func newBench() *cobra.Command {
-	opt := benchOptions{Threads: 1, Seconds: 2, Shrink: 1}
+	opt := benchOptions{Threads: 1, Seconds: 2, Shrink: 1, Device: onCPU}
 	cmd := &cobra.Command{
 		Use:   "bench WHAT [ARG...]",
 		Short: "Measure speed, next to that of a peer",
@@ -129,11 +131,19 @@ they measured are printed with their ratio: how many times faster hippo is.`,
 		if opt.From != "" {
 			return showSaved(cmd, args[0], opt)
 		}
+		if !isCPU(opt.Device) && (opt.Scaling || !slices.Contains(bench.OnDevice(), args[0])) {
+			return fmt.Errorf("device: found %s for %s, want it for one of %s, without --scaling", opt.Device, args[0],
+				strings.Join(bench.OnDevice(), ", "))
+		}
+		on, err := device(opt.Device)
+		if err != nil {
+			return err
+		}
 		cases, err := bench.Cases(args[0], args[1:], opt.Precision, opt.Shrink)
 		if err != nil {
 			return err
 		}
-		return runBench(cmd, cases, opt)
+		return runBench(cmd, cases, on, opt)
 	})
 	if err := cmd.Flags().MarkHidden("shrink"); err != nil { // for tests
 		panic(err) // the flag is part of the program
@@ -141,7 +151,7 @@ they measured are printed with their ratio: how many times faster hippo is.`,
 	return cmd
 }
 
-func runBench(cmd *cobra.Command, cases []bench.Case, opt benchOptions) error {
+func runBench(cmd *cobra.Command, cases []bench.Case, on engine.Backend, opt benchOptions) error {
 	rounds := opt.Rounds
 	if rounds == 0 {
 		rounds = 1
@@ -154,7 +164,7 @@ func runBench(cmd *cobra.Command, cases []bench.Case, opt benchOptions) error {
 	done := 0
 	ours, theirs, err := bench.Run(cmd.Context(), cases, bench.Options{
 		Threads: opt.Threads, Scaling: opt.Scaling, Seconds: opt.Seconds, Rounds: rounds,
-		Peer: opt.Peer, PeerErr: os.Stderr,
+		Peer: opt.Peer, PeerErr: os.Stderr, Device: on,
 		Measured: func(r bench.Row) {
 			done++
 			p.update(done, rounds*len(cases))

@@ -15,13 +15,13 @@ import (
 
 // deviceHelp is the help of --device.
 const deviceHelp = "where to compute: cpu, gpu for the best graphics card, gpu:1 for that with the number 1 of hippo " +
-	"bench devices"
+	"bench devices, auto for what a measurement finds faster"
 
 // deviceFlag is --device of a command that computes with a model.
 func deviceFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "device", onCPU, deviceHelp)
 	completeFlag(cmd, "device",
-		cobra.FixedCompletions([]string{onCPU, "gpu", "gpu:1"}, cobra.ShellCompDirectiveNoFileComp))
+		cobra.FixedCompletions([]string{onCPU, "gpu", "gpu:1", auto}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // onCPU is the device that needs nothing.
@@ -29,9 +29,22 @@ const onCPU = "cpu"
 
 // device opens what --device names: nil for the processor. failed is asked when the command ends.
 func device(name string) (engine.Backend, error) {
-	if name == onCPU || name == "" {
+	if isCPU(name) {
 		return nil, nil
 	}
+	b, err := openNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	failed = append(failed, b)
+	return b, nil
+}
+
+// isCPU reports whether --device names the processor.
+func isCPU(name string) bool { return name == onCPU || name == "" }
+
+// openNamed opens the graphics card that --device names.
+func openNamed(name string) (failing, error) {
 	number := -1
 	kind, which, chosen := strings.Cut(name, ":")
 	if chosen {
@@ -44,24 +57,42 @@ func device(name string) (engine.Backend, error) {
 	if kind != "gpu" {
 		return nil, fmt.Errorf("device: found %q, want cpu, gpu, or gpu: with a number of hippo bench devices", name)
 	}
-	b, err := openDevice(number)
-	if err != nil {
-		return nil, err
+	return openDevice(number)
+}
+
+// auto has what is faster chosen.
+const auto = "auto"
+
+// deviceOrAuto is device where name may be auto: the best card, if there is one.
+func deviceOrAuto(name string) (engine.Backend, error) {
+	if name != auto {
+		return device(name)
 	}
-	failed = append(failed, b)
-	return b, nil
+	b, err := device("gpu")
+	if _, other := exitStatus(err); err != nil && !other {
+		note(fmt.Sprintf("device: computing on the processor: %v", err))
+		return nil, nil
+	}
+	return b, err
 }
 
 // onDevice is the option of loading a model that --device asks for.
 func onDevice(name string) (hippo.LoadOption, error) {
-	b, err := device(name)
+	b, err := deviceOrAuto(name)
+	if name == auto {
+		return hippo.OnFaster(b, noteDevice), err
+	}
 	return hippo.On(b), err
 }
+
+// noteDevice tells what was chosen.
+func noteDevice(told string) { note("device: " + told) }
 
 // failing is a backend whose device may fail.
 type failing interface {
 	engine.Backend
 	Err() error
+	Room() int64 // bytes of memory that are left
 }
 
 // failed are the backends in use.
@@ -70,7 +101,7 @@ var failed []failing
 // deviceError is the failure of a device, which explains err and all else that went wrong, or err.
 func deviceError(err error) error {
 	for _, b := range failed {
-		if cause := b.Err(); cause != nil {
+		if cause := b.Err(); cause != nil && !errors.Is(err, cause) {
 			return cause
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/engine/gpu"
 	"github.com/hippo-ssm/hippo/internal/status"
 )
@@ -16,9 +17,16 @@ import (
 const hasDevices = true
 
 // openDevice opens a graphics card by its number, the best one for -1. HIPPO_VALIDATE=1 has the validation layer check
-// how it is used.
+// how it is used, HIPPO_GPU_MEMORY is the most of its memory to take.
 func openDevice(number int) (failing, error) {
-	b, err := gpu.Open(number, os.Getenv("HIPPO_VALIDATE") == "1")
+	most := int64(0)
+	if text := os.Getenv("HIPPO_GPU_MEMORY"); text != "" {
+		var err error
+		if most, err = data.ParseSize(text); err != nil || most <= 0 {
+			return nil, fmt.Errorf("HIPPO_GPU_MEMORY: found %q, want a size such as 8GB", text)
+		}
+	}
+	b, err := gpu.Open(number, os.Getenv("HIPPO_VALIDATE") == "1", uint64(most))
 	if err != nil {
 		return nil, err
 	}

@@ -4,9 +4,7 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 )
@@ -18,7 +16,8 @@ const hasDevices = false
 const noEngine = "this hippo computes on the processor only: for graphics cards put the program hippo-gpu of the " +
 	"same version beside it, or build it with: go build -tags gpu -o hippo-gpu ./cmd/hippo"
 
-// openDevice runs hippo-gpu, which has an engine for graphics cards, in the place of this program.
+// openDevice runs hippo-gpu, which has an engine for graphics cards, in the place of this program. It returns only with
+// an error.
 func openDevice(int) (failing, error) {
 	name := "hippo-gpu"
 	if runtime.GOOS == "windows" {
@@ -32,17 +31,7 @@ func openDevice(int) (failing, error) {
 	if err != nil {
 		return nil, errors.New("device: " + noEngine)
 	}
-	other := exec.Command(path, os.Args[1:]...)
-	other.Stdin, other.Stdout, other.Stderr = os.Stdin, os.Stdout, os.Stderr
-	var exit *exec.ExitError
-	switch err := other.Run(); {
-	case err == nil:
-		return nil, statusError(0)
-	case errors.As(err, &exit) && exit.ExitCode() >= 0:
-		return nil, statusError(exit.ExitCode())
-	default:
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
+	return nil, become(path)
 }
 
 // devices are none that this program knows: an error for JSON, and a line.

@@ -4,13 +4,15 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// TestAnotherProgramComputes: asked for a graphics card, the program runs the hippo-gpu beside it with its own
-// arguments and its standard input, and ends with its status. Without one it says how to get it.
+// TestAnotherProgramComputes: asked for a graphics card, the program becomes the hippo-gpu beside it, with its own
+// arguments, its standard input and its process, so that signals reach that. Without one it says how to get it.
 func TestAnotherProgramComputes(t *testing.T) {
 	_, err := openDevice(-1)
 	if err == nil || !strings.Contains(err.Error(), "go build -tags gpu") {
@@ -21,34 +23,30 @@ func TestAnotherProgramComputes(t *testing.T) {
 		t.Fatal(err)
 	}
 	other, told := filepath.Join(filepath.Dir(program), "hippo-gpu"), filepath.Join(t.TempDir(), "told")
-	script := "#!/bin/sh\necho \"$@\" >'" + told + "'\ncat >'" + told + ".in'\nexit 3\n"
+	script := "#!/bin/sh\necho \"$$ $@\" >'" + told + "'\ncat >'" + told + ".in'\nexit 3\n"
 	if err := os.WriteFile(other, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	defer os.Remove(other)
-	prompt := filepath.Join(t.TempDir(), "prompt")
-	if err := os.WriteFile(prompt, []byte("The whale"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	before := os.Stdin
-	defer func() { os.Stdin = before }()
-	for _, command := range []string{"generate", "run"} {
-		if os.Stdin, err = os.Open(prompt); err != nil {
-			t.Fatal(err)
+	dir := t.TempDir()
+	for _, args := range [][]string{{"generate", dir}, {"run", dir}, {"train", "--data", "-"}, {"serve", dir},
+		{"fit", "-"}, {"bench", "train", "a"}} {
+		args = append(args, "--device", "gpu")
+		cmd := exec.Command(program, args...)
+		cmd.Args[0] = "hippo" // by which TestMain knows what to be
+		cmd.Stdin, cmd.Dir = strings.NewReader("The whale"), dir
+		out, err := cmd.CombinedOutput()
+		if status := cmd.ProcessState.ExitCode(); status != 3 {
+			t.Fatalf("%s: status %d (%v), want 3; it said %s", args[0], status, err, out)
 		}
-		defer os.Stdin.Close()
-		status := run([]string{command, t.TempDir(), "--device", "gpu"})
-		if got, err := os.ReadFile(told + ".in"); status != 3 || string(got) != "The whale" {
-			t.Errorf("%s: status %d, and the other program was given %q (%v), want 3 and the prompt", command, status,
-				got, err)
+		in, _ := os.ReadFile(told + ".in")
+		if string(in) != "The whale" {
+			t.Errorf("%s: the other program was given %q, want the whole standard input", args[0], in)
 		}
-	}
-	_, err = openDevice(1)
-	if status, ok := exitStatus(err); !ok || status != 3 {
-		t.Errorf("found the error %v, want status 3", err)
-	}
-	got, err := os.ReadFile(told)
-	if want := strings.Join(os.Args[1:], " "); err != nil || strings.TrimSpace(string(got)) != want {
-		t.Errorf("it got the arguments %q (%v), want %q", got, err, want)
+		got, _ := os.ReadFile(told)
+		pid, said, _ := strings.Cut(strings.TrimSpace(string(got)), " ")
+		if want := strings.Join(args, " "); said != want || pid != strconv.Itoa(cmd.Process.Pid) {
+			t.Errorf("process %s got the arguments %q, want process %d and %q", pid, said, cmd.Process.Pid, want)
+		}
 	}
 }

@@ -20,7 +20,7 @@ type evalOptions struct {
 
 	Adapter   string `json:"adapter" help:"folder of an adapter for each DIR"`
 	Precision string `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"precision of the weights"`
-	Device    string `json:"device" help:"where to compute: cpu, gpu, or gpu:1 for a number of hippo bench devices"`
+	Device    string `json:"device" help:"where to compute: cpu, gpu, gpu:1 of hippo bench devices, auto"`
 	JSON      bool   `json:"json" help:"print a JSON object"`
 }
 

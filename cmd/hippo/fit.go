@@ -55,6 +55,8 @@ valid or learnt for less). hippo predict then forecasts from the end of new data
 // runsFit completes a command that trains on a user's data.
 func runsFit(cmd *cobra.Command, defaults fit.Config) *cobra.Command {
 	cmd.Args = wantArgs(1, math.MaxInt)
+	var on string
+	cmd.Flags().StringVar(&on, "device", onCPU, "where to compute: cpu, gpu, or gpu:1 of hippo bench devices")
 	return longRunCommand(cmd, &defaults, fit.ErrInterrupted, func(cmd *cobra.Command, args []string,
 		opt config.Options) (preparedRun[*fit.Result], error) {
 		c := defaults
@@ -62,6 +64,11 @@ func runsFit(cmd *cobra.Command, defaults fit.Config) *cobra.Command {
 		var problems config.Problems
 		problems.Add(config.Load(&c, opt))
 		problems.Add(c.Check())
+		if problems.Err() == nil {
+			var err error
+			c.Device, err = device(on)
+			problems.Add(err)
+		}
 		return preparedRun[*fit.Result]{
 			run: func(ctx context.Context, p *status.Printer) (*fit.Result, error) {
 				return fit.Run(ctx, c, cmd.InOrStdin(), watchFit(p))

@@ -62,11 +62,14 @@ func longRunCommand[R interface{ Print(io.Writer) error }](cmd *cobra.Command, d
 			p.Close()
 			return err
 		}
+		var lost *train.DeviceError
 		result, err := run.run(ctx, p)
 		p.Close()
 		switch {
 		case errors.Is(err, interrupted):
 			return resumable()
+		case errors.As(err, &lost):
+			return fmt.Errorf("%w; the same command resumes, also with --device %s", err, onCPU)
 		case err != nil:
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
@@ -33,6 +34,7 @@ type serveOptions struct {
 	Listen    string   `json:"listen" help:"address and port to listen at"`
 	Precision string   `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
 	Pooling   string   `json:"pooling" enum:"mean,last" help:"what embeddings are made of"`
+	Device    string   `json:"device" help:"where to compute: cpu, gpu, gpu:1 of hippo bench devices, auto"`
 	Draft     string   `json:"draft" help:"guess replies by ngram, mtp or a small model: the same ones, faster"`
 	Keys      string   `json:"keys" help:"file of API keys, which hippo key writes; without it all are let in"`
 	Share     bool     `json:"share_cache" help:"let all keys share the prompt cache, and so guess others' texts"`
@@ -90,7 +92,7 @@ type onDemand struct {
 
 func newServe() *cobra.Command {
 	opt := serveOptions{
-		Listen: "127.0.0.1:8080", Precision: hippo.Stored, Memory: 1024, Disk: 10240, MaxBody: 32 << 20,
+		Listen: "127.0.0.1:8080", Precision: hippo.Stored, Device: onCPU, Memory: 1024, Disk: 10240, MaxBody: 32 << 20,
 		MaxPrompt: 1 << 20, MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256,
 		MaxResponses: 1000, MaxSessions: 100, SessionMiB: 4096, StateMiB: 256, ImportMiB: 256,
 		KeepFor: 30 * 24 * time.Hour, Grace: 30 * time.Second, Log: "json", Pooling: "mean", MaxFile: 100 << 20,
@@ -186,6 +188,10 @@ func (o *serveOptions) library(names []string, in store.Shared, log *slog.Logger
 	if err != nil {
 		return nil, fmt.Errorf("keep_alive: %w", err)
 	}
+	open, err := o.device()
+	if err != nil {
+		return nil, err
+	}
 	var texts store.Bucket
 	if in != nil {
 		texts = store.Below(in, "texts/")
@@ -195,8 +201,38 @@ func (o *serveOptions) library(names []string, in store.Shared, log *slog.Logger
 		Models: names, Adapters: o.Adapter, AdapterDir: o.AdapterDir, Find: modelPath, Precision: o.Precision,
 		Pooling: session.Pooling(o.Pooling), Draft: o.Draft, KeepAlive: idle,
 		Memory: int64(o.MaxMemory) << 20, Preload: o.Preload, Pull: o.Pull, Texts: int64(o.Memory) << 20,
-		Store: o.Store, Disk: int64(o.Disk) << 20, Log: log,
+		Store: o.Store, Disk: int64(o.Disk) << 20, Log: log, Device: open,
+		Faster: o.Device == auto,
 	})
+}
+
+// device returns what opens the device that --device names, nil for the processor. It is open the first time.
+func (o *serveOptions) device() (func() (engine.Backend, error), error) {
+	if isCPU(o.Device) {
+		return nil, nil
+	}
+	name := o.Device
+	if name == auto {
+		name = "gpu"
+	}
+	first, err := openNamed(name)
+	if _, other := exitStatus(err); err != nil && !other && o.Device == auto {
+		noteDevice(fmt.Sprintf("computing on the processor: %v", err))
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.MaxMemory == 0 {
+		o.MaxMemory = int(first.Room() / 4 * 3 >> 20)
+	}
+	return func() (engine.Backend, error) {
+		if on := first; on != nil {
+			first = nil
+			return on, nil
+		}
+		return openNamed(name)
+	}, nil
 }
 
 // limits are the options of the server.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
@@ -24,7 +25,7 @@ func newTrain() *cobra.Command {
 	var dryRun, smoke bool
 	var batch string
 	var show, like int
-	var network string
+	var network, on string
 	var find lrFinder
 	var several machines
 	cmd := &cobra.Command{
@@ -57,7 +58,8 @@ of --init, or --template. --show prints texts with what counts in them. --train.
 memory, with states and their gradients passed between chunks, for sequences of any length.
 
 --smoke tries everything in two updates. --batch auto takes the most sequences that fit into memory. --lr-find tries
-learning rates. --train.patience ends a run whose validation loss stops improving; --train.ema saves an average of the
+learning rates. --device gpu trains on a graphics card; a run may be resumed on another device than it began on, with
+other roundings. --train.patience ends a run whose validation loss stops improving; --train.ema saves an average of the
 weights as the best model. A run that diverges ends with an error.`,
 		Example: `  hippo train
   hippo train --data book.txt --out runs/book
@@ -98,6 +100,7 @@ weights as the best model. A run that diverges ends with an error.`,
 	cmd.Flags().StringVar(&batch, "batch", "",
 		"sequences of a shard, as train.batch_size; auto: the most that fit into memory")
 	cmd.Flags().IntVar(&show, "show", 0, "print this number of training texts, with what counts in each, and stop")
+	deviceFlag(cmd, &on)
 	find.register(cmd)
 	several.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -110,6 +113,17 @@ weights as the best model. A run that diverges ends with an error.`,
 		launch, err := several.launched()
 		if err != nil {
 			return err
+		}
+		there, err := deviceOrAuto(on) // before anything is read, which another program may have to
+		switch {
+		case err != nil:
+			return err
+		case there != nil && (launch.By != "" || several.listen != ""):
+			return fmt.Errorf("device: found %s in a run on several machines, want cpu: their sums must have the same "+
+				"bits", on)
+		case there != nil && (dryRun || batch == "auto"):
+			return fmt.Errorf("device: found %s together with --dry-run or --batch auto, want cpu: these measure the "+
+				"processor and its memory", on)
 		}
 		if resume != "" {
 			cfg, err = resumed(resume, opt)
@@ -130,6 +144,16 @@ weights as the best model. A run that diverges ends with an error.`,
 		case launch.Rank > 0:
 			return several.follow(cmd, several.joins(launch, &said), &said, launch.Rank)
 		}
+		if on == auto && there != nil {
+			use, told, err := model.Faster(cfg.Model, engine.Float32, there, true)
+			if err != nil {
+				return err
+			}
+			if noteDevice(told); !use {
+				there = nil
+			}
+		}
+		cfg.Device = there
 		if err := setBatch(&cfg, batch, cmd.Flags().Changed("train.batch_size")); err != nil {
 			return err
 		}
@@ -215,13 +239,20 @@ func watchTraining(cmd *cobra.Command, cfg text.Config, resuming bool) (text.Res
 	res, err := run(ctx, cfg, printing(p))
 	p.Close()
 	var broke *train.NonFiniteError
+	var lost *train.DeviceError
 	switch {
+	case errors.As(err, &lost) && lost.Step > 0:
+		return res, fmt.Errorf("%w; to resume:\n  %s --device %s", err, resumeCommand(res.Out), onCPU)
 	case errors.As(err, &broke):
 		return res, fmt.Errorf("%w\n%s", err, lastGood(res.Out))
 	case err != nil:
 		return res, err
 	case res.Interrupted:
-		fmt.Fprintf(os.Stderr, "interrupted at step %d; to resume:\n  %s\n", res.Step, resumeCommand(res.Out))
+		resume := resumeCommand(res.Out)
+		if on := cmd.Flag("device").Value.String(); cfg.Device != nil {
+			resume += " --device " + on
+		}
+		fmt.Fprintf(os.Stderr, "interrupted at step %d; to resume:\n  %s\n", res.Step, resume)
 		if slices.Contains(cfg.Data, "-") || slices.Contains(cfg.Valid, "-") {
 			fmt.Fprintln(os.Stderr, "with the same text on standard input as before")
 		}

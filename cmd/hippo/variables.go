@@ -34,7 +34,8 @@ func readVariables(cmd *cobra.Command) error {
 
 // otherVariables are HIPPO_ variables that are not settings of a training run.
 func otherVariables(root *cobra.Command) []string {
-	names := []string{"HIPPO_CPU", "HIPPO_GOLDEN", "HIPPO_VALIDATE", "HIPPO_SESSIONS", session.KeyVariable}
+	names := []string{"HIPPO_CPU", "HIPPO_GOLDEN", "HIPPO_VALIDATE", "HIPPO_GPU_MEMORY", "HIPPO_SESSIONS",
+		session.KeyVariable}
 	for _, cmd := range root.Commands() {
 		if prefix := variables(cmd); prefix != "" {
 			cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, config.Variable(prefix, flag.Name)) })

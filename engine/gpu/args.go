@@ -15,6 +15,26 @@ import (
 type args struct {
 	data [vulkan.PushBytes]byte
 	n    int
+
+	moved, flops int // see Counts
+}
+
+// work says what the launch moves at least, in bytes, and how many sums and products of numbers it computes.
+func (a *args) work(moved, flops int) *args {
+	a.moved, a.flops = moved, flops
+	return a
+}
+
+// extent is about the number of different elements of a view.
+func (a axes) extent(view int) int {
+	distinct, span := 1, 1
+	for i, n := range a.shape {
+		if s := a.stride[view][i]; s != 0 {
+			distinct *= n
+			span += (n - 1) * max(s, -s)
+		}
+	}
+	return min(distinct, span)
 }
 
 func (a *args) bytes() []byte { return a.data[:a.n] }

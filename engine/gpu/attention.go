@@ -48,9 +48,10 @@ func (e *Engine) split(qkv, q *tensor.Tensor, r *engine.Rows, i int, c *engine.K
 		l := min(left, r.Len(i)-done)
 		keys, values := page.Rows[0], page.Rows[len(page.Rows)-1]
 		at := r.From(i) + done
+		n := (o.Heads + 2*o.KeyHeads()) * hd // of a row
 		e.run("heads", new(args).address(e.addressAt(qkv, at), e.addressAt(q, at), e.address(keys), e.address(values),
 			freq).int(l, o.Heads, o.KeyHeads(), o.Packed(), hd, turned, r.Start(i)+done, place, page.Room).
-			float(o.Rotary.Magnitude(), o.Rotary.XPos), blocks(l*(o.Heads+2*o.KeyHeads())*hd, 64))
+			float(o.Rotary.Magnitude(), o.Rotary.XPos).work(8*l*n, 0), blocks(l*n, 64))
 		done += l
 	}
 }
@@ -76,7 +77,7 @@ func (e *Engine) attend(y, q *tensor.Tensor, r *engine.Rows, i int, c *engine.KV
 	}
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
-	memory, err := e.c.memory.take(len(table))
+	memory, err := e.c.take(len(table))
 	if err != nil {
 		e.c.fail(err)
 		return
@@ -85,7 +86,8 @@ func (e *Engine) attend(y, q *tensor.Tensor, r *engine.Rows, i int, c *engine.KV
 	e.c.write(memory, table)
 	e.launch("attention", new(args).address(e.addressAt(y, r.From(i)), e.addressAt(q, r.From(i)),
 		memory.address(), slopes).int(r.Len(i), o.Heads, o.KeyHeads(), hd, skip, c.Len, ahead, o.Window).
-		float(o.ScaleOf(hd)), r.Len(i)*o.Heads)
+		float(o.ScaleOf(hd)).work(8*hd*(c.Len*o.KeyHeads()+r.Len(i)*o.Heads), 4*r.Len(i)*c.Len*o.Heads*hd),
+		r.Len(i)*o.Heads)
 }
 
 // frequencies is where those of rotary positions lie, copied in once.

@@ -33,8 +33,8 @@ func Devices() ([]Device, error) {
 }
 
 // Open opens a device by its number in Devices, the best one for -1. With validate, the validation layer checks how it
-// is used, and Err says what it says.
-func Open(number int, validate bool) (*Backend, error) {
+// is used, and Err says what it says. It takes at most so many bytes of the device's memory, 0 for any.
+func Open(number int, validate bool, most uint64) (*Backend, error) {
 	in, err := vulkan.Open(validate)
 	if err != nil {
 		return nil, err
@@ -45,6 +45,7 @@ func Open(number int, validate bool) (*Backend, error) {
 		return nil, err
 	}
 	c := newCore(dev)
+	c.memory.most = most
 	return &Backend{Backend: compose.Backend{Core: c}, core: c, in: in}, nil
 }
 
@@ -77,16 +78,36 @@ func best(all []Device) (int, error) {
 // Device describes the device.
 func (b *Backend) Device() Device { return b.core.dev.Info }
 
-// Err is the first failure of the device, such as its loss or too little memory, after which all results are NaN; or
-// what the validation layer has said.
+// String is its name, its driver and what that implements, on which the bits of results depend.
+func (b *Backend) String() string {
+	d := b.Device()
+	return fmt.Sprintf("%s, %s, Vulkan %s", d.Name, d.Driver, d.API)
+}
+
+// Err is the first failure of the device, such as its loss or too little memory, or what the validation layer has said.
+// After it all results are NaN.
 func (b *Backend) Err() error {
-	if err := b.core.failure(); err != nil {
-		return err
+	if b.in == nil { // of Estimate
+		return nil
 	}
 	if said := b.in.Messages(); len(said) > 0 {
-		return fmt.Errorf("the validation layer says: %s", said[0])
+		b.Fail(fmt.Errorf("the validation layer says: %s", said[0]))
 	}
-	return nil
+	return b.core.failure()
+}
+
+// Fail has the device count as failed from now on.
+func (b *Backend) Fail(err error) {
+	b.core.mu.Lock()
+	defer b.core.mu.Unlock()
+	b.core.fail(err)
+}
+
+// Room is how many bytes of memory the device still has, for all that one may tell beforehand.
+func (b *Backend) Room() int64 {
+	b.core.mu.Lock()
+	defer b.core.mu.Unlock()
+	return int64(b.core.memory.room())
 }
 
 // Counts are what was done since the device was opened.
@@ -95,7 +116,9 @@ func (b *Backend) Counts() Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := c.counts
-	out.Submissions = int(c.dev.Submissions())
+	if out.Memory = c.memory.peak; c.dev != nil {
+		out.Submissions = int(c.dev.Submissions())
+	}
 	return out
 }
 

@@ -17,7 +17,8 @@ import (
 // they record it.
 type core struct {
 	mu      sync.Mutex
-	dev     *vulkan.Device
+	dev     *vulkan.Device // nil where nothing is computed: see Estimate
+	limits  Limits
 	kernels map[string]*vulkan.Kernel
 	memory  pool
 	err     error // the first failure, after which nothing is computed any more
@@ -31,6 +32,10 @@ type Counts struct {
 	IDs         int // of rows, copied in
 	Launches    int
 	Submissions int
+	Bytes       float64 // that launches and copies of the device read and write, each number once
+	Flops       float64 // of sums and products
+	Seconds     float64 // by the Limits of Estimate
+	Memory      uint64  // most bytes that were lent at a time
 }
 
 // mostPending is the number of launches after which they are submitted though nobody reads. A token of a small model
@@ -78,16 +83,22 @@ func (c *core) kernel(name string, constants ...uint32) *vulkan.Kernel {
 	return k
 }
 
-// launch records a launch of n workgroups; the caller holds the lock.
-func (c *core) launch(k *vulkan.Kernel, a *args, n int) {
-	if c.err != nil || k == nil || n == 0 {
+// launch records a launch of n workgroups of a kernel, with the values of its constants; the caller holds the lock.
+func (c *core) launch(name string, a *args, n int, constants ...uint32) {
+	if c.err != nil || n == 0 {
+		return
+	}
+	c.counts.Launches++
+	c.counts.add(a, c.limits.seconds(a, n*threads(name)))
+	if c.dev == nil {
 		return
 	}
 	const most = 1 << 15
 	groups := [3]uint32{uint32(min(n, most)), uint32((n + most - 1) / most), 1}
-	c.dev.Launch(k, a.bytes(), groups)
-	c.counts.Launches++
-	c.recorded()
+	if k := c.kernel(name, constants...); k != nil {
+		c.dev.Launch(k, a.bytes(), groups)
+		c.recorded()
+	}
 }
 
 // recorded counts something that was recorded.
@@ -125,12 +136,20 @@ func (c *core) make(n, bytes int) *buffer {
 		return b
 	}
 	var err error
-	if b.at, err = c.memory.take(bytes); err != nil {
+	if b.at, err = c.take(bytes); err != nil {
 		c.fail(err)
 		return b
 	}
 	b.watch()
 	return b
+}
+
+// take lends memory of the device, unless that has failed.
+func (c *core) take(bytes int) (region, error) {
+	if c.err != nil {
+		return region{}, c.err
+	}
+	return c.memory.take(bytes)
 }
 
 // Free takes memory back. What was recorded before may still use it: what is recorded later runs after that.
@@ -145,7 +164,7 @@ func (c *core) Free(x engine.Buffer) {
 
 // write copies bytes in.
 func (c *core) write(to region, data []byte) {
-	if c.err != nil || len(data) == 0 {
+	if c.err != nil || len(data) == 0 || c.dev == nil {
 		return
 	}
 	if err := c.dev.Write(to.block.memory, to.at, data); err != nil {
@@ -156,6 +175,11 @@ func (c *core) write(to region, data []byte) {
 
 // read copies numbers out, after all that was recorded. After a failure they are NaN.
 func (c *core) read(from region, out []float32) {
+	if c.err == nil && len(out) > 0 && c.dev == nil {
+		c.counts.Out, c.counts.Submissions = c.counts.Out+len(out), c.counts.Submissions+1
+		clear(out)
+		return
+	}
 	if c.err == nil && len(out) > 0 {
 		c.counts.Out += len(out)
 		c.pending = 0

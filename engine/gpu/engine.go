@@ -65,7 +65,7 @@ func (e *Engine) run(name string, a *args, n int, constants ...uint32) {
 
 // launch is run; the caller holds the lock.
 func (e *Engine) launch(name string, a *args, n int, constants ...uint32) {
-	e.c.launch(e.c.kernel(name, constants...), a, n)
+	e.c.launch(name, a, n, constants...)
 	clear(e.live)
 	e.live = e.live[:0]
 }

@@ -17,7 +17,7 @@ var device *Backend
 
 func TestMain(m *testing.M) {
 	var err error
-	if device, err = Open(0, true); err != nil {
+	if device, err = Open(0, true, 0); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
@@ -178,7 +178,7 @@ func TestMemoryIsLentOnce(t *testing.T) {
 // TestTooLittleMemory: where the device has too little memory the first failure says so in one line, results are NaN,
 // and nothing panics.
 func TestTooLittleMemory(t *testing.T) {
-	b, err := Open(0, false)
+	b, err := Open(0, false, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

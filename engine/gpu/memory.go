@@ -3,6 +3,8 @@
 package gpu
 
 import (
+	"cmp"
+	"fmt"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -16,12 +18,27 @@ type pool struct {
 	dev    *vulkan.Device
 	blocks []*block
 	held   uint64 // bytes of all blocks
+	lent   uint64
+	peak   uint64 // most bytes that were lent
+	most   uint64 // to be held; 0 for any number
+}
+
+// room is how many bytes more can be lent.
+func (p *pool) room() uint64 {
+	most := p.most
+	if d := p.dev.Info; most == 0 {
+		most = cmp.Or(d.Free, d.Memory)
+	}
+	return max(most, p.lent) - p.lent
 }
 
 type block struct {
 	memory *vulkan.Memory
 	free   []span // in order; no two touch
 }
+
+// nowhere is the block of memory that is only counted.
+var nowhere = &block{memory: &vulkan.Memory{Address: alignment}}
 
 type span struct{ at, size uint64 }
 
@@ -47,6 +64,11 @@ const (
 // take lends a part: the first that fits.
 func (p *pool) take(bytes int) (region, error) {
 	size := max(alignment, (uint64(bytes)+alignment-1)/alignment*alignment)
+	if p.dev == nil {
+		p.lent += size
+		p.peak = max(p.peak, p.lent)
+		return region{nowhere, 0, size}, nil
+	}
 	for _, b := range p.blocks {
 		for i, s := range b.free {
 			if s.size < size {
@@ -55,11 +77,21 @@ func (p *pool) take(bytes int) (region, error) {
 			if b.free[i] = (span{s.at + size, s.size - size}); s.size == size {
 				b.free = slices.Delete(b.free, i, i+1)
 			}
+			p.lent += size
+			p.peak = max(p.peak, p.lent)
 			return region{b, s.at, size}, nil
 		}
 	}
 	// As much again as there is, so that blocks stay few.
-	m, err := p.dev.Allocate(max(size, min(mostBlock, max(leastBlock, p.held))), vulkan.OnDevice)
+	want := max(size, min(mostBlock, max(leastBlock, p.held)))
+	if p.most > 0 {
+		if p.held+size > p.most {
+			return region{}, fmt.Errorf("the device %s may give %d KiB (HIPPO_GPU_MEMORY), of which %d are left, "+
+				"and %d more are wanted", p.dev.Name, p.most>>10, (p.most-min(p.most, p.held))>>10, size>>10)
+		}
+		want = max(size, min(want, p.most-p.held))
+	}
+	m, err := p.dev.Allocate(want, vulkan.OnDevice)
 	if err != nil {
 		if m, err = p.dev.Allocate(size, vulkan.OnDevice); err != nil {
 			return region{}, err
@@ -76,6 +108,9 @@ func (p *pool) put(r region) {
 		return
 	}
 	b := r.block
+	if p.lent -= r.size; b == nowhere {
+		return
+	}
 	i, _ := slices.BinarySearchFunc(b.free, r.at, func(s span, at uint64) int {
 		if s.at < at {
 			return -1
@@ -130,7 +165,7 @@ func (b *buffer) Copy(to int, from tensor.Storage, at, n int) {
 		return
 	}
 	if b == source && to < at+n && at < to+n {
-		between, err := c.memory.take(4 * n)
+		between, err := c.take(4 * n)
 		if err != nil {
 			c.fail(err)
 			return
@@ -145,6 +180,11 @@ func (b *buffer) Copy(to int, from tensor.Storage, at, n int) {
 
 // move copies n numbers on the device.
 func (c *core) move(to region, i int, from region, j, n int) {
+	bytes := 8 * n // read and written
+	c.counts.add(new(args).work(bytes, 0), c.limits.seconds(new(args).work(bytes, 0), n))
+	if c.dev == nil {
+		return
+	}
 	c.dev.Copy(to.block.memory, to.at+4*uint64(i), from.block.memory, from.at+4*uint64(j), 4*uint64(n))
 	c.recorded()
 }

@@ -21,14 +21,21 @@ const vocab = 40
 var families = map[string]string{"h3": "h3,h3(head_dim=2)", "hybrid": "h3,attention,h3", "gpt": "attention,attention",
 	"mamba": "mamba,mamba", "mamba2": "mamba2,mamba2"}
 
+// since are the counts of what was done after before.
+func (c Counts) since(before Counts) Counts {
+	return Counts{In: c.In - before.In, Out: c.Out - before.Out, IDs: c.IDs - before.IDs,
+		Launches: c.Launches - before.Launches, Submissions: c.Submissions - before.Submissions,
+		Bytes: c.Bytes - before.Bytes, Flops: c.Flops - before.Flops, Seconds: c.Seconds - before.Seconds,
+		Memory: c.Memory}
+}
+
 // decode reads a prompt in two pieces and then token by token. It returns all logits, and the counts of the tokens.
 func decode(m *model.Model, ids []int32, state *model.State) (logits [][]float32, tokens []Counts) {
 	before := device.Counts()
 	logits = toymodel.Decode(m, ids, state, func(from, _ int) {
 		c := device.Counts()
 		if from > 70 {
-			tokens = append(tokens, Counts{c.In - before.In, c.Out - before.Out, c.IDs - before.IDs,
-				c.Launches - before.Launches, c.Submissions - before.Submissions})
+			tokens = append(tokens, c.since(before))
 		}
 		before = c
 	})

@@ -36,6 +36,9 @@ func (b *Backend) Place(xs ...*tensor.Tensor) {
 				b.placePacked(x, w)
 			}
 		default:
+			if b.core.dev == nil {
+				x.SetStorage(b.core.New(x.Len()))
+			}
 			b.Backend.Place(x)
 		}
 	}

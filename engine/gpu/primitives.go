@@ -60,7 +60,11 @@ func (c *core) elements(op int, s, t float64, a axes, from []uint64) {
 			p.int(0, 0, 0, 0)
 		}
 	}
-	c.launch(c.kernel("pointwise"), p, blocks(n, 256))
+	moved := 0
+	for k := range a.stride {
+		moved += 4 * a.extent(k)
+	}
+	c.launch("pointwise", p.work(moved, n), blocks(n, 256))
 }
 
 // Fill: to = c.
@@ -84,7 +88,7 @@ func (c *core) one(op int, to engine.View, numbers ...uint64) {
 	p := new(args).address(at(to), 0).address(numbers...).int(n, op).float(0, 0)
 	p.int(1, 1, 1, n, 0, 0, 0, to.Stride[0])
 	p.int(make([]int, 12)...)
-	c.launch(c.kernel("pointwise"), p, blocks(n, 256))
+	c.launch("pointwise", p.work(4*n, n), blocks(n, 256))
 }
 
 // Affine: to = scale·x + shift.
@@ -126,15 +130,25 @@ func (c *core) reduce(op int, to, x, y engine.View) {
 // launched one place after the other.
 func (c *core) sums(op int, kept, over axes, from []uint64) {
 	const most = 3
-	if len(kept.shape) > most || kept.overlaps() {
-		kept.without(kept.shortest(), func(rest axes, add []uint64) { c.sums(op, rest, over, plus(from, add)) })
+	if axis := kept.doubled(); axis >= 0 || len(kept.shape) > most {
+		if axis < 0 {
+			axis = kept.shortest()
+		}
+		kept.without(axis, func(rest axes, add []uint64) { c.sums(op, rest, over, plus(from, add)) })
 		return
 	}
 	if len(over.shape) > most {
 		over.without(over.shortest(), func(rest axes, add []uint64) { c.sums(op, kept, rest, plus(from, add)) })
 		return
 	}
-	n := kept.len()
+	n, flops := kept.len(), 2*kept.len()*over.len()
+	moved := 4 * kept.extent(0) // and it is read
+	for k := range kept.stride {
+		moved += 4 * kept.extent(k) * over.extent(k)
+	}
+	if op == opDot && c.product(kept, over, from, moved, flops) {
+		return
+	}
 	p := new(args).address(from...).int(n, op).int(padded(most, 1, kept.shape)...)
 	for _, s := range kept.stride {
 		p.int(padded(most, 0, s)...)
@@ -143,7 +157,63 @@ func (c *core) sums(op int, kept, over axes, from []uint64) {
 	for _, s := range over.stride[1:] {
 		p.int(padded(most, 0, s)...)
 	}
-	c.launch(c.kernel("reduce"), p, blocks(n, 64))
+	c.launch("reduce", p.work(moved, flops), blocks(n, 64))
+}
+
+// product launches sums of products that are a matrix product, or many of one size, and reports whether they are: each
+// sum over one axis, one axis that only x has, one that only y has, and perhaps one that both have. Sums are in the
+// order of the other kernel, so that results have the same bits.
+func (c *core) product(kept, over axes, from []uint64, moved, flops int) bool {
+	const least = 8 // of each axis
+	if len(over.shape) != 1 || over.shape[0] < least {
+		return false
+	}
+	batch, row, column := -1, -1, -1
+	for i := range kept.shape {
+		which := &batch
+		switch x, y := kept.stride[1][i] != 0, kept.stride[2][i] != 0; {
+		case x && !y:
+			which = &row
+		case y && !x:
+			which = &column
+		}
+		if *which >= 0 {
+			return false
+		}
+		*which = i
+	}
+	if row < 0 || column < 0 || kept.shape[row] < least || kept.shape[column] < least {
+		return false
+	}
+	batches, along := 1, [3]int{}
+	if batch >= 0 {
+		batches = kept.shape[batch]
+		along = [3]int{kept.stride[0][batch], kept.stride[1][batch], kept.stride[2][batch]}
+	}
+	rows, n := kept.shape[row], kept.shape[column]
+	p := new(args).address(from...).int(batches, rows, n, over.shape[0], along[0], kept.stride[0][row],
+		kept.stride[0][column], along[1], kept.stride[1][row], over.stride[1][0], along[2], kept.stride[2][column],
+		over.stride[2][0])
+	c.launch("product", p.work(moved, flops), batches*blocks(rows, 32)*blocks(n, 32))
+	return true
+}
+
+// doubled is the axis to go along so that the first view has no element twice: the shortest one that helps, or the
+// shortest of all; -1 if the view has none.
+func (a axes) doubled() int {
+	if !a.overlaps() {
+		return -1
+	}
+	best := -1
+	for i, n := range a.shape {
+		if rest := a.pick(func(k int) bool { return k != i }); (best < 0 || n < a.shape[best]) && !rest.overlaps() {
+			best = i
+		}
+	}
+	if best < 0 {
+		return a.shortest()
+	}
+	return best
 }
 
 // overlaps reports whether the first view may have an element twice.

@@ -33,7 +33,11 @@ func (e *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.
 	y := e.like(x, n)
 	form, at := e.matrix(w)
 	p := new(args).address(e.address(y), e.address(x), e.address(bias)).address(at...).int(n, k, rows, int(a))
-	if rows <= fewRows {
+	weights := 4 * n * k
+	if w, ok := w.Packed().(*packed); ok {
+		weights = w.Bytes()
+	}
+	if p.work(weights+4*rows*(n+k), 2*rows*n*k); rows <= fewRows {
 		e.run("linear", p, rows*blocks(n, 8), form)
 	} else {
 		e.run("linear_tile", p, blocks(rows, 32)*blocks(n, 32), form)
@@ -61,7 +65,7 @@ func (e *Engine) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
 // unpack fills memory with rows of a packed matrix: those at places, or the first n. The caller holds the lock.
 func (c *core) unpack(to *buffer, p *packed, places uint64, n int) {
 	a := new(args).address(to.at.address(), places).address(p.matrix()...).int(n, p.k)
-	c.launch(c.kernel("unpack", uint32(p.form)), a, blocks(n*p.k, 256))
+	c.launch("unpack", a.work(p.q.Bytes()+4*n*p.k, 0), blocks(n*p.k, 256), uint32(p.form))
 }
 
 // Unpack is compose.Unpacker, for operations that have no kernel for packed weights.
@@ -97,6 +101,6 @@ func (e *Engine) norm(x, r, w, b *tensor.Tensor, groups int, eps float64, center
 	}
 	n := x.Rows() * groups
 	e.run("norm", new(args).address(e.address(y), e.address(s), e.address(x), e.address(r), e.address(w), e.address(b)).
-		int(n, x.Dim(-1)/groups, groups, centered).float(eps), n)
+		int(n, x.Dim(-1)/groups, groups, centered).float(eps).work(16*x.Len(), 4*x.Len()), n)
 	return s, y
 }

@@ -17,7 +17,7 @@ func (c *core) ids(lists ...[]int32) (from []uint64, done func()) {
 		all = append(all, x...)
 	}
 	c.counts.IDs += len(lists[0])
-	memory, err := c.memory.take(4 * len(all))
+	memory, err := c.take(4 * len(all))
 	if err != nil {
 		c.fail(err)
 		return make([]uint64, len(lists)), func() {}
@@ -48,7 +48,7 @@ func (c *core) Gather(to, x engine.View, rows []int32) {
 			p.int(v.Stride[0]).int(padded(3, 0, inner.stride[k])...)
 		}
 		p.int(make([]int, 8)...)
-		c.launch(c.kernel("pointwise"), p, blocks(n, 256))
+		c.launch("pointwise", p.work(8*n, 0), blocks(n, 256))
 	})
 }
 
@@ -82,7 +82,7 @@ func (c *core) Scatter(to, x engine.View, rows []int32) {
 		for k, v := range []engine.View{to, x} {
 			p.int(v.Stride[0]).int(padded(2, 0, inner.stride[k])...)
 		}
-		c.launch(c.kernel("scatter"), p, blocks(n, 64))
+		c.launch("scatter", p.work(4*width*(len(rows)+2*len(distinct)), width*len(rows)), blocks(n, 64))
 	})
 }
 

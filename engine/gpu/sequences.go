@@ -20,7 +20,7 @@ func (e *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *e
 	for i := range r.Count() {
 		at, before, l := r.From(i), e.state(slots.At(i)), r.Len(i)
 		p := new(args).address(e.addressAt(y, at), e.addressAt(x, at), e.address(w), e.address(bias), before).
-			int(l, d, w.Len()/d, int(a))
+			int(l, d, w.Len()/d, int(a)).work(4*d*(2*l+3*w.Len()/d), 2*l*w.Len())
 		switch {
 		case l == 1:
 			e.run("filter", p, blocks(d, 64), both)
@@ -46,7 +46,8 @@ func (e *Engine) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r
 		at := r.From(i)
 		e.run("scan", new(args).address(e.addressAt(y, at), e.addressAt(u, at), e.addressAt(delta, at), e.address(a),
 			e.addressAt(bc, at), e.address(dw), e.state(slots.At(i))).
-			int(r.Len(i), d, a.Len()/d, 1, groups, d, bc.Dim(-1)), blocks(d, 64), perState)
+			int(r.Len(i), d, a.Len()/d, 1, groups, d, bc.Dim(-1)).
+			work(4*(r.Len(i)*(3*d+bc.Dim(-1))+3*a.Len()), 6*r.Len(i)*a.Len()), blocks(d, 64), perState)
 	}
 	return y
 }
@@ -64,7 +65,8 @@ func (e *Engine) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engi
 		x := e.addressAt(xbc, at)
 		e.run("scan", new(args).address(e.addressAt(y, at), x, e.addressAt(dt, at), e.address(a), x+4*uint64(d),
 			e.address(dw), e.state(slots.At(i))).
-			int(r.Len(i), d, (all-d)/(2*groups), headDim, groups, all, all), blocks(d, 64), perHead)
+			int(r.Len(i), d, (all-d)/(2*groups), headDim, groups, all, all).
+			work(4*(r.Len(i)*(d+all)+2*d*(all-d)/(2*groups)), 6*r.Len(i)*d*(all-d)/(2*groups)), blocks(d, 64), perHead)
 	}
 	return y
 }
@@ -81,7 +83,8 @@ func (e *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots en
 			state = e.address(e.Full(0, d, bw.Len()/d))
 		}
 		e.run("shift", new(args).address(e.addressAt(y, at), e.addressAt(x, at), e.address(bw), e.address(cw),
-			e.address(dw), state).int(r.Len(i), d, bw.Len()/d), blocks(d, 64))
+			e.address(dw), state).int(r.Len(i), d, bw.Len()/d).
+			work(4*(2*r.Len(i)*d+4*bw.Len()), 4*r.Len(i)*bw.Len()), blocks(d, 64))
 	}
 	return y
 }
@@ -96,10 +99,12 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 		major = 1
 	}
 	for i := range r.Count() {
-		at := r.From(i)
+		at, d := r.From(i), s.H*g.HeadDim
+		n := d * g.HeadDim * s.N // of the state, in pairs
 		e.run("diagonal", new(args).address(e.addressAt(y, at), e.addressAt(g.Q, at), e.addressAt(g.K, at),
 			e.addressAt(g.V, at), e.address(s.Abar), e.address(s.Bbar), e.address(s.C), e.address(skip),
-			e.state(slots.At(i))).int(r.Len(i), s.H, g.HeadDim, s.N, major), blocks(s.H*g.HeadDim, 64))
+			e.state(slots.At(i))).int(r.Len(i), s.H, g.HeadDim, s.N, major).
+			work(16*(r.Len(i)*d+n), 8*r.Len(i)*n), blocks(d, 64))
 	}
 	return y
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
@@ -164,9 +165,11 @@ func (r *Host) Find(ctx context.Context, name string) (ModelInfo, error) {
 	return info, nil
 }
 
-// usable reports whether requests may use the loaded model. Files that have changed are loaded once the model is idle.
+// usable reports whether requests may use the loaded model. Files that have changed are loaded once the model is idle,
+// as is a model whose device has failed.
 func (e *entry) usable(now ModelInfo) bool {
-	return e.model != nil && !e.leaving && !e.deleted && (e.fixed || e.uses > 0 || e.info.Digest == now.Digest)
+	return e.model != nil && !e.leaving && !e.deleted &&
+		(e.fixed || (e.uses > 0 || e.info.Digest == now.Digest) && engine.Failure(e.model.Net.Backend()) == nil)
 }
 
 // acquire returns a model by name, and loads it if needed. The model stays loaded until release is called.

@@ -31,6 +31,9 @@ func (r *Host) fits(info ModelInfo) error {
 
 // errLoad is the error of a model whose files cannot be read.
 func errLoad(info ModelInfo, err error) error {
+	if known := (*request.Error)(nil); errors.As(err, &known) {
+		return known
+	}
 	return &request.Error{
 		Status: http.StatusInternalServerError, Param: "model", Code: "model_load_failed",
 		Message: fmt.Sprintf("model: %.100q cannot be loaded: %v", info.Name, brief.Error(err)),
@@ -44,8 +47,15 @@ func (r *Host) grant() {
 	}
 	for len(r.queue) > 0 {
 		e := r.queue[0]
-		if e.model != nil && !e.usable(e.wanted) && e.uses == 0 { // its files have changed
-			r.unload(e)
+		if e.model != nil && !e.usable(e.wanted) { // its files have changed, or its device has failed
+			for _, other := range r.entries {
+				if other.base == e && other.model != nil && other.uses == 0 { // it shares the weights
+					r.unload(other)
+				}
+			}
+			if e.uses == 0 {
+				r.unload(e)
+			}
 		}
 		if e.closing || e.model != nil && !e.usable(e.wanted) {
 			break

@@ -54,7 +54,7 @@ func NewModel(o ModelOptions) *Model {
 	if m.Runner == nil {
 		m.Runner = session.Direct{}
 	}
-	m.Runner = runner{m.Runner, m.Name}
+	m.Runner = runner{m.Runner, m.Name, o.Net.Backend()}
 	return m
 }
 

@@ -2,7 +2,11 @@ package host
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"time"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/serve/request"
 	"github.com/hippo-ssm/hippo/session"
 )
@@ -18,6 +22,23 @@ func WithPriority(ctx context.Context, priority int) context.Context {
 type runner struct {
 	session.Runner
 	model string
+	on    engine.Backend
+}
+
+// lost is the error of a request whose device has failed, nil while it works.
+func (r runner) lost() error {
+	cause := engine.Failure(r.on)
+	if cause == nil {
+		return nil
+	}
+	return ErrDevice(fmt.Sprintf("model: the device of %.100q has failed, and the model is loaded again for the next "+
+		"request: %v", r.model, cause))
+}
+
+// ErrDevice is the error of a server whose device has failed.
+func ErrDevice(message string) *request.Error {
+	return &request.Error{Status: http.StatusServiceUnavailable, Param: "model", Code: "device_lost",
+		Retry: time.Second, Message: message}
 }
 
 // Run runs a request.
@@ -25,6 +46,11 @@ func (r runner) Run(ctx context.Context, q *session.Request) (err error) {
 	if p, ok := ctx.Value(priorityKey{}).(int); ok {
 		q.Priority = p
 	}
+	defer func() {
+		if lost := r.lost(); lost != nil { // which explains all else that went wrong
+			err = lost
+		}
+	}()
 	t := request.TrackOf(ctx)
 	if t == nil { // not an HTTP request
 		return r.Runner.Run(ctx, q)
@@ -51,6 +77,9 @@ func (r runner) Run(ctx context.Context, q *session.Request) (err error) {
 	count := t.Tokens(r.model, request.TokensWritten)
 	followed := *q
 	followed.Next = func(logits []float32) (id int32, more bool, err error) {
+		if err = r.lost(); err != nil { // and has given NaN
+			return 0, false, err
+		}
 		if id, more, err = q.Next(logits); err != nil {
 			return id, more, err
 		}

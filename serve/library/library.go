@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/release/hub"
 	"github.com/hippo-ssm/hippo/serve/host"
@@ -47,6 +48,11 @@ type Options struct {
 	Bucket    store.Bucket    // for the prompt cache, in place of Store; nil: none
 	Disk      int64           // bytes for the prompt cache in Store or Bucket; 0: no limit
 	Log       *slog.Logger
+
+	// Device opens the device on which the models compute, and opens it again after it has failed; nil for the
+	// processor.
+	Device func() (engine.Backend, error)
+	Faster bool // a model is only there if that is faster: see hippo.OnFaster
 }
 
 // Library holds the models of a server.
@@ -62,6 +68,7 @@ type Library struct {
 	known  map[string]host.ModelInfo // descriptions of the named models
 	loaded map[string]*hippo.Model   // by name, for their adapters
 	small  *hippo.Model              // of Draft; nil until it is loaded
+	on     engine.Backend            // what Device has opened last
 }
 
 // namedModel is a model of the Options. base is the name of the base model of an adapter, "" for others.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
@@ -24,6 +25,9 @@ func (l *Library) load(ctx context.Context, info host.ModelInfo) (*host.Model, e
 	m, err := l.read(info)
 	if err != nil {
 		return nil, err
+	}
+	if told := m.Net().Divided(); told != "" {
+		l.Log.Info("model divided", "model", info.Name, "how", told)
 	}
 	l.mu.Lock()
 	l.loaded[info.Name] = m
@@ -59,11 +63,38 @@ func (l *Library) read(info host.ModelInfo) (*hippo.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []hippo.LoadOption{hippo.Precision(l.Precision)}
+	on, err := l.device()
+	if err != nil {
+		return nil, err
+	}
+	options := []hippo.LoadOption{hippo.Precision(l.Precision), hippo.On(on)}
+	if l.Faster && on != nil {
+		options = append(options, hippo.OnFaster(on, func(told string) {
+			l.Log.Info("device chosen", "model", info.Name, "why", told)
+		}))
+	}
 	if base != path {
 		options = append(options, hippo.Adapter(path))
 	}
 	return hippo.Load(base, options...)
+}
+
+// device returns the device on which models compute, nil for the processor.
+func (l *Library) device() (engine.Backend, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.Device == nil || l.on != nil && engine.Failure(l.on) == nil {
+		return l.on, nil
+	}
+	if failed, ok := l.on.(interface{ Close() }); ok {
+		failed.Close()
+	}
+	on, err := l.Device()
+	if err != nil {
+		return nil, host.ErrDevice(fmt.Sprintf("the device of the server cannot be opened: %v", err))
+	}
+	l.on = on
+	return on, nil
 }
 
 // readDraft returns the model that guesses the replies of all others. It is loaded once, and stays.

@@ -6,6 +6,7 @@ package labelled
 import (
 	"time"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/task"
@@ -37,6 +38,9 @@ type Config struct {
 	Positions string       `json:"positions" enum:"none,learned" help:"position embeddings, for attention"`
 	Model     model.Config `json:"model" help:"shape of the backbone; vocab_size is the task's"`
 	Optim     Optim        `json:"optim" help:"AdamW and the learning rate"`
+
+	// Device is the engine of a graphics card that computes the run; nil for the processor.
+	Device engine.Backend `json:"-" config:"-"`
 
 	// MicroBatch is how Shards was given: by the sequences of one.
 	MicroBatch int `json:"micro_batch,omitempty" config:"old" min:"0" help:"earlier form of shards: sequences of one"`

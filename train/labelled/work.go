@@ -56,6 +56,7 @@ func Open(c Config, all any, set *task.Set, same func(saved []byte) error) (w *W
 	s, err := train.ReadSaved(c.Out, train.LabelledKind, checkpoint.RecoverDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		net.Init(c.Seed)
+		c.use(net)
 		l, err = train.New(w.plan(all), w)
 		return w, l, err
 	}
@@ -70,6 +71,7 @@ func Open(c Config, all any, set *task.Set, same func(saved []byte) error) (w *W
 		if err := net.LoadSaved(dir); err != nil {
 			return err
 		}
+		c.use(net)
 		if l, err = train.New(w.plan(all), w); err != nil {
 			return err
 		}
@@ -79,6 +81,13 @@ func Open(c Config, all any, set *task.Set, same func(saved []byte) error) (w *W
 		return l.Restore(s, dir)
 	})
 	return w, l, err
+}
+
+// use moves a network whose parameters have values to the device.
+func (c *Config) use(net *model.Network) {
+	if c.Device != nil {
+		net.Use(c.Device)
+	}
 }
 
 // newNetwork returns the network for a set, if it can take it and there is memory for it.
@@ -98,7 +107,7 @@ func newNetwork(c *Config, set *task.Set) (*model.Network, error) {
 			}
 		}
 	}
-	if free, known := status.FreeMemory(); known && c.Memory != train.MemoryIgnore {
+	if free, known := status.FreeMemory(); known && c.Memory != train.MemoryIgnore && c.Device == nil {
 		n := m.NumParams()
 		params := train.ParamCount{All: n, Trained: n, Values: 4 * n}
 		if err := train.WeightsFit(params, c.Shards, free); err != nil {

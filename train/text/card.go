@@ -57,6 +57,9 @@ func (r *run) card(res Result) []byte {
 	row("seed", "%d", c.Seed)
 	row("commit", "%s", train.Commit())
 	row("machine", "%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version())
+	if d, ok := c.Device.(fmt.Stringer); ok {
+		row("device", "%s", cell(d.String()))
+	}
 	for _, text := range res.Remarks {
 		fmt.Fprintf(&b, "\nNote: %s.\n", text)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/cluster"
 	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
@@ -49,6 +50,9 @@ type Config struct {
 
 	// Team has the machines that make the updates together, whose leader this one is; nil for this one alone.
 	Team *cluster.Team `json:"-" config:"-"`
+
+	// Device is the engine of a graphics card that computes the run; nil for the processor.
+	Device engine.Backend `json:"-" config:"-"`
 
 	smoke bool              // see Smoke
 	chat  map[string][]byte // of release.ChatTexts, of the checkpoint that a run goes on from; nil before there is one

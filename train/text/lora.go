@@ -161,6 +161,9 @@ func (tr *Work) saveAdapter(dir string) error {
 func (tr *Work) loadBest(dir string) (*model.Model, error) {
 	if tr.Config.LoRA.Rank == 0 {
 		best, _, err := release.LoadDir(dir)
+		if err == nil {
+			best.Use(tr.Model.Backend())
+		}
 		return best, err
 	}
 	if _, err := os.Stat(dir); err != nil {
@@ -170,7 +173,9 @@ func (tr *Work) loadBest(dir string) (*model.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return best, tr.Config.Base.attach(best, dir)
+	err = tr.Config.Base.attach(best, dir)
+	best.Place()
+	return best, err
 }
 
 // attach gives a model with the weights of the base the adapter in a folder.

@@ -21,7 +21,7 @@ func (c *Config) countParams(shape model.Config) (train.ParamCount, error) {
 // vocabulary. Only runs that may come near the limit are measured, by small updates.
 func (c *Config) checkMemory(vocab int) error {
 	free, known := status.FreeMemory()
-	if !known || c.Memory == train.MemoryIgnore {
+	if !known || c.Memory == train.MemoryIgnore || c.Device != nil { // which says itself what it lacks
 		return nil
 	}
 	return c.checkRoom(free, vocab)

@@ -103,6 +103,9 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Work, 
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Device != nil {
+		m.Use(cfg.Device)
+	}
 	mode := data.Shuffle
 	if cfg.Train.CarryState {
 		mode = data.Stream

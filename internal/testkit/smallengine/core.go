@@ -4,6 +4,7 @@
 package smallengine
 
 import (
+	"errors"
 	"math"
 	"sync/atomic"
 
@@ -29,7 +30,26 @@ func New[F Float]() Backend[F] {
 }
 
 // copies counts numbers.
-type copies struct{ in, out, rows atomic.Int64 }
+type copies struct {
+	in, out, rows atomic.Int64
+	reads, last   atomic.Int64 // calls of Read, and the first that fails; 0 for none
+}
+
+// Reads returns how often memory has been read.
+func (c *copies) Reads() int { return int(c.reads.Load()) }
+
+// FailAt has the backend fail as a device does, at a reading: that and all later ones give NaN, and Err says so.
+func (c *copies) FailAt(read int) { c.last.Store(int64(read)) }
+
+// Err is the failure.
+func (c *copies) Err() error {
+	if last := c.last.Load(); last > 0 && c.reads.Load() >= last {
+		return errLost
+	}
+	return nil
+}
+
+var errLost = errors.New("the small engine is lost")
 
 // Copied returns how many numbers have been copied in and out since the last call, and how many numbers of rows (ids)
 // in.
@@ -52,8 +72,12 @@ func (b *block[F]) Copy(to int, from tensor.Storage, at, n int) {
 }
 
 func (b *block[F]) Read(dst []float32) {
+	b.of.reads.Add(1)
+	lost := b.of.Err() != nil
 	for i, v := range b.x {
-		dst[i] = float32(v)
+		if dst[i] = float32(v); lost {
+			dst[i] = float32(math.NaN())
+		}
 	}
 	b.of.out.Add(int64(len(b.x)))
 }

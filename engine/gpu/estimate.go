@@ -1,0 +1,48 @@
+//go:build gpu
+
+package gpu
+
+import "github.com/hippo-ssm/hippo/engine/compose"
+
+// Limits are those of a device, for an estimate.
+type Limits struct {
+	Bandwidth float64 // of memory, in bytes a second
+	Flops     float64 // sums and products of float32 a second
+	Threads   int     // that must run to reach these
+	Launch    float64 // seconds from the end of a launch to the beginning of the next one, which waits for it
+}
+
+// H200 are the limits of an NVIDIA H200 by its data sheet. Half of the 2,048 threads of its 132 processors are what a
+// kernel needs, and two microseconds what a launch costs: both are assumptions.
+var H200 = Limits{Bandwidth: 4.8e12, Flops: 67e12, Threads: 132 * 1024, Launch: 2e-6}
+
+// Estimate returns a backend that computes nothing and takes no memory: its results are zeros. It counts what a device
+// would do, and the time by the limits of that, as if each number were read and written once.
+func Estimate(l Limits) *Backend {
+	c := newCore(nil)
+	c.limits = l
+	return &Backend{Backend: compose.Backend{Core: c}, core: c}
+}
+
+// seconds is the time of a launch.
+func (l Limits) seconds(a *args, threads int) float64 {
+	if l.Bandwidth == 0 {
+		return 0
+	}
+	busy := min(1, float64(threads)/float64(l.Threads))
+	return l.Launch + max(float64(a.moved)/l.Bandwidth, float64(a.flops)/l.Flops)/busy
+}
+
+// threads is the size of a workgroup of a kernel.
+func threads(kernel string) int {
+	switch kernel {
+	case "pointwise", "linear", "linear_tile", "product", "unpack", "adamw":
+		return 256
+	}
+	return 64
+}
+
+// add counts a launch.
+func (c *Counts) add(a *args, seconds float64) {
+	c.Bytes, c.Flops, c.Seconds = c.Bytes+float64(a.moved), c.Flops+float64(a.flops), c.Seconds+seconds
+}

@@ -1,0 +1,109 @@
+//go:build gpu
+
+package gpu
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/optim"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// TestPageHasTheEstimate: the table of docs/gpu.md is what the engine counts for a step of published models, and the
+// time that an H200 would need for it by its data sheet.
+func TestPageHasTheEstimate(t *testing.T) {
+	var table strings.Builder
+	for _, preset := range []string{"h3-125m", "mamba-130m"} {
+		for _, batch := range []int{1, 64} {
+			estimateRow(&table, preset, fmt.Sprintf("a token for %d", batch), batch, decoded(t, preset, batch))
+		}
+		const batch, length = 4, 256
+		estimateRow(&table, preset, fmt.Sprintf("an update of %d × %d", batch, length), batch*length,
+			trained(t, preset, batch, length))
+	}
+	page, err := os.ReadFile("../../docs/gpu.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), table.String()) {
+		t.Errorf("docs/gpu.md has not the table\n%s", table.String())
+	}
+}
+
+func estimateRow(table *strings.Builder, preset, work string, tokens int, c Counts) {
+	launches := float64(c.Launches) * H200.Launch
+	fmt.Fprintf(table, "| %s | %s | %d | %.3g | %.3g | %.3g | %.3g | %.0f %% | %.0f %% | %.3g |\n", preset, work,
+		c.Launches, c.Bytes/1e9, c.Flops/1e9, float64(c.Memory)/1e9, c.Seconds*1e3, 100*launches/c.Seconds,
+		100*c.Bytes/H200.Bandwidth/c.Seconds, float64(tokens)/c.Seconds)
+}
+
+// estimated is a model of a preset whose weights have no values, on a backend that counts.
+func estimated(t *testing.T, preset string) (*model.Model, *Backend) {
+	t.Helper()
+	c, err := model.Preset(preset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Estimate(H200)
+	m.Use(b)
+	return m, b
+}
+
+// decoded counts the second token of some sequences.
+func decoded(t *testing.T, preset string, batch int) Counts {
+	m, b := estimated(t, preset)
+	tape := m.NewTape()
+	states := make([]*model.State, batch)
+	for i := range states {
+		states[i] = m.NewState()
+	}
+	var before Counts
+	for range 2 {
+		before = b.Counts()
+		tape.Reset()
+		rows := &model.Rows{}
+		for _, s := range states {
+			rows.Add(1, s)
+		}
+		m.LastLogits(tape, m.Forward(tape, make([]int32, batch), rows), rows).Floats()
+	}
+	return b.Counts().since(before)
+}
+
+// trained counts the second update of some sequences.
+func trained(t *testing.T, preset string, batch, length int) Counts {
+	m, b := estimated(t, preset)
+	var params []optim.Param
+	var leaves []*tensor.Tensor
+	m.Params("", func(name string, p *nn.Param) {
+		params, leaves = append(params, optim.Param{Name: name, Tensor: p.Tensor}), append(leaves, p.Tensor)
+	})
+	tape, grads := m.NewTape(), autograd.NewGradients(b, leaves...)
+	opt := optim.NewAdamW(b, params, 0.9, 0.99, 1e-8, 1)
+	tape.Collect(grads)
+	tape.Record(true)
+	ids := make([]int32, batch*length)
+	var before Counts
+	for step := range 2 {
+		before = b.Counts()
+		rows := model.EqualRows(batch, length)
+		rows.Train(engine.RowSeeds(7, step, 0, batch)...)
+		loss := m.Loss(tape, m.Forward(tape, ids, rows), ids)
+		loss.Value()
+		tape.Backward(loss)
+		opt.Step(grads.Each(), 1, 1)
+		tape.Reset()
+	}
+	return b.Counts().since(before)
+}

@@ -1,0 +1,66 @@
+package model
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/native"
+)
+
+// Faster reports whether a layer of a model, the middle one, takes less time on a device than on the processor, with
+// weights in a precision: for a token after another, or in training, for forward and backward of some. told is what was
+// measured. The weights of the layer are random.
+func Faster(c Config, p engine.Precision, on engine.Backend, training bool) (use bool, told string, err error) {
+	plan, err := c.Plan()
+	if err != nil {
+		return false, "", err
+	}
+	c.Layers, c.VocabSize = plan[len(plan)/2], 64
+	var took [2]time.Duration
+	for i, b := range []engine.Backend{native.Backend, on} {
+		m, err := New(c)
+		if err != nil {
+			return false, "", err
+		}
+		if m.Init(1); !training && p != engine.Float32 {
+			if err := m.Pack(p); err != nil {
+				return false, "", err
+			}
+		}
+		m.Use(b)
+		took[i] = layerTime(m, training)
+	}
+	if err := engine.Failure(on); err != nil {
+		return false, "", err
+	}
+	use = took[1] < took[0]
+	chosen := map[bool]string{true: "the device", false: "the processor"}[use]
+	return use, fmt.Sprintf("a layer takes %v on the device and %v on the processor: computing on %s",
+		took[1].Round(time.Microsecond), took[0].Round(time.Microsecond), chosen), nil
+}
+
+// layerTime is the least time of a few, after one to warm up.
+func layerTime(m *Model, training bool) (least time.Duration) {
+	const trained, again = 64, 4 // tokens, times
+	ids := make([]int32, trained)
+	t, state := m.NewTape(), m.NewState()
+	for i := range 1 + again {
+		began := time.Now()
+		t.Reset()
+		if training {
+			t.Record(true)
+			rows := EqualRows(1, trained)
+			rows.Train(uint64(i))
+			t.Backward(m.Loss(t, m.Forward(t, ids, rows), ids))
+			t.Grad(m.Embedding.Weight.Tensor).Floats() // waits for all of it
+		} else {
+			rows := OneRow(1, state)
+			m.LastLogits(t, m.Forward(t, ids[:1], rows), rows).Floats()
+		}
+		if took := time.Since(began); i == 1 || i > 1 && took < least {
+			least = took
+		}
+	}
+	return least
+}
