@@ -20,11 +20,12 @@ import (
 //	<!-- rows: FILE COLUMN... -->   rows of a file
 //	<!-- typed: NAME... -->         what was typed by hand, as long as no result of such recipes is kept
 //	<!-- test: NAME -->             what a test of that name compares with the program
+//	<!-- facts: WORD... -->         what follows from formats and definitions, and is not measured
 //	<!-- end -->
 var marked = regexp.MustCompile(`(?ms)^<!-- (\w+): ([^\n]*) -->\n(.*?)^<!-- end -->\n`)
 
 // kinds are the parts that a page may have.
-var kinds = []string{"commands", "results", "groups", "bench", "rows", "typed", "test"}
+var kinds = []string{"commands", "results", "groups", "bench", "rows", "typed", "test", "facts"}
 
 // begins is the first line of a part.
 var begins = regexp.MustCompile(`(?m)^<!-- (` + strings.Join(kinds, "|") + `):`)
@@ -55,7 +56,7 @@ func (b *Book) part(kind string, words []string, old, page string) (string, erro
 		return "", errors.New("found no name, want at least one")
 	}
 	switch kind {
-	case "test":
+	case "test", "facts":
 		return old, nil
 	case "bench", "rows":
 		if !path.IsAbs(page) && b.recipeOf(path.Join(path.Dir(page), words[0])) == nil && b.ours(page) {

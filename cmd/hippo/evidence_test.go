@@ -36,7 +36,7 @@ func TestCallParser(t *testing.T) {
 		{"run", "found no"},
 		{"cache clean --all --older 7d", "older"},
 		{"cache clean --older 7d", ""},
-		{"compare a b --seeds many", "many"},
+		{"evidence check --rerun many", "many"},
 		{"no-such", "unknown command"},
 		{"task no-such", "unknown command"},
 		{"verify --help", ""},
