@@ -58,6 +58,7 @@ func (b *Book) Check(parse func(args []string) error) (*Report, error) {
 		}
 		if b.ours(page) {
 			b.checkFigures(r, page, string(text))
+			b.checkSystems(r, page, string(text))
 		}
 	}
 	return r, b.checkRecipes(r, parse)
@@ -114,6 +115,27 @@ var (
 	startsAs    = regexp.MustCompile(`^\**[-+.]?[0-9]`)
 	fenced      = regexp.MustCompile("(?ms)^```.*?^```$")
 )
+
+// systemRow is a row of the table of systems: what shows each, and "none" for what is missing.
+var systemRow = regexp.MustCompile(`(?m)^\| (\d+) \| [^|]+ \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
+
+// checkSystems notes the systems of a page that no command, no picture or result, or no test shows. It returns how many
+// systems there are.
+func (b *Book) checkSystems(r *Report, page, text string) int {
+	rows := systemRow.FindAllStringSubmatch(text, -1)
+	for i, what := range []string{"command", "picture or result", "test"} {
+		var without []string
+		for _, row := range rows {
+			if row[2+i] == "none" {
+				without = append(without, row[1])
+			}
+		}
+		if without != nil {
+			r.note("%s: no %s shows the systems %s", page, what, strings.Join(without, ", "))
+		}
+	}
+	return len(rows)
+}
 
 // checkFigures notes figures of a page that were typed by hand. A table of them that no part has is a fault.
 func (b *Book) checkFigures(r *Report, page, text string) {

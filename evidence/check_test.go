@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,30 @@ func TestCalls(t *testing.T) {
 	}
 	if !slices.Equal(lines, []int{5, 6, 8}) {
 		t.Errorf("found calls at the lines %v, want 5, 6, 8", lines)
+	}
+}
+
+// TestEverySystemIsListed: the table of docs/evidence.md has all systems, one after the other, and what is missing of
+// one is noted.
+func TestEverySystemIsListed(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "docs", "evidence.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if n := (&Book{}).checkSystems(&r, "page", string(text)); n != 39 {
+		t.Errorf("found %d systems, want 39", n)
+	}
+	for i, row := range systemRow.FindAllStringSubmatch(string(text), -1) {
+		if row[1] != strconv.Itoa(i+1) {
+			t.Errorf("found the system %s, want %d", row[1], i+1)
+		}
+	}
+	r = Report{}
+	(&Book{}).checkSystems(&r, "page", "| 1 | a | none | b | none |\n| 2 | a | `c` | none | none |\n")
+	if got := strings.Join(r.Notes, "\n"); got != "page: no command shows the systems 1\n"+
+		"page: no picture or result shows the systems 2\npage: no test shows the systems 1, 2" {
+		t.Errorf("found %s", got)
 	}
 }
 

@@ -15,8 +15,21 @@ type call struct {
 // shellBlock is what a page tells to type.
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
-// callsOf returns the calls of hippo in the blocks of shell of a page.
+// cellCommand is a command in a cell of a table.
+var cellCommand = regexp.MustCompile("`((?:\\./)?hippo [^`\n]+)`")
+
+// callsOf returns the calls of hippo in the blocks of shell and in the tables of a page.
 func callsOf(text string) (all []call) {
+	for i, line := range strings.Split(text, "\n") {
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		for _, span := range cellCommand.FindAllStringSubmatch(line, -1) {
+			for _, c := range calls(span[1]) {
+				all = append(all, call{i + 1, c.args})
+			}
+		}
+	}
 	for _, at := range shellBlock.FindAllStringSubmatchIndex(text, -1) {
 		line := 1 + strings.Count(text[:at[2]], "\n")
 		for _, c := range calls(text[at[2]:at[3]]) {
