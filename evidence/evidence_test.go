@@ -155,6 +155,10 @@ func TestExpected(t *testing.T) {
 	if math.Abs(got.low-40.32) > .02 || math.Abs(got.high-139.69) > .02 {
 		t.Errorf("found %v, want 40.32 to 139.69", got)
 	}
+	same := []result{{Score: 99.5, Unit: "%"}, {Score: 99.5, Unit: "%"}, {Score: 99.5, Unit: "%"}}
+	if got := expected(same); got.low != 98.5 || got.high != 100 {
+		t.Errorf("three times 99.5 %%: found %v, want 98.5 to 100", got)
+	}
 	if got := expected(row[:2]); got.text("nats") != "" || got.low > -1e300 {
 		t.Errorf("two seeds: found %v, want no bounds", got)
 	}

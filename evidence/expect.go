@@ -21,8 +21,8 @@ type interval struct{ low, high float64 }
 
 // expected is the range that the score of one more seed falls into with 95 %, if scores are normally distributed:
 // mean ± t·s·√(1 + 1/n), with the deviation s of n scores and the quantile t of Student's distribution with n - 1
-// degrees of freedom. Where all n have one score, it is that score, and half of the last digit that pages print.
-// It has no bounds for fewer than leastSeeds scores.
+// degrees of freedom. It is at least mean ± 1 %, for percents ± 1: a few seeds that agree promise no more, and another
+// level of the processor rounds otherwise. It has no bounds for fewer than leastSeeds scores.
 func expected(row []result) interval {
 	if len(row) < leastSeeds {
 		return interval{math.Inf(-1), math.Inf(1)}
@@ -31,11 +31,12 @@ func expected(row []result) interval {
 	mean, s := stat.MeanStdDev(scoresIn(row), nil)
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(.5 + within/200.)
 	half := t * s * math.Sqrt(1+1/n)
-	unit := row[0].Unit
-	if unit == "%" {
-		return interval{max(0, mean-half-.05), min(100, mean+half+.05)}
+	if row[0].Unit == "%" {
+		half = max(half, 1)
+		return interval{max(0, mean-half), min(100, mean+half)}
 	}
-	return interval{max(0, mean-half-5e-5*mean), mean + half + 5e-5*mean}
+	half = max(half, mean/100)
+	return interval{max(0, mean-half), mean + half}
 }
 
 // text writes the range, "" if it has no bounds.

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -158,7 +159,7 @@ func groupTable(results []result, word string) string {
 	return out.String() + machines(results)
 }
 
-// rowsOf puts results that differ in their seeds alone into one row.
+// rowsOf puts results that differ in their seeds alone into one row, by seed.
 func rowsOf(results []result) (rows [][]result) {
 	for _, r := range results {
 		same := func(row []result) bool {
@@ -169,6 +170,9 @@ func rowsOf(results []result) (rows [][]result) {
 		} else {
 			rows = append(rows, []result{r})
 		}
+	}
+	for _, row := range rows {
+		slices.SortStableFunc(row, func(a, b result) int { return cmp.Compare(a.Seed, b.Seed) })
 	}
 	return rows
 }

@@ -63,11 +63,6 @@ func isFolder(path string) bool {
 // rerunRow computes a row again with its first seed.
 func (b *Book) rerunRow(ctx context.Context, u *Runner, row []result, report *Report) error {
 	first := row[0]
-	for _, r := range row {
-		if r.Seed < first.Seed {
-			first = r
-		}
-	}
 	tmp, err := os.MkdirTemp("", "evidence-")
 	if err != nil {
 		return err

@@ -26,12 +26,17 @@ type Runner struct {
 	Out     io.Writer // says what is done
 }
 
-// own is the start of every command: hippo is the program. What another process is doing, here or on a machine that
-// shares the folder, is left to it; any other error is written down, as a loop hides it.
+// own is the start of every command: hippo is the program, and ends with the shell. What another process is doing, here
+// or on a machine that shares the folder, is left to it; any other error is written down, as a loop hides it.
 const own = `hippo() {
-	"$PROGRAM" "$@" 2>"$SAID" && { cat "$SAID" >&2; return 0; }
+	"$PROGRAM" "$@" 2>"$SAID" &
+	child=$!
+	trap 'kill -TERM $child; wait $child; exit 130' INT TERM
+	wait $child
+	ended=$?
+	trap - INT TERM
 	cat "$SAID" >&2
-	grep -q ' is in use by process ' "$SAID" || { echo failed >"$FAILED"; return 1; }
+	[ $ended = 0 ] || grep -q ' is in use by process ' "$SAID" || { echo failed >"$FAILED"; return $ended; }
 }
 `
 
