@@ -20,12 +20,12 @@ func (b *Book) Rerun(ctx context.Context, u *Runner, limit time.Duration, r *Rep
 	rows := rowsOf(b.results)
 	rows = slices.DeleteFunc(rows, func(row []result) bool {
 		recipe := b.recipe(row[0].Command)
-		return recipe == nil || recipe.One == "" || len(row) < leastSeeds || slowest(row) >= quick ||
+		return recipe == nil || recipe.One == "" || len(row) < leastSeeds || took(row) >= quick ||
 			expected(row).any(row[0].Unit) || recipe.Data != "" && !b.has(u, recipe.Data)
 	})
-	slices.SortStableFunc(rows, func(x, y []result) int { return int(slowest(x) - slowest(y)) })
+	slices.SortStableFunc(rows, func(x, y []result) int { return int(took(x) - took(y)) })
 	for _, row := range rows {
-		if limit -= slowest(row); limit < 0 {
+		if limit -= took(row); limit < 0 {
 			break
 		}
 		if err := b.rerunRow(ctx, u, row, r); err != nil {
@@ -36,13 +36,13 @@ func (b *Book) Rerun(ctx context.Context, u *Runner, limit time.Duration, r *Rep
 	return ran, len(rows), nil
 }
 
-// slowest is the longest time that a seed of a row took.
-func slowest(row []result) time.Duration {
-	longest := 0.
+// took is how long a seed of a row took on average.
+func took(row []result) time.Duration {
+	seconds := 0.
 	for _, r := range row {
-		longest = max(longest, r.CPU)
+		seconds += r.CPU / float64(len(row))
 	}
-	return time.Duration(longest * float64(time.Second))
+	return time.Duration(seconds * float64(time.Second))
 }
 
 // dataOf is the folder of data of a recipe.
