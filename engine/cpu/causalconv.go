@@ -64,9 +64,9 @@ func (o *causalConvOp) filter(i, lo, hi int) {
 	pre, y := o.rowOf(o.pre.Data(), i), o.rowOf(o.y.Data(), i)
 	kernel.CausalConv(pre, o.rowOf(o.x.Data(), i), o.taps, data(o.bias), d, o.k, lo, hi)
 	if before, _ := o.carried.at(i); before != nil {
-		o.eachPast(i, lo, hi, func(t, tap, past int) {
-			kernel.MulAdd(pre[t*d:][:d], o.taps[tap*d:][:d], before[past*d:])
-		})
+		for t := lo; t < min(hi, o.k-1); t++ {
+			kernel.CausalConvPast(pre[t*d:][:d], before, o.taps, o.k, t)
+		}
 	}
 	if o.a != engine.None {
 		activate(o.a, y[lo*d:hi*d], pre[lo*d:hi*d])
@@ -89,9 +89,9 @@ func (o *causalConvOp) reverseTaps(taps, w []float32, back bool) {
 }
 
 // eachPast visits the products of taps with inputs in the state before row i: at position t < k-1, each tap > t with
-// input k-1+t-tap of the state. Positions are limited to [lo, hi).
-func (o *causalConvOp) eachPast(i, lo, hi int, f func(t, tap, past int)) {
-	for t := lo; t < min(hi, o.k-1); t++ {
+// input k-1+t-tap of the state.
+func (o *causalConvOp) eachPast(i int, f func(t, tap, past int)) {
+	for t := range min(o.rows.Len(i), o.k-1) {
 		for tap := t + 1; tap < o.k; tap++ {
 			f(t, tap, o.k-1+t-tap)
 		}
@@ -148,7 +148,7 @@ func (o *causalConvOp) Backward(eng *Engine) {
 		}
 		if ds != nil && dy != nil {
 			dz := o.rowOf(dy, i)
-			o.eachPast(i, 0, r.Len(i), func(t, tap, past int) {
+			o.eachPast(i, func(t, tap, past int) {
 				kernel.MulAdd(ds[past*d:][:d], dz[t*d:], o.taps[tap*d:])
 			})
 		}
@@ -189,7 +189,7 @@ func (o *causalConvOp) tapsGrad(eng *Engine, dtaps, dy []float32) {
 			continue
 		}
 		dz := o.rowOf(dy, i)
-		o.eachPast(i, 0, o.rows.Len(i), func(t, tap, past int) {
+		o.eachPast(i, func(t, tap, past int) {
 			kernel.MulAdd(dtaps[tap*d:][:d], dz[t*d:], before[past*d:])
 		})
 	}

@@ -68,14 +68,14 @@ func (c vector) expSteps(x, low, high reg.Register, scratch []reg.Register) []fu
 		func() { c.VMULPS(t, q, x) })
 }
 
-// holdExp keeps the constants of exp in vectors from first on, which AVX-512 has enough of: reading them takes as long
-// as computing with them.
+// holdExp keeps the constants of exp, as many as there is space for, in vectors from first on, which AVX-512 has enough
+// of: reading them takes as long as computing with them.
 func (c *vector) holdExp(first int) {
 	if c.lanes < 16 {
 		return
 	}
-	held := map[uint32]reg.Register{}
-	for i, k := range expConstants() {
+	held, all := map[uint32]reg.Register{}, expConstants()
+	for i, k := range all[:min(len(all), 32-first)] {
 		v := c.vec(first + i)
 		c.set(k, v)
 		held[math.Float32bits(float32(k))] = v

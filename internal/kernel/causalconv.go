@@ -14,6 +14,13 @@ func CausalConv(y, x, taps, bias []float32, d, m, lo, hi int) {
 	directFilter{y, x, taps, d, m}.rows(lo, hi-lo, 1, lo)
 }
 
+// CausalConvPast adds to y (d) of position t < m-1 of a row what the inputs before the row give to it: Σ_{t<i<m}
+// taps[i]·past[m-1+t-i], from the newest input on. past (m-1, d) ends with the newest.
+func CausalConvPast(y, past, taps []float32, m, t int) {
+	d := len(y)
+	directFilter{y, past, taps[(t+1)*d:], d, m}.row(0, m-2, 1, 0, m-1-t)
+}
+
 // CausalConvGrad adds the input's gradient for the rows t in [lo, hi): dx[t] += Σ_{i<m, t+i<l} taps[i]·dy[t+i].
 func CausalConvGrad(dx, dy, taps []float32, d, m, l, lo, hi int) {
 	directFilter{dx, dy, taps, d, m}.rows(hi-1, hi-lo, -1, l-hi)

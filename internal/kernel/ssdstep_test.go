@@ -11,7 +11,7 @@ func TestSSDStep(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(61, 61))
 		for n := 1; n < 40; n++ {
-			const d, decay = 3, float32(0.75)
+			const d, decay = 6, float32(0.75)
 			h, y := frame(normals(rng, d*n), 1), frame(normals(rng, d), 3)
 			x, b, c := normals(rng, d), normals(rng, n), normals(rng, n)
 			wantH, wantY := wide(h.x()), make([]float64, d)

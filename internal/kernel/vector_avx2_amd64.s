@@ -4876,185 +4876,638 @@ state:
 	RET
 
 // func scanStepAVX2(d int, n int, y *float32, h *float32, a *float32, u *float32, delta *float32, b *float32, c *float32, skip *float32)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·scanStepAVX2(SB), NOSPLIT, $0-80
-	MOVQ         d+0(FP), AX
-	MOVQ         n+8(FP), CX
-	MOVQ         y+16(FP), DX
-	MOVQ         h+24(FP), BX
-	MOVQ         a+32(FP), SI
-	MOVQ         u+40(FP), DI
-	MOVQ         delta+48(FP), R8
-	MOVQ         b+56(FP), R9
-	MOVQ         c+64(FP), R10
+	MOVQ         n+8(FP), AX
+	MOVQ         h+24(FP), CX
+	MOVQ         a+32(FP), DX
+	MOVQ         delta+48(FP), BX
+	MOVQ         b+56(FP), SI
+	MOVQ         c+64(FP), DI
+	MOVQ         AX, R9
+	ANDQ         $0x07, R9
+	MOVQ         AX, R8
+	SUBQ         R9, R8
+	MOVQ         R9, R10
+	LEAQ         masks<>+32(SB), R11
+	NEGQ         R10
+	VMOVUPS      (R11)(R10*4), Y15
+	VBROADCASTSS constants<>+192(SB), Y14
+	XORQ         R10, R10
+
+channels4:
+	LEAQ   4(R10), R11
+	CMPQ   R11, d+0(FP)
+	JGT    channels4_end
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	XORQ   R11, R11
+	TESTQ  R8, R8
+	JZ     channels4_0_tail
+
+channels4_0_loop:
+	LEAQ         (R11)(AX*1), R12
+	VMOVUPS      (DX)(R11*4), Y4
+	VBROADCASTSS (BX)(R10*4), Y5
+	VMULPS       Y5, Y4, Y4
+	PREFETCHT0   4096(CX)(R11*4)
+	VMOVUPS      (DX)(R12*4), Y9
+	VBROADCASTSS 4(BX)(R10*4), Y10
+	VMULPS       Y10, Y9, Y9
+	PREFETCHT0   4096(CX)(R12*4)
+	VMAXPS       Y4, Y14, Y4
+	VMAXPS       Y9, Y14, Y9
+	VBROADCASTSS constants<>+256(SB), Y6
+	VBROADCASTSS constants<>+256(SB), Y11
+	VFMADD231PS  constants<>+288(SB), Y4, Y6
+	VFMADD231PS  constants<>+288(SB), Y9, Y11
+	VSUBPS       constants<>+256(SB), Y6, Y5
+	VSUBPS       constants<>+256(SB), Y11, Y10
+	VFNMADD231PS constants<>+320(SB), Y5, Y4
+	VFNMADD231PS constants<>+320(SB), Y10, Y9
+	VFNMADD231PS constants<>+352(SB), Y5, Y4
+	VFNMADD231PS constants<>+352(SB), Y10, Y9
+	VPSLLD       $0x17, Y6, Y6
+	VPSLLD       $0x17, Y11, Y11
+	VMULPS       Y4, Y4, Y5
+	VMULPS       Y9, Y9, Y10
+	VBROADCASTSS constants<>+384(SB), Y7
+	VBROADCASTSS constants<>+384(SB), Y12
+	VBROADCASTSS constants<>+416(SB), Y8
+	VBROADCASTSS constants<>+416(SB), Y13
+	VFMADD213PS  constants<>+448(SB), Y4, Y7
+	VFMADD213PS  constants<>+448(SB), Y9, Y12
+	VFMADD213PS  constants<>+480(SB), Y4, Y8
+	VFMADD213PS  constants<>+480(SB), Y9, Y13
+	VFMADD231PS  constants<>+512(SB), Y5, Y7
+	VFMADD231PS  constants<>+512(SB), Y10, Y12
+	VFMADD231PS  Y7, Y5, Y8
+	VFMADD231PS  Y12, Y10, Y13
+	VBROADCASTSS constants<>+544(SB), Y7
+	VBROADCASTSS constants<>+544(SB), Y12
+	VFMADD213PS  constants<>+544(SB), Y4, Y7
+	VFMADD213PS  constants<>+544(SB), Y9, Y12
+	VFMADD213PS  Y7, Y5, Y8
+	VFMADD213PS  Y12, Y10, Y13
+	VMULPS       Y6, Y8, Y4
+	VMULPS       Y11, Y13, Y9
+	MOVQ         u+40(FP), R13
+	VMOVUPS      (CX)(R11*4), Y5
+	VMULPS       Y4, Y5, Y5
+	VBROADCASTSS (R13)(R10*4), Y6
+	VBROADCASTSS (BX)(R10*4), Y4
+	VMULPS       Y4, Y6, Y6
+	VMOVUPS      (SI)(R11*4), Y4
+	VFMADD231PS  Y6, Y4, Y5
+	VMOVUPS      Y5, (CX)(R11*4)
+	VMOVUPS      (DI)(R11*4), Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMOVUPS      (CX)(R12*4), Y10
+	VMULPS       Y9, Y10, Y10
+	VBROADCASTSS 4(R13)(R10*4), Y11
+	VBROADCASTSS 4(BX)(R10*4), Y9
+	VMULPS       Y9, Y11, Y11
+	VMOVUPS      (SI)(R11*4), Y9
+	VFMADD231PS  Y11, Y9, Y10
+	VMOVUPS      Y10, (CX)(R12*4)
+	VMOVUPS      (DI)(R11*4), Y9
+	VFMADD231PS  Y10, Y9, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R8
+	JLT          channels4_0_loop
+
+channels4_0_tail:
+	TESTQ        R9, R9
+	JZ           channels4_0_done
+	LEAQ         (R11)(AX*1), R12
+	VMASKMOVPS   (DX)(R11*4), Y15, Y4
+	VBROADCASTSS (BX)(R10*4), Y5
+	VMULPS       Y5, Y4, Y4
+	PREFETCHT0   4096(CX)(R11*4)
+	VMASKMOVPS   (DX)(R12*4), Y15, Y9
+	VBROADCASTSS 4(BX)(R10*4), Y10
+	VMULPS       Y10, Y9, Y9
+	PREFETCHT0   4096(CX)(R12*4)
+	VMAXPS       Y4, Y14, Y4
+	VMAXPS       Y9, Y14, Y9
+	VBROADCASTSS constants<>+256(SB), Y6
+	VBROADCASTSS constants<>+256(SB), Y11
+	VFMADD231PS  constants<>+288(SB), Y4, Y6
+	VFMADD231PS  constants<>+288(SB), Y9, Y11
+	VSUBPS       constants<>+256(SB), Y6, Y5
+	VSUBPS       constants<>+256(SB), Y11, Y10
+	VFNMADD231PS constants<>+320(SB), Y5, Y4
+	VFNMADD231PS constants<>+320(SB), Y10, Y9
+	VFNMADD231PS constants<>+352(SB), Y5, Y4
+	VFNMADD231PS constants<>+352(SB), Y10, Y9
+	VPSLLD       $0x17, Y6, Y6
+	VPSLLD       $0x17, Y11, Y11
+	VMULPS       Y4, Y4, Y5
+	VMULPS       Y9, Y9, Y10
+	VBROADCASTSS constants<>+384(SB), Y7
+	VBROADCASTSS constants<>+384(SB), Y12
+	VBROADCASTSS constants<>+416(SB), Y8
+	VBROADCASTSS constants<>+416(SB), Y13
+	VFMADD213PS  constants<>+448(SB), Y4, Y7
+	VFMADD213PS  constants<>+448(SB), Y9, Y12
+	VFMADD213PS  constants<>+480(SB), Y4, Y8
+	VFMADD213PS  constants<>+480(SB), Y9, Y13
+	VFMADD231PS  constants<>+512(SB), Y5, Y7
+	VFMADD231PS  constants<>+512(SB), Y10, Y12
+	VFMADD231PS  Y7, Y5, Y8
+	VFMADD231PS  Y12, Y10, Y13
+	VBROADCASTSS constants<>+544(SB), Y7
+	VBROADCASTSS constants<>+544(SB), Y12
+	VFMADD213PS  constants<>+544(SB), Y4, Y7
+	VFMADD213PS  constants<>+544(SB), Y9, Y12
+	VFMADD213PS  Y7, Y5, Y8
+	VFMADD213PS  Y12, Y10, Y13
+	VMULPS       Y6, Y8, Y4
+	VMULPS       Y11, Y13, Y9
+	MOVQ         u+40(FP), R13
+	VMASKMOVPS   (CX)(R11*4), Y15, Y5
+	VMULPS       Y4, Y5, Y5
+	VBROADCASTSS (R13)(R10*4), Y6
+	VBROADCASTSS (BX)(R10*4), Y4
+	VMULPS       Y4, Y6, Y6
+	VMASKMOVPS   (SI)(R11*4), Y15, Y4
+	VFMADD231PS  Y6, Y4, Y5
+	VMASKMOVPS   Y5, Y15, (CX)(R11*4)
+	VMASKMOVPS   (DI)(R11*4), Y15, Y4
+	VFMADD231PS  Y5, Y4, Y0
+	VMASKMOVPS   (CX)(R12*4), Y15, Y10
+	VMULPS       Y9, Y10, Y10
+	VBROADCASTSS 4(R13)(R10*4), Y11
+	VBROADCASTSS 4(BX)(R10*4), Y9
+	VMULPS       Y9, Y11, Y11
+	VMASKMOVPS   (SI)(R11*4), Y15, Y9
+	VFMADD231PS  Y11, Y9, Y10
+	VMASKMOVPS   Y10, Y15, (CX)(R12*4)
+	VMASKMOVPS   (DI)(R11*4), Y15, Y9
+	VFMADD231PS  Y10, Y9, Y1
+
+channels4_0_done:
+	LEAQ  (CX)(AX*4), CX
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (CX)(AX*4), CX
+	LEAQ  (DX)(AX*4), DX
+	XORQ  R11, R11
+	TESTQ R8, R8
+	JZ    channels4_2_tail
+
+channels4_2_loop:
+	LEAQ         (R11)(AX*1), R12
+	VMOVUPS      (DX)(R11*4), Y4
+	VBROADCASTSS 8(BX)(R10*4), Y5
+	VMULPS       Y5, Y4, Y4
+	PREFETCHT0   4096(CX)(R11*4)
+	VMOVUPS      (DX)(R12*4), Y9
+	VBROADCASTSS 12(BX)(R10*4), Y10
+	VMULPS       Y10, Y9, Y9
+	PREFETCHT0   4096(CX)(R12*4)
+	VMAXPS       Y4, Y14, Y4
+	VMAXPS       Y9, Y14, Y9
+	VBROADCASTSS constants<>+256(SB), Y6
+	VBROADCASTSS constants<>+256(SB), Y11
+	VFMADD231PS  constants<>+288(SB), Y4, Y6
+	VFMADD231PS  constants<>+288(SB), Y9, Y11
+	VSUBPS       constants<>+256(SB), Y6, Y5
+	VSUBPS       constants<>+256(SB), Y11, Y10
+	VFNMADD231PS constants<>+320(SB), Y5, Y4
+	VFNMADD231PS constants<>+320(SB), Y10, Y9
+	VFNMADD231PS constants<>+352(SB), Y5, Y4
+	VFNMADD231PS constants<>+352(SB), Y10, Y9
+	VPSLLD       $0x17, Y6, Y6
+	VPSLLD       $0x17, Y11, Y11
+	VMULPS       Y4, Y4, Y5
+	VMULPS       Y9, Y9, Y10
+	VBROADCASTSS constants<>+384(SB), Y7
+	VBROADCASTSS constants<>+384(SB), Y12
+	VBROADCASTSS constants<>+416(SB), Y8
+	VBROADCASTSS constants<>+416(SB), Y13
+	VFMADD213PS  constants<>+448(SB), Y4, Y7
+	VFMADD213PS  constants<>+448(SB), Y9, Y12
+	VFMADD213PS  constants<>+480(SB), Y4, Y8
+	VFMADD213PS  constants<>+480(SB), Y9, Y13
+	VFMADD231PS  constants<>+512(SB), Y5, Y7
+	VFMADD231PS  constants<>+512(SB), Y10, Y12
+	VFMADD231PS  Y7, Y5, Y8
+	VFMADD231PS  Y12, Y10, Y13
+	VBROADCASTSS constants<>+544(SB), Y7
+	VBROADCASTSS constants<>+544(SB), Y12
+	VFMADD213PS  constants<>+544(SB), Y4, Y7
+	VFMADD213PS  constants<>+544(SB), Y9, Y12
+	VFMADD213PS  Y7, Y5, Y8
+	VFMADD213PS  Y12, Y10, Y13
+	VMULPS       Y6, Y8, Y4
+	VMULPS       Y11, Y13, Y9
+	MOVQ         u+40(FP), R13
+	VMOVUPS      (CX)(R11*4), Y5
+	VMULPS       Y4, Y5, Y5
+	VBROADCASTSS 8(R13)(R10*4), Y6
+	VBROADCASTSS 8(BX)(R10*4), Y4
+	VMULPS       Y4, Y6, Y6
+	VMOVUPS      (SI)(R11*4), Y4
+	VFMADD231PS  Y6, Y4, Y5
+	VMOVUPS      Y5, (CX)(R11*4)
+	VMOVUPS      (DI)(R11*4), Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMOVUPS      (CX)(R12*4), Y10
+	VMULPS       Y9, Y10, Y10
+	VBROADCASTSS 12(R13)(R10*4), Y11
+	VBROADCASTSS 12(BX)(R10*4), Y9
+	VMULPS       Y9, Y11, Y11
+	VMOVUPS      (SI)(R11*4), Y9
+	VFMADD231PS  Y11, Y9, Y10
+	VMOVUPS      Y10, (CX)(R12*4)
+	VMOVUPS      (DI)(R11*4), Y9
+	VFMADD231PS  Y10, Y9, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R8
+	JLT          channels4_2_loop
+
+channels4_2_tail:
+	TESTQ        R9, R9
+	JZ           channels4_2_done
+	LEAQ         (R11)(AX*1), R12
+	VMASKMOVPS   (DX)(R11*4), Y15, Y4
+	VBROADCASTSS 8(BX)(R10*4), Y5
+	VMULPS       Y5, Y4, Y4
+	PREFETCHT0   4096(CX)(R11*4)
+	VMASKMOVPS   (DX)(R12*4), Y15, Y9
+	VBROADCASTSS 12(BX)(R10*4), Y10
+	VMULPS       Y10, Y9, Y9
+	PREFETCHT0   4096(CX)(R12*4)
+	VMAXPS       Y4, Y14, Y4
+	VMAXPS       Y9, Y14, Y9
+	VBROADCASTSS constants<>+256(SB), Y6
+	VBROADCASTSS constants<>+256(SB), Y11
+	VFMADD231PS  constants<>+288(SB), Y4, Y6
+	VFMADD231PS  constants<>+288(SB), Y9, Y11
+	VSUBPS       constants<>+256(SB), Y6, Y5
+	VSUBPS       constants<>+256(SB), Y11, Y10
+	VFNMADD231PS constants<>+320(SB), Y5, Y4
+	VFNMADD231PS constants<>+320(SB), Y10, Y9
+	VFNMADD231PS constants<>+352(SB), Y5, Y4
+	VFNMADD231PS constants<>+352(SB), Y10, Y9
+	VPSLLD       $0x17, Y6, Y6
+	VPSLLD       $0x17, Y11, Y11
+	VMULPS       Y4, Y4, Y5
+	VMULPS       Y9, Y9, Y10
+	VBROADCASTSS constants<>+384(SB), Y7
+	VBROADCASTSS constants<>+384(SB), Y12
+	VBROADCASTSS constants<>+416(SB), Y8
+	VBROADCASTSS constants<>+416(SB), Y13
+	VFMADD213PS  constants<>+448(SB), Y4, Y7
+	VFMADD213PS  constants<>+448(SB), Y9, Y12
+	VFMADD213PS  constants<>+480(SB), Y4, Y8
+	VFMADD213PS  constants<>+480(SB), Y9, Y13
+	VFMADD231PS  constants<>+512(SB), Y5, Y7
+	VFMADD231PS  constants<>+512(SB), Y10, Y12
+	VFMADD231PS  Y7, Y5, Y8
+	VFMADD231PS  Y12, Y10, Y13
+	VBROADCASTSS constants<>+544(SB), Y7
+	VBROADCASTSS constants<>+544(SB), Y12
+	VFMADD213PS  constants<>+544(SB), Y4, Y7
+	VFMADD213PS  constants<>+544(SB), Y9, Y12
+	VFMADD213PS  Y7, Y5, Y8
+	VFMADD213PS  Y12, Y10, Y13
+	VMULPS       Y6, Y8, Y4
+	VMULPS       Y11, Y13, Y9
+	MOVQ         u+40(FP), R13
+	VMASKMOVPS   (CX)(R11*4), Y15, Y5
+	VMULPS       Y4, Y5, Y5
+	VBROADCASTSS 8(R13)(R10*4), Y6
+	VBROADCASTSS 8(BX)(R10*4), Y4
+	VMULPS       Y4, Y6, Y6
+	VMASKMOVPS   (SI)(R11*4), Y15, Y4
+	VFMADD231PS  Y6, Y4, Y5
+	VMASKMOVPS   Y5, Y15, (CX)(R11*4)
+	VMASKMOVPS   (DI)(R11*4), Y15, Y4
+	VFMADD231PS  Y5, Y4, Y2
+	VMASKMOVPS   (CX)(R12*4), Y15, Y10
+	VMULPS       Y9, Y10, Y10
+	VBROADCASTSS 12(R13)(R10*4), Y11
+	VBROADCASTSS 12(BX)(R10*4), Y9
+	VMULPS       Y9, Y11, Y11
+	VMASKMOVPS   (SI)(R11*4), Y15, Y9
+	VFMADD231PS  Y11, Y9, Y10
+	VMASKMOVPS   Y10, Y15, (CX)(R12*4)
+	VMASKMOVPS   (DI)(R11*4), Y15, Y9
+	VFMADD231PS  Y10, Y9, Y3
+
+channels4_2_done:
+	LEAQ         (CX)(AX*4), CX
+	LEAQ         (DX)(AX*4), DX
+	LEAQ         (CX)(AX*4), CX
+	LEAQ         (DX)(AX*4), DX
+	VPERM2F128   $0x31, Y2, Y0, Y4
+	VPERM2F128   $0x20, Y2, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VPERM2F128   $0x31, Y3, Y1, Y4
+	VPERM2F128   $0x20, Y3, Y1, Y1
+	VADDPS       Y4, Y1, Y1
+	VSHUFPS      $0xee, Y1, Y0, Y4
+	VSHUFPS      $0x44, Y1, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VSHUFPS      $0xdd, X1, X0, X4
+	VSHUFPS      $0x88, X1, X0, X0
+	VADDPS       X4, X0, X0
 	MOVQ         skip+72(FP), R11
-	MOVQ         CX, R13
-	ANDQ         $0x07, R13
-	MOVQ         CX, R12
-	SUBQ         R13, R12
-	MOVQ         R13, R14
-	LEAQ         masks<>+32(SB), R15
-	NEGQ         R14
-	VMOVUPS      (R15)(R14*4), Y15
-	VBROADCASTSS constants<>+192(SB), Y2
+	VMOVUPS      (R11)(R10*4), X4
+	MOVQ         u+40(FP), R11
+	VMOVUPS      (R11)(R10*4), X5
+	VFMADD231PS  X5, X4, X0
+	MOVQ         y+16(FP), R11
+	VMOVUPS      X0, (R11)(R10*4)
+	ADDQ         $0x04, R10
+	JMP          channels4
 
-channel:
-	VBROADCASTSS (R8), Y0
-	VBROADCASTSS (DI), Y1
-	VMULPS       Y0, Y1, Y1
-	VXORPS       Y3, Y3, Y3
-	XORQ         R14, R14
-	TESTQ        R12, R12
-	JZ           states_tail
+channels4_end:
+channels1:
+	LEAQ   1(R10), R11
+	CMPQ   R11, d+0(FP)
+	JGT    channels1_end
+	VXORPS Y0, Y0, Y0
+	XORQ   R11, R11
+	TESTQ  R8, R8
+	JZ     channels1_0_tail
 
-states_loop:
-	VMOVUPS      (SI)(R14*4), Y4
-	VMULPS       Y0, Y4, Y4
-	VMAXPS       Y4, Y2, Y4
-	VBROADCASTSS constants<>+256(SB), Y7
-	VFMADD231PS  constants<>+288(SB), Y4, Y7
-	VSUBPS       constants<>+256(SB), Y7, Y6
-	VFNMADD231PS constants<>+320(SB), Y6, Y4
-	VFNMADD231PS constants<>+352(SB), Y6, Y4
-	VPSLLD       $0x17, Y7, Y7
-	VMULPS       Y4, Y4, Y6
-	VBROADCASTSS constants<>+384(SB), Y8
-	VBROADCASTSS constants<>+416(SB), Y9
-	VFMADD213PS  constants<>+448(SB), Y4, Y8
-	VFMADD213PS  constants<>+480(SB), Y4, Y9
-	VFMADD231PS  constants<>+512(SB), Y6, Y8
-	VFMADD231PS  Y8, Y6, Y9
-	VBROADCASTSS constants<>+544(SB), Y8
-	VFMADD213PS  constants<>+544(SB), Y4, Y8
-	VFMADD213PS  Y8, Y6, Y9
-	VMULPS       Y7, Y9, Y4
-	VMOVUPS      (BX)(R14*4), Y5
+channels1_0_loop:
+	VMOVUPS      (DX)(R11*4), Y4
+	VBROADCASTSS (BX)(R10*4), Y5
+	VMULPS       Y5, Y4, Y4
+	PREFETCHT0   4096(CX)(R11*4)
+	VMAXPS       Y4, Y14, Y4
+	VBROADCASTSS constants<>+256(SB), Y6
+	VFMADD231PS  constants<>+288(SB), Y4, Y6
+	VSUBPS       constants<>+256(SB), Y6, Y5
+	VFNMADD231PS constants<>+320(SB), Y5, Y4
+	VFNMADD231PS constants<>+352(SB), Y5, Y4
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y4, Y4, Y5
+	VBROADCASTSS constants<>+384(SB), Y7
+	VBROADCASTSS constants<>+416(SB), Y8
+	VFMADD213PS  constants<>+448(SB), Y4, Y7
+	VFMADD213PS  constants<>+480(SB), Y4, Y8
+	VFMADD231PS  constants<>+512(SB), Y5, Y7
+	VFMADD231PS  Y7, Y5, Y8
+	VBROADCASTSS constants<>+544(SB), Y7
+	VFMADD213PS  constants<>+544(SB), Y4, Y7
+	VFMADD213PS  Y7, Y5, Y8
+	VMULPS       Y6, Y8, Y4
+	MOVQ         u+40(FP), R12
+	VMOVUPS      (CX)(R11*4), Y5
 	VMULPS       Y4, Y5, Y5
-	VMOVUPS      (R9)(R14*4), Y4
-	VFMADD231PS  Y1, Y4, Y5
-	VMOVUPS      Y5, (BX)(R14*4)
-	VMOVUPS      (R10)(R14*4), Y4
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x08, R14
-	CMPQ         R14, R12
-	JLT          states_loop
+	VBROADCASTSS (R12)(R10*4), Y6
+	VBROADCASTSS (BX)(R10*4), Y4
+	VMULPS       Y4, Y6, Y6
+	VMOVUPS      (SI)(R11*4), Y4
+	VFMADD231PS  Y6, Y4, Y5
+	VMOVUPS      Y5, (CX)(R11*4)
+	VMOVUPS      (DI)(R11*4), Y4
+	VFMADD231PS  Y5, Y4, Y0
+	ADDQ         $0x08, R11
+	CMPQ         R11, R8
+	JLT          channels1_0_loop
 
-states_tail:
-	TESTQ        R13, R13
-	JZ           states_done
-	VMASKMOVPS   (SI)(R14*4), Y15, Y4
-	VMULPS       Y0, Y4, Y4
-	VMAXPS       Y4, Y2, Y4
-	VBROADCASTSS constants<>+256(SB), Y7
-	VFMADD231PS  constants<>+288(SB), Y4, Y7
-	VSUBPS       constants<>+256(SB), Y7, Y6
-	VFNMADD231PS constants<>+320(SB), Y6, Y4
-	VFNMADD231PS constants<>+352(SB), Y6, Y4
-	VPSLLD       $0x17, Y7, Y7
-	VMULPS       Y4, Y4, Y6
-	VBROADCASTSS constants<>+384(SB), Y8
-	VBROADCASTSS constants<>+416(SB), Y9
-	VFMADD213PS  constants<>+448(SB), Y4, Y8
-	VFMADD213PS  constants<>+480(SB), Y4, Y9
-	VFMADD231PS  constants<>+512(SB), Y6, Y8
-	VFMADD231PS  Y8, Y6, Y9
-	VBROADCASTSS constants<>+544(SB), Y8
-	VFMADD213PS  constants<>+544(SB), Y4, Y8
-	VFMADD213PS  Y8, Y6, Y9
-	VMULPS       Y7, Y9, Y4
-	VMASKMOVPS   (BX)(R14*4), Y15, Y5
+channels1_0_tail:
+	TESTQ        R9, R9
+	JZ           channels1_0_done
+	VMASKMOVPS   (DX)(R11*4), Y15, Y4
+	VBROADCASTSS (BX)(R10*4), Y5
+	VMULPS       Y5, Y4, Y4
+	PREFETCHT0   4096(CX)(R11*4)
+	VMAXPS       Y4, Y14, Y4
+	VBROADCASTSS constants<>+256(SB), Y6
+	VFMADD231PS  constants<>+288(SB), Y4, Y6
+	VSUBPS       constants<>+256(SB), Y6, Y5
+	VFNMADD231PS constants<>+320(SB), Y5, Y4
+	VFNMADD231PS constants<>+352(SB), Y5, Y4
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y4, Y4, Y5
+	VBROADCASTSS constants<>+384(SB), Y7
+	VBROADCASTSS constants<>+416(SB), Y8
+	VFMADD213PS  constants<>+448(SB), Y4, Y7
+	VFMADD213PS  constants<>+480(SB), Y4, Y8
+	VFMADD231PS  constants<>+512(SB), Y5, Y7
+	VFMADD231PS  Y7, Y5, Y8
+	VBROADCASTSS constants<>+544(SB), Y7
+	VFMADD213PS  constants<>+544(SB), Y4, Y7
+	VFMADD213PS  Y7, Y5, Y8
+	VMULPS       Y6, Y8, Y4
+	MOVQ         u+40(FP), R12
+	VMASKMOVPS   (CX)(R11*4), Y15, Y5
 	VMULPS       Y4, Y5, Y5
-	VMASKMOVPS   (R9)(R14*4), Y15, Y4
-	VFMADD231PS  Y1, Y4, Y5
-	VMASKMOVPS   Y5, Y15, (BX)(R14*4)
-	VMASKMOVPS   (R10)(R14*4), Y15, Y4
-	VFMADD231PS  Y5, Y4, Y3
+	VBROADCASTSS (R12)(R10*4), Y6
+	VBROADCASTSS (BX)(R10*4), Y4
+	VMULPS       Y4, Y6, Y6
+	VMASKMOVPS   (SI)(R11*4), Y15, Y4
+	VFMADD231PS  Y6, Y4, Y5
+	VMASKMOVPS   Y5, Y15, (CX)(R11*4)
+	VMASKMOVPS   (DI)(R11*4), Y15, Y4
+	VFMADD231PS  Y5, Y4, Y0
 
-states_done:
-	VEXTRACTF128 $0x01, Y3, X5
-	VADDPS       X5, X3, X3
-	VPERMILPS    $0x0e, X3, X5
-	VADDPS       X5, X3, X3
-	VPERMILPS    $0x01, X3, X5
-	VADDPS       X5, X3, X3
-	VMOVSS       (R11), X5
-	VMOVSS       (DI), X4
-	VFMADD231SS  X4, X5, X3
-	VMOVSS       X3, (DX)
-	ADDQ         $0x04, DX
-	ADDQ         $0x04, DI
-	ADDQ         $0x04, R8
-	ADDQ         $0x04, R11
-	LEAQ         (BX)(CX*4), BX
-	LEAQ         (SI)(CX*4), SI
-	DECQ         AX
-	JNZ          channel
+channels1_0_done:
+	LEAQ         (CX)(AX*4), CX
+	LEAQ         (DX)(AX*4), DX
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x0e, X0, X4
+	VADDPS       X4, X0, X0
+	VPERMILPS    $0x01, X0, X4
+	VADDPS       X4, X0, X0
+	MOVQ         skip+72(FP), R11
+	VMOVSS       (R11)(R10*4), X4
+	MOVQ         u+40(FP), R11
+	VMOVSS       (R11)(R10*4), X5
+	VFMADD231SS  X5, X4, X0
+	MOVQ         y+16(FP), R11
+	VMOVSS       X0, (R11)(R10*4)
+	ADDQ         $0x01, R10
+	JMP          channels1
+
+channels1_end:
 	VZEROUPPER
 	RET
 
 // func ssdStepAVX2(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·ssdStepAVX2(SB), NOSPLIT, $0-60
-	MOVQ         d+0(FP), AX
-	MOVQ         n+8(FP), CX
-	MOVQ         y+16(FP), DX
-	MOVQ         h+24(FP), BX
-	MOVQ         x+32(FP), SI
-	MOVQ         b+40(FP), DI
-	MOVQ         c+48(FP), R8
-	MOVQ         CX, R10
-	ANDQ         $0x07, R10
-	MOVQ         CX, R9
-	SUBQ         R10, R9
-	MOVQ         R10, R11
-	LEAQ         masks<>+32(SB), R12
-	NEGQ         R11
-	VMOVUPS      (R12)(R11*4), Y15
-	VBROADCASTSS decay+56(FP), Y0
+	MOVQ         n+8(FP), AX
+	MOVQ         h+24(FP), CX
+	MOVQ         x+32(FP), DX
+	MOVQ         y+16(FP), BX
+	MOVQ         b+40(FP), SI
+	MOVQ         c+48(FP), DI
+	MOVQ         AX, R9
+	ANDQ         $0x07, R9
+	MOVQ         AX, R8
+	SUBQ         R9, R8
+	MOVQ         R9, R10
+	LEAQ         masks<>+32(SB), R11
+	NEGQ         R10
+	VMOVUPS      (R11)(R10*4), Y15
+	VBROADCASTSS decay+56(FP), Y12
+	XORQ         R10, R10
 
-channel:
-	VBROADCASTSS (SI), Y1
+channels4:
+	LEAQ         4(R10), R11
+	CMPQ         R11, d+0(FP)
+	JGT          channels4_end
+	VXORPS       Y0, Y0, Y0
+	VBROADCASTSS (DX)(R10*4), Y4
+	VXORPS       Y1, Y1, Y1
+	VBROADCASTSS 4(DX)(R10*4), Y5
 	VXORPS       Y2, Y2, Y2
+	VBROADCASTSS 8(DX)(R10*4), Y6
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS 12(DX)(R10*4), Y7
 	XORQ         R11, R11
-	TESTQ        R9, R9
-	JZ           states_tail
+	TESTQ        R8, R8
+	JZ           channels4_tail
 
-states_loop:
-	VMOVUPS     (BX)(R11*4), Y3
-	VMULPS      Y0, Y3, Y3
-	VMOVUPS     (DI)(R11*4), Y4
-	VFMADD231PS Y1, Y4, Y3
-	VMOVUPS     Y3, (BX)(R11*4)
-	VMOVUPS     (R8)(R11*4), Y4
-	VFMADD231PS Y3, Y4, Y2
+channels4_loop:
+	LEAQ        (R11)(AX*1), R12
+	LEAQ        (R12)(AX*1), R13
+	LEAQ        (R13)(AX*1), R14
+	VMOVUPS     (SI)(R11*4), Y13
+	VMOVUPS     (CX)(R11*4), Y8
+	PREFETCHT0  4096(CX)(R11*4)
+	VMULPS      Y12, Y8, Y8
+	VFMADD231PS Y4, Y13, Y8
+	VMOVUPS     Y8, (CX)(R11*4)
+	VMOVUPS     (CX)(R12*4), Y9
+	PREFETCHT0  4096(CX)(R12*4)
+	VMULPS      Y12, Y9, Y9
+	VFMADD231PS Y5, Y13, Y9
+	VMOVUPS     Y9, (CX)(R12*4)
+	VMOVUPS     (CX)(R13*4), Y10
+	PREFETCHT0  4096(CX)(R13*4)
+	VMULPS      Y12, Y10, Y10
+	VFMADD231PS Y6, Y13, Y10
+	VMOVUPS     Y10, (CX)(R13*4)
+	VMOVUPS     (CX)(R14*4), Y11
+	PREFETCHT0  4096(CX)(R14*4)
+	VMULPS      Y12, Y11, Y11
+	VFMADD231PS Y7, Y13, Y11
+	VMOVUPS     Y11, (CX)(R14*4)
+	VMOVUPS     (DI)(R11*4), Y13
+	VFMADD231PS Y8, Y13, Y0
+	VFMADD231PS Y9, Y13, Y1
+	VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3
 	ADDQ        $0x08, R11
-	CMPQ        R11, R9
-	JLT         states_loop
+	CMPQ        R11, R8
+	JLT         channels4_loop
 
-states_tail:
-	TESTQ       R10, R10
-	JZ          states_done
-	VMASKMOVPS  (BX)(R11*4), Y15, Y3
-	VMULPS      Y0, Y3, Y3
-	VMASKMOVPS  (DI)(R11*4), Y15, Y4
-	VFMADD231PS Y1, Y4, Y3
-	VMASKMOVPS  Y3, Y15, (BX)(R11*4)
-	VMASKMOVPS  (R8)(R11*4), Y15, Y4
-	VFMADD231PS Y3, Y4, Y2
+channels4_tail:
+	TESTQ       R9, R9
+	JZ          channels4_done
+	LEAQ        (R11)(AX*1), R12
+	LEAQ        (R12)(AX*1), R13
+	LEAQ        (R13)(AX*1), R14
+	VMASKMOVPS  (SI)(R11*4), Y15, Y13
+	VMASKMOVPS  (CX)(R11*4), Y15, Y8
+	PREFETCHT0  4096(CX)(R11*4)
+	VMULPS      Y12, Y8, Y8
+	VFMADD231PS Y4, Y13, Y8
+	VMASKMOVPS  Y8, Y15, (CX)(R11*4)
+	VMASKMOVPS  (CX)(R12*4), Y15, Y9
+	PREFETCHT0  4096(CX)(R12*4)
+	VMULPS      Y12, Y9, Y9
+	VFMADD231PS Y5, Y13, Y9
+	VMASKMOVPS  Y9, Y15, (CX)(R12*4)
+	VMASKMOVPS  (CX)(R13*4), Y15, Y10
+	PREFETCHT0  4096(CX)(R13*4)
+	VMULPS      Y12, Y10, Y10
+	VFMADD231PS Y6, Y13, Y10
+	VMASKMOVPS  Y10, Y15, (CX)(R13*4)
+	VMASKMOVPS  (CX)(R14*4), Y15, Y11
+	PREFETCHT0  4096(CX)(R14*4)
+	VMULPS      Y12, Y11, Y11
+	VFMADD231PS Y7, Y13, Y11
+	VMASKMOVPS  Y11, Y15, (CX)(R14*4)
+	VMASKMOVPS  (DI)(R11*4), Y15, Y13
+	VFMADD231PS Y8, Y13, Y0
+	VFMADD231PS Y9, Y13, Y1
+	VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3
 
-states_done:
-	VEXTRACTF128 $0x01, Y2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x0e, X2, X3
-	VADDPS       X3, X2, X2
-	VPERMILPS    $0x01, X2, X3
-	VADDPS       X3, X2, X2
-	VMOVSS       X2, (DX)
-	ADDQ         $0x04, DX
-	ADDQ         $0x04, SI
-	LEAQ         (BX)(CX*4), BX
-	DECQ         AX
-	JNZ          channel
+channels4_done:
+	VPERM2F128   $0x31, Y2, Y0, Y13
+	VPERM2F128   $0x20, Y2, Y0, Y0
+	VADDPS       Y13, Y0, Y0
+	VPERM2F128   $0x31, Y3, Y1, Y13
+	VPERM2F128   $0x20, Y3, Y1, Y1
+	VADDPS       Y13, Y1, Y1
+	VSHUFPS      $0xee, Y1, Y0, Y13
+	VSHUFPS      $0x44, Y1, Y0, Y0
+	VADDPS       Y13, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VSHUFPS      $0xdd, X1, X0, X13
+	VSHUFPS      $0x88, X1, X0, X0
+	VADDPS       X13, X0, X0
+	VMOVUPS      X0, (BX)(R10*4)
+	LEAQ         (CX)(AX*4), CX
+	LEAQ         (CX)(AX*4), CX
+	LEAQ         (CX)(AX*4), CX
+	LEAQ         (CX)(AX*4), CX
+	ADDQ         $0x04, R10
+	JMP          channels4
+
+channels4_end:
+channels1:
+	LEAQ         1(R10), R11
+	CMPQ         R11, d+0(FP)
+	JGT          channels1_end
+	VXORPS       Y0, Y0, Y0
+	VBROADCASTSS (DX)(R10*4), Y4
+	XORQ         R11, R11
+	TESTQ        R8, R8
+	JZ           channels1_tail
+
+channels1_loop:
+	VMOVUPS     (SI)(R11*4), Y13
+	VMOVUPS     (CX)(R11*4), Y8
+	PREFETCHT0  4096(CX)(R11*4)
+	VMULPS      Y12, Y8, Y8
+	VFMADD231PS Y4, Y13, Y8
+	VMOVUPS     Y8, (CX)(R11*4)
+	VMOVUPS     (DI)(R11*4), Y13
+	VFMADD231PS Y8, Y13, Y0
+	ADDQ        $0x08, R11
+	CMPQ        R11, R8
+	JLT         channels1_loop
+
+channels1_tail:
+	TESTQ       R9, R9
+	JZ          channels1_done
+	VMASKMOVPS  (SI)(R11*4), Y15, Y13
+	VMASKMOVPS  (CX)(R11*4), Y15, Y8
+	PREFETCHT0  4096(CX)(R11*4)
+	VMULPS      Y12, Y8, Y8
+	VFMADD231PS Y4, Y13, Y8
+	VMASKMOVPS  Y8, Y15, (CX)(R11*4)
+	VMASKMOVPS  (DI)(R11*4), Y15, Y13
+	VFMADD231PS Y8, Y13, Y0
+
+channels1_done:
+	VEXTRACTF128 $0x01, Y0, X13
+	VADDPS       X13, X0, X0
+	VPERMILPS    $0x0e, X0, X13
+	VADDPS       X13, X0, X0
+	VPERMILPS    $0x01, X0, X13
+	VADDPS       X13, X0, X0
+	VMOVSS       X0, (BX)(R10*4)
+	LEAQ         (CX)(AX*4), CX
+	ADDQ         $0x01, R10
+	JMP          channels1
+
+channels1_end:
 	VZEROUPPER
 	RET
 

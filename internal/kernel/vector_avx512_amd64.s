@@ -5387,199 +5387,623 @@ state:
 	RET
 
 // func scanStepAVX512(d int, n int, y *float32, h *float32, a *float32, u *float32, delta *float32, b *float32, c *float32, skip *float32)
-// Requires: AVX, AVX512F, BMI2, FMA3
+// Requires: AVX, AVX512F, BMI2, FMA3, MMX+
 TEXT ·scanStepAVX512(SB), NOSPLIT, $0-80
-	MOVQ         d+0(FP), AX
-	MOVQ         n+8(FP), CX
-	MOVQ         y+16(FP), DX
-	MOVQ         h+24(FP), BX
-	MOVQ         a+32(FP), SI
-	MOVQ         u+40(FP), DI
-	MOVQ         delta+48(FP), R8
-	MOVQ         b+56(FP), R9
-	MOVQ         c+64(FP), R10
-	MOVQ         skip+72(FP), R11
-	MOVQ         CX, R13
-	ANDQ         $0x0f, R13
-	MOVQ         CX, R12
-	SUBQ         R13, R12
-	MOVQ         R13, R14
-	MOVL         $-1, R15
-	BZHIL        R14, R15, R15
-	KMOVW        R15, K1
-	VBROADCASTSS constants<>+24(SB), Z2
-	VBROADCASTSS constants<>+32(SB), Z10
-	VBROADCASTSS constants<>+36(SB), Z11
-	VBROADCASTSS constants<>+40(SB), Z12
-	VBROADCASTSS constants<>+44(SB), Z13
-	VBROADCASTSS constants<>+68(SB), Z14
-	VBROADCASTSS constants<>+60(SB), Z15
-	VBROADCASTSS constants<>+52(SB), Z16
-	VBROADCASTSS constants<>+56(SB), Z17
-	VBROADCASTSS constants<>+48(SB), Z18
-	VBROADCASTSS constants<>+64(SB), Z19
+	MOVQ         n+8(FP), AX
+	MOVQ         h+24(FP), CX
+	MOVQ         a+32(FP), DX
+	MOVQ         delta+48(FP), BX
+	MOVQ         b+56(FP), SI
+	MOVQ         c+64(FP), DI
+	MOVQ         AX, R9
+	ANDQ         $0x0f, R9
+	MOVQ         AX, R8
+	SUBQ         R9, R8
+	MOVQ         R9, R10
+	MOVL         $-1, R11
+	BZHIL        R10, R11, R11
+	KMOVW        R11, K1
+	VBROADCASTSS constants<>+24(SB), Z24
+	VBROADCASTSS constants<>+32(SB), Z25
+	VBROADCASTSS constants<>+36(SB), Z26
+	VBROADCASTSS constants<>+40(SB), Z27
+	VBROADCASTSS constants<>+44(SB), Z28
+	VBROADCASTSS constants<>+68(SB), Z29
+	VBROADCASTSS constants<>+60(SB), Z30
+	VBROADCASTSS constants<>+52(SB), Z31
+	XORQ         R10, R10
 
-channel:
-	VBROADCASTSS (R8), Z0
-	VBROADCASTSS (DI), Z1
-	VMULPS       Z0, Z1, Z1
-	VPXORD       Z3, Z3, Z3
-	XORQ         R14, R14
-	TESTQ        R12, R12
-	JZ           states_tail
+channels4:
+	LEAQ   4(R10), R11
+	CMPQ   R11, d+0(FP)
+	JGT    channels4_end
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	XORQ   R11, R11
+	TESTQ  R8, R8
+	JZ     channels4_0_tail
 
-states_loop:
-	VMOVUPS      (SI)(R14*4), Z4
-	VMULPS       Z0, Z4, Z4
-	VMAXPS       Z4, Z2, Z4
-	VMOVAPS      Z10, Z7
-	VFMADD231PS  Z11, Z4, Z7
-	VSUBPS       Z10, Z7, Z6
-	VFNMADD231PS Z12, Z6, Z4
-	VFNMADD231PS Z13, Z6, Z4
-	VPSLLD       $0x17, Z7, Z7
-	VMULPS       Z4, Z4, Z6
-	VMOVAPS      Z18, Z8
-	VMOVAPS      Z16, Z9
-	VFMADD213PS  Z17, Z4, Z8
-	VFMADD213PS  Z15, Z4, Z9
-	VFMADD231PS  Z19, Z6, Z8
-	VFMADD231PS  Z8, Z6, Z9
-	VMOVAPS      Z14, Z8
-	VFMADD213PS  Z14, Z4, Z8
-	VFMADD213PS  Z8, Z6, Z9
-	VMULPS       Z7, Z9, Z4
-	VMOVUPS      (BX)(R14*4), Z5
-	VMULPS       Z4, Z5, Z5
-	VMOVUPS      (R9)(R14*4), Z4
-	VFMADD231PS  Z1, Z4, Z5
-	VMOVUPS      Z5, (BX)(R14*4)
-	VMOVUPS      (R10)(R14*4), Z4
-	VFMADD231PS  Z5, Z4, Z3
-	ADDQ         $0x10, R14
-	CMPQ         R14, R12
-	JLT          states_loop
+channels4_0_loop:
+	LEAQ             (R11)(AX*1), R12
+	LEAQ             (R12)(AX*1), R13
+	LEAQ             (R13)(AX*1), R14
+	VMOVUPS          (DX)(R11*4), Z4
+	VMULPS.BCST      (BX)(R10*4), Z4, Z4
+	PREFETCHT0       4096(CX)(R11*4)
+	VMOVUPS          (DX)(R12*4), Z9
+	VMULPS.BCST      4(BX)(R10*4), Z9, Z9
+	PREFETCHT0       4096(CX)(R12*4)
+	VMOVUPS          (DX)(R13*4), Z14
+	VMULPS.BCST      8(BX)(R10*4), Z14, Z14
+	PREFETCHT0       4096(CX)(R13*4)
+	VMOVUPS          (DX)(R14*4), Z19
+	VMULPS.BCST      12(BX)(R10*4), Z19, Z19
+	PREFETCHT0       4096(CX)(R14*4)
+	VMAXPS           Z4, Z24, Z4
+	VMAXPS           Z9, Z24, Z9
+	VMAXPS           Z14, Z24, Z14
+	VMAXPS           Z19, Z24, Z19
+	VMOVAPS          Z25, Z6
+	VMOVAPS          Z25, Z11
+	VMOVAPS          Z25, Z16
+	VMOVAPS          Z25, Z21
+	VFMADD231PS      Z26, Z4, Z6
+	VFMADD231PS      Z26, Z9, Z11
+	VFMADD231PS      Z26, Z14, Z16
+	VFMADD231PS      Z26, Z19, Z21
+	VSUBPS           Z25, Z6, Z5
+	VSUBPS           Z25, Z11, Z10
+	VSUBPS           Z25, Z16, Z15
+	VSUBPS           Z25, Z21, Z20
+	VFNMADD231PS     Z27, Z5, Z4
+	VFNMADD231PS     Z27, Z10, Z9
+	VFNMADD231PS     Z27, Z15, Z14
+	VFNMADD231PS     Z27, Z20, Z19
+	VFNMADD231PS     Z28, Z5, Z4
+	VFNMADD231PS     Z28, Z10, Z9
+	VFNMADD231PS     Z28, Z15, Z14
+	VFNMADD231PS     Z28, Z20, Z19
+	VPSLLD           $0x17, Z6, Z6
+	VPSLLD           $0x17, Z11, Z11
+	VPSLLD           $0x17, Z16, Z16
+	VPSLLD           $0x17, Z21, Z21
+	VMULPS           Z4, Z4, Z5
+	VMULPS           Z9, Z9, Z10
+	VMULPS           Z14, Z14, Z15
+	VMULPS           Z19, Z19, Z20
+	VBROADCASTSS     constants<>+48(SB), Z7
+	VBROADCASTSS     constants<>+48(SB), Z12
+	VBROADCASTSS     constants<>+48(SB), Z17
+	VBROADCASTSS     constants<>+48(SB), Z22
+	VMOVAPS          Z31, Z8
+	VMOVAPS          Z31, Z13
+	VMOVAPS          Z31, Z18
+	VMOVAPS          Z31, Z23
+	VFMADD213PS.BCST constants<>+56(SB), Z4, Z7
+	VFMADD213PS.BCST constants<>+56(SB), Z9, Z12
+	VFMADD213PS.BCST constants<>+56(SB), Z14, Z17
+	VFMADD213PS.BCST constants<>+56(SB), Z19, Z22
+	VFMADD213PS      Z30, Z4, Z8
+	VFMADD213PS      Z30, Z9, Z13
+	VFMADD213PS      Z30, Z14, Z18
+	VFMADD213PS      Z30, Z19, Z23
+	VFMADD231PS.BCST constants<>+64(SB), Z5, Z7
+	VFMADD231PS.BCST constants<>+64(SB), Z10, Z12
+	VFMADD231PS.BCST constants<>+64(SB), Z15, Z17
+	VFMADD231PS.BCST constants<>+64(SB), Z20, Z22
+	VFMADD231PS      Z7, Z5, Z8
+	VFMADD231PS      Z12, Z10, Z13
+	VFMADD231PS      Z17, Z15, Z18
+	VFMADD231PS      Z22, Z20, Z23
+	VMOVAPS          Z29, Z7
+	VMOVAPS          Z29, Z12
+	VMOVAPS          Z29, Z17
+	VMOVAPS          Z29, Z22
+	VFMADD213PS      Z29, Z4, Z7
+	VFMADD213PS      Z29, Z9, Z12
+	VFMADD213PS      Z29, Z14, Z17
+	VFMADD213PS      Z29, Z19, Z22
+	VFMADD213PS      Z7, Z5, Z8
+	VFMADD213PS      Z12, Z10, Z13
+	VFMADD213PS      Z17, Z15, Z18
+	VFMADD213PS      Z22, Z20, Z23
+	VMULPS           Z6, Z8, Z4
+	VMULPS           Z11, Z13, Z9
+	VMULPS           Z16, Z18, Z14
+	VMULPS           Z21, Z23, Z19
+	MOVQ             u+40(FP), R15
+	VMOVUPS          (CX)(R11*4), Z5
+	VMULPS           Z4, Z5, Z5
+	VBROADCASTSS     (R15)(R10*4), Z6
+	VMULPS.BCST      (BX)(R10*4), Z6, Z6
+	VMOVUPS          (SI)(R11*4), Z4
+	VFMADD231PS      Z6, Z4, Z5
+	VMOVUPS          Z5, (CX)(R11*4)
+	VMOVUPS          (DI)(R11*4), Z4
+	VFMADD231PS      Z5, Z4, Z0
+	VMOVUPS          (CX)(R12*4), Z10
+	VMULPS           Z9, Z10, Z10
+	VBROADCASTSS     4(R15)(R10*4), Z11
+	VMULPS.BCST      4(BX)(R10*4), Z11, Z11
+	VMOVUPS          (SI)(R11*4), Z9
+	VFMADD231PS      Z11, Z9, Z10
+	VMOVUPS          Z10, (CX)(R12*4)
+	VMOVUPS          (DI)(R11*4), Z9
+	VFMADD231PS      Z10, Z9, Z1
+	VMOVUPS          (CX)(R13*4), Z15
+	VMULPS           Z14, Z15, Z15
+	VBROADCASTSS     8(R15)(R10*4), Z16
+	VMULPS.BCST      8(BX)(R10*4), Z16, Z16
+	VMOVUPS          (SI)(R11*4), Z14
+	VFMADD231PS      Z16, Z14, Z15
+	VMOVUPS          Z15, (CX)(R13*4)
+	VMOVUPS          (DI)(R11*4), Z14
+	VFMADD231PS      Z15, Z14, Z2
+	VMOVUPS          (CX)(R14*4), Z20
+	VMULPS           Z19, Z20, Z20
+	VBROADCASTSS     12(R15)(R10*4), Z21
+	VMULPS.BCST      12(BX)(R10*4), Z21, Z21
+	VMOVUPS          (SI)(R11*4), Z19
+	VFMADD231PS      Z21, Z19, Z20
+	VMOVUPS          Z20, (CX)(R14*4)
+	VMOVUPS          (DI)(R11*4), Z19
+	VFMADD231PS      Z20, Z19, Z3
+	ADDQ             $0x10, R11
+	CMPQ             R11, R8
+	JLT              channels4_0_loop
 
-states_tail:
-	TESTQ        R13, R13
-	JZ           states_done
-	VMOVUPS.Z    (SI)(R14*4), K1, Z4
-	VMULPS       Z0, Z4, Z4
-	VMAXPS       Z4, Z2, Z4
-	VMOVAPS      Z10, Z7
-	VFMADD231PS  Z11, Z4, Z7
-	VSUBPS       Z10, Z7, Z6
-	VFNMADD231PS Z12, Z6, Z4
-	VFNMADD231PS Z13, Z6, Z4
-	VPSLLD       $0x17, Z7, Z7
-	VMULPS       Z4, Z4, Z6
-	VMOVAPS      Z18, Z8
-	VMOVAPS      Z16, Z9
-	VFMADD213PS  Z17, Z4, Z8
-	VFMADD213PS  Z15, Z4, Z9
-	VFMADD231PS  Z19, Z6, Z8
-	VFMADD231PS  Z8, Z6, Z9
-	VMOVAPS      Z14, Z8
-	VFMADD213PS  Z14, Z4, Z8
-	VFMADD213PS  Z8, Z6, Z9
-	VMULPS       Z7, Z9, Z4
-	VMOVUPS.Z    (BX)(R14*4), K1, Z5
-	VMULPS       Z4, Z5, Z5
-	VMOVUPS.Z    (R9)(R14*4), K1, Z4
-	VFMADD231PS  Z1, Z4, Z5
-	VMOVUPS      Z5, K1, (BX)(R14*4)
-	VMOVUPS.Z    (R10)(R14*4), K1, Z4
-	VFMADD231PS  Z5, Z4, Z3
+channels4_0_tail:
+	TESTQ            R9, R9
+	JZ               channels4_0_done
+	LEAQ             (R11)(AX*1), R12
+	LEAQ             (R12)(AX*1), R13
+	LEAQ             (R13)(AX*1), R14
+	VMOVUPS.Z        (DX)(R11*4), K1, Z4
+	VMULPS.BCST      (BX)(R10*4), Z4, Z4
+	PREFETCHT0       4096(CX)(R11*4)
+	VMOVUPS.Z        (DX)(R12*4), K1, Z9
+	VMULPS.BCST      4(BX)(R10*4), Z9, Z9
+	PREFETCHT0       4096(CX)(R12*4)
+	VMOVUPS.Z        (DX)(R13*4), K1, Z14
+	VMULPS.BCST      8(BX)(R10*4), Z14, Z14
+	PREFETCHT0       4096(CX)(R13*4)
+	VMOVUPS.Z        (DX)(R14*4), K1, Z19
+	VMULPS.BCST      12(BX)(R10*4), Z19, Z19
+	PREFETCHT0       4096(CX)(R14*4)
+	VMAXPS           Z4, Z24, Z4
+	VMAXPS           Z9, Z24, Z9
+	VMAXPS           Z14, Z24, Z14
+	VMAXPS           Z19, Z24, Z19
+	VMOVAPS          Z25, Z6
+	VMOVAPS          Z25, Z11
+	VMOVAPS          Z25, Z16
+	VMOVAPS          Z25, Z21
+	VFMADD231PS      Z26, Z4, Z6
+	VFMADD231PS      Z26, Z9, Z11
+	VFMADD231PS      Z26, Z14, Z16
+	VFMADD231PS      Z26, Z19, Z21
+	VSUBPS           Z25, Z6, Z5
+	VSUBPS           Z25, Z11, Z10
+	VSUBPS           Z25, Z16, Z15
+	VSUBPS           Z25, Z21, Z20
+	VFNMADD231PS     Z27, Z5, Z4
+	VFNMADD231PS     Z27, Z10, Z9
+	VFNMADD231PS     Z27, Z15, Z14
+	VFNMADD231PS     Z27, Z20, Z19
+	VFNMADD231PS     Z28, Z5, Z4
+	VFNMADD231PS     Z28, Z10, Z9
+	VFNMADD231PS     Z28, Z15, Z14
+	VFNMADD231PS     Z28, Z20, Z19
+	VPSLLD           $0x17, Z6, Z6
+	VPSLLD           $0x17, Z11, Z11
+	VPSLLD           $0x17, Z16, Z16
+	VPSLLD           $0x17, Z21, Z21
+	VMULPS           Z4, Z4, Z5
+	VMULPS           Z9, Z9, Z10
+	VMULPS           Z14, Z14, Z15
+	VMULPS           Z19, Z19, Z20
+	VBROADCASTSS     constants<>+48(SB), Z7
+	VBROADCASTSS     constants<>+48(SB), Z12
+	VBROADCASTSS     constants<>+48(SB), Z17
+	VBROADCASTSS     constants<>+48(SB), Z22
+	VMOVAPS          Z31, Z8
+	VMOVAPS          Z31, Z13
+	VMOVAPS          Z31, Z18
+	VMOVAPS          Z31, Z23
+	VFMADD213PS.BCST constants<>+56(SB), Z4, Z7
+	VFMADD213PS.BCST constants<>+56(SB), Z9, Z12
+	VFMADD213PS.BCST constants<>+56(SB), Z14, Z17
+	VFMADD213PS.BCST constants<>+56(SB), Z19, Z22
+	VFMADD213PS      Z30, Z4, Z8
+	VFMADD213PS      Z30, Z9, Z13
+	VFMADD213PS      Z30, Z14, Z18
+	VFMADD213PS      Z30, Z19, Z23
+	VFMADD231PS.BCST constants<>+64(SB), Z5, Z7
+	VFMADD231PS.BCST constants<>+64(SB), Z10, Z12
+	VFMADD231PS.BCST constants<>+64(SB), Z15, Z17
+	VFMADD231PS.BCST constants<>+64(SB), Z20, Z22
+	VFMADD231PS      Z7, Z5, Z8
+	VFMADD231PS      Z12, Z10, Z13
+	VFMADD231PS      Z17, Z15, Z18
+	VFMADD231PS      Z22, Z20, Z23
+	VMOVAPS          Z29, Z7
+	VMOVAPS          Z29, Z12
+	VMOVAPS          Z29, Z17
+	VMOVAPS          Z29, Z22
+	VFMADD213PS      Z29, Z4, Z7
+	VFMADD213PS      Z29, Z9, Z12
+	VFMADD213PS      Z29, Z14, Z17
+	VFMADD213PS      Z29, Z19, Z22
+	VFMADD213PS      Z7, Z5, Z8
+	VFMADD213PS      Z12, Z10, Z13
+	VFMADD213PS      Z17, Z15, Z18
+	VFMADD213PS      Z22, Z20, Z23
+	VMULPS           Z6, Z8, Z4
+	VMULPS           Z11, Z13, Z9
+	VMULPS           Z16, Z18, Z14
+	VMULPS           Z21, Z23, Z19
+	MOVQ             u+40(FP), R15
+	VMOVUPS.Z        (CX)(R11*4), K1, Z5
+	VMULPS           Z4, Z5, Z5
+	VBROADCASTSS     (R15)(R10*4), Z6
+	VMULPS.BCST      (BX)(R10*4), Z6, Z6
+	VMOVUPS.Z        (SI)(R11*4), K1, Z4
+	VFMADD231PS      Z6, Z4, Z5
+	VMOVUPS          Z5, K1, (CX)(R11*4)
+	VMOVUPS.Z        (DI)(R11*4), K1, Z4
+	VFMADD231PS      Z5, Z4, Z0
+	VMOVUPS.Z        (CX)(R12*4), K1, Z10
+	VMULPS           Z9, Z10, Z10
+	VBROADCASTSS     4(R15)(R10*4), Z11
+	VMULPS.BCST      4(BX)(R10*4), Z11, Z11
+	VMOVUPS.Z        (SI)(R11*4), K1, Z9
+	VFMADD231PS      Z11, Z9, Z10
+	VMOVUPS          Z10, K1, (CX)(R12*4)
+	VMOVUPS.Z        (DI)(R11*4), K1, Z9
+	VFMADD231PS      Z10, Z9, Z1
+	VMOVUPS.Z        (CX)(R13*4), K1, Z15
+	VMULPS           Z14, Z15, Z15
+	VBROADCASTSS     8(R15)(R10*4), Z16
+	VMULPS.BCST      8(BX)(R10*4), Z16, Z16
+	VMOVUPS.Z        (SI)(R11*4), K1, Z14
+	VFMADD231PS      Z16, Z14, Z15
+	VMOVUPS          Z15, K1, (CX)(R13*4)
+	VMOVUPS.Z        (DI)(R11*4), K1, Z14
+	VFMADD231PS      Z15, Z14, Z2
+	VMOVUPS.Z        (CX)(R14*4), K1, Z20
+	VMULPS           Z19, Z20, Z20
+	VBROADCASTSS     12(R15)(R10*4), Z21
+	VMULPS.BCST      12(BX)(R10*4), Z21, Z21
+	VMOVUPS.Z        (SI)(R11*4), K1, Z19
+	VFMADD231PS      Z21, Z19, Z20
+	VMOVUPS          Z20, K1, (CX)(R14*4)
+	VMOVUPS.Z        (DI)(R11*4), K1, Z19
+	VFMADD231PS      Z20, Z19, Z3
 
-states_done:
-	VEXTRACTF64X4 $0x01, Z3, Y5
-	VADDPS        Y5, Y3, Y3
-	VEXTRACTF128  $0x01, Y3, X5
-	VADDPS        X5, X3, X3
-	VPERMILPS     $0x0e, X3, X5
-	VADDPS        X5, X3, X3
-	VPERMILPS     $0x01, X3, X5
-	VADDPS        X5, X3, X3
-	VMOVSS        (R11), X5
-	VMOVSS        (DI), X4
-	VFMADD231SS   X4, X5, X3
-	VMOVSS        X3, (DX)
-	ADDQ          $0x04, DX
-	ADDQ          $0x04, DI
-	ADDQ          $0x04, R8
-	ADDQ          $0x04, R11
-	LEAQ          (BX)(CX*4), BX
-	LEAQ          (SI)(CX*4), SI
-	DECQ          AX
-	JNZ           channel
+channels4_0_done:
+	LEAQ          (CX)(AX*4), CX
+	LEAQ          (DX)(AX*4), DX
+	LEAQ          (CX)(AX*4), CX
+	LEAQ          (DX)(AX*4), DX
+	LEAQ          (CX)(AX*4), CX
+	LEAQ          (DX)(AX*4), DX
+	LEAQ          (CX)(AX*4), CX
+	LEAQ          (DX)(AX*4), DX
+	VSHUFF64X2    $0xee, Z2, Z0, Z4
+	VSHUFF64X2    $0x44, Z2, Z0, Z0
+	VADDPS        Z4, Z0, Z0
+	VSHUFF64X2    $0xee, Z3, Z1, Z4
+	VSHUFF64X2    $0x44, Z3, Z1, Z1
+	VADDPS        Z4, Z1, Z1
+	VSHUFF64X2    $0xdd, Z1, Z0, Z4
+	VSHUFF64X2    $0x88, Z1, Z0, Z0
+	VADDPS        Z4, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VSHUFPS       $0xee, Y1, Y0, Y4
+	VSHUFPS       $0x44, Y1, Y0, Y0
+	VADDPS        Y4, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VSHUFPS       $0xdd, X1, X0, X4
+	VSHUFPS       $0x88, X1, X0, X0
+	VADDPS        X4, X0, X0
+	MOVQ          skip+72(FP), R11
+	VMOVUPS       (R11)(R10*4), X4
+	MOVQ          u+40(FP), R11
+	VMOVUPS       (R11)(R10*4), X5
+	VFMADD231PS   X5, X4, X0
+	MOVQ          y+16(FP), R11
+	VMOVUPS       X0, (R11)(R10*4)
+	ADDQ          $0x04, R10
+	JMP           channels4
+
+channels4_end:
+channels1:
+	LEAQ   1(R10), R11
+	CMPQ   R11, d+0(FP)
+	JGT    channels1_end
+	VPXORD Z0, Z0, Z0
+	XORQ   R11, R11
+	TESTQ  R8, R8
+	JZ     channels1_0_tail
+
+channels1_0_loop:
+	VMOVUPS          (DX)(R11*4), Z4
+	VMULPS.BCST      (BX)(R10*4), Z4, Z4
+	PREFETCHT0       4096(CX)(R11*4)
+	VMAXPS           Z4, Z24, Z4
+	VMOVAPS          Z25, Z6
+	VFMADD231PS      Z26, Z4, Z6
+	VSUBPS           Z25, Z6, Z5
+	VFNMADD231PS     Z27, Z5, Z4
+	VFNMADD231PS     Z28, Z5, Z4
+	VPSLLD           $0x17, Z6, Z6
+	VMULPS           Z4, Z4, Z5
+	VBROADCASTSS     constants<>+48(SB), Z7
+	VMOVAPS          Z31, Z8
+	VFMADD213PS.BCST constants<>+56(SB), Z4, Z7
+	VFMADD213PS      Z30, Z4, Z8
+	VFMADD231PS.BCST constants<>+64(SB), Z5, Z7
+	VFMADD231PS      Z7, Z5, Z8
+	VMOVAPS          Z29, Z7
+	VFMADD213PS      Z29, Z4, Z7
+	VFMADD213PS      Z7, Z5, Z8
+	VMULPS           Z6, Z8, Z4
+	MOVQ             u+40(FP), R12
+	VMOVUPS          (CX)(R11*4), Z5
+	VMULPS           Z4, Z5, Z5
+	VBROADCASTSS     (R12)(R10*4), Z6
+	VMULPS.BCST      (BX)(R10*4), Z6, Z6
+	VMOVUPS          (SI)(R11*4), Z4
+	VFMADD231PS      Z6, Z4, Z5
+	VMOVUPS          Z5, (CX)(R11*4)
+	VMOVUPS          (DI)(R11*4), Z4
+	VFMADD231PS      Z5, Z4, Z0
+	ADDQ             $0x10, R11
+	CMPQ             R11, R8
+	JLT              channels1_0_loop
+
+channels1_0_tail:
+	TESTQ            R9, R9
+	JZ               channels1_0_done
+	VMOVUPS.Z        (DX)(R11*4), K1, Z4
+	VMULPS.BCST      (BX)(R10*4), Z4, Z4
+	PREFETCHT0       4096(CX)(R11*4)
+	VMAXPS           Z4, Z24, Z4
+	VMOVAPS          Z25, Z6
+	VFMADD231PS      Z26, Z4, Z6
+	VSUBPS           Z25, Z6, Z5
+	VFNMADD231PS     Z27, Z5, Z4
+	VFNMADD231PS     Z28, Z5, Z4
+	VPSLLD           $0x17, Z6, Z6
+	VMULPS           Z4, Z4, Z5
+	VBROADCASTSS     constants<>+48(SB), Z7
+	VMOVAPS          Z31, Z8
+	VFMADD213PS.BCST constants<>+56(SB), Z4, Z7
+	VFMADD213PS      Z30, Z4, Z8
+	VFMADD231PS.BCST constants<>+64(SB), Z5, Z7
+	VFMADD231PS      Z7, Z5, Z8
+	VMOVAPS          Z29, Z7
+	VFMADD213PS      Z29, Z4, Z7
+	VFMADD213PS      Z7, Z5, Z8
+	VMULPS           Z6, Z8, Z4
+	MOVQ             u+40(FP), R12
+	VMOVUPS.Z        (CX)(R11*4), K1, Z5
+	VMULPS           Z4, Z5, Z5
+	VBROADCASTSS     (R12)(R10*4), Z6
+	VMULPS.BCST      (BX)(R10*4), Z6, Z6
+	VMOVUPS.Z        (SI)(R11*4), K1, Z4
+	VFMADD231PS      Z6, Z4, Z5
+	VMOVUPS          Z5, K1, (CX)(R11*4)
+	VMOVUPS.Z        (DI)(R11*4), K1, Z4
+	VFMADD231PS      Z5, Z4, Z0
+
+channels1_0_done:
+	LEAQ          (CX)(AX*4), CX
+	LEAQ          (DX)(AX*4), DX
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X4
+	VADDPS        X4, X0, X0
+	VPERMILPS     $0x0e, X0, X4
+	VADDPS        X4, X0, X0
+	VPERMILPS     $0x01, X0, X4
+	VADDPS        X4, X0, X0
+	MOVQ          skip+72(FP), R11
+	VMOVSS        (R11)(R10*4), X4
+	MOVQ          u+40(FP), R11
+	VMOVSS        (R11)(R10*4), X5
+	VFMADD231SS   X5, X4, X0
+	MOVQ          y+16(FP), R11
+	VMOVSS        X0, (R11)(R10*4)
+	ADDQ          $0x01, R10
+	JMP           channels1
+
+channels1_end:
 	VZEROUPPER
 	RET
 
 // func ssdStepAVX512(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·ssdStepAVX512(SB), NOSPLIT, $0-60
-	MOVQ         d+0(FP), AX
-	MOVQ         n+8(FP), CX
-	MOVQ         y+16(FP), DX
-	MOVQ         h+24(FP), BX
-	MOVQ         x+32(FP), SI
-	MOVQ         b+40(FP), DI
-	MOVQ         c+48(FP), R8
-	MOVQ         CX, R10
-	ANDQ         $0x0f, R10
-	MOVQ         CX, R9
-	SUBQ         R10, R9
-	MOVQ         R10, R11
-	MOVL         $-1, R12
-	BZHIL        R11, R12, R12
-	KMOVW        R12, K1
-	VBROADCASTSS decay+56(FP), Z0
+	MOVQ         n+8(FP), AX
+	MOVQ         h+24(FP), CX
+	MOVQ         x+32(FP), DX
+	MOVQ         y+16(FP), BX
+	MOVQ         b+40(FP), SI
+	MOVQ         c+48(FP), DI
+	MOVQ         AX, R9
+	ANDQ         $0x0f, R9
+	MOVQ         AX, R8
+	SUBQ         R9, R8
+	MOVQ         R9, R10
+	MOVL         $-1, R11
+	BZHIL        R10, R11, R11
+	KMOVW        R11, K1
+	VBROADCASTSS decay+56(FP), Z12
+	XORQ         R10, R10
 
-channel:
-	VBROADCASTSS (SI), Z1
+channels4:
+	LEAQ         4(R10), R11
+	CMPQ         R11, d+0(FP)
+	JGT          channels4_end
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSS (DX)(R10*4), Z4
+	VPXORD       Z1, Z1, Z1
+	VBROADCASTSS 4(DX)(R10*4), Z5
 	VPXORD       Z2, Z2, Z2
+	VBROADCASTSS 8(DX)(R10*4), Z6
+	VPXORD       Z3, Z3, Z3
+	VBROADCASTSS 12(DX)(R10*4), Z7
 	XORQ         R11, R11
-	TESTQ        R9, R9
-	JZ           states_tail
+	TESTQ        R8, R8
+	JZ           channels4_tail
 
-states_loop:
-	VMOVUPS     (BX)(R11*4), Z3
-	VMULPS      Z0, Z3, Z3
-	VMOVUPS     (DI)(R11*4), Z4
-	VFMADD231PS Z1, Z4, Z3
-	VMOVUPS     Z3, (BX)(R11*4)
-	VMOVUPS     (R8)(R11*4), Z4
-	VFMADD231PS Z3, Z4, Z2
+channels4_loop:
+	LEAQ        (R11)(AX*1), R12
+	LEAQ        (R12)(AX*1), R13
+	LEAQ        (R13)(AX*1), R14
+	VMOVUPS     (SI)(R11*4), Z13
+	VMOVUPS     (CX)(R11*4), Z8
+	PREFETCHT0  4096(CX)(R11*4)
+	VMULPS      Z12, Z8, Z8
+	VFMADD231PS Z4, Z13, Z8
+	VMOVUPS     Z8, (CX)(R11*4)
+	VMOVUPS     (CX)(R12*4), Z9
+	PREFETCHT0  4096(CX)(R12*4)
+	VMULPS      Z12, Z9, Z9
+	VFMADD231PS Z5, Z13, Z9
+	VMOVUPS     Z9, (CX)(R12*4)
+	VMOVUPS     (CX)(R13*4), Z10
+	PREFETCHT0  4096(CX)(R13*4)
+	VMULPS      Z12, Z10, Z10
+	VFMADD231PS Z6, Z13, Z10
+	VMOVUPS     Z10, (CX)(R13*4)
+	VMOVUPS     (CX)(R14*4), Z11
+	PREFETCHT0  4096(CX)(R14*4)
+	VMULPS      Z12, Z11, Z11
+	VFMADD231PS Z7, Z13, Z11
+	VMOVUPS     Z11, (CX)(R14*4)
+	VMOVUPS     (DI)(R11*4), Z13
+	VFMADD231PS Z8, Z13, Z0
+	VFMADD231PS Z9, Z13, Z1
+	VFMADD231PS Z10, Z13, Z2
+	VFMADD231PS Z11, Z13, Z3
 	ADDQ        $0x10, R11
-	CMPQ        R11, R9
-	JLT         states_loop
+	CMPQ        R11, R8
+	JLT         channels4_loop
 
-states_tail:
-	TESTQ       R10, R10
-	JZ          states_done
-	VMOVUPS.Z   (BX)(R11*4), K1, Z3
-	VMULPS      Z0, Z3, Z3
-	VMOVUPS.Z   (DI)(R11*4), K1, Z4
-	VFMADD231PS Z1, Z4, Z3
-	VMOVUPS     Z3, K1, (BX)(R11*4)
-	VMOVUPS.Z   (R8)(R11*4), K1, Z4
-	VFMADD231PS Z3, Z4, Z2
+channels4_tail:
+	TESTQ       R9, R9
+	JZ          channels4_done
+	LEAQ        (R11)(AX*1), R12
+	LEAQ        (R12)(AX*1), R13
+	LEAQ        (R13)(AX*1), R14
+	VMOVUPS.Z   (SI)(R11*4), K1, Z13
+	VMOVUPS.Z   (CX)(R11*4), K1, Z8
+	PREFETCHT0  4096(CX)(R11*4)
+	VMULPS      Z12, Z8, Z8
+	VFMADD231PS Z4, Z13, Z8
+	VMOVUPS     Z8, K1, (CX)(R11*4)
+	VMOVUPS.Z   (CX)(R12*4), K1, Z9
+	PREFETCHT0  4096(CX)(R12*4)
+	VMULPS      Z12, Z9, Z9
+	VFMADD231PS Z5, Z13, Z9
+	VMOVUPS     Z9, K1, (CX)(R12*4)
+	VMOVUPS.Z   (CX)(R13*4), K1, Z10
+	PREFETCHT0  4096(CX)(R13*4)
+	VMULPS      Z12, Z10, Z10
+	VFMADD231PS Z6, Z13, Z10
+	VMOVUPS     Z10, K1, (CX)(R13*4)
+	VMOVUPS.Z   (CX)(R14*4), K1, Z11
+	PREFETCHT0  4096(CX)(R14*4)
+	VMULPS      Z12, Z11, Z11
+	VFMADD231PS Z7, Z13, Z11
+	VMOVUPS     Z11, K1, (CX)(R14*4)
+	VMOVUPS.Z   (DI)(R11*4), K1, Z13
+	VFMADD231PS Z8, Z13, Z0
+	VFMADD231PS Z9, Z13, Z1
+	VFMADD231PS Z10, Z13, Z2
+	VFMADD231PS Z11, Z13, Z3
 
-states_done:
-	VEXTRACTF64X4 $0x01, Z2, Y3
-	VADDPS        Y3, Y2, Y2
-	VEXTRACTF128  $0x01, Y2, X3
-	VADDPS        X3, X2, X2
-	VPERMILPS     $0x0e, X2, X3
-	VADDPS        X3, X2, X2
-	VPERMILPS     $0x01, X2, X3
-	VADDPS        X3, X2, X2
-	VMOVSS        X2, (DX)
-	ADDQ          $0x04, DX
-	ADDQ          $0x04, SI
-	LEAQ          (BX)(CX*4), BX
-	DECQ          AX
-	JNZ           channel
+channels4_done:
+	VSHUFF64X2    $0xee, Z2, Z0, Z13
+	VSHUFF64X2    $0x44, Z2, Z0, Z0
+	VADDPS        Z13, Z0, Z0
+	VSHUFF64X2    $0xee, Z3, Z1, Z13
+	VSHUFF64X2    $0x44, Z3, Z1, Z1
+	VADDPS        Z13, Z1, Z1
+	VSHUFF64X2    $0xdd, Z1, Z0, Z13
+	VSHUFF64X2    $0x88, Z1, Z0, Z0
+	VADDPS        Z13, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VSHUFPS       $0xee, Y1, Y0, Y13
+	VSHUFPS       $0x44, Y1, Y0, Y0
+	VADDPS        Y13, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VSHUFPS       $0xdd, X1, X0, X13
+	VSHUFPS       $0x88, X1, X0, X0
+	VADDPS        X13, X0, X0
+	VMOVUPS       X0, (BX)(R10*4)
+	LEAQ          (CX)(AX*4), CX
+	LEAQ          (CX)(AX*4), CX
+	LEAQ          (CX)(AX*4), CX
+	LEAQ          (CX)(AX*4), CX
+	ADDQ          $0x04, R10
+	JMP           channels4
+
+channels4_end:
+channels1:
+	LEAQ         1(R10), R11
+	CMPQ         R11, d+0(FP)
+	JGT          channels1_end
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSS (DX)(R10*4), Z4
+	XORQ         R11, R11
+	TESTQ        R8, R8
+	JZ           channels1_tail
+
+channels1_loop:
+	VMOVUPS     (SI)(R11*4), Z13
+	VMOVUPS     (CX)(R11*4), Z8
+	PREFETCHT0  4096(CX)(R11*4)
+	VMULPS      Z12, Z8, Z8
+	VFMADD231PS Z4, Z13, Z8
+	VMOVUPS     Z8, (CX)(R11*4)
+	VMOVUPS     (DI)(R11*4), Z13
+	VFMADD231PS Z8, Z13, Z0
+	ADDQ        $0x10, R11
+	CMPQ        R11, R8
+	JLT         channels1_loop
+
+channels1_tail:
+	TESTQ       R9, R9
+	JZ          channels1_done
+	VMOVUPS.Z   (SI)(R11*4), K1, Z13
+	VMOVUPS.Z   (CX)(R11*4), K1, Z8
+	PREFETCHT0  4096(CX)(R11*4)
+	VMULPS      Z12, Z8, Z8
+	VFMADD231PS Z4, Z13, Z8
+	VMOVUPS     Z8, K1, (CX)(R11*4)
+	VMOVUPS.Z   (DI)(R11*4), K1, Z13
+	VFMADD231PS Z8, Z13, Z0
+
+channels1_done:
+	VEXTRACTF64X4 $0x01, Z0, Y13
+	VADDPS        Y13, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X13
+	VADDPS        X13, X0, X0
+	VPERMILPS     $0x0e, X0, X13
+	VADDPS        X13, X0, X0
+	VPERMILPS     $0x01, X0, X13
+	VADDPS        X13, X0, X0
+	VMOVSS        X0, (BX)(R10*4)
+	LEAQ          (CX)(AX*4), CX
+	ADDQ          $0x01, R10
+	JMP           channels1
+
+channels1_end:
 	VZEROUPPER
 	RET
 
