@@ -156,6 +156,8 @@ var house = []layer{
 	{"internal/testkit/logs", "", ""},      // for tests and tools/faults
 	{"fit", "onnx fit/classic fit/smooth explain/anatomy explain/figure table train task model " +
 		"internal/brief internal/config internal/disk internal/status train/labelled", "gonum.org/v1/gonum"},
+	{"evidence", "compare experiment fit train internal/brief internal/disk",
+		"github.com/goccy/go-yaml gonum.org/v1/gonum"},
 	{"inspect", "experiment fit model release release/hub tokenizer chat/template checkpoint internal/brief " +
 		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},
 	{"internal/testkit/buckettest", "session/store", ""}, // for tests
@@ -199,7 +201,6 @@ var house = []layer{
 	{"tools/soak", "", ""},
 	{"tools/trials", "fit internal/testkit/sequences internal/testkit/series", ""},
 	{"tools/faults", ". watch train model tokenizer internal/testkit/logs internal/disk internal/status", ""},
-	{"tools/evidence", "compare experiment fit train", ""},
 	{"tools/mutate", "", "github.com/spf13/pflag"},
 	{"cmd/hippo", ". engine engine/gpu chat/terminal convert inspect bench verify serve serve/batch serve/host " +
 		"serve/library serve/ollama serve/reply serve/sessions web cluster " +
@@ -208,7 +209,8 @@ var house = []layer{
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses explain/theory " +
 		"explain/course explain/anatomy explain/changes explain/heads explain/influence explain/lens explain/memory " +
-		"explain/paths explain/surprise fit serve/views table train/text train/labelled sweep tokenizer/bpe watch",
+		"explain/paths explain/surprise fit serve/views table train/text train/labelled sweep tokenizer/bpe watch " +
+		"evidence",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

@@ -229,3 +229,9 @@ func (m *Model) sumsOf(p *nn.Param) (parts []func() []byte) {
 
 // Level names the processor features that the bits of results of m depend on: see native.Rounding.
 func (m *Model) Level() string { return native.Rounding(m.precision) }
+
+// CPULevel names the processor features in use, generic if HIPPO_CPU asks for some that are not there.
+func CPULevel() string {
+	level, _ := native.Level()
+	return level
+}

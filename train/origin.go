@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hippo-ssm/hippo/model"
 )
 
 // Origin says where and when a result was made, and by which version of the program.
@@ -76,13 +78,13 @@ func Build() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:16]), err
 }
 
-// machine describes the machine, as closely as the system tells.
+// machine describes the machine, as closely as the system tells, and the level of its features that is in use.
 func machine() string {
 	name := runtime.GOOS + "/" + runtime.GOARCH
 	if p := processor(); p != "" {
 		name += ", " + p
 	}
-	return fmt.Sprintf("%s, %d of %d cores", name, runtime.GOMAXPROCS(0), runtime.NumCPU())
+	return fmt.Sprintf("%s, %s, %d of %d cores", name, model.CPULevel(), runtime.GOMAXPROCS(0), runtime.NumCPU())
 }
 
 // processor is the name of the processor, or of the board that it is on, or "".

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/model"
 )
 
 // ran is the folder of a run of the toy that has ended, with averages.
@@ -425,6 +426,9 @@ func TestOrigin(t *testing.T) {
 	}
 	if hash, ok := strings.CutSuffix(o.Version, " (of the current folder)"); ok && len(hash) != 40 {
 		t.Errorf("the version is %q, want the hash of a commit in it", o.Version)
+	}
+	if !strings.Contains(o.Machine, ", "+model.CPULevel()+", ") {
+		t.Errorf("the machine is %q, want the level %s of its features in it", o.Machine, model.CPULevel())
 	}
 	if o.Version == "" || o.Version != Commit() || ThisMaker() != (Maker{o.Machine, o.Version}) {
 		t.Errorf("the version is %q, the maker %v", o.Version, ThisMaker())

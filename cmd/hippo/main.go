@@ -82,7 +82,7 @@ func groups() []group {
 		{"Learn from your own data:", []*cobra.Command{newFit(), newForecast(), newPredict(), newSweep()}},
 		{"Manage models:", []*cobra.Command{newPull(), newList(), newInfo(), newRemove(), newConvert(), newMerge(),
 			newQuantize(), newTokenizer()}},
-		{"Measure:", []*cobra.Command{newEval(), newCompare(), newBench(), newVerify(), newTask()}},
+		{"Measure:", []*cobra.Command{newEval(), newCompare(), newBench(), newVerify(), newTask(), newEvidence()}},
 		{housekeeping, []*cobra.Command{newCache(), newVersion()}},
 	}
 }

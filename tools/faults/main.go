@@ -1,5 +1,5 @@
 // Command faults measures how many of the faults in generated logs package watch finds, beside counting templates and
-// n-grams, at the same number of alarms, and writes docs/watch.jsonl, from which tools/evidence fills docs/watch.md:
+// n-grams, at the same number of alarms, and writes docs/watch.jsonl, from which hippo evidence fills docs/watch.md:
 //
 //	faults [-seeds 1,2,3] [-out docs/watch.jsonl] [-preset NAME] [-steps 1500] [-lines 10000] [-dev]
 //

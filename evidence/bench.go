@@ -1,4 +1,4 @@
-package main
+package evidence
 
 import (
 	"bytes"
@@ -7,17 +7,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
-)
 
-// benchTable is a place for the rows that hippo bench has printed as JSON, or for other rows. The first line names
-// their file, beside the page, and the fields that are columns: NAME, NAME:DECIMALS, and =HEADER behind, where _ is a
-// space.
-var benchTable = regexp.MustCompile(`(?ms)^<!-- (bench|rows): ([^\n]*) -->\n(.*?)^<!-- end -->\n`)
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
 
 // column is a field of rows as a table shows it.
 type column struct {
@@ -58,30 +53,53 @@ func (c *column) cell(v any) string {
 	return strconv.FormatFloat(x, 'f', c.decimals, 64)
 }
 
-// fillBenches fills the tables of measurements of a page in the folder root.
-func fillBenches(page, root string) (string, error) {
-	var failed error
-	filled := benchTable.ReplaceAllStringFunc(page, func(part string) string {
-		found := benchTable.FindStringSubmatch(part)
-		kind, first := found[1], found[2]
-		words := strings.Fields(first)
-		body, err := benchRows(filepath.Join(root, words[0]), words[1:], kind == "bench")
-		if err != nil {
-			failed = errors.Join(failed, err)
-			return part
-		}
-		return fmt.Sprintf("<!-- %s: %s -->\n%s<!-- end -->\n", kind, first, body)
-	})
-	return filled, failed
+// origin is the line that says where the rows of a file were measured.
+type origin struct {
+	Bench   string `json:"bench"`
+	Commit  string `json:"commit"`
+	Date    string `json:"date"`
+	Machine string `json:"machine"`
 }
 
-// benchRows is a table of the rows in a file, and, if they are of a machine, where they were measured.
+// isOrigin is what an origin has as its bench.
+const isOrigin = "origin"
+
+// readRows reads the rows of a file of JSON lines, and where they were measured.
+func readRows(file string) (rows []map[string]any, where origin, err error) {
+	text, err := disk.ReadText(file, disk.MaxText)
+	if err != nil {
+		return nil, where, err
+	}
+	for lines := json.NewDecoder(bytes.NewReader(text)); ; {
+		var line json.RawMessage
+		err := lines.Decode(&line)
+		if errors.Is(err, io.EOF) {
+			return rows, where, nil
+		}
+		var row map[string]any
+		if err == nil {
+			err = json.Unmarshal(line, &row)
+		}
+		if err == nil && row["bench"] == isOrigin {
+			err = json.Unmarshal(line, &where)
+		} else if err == nil {
+			rows = append(rows, row)
+		}
+		if err != nil {
+			return nil, where, brief.Error(fmt.Errorf("%s: %w", file, err))
+		}
+	}
+}
+
+// benchRows is a table of the rows in a file, which hippo bench or another program has printed as JSON, and, if they
+// are of a machine, where they were measured. words are the fields that are columns: NAME, NAME:DECIMALS, and =HEADER
+// behind, where _ is a space.
 func benchRows(file string, words []string, ofMachine bool) (string, error) {
 	columns, err := parseColumns(words)
 	if err != nil {
 		return "", err
 	}
-	text, err := os.ReadFile(file)
+	rows, where, err := readRows(file)
 	if err != nil {
 		return "", err
 	}
@@ -95,33 +113,17 @@ func benchRows(file string, words []string, ofMachine bool) (string, error) {
 	}
 	line(func(c *column) string { return " " + c.header + " " })
 	line(func(*column) string { return "---:" })
-	var origin map[string]any
-	for lines := json.NewDecoder(bytes.NewReader(text)); ; {
-		var row map[string]any
-		err := lines.Decode(&row)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", file, err)
-		}
-		if row["bench"] == "origin" {
-			origin = row
-			continue
-		}
+	for _, row := range rows {
 		line(func(c *column) string { return " " + c.cell(row[c.field]) + " " })
 	}
 	if !ofMachine {
 		return out.String(), nil
 	}
-	commit, _ := origin["commit"].(string)
-	date, _ := origin["date"].(string)
-	machine, _ := origin["machine"].(string)
-	if commit == "" || date == "" || machine == "" {
+	if where.Commit == "" || where.Date == "" || where.Machine == "" {
 		return "", fmt.Errorf(`%s: found no line {"bench":"origin"} with commit, date and machine, `+
-			"which docs/evidence.sh adds", file)
+			"which hippo evidence run adds", file)
 	}
-	day, _, _ := strings.Cut(date, "T")
-	fmt.Fprintf(&out, "\n%s, %s. Machine: %s.\n", commit[:min(7, len(commit))], day, machine)
+	day, _, _ := strings.Cut(where.Date, "T")
+	fmt.Fprintf(&out, "\n%s, %s. Machine: %s.\n", short(where.Commit), day, where.Machine)
 	return out.String(), nil
 }

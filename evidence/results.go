@@ -1,4 +1,4 @@
-package main
+package evidence
 
 import (
 	"bufio"
@@ -18,9 +18,9 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// result is what the page keeps of a run: a line of results.jsonl.
+// result is what is kept of a run: a line of results.jsonl.
 type result struct {
-	Command string  `json:"command"` // the folder of runs that the command of the page writes
+	Command string  `json:"command"` // the recipe, whose folder below runs/evidence the run was in
 	Task    string  `json:"task"`
 	Model   string  `json:"model"`
 	Seed    uint64  `json:"seed"`
@@ -98,7 +98,12 @@ func readRun(path string) (result, error) {
 		if c.ValidLoss == nil {
 			return result{}, fmt.Errorf("%s: found no validation loss: %s", path, c.Diverged)
 		}
+		var speed []also
+		if c.Tokens > 0 && c.Seconds > 0 {
+			speed = []also{{Name: "tokens/s", Score: float64(c.Tokens) / c.Seconds, Unit: "tokens/s"}}
+		}
 		return result{
+			Also: speed,
 			Task: "language", Model: c.Model, Seed: c.Seed, Params: compared.Params,
 			Score: *c.ValidLoss, Unit: "nats", Loss: *c.ValidLoss, Steps: c.Steps, CPU: c.Seconds,
 			Machine: compared.Machine, Commit: compared.Version, Date: compared.Date,

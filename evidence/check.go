@@ -1,0 +1,195 @@
+package evidence
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Report is what a check has found.
+type Report struct {
+	Faults []string // what must not be
+	Notes  []string // what a reader of the pages should know
+	Calls  int      // of hippo on pages and in recipes, all of which were parsed
+}
+
+func (r *Report) fault(format string, args ...any) {
+	r.Faults = append(r.Faults, fmt.Sprintf(format, args...))
+}
+func (r *Report) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// call parses a call of hippo at a place.
+func (r *Report) call(place string, args []string, parse func([]string) error) {
+	r.Calls++
+	if err := parse(args); err != nil {
+		r.fault("%s: hippo %s: %v", place, strings.Join(args, " "), err)
+	}
+}
+
+// Check compares all pages with recipes, results and the program. parse says what is wrong with the arguments of a
+// call of hippo, which it does not run.
+func (b *Book) Check(parse func(args []string) error) (*Report, error) {
+	r := &Report{}
+	changed, err := b.Fill(false)
+	if err != nil {
+		return nil, err
+	}
+	for _, page := range changed {
+		r.fault("%s: its parts are not as recipes and results say: run hippo evidence table", page)
+	}
+	pages, err := b.pages()
+	if err != nil {
+		return nil, err
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(filepath.Join(b.root, page))
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range callsOf(string(text)) {
+			r.call(fmt.Sprintf("%s:%d", page, c.line), c.args, parse)
+		}
+		if b.ours(page) {
+			b.checkFigures(r, page, string(text))
+			b.checkSystems(r, page, string(text))
+		}
+	}
+	return r, b.checkRecipes(r, parse)
+}
+
+// checkRecipes checks what recipes name, and notes what is not kept of them.
+func (b *Book) checkRecipes(r *Report, parse func(args []string) error) error {
+	for i := range b.recipes {
+		recipe := &b.recipes[i]
+		for _, c := range calls(strings.Join(append(slices.Clone(recipe.Commands), recipe.One), "\n")) {
+			r.call(recipesFile+": "+recipe.Name, c.args, parse)
+		}
+		for _, dir := range slices.Concat(b.code, recipe.Code) {
+			if _, err := os.Stat(filepath.Join(b.root, dir)); errors.Is(err, fs.ErrNotExist) {
+				r.fault("%s: %s: found the code %s, want a folder of the repository", recipesFile, recipe.Name, dir)
+			} else if err != nil {
+				return err
+			}
+		}
+		if !b.kept(recipe) {
+			r.note("%s: no result kept: hippo evidence run %[1]s computes it", recipe.Name)
+			continue
+		}
+		few, none, rows := 0, 0, rowsOf(b.of(recipe.Name))
+		for _, row := range rows {
+			if len(row) < recipe.Seeds {
+				few++
+			}
+			if len(row) < leastSeeds {
+				none++
+			}
+		}
+		if few > 0 {
+			r.note("%s: %d of %d rows have fewer seeds than the %d of the recipe", recipe.Name, few, len(rows),
+				recipe.Seeds)
+		}
+		if none > 0 && recipe.Seeds > 0 {
+			r.note("%s: %d of %d rows have fewer than %d seeds, and so no range for another seed", recipe.Name, none,
+				len(rows), leastSeeds)
+		}
+	}
+	for _, row := range rowsOf(b.results) {
+		if b.recipe(row[0].Command) == nil {
+			r.fault("%s: found a result of %q, which no recipe computes", resultsFile, row[0].Command)
+		}
+	}
+	return nil
+}
+
+var (
+	// datedCommit is how a text names where its figures come from.
+	datedCommit = regexp.MustCompile(`\b[0-9a-f]{7,8}\b`)
+	hasDigit    = regexp.MustCompile(`[0-9]`)
+	startsAs    = regexp.MustCompile(`^\**[-+.]?[0-9]`)
+	fenced      = regexp.MustCompile("(?ms)^```.*?^```$")
+)
+
+// systemRow is a row of the table of systems: what shows each, and "none" for what is missing.
+var systemRow = regexp.MustCompile(`(?m)^\| (\d+) \| [^|]+ \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
+
+// checkSystems notes the systems of a page that no command, no picture or result, or no test shows. It returns how many
+// systems there are.
+func (b *Book) checkSystems(r *Report, page, text string) int {
+	rows := systemRow.FindAllStringSubmatch(text, -1)
+	for i, what := range []string{"command", "picture or result", "test"} {
+		var without []string
+		for _, row := range rows {
+			if row[2+i] == "none" {
+				without = append(without, row[1])
+			}
+		}
+		if without != nil {
+			r.note("%s: no %s shows the systems %s", page, what, strings.Join(without, ", "))
+		}
+	}
+	return len(rows)
+}
+
+// checkFigures notes figures of a page that were typed by hand. A table of them that no part has is a fault.
+func (b *Book) checkFigures(r *Report, page, text string) {
+	for _, part := range marked.FindAllStringSubmatch(text, -1) {
+		if part[1] == "typed" {
+			names := strings.Join(strings.Fields(part[2]), " ")
+			how := ""
+			if b.known(strings.Fields(names)) != nil {
+				how = ", and no recipe computes them"
+			}
+			if rows := strings.Count(part[3], "\n|") - 1; !b.anyKept(names) {
+				r.note("%s: %d rows of %s are typed by hand%s", page, max(1, rows), names, how)
+			}
+		}
+	}
+	blank := func(part string) string { return strings.Repeat("\n", strings.Count(part, "\n")) }
+	text = fenced.ReplaceAllStringFunc(marked.ReplaceAllStringFunc(text, blank), blank)
+	var typed []string
+	figures, cells, first := 0, 0, 0
+	for i, line := range append(strings.Split(text, "\n"), "") {
+		if strings.HasPrefix(line, "|") {
+			if first == 0 {
+				first = i + 1
+			}
+			if i < first+1 { // its head, and the line below
+				continue
+			}
+			for _, cell := range strings.Split(strings.Trim(line, "|"), "|")[1:] {
+				cell = strings.TrimSpace(cell)
+				if cells++; startsAs.MatchString(cell) {
+					figures++
+				}
+			}
+			continue
+		}
+		if 2*figures > cells {
+			r.fault("%s:%d: a table of figures of no recipe: let results fill it, or put it between "+
+				"<!-- typed: NAME --> and <!-- end -->", page, first)
+		}
+		figures, cells, first = 0, 0, 0
+		if c := datedCommit.FindString(line); c != "" && hasDigit.MatchString(c) {
+			typed = append(typed, fmt.Sprint(i+1))
+		}
+	}
+	if typed != nil {
+		r.note("%s: figures in the text are typed by hand, from the commits that lines %s name", page,
+			strings.Join(typed, ", "))
+	}
+}
+
+// anyKept reports whether a result of any of some recipes is kept.
+func (b *Book) anyKept(names string) bool {
+	return slices.ContainsFunc(strings.Fields(names), func(name string) bool {
+		r := b.recipe(name)
+		return r != nil && r.File == "" && b.kept(r)
+	})
+}

@@ -1,0 +1,243 @@
+package evidence
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// runResult writes a run's result.
+func runResult(t *testing.T, dir, text string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "result.json"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newTree is a tree with a page, recipes of its names, and no results.
+func newTree(t *testing.T, page, recipes string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{"docs/evidence.md": page, recipesFile: recipes, resultsFile: ""} {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// open opens a tree.
+func open(t *testing.T, root string) *Book {
+	t.Helper()
+	book, err := Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return book
+}
+
+const someRecipes = `code: [docs]
+recipes:
+  - name: demo
+    commands: ["hippo task table --out runs/evidence/demo"]
+    one: 'printf %s "$task $model $seed" >"$out.txt"; mkdir "$out"; cp "$RESULT" "$out/result.json"'
+    seeds: 3
+    beside:
+      - {task: recall(loss=answer), model: h3, who: paper, score: 88, from: a table}
+      - {task: recall(loss=answer), who: guessing, score: 5, from: arithmetic}
+  - {name: text, commands: [hippo compare h3 --out runs/evidence/text], seeds: 1}
+  - {name: none, commands: [hippo compare h3 --out runs/evidence/none], seeds: 1}
+`
+
+// demoResult is a run's result.
+func demoResult(seed int, accuracy float64, version string) string {
+	return fmt.Sprintf(`{"task":"recall(loss=answer)","recipe":"h3","params":12,"steps":3,"cpu_seconds":30,
+		"machine":"a machine","config":{"out":"x"},"seed":%d,"version":%q,"date":"2026-11-22T10:00:00Z",
+		"test":{"loss":1,"accuracy":%g,"count":5},"extra":[{"name":"length 40","loss":2,"accuracy":%g,"count":5},
+		{"name":"by distance","loss":1,"accuracy":%[3]g,"count":5}]}`, seed, version, accuracy, accuracy/2)
+}
+
+// TestFill: results of runs go into the parts that name their recipes, seeds in one row, with the range of another
+// seed, what stands beside them and what is better, commit, day, seeds and machine; a later run takes the place of an
+// earlier one, and what the page says besides stays.
+func TestFill(t *testing.T) {
+	runs := t.TempDir()
+	const before, after = "# Page\n\n<!-- commands: demo -->\n<!-- end -->\n" +
+		"<!-- results: demo text none -->\nold\n<!-- end -->\n",
+		"\n<!-- typed: none -->\nby hand\n<!-- end -->\nThe end.\n"
+	root := newTree(t, before+after, someRecipes)
+	text := func() string {
+		t.Helper()
+		got, err := os.ReadFile(filepath.Join(root, "docs", "evidence.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(got)
+	}
+	take := func() {
+		t.Helper()
+		book := open(t, root)
+		if left, err := book.Take(runs); err != nil || len(left) > 0 {
+			t.Fatal(left, err)
+		}
+		if changed, err := book.Fill(true); err != nil || !slices.Equal(changed, []string{"docs/evidence.md"}) {
+			t.Fatalf("changed %q, %v", changed, err)
+		}
+	}
+	const version = "0123456789abcdef"
+	seed := func(n int) string { return filepath.Join(runs, "demo", "recall", fmt.Sprint("h3-seed", n)) }
+	runResult(t, seed(1), demoResult(1, 90, version))
+	runResult(t, seed(2), demoResult(2, 80, version))
+	if changed, err := open(t, root).Fill(false); err != nil || len(changed) != 1 || text() != before+after {
+		t.Errorf("checked: %q, %v, want the page's name and the page as it was", changed, err)
+	}
+	runResult(t, filepath.Join(runs, "text", "h3", "seed-1"), `{
+		"run":{"model":"h3*2","seed":1,"steps":7,"train_s":300,"valid_loss":1.25},
+		"params":99,"machine":"a machine","version":"0123456789abcdef","date":"2026-11-22T10:00:00Z"}`)
+	take()
+	for _, want := range []string{
+		"<!-- commands: demo -->\n```sh\nhippo task table --out runs/evidence/demo\n```\n<!-- end -->\n",
+		"| `language` | `h3*2` | 99 | 1.25 nats |  | 1.2500 |  | 7 | 5m0s | 1 | 0123456, 2026-11-22 |\n",
+		"| `recall(loss=answer)` | `h3` | 12 | 85.0 % (80.0 to 90.0) | paper 88.0; guessing 5.0 | 1.0000 | " +
+			"length 40: 42.5 % (40.0 to 45.0) | 3 | 30s | 1, 2 | 0123456, 2026-11-22 |\n",
+		"\nWorse than what stands beside it, in 1 of 2 rows:\n\n" +
+			"- `recall(loss=answer)`, `h3` has 85.0 %: behind paper 88.0\n",
+		"Machine: a machine.\n", "No results of none are stored",
+		"<!-- typed: none -->\nby hand\n<!-- end -->\nThe end.\n",
+	} {
+		if !strings.Contains(text(), want) {
+			t.Errorf("the page has no %q:\n%s", want, text())
+		}
+	}
+	if changed, err := open(t, root).Fill(false); err != nil || len(changed) > 0 {
+		t.Errorf("filled, and checked: %q, %v", changed, err)
+	}
+	runResult(t, seed(1), strings.Replace(demoResult(1, 100, "fedcba9876543210"), "11-22", "11-23", 1))
+	runResult(t, seed(3), demoResult(3, 90, version))
+	take()
+	for _, want := range []string{"| 90.0 % (80.0 to 100.0) | 40.3 to 100.0 |", "fedcba9, 2026-11-23"} {
+		if !strings.Contains(text(), want) || strings.Contains(text(), "Worse than") {
+			t.Errorf("after another run of seed 1 the page has no %q:\n%s", want, text())
+		}
+	}
+	runResult(t, filepath.Join(runs, "none"), `{
+		"run":{"model":"h3*2","seed":1,"steps":7,"train_s":300,"valid_loss":1.25},
+		"params":99,"machine":"a machine","version":"0123456789abcdef","date":"2026-11-22T10:00:00Z"}`)
+	take()
+	if strings.Contains(text(), "by hand") || !strings.Contains(text(), "<!-- typed: none -->\n| task |") {
+		t.Errorf("what was typed by hand stays beside a result:\n%s", text())
+	}
+	runResult(t, seed(1), demoResult(1, 0, "unknown"))
+	if left, err := open(t, root).Take(runs); err != nil || len(left) != 1 || !strings.Contains(left[0], "h3-seed1") {
+		t.Errorf("a result of an unknown commit: left out %q, %v, want it", left, err)
+	}
+	if _, err := open(t, root).Take(t.TempDir()); err == nil {
+		t.Error("a folder without runs: no error")
+	}
+}
+
+// TestExpected: the range of another seed is Student's prediction interval. Of 3 scores at 90, 80 and 100, t is 4.3027
+// and the half width 4.3027·10·√(4/3) = 49.7.
+func TestExpected(t *testing.T) {
+	row := []result{{Score: 90, Unit: "nats"}, {Score: 80, Unit: "nats"}, {Score: 100, Unit: "nats"}}
+	got := expected(row)
+	if math.Abs(got.low-40.32) > .02 || math.Abs(got.high-139.69) > .02 {
+		t.Errorf("found %v, want 40.32 to 139.69", got)
+	}
+	same := []result{{Score: 99.5, Unit: "%"}, {Score: 99.5, Unit: "%"}, {Score: 99.5, Unit: "%"}}
+	if got := expected(same); got.low != 98.5 || got.high != 100 {
+		t.Errorf("three times 99.5 %%: found %v, want 98.5 to 100", got)
+	}
+	if got := expected(row[:2]); got.text("nats") != "" || got.low > -1e300 {
+		t.Errorf("two seeds: found %v, want no bounds", got)
+	}
+}
+
+// TestFillGroups: a table of groups has a column for each group whose name has its word, and a row for each result.
+func TestFillGroups(t *testing.T) {
+	dir := t.TempDir()
+	runResult(t, dir, `{"task":"mqar","recipe":"h3","seed":3,"params":12,"machine":"a machine","version":"0123456789",
+		"date":"2026-11-22T10:00:00Z","config":{"out":"x"},
+		"test":{"loss":1,"accuracy":90,"count":5,"tags":[{"name":"4 pairs","accuracy":99.5},
+		{"name":"8 pairs","accuracy":7}]},
+		"extra":[{"name":"by distance","loss":1,"accuracy":90,"count":5,
+		"tags":[{"name":"distance 2 to 3","accuracy":5}]}]}`)
+	r, err := readRun(filepath.Join(dir, "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Command = "demo"
+	for word, want := range map[string]string{
+		"pairs": "| model | parameters | 4 | 8 | seed | commit, date |\n|---|---:|---:|---:|---:|---|\n" +
+			"| `h3` | 12 | 99.5 % | 7.0 % | 3 | 0123456, 2026-11-22 |\n\nMachine: a machine.\n",
+		"distance": "| model | parameters | 2 to 3 | seed |",
+	} {
+		head := "<!-- groups: " + word + " demo -->\n"
+		book := &Book{recipes: []Recipe{{Name: "demo"}}, results: []result{r}}
+		got, err := book.fillPage(head+"old\n<!-- end -->\n", "docs/x.md")
+		if err != nil || !strings.HasPrefix(got, head+want) {
+			t.Errorf("found %s, %v, want %s", got, err, want)
+		}
+	}
+}
+
+// TestFillBenches: a table of measurements has the rows of its file, rounded and named as its first line says, and says
+// where they were measured; rows without an origin are refused.
+func TestFillBenches(t *testing.T) {
+	root := t.TempDir()
+	file := filepath.Join(root, "speed.jsonl")
+	const first = "<!-- bench: speed.jsonl context mode h3_tokens_per_s:1=H3_hybrid ratio:2 more -->\n"
+	const page = "before\n" + first + "old\n<!-- end -->\nafter\n"
+	const row = `{"bench":"speed","context":512,"mode":"exact","h3_tokens_per_s":20.06,"ratio":2.006}` + "\n"
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(row)
+	if _, err := (&Book{root: root}).fillPage(page, "x.md"); err == nil || !strings.Contains(err.Error(), "origin") {
+		t.Errorf("rows without an origin: got %v", err)
+	}
+	write(row + `{"bench":"origin","commit":"0123456789","date":"2026-11-22T14:00:00Z","machine":"a machine"}` + "\n")
+	got, err := (&Book{root: root}).fillPage(page, "x.md")
+	const want = "before\n" + first + "| context | mode | H3 hybrid | ratio | more |\n|---:|---:|---:|---:|---:|\n" +
+		"| 512 | exact | 20.1 | 2.01 |  |\n\n0123456, 2026-11-22. Machine: a machine.\n<!-- end -->\nafter\n"
+	if err != nil || got != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	if _, err := (&Book{root: root}).fillPage(strings.Replace(page, "ratio:2", "ratio:x", 1), "x.md"); err == nil {
+		t.Error("decimals that are no number: no error")
+	}
+}
+
+// TestFillForecasts: the result of hippo forecast is a row with its error, its pinball loss in deviations, how many
+// truths were in its interval, and what simple forecasts had.
+func TestFillForecasts(t *testing.T) {
+	dir := t.TempDir()
+	runResult(t, dir, `{"task":"forecast","params":12,"model":"s4d*2","steps":3,"cpu_seconds":61,"machine":"a machine",
+		"version":"0123456789abcdef","date":"2026-11-22T10:00:00Z",
+		"config":{"data":["x/ETTh1.csv"],"seed":2,"rows":100,"scale":"auto","base":"linear"},
+		"plan":{"horizon":24,"local":true,"columns":[{"name":"OT","target":true,"deviation":2}]},
+		"errors":[{"name":"network","target":"OT","crps":4,"mse_standardized":0.5,"coverage":79,"nominal":80},
+		{"name":"linear","target":"OT","crps":4,"mse_standardized":0.75,"coverage":79,"nominal":80}]}`)
+	r, err := readRun(filepath.Join(dir, "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "| `forecast(ETTh1,OT,horizon=24,rows=100)` | `s4d*2,scale=window,base=linear` | 12 | 0.5 MSE | " +
+		"linear 0.75 | 1.0000 | in the 80 % interval: 79.0 % | 3 | 1m1s | 2 | 0123456, 2026-11-22 |\n"
+	if got := (&Book{}).table([]result{r}); !strings.Contains(got, want) || strings.Contains(got, "Worse") {
+		t.Errorf("found %s, want %s", got, want)
+	}
+}

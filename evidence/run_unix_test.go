@@ -1,0 +1,67 @@
+//go:build unix
+
+package evidence
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestInterrupted: a command that is interrupted ends, and with it the program that it has started.
+func TestInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	program, started := filepath.Join(dir, "program"), filepath.Join(dir, "started")
+	text := "#!/bin/sh\necho $$ >$1.part\nmv $1.part $1\nexec sleep 600\n"
+	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		u := &Runner{Program: program, Out: io.Discard}
+		_, err := u.shell(ctx, dir, "for i in 1 2; do hippo "+started+"; done")
+		ended <- err
+	}()
+	var pid int
+	for pid == 0 {
+		time.Sleep(time.Millisecond)
+		if text, err := os.ReadFile(started); err == nil {
+			if pid, err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	stop()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("found %v, want that it was canceled", err)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the program still runs: %v", err)
+	}
+}
+
+// TestFailureInALoop: an error of one call fails the command, also if the last call of a loop succeeds; a call that
+// another process makes does not.
+func TestFailureInALoop(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "program")
+	text := "#!/bin/sh\n[ $1 != bad ] || exit 1\n[ $1 != held ] || { echo x is in use by process 7 >&2; exit 1; }\necho $1\n"
+	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	u := &Runner{Program: program, Out: io.Discard}
+	for words, want := range map[string]bool{"good held good": true, "good bad good": false} {
+		said, err := u.shell(t.Context(), dir, "for i in "+words+"; do hippo $i; done")
+		if (err == nil) != want || want && !strings.HasSuffix(said, "good") {
+			t.Errorf("%s: found %q, %v", words, said, err)
+		}
+	}
+}
