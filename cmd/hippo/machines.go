@@ -112,9 +112,9 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 	if m.listen == "" && l.Size < 2 {
 		return end, nil
 	}
-	if l.Size > c.Train.Shards {
-		return end, fmt.Errorf("train.shards: found %d for %d processes (%s), want at least as many", c.Train.Shards,
-			l.Size, l.By)
+	if parts, setting := c.Train.Parts(); l.Size > parts {
+		return end, fmt.Errorf("%s: found %d for %d processes (%s), want at least as many", setting, parts, l.Size,
+			l.By)
 	}
 	own, err := text.Greeting(nil, 0)
 	if err != nil {

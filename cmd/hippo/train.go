@@ -189,6 +189,11 @@ func resumed(dir string, opt config.Options) (text.Config, error) {
 	for _, line := range config.Diff(&run.Model, &cfg.Model) {
 		p = append(p, "model."+line+": the shape of a run that is resumed cannot change")
 	}
+	if cfg.Train.Islands != run.Train.Islands || cfg.Train.Islands > 0 &&
+		(cfg.Train.IslandPrecision != run.Train.IslandPrecision || cfg.Train.Shards != run.Train.Shards) {
+		p.Addf("train.islands, train.island_precision, train.shards",
+			"found others together with --resume, want none: islands of a run that is resumed cannot change")
+	}
 	for _, line := range config.Diff(&run.LoRA, &cfg.LoRA) {
 		p = append(p, "lora."+line+": the adapter of a run that is resumed cannot change")
 	}
