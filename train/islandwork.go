@@ -85,7 +85,10 @@ func (s *islands) round(i int, was *island) (state *island, diff []float32, resu
 	moments(func(x *tensor.Tensor, values []float32) { x.CopyTo(values) })
 	diff = flat(l.opt.Tensors())
 	for j, w := range weights {
-		diff[j] = w - diff[j]
+		if diff[j] = w - diff[j]; !isFinite(float64(diff[j])) {
+			return nil, nil, result, &NonFiniteError{Step: state.step, What: "weights", Value: float64(diff[j]),
+				Where: fmt.Sprintf("island %d", i)}
+		}
 	}
 	if dropped := rest; s.apart() {
 		for j := range diff {
