@@ -56,6 +56,9 @@ with a prompt and a completion: the loss counts the replies, not what is given. 
 of --init, or --template. --show prints texts with what counts in them. --train.chunk limits the tokens of a sequence in
 memory, with states and their gradients passed between chunks, for sequences of any length.
 
+--train.islands N trains N islands, which meet every --train.every updates (DiLoCo), for machines with a slow network
+between them.
+
 --smoke tries everything in two updates. --batch auto takes the most sequences that fit into memory. --lr-find tries
 learning rates. --train.patience ends a run whose validation loss stops improving; --train.ema saves an average of the
 weights as the best model. A run that diverges ends with an error.`,
@@ -65,6 +68,7 @@ weights as the best model. A run that diverges ends with an error.`,
   hippo train --model.layers 'h3*3,attention,h3*2' --model.d_model 192 --train.steps 2000
   hippo train --preset h3-125m --dry-run
   hippo train --preset small --train.shards 16 --dry-run --machines 4 --network 1Gbit
+  hippo train --init runs/book --train.shards 4 --train.islands 4 --train.every 100 --listen :7700
   hippo train --init runs/book --data letters.txt
   hippo train --init org/name --data chats.jsonl --show 3
   hippo train --data chats.jsonl --template chatml --train.patience 5

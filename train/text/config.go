@@ -9,6 +9,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/cluster"
 	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
@@ -49,6 +50,8 @@ type Config struct {
 
 	// Team has the machines that make the updates together, whose leader this one is; nil for this one alone.
 	Team *cluster.Team `json:"-" config:"-"`
+	// AnyBits lets machines take part that round differently: the weights then have the bits of no other run.
+	AnyBits bool `json:"-" config:"-"`
 
 	smoke bool              // see Smoke
 	chat  map[string][]byte // of release.ChatTexts, of the checkpoint that a run goes on from; nil before there is one
@@ -111,6 +114,9 @@ func (c *Config) settle() {
 func (t *Loop) settle() {
 	if t.Accumulation > 0 {
 		t.Shards, t.Accumulation = t.Accumulation, 0
+	}
+	if t.Every == 0 {
+		t.Every, t.IslandPrecision, t.OuterLR, t.OuterMomentum = 100, engine.Float32.String(), 0.7, 0.9
 	}
 }
 

@@ -20,7 +20,7 @@ func fourIslands(t *testing.T, precision string) Config {
 	c := swift(t, "h3")
 	c.Data = []string{jsonl(t, documents(40)...)}
 	c.Train.Shards, c.Train.Islands, c.Train.Every, c.Train.IslandPrecision = 4, 4, 2, precision
-	c.Train.OuterLR, c.Train.OuterMomentum, c.Train.EMA = 0.7, 0.9, 0.5
+	c.Train.OuterLR, c.Train.OuterMomentum, c.Train.EMA = 0.7, 0.9, 0.5 // as the paper's
 	c.Train.Steps, c.Train.EvalEvery, c.Train.SaveEvery, c.Train.LogEvery, c.Train.SampleEvery = 7, 3, 1000, 1, 0
 	return c
 }
@@ -89,7 +89,7 @@ func TestBadIslands(t *testing.T) {
 		{"train.islands: found -1, want at least 0", func(l *Loop) { l.Islands = -1 }},
 		{"train.islands: found 3 with train.shards 4, want a number that divides it", func(l *Loop) { l.Islands = 3 }},
 		{"train.islands: found 8 with train.shards 4, want a number that divides", func(l *Loop) { l.Islands = 8 }},
-		{"train.every: found 0, want at least 1", func(l *Loop) { l.Every = 0 }},
+		{"train.every: found -1, want at least 1", func(l *Loop) { l.Every = -1 }},
 		{`train.island_precision: found "x", want one of`, func(l *Loop) { l.IslandPrecision = "x" }},
 		{"train.outer_lr: found 0, want a number above 0", func(l *Loop) { l.OuterLR = 0 }},
 		{"train.outer_lr: found NaN, want a number above 0", func(l *Loop) { l.OuterLR = math.NaN() }},

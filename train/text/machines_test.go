@@ -175,6 +175,14 @@ func TestMachinesThatDiffer(t *testing.T) {
 			t.Errorf("found %v, want a line with %q", err, want)
 		}
 	}
+	c.AnyBits = true
+	unlike := own
+	if unlike.Arch, unlike.Levels = "pdp11", nil; c.Admits(own)(unlike) != nil {
+		t.Errorf("another processor, which any bits allow: %v", c.Admits(own)(unlike))
+	}
+	if unlike.Version = "x"; c.Admits(own)(unlike) == nil {
+		t.Error("another version takes part, as any bits are allowed")
+	}
 	other.Train.Steps = c.Train.Steps
 	if own.Settings = other.shared(); admit(own) != nil {
 		t.Errorf("another folder: %v", admit(own))

@@ -11,12 +11,11 @@ const defaultPreset = "tiny"
 
 // tiny holds the settings of the default run: it learns English spelling within minutes on two cores.
 func tiny() Config {
-	return Config{
+	c := Config{
 		Preset: defaultPreset, Seed: 1, Precision: "float32", Memory: train.MemoryCheck, ValidFraction: 0.1,
 		TextField: "text", Documents: documentsApart, Tokenizer: "bytes", LoRA: LoRA{Base: engine.Float32.String()},
 		Train: Loop{
-			Steps: 700, BatchSize: 4, SeqLen: 256, Shards: 1, Every: 100, IslandPrecision: engine.Float32.String(),
-			OuterLR: 0.7, OuterMomentum: 0.9, EvalEvery: 100, EvalTokens: 16 << 10, SampleEvery: 200,
+			Steps: 700, BatchSize: 4, SeqLen: 256, Shards: 1, EvalEvery: 100, EvalTokens: 16 << 10, SampleEvery: 200,
 			SampleTokens: 200, SaveEvery: 100, LogEvery: 10, Clock: train.WallClock,
 		},
 		Optim: train.Optim{
@@ -24,6 +23,8 @@ func tiny() Config {
 			Schedule: "cosine", Warmup: 60, MinLRRatio: 0.1,
 		},
 	}
+	c.Train.settle()
+	return c
 }
 
 // presets change the settings of tiny. The published shapes take the settings of the releases (arXiv:2212.14052,
