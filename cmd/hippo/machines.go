@@ -147,8 +147,8 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 		return end, err
 	}
 	if c.AnyBits, said.AnyBits = m.bits == anyBits, m.bits == anyBits; c.AnyBits {
-		fmt.Fprintln(os.Stderr, "bits any: machines may round differently; the weights agree with those of other runs up "+
-			"to rounding, not to the bit")
+		fmt.Fprintln(os.Stderr, "bits any: machines may round differently; the weights agree with those of other runs "+
+			"up to rounding, not to the bit")
 	}
 	check := said.Admits(own)
 	team := cluster.NewLeader(wire, own.Name, cluster.Host{Check: check}, time.Now)
