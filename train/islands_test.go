@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 )
 
 // shared is a toy whose shards other machines can compute: a shard says itself what it asks for.
@@ -247,5 +248,25 @@ func TestIslandMessages(t *testing.T) {
 	}
 	if _, _, _, err := s.advance(0, 3); err == nil {
 		t.Error("an island is computed without weights")
+	}
+}
+
+// TestStatesGoToTheLeader: with others a run saves, and so has all states, when there are as many rounds to compute again
+// as may be, not as time goes by.
+func TestStatesGoToTheLeader(t *testing.T) {
+	l, err := New(islandsPlan(t, 32), &shared{toy: newToy()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.pace.saved = time.Time{} // long ago
+	if !l.saves() {
+		t.Error("alone it is not time to save")
+	}
+	l.group = &group{}
+	for round := range mostRounds + 1 {
+		if l.saves() != (round == mostRounds) {
+			t.Errorf("with %d rounds to compute again: %t", round, l.saves())
+		}
+		l.islands.weights[round] = nil
 	}
 }

@@ -121,7 +121,8 @@ func (e *NonFiniteError) Error() string {
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // Step makes one update, or a round of islands, and returns its mean loss, in nats per target or as a squared error,
-// and the norm of the gradient before clipping, or of the mean of what islands have moved by. Its examples are read first, so that what is wrong with them leaves the run as it was.
+// and the norm of the gradient before clipping, or of the mean of what islands have moved by. Its examples are read
+// first, so that what is wrong with them leaves the run as it was.
 func (l *Training) Step() (loss, norm float64, err error) {
 	defer l.budget.count()()
 	if l.islands != nil {
