@@ -251,8 +251,8 @@ func TestIslandMessages(t *testing.T) {
 	}
 }
 
-// TestStatesGoToTheLeader: with others a run saves, and so has all states, when there are as many rounds to compute again
-// as may be, not as time goes by.
+// TestStatesGoToTheLeader: with others a run saves, and so has all states, when there are as many rounds to compute
+// again as may be, not as time goes by.
 func TestStatesGoToTheLeader(t *testing.T) {
 	l, err := New(islandsPlan(t, 32), &shared{toy: newToy()})
 	if err != nil {
