@@ -123,18 +123,20 @@ var house = []layer{
 		"tensor checkpoint tokenizer data quantize internal/brief internal/config internal/disk internal/status " +
 		"engine/native", ""},
 	{"train/labelled", "train engine task model nn autograd tensor checkpoint internal/config internal/status", ""},
-	{"watch", "session generate model tokenizer checkpoint internal/brief internal/disk train/text",
+	{"watch", "session generate generate/sample model tokenizer checkpoint internal/brief internal/disk train/text",
 		"github.com/prometheus/client_golang"},
 	{"compare", "train model data internal/config internal/disk internal/status train/text", "gonum.org/v1/gonum"},
-	{"internal/testkit/toytask", "task", ""},               // no row below names it: it is for tests
-	{"internal/testkit/toymodel", "model nn autograd engine optim tensor", ""}, // for tests, too
+	// No row below names these two, which are for tests.
+	{"internal/testkit/toytask", "task", ""},
+	{"internal/testkit/toymodel", "model nn autograd engine optim tensor", ""},
 	{"web", "", ""},
 	{"explain/figure", "web internal/disk internal/parallel", "gonum.org/v1/plot golang.org/x/image"},
 	{"explain/action", "autograd engine mixer tensor internal/kernel internal/parallel", ""},
 	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
-	{"internal/testkit/toyfigure", "explain/figure", ""}, // likewise
-	{"explain", "explain/figure model mixer nn autograd engine tensor tokenizer internal/kernel internal/parallel", ""},
+	{"internal/testkit/toyfigure", "explain/figure", ""}, // for tests, too
+	{"explain", "explain/figure generate/sample model mixer nn autograd engine tensor tokenizer internal/kernel " +
+		"internal/parallel", ""},
 	{"explain/heads", "explain model mixer autograd tensor", ""},
 	{"explain/influence", "explain explain/action explain/figure model autograd engine tensor internal/parallel", ""},
 	{"explain/memory", "explain explain/figure model mixer autograd engine tensor internal/kernel internal/parallel",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/model"
@@ -71,19 +72,11 @@ var Ones = slices.Repeat([]float32{1}, scoresAtOnce)
 
 // SoftmaxOf returns the softmax of scores. It is false if they are not finite.
 func SoftmaxOf(z []float32) (Softmax, bool) {
-	top, sum := kernel.SumExp(z)
-	var from, e [scoresAtOnce]float32
-	dot := 0.0 // Σ e^(z - top) (z - top)
-	for part := range slices.Chunk(z, scoresAtOnce) {
-		x, y := from[:len(part)], e[:len(part)]
-		copy(x, part)
-		kernel.Axpy(-top, Ones[:len(x)], x)
-		copy(y, x)
-		kernel.ExpShift(y, 0, 1)
-		dot += float64(kernel.Dot(x, y))
+	p, err := sample.LogProbsOf(z)
+	if err != nil || !kernel.AllFinite(z) {
+		return Softmax{}, false
 	}
-	s := Softmax{float64(top) + math.Log(sum), math.Log(sum) - dot/sum, top, float32(1 / sum)}
-	return s, !math.IsNaN(s.Norm) && !math.IsInf(s.Norm, 0) && !math.IsNaN(s.Entropy)
+	return Softmax{p.Norm, p.Entropy(), p.Largest, float32(math.Exp(float64(p.Largest) - p.Norm))}, true
 }
 
 // Divergence is KL(p‖q) = Σ p (log p - log q), in nats, of the distributions of scores a and b.

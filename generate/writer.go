@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -30,6 +31,10 @@ type Writer struct {
 
 	drafting *drafting // nil for none
 }
+
+// ErrNothing is the error of options that together exclude every token at some place of a text.
+var ErrNothing = errors.New("generate: found no token that may follow, want a constraint, allowed ids, bad words and " +
+	"a minimum of tokens that leave one")
 
 // NewWriter returns a writer that has drawn nothing yet. history holds the ids before it, for the repetition penalty.
 func NewWriter(tok tokenizer.Tokenizer, history []int32, o Options) (*Writer, error) {
@@ -71,10 +76,16 @@ func (o *Options) decoder(tok tokenizer.Tokenizer) tokenizer.Tokenizer {
 // Next draws the next id from its logits and returns the text that has become certain by it, which is valid until the
 // next call. It must not be called once End says why the sequence has ended.
 func (w *Writer) Next(logits []float32) (text []byte, id int32, err error) {
-	if logits, err = w.allowed(logits); err != nil {
+	may, err := w.allowed(logits)
+	if err != nil {
 		return nil, 0, err
 	}
-	if id, err = w.sampler.Next(logits, w.history); err != nil {
+	if id, err = w.sampler.Next(may, w.history); errors.Is(err, sample.ErrLogits) {
+		if _, own := sample.Best(logits); own == nil {
+			return nil, 0, ErrNothing
+		}
+	}
+	if err != nil {
 		return nil, 0, err
 	}
 	w.tokens++

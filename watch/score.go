@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/hippo-ssm/hippo/generate/sample"
 )
 
 // token is a token of a line with what the model expected there.
@@ -11,32 +13,19 @@ type token struct {
 	bits     float64 // surprise: -log2 p
 	expected float64 // the mean of -log2 p over all tokens that could have come: the entropy
 	bytes    int     // of the text that it stands for
-	bad      bool    // the logits are not finite
+	bad      bool    // the logits have no probabilities
 }
-
-// farBelow is how far below the largest a logit counts for nothing: in nats, 1e-7 bits of 256 such tokens.
-const farBelow = -25
 
 // surprise returns how surprising id is where the model has computed logits z:
 //
 //	bits = -log2 p(id),  expected = -Σ_i p_i log2 p_i,  p = softmax(z).
-func surprise(z []float32, id int32) (t token) {
-	top, mixed := z[0], float32(0)
-	for _, x := range z {
-		top, mixed = max(top, x), mixed+0*x // NaN if one is not finite
+func surprise(z []float32, id int32) token {
+	p, err := sample.LogProbsOf(z)
+	if err != nil {
+		return token{bad: true}
 	}
-	var sum, mean float64
-	for _, x := range z {
-		below := float64(x) - float64(top)
-		if below < farBelow {
-			continue
-		}
-		e := math.Exp(below)
-		sum, mean = sum+e, mean+e*below
-	}
-	log := math.Log(sum)
-	t.bits, t.expected = (log-float64(z[id])+float64(top))/math.Ln2, (log-mean/sum)/math.Ln2
-	t.bad = mixed != 0 || math.IsInf(t.bits, 0)
+	t := token{bits: -p.Of(id) / math.Ln2, expected: p.Entropy() / math.Ln2}
+	t.bad = math.IsInf(t.bits, 0)
 	return t
 }
 

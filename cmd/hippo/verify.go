@@ -161,8 +161,8 @@ func (opt *verifyOptions) certify(cmd *cobra.Command, args []string, on engine.B
 		if !s.OK {
 			verdict = "  DIFFERS"
 		}
-		_, err := fmt.Fprintf(out, "%-18s %-7s %9d %9d  %.1e%s\n", cmp.Or(s.Mixer, s.Model), s.Form, s.From, s.To, s.Error,
-			verdict)
+		_, err := fmt.Fprintf(out, "%-18s %-7s %9d %9d  %.1e%s\n", cmp.Or(s.Mixer, s.Model), s.Form, s.From, s.To,
+			s.Error, verdict)
 		return err
 	}
 	certify := opt.certifyMixers
@@ -195,7 +195,8 @@ func (opt *verifyOptions) certifyModel(ctx context.Context, c *verify.Certificat
 
 func (opt *verifyOptions) certifyMixers(ctx context.Context, c *verify.Certificate, _ []string) error {
 	if opt.Text != "" {
-		return fmt.Errorf("text: found %s without a model, want a folder: layers of mixers read random numbers", opt.Text)
+		return fmt.Errorf("text: found %s without a model, want a folder: layers of mixers read random numbers",
+			opt.Text)
 	}
 	for _, name := range opt.Mixers {
 		if !slices.Contains(model.MixerNames(), name) {

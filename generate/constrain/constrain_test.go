@@ -142,7 +142,7 @@ func TestRefused(t *testing.T) {
 		`{"type":"integer","minimum":1e999999999}`:                        "#/minimum",
 		`{"type":"integer","minimum":3,"maximum":2}`:                      "without any text",
 		`{"enum":[]}`: "#/enum",
-		`{`:           "no JSON",
+		`{`:           "cannot be read",
 		`{} {}`:       "more text after",
 		`"x"`:         "want a schema",
 		`{"pattern":"` + strings.Repeat("(a{1,1000}){1,1000}", 3) + `"}`:   "#/pattern",

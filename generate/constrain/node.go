@@ -37,7 +37,7 @@ func parseJSON(name string, data []byte) any {
 		}
 	})
 	if err != nil {
-		fail(name, "found a JSON schema that is no JSON: %v", err)
+		fail(name, "found a JSON schema that cannot be read: %v", err)
 	}
 	return v
 }

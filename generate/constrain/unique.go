@@ -55,8 +55,9 @@ func (m *machine) search(c cursor, seen map[prefix]bool) bool {
 	if try(']') || try(',') { // the end of a number, or what few strings have
 		return true
 	}
-	for x := range ways {
-		if try(x) {
+	const first = '!' // white space is last: an element begins after it as before it
+	for i := range ways {
+		if try((i + first) % len(ways)) {
 			return true
 		}
 	}
@@ -68,8 +69,8 @@ func (m *machine) search(c cursor, seen map[prefix]bool) bool {
 		return false
 	}
 	seen[here] = true
-	for x, way := range ways {
-		if way && m.search(m.follow(c, byte(x)), seen) {
+	for i := range ways {
+		if x := (i + first) % len(ways); ways[x] && m.search(m.follow(c, byte(x)), seen) {
 			return true
 		}
 	}

@@ -164,6 +164,26 @@ func TestUniqueBombs(t *testing.T) {
 	}
 }
 
+// TestUniqueSearch: whether another element can follow is found without going through the white space before it.
+func TestUniqueSearch(t *testing.T) {
+	for kind, begin := range map[string]string{"string": `["a",`, "number": `[1,`} {
+		tok := tokenizer.Bytes()
+		c, err := New(mustSchema(t, `{"uniqueItems":true,"items":{"type":"`+kind+`"}}`), tok, NewVocabulary(tok, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := c.Start()
+		if err := at.take([]byte(begin)); err != nil { // all configurations on the way are then known
+			t.Fatal(err)
+		}
+		work := at.machine.work
+		const most = 12 // items: 4 at each place
+		if !at.machine.alive(at.cursor) || at.machine.work-work > most {
+			t.Errorf("%s: %d items were met, want at most %d", kind, at.machine.work-work, most)
+		}
+	}
+}
+
 func tokenOf(t *testing.T, tok tokenizer.Tokenizer, text string) int32 {
 	t.Helper()
 	ids, err := tok.Encode(nil, []byte(text))

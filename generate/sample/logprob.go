@@ -2,6 +2,7 @@ package sample
 
 import (
 	"math"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
@@ -11,8 +12,9 @@ import (
 // same bits, whatever the number of cores, at one level of the CPU (see internal/kernel). Larger logits have larger
 // ones, and equal logits equal ones: the token that a greedy choice takes has exactly the largest. None is above 0.
 type LogProbs struct {
-	logits []float32
-	norm   float64 // log of the sum of exp(logit)
+	logits  []float32
+	Largest float32 // of the logits
+	Norm    float64 // log of the sum of exp(logit)
 }
 
 // TokenProb is a token with its log-probability.
@@ -33,7 +35,7 @@ func LogProbsOf(logits []float32) (LogProbs, error) {
 		}
 		return LogProbs{}, errNoToken
 	}
-	return LogProbs{logits, float64(top) + math.Log(sum)}, nil
+	return LogProbs{logits, top, float64(top) + math.Log(sum)}, nil
 }
 
 // LogProb is the log-probability of one token: LogProbs.Of, or NaN where logits have no probabilities.
@@ -50,7 +52,7 @@ func (p LogProbs) Of(id int32) float64 {
 	if id < 0 || int(id) >= len(p.logits) {
 		return math.Inf(-1)
 	}
-	return float64(p.logits[id]) - p.norm
+	return float64(p.logits[id]) - p.Norm
 }
 
 // Top returns the k most probable tokens, the most probable first, among equals the lower token. Excluded ones are left
@@ -66,4 +68,33 @@ func (p LogProbs) Top(k int) []TokenProb {
 		out[i] = TokenProb{c.token, p.Of(c.token)}
 	}
 	return out
+}
+
+// atOnce is how many logits Entropy looks at together: their sums are made in float32, and added up in float64.
+const atOnce = 1024
+
+var ones = slices.Repeat([]float32{1}, atOnce)
+
+// Entropy is the mean of -log p over all tokens, -Σ p log p, in nats.
+func (p LogProbs) Entropy() float64 {
+	var below, e [atOnce]float32
+	sum := 0.0 // of e^(z - largest) (z - largest)
+	for part := range slices.Chunk(p.logits, atOnce) {
+		x, y := below[:len(part)], e[:len(part)]
+		copy(x, part)
+		kernel.Axpy(-p.Largest, ones[:len(x)], x)
+		copy(y, x)
+		kernel.ExpShift(y, 0, 1)
+		sum += float64(kernel.Dot(x, y))
+	}
+	if sum != sum { // there is a logit so far below that the distance has no float32
+		sum = 0
+		for _, z := range p.logits {
+			if x := float64(z) - float64(p.Largest); math.Exp(x) > 0 {
+				sum += math.Exp(x) * x
+			}
+		}
+	}
+	log := p.Norm - float64(p.Largest)
+	return log - sum/math.Exp(log)
 }

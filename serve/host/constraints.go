@@ -2,8 +2,10 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hippo-ssm/hippo/generate/constrain"
 	"github.com/hippo-ssm/hippo/serve/request"
@@ -17,8 +19,9 @@ type constraints struct {
 	order      []string // least recently used first
 }
 
-// compiling limits the number of grammars compiled at a time, each of which may take tens of megabytes.
-var compiling = make(chan struct{}, 2)
+// compiling limits the number of grammars compiled at a time, each of which may take tens of megabytes and a second.
+// Clients take turns.
+var compiling = request.NewAdmission(2, 256, time.Minute)
 
 // maxConstraints is the maximum number of cached constraints of a model. Each takes a few megabytes at most.
 const maxConstraints = 16
@@ -31,12 +34,11 @@ func (m *Model) Constraint(ctx context.Context, param, key string, part constrai
 	if known := all.use(key); known != nil {
 		return known, nil
 	}
-	select {
-	case compiling <- struct{}{}:
-		defer func() { <-compiling }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	who := request.ShareOf(ctx)
+	if err := compiling.Enter(ctx, who); err != nil {
+		return nil, fmt.Errorf("waiting to compile a grammar: %w", err)
 	}
+	defer compiling.Leave(who.Client)
 	if known := all.use(key); known != nil { // another request has compiled it
 		return known, nil
 	}

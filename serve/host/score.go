@@ -15,11 +15,20 @@ import (
 // Token is a token with its log-probability after those before it, and the most probable alternatives.
 type Token struct {
 	ID      int32
-	Rank    int32   // 1 for the most probable token; 0 where it was not asked for
+	Rank    int32   // 1 for the most probable token; 0 where it was not asked for: see Wanted
 	Known   bool    // false for the first token of a text
 	LogProb float64 // with the digits of a float32, like the one that a session stores: a token has one value
 	Top     []sample.TokenProb
 }
+
+// Wanted is what is wanted of the tokens of a text: their Top most probable alternatives, and their ranks.
+type Wanted struct {
+	Top   int
+	Ranks bool
+}
+
+// has reports whether tokens that were scored for w have what other wants.
+func (w Wanted) has(other Wanted) bool { return w.Top >= other.Top && (w.Ranks || !other.Ranks) }
 
 // ScoreToken returns an id with its log-probability, and the top most probable ones.
 func ScoreToken(logits []float32, id int32, top int) (Token, error) {
@@ -61,17 +70,17 @@ func JSONLogProb(logProb float64) float64 {
 }
 
 // OpenScored is Open with every id scored. Cached scores are reused; reading starts at the mark before their end.
-func (m *Model) OpenScored(ctx context.Context, ids []int32, top int, client string) (*generate.Batch, []Token,
+func (m *Model) OpenScored(ctx context.Context, ids []int32, of Wanted, client string) (*generate.Batch, []Token,
 	Cached, error) {
 	keys := m.scores.keys(scopeOf(ctx), ids)
-	known, release, err := m.scores.claim(ctx, keys, top)
+	known, release, err := m.scores.claim(ctx, keys, of)
 	if err != nil {
 		return nil, nil, Cached{}, err
 	}
 	release = sync.OnceFunc(release)
 	defer release()
 	// It needs the logits before the first unknown id, and a session at the end.
-	r := &scoring{Model: m, ids: ids, top: top, client: client, out: make([]Token, len(ids))}
+	r := &scoring{Model: m, ids: ids, of: of, client: client, out: make([]Token, len(ids))}
 	copy(r.out, known)
 	s, found := r.from(ctx, len(known))
 	for _, to := range m.stops(len(known), found.Tokens, len(ids)) {
@@ -79,11 +88,11 @@ func (m *Model) OpenScored(ctx context.Context, ids []int32, top int, client str
 			return nil, nil, Cached{}, err
 		}
 		if whole := to / m.scores.chunk; whole == len(keys) && m.Texts != nil { // others may continue from here
-			m.scores.keep(keys, r.out, top)
+			m.scores.keep(keys, r.out, of)
 			release()
 		}
 	}
-	m.scores.keep(keys, r.out, top)
+	m.scores.keep(keys, r.out, of)
 	return s, r.out, found, nil
 }
 
@@ -100,7 +109,7 @@ func (m *Model) stops(known, cached, n int) []int {
 type scoring struct {
 	*Model
 	ids    []int32
-	top    int
+	of     Wanted
 	client string
 	out    []Token
 	mu     sync.Mutex
@@ -135,12 +144,14 @@ func (r *scoring) tell(at int, logits []float32) {
 		return
 	}
 	var err error
-	if r.out[at], err = ScoreToken(logits, r.ids[at], r.top); err != nil {
+	if r.out[at], err = ScoreToken(logits, r.ids[at], r.of.Top); err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.broken = cmp.Or(r.broken, err)
 	}
-	r.out[at].Rank = rank(logits, r.ids[at])
+	if r.of.Ranks {
+		r.out[at].Rank = rank(logits, r.ids[at])
+	}
 }
 
 // rank is how many tokens are as probable as one or more so, of equal ones those with a lower number, it among them.

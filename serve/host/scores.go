@@ -30,7 +30,7 @@ type blockKey [sha256.Size]byte
 type block struct {
 	key blockKey
 	ids []Token
-	top int // number of alternatives for each token
+	of  Wanted // what they have
 }
 
 // scoresMemory is the budget of a model's scores in bytes.
@@ -45,7 +45,7 @@ func newScores(chunk, most int) *scores {
 // size estimates the bytes of a block.
 func (b *block) size() int {
 	const each, token = 56, 16
-	return 256 + len(b.ids)*(each+token*b.top)
+	return 256 + len(b.ids)*(each+token*b.of.Top)
 }
 
 // keys returns the keys of the complete blocks of a text in a scope.
@@ -63,13 +63,13 @@ func (s *scores) keys(scope string, ids []int32) (keys []blockKey) {
 	return keys
 }
 
-// claim returns the cached scores of the first blocks of a text, with the requested number of alternatives. If another
-// request is about to score the next block, claim waits for it. The caller then scores the next block, and no other
-// does until it calls release.
-func (s *scores) claim(ctx context.Context, keys []blockKey, top int) (known []Token, release func(), err error) {
+// claim returns the cached scores of the first blocks of a text that have what is wanted. If another request is about
+// to score the next block, claim waits for it. The caller then scores the next block, and no other does until it calls
+// release.
+func (s *scores) claim(ctx context.Context, keys []blockKey, of Wanted) (known []Token, release func(), err error) {
 	for {
 		s.mu.Lock()
-		known = s.known(keys, top)
+		known = s.known(keys, of)
 		n := len(known) / s.chunk
 		if n == len(keys) {
 			s.mu.Unlock()
@@ -97,39 +97,54 @@ func (s *scores) claim(ctx context.Context, keys []blockKey, top int) (known []T
 }
 
 // known returns the scores of the first blocks. The lock is held.
-func (s *scores) known(keys []blockKey, top int) (ids []Token) {
+func (s *scores) known(keys []blockKey, of Wanted) (ids []Token) {
 	for _, k := range keys {
 		e := s.blocks[k]
-		if e == nil || e.Value.(*block).top < top {
+		if e == nil || !e.Value.(*block).of.has(of) {
 			break
 		}
 		s.recent.MoveToFront(e)
 		for _, t := range e.Value.(*block).ids {
-			t.Top = t.Top[:min(top, len(t.Top))]
+			t.Top = t.Top[:min(of.Top, len(t.Top))]
 			ids = append(ids, t)
 		}
 	}
 	return ids
 }
 
-// keep caches the complete blocks of a text.
-func (s *scores) keep(keys []blockKey, ids []Token, top int) {
+// keep caches the complete blocks of a text. What a block that was cached has beside that is kept.
+func (s *scores) keep(keys []blockKey, ids []Token, of Wanted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, k := range keys {
-		if old := s.blocks[k]; old != nil {
-			if old.Value.(*block).top >= top {
+		b := &block{k, slices.Clone(ids[i*s.chunk : (i+1)*s.chunk]), of}
+		if e := s.blocks[k]; e != nil {
+			old := e.Value.(*block)
+			if old.of.has(of) {
 				continue
 			}
-			s.remove(old)
+			b.add(old)
+			s.remove(e)
 		}
-		b := &block{k, slices.Clone(ids[i*s.chunk : (i+1)*s.chunk]), top}
 		s.blocks[k] = s.recent.PushFront(b)
 		s.bytes += b.size()
 	}
 	for s.bytes > s.most {
 		s.remove(s.recent.Back())
 	}
+}
+
+// add takes over what another block of the same ids has beside this one.
+func (b *block) add(old *block) {
+	for i, t := range old.ids {
+		if old.of.Top > b.of.Top {
+			b.ids[i].Top = t.Top
+		}
+		if old.of.Ranks {
+			b.ids[i].Rank = t.Rank
+		}
+	}
+	b.of = Wanted{max(b.of.Top, old.of.Top), b.of.Ranks || old.of.Ranks}
 }
 
 // remove evicts a block. The lock is held.

@@ -72,10 +72,10 @@ var (
 		{"n", "1", "more requests"},
 		{"response_format", "", "text.format"},
 		{"guided_json", "", "text.format"},
-		{"guided_regex", "", "/v1/chat/completions"},
-		{"guided_choice", "", "/v1/chat/completions"},
-		{"guided_grammar", "", "/v1/chat/completions"},
-		{"grammar", "", "/v1/chat/completions"},
+		{"guided_regex", "", "text.format"},
+		{"guided_choice", "", "text.format"},
+		{"guided_grammar", "", "text.format"},
+		{"grammar", "", "text.format"},
 		{"structured_outputs", "", "text.format"},
 		{"json_schema", "", "text.format"},
 		{"prompt_logprobs", "", "/v1/chat/completions"},
@@ -103,7 +103,8 @@ var (
 
 	tokenizeForeign = request.Foreign{Refused: []request.Refusal{
 		{"content", "", "prompt"},
-		{"messages", "", "prompt, with the rendered text"},
+		{"messages", "", "prompt, with the text of /apply-template"},
+		{"mount", "", "/apply-template, with mount"},
 		{"with_pieces", "false", "return_token_strs"},
 		{"parse_special", "true", "prompt as it is: texts of special tokens become them"},
 	}}

@@ -28,7 +28,7 @@ func (q *promptScores) score(job *reply.Job, streams bool) error {
 	var c request.Checks
 	c.Range(*q.PromptLogprobs, 0, reply.MaxTop, "prompt_logprobs")
 	c.That(!streams, "prompt_logprobs", "found %d and stream, want either: a stream has none", *q.PromptLogprobs)
-	job.Score, job.ScoreTop = true, *q.PromptLogprobs
+	job.Score, job.ScoreOf = true, host.Wanted{Top: *q.PromptLogprobs, Ranks: true}
 	return c.Err
 }
 

@@ -78,8 +78,22 @@ func TestResponseFormat(t *testing.T) {
 	if c := *object.Choices[0].Message.Content; !strings.HasPrefix(strings.TrimSpace(c), "{") {
 		t.Errorf("got %q, want an object", c)
 	}
+	for _, format := range []string{`{"type":"regex","pattern":"[ab]{9}c"}`,
+		`{"type":"grammar","grammar":"root ::= [ab]{9} \"c\""}`, `{"type":"choice","choice":["aaaaaaaaac"]}`} {
+		ruled := servetest.Post[openai.ChatCompletion](s, path,
+			`{"messages":[{"role":"user","content":"Aye"}],"response_format":`+format+`}`)
+		said := servetest.Post[openai.Response](s, "/v1/responses", `{"input":"Aye","text":{"format":`+format+`}}`)
+		for _, c := range []string{*ruled.Choices[0].Message.Content, said.Output[0].Content[0].Text} {
+			if len(c) != 10 || strings.Trim(c, "ab") != "c" {
+				t.Errorf("%s: got %q", format, c)
+			}
+		}
+	}
 	for format, want := range map[string]string{
 		`{"type":"xml"}`:         "response_format: found the type",
+		`{"type":"choice"}`:      "choices: found 0 texts",
+		`{"type":"regex"}`:       "response_format: found regex without a pattern",
+		`{"type":"grammar"}`:     "response_format: found grammar without a grammar",
 		`{"type":"json_schema"}`: "without a schema",
 		`{"type":"json_schema","json_schema":{"schema":{"properties":{"a":{"not":5}}}}}`: `#/properties/a/not`,
 	} {

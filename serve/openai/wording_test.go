@@ -68,6 +68,8 @@ func TestWording(t *testing.T) {
 		`"repeat_last_n":-2`:                            "repeat_last_n: found -2",
 		`"repeat_penalty":-1`:                           "repeat_penalty: found -1",
 		`"repeat_penalty":1.1,"repetition_penalty":1.1`: "repeat_penalty: found it beside",
+		`"allowed_token_ids":[65],"bad_words":["A"]`:    "found no token that may follow",
+		`"allowed_token_ids":[65],"guided_regex":"b"`:   "found no token that may follow",
 		`"prompt_logprobs":-1`:                          "prompt_logprobs: found -1",
 		`"prompt_logprobs":21`:                          "prompt_logprobs: found 21",
 		`"prompt_logprobs":1,"stream":true`:             "prompt_logprobs: found 1 and stream",

@@ -16,6 +16,9 @@ import (
 // schema itself.
 type Format struct {
 	Type       string          `json:"type"`
+	Pattern    string          `json:"pattern"` // of the type regex
+	Grammar    string          `json:"grammar"` // of the type grammar
+	Choice     []string        `json:"choice"`  // of the type choice
 	Schema     json.RawMessage `json:"schema"`
 	JSONSchema struct {
 		Schema json.RawMessage `json:"schema"`
@@ -24,14 +27,12 @@ type Format struct {
 
 // The types of a Format.
 const (
-	formatText   = "text"
-	FormatObject = "json_object"
-	FormatSchema = "json_schema"
-
-	// Of fields such as guided_regex, whose value is the Schema of the Format.
-	formatRegex   = "regex of guided_regex"
-	formatChoice  = "texts of guided_choice"
-	formatGrammar = "rules of guided_grammar"
+	formatText    = "text"
+	FormatObject  = "json_object"
+	FormatSchema  = "json_schema"
+	formatRegex   = "regex"
+	formatGrammar = "grammar"
+	formatChoice  = "choice"
 )
 
 // part returns the grammar of the format, nil for any text.
@@ -39,17 +40,18 @@ func (f *Format) part(param string) (constrain.Part, error) {
 	switch f.Type {
 	case "", formatText:
 		return nil, nil
-	case formatRegex, formatGrammar:
-		var text string
-		err := json.Unmarshal(f.Schema, &text)
-		if f.Type == formatGrammar {
-			return constrain.Rules(text), err
+	case formatRegex:
+		if f.Pattern == "" {
+			return nil, request.Invalid(param, "found regex without a pattern, want one")
 		}
-		return constrain.Matching(text), err
+		return constrain.Matching(f.Pattern), nil
+	case formatGrammar:
+		if f.Grammar == "" {
+			return nil, request.Invalid(param, "found grammar without a grammar, want one")
+		}
+		return constrain.Rules(f.Grammar), nil
 	case formatChoice:
-		var texts []string
-		err := json.Unmarshal(f.Schema, &texts)
-		return constrain.OneOf(texts), err
+		return constrain.OneOf(f.Choice), nil
 	case FormatObject:
 		if len(f.Schema) > 0 && string(f.Schema) != "null" { // as in llama.cpp
 			return jsonPart(f.Schema), nil
@@ -65,8 +67,8 @@ func (f *Format) part(param string) (constrain.Part, error) {
 		}
 		return jsonPart(schema), nil
 	}
-	return nil, request.Invalid(param, "found the type %.40q, want %s, %s or %s", f.Type, formatText, FormatObject,
-		FormatSchema)
+	return nil, request.Invalid(param, "found the type %.40q, want %s, %s, %s, %s, %s or %s", f.Type, formatText,
+		FormatObject, FormatSchema, formatRegex, formatGrammar, formatChoice)
 }
 
 func jsonPart(schema json.RawMessage) constrain.Part {

@@ -2,7 +2,7 @@ package reply
 
 import "github.com/hippo-ssm/hippo/serve/request"
 
-// SamplingForeign are the fields of sampling that this server does not have, mostly of vLLM and llama.cpp.
+// SamplingForeign are the fields of sampling that this server does not have, mostly of vLLM, llama.cpp and SGLang.
 var SamplingForeign = request.Foreign{
 	Refused: []request.Refusal{
 		{"use_beam_search", "false", "best_of of /v1/completions"},
@@ -53,12 +53,24 @@ var SamplingForeign = request.Foreign{
 		{"input_extra", "", "prompt"},
 		{"options", "", "the options themselves, as fields of the request"},
 		{"keep_alive", "", "keep_alive of /api/generate, or hippo serve --keep_alive"},
+
+		{"regex", "", "guided_regex"},
+		{"ebnf", "", "grammar, in GBNF or Lark"},
+		{"stop_regex", "", "stop"},
+		{"no_stop_trim", "false", "include_stop_str_in_output"},
+		{"lora_path", "", "the adapter's name as model, MODEL:NAME"},
+		{"custom_logit_processor", "", "logit_bias"},
+		{"return_hidden_states", "false", "/v1/embeddings"},
+		{"session_params", "", "/v1/sessions"},
+		{"sampling_params", "", "the options themselves, as fields of the request"},
+		{"ttl", "", "keep_alive of /api/generate, or hippo serve --keep_alive"},
+		{"draft_model", "", "hippo serve --draft"},
 	},
 	Hints: "user safety_identifier prompt_cache_key prompt_cache_retention service_tier length_penalty " +
 		"early_stopping spaces_between_special_tokens guided_decoding_backend mirostat_tau mirostat_eta " +
 		"dynatemp_exponent xtc_threshold adaptive_decay penalize_nl n_keep n_discard n_ctx num_ctx id_slot " +
 		"slot_id cache_prompt backend_sampling grammar_lazy grammar_triggers preserved_tokens " +
-		"mm_processor_kwargs media_io_kwargs",
+		"mm_processor_kwargs media_io_kwargs rid separate_reasoning stream_reasoning",
 }
 
 // Foreign returns the fields that requests for replies do not have.

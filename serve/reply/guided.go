@@ -33,23 +33,27 @@ func (q *Guided) Guide() (f Format, param string, err error) {
 	if f = q.ResponseFormat; f.Type == formatText {
 		f = Format{}
 	}
-	set := func(name, kind string, value any, there bool) {
+	set := func(name string, value Format, there bool) {
 		switch {
 		case !there || err != nil:
 		case f.Type != "":
 			err = request.Invalid(name, "found it beside %s, want one of the two", param)
 		default:
-			param, f.Type = name, kind
-			f.Schema, err = json.Marshal(value)
+			param, f = name, value
 		}
 	}
+	pattern := func(name, text string) { set(name, Format{Type: formatRegex, Pattern: text}, text != "") }
+	choice := func(name string, texts []string) {
+		set(name, Format{Type: formatChoice, Choice: texts}, len(texts) > 0)
+	}
+	rules := func(name, text string) { set(name, Format{Type: formatGrammar, Grammar: text}, text != "") }
 	schema := func(name string, raw json.RawMessage) {
 		var text string // JSON in a string, as some clients of vLLM send it
 		if json.Unmarshal(raw, &text) == nil && text != "" {
 			raw = json.RawMessage(text)
 		}
 		if there := len(raw) > 0 && string(raw) != "null" && string(raw) != `""`; !there || json.Valid(raw) {
-			set(name, FormatSchema, raw, there)
+			set(name, Format{Type: FormatSchema, Schema: raw}, there)
 		} else if err == nil {
 			err = request.Invalid(name, "found %s, want a JSON schema", request.Shorten(raw))
 		}
@@ -58,13 +62,13 @@ func (q *Guided) Guide() (f Format, param string, err error) {
 	schema("guided_json", q.JSON)
 	schema("json_schema", q.Schema)
 	schema("structured_outputs.json", o.JSON)
-	set("guided_regex", formatRegex, q.Regex, q.Regex != "")
-	set("structured_outputs.regex", formatRegex, o.Regex, o.Regex != "")
-	set("guided_choice", formatChoice, q.Choice, len(q.Choice) > 0)
-	set("structured_outputs.choice", formatChoice, o.Choice, len(o.Choice) > 0)
-	set("grammar", formatGrammar, q.Grammar, q.Grammar != "")
-	set("guided_grammar", formatGrammar, q.Rules, q.Rules != "")
-	set("structured_outputs.grammar", formatGrammar, o.Grammar, o.Grammar != "")
-	set("structured_outputs.json_object", FormatObject, nil, o.Object)
+	pattern("guided_regex", q.Regex)
+	pattern("structured_outputs.regex", o.Regex)
+	choice("guided_choice", q.Choice)
+	choice("structured_outputs.choice", o.Choice)
+	rules("grammar", q.Grammar)
+	rules("guided_grammar", q.Rules)
+	rules("structured_outputs.grammar", o.Grammar)
+	set("structured_outputs.json_object", Format{Type: FormatObject}, o.Object)
 	return f, param, err
 }

@@ -24,9 +24,8 @@ type Job struct {
 	Options generate.Options // MaxTokens 0: no reply
 	Draws   int              // replies to each prompt, with consecutive seeds
 	Top     int              // log-probabilities of sampled tokens and this many alternatives; -1 for none
-	Score   bool             // also those of the prompts, and of at least ScoreTop alternatives
-
-	ScoreTop int
+	Score   bool             // also those of the prompts, and what ScoreOf wants beside Top
+	ScoreOf host.Wanted
 
 	Call *request.Call     // its response gets a header that reports what was cached of a single prompt
 	Plan []session.Segment // of a single prompt, nil to read it as one segment
@@ -148,7 +147,8 @@ func (w *Job) prompt(ctx context.Context, i int, to *counted) error {
 	var err error
 	switch {
 	case w.Score:
-		s, scores, found, err = w.Model.OpenScored(ctx, ids, max(w.Top, w.ScoreTop), w.Client)
+		of := host.Wanted{Top: max(w.Top, w.ScoreOf.Top), Ranks: w.ScoreOf.Ranks}
+		s, scores, found, err = w.Model.OpenScored(ctx, ids, of, w.Client)
 	default:
 		s, found, err = w.Model.OpenMounted(ctx, w.plan(i), w.Mounts, w.end(i), w.Client)
 	}
@@ -241,8 +241,18 @@ func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted
 			return id, end == "", nil
 		},
 	})
-	if errors.Is(err, constrain.ErrAmbiguous) {
-		return &request.Error{Status: http.StatusBadRequest, Code: "ambiguous_grammar", Message: err.Error()}
+	return refused(err)
+}
+
+// refused returns the error of a reply as one of its request, if that is to blame: for a grammar that can be read in
+// too many ways, or fields that leave no token.
+func refused(err error) error {
+	for of, code := range map[error]string{
+		constrain.ErrAmbiguous: "ambiguous_grammar", generate.ErrNothing: "nothing_allowed",
+	} {
+		if errors.Is(err, of) {
+			return &request.Error{Status: http.StatusBadRequest, Code: code, Message: of.Error()}
+		}
 	}
 	return err
 }

@@ -72,9 +72,9 @@ func (q *wording) dry(c *request.Checks, o *generate.Options) {
 	d.AllowedLength = request.Or(q.DRYAllowed, d.AllowedLength)
 	d.Last, d.Breakers = max(0, last), request.Or(q.DRYBreakers, d.Breakers)
 	const most = math.MaxFloat32
-	c.That(d.Multiplier >= 0 && d.Multiplier <= most, "dry_multiplier", "found %v, want a number from 0 up",
-		d.Multiplier)
-	c.That(d.Base >= 1 && d.Base <= most, "dry_base", "found %v, want a number from 1 up", d.Base)
+	c.That(d.Multiplier >= 0 && d.Multiplier <= most, "dry_multiplier", "found %v, want a number from 0 to %v",
+		d.Multiplier, float32(most))
+	c.That(d.Base >= 1 && d.Base <= most, "dry_base", "found %v, want a number from 1 to %v", d.Base, float32(most))
 	c.That(d.AllowedLength >= 0, "dry_allowed_length", "found %d, want an integer from 0 up", d.AllowedLength)
 	c.That(last >= -1, "dry_penalty_last_n", "found %d, want an integer from -1, for all tokens, up", last)
 	c.That(len(d.Breakers) <= maxStops, "dry_sequence_breakers", "found %d texts, want at most %d", len(d.Breakers),
