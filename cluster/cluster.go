@@ -63,6 +63,8 @@ const (
 	Gone                    // a member is lost; the body is why, as text
 	Lost                    // a member cannot reach another, which Node says; the body is why, as text
 	Alive                   // the leader asks a member that Node cannot reach whether it is there; it sends it back
+	Fetch                   // the leader asks for the state of shard Node
+	Kept                    // a part of the state of shard Node, in the body
 	ping                    // of wires
 	bye                     // of MPI: nothing more comes
 )

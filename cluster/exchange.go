@@ -150,7 +150,11 @@ func (x *exchange) sendParts(ctx context.Context) {
 			}
 			v := make([]float32, hi-lo)
 			x.work.Values(x.nodes[i], lo, v)
-			x.wire.Send(to, Message{Kind: Part, Round: x.round.Round, Node: i, At: lo, Values: v})
+			m := Message{Kind: Part, Round: x.round.Round, Node: i, At: lo, Values: v}
+			if x.bits < float32Bits {
+				m.Values, m.Body = nil, pack(v, x.bits)
+			}
+			x.wire.Send(to, m)
 		}
 	}
 }
@@ -180,6 +184,9 @@ func (x *exchange) take(m Message) (*Outcome, error) {
 		return nil, nil
 	}
 	lo, hi := x.span(c)
+	if m.Kind == Part && x.bits < float32Bits {
+		m.Values = unpack(m.Body, hi-lo, x.bits)
+	}
 	switch own := x.owner(c) == x.wire.Self(); {
 	case len(m.Values) != hi-lo:
 		x.strange(m)

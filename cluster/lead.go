@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -30,6 +31,8 @@ type leading struct {
 	waiting []Message // greetings of those who are not members yet
 	speed   map[ID]float64
 	last    []ID // holders of shards in the last round of the step
+	before  []ID // holders of shards in the step before, with their states
+	stay    bool // who held a shard in the step before gets it again
 	done    map[ID]bool
 	lost    []loss // in this step
 }
@@ -85,7 +88,10 @@ func (t *Team) leadStep(step, shards int, factor float64, w Work, sum []float32)
 		}
 	}
 	t.tellLosses(step)
+	known := len(t.members)
 	t.admit(step, shards)
+	_, lasting := w.(Lasting)
+	l.stay = lasting && len(l.before) == shards && len(t.members) == known
 	for {
 		t.deal(step, shards, w)
 		outcome, err := t.attempt(w, sum)
@@ -110,6 +116,7 @@ func (t *Team) leadStep(step, shards int, factor float64, w Work, sum []float32)
 		loss, count := Total(all)
 		outcome.Loss, outcome.Count, outcome.Factor = Float(loss), Float(count), Float(factor)
 		t.toAll(Message{Kind: Commit, Round: t.round.Round, Body: asJSON(outcome)})
+		l.before = t.round.Holders
 		t.wire.Patience(max(leastPatience, 5*t.now().Sub(began)))
 		t.tellLosses(step)
 		return outcome, nil
@@ -184,9 +191,22 @@ func (t *Team) deal(step, shards int, w Work) {
 			holders[i] = -1
 		}
 	}
+	give := func(shard int, id ID) {
+		holders[shard] = id
+		if id == Lead {
+			return
+		}
+		for _, rows := range w.Rows(shard, l.before == nil || l.before[shard] != id) {
+			t.wire.Send(id, Message{Kind: Rows, Node: shard, Body: rows})
+		}
+	}
 	var free []int
 	for shard, id := range holders {
-		if t.memberAt(id) < 0 {
+		switch {
+		case t.memberAt(id) >= 0:
+		case l.stay && t.memberAt(l.before[shard]) >= 0:
+			give(shard, l.before[shard])
+		default:
 			free = append(free, shard)
 		}
 	}
@@ -194,18 +214,14 @@ func (t *Team) deal(step, shards int, w Work) {
 		at := 0
 		for i, run := range share(len(free), t.speeds()[:n]) {
 			for _, shard := range free[at : at+run] {
-				id := t.members[i].ID
-				holders[shard] = id
-				if id != Lead {
-					t.wire.Send(id, Message{Kind: Rows, Node: shard, Body: w.Rows(shard)})
-				}
+				give(shard, t.members[i].ID)
 			}
 			at += run
 		}
 	}
 	l.last, l.done = holders, map[ID]bool{}
 	t.round = order{Round: t.round.Round + 1, Step: step, Holders: holders, Members: t.members}
-	t.nodes, t.by = held(holders)
+	t.nodes, t.by = held(holders, t.bits < float32Bits)
 	t.wire.Know(t.members)
 	t.toAll(Message{Kind: Round, Round: t.round.Round, Body: asJSON(t.round)})
 }
@@ -329,6 +345,38 @@ func (t *Team) admit(step, shards int) {
 		t.members = append(slices.Clone(t.members), Member{m.From, name, g.Address, g.Print})
 		l.Note(fmt.Sprintf("+ %s (%d cores) from step %d", name, g.Cores, step+1))
 	}
+}
+
+// Fetch lets the leader keep the states of all shards after the last step, but of those whose member is lost.
+func (t *Team) Fetch(w Lasting) error {
+	l := t.lead
+	asked := map[int]bool{}
+	for shard, id := range l.before {
+		if id != Lead && t.memberAt(id) >= 0 {
+			asked[shard] = true
+			t.wire.Send(id, Message{Kind: Fetch, Node: shard})
+		}
+	}
+	for len(asked) > 0 {
+		m, err := t.wire.Receive(context.Background())
+		if err != nil {
+			return err
+		}
+		if m.Kind == Kept && asked[m.Node] && l.before[m.Node] == m.From {
+			whole, err := w.Keep(m.Node, m.Body)
+			if whole {
+				delete(asked, m.Node)
+			}
+			if err != nil {
+				t.wire.Drop(m.From, err.Error())
+			}
+		} else if err := t.leadTake(m); err != nil && !errors.Is(err, errAgain) {
+			return err
+		}
+		maps.DeleteFunc(asked, func(shard int, _ bool) bool { return t.memberAt(l.before[shard]) < 0 })
+	}
+	t.tellLosses(t.round.Step)
+	return nil
 }
 
 // End ends the run for all members, with Finished or why.

@@ -12,13 +12,26 @@ import (
 // Work is a step as its members compute it. The functions are called by the goroutine that calls Team.Step, Values by
 // others beside it.
 type Work interface {
-	// Rows is what a member needs to compute a shard, Take keeps it. The leader has all.
-	Rows(shard int) []byte
+	// Rows are what a member needs to compute a shard, Take keeps each of them. The leader has all. anew says that the
+	// member has not computed the shard in the step before.
+	Rows(shard int, anew bool) [][]byte
 	Take(shard int, rows []byte) error
 	// Compute computes a shard and adds it to its tree.
 	Compute(shard int) (Result, error)
 	// Values copies the numbers of a node from place at on.
 	Values(n Node, at int, dst []float32)
+}
+
+// Lasting is Work whose shards have a state, which stays with the member that has computed them: they are dealt anew
+// only if a member has joined or is lost. Numbers of a shard have few bits if Bits is less than 32 (see RoundTo): they
+// are sent one by one then, not as sums.
+type Lasting interface {
+	Work
+	Bits() int
+	// State is that of a shard after the last step, for the leader; Keep keeps a part of it, and reports whether the
+	// state is whole.
+	State(shard int) [][]byte
+	Keep(shard int, state []byte) (whole bool, err error)
 }
 
 // Result is what a shard gives besides its gradient.
@@ -55,6 +68,7 @@ type Team struct {
 	nodes   []Node         // of the round
 	by      []ID
 	shards  int // of the step
+	bits    int // of numbers of a node on their way
 	early   []Message
 	seconds float64 // of the shards computed here in this step
 
@@ -88,6 +102,10 @@ var errAgain = errors.New("a member is lost")
 // ErrLeaderGone and *EndedError of others, and that of ctx while these wait for a step to begin.
 func (t *Team) Step(ctx context.Context, step, shards int, factor float64, w Work, sum []float32) (Outcome, error) {
 	t.results, t.mine, t.seconds, t.shards = map[int]Result{}, map[int]bool{}, 0, shards
+	t.bits = float32Bits
+	if lasting, ok := w.(Lasting); ok {
+		t.bits = lasting.Bits()
+	}
 	if t.lead != nil {
 		return t.leadStep(step, shards, factor, w, sum)
 	}
@@ -170,6 +188,12 @@ func (t *Team) take(m Message, w Work) (done *Outcome, err error) {
 		t.wire.Send(Lead, m)
 	case m.Kind == Rows:
 		return nil, w.Take(m.Node, m.Body)
+	case m.Kind == Fetch:
+		if lasting, ok := w.(Lasting); ok {
+			for _, part := range lasting.State(m.Node) {
+				t.wire.Send(Lead, Message{Kind: Kept, Node: m.Node, Body: part})
+			}
+		}
 	case m.Kind == Round:
 		return nil, t.begin(m.Body)
 	case m.Kind == Commit && m.Round == t.round.Round:
@@ -196,7 +220,7 @@ func (t *Team) begin(body []byte) error {
 			return fmt.Errorf("%s: round: found a shard of member %d, which is none", t.name(Lead), id)
 		}
 	}
-	t.nodes, t.by = held(o.Holders)
+	t.nodes, t.by = held(o.Holders, t.bits < float32Bits)
 	t.wire.Know(o.Members)
 	return errAgain
 }

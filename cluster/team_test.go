@@ -35,10 +35,10 @@ func newToy(size, shards int) *toy {
 	return w
 }
 
-func (w *toy) Rows(shard int) []byte { return []byte{byte(w.step), byte(shard)} }
+func (w *toy) Rows(shard int, _ bool) [][]byte { return [][]byte{{byte(w.step), byte(shard)}} }
 
 func (w *toy) Take(shard int, rows []byte) error {
-	if !slices.Equal(rows, w.Rows(shard)) {
+	if !slices.Equal(rows, w.Rows(shard, false)[0]) {
 		return fmt.Errorf("rows of shard %d of step %d: found %v", shard, w.step, rows)
 	}
 	w.rows[shard] = true
@@ -288,7 +288,7 @@ func TestExchangeVolume(t *testing.T) {
 	if got < want || got > want+4000 {
 		t.Errorf("a step sends %d bytes, want about %d", got, want)
 	}
-	if most, traffic := Volume(2, members); most != 1 || both*traffic*4*float64(size) != float64(want) {
+	if most, traffic := Volume(2, members, 32); most != 1 || both*traffic*4*float64(size) != float64(want) {
 		t.Errorf("predicted %d shards and %g bytes a byte, want 1 and %d bytes in all", most, traffic, want)
 	}
 	if err := errors.Join(team.End(Finished), <-done); err != nil {
@@ -303,7 +303,7 @@ func TestVolume(t *testing.T) {
 		shards, members, most int
 		traffic               float64
 	}{{16, 1, 16, 0}, {16, 4, 4, 1.5}, {16, 16, 1, 2 * 15. / 16}, {3, 2, 2, 1}, {16, 3, 6, 5 * 2. / 3}} {
-		most, traffic := Volume(c.shards, c.members)
+		most, traffic := Volume(c.shards, c.members, 32)
 		if most != c.most || math.Abs(traffic-c.traffic) > 1e-12 {
 			t.Errorf("%d shards on %d: %d shards, %g bytes a byte, want %d and %g", c.shards, c.members, most, traffic,
 				c.most, c.traffic)

@@ -22,9 +22,12 @@ func (n Node) halves() (left, right Node) {
 // Parent is the node that n is a half of.
 func (n Node) Parent() Node { return Node{2 * n.Width, n.At / 2} }
 
+// Leaf is the node of a shard alone.
+func Leaf(shard, shards int) Node { return Node{1, shard}.settled(shards) }
+
 // held are the largest nodes that one member holds alone, in the order of the tree, and who does. holders has a member
-// for each shard.
-func held(holders []ID) (nodes []Node, by []ID) {
+// for each shard. If they are apart, each shard is a node.
+func held(holders []ID, apart bool) (nodes []Node, by []ID) {
 	var visit func(n Node)
 	visit = func(n Node) {
 		lo, hi := n.Width*n.At, min(n.Width*(n.At+1), len(holders))
@@ -32,7 +35,7 @@ func held(holders []ID) (nodes []Node, by []ID) {
 			return
 		}
 		for _, id := range holders[lo:hi] {
-			if id != holders[lo] {
+			if id != holders[lo] || apart && hi-lo > 1 {
 				left, right := n.halves()
 				visit(left)
 				visit(right)

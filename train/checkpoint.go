@@ -63,9 +63,13 @@ func (l *Training) write(dir string) error {
 			return err
 		}
 		var moments []checkpoint.Tensor
-		l.opt.Moments(func(name string, x *tensor.Tensor) {
-			moments = append(moments, checkpoint.NewTensor(name, x.Shape(), x.Elements()))
-		})
+		if l.islands != nil {
+			moments = l.islands.saved()
+		} else {
+			l.opt.Moments(func(name string, x *tensor.Tensor) {
+				moments = append(moments, checkpoint.NewTensor(name, x.Shape(), x.Elements()))
+			})
+		}
 		if err := WriteTensors(filepath.Join(tmp, optimizerFile), moments); err != nil {
 			return err
 		}
@@ -163,7 +167,12 @@ func (s *Saved) check() error {
 
 // restore puts a new run, whose model has the weights of the checkpoint in dir, in the saved state.
 func (l *Training) Restore(s *Saved, dir string) error {
-	if err := restoreMoments(l.opt, filepath.Join(dir, optimizerFile)); err != nil {
+	path := filepath.Join(dir, optimizerFile)
+	moments := func() error { return restoreMoments(l.opt, path) }
+	if l.islands != nil {
+		moments = func() error { return l.islands.restore(path, s.Step) }
+	}
+	if err := moments(); err != nil {
 		return err
 	}
 	if err := l.average.restore(dir); err != nil {

@@ -10,7 +10,7 @@ import (
 // What tests outside of the package, which train models, do with the parts of an update.
 
 func (l *Training) Read() (int, error)          { return l.work.Read(0) }
-func (l *Training) Shards(examples int) []Shard { return l.shards(examples) }
+func (l *Training) Shards(examples int) []Shard { return l.shards(examples, l.step) }
 func (l *Training) BeginSum(shards int)         { l.sum.begin(shards) }
 func (l *Training) NewGradients() *autograd.Gradients {
 	return autograd.NewGradients(l.opt.Backend(), l.opt.Tensors()...)

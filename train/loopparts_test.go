@@ -19,7 +19,7 @@ func TestShardsOfAnUpdate(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 8} {
 		for examples := 1; examples <= 20; examples++ {
 			l := &Training{Plan: Plan{Shards: n}, step: 5}
-			shards := l.shards(examples)
+			shards := l.shards(examples, l.step)
 			if len(shards) != min(n, examples) {
 				t.Fatalf("%d shards of %d examples: found %d", n, examples, len(shards))
 			}
@@ -68,7 +68,7 @@ func TestGradientFormula(t *testing.T) {
 			t.Fatal(err)
 		}
 		total, wantLoss, want := 0.0, 0.0, make([]float64, 2)
-		shards := l.shards(w.examples)
+		shards := l.shards(w.examples, l.step)
 		for _, s := range shards {
 			n := float64(w.targets(s))
 			if len(shards) == 1 {

@@ -42,7 +42,7 @@ func FindLR(ctx context.Context, n int, p Plan, w Work, told func(LRPoint)) (*LR
 		p.Optim.SSMLR *= mostLR / p.Optim.LR
 	}
 	rate := func(step int) float64 { return math.Pow(leastLR/mostLR, 1-float64(step)/float64(n-1)) }
-	p.Optim.LR, p.Steps, p.Time, p.Rate = mostLR, n, 0, rate
+	p.Optim.LR, p.Steps, p.Time, p.Rate, p.Islands = mostLR, n, 0, rate, Islands{}
 	loop, err := New(p, w)
 	if err != nil {
 		return nil, err

@@ -15,12 +15,12 @@ const (
 var MemoryChoices = []string{MemoryCheck, MemoryIgnore}
 
 // ParamCount is the number of a model's parameters: of all, and of those that are trained. values is the memory of the
-// values of all.
-type ParamCount struct{ All, Trained, Values int }
+// values of all, More that of islands.
+type ParamCount struct{ All, Trained, Values, More int }
 
 // bytes is the memory of parameters while they are trained: values of all, and of those that are trained two
 // moments, and gradients, of which the shards of an update need several.
-func (n ParamCount) Bytes(shards int) int { return n.Values + 4*(2+SumsOf(shards))*n.Trained }
+func (n ParamCount) Bytes(shards int) int { return n.Values + 4*(2+SumsOf(shards))*n.Trained + n.More }
 
 // MemoryError says that a run needs more memory than there is, and what would make it fit.
 type MemoryError struct {

@@ -56,8 +56,9 @@ func (l *Training) Note(text string) {
 }
 
 // Run makes the updates that are left, measures the model after the last of them, draws a last sample text and saves.
-// When ctx is done it finishes the update, saves a checkpoint and reports interrupted.
-// If the device on which it computes fails, the error is a *DeviceError, and the last checkpoint stays as it is.
+// When ctx is done it finishes the update, saves a checkpoint and reports interrupted. It gives up a round of islands,
+// unless others take part in it. If the device on which it computes fails, the error is a *DeviceError, and the last
+// checkpoint stays as it is.
 func (l *Training) Run(ctx context.Context) (interrupted bool, err error) {
 	interrupted, err = l.run(ctx)
 	if lost := engine.Failure(l.opt.Backend()); lost != nil { // which explains all else that went wrong
@@ -67,6 +68,9 @@ func (l *Training) Run(ctx context.Context) (interrupted bool, err error) {
 }
 
 func (l *Training) run(ctx context.Context) (interrupted bool, err error) {
+	if l.islands != nil {
+		l.islands.ctx = ctx
+	}
 	if interrupted, err = l.updates(ctx); err != nil || interrupted {
 		return interrupted, err
 	}
@@ -104,12 +108,15 @@ func (l *Training) updates(ctx context.Context) (interrupted bool, err error) {
 		if ctx.Err() != nil {
 			return true, l.Save()
 		}
-		start := time.Now()
+		start, first := time.Now(), l.step
 		loss, norm, err := l.Step()
 		if err != nil {
+			if errors.Is(err, ctx.Err()) {
+				return true, l.Save()
+			}
 			return false, l.saveUnlessBroken(err)
 		}
-		seconds := time.Since(start).Seconds()
+		seconds := time.Since(start).Seconds() / float64(l.step-first)
 		if math.IsNaN(l.smoothed) {
 			l.smoothed, l.stepSeconds = loss, seconds
 		}
@@ -120,7 +127,7 @@ func (l *Training) updates(ctx context.Context) (interrupted bool, err error) {
 		if l.ev.Step != nil {
 			l.ev.Step(p)
 		}
-		if l.step%l.Plan.LogEvery == 0 || l.step == 1 || l.done() {
+		if l.due(l.Plan.LogEvery) || l.step == 1 || l.done() {
 			if err := l.log(p); err != nil {
 				return false, err
 			}
@@ -144,25 +151,43 @@ func (l *Training) owed() bool {
 	if l.step == 0 {
 		return l.Plan.MeasureFirst && !l.measured()
 	}
-	return l.step%l.Plan.EvalEvery == 0 && !l.measured() && !l.done()
+	return l.due(l.Plan.EvalEvery) && !l.measured() && !l.done()
+}
+
+// due reports whether the last update, or a round of islands, was or had one of every so many.
+func (l *Training) due(every int) bool {
+	before := l.step - 1
+	if l.islands != nil {
+		before -= before % l.Plan.Islands.Every
+	}
+	return every > 0 && l.step/every > before/every
 }
 
 // onTheWay measures and saves when it is time to.
 func (l *Training) onTheWay(ctx context.Context) error {
-	if l.step%l.Plan.EvalEvery == 0 {
+	if l.due(l.Plan.EvalEvery) {
 		if err := l.measure(ctx, false); err != nil {
 			return err
 		}
 	}
-	if every := l.Plan.SampleEvery; every > 0 && l.step%every == 0 {
+	if l.due(l.Plan.SampleEvery) {
 		if err := l.sample(ctx); err != nil {
 			return err
 		}
 	}
-	if l.Plan.SaveEvery > 0 && l.step%l.Plan.SaveEvery == 0 || l.pace.due() {
+	if l.due(l.Plan.SaveEvery) || l.saves() {
 		return l.Save()
 	}
 	return nil
+}
+
+// saves reports whether it is time to save, whatever the plan says. Where others have states of islands, not time says
+// so: they cost as much to send as a meeting.
+func (l *Training) saves() bool {
+	if l.islands != nil && l.group != nil {
+		return len(l.islands.weights) >= mostRounds
+	}
+	return l.pace.due()
 }
 
 // finish measures the model after the last update, unless an earlier part of the run got as far as this. It reports
@@ -323,6 +348,11 @@ func (l *Training) saveUnlessBroken(err error) error {
 // finite.
 func (l *Training) Save() error {
 	defer l.pace.count()()
+	if l.islands != nil {
+		if err := l.islands.gather(); err != nil {
+			return err
+		}
+	}
 	loss, err := l.work.Try(context.Background(), l.tape)
 	var lost *data.LostError
 	switch {

@@ -63,5 +63,29 @@ func (s *shardSum) put(shard int, g *autograd.Gradients) *autograd.Gradients {
 	return g
 }
 
+// drop zeroes and takes back what waits.
+func (s *shardSum) drop() {
+	for node, part := range s.waiting {
+		delete(s.waiting, node)
+		part.Zero()
+		s.giveBack(part)
+	}
+}
+
+// values copies elements of a node that waits, from place at on.
+func (s *shardSum) values(n cluster.Node, at int, dst []float32) {
+	for _, x := range s.waiting[n].Each() {
+		if at >= x.Len() {
+			at -= x.Len()
+			continue
+		}
+		dst = dst[copy(dst, x.Elements()[at:]):]
+		at = 0
+		if len(dst) == 0 {
+			return
+		}
+	}
+}
+
 // giveBack takes zeroed gradients back.
 func (s *shardSum) giveBack(g *autograd.Gradients) { s.free = append(s.free, g) }

@@ -39,11 +39,8 @@ func (l *Training) join(ctx context.Context, t *cluster.Team, leads bool) error 
 	if !ok {
 		return fmt.Errorf("found a %s, which cannot be trained on several machines", l.Plan.Kind)
 	}
-	n := 0
-	for _, x := range l.opt.Tensors() {
-		n += x.Len()
-	}
-	l.group = &group{ctx: ctx, team: t, work: w, leads: leads, values: make([]float32, n), loop: l}
+	values := make([]float32, length(l.opt.Tensors()))
+	l.group = &group{ctx: ctx, team: t, work: w, leads: leads, values: values, loop: l}
 	return nil
 }
 
@@ -72,26 +69,31 @@ func (l *Training) Follow(ctx context.Context, t *cluster.Team, step int, ev Eve
 	}
 }
 
+// step computes the parts of a step with the team.
+func (g *group) step(parts int, w cluster.Work) (cluster.Outcome, error) {
+	out, err := g.team.Step(g.ctx, g.loop.step, parts, g.loop.factor, w, g.values)
+	var bad *cluster.LossError
+	if errors.As(err, &bad) {
+		out.Loss = cluster.Float(bad.Loss)
+		err = &NonFiniteError{Step: g.loop.step + 1, What: "loss", Value: bad.Loss, Where: "a shard of " + bad.Member}
+	} else if err != nil {
+		out.Loss = cluster.Float(math.NaN())
+	}
+	return out, err
+}
+
 // together is Gradient with a team.
 func (l *Training) together(shards []Shard) (loss, count float64, sum *autograd.Gradients, err error) {
 	g := l.group
 	g.shards, g.whole = shards, nil
-	out, err := g.team.Step(g.ctx, l.step, len(shards), l.factor, g, g.values)
-	var bad *cluster.LossError
+	out, err := g.step(len(shards), g)
 	switch {
-	case errors.As(err, &bad):
-		return bad.Loss, 0, nil, &NonFiniteError{Step: l.step + 1, What: "loss", Value: bad.Loss,
-			Where: "a shard of " + bad.Member}
 	case err != nil:
-		return math.NaN(), 0, nil, err
+		return float64(out.Loss), 0, nil, err
 	case out.Alone:
 		sum = g.whole
 	default:
-		for node, part := range l.sum.waiting {
-			delete(l.sum.waiting, node)
-			part.Zero()
-			l.sum.giveBack(part)
-		}
+		l.sum.drop()
 		sum = l.sum.take()
 		spread(g.values, sum.Each())
 	}
@@ -100,7 +102,7 @@ func (l *Training) together(shards []Shard) (loss, count float64, sum *autograd.
 }
 
 // Rows is what a shard of the update needs.
-func (g *group) Rows(shard int) []byte { return g.work.Rows(g.shards[shard]) }
+func (g *group) Rows(shard int, _ bool) [][]byte { return [][]byte{g.work.Rows(g.shards[shard])} }
 
 // Take keeps what a shard of the next update needs.
 func (g *group) Take(shard int, rows []byte) error {
@@ -127,18 +129,24 @@ func (g *group) Compute(shard int) (cluster.Result, error) {
 }
 
 // Values copies elements of a node.
-func (g *group) Values(n cluster.Node, at int, dst []float32) {
-	for _, x := range g.loop.sum.waiting[n].Each() {
-		if at >= x.Len() {
-			at -= x.Len()
-			continue
-		}
-		dst = dst[copy(dst, x.Elements()[at:]):]
-		at = 0
-		if len(dst) == 0 {
-			return
-		}
+func (g *group) Values(n cluster.Node, at int, dst []float32) { g.loop.sum.values(n, at, dst) }
+
+// length is how many elements tensors have.
+func length(xs []*tensor.Tensor) (n int) {
+	for _, x := range xs {
+		n += x.Len()
 	}
+	return n
+}
+
+// flat are the elements of tensors, one after the other.
+func flat(xs []*tensor.Tensor) []float32 {
+	values := make([]float32, length(xs))
+	rest := values
+	for _, x := range xs {
+		rest = rest[x.CopyTo(rest):]
+	}
+	return values
 }
 
 // spread copies values into tensors, one after the other.
@@ -149,14 +157,20 @@ func spread(values []float32, xs []*tensor.Tensor) {
 	}
 }
 
-// state are the tensors that the next update depends on: the parameters, and the moments of those that are trained.
+// state are the tensors that the next update depends on: the parameters, and the moments of those that are trained or,
+// with islands, the momentum of the outer step.
 func (l *Training) state() (all []*tensor.Tensor, err error) {
 	l.work.Params("", func(name string, p *nn.Param) {
 		if p.Packed() != nil && err == nil {
 			err = fmt.Errorf("found %s in fewer bits than float32, want all in float32 on several machines", name)
+		} else if p.Bytes() == 0 && p.Len() > 0 && err == nil {
+			err = fmt.Errorf("found no elements of %s, want %d", name, p.Len())
 		}
 		all = append(all, p.Tensor)
 	})
+	if s := l.islands; s != nil {
+		return append(all, tensor.FromSlice(s.outer.Velocity, len(s.outer.Velocity))), err
+	}
 	l.opt.Moments(func(_ string, x *tensor.Tensor) { all = append(all, x) })
 	return all, err
 }
@@ -167,19 +181,7 @@ func (l *Training) State() ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := 0
-	for _, x := range all {
-		n += x.Len()
-	}
-	values := make([]float32, n)
-	rest := values
-	for _, x := range all {
-		rest = rest[x.CopyTo(rest):]
-	}
-	if len(rest) > 0 {
-		return nil, fmt.Errorf("found %d of %d elements of the parameters", n-len(rest), n)
-	}
-	return values, nil
+	return flat(all), nil
 }
 
 // SetState puts the State of another machine in place of this one's.

@@ -28,6 +28,7 @@ type Training struct {
 	schedule  optim.Schedule
 	tape      *autograd.Tape
 	sum       *shardSum
+	islands   *islands            // that make the updates; nil for none
 	group     *group              // of the machines that make the updates together; nil for this one alone
 	collected *autograd.Gradients // by the tape
 	precision engine.Precision    // of updates
@@ -98,7 +99,10 @@ func New(p Plan, w Work) (*Training, error) {
 	}
 	l.average = newAverage(p.EMA, l.opt, groups)
 	l.sum = newShardSum(l.opt)
-	return l, nil
+	if p.Islands != (Islands{}) {
+		l.islands, err = newIslands(l)
+	}
+	return l, err
 }
 
 // NonFiniteError says that training broke down: a loss, gradient or weight became NaN or infinite.
@@ -135,10 +139,14 @@ func (e *DeviceError) Unwrap() error { return e.Err }
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// Step makes one update and returns its mean loss, in nats per target or as a squared error, and the norm of the
-// gradient before clipping. Its examples are read first, so that what is wrong with them leaves the run as it was.
+// Step makes one update, or a round of islands, and returns its mean loss, in nats per target or as a squared error,
+// and the norm of the gradient before clipping, or of the mean of what islands have moved by. Its examples are read
+// first, so that what is wrong with them leaves the run as it was.
 func (l *Training) Step() (loss, norm float64, err error) {
 	defer l.budget.count()()
+	if l.islands != nil {
+		return l.islands.step()
+	}
 	examples, err := l.work.Read(l.step)
 	if err != nil {
 		return math.NaN(), math.NaN(), err
@@ -150,26 +158,32 @@ func (l *Training) Step() (loss, norm float64, err error) {
 	if err != nil {
 		return loss, math.NaN(), err
 	}
-	if norm = l.opt.Step(sum.Each(), count, l.factor); !isFinite(norm) {
-		name, _ := l.opt.NonFiniteGrad(sum.Each())
-		return loss, norm, &NonFiniteError{
-			Step: l.step + 1, What: "gradient", Value: norm, Where: "the gradient of " + name,
-		}
+	if norm, err = l.apply(sum, l.step, count, l.factor); err != nil {
+		return loss, norm, err
 	}
-	l.sum.giveBack(sum)
 	l.step++
 	l.average.add(l.step)
 	l.history.LossSum, l.history.LossN = l.history.LossSum+loss, l.history.LossN+1
 	return loss, norm, nil
 }
 
+// apply makes an update by the sum of its gradients, which are of count targets, and takes them back.
+func (l *Training) apply(sum *autograd.Gradients, step int, count, factor float64) (norm float64, err error) {
+	if norm = l.opt.Step(sum.Each(), count, factor); !isFinite(norm) {
+		name, _ := l.opt.NonFiniteGrad(sum.Each())
+		return norm, &NonFiniteError{Step: step + 1, What: "gradient", Value: norm, Where: "the gradient of " + name}
+	}
+	l.sum.giveBack(sum)
+	return norm, nil
+}
+
 // shards are the parts of an update of so many examples: as many as the plan says, contiguous, and of equal size where
 // their number divides that of the examples. None is empty.
-func (l *Training) shards(examples int) []Shard {
+func (l *Training) shards(examples, step int) []Shard {
 	n := min(l.Plan.Shards, examples)
 	all := make([]Shard, n)
 	for i := range all {
-		all[i] = Shard{Step: l.step, Index: i, First: i * examples / n, End: (i + 1) * examples / n}
+		all[i] = Shard{Step: step, Index: i, First: i * examples / n, End: (i + 1) * examples / n}
 	}
 	return all
 }
@@ -179,7 +193,7 @@ func (l *Training) shards(examples int) []Shard {
 // targets. A single shard counts as one: its loss is that mean already.
 func (l *Training) Gradient(examples int) (loss, count float64, sum *autograd.Gradients, err error) {
 	ForUpdates(l.tape, l.precision)
-	shards := l.shards(examples)
+	shards := l.shards(examples, l.step)
 	l.sum.begin(len(shards))
 	if l.group != nil {
 		return l.together(shards)
@@ -216,7 +230,7 @@ func (l *Training) shard(t *autograd.Tape, s Shard, alone bool,
 		if isFinite(loss) {
 			return nil
 		}
-		return &NonFiniteError{Step: l.step + 1, What: "loss", Value: loss, Where: l.firstNonFinite(t)}
+		return &NonFiniteError{Step: s.Step + 1, What: "loss", Value: loss, Where: l.firstNonFinite(t)}
 	}
 	if w, ok := l.work.(LongWork); ok && w.Long() {
 		mean, targets, err := w.Through(t, s, weigh, check)

@@ -69,6 +69,7 @@ type Plan struct {
 	Seed      uint64 // of dropout
 	Precision string // of the operands of products in updates; measurements are in float32
 	Shards    int    // parts of an update
+	Islands   Islands
 	Optim     Optim
 
 	Steps     int           // updates, and what the schedule of the learning rate goes over

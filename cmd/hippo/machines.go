@@ -30,6 +30,7 @@ type machines struct {
 	members           int
 	wait              time.Duration
 	wire, library     string
+	bits              string
 }
 
 // The values of --wire.
@@ -37,6 +38,12 @@ const (
 	anyWire = "auto"
 	byTCP   = "tcp"
 	byMPI   = "mpi"
+)
+
+// The values of --bits.
+const (
+	sameBits = "same"
+	anyBits  = "any"
 )
 
 // waitDefault is how long machines wait for each other.
@@ -51,6 +58,8 @@ func (m *machines) register(cmd *cobra.Command) {
 	f.DurationVar(&m.wait, "wait", waitDefault, "how long machines wait for each other, and for a leader that is gone")
 	f.StringVar(&m.wire, "wire", anyWire, "what processes of a launcher exchange by: tcp; mpi, with hippo-mpi; "+
 		"auto: mpi where there is both")
+	f.StringVar(&m.bits, "bits", sameBits, "same: refuse machines that round differently; any: take them, for weights "+
+		"that agree up to rounding")
 	f.StringVar(&m.library, "mpi", "", "file of the MPI library; empty: that of the launcher")
 }
 
@@ -73,6 +82,8 @@ func (m *machines) launched() (cluster.Launch, error) {
 	switch {
 	case l.By != "" && m.listen != "" && l.Size > 1:
 		return l, fmt.Errorf("found --listen under a launcher (%s), want one of them", l.By)
+	case m.bits != sameBits && m.bits != anyBits:
+		return l, fmt.Errorf("bits: found %q, want %s or %s", m.bits, sameBits, anyBits)
 	case m.wire != anyWire && m.wire != byTCP && m.wire != byMPI:
 		return l, fmt.Errorf("wire: found %q, want %s, %s or %s", m.wire, anyWire, byTCP, byMPI)
 	case m.wire == byMPI && l.MPI == "":
@@ -112,9 +123,9 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 	if m.listen == "" && l.Size < 2 {
 		return end, nil
 	}
-	if l.Size > c.Train.Shards {
-		return end, fmt.Errorf("train.shards: found %d for %d processes (%s), want at least as many", c.Train.Shards,
-			l.Size, l.By)
+	if parts, setting := c.Train.Parts(); l.Size > parts {
+		return end, fmt.Errorf("%s: found %d for %d processes (%s), want at least as many", setting, parts, l.Size,
+			l.By)
 	}
 	own, err := text.Greeting(nil, 0)
 	if err != nil {
@@ -134,6 +145,10 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 	}
 	if err != nil {
 		return end, err
+	}
+	if c.AnyBits, said.AnyBits = m.bits == anyBits, m.bits == anyBits; c.AnyBits {
+		fmt.Fprintln(os.Stderr, "bits any: machines may round differently; the weights agree with those of other runs "+
+			"up to rounding, not to the bit")
 	}
 	check := said.Admits(own)
 	team := cluster.NewLeader(wire, own.Name, cluster.Host{Check: check}, time.Now)
@@ -172,9 +187,11 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 	if err != nil {
 		return end, end(fmt.Errorf("waiting for the processes of %s: %w", l.By, err))
 	}
-	level, err := text.SharedLevel(others)
-	if err != nil {
-		return end, end(err)
+	level := "their own features"
+	if !c.AnyBits {
+		if level, err = text.SharedLevel(others); err != nil {
+			return end, end(err)
+		}
 	}
 	names := []string{text.Named(own)}
 	for _, g := range others {

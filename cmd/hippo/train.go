@@ -57,6 +57,9 @@ with a prompt and a completion: the loss counts the replies, not what is given. 
 of --init, or --template. --show prints texts with what counts in them. --train.chunk limits the tokens of a sequence in
 memory, with states and their gradients passed between chunks, for sequences of any length.
 
+--train.islands N trains N islands, which meet every --train.every updates (DiLoCo), for machines with a slow network
+between them.
+
 --smoke tries everything in two updates. --batch auto takes the most sequences that fit into memory. --lr-find tries
 learning rates. --device gpu trains on a graphics card; a run may be resumed on another device than it began on, with
 other roundings. --train.patience ends a run whose validation loss stops improving; --train.ema saves an average of the
@@ -67,6 +70,7 @@ weights as the best model. A run that diverges ends with an error.`,
   hippo train --model.layers 'h3*3,attention,h3*2' --model.d_model 192 --train.steps 2000
   hippo train --preset h3-125m --dry-run
   hippo train --preset small --train.shards 16 --dry-run --machines 4 --network 1Gbit
+  hippo train --init runs/book --train.shards 4 --train.islands 4 --train.every 100 --listen :7700
   hippo train --init runs/book --data letters.txt
   hippo train --init org/name --data chats.jsonl --show 3
   hippo train --data chats.jsonl --template chatml --train.patience 5
@@ -212,6 +216,11 @@ func resumed(dir string, opt config.Options) (text.Config, error) {
 	}
 	for _, line := range config.Diff(&run.Model, &cfg.Model) {
 		p = append(p, "model."+line+": the shape of a run that is resumed cannot change")
+	}
+	if cfg.Train.Islands != run.Train.Islands || cfg.Train.Islands > 0 &&
+		(cfg.Train.IslandPrecision != run.Train.IslandPrecision || cfg.Train.Shards != run.Train.Shards) {
+		p.Addf("train.islands, train.island_precision, train.shards",
+			"found others together with --resume, want none: islands of a run that is resumed cannot change")
 	}
 	for _, line := range config.Diff(&run.LoRA, &cfg.LoRA) {
 		p = append(p, "lora."+line+": the adapter of a run that is resumed cannot change")

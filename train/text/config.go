@@ -50,6 +50,8 @@ type Config struct {
 
 	// Team has the machines that make the updates together, whose leader this one is; nil for this one alone.
 	Team *cluster.Team `json:"-" config:"-"`
+	// AnyBits lets machines take part that round differently: the weights then have the bits of no other run.
+	AnyBits bool `json:"-" config:"-"`
 
 	// Device is the engine of a graphics card that computes the run; nil for the processor.
 	Device engine.Backend `json:"-" config:"-"`
@@ -71,6 +73,12 @@ type Loop struct {
 	BatchSize int     `json:"batch_size" min:"1" help:"sequences of a shard, computed together"`
 	SeqLen    int     `json:"seq_len" min:"1" help:"tokens of a sequence"`
 	Shards    int     `json:"shards" min:"1" help:"shards of an update; their gradients are added in a fixed order"`
+	// Islands, each with its part of the shards, are the same on any number of machines.
+	Islands         int     `json:"islands" min:"0" help:"islands that train alone between meetings (DiLoCo); 0: none"`
+	Every           int     `json:"every" min:"1" help:"updates of islands between two meetings"`
+	IslandPrecision string  `json:"island_precision" enum:"float32,bf16,int8" help:"of what islands send"`
+	OuterLR         float64 `json:"outer_lr" help:"learning rate of meetings"`
+	OuterMomentum   float64 `json:"outer_momentum" help:"Nesterov momentum of meetings"`
 	// CarryState carries recurrent states for good, keys and values of attention for seq_len positions.
 	CarryState bool `json:"carry_state" help:"read the text in order and carry the state from step to step"`
 	// Chunk keeps no more activations than those of a chunk. Gradients exact computes each chunk twice.
@@ -109,6 +117,9 @@ func (c *Config) settle() {
 func (t *Loop) settle() {
 	if t.Accumulation > 0 {
 		t.Shards, t.Accumulation = t.Accumulation, 0
+	}
+	if t.Every == 0 {
+		t.Every, t.IslandPrecision, t.OuterLR, t.OuterMomentum = 100, engine.Float32.String(), 0.7, 0.9
 	}
 }
 
@@ -163,6 +174,7 @@ func (c *Config) Validate() error {
 	} else if n := t.BatchSize * t.SeqLen; n > 0 && t.Shards > maxUpdate/n {
 		p.Addf("train.shards", "found %d of %d tokens, want at most %d tokens in an update", t.Shards, n, maxUpdate)
 	}
+	t.checkIslands(&p)
 	t.checkChunks(&p)
 	if t.Time < 0 {
 		p.Addf("train.time", "found %v, want a duration such as 2m, or 0s for no limit", t.Time)

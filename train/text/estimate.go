@@ -56,7 +56,7 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 		return e, err
 	}
 	e.Params, e.Trained = params.All, params.Trained
-	e.Weights, e.Gradients, e.Moments = params.Values, 4*e.Trained*train.SumsOf(c.Train.Shards), 8*e.Trained
+	e.Weights, e.Gradients, e.Moments = params.Values, 4*e.Trained*train.SumsOf(c.Train.Shards), 8*e.Trained+params.More
 	held := c.Train.held()
 	micro := c.Train.BatchSize * held
 	measure := run.extrapolate

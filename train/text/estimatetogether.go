@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,11 +12,14 @@ import (
 )
 
 // Together is what a run will need on several machines like this one, each with a network of some speed. A step is the
-// shards of the machine that has the most, and then the exchange: nothing is sent while shards are computed.
+// shards of the machine that has the most, and then the exchange: nothing is sent while shards are computed. With
+// islands a step has its part of a round: of the meeting, and of states for checkpoints.
 type Together struct {
 	Machines     int     `json:"machines"`
 	Network      string  `json:"network"`
-	Shards       int     `json:"shards"` // of a machine, at most
+	Shards       int     `json:"shards"`            // of a machine, at most
+	Islands      int     `json:"islands,omitempty"` // likewise
+	Every        int     `json:"every,omitempty"`   // steps between two meetings
 	Sent         float64 `json:"sent_bytes"`
 	TokensPerSec float64 `json:"tokens_per_s"`
 	Of           float64 `json:"share"` // of all machines alone
@@ -42,18 +46,26 @@ func ParseRate(text string) (bytes float64, err error) {
 func (c *Config) Together(e Estimate, machines int, network string) (Together, error) {
 	t := Together{Machines: machines, Network: network}
 	rate, err := ParseRate(network)
+	parts, setting := c.Train.Parts()
 	switch {
 	case err != nil:
 		return t, fmt.Errorf("network: %w", err)
-	case machines < 1 || machines > c.Train.Shards:
-		return t, fmt.Errorf("machines: found %d, want 1 to %d, as many as train.shards", machines, c.Train.Shards)
+	case machines < 1 || machines > parts:
+		return t, fmt.Errorf("machines: found %d, want 1 to %d, as many as %s", machines, parts, setting)
 	}
-	most, traffic := cluster.Volume(c.Train.Shards, machines)
+	islands := c.Train.plan()
+	most, traffic := cluster.Volume(parts, machines, cmp.Or(islands.Bits, 32))
 	gradient, n := 4*float64(e.Trained), float64(machines)
 	const idBytes = 8 // of a token that the leader sends
 	t.Shards, t.Sent = most, traffic*gradient
+	if islands.N > 0 {
+		t.Islands, t.Every, t.Shards = most, islands.Every, most*c.Train.Shards/islands.N
+		others := islands.N - islands.N/machines // whose states the leader gets for checkpoints
+		t.Sent = t.Sent/float64(islands.Every) +
+			float64(others*islands.StateBytes(e.Trained))/float64(islands.Saves(c.Train.SaveEvery))
+	}
 	exchange := (t.Sent + idBytes*float64(c.Train.tokensPerStep())*(n-1)/n) / rate
-	t.StepSeconds = e.StepSeconds*float64(most)/float64(c.Train.Shards) + exchange
+	t.StepSeconds = e.StepSeconds*float64(most)/float64(parts) + exchange
 	t.Exchange = exchange / t.StepSeconds
 	t.TokensPerSec = float64(c.Train.tokensPerStep()) / t.StepSeconds
 	t.Of = e.StepSeconds / n / t.StepSeconds
@@ -70,10 +82,14 @@ func (c *Config) Together(e Estimate, machines int, network string) (Together, e
 
 // String is the prediction as text of several lines.
 func (t Together) String() string {
-	return fmt.Sprintf(`together     %d machines like this one at %s, at most %d shards each
+	most := fmt.Sprintf("%d shards each", t.Shards)
+	if t.Islands > 0 {
+		most = fmt.Sprintf("%d islands each, which meet every %d steps", t.Islands, t.Every)
+	}
+	return fmt.Sprintf(`together     %d machines like this one at %s, at most %s
              %.0f tokens/s (%.2f of all alone)
              %.3g s a step, of it exchange %.0f %%: each sends %s; the run takes %s
              memory of each %s
-`, t.Machines, t.Network, t.Shards, t.TokensPerSec, t.Of, t.StepSeconds, 100*t.Exchange, status.Bytes(int64(t.Sent)),
+`, t.Machines, t.Network, most, t.TokensPerSec, t.Of, t.StepSeconds, 100*t.Exchange, status.Bytes(int64(t.Sent)),
 		longTime(t.RunSeconds), status.Bytes(t.Memory))
 }

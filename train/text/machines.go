@@ -24,7 +24,7 @@ import (
 type invitation struct {
 	Config json.RawMessage `json:"config"`
 	Step   int             `json:"step"`
-	Level  string          `json:"level"` // of the processor's features
+	Level  string          `json:"level"` // of the processor's features, "" for the machine's own
 }
 
 // Greeting is what this machine says of itself to the leader of a run. c are the settings that it was started with, nil
@@ -84,8 +84,10 @@ func (c *Config) Admits(own cluster.Greeting) func(cluster.Greeting) error {
 			return err
 		case g.Version != own.Version:
 			return fmt.Errorf("version: found %.40s, want that of the leader, %.40s", g.Version, own.Version)
+		case c.AnyBits:
 		case g.Arch != own.Arch:
-			return fmt.Errorf("processor: found %s, want %s as the leader's: others give other bits", g.Arch, own.Arch)
+			return fmt.Errorf("processor: found %s, want %s as the leader's: others give other bits, which --bits any "+
+				"allows", g.Arch, own.Arch)
 		case !slices.Contains(g.Levels, level):
 			return fmt.Errorf("processor: found the features %s, want %s, which the run computes with: start it with "+
 				"HIPPO_CPU set to one of those", strings.Join(g.Levels, ", "), level)
@@ -122,6 +124,9 @@ func (r *run) lead(t *cluster.Team) error {
 	t.Lead(func() ([]byte, []float32) {
 		settings, err := json.Marshal(c)
 		level, bad := native.Level()
+		if c.AnyBits {
+			level = ""
+		}
 		state, bad2 := r.loop.State()
 		body, bad3 := json.Marshal(invitation{settings, r.loop.Steps(), level})
 		if err := errors.Join(err, bad, bad2, bad3); err != nil {
@@ -168,8 +173,10 @@ func Follow(ctx context.Context, w cluster.Wire, ev train.Events) error {
 
 // prepare makes what the leader's settings describe. The weights are the leader's.
 func (inv *invitation) prepare() (*Work, *train.Training, error) {
-	if err := native.Use(inv.Level); err != nil {
-		return nil, nil, err
+	if inv.Level != "" {
+		if err := native.Use(inv.Level); err != nil {
+			return nil, nil, err
+		}
 	}
 	var c Config
 	if err := json.Unmarshal(inv.Config, &c); err != nil {

@@ -22,6 +22,13 @@ import (
 // exchange message n.
 func together(t *testing.T, c Config, others int, harm func(n *cluster.Local, at int)) (notes []string, res Result) {
 	t.Helper()
+	return togetherAt(t, c, others, harm, nil)
+}
+
+// togetherAt is together that calls step, if it is not nil, after each of the leader's steps.
+func togetherAt(t *testing.T, c Config, others int, harm, step func(n *cluster.Local, at int)) (notes []string,
+	res Result) {
+	t.Helper()
 	n := cluster.NewLocal()
 	defer n.Close()
 	own, err := Greeting(nil, 0)
@@ -49,7 +56,11 @@ func together(t *testing.T, c Config, others int, harm func(n *cluster.Local, at
 		n.Before = func(at int) { harm(n, at) }
 	}
 	c.Team = team
-	res, err = Run(t.Context(), c, train.Events{Note: func(text string) { notes = append(notes, text) }})
+	ev := train.Events{Note: func(text string) { notes = append(notes, text) }}
+	if step != nil {
+		ev.Step = func(p train.Progress) { step(n, p.Step) }
+	}
+	res, err = Run(t.Context(), c, ev)
 	why := cluster.Finished
 	if err != nil {
 		why = err.Error()
@@ -163,6 +174,14 @@ func TestMachinesThatDiffer(t *testing.T) {
 		if err := admit(g); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("found %v, want a line with %q", err, want)
 		}
+	}
+	c.AnyBits = true
+	unlike := own
+	if unlike.Arch, unlike.Levels = "pdp11", nil; c.Admits(own)(unlike) != nil {
+		t.Errorf("another processor, which any bits allow: %v", c.Admits(own)(unlike))
+	}
+	if unlike.Version = "x"; c.Admits(own)(unlike) == nil {
+		t.Error("another version takes part, as any bits are allowed")
 	}
 	other.Train.Steps = c.Train.Steps
 	if own.Settings = other.shared(); admit(own) != nil {

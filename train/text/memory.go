@@ -14,7 +14,9 @@ func (c *Config) countParams(shape model.Config) (train.ParamCount, error) {
 	if err != nil {
 		return train.ParamCount{}, err
 	}
-	return c.freeze(m)
+	n, err := c.freeze(m)
+	n.More = c.Train.islandBytes(n.Trained)
+	return n, err
 }
 
 // checkMemory returns a *MemoryError if a run needs more memory than there is. vocab is the size of the tokenizer's
@@ -84,6 +86,9 @@ func (c *Config) smaller(bytes int, params train.ParamCount, activations int) (b
 	each := float64(activations) / float64(c.Train.BatchSize)
 	for batch = c.Train.BatchSize; batch > 0; batch-- {
 		shards = c.Train.sequences() / batch
+		if shards%max(1, c.Train.Islands) > 0 {
+			continue
+		}
 		if shards*batch == c.Train.sequences() && float64(params.Bytes(shards))+each*float64(batch) <= float64(bytes) {
 			return batch, shards
 		}

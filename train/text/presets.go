@@ -11,7 +11,7 @@ const defaultPreset = "tiny"
 
 // tiny holds the settings of the default run: it learns English spelling within minutes on two cores.
 func tiny() Config {
-	return Config{
+	c := Config{
 		Preset: defaultPreset, Seed: 1, Precision: "float32", Memory: train.MemoryCheck, ValidFraction: 0.1,
 		TextField: "text", Documents: documentsApart, Tokenizer: "bytes", LoRA: LoRA{Base: engine.Float32.String()},
 		Train: Loop{
@@ -23,6 +23,8 @@ func tiny() Config {
 			Schedule: "cosine", Warmup: 60, MinLRRatio: 0.1,
 		},
 	}
+	c.Train.settle()
+	return c
 }
 
 // presets change the settings of tiny. The published shapes take the settings of the releases (arXiv:2212.14052,

@@ -169,7 +169,7 @@ func (tr *Work) plan() train.Plan {
 	}
 	return train.Plan{
 		Kind: train.LanguageKind, Config: c, Out: c.Out, Seed: c.Seed, Precision: c.Precision, Shards: t.Shards,
-		Optim: c.Optim, Steps: t.Steps, Time: t.Time, Clock: t.Clock, TimeAlone: true,
+		Islands: t.plan(), Optim: c.Optim, Steps: t.Steps, Time: t.Time, Clock: t.Clock, TimeAlone: true,
 		StepsPerEpoch: float64(epoch) / float64(t.tokensPerStep()),
 		UnitsPerStep:  float64(t.tokensPerStep()),
 		EvalEvery:     t.EvalEvery, LogEvery: t.LogEvery, SaveEvery: t.SaveEvery, KeepBest: true,

@@ -1,0 +1,74 @@
+package text
+
+import (
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// islandBits are the bits of a number that islands send, by precision.
+var islandBits = map[string]int{"float32": 32, "bf16": 16, "int8": 8}
+
+// plan is that of the islands.
+func (t *Loop) plan() train.Islands {
+	if t.Islands == 0 {
+		return train.Islands{}
+	}
+	return train.Islands{N: t.Islands, Every: t.Every, Bits: islandBits[t.IslandPrecision], LR: t.OuterLR,
+		Momentum: t.OuterMomentum}
+}
+
+// Parts are how many machines can make updates together at most, and the setting that says so.
+func (t *Loop) Parts() (n int, setting string) {
+	if t.Islands > 0 {
+		return t.Islands, "train.islands"
+	}
+	return t.Shards, "train.shards"
+}
+
+// islandBytes is the memory of islands of so many parameters on one machine: their states before and after a round,
+// their differences, and the weights, momentum and step of the meeting.
+func (t *Loop) islandBytes(trained int) int {
+	p := t.plan()
+	if p.N == 0 {
+		return 0
+	}
+	differences := train.SumsOf(p.N)
+	if p.Bits < 32 {
+		differences = p.N
+	}
+	return 2*p.N*p.StateBytes(trained) + 4*trained*(differences+5)
+}
+
+// checkIslands adds what is wrong with the settings of islands.
+func (t *Loop) checkIslands(p *config.Problems) {
+	p.AtLeast("train.islands", t.Islands, 0)
+	if t.Islands <= 0 {
+		return
+	}
+	if t.Shards%t.Islands != 0 {
+		p.Addf("train.islands", "found %d with train.shards %d, want a number that divides it: each island "+
+			"computes as many shards of an update", t.Islands, t.Shards)
+	}
+	p.AtLeast("train.every", t.Every, 1)
+	p.OneOf("train.island_precision", t.IslandPrecision, []string{"float32", "bf16", "int8"})
+	if !(t.OuterLR > 0 && t.OuterLR <= 10) {
+		p.Addf("train.outer_lr", "found %g, want a number above 0, at most 10", t.OuterLR)
+	}
+	if !(t.OuterMomentum >= 0 && t.OuterMomentum <= 0.999999) {
+		p.Addf("train.outer_momentum", "found %g, want a number from 0 to 0.999999", t.OuterMomentum)
+	}
+	if n := t.tokensPerStep(); n > 0 && min(t.Every, t.Steps) > maxRound/n {
+		p.Addf("train.every", "found %d of %d tokens, want at most %d tokens between two meetings", t.Every, n,
+			maxRound)
+	}
+	if t.CarryState {
+		p.Addf("train.carry_state", "found true with train.islands %d, want false", t.Islands)
+	}
+	if t.Time > 0 {
+		p.Addf("train.time", "found %v with train.islands %d, want train.steps: a round of %d updates has no clock",
+			t.Time, t.Islands, t.Every)
+	}
+}
+
+// maxRound bounds the tokens of a round, which are in memory.
+const maxRound = 1 << 27
