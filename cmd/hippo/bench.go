@@ -45,8 +45,8 @@ func newBench() *cobra.Command {
                     position, and of some the operation alone, without linear layers
   sparse            sparse kinds of attention forward, by length, beside dense attention: µs a token
   train a|b|c...    updates (forward, backward, clipping, AdamW) of byte models of d_model 256 and 512, and of
-                    H3-125M: tokens/s, and memory in MB; a-lora, a-lora-bf16 and a-lora-int8 train an adapter of
-                    rank 16 over weights in float32, bf16 and int8
+                    H3-125M: tokens/s, and memory in MB; a-lora, a-lora-bf16, a-lora-int8 and a-lora-int4 train
+                    an adapter of rank 16 over weights in float32, bf16, int8 and int4
   synth [TASK...]   updates on the synthetic tasks ind, ar10, ar20: ms
   chars FILE [LOSS] training on the characters of a text, until the loss of the last tenth is below LOSS (1.886):
                     seconds
