@@ -92,6 +92,10 @@ func (s dirSwap) write(dir string, write func(string) error) error {
 		err = disk.SyncTree(tmp)
 	}
 	if err != nil {
+		var file *disk.WriteError
+		if errors.As(err, &file) { // in the folder that goes
+			err = fmt.Errorf("%s: %w after %d bytes", filepath.Base(file.Path), file.Err, file.Written)
+		}
 		return errors.Join(fmt.Errorf("checkpoint: writing %s: %w (%s is as it was before)", dir, err, dir),
 			os.RemoveAll(tmp))
 	}

@@ -58,6 +58,9 @@ func TestFullDisk(t *testing.T) {
 				t.Fatalf("found no %q:\n%s", want, out)
 			}
 		}
+		if strings.Contains(out, disk.TmpMark) {
+			t.Errorf("the temporary folder is named:\n%s", out)
+		}
 	}
 	after, err := os.ReadFile(filepath.Join(last, "model.safetensors"))
 	if err != nil || string(after) != string(before) {

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
@@ -28,7 +32,7 @@ type verifyOptions struct {
 	Device    string  `json:"device" help:"where to compute: cpu, gpu, or gpu:1 for a number of hippo bench devices"`
 	JSON      bool    `json:"json" help:"print a JSON object"`
 
-	Certificate int      `json:"certificate" min:"0" help:"positions that a layer of each recurrent mixer reads"`
+	Certificate int      `json:"certificate" min:"0" help:"positions that the model, or a layer of each mixer, reads"`
 	Mixers      []string `json:"mixers" help:"of the certificate; empty: all whose state does not grow"`
 }
 
@@ -46,28 +50,32 @@ its definition in float64: outputs of every layer, logits, loss, gradients of ev
 is read in chunks and step by step, as generation does: the results must be the same. Each line shows the largest
 difference, relative to the largest element, and where it is.
 
-With --certificate N a layer of 16 channels of each recurrent mixer reads N random positions, with its state carried
-along: in chunks, position by position, and by definition in float64. A line shows how far the outputs of the first
-position, and of those up to 2, 5, 10 and so on, are off. --json prints a JSON object for each line. A million positions
-take minutes for each mixer.
-
+With --certificate N the model reads N positions with its state carried along: in chunks, position by position, and by
+definition in float64. A line shows how far the 
 The exit status is 1 if something differs by more than rounding to float32 explains. The reference engine is slow: a
 model of 125M parameters takes minutes. Send the output of --json with a bug report.`,
 		Example: `  hippo verify runs/tiny
   hippo verify models/h3-125m --lengths 12 --forward
   hippo verify --preset mamba-tiny --json
+  hippo verify runs/tiny --certificate 100000
   hippo verify --certificate 1000000 --json > certificate.jsonl
   hippo verify --certificate 10000 --mixers h3,mamba2`,
 		Args:              wantArgs(0, 1),
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
 	return configured(cmd, &opt, func(cmd *cobra.Command, args []string) error {
-		if opt.Certificate > 0 {
-			return opt.certify(cmd, args)
+		switch {
+		case opt.Tolerance == 0:
+			return errors.New("tolerance: found 0, want more than 0")
+		case opt.Certificate == 0 && len(opt.Mixers) > 0:
+			return errors.New("mixers: found some without --certificate, want the number of positions that they read")
 		}
 		on, err := device(opt.Device)
 		if err != nil {
 			return err
+		}
+		if opt.Certificate > 0 {
+			return opt.certify(cmd, args, on)
 		}
 		m, o, err := opt.model(args)
 		if err != nil {
@@ -100,8 +108,6 @@ func (opt *verifyOptions) model(args []string) (*model.Model, verify.Options, er
 	case opt.Preset != "" && opt.Text != "":
 		return nil, o, fmt.Errorf("text: found %s together with --preset, want the model of a folder: "+
 			"a preset has no tokenizer", opt.Text)
-	case opt.Tolerance == 0:
-		return nil, o, errors.New("tolerance: found 0, want more than 0")
 	case opt.Preset != "":
 		cfg, err := hippo.Preset(opt.Preset)
 		if err != nil {
@@ -139,43 +145,71 @@ func (opt *verifyOptions) model(args []string) (*model.Model, verify.Options, er
 	return m.Net(), o, err
 }
 
-// certify prints the certificate of some mixers, or of all.
-func (opt *verifyOptions) certify(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 || opt.Preset != "" {
-		return errors.New("certificate: found a model, too, want layers of --mixers alone")
+// certify prints the certificate of a model, or of some mixers or all.
+func (opt *verifyOptions) certify(cmd *cobra.Command, args []string, on engine.Backend) error {
+	if opt.Forward || len(opt.Lengths) > 0 {
+		return errors.New("certificate: found --forward or --lengths, too, which belong to the check of gradients")
 	}
 	out, good := cmd.OutOrStdout(), true
+	c := verify.Certificate{Positions: opt.Certificate, Backend: on, Scale: opt.Tolerance}
+	c.Report = func(s verify.Span) error {
+		good = good && s.OK
+		if opt.JSON {
+			return plainJSON(out).Encode(s)
+		}
+		verdict := ""
+		if !s.OK {
+			verdict = "  DIFFERS"
+		}
+		_, err := fmt.Fprintf(out, "%-18s %-7s %9d %9d  %.1e%s\n", cmp.Or(s.Mixer, s.Model), s.Form, s.From, s.To, s.Error,
+			verdict)
+		return err
+	}
+	certify := opt.certifyMixers
+	if len(args) > 0 || opt.Preset != "" {
+		certify = opt.certifyModel
+	}
+	if err := certify(cmd.Context(), &c, args); err != nil {
+		return err
+	}
+	if !good {
+		return errDiffers
+	}
+	return nil
+}
+
+func (opt *verifyOptions) certifyModel(ctx context.Context, c *verify.Certificate, args []string) error {
+	if len(opt.Mixers) > 0 {
+		return errors.New("certificate: found a model and --mixers, want one of them")
+	}
+	m, o, err := opt.model(args)
+	if err != nil {
+		return err
+	}
+	name := opt.Preset
+	if len(args) > 0 {
+		name = filepath.Base(args[0])
+	}
+	return c.Model(ctx, name, m, o.Tokens)
+}
+
+func (opt *verifyOptions) certifyMixers(ctx context.Context, c *verify.Certificate, _ []string) error {
+	if opt.Text != "" {
+		return fmt.Errorf("text: found %s without a model, want a folder: layers of mixers read random numbers", opt.Text)
+	}
 	for _, name := range opt.Mixers {
 		if !slices.Contains(model.MixerNames(), name) {
 			return fmt.Errorf("mixers: found %q, want some of %s%s", name, strings.Join(model.MixerNames(), ", "),
 				config.DidYouMean(name, model.MixerNames()))
 		}
 	}
-	if !opt.JSON {
-		fmt.Fprintf(out, "%-18s %-7s %9s %9s  %s\n", "mixer", "read in", "from", "to", "difference")
-	}
 	for _, info := range model.Mixers() {
 		if len(opt.Mixers) > 0 && !slices.Contains(opt.Mixers, info.Name) || len(opt.Mixers) == 0 && !info.Recurrent {
 			continue
 		}
-		err := verify.Certify(cmd.Context(), info, opt.Certificate, func(s verify.Span) error {
-			good = good && s.OK
-			if opt.JSON {
-				return plainJSON(out).Encode(s)
-			}
-			verdict := ""
-			if !s.OK {
-				verdict = "  DIFFERS"
-			}
-			_, err := fmt.Fprintf(out, "%-18s %-7s %9d %9d  %.1e%s\n", s.Mixer, s.Form, s.From, s.To, s.Error, verdict)
-			return err
-		})
-		if err != nil {
+		if err := c.Mixer(ctx, info); err != nil {
 			return err
 		}
-	}
-	if !good {
-		return errDiffers
 	}
 	return nil
 }

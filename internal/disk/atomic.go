@@ -11,7 +11,7 @@ import (
 )
 
 // WriteFile writes a file so that a crash at any moment leaves the old file or the whole new one at path: Replace
-// through a buffer. The permissions of an existing file stay. An error says how many bytes had been written.
+// through a buffer. The permissions of an existing file stay. An error is a *WriteError, but for a *SyncError.
 func WriteFile(path string, write func(io.Writer) error) error {
 	return writeFile(path, write, func(f *os.File) io.Writer { return f })
 }
@@ -39,8 +39,25 @@ func writeFile(path string, write func(io.Writer) error, sink func(*os.File) io.
 	if err == nil || errors.As(err, &unsynced) {
 		return err
 	}
-	return fmt.Errorf("writing %s: %w (after %d bytes; %s is as it was before)", path, err, out.n, path)
+	var of *fs.PathError
+	if errors.As(err, &of) && of.Op == "write" { // its path is that of the temporary file
+		err = of.Err
+	}
+	return &WriteError{path, out.n, err}
 }
+
+// WriteError is why a file was not replaced.
+type WriteError struct {
+	Path    string
+	Written int64 // bytes that had been written
+	Err     error
+}
+
+func (e *WriteError) Error() string {
+	return fmt.Sprintf("writing %s: %v (after %d bytes; %s is as it was before)", e.Path, e.Err, e.Written, e.Path)
+}
+
+func (e *WriteError) Unwrap() error { return e.Err }
 
 // countingWriter counts the bytes that w has taken.
 type countingWriter struct {
