@@ -71,7 +71,8 @@ func TestSpeculationOfAModel(t *testing.T) {
 		row := run.fields([]Timing{{CPU: 2}, {CPU: 1}})
 		accepted, _ := row.Number("accepted")
 		per, _ := row.Number("per_call")
-		if v, _ := row.Number("tokens_per_s"); v != ownTokens/2 || accepted > 1 || per < 1 || name == "n-grams" && per < 2 {
+		v, _ := row.Number("tokens_per_s")
+		if v != ownTokens/2 || accepted > 1 || per < 1 || name == "n-grams" && per < 2 {
 			t.Errorf("drafts by %s: %v", name, row)
 		}
 	}
