@@ -32,11 +32,11 @@ var edit = strings.NewReplacer("dims", "widths", "[]int", "[]int32",
 // after the first (new), in tokens of GPT-2. The weights are random, so the model is made to draw this text: as one
 // would that writes it. Fields are tokens_per_s with drafts; over_plain, how many times that without; accepted, the
 // share of the drafted tokens that were drawn; and per_call, how many tokens are drawn for each call of the model.
-// Arguments are presets in place of the two models, or folders and files of trained models: such a model
-// writes what it finds most probable after the first half of the page, with drafts by n-grams (own-ngram) and, if it has
-// a head for multi-token prediction, by that (own-mtp). Of a preset whose last layer is gated attention, as in the
-// families that have such a head, the second half of the page is also drawn with drafts by one (mtp). Its weights are
-// random, too, so that each token of its guesses is made right with the probability mtpRight.
+// Arguments are presets in place of the two models, or folders and files of trained models: such a model writes what
+// it finds most probable after the first half of the page, with drafts by n-grams (own-ngram) and, if it has a head
+// for multi-token prediction, by that (own-mtp). Of a preset whose last layer is gated attention, as in the families
+// that have such a head, the second half of the page is also drawn with drafts by one (mtp). Its weights are random,
+// too, so that each token of its guesses is made right with the probability mtpRight.
 func speculationCases(args []string, shrink int) ([]Case, error) {
 	models, trained := servedModels(args, shrink)
 	if len(trained) == len(args) && len(args) > 0 {
