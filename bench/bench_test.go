@@ -209,10 +209,10 @@ func TestBadArguments(t *testing.T) {
 			`decode, prompt, generation, sessions, speculation, scale, long, memory, machine, load, files, resume, ` +
 			`store, serve`,
 		"train": "train: found no configuration, want some of a, b, c",
-		"train d": `train: found the configuration "d", want one of a, b, c, each also with -lora, -lora-bf16 or ` +
-			`-lora-int8`,
-		"train a-lora-int4": `train: found the configuration "a-lora-int4", want one of a, b, c, each also with ` +
-			`-lora, -lora-bf16 or -lora-int8`,
+		"train d": `train: found the configuration "d", want one of a, b, c, each also with -lora, -lora-bf16, ` +
+			`-lora-int8 or -lora-int4`,
+		"train a-lora-int3": `train: found the configuration "a-lora-int3", want one of a, b, c, each also with ` +
+			`-lora, -lora-bf16, -lora-int8 or -lora-int4`,
 		"synth x":   `synth: found the task "x", want one of ar10, ar20, ind`,
 		"gemm 5":    `gemm: found the argument "5", want none`,
 		"store a 0": `store: found "0" sessions, want a number of at least 1`,

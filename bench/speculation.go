@@ -3,14 +3,18 @@ package bench
 import (
 	"context"
 	_ "embed" // the text of code that is edited
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
@@ -28,24 +32,33 @@ var edit = strings.NewReplacer("dims", "widths", "[]int", "[]int32",
 // after the first (new), in tokens of GPT-2. The weights are random, so the model is made to draw this text: as one
 // would that writes it. Fields are tokens_per_s with drafts; over_plain, how many times that without; accepted, the
 // share of the drafted tokens that were drawn; and per_call, how many tokens are drawn for each call of the model.
-// Arguments are presets in place of the two models. Of a model whose last layer is gated attention, as in the families
-// that have a head for multi-token prediction, the second half of the page is also drawn with drafts by such a head
-// (mtp). Its weights are random, too, so that each token of its guesses is made right with the probability mtpRight.
+// Arguments are presets in place of the two models, or folders and files of trained models: such a model writes what
+// it finds most probable after the first half of the page, with drafts by n-grams (own-ngram) and, if it has a head
+// for multi-token prediction, by that (own-mtp). Of a preset whose last layer is gated attention, as in the families
+// that have such a head, the second half of the page is also drawn with drafts by one (mtp). Its weights are random,
+// too, so that each token of its guesses is made right with the probability mtpRight.
 func speculationCases(args []string, shrink int) ([]Case, error) {
-	models, others := servedModels(args, shrink)
-	if len(others) > 0 {
-		return nil, fmt.Errorf("found %q, want presets", others[0])
+	models, trained := servedModels(args, shrink)
+	if len(trained) == len(args) && len(args) > 0 {
+		models = nil
 	}
 	var cases []Case
+	for _, path := range trained {
+		own, err := ownCases(path)
+		if err != nil {
+			return nil, err
+		}
+		cases = append(cases, own...)
+	}
 	for _, c := range models {
 		texts := []string{"edited", "new"}
 		if shape, err := model.Preset(c.name); err == nil && headOf(&shape) != "" {
 			texts = append(texts, "mtp")
 		}
 		for _, text := range texts {
-			for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
+			for _, p := range speculated {
 				cases = append(cases, Case{
-					ID: Row{{"bench", "speculation"}, {"model", c.name}, {"mode", text}, {"precision", p.String()}},
+					ID: speculationID(c.name, text, p),
 					prepare: func(ctx context.Context) (trial, error) {
 						m, err := packed(c.build, p)
 						if err != nil {
@@ -59,6 +72,72 @@ func speculationCases(args []string, shrink int) ([]Case, error) {
 	}
 	return cases, nil
 }
+
+// speculated are the precisions of models that write with drafts.
+var speculated = []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4}
+
+func speculationID(name, mode string, p engine.Precision) Row {
+	return Row{{"bench", "speculation"}, {"model", name}, {"mode", mode}, {"precision", p.String()}}
+}
+
+// ownCases measure the model of a folder or a file, which writes its own text.
+func ownCases(path string) (cases []Case, err error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("found %q, want presets, and folders or files of models: %w", path, err)
+	}
+	m, _, err := release.Describe(path)
+	if err != nil {
+		return nil, err
+	}
+	modes := []string{"own-ngram", "own-mtp"}
+	_, err = release.LoadMTP(path, m, func(*model.MTP, model.Weights) error { return nil })
+	if errors.Is(err, release.ErrNoMTP) {
+		modes = modes[:1]
+	} else if err != nil {
+		return nil, err
+	}
+	for _, mode := range modes {
+		for _, p := range speculated {
+			cases = append(cases, Case{
+				ID: speculationID(filepath.Base(path), mode, p),
+				prepare: func(ctx context.Context) (trial, error) {
+					m, at, err := release.LoadDirPacked(path, p)
+					if err != nil {
+						return trial{}, err
+					}
+					tok, err := release.LoadTokenizer(at, &m.Config)
+					if err == nil && mode == "own-mtp" {
+						m.MTP, err = release.LoadMTP(path, m, (*model.MTP).LoadAlike)
+					}
+					if err != nil {
+						return trial{}, err
+					}
+					return ownTrial(ctx, m, tok)
+				},
+			})
+		}
+	}
+	return cases, nil
+}
+
+// ownTokens is how many tokens a model writes of its own.
+const ownTokens = 256
+
+// ownTrial measures a model that goes on with the first half of the page, with drafts by its head if it has one.
+func ownTrial(ctx context.Context, m *model.Model, tok tokenizer.Tokenizer) (trial, error) {
+	prompt, err := tok.Encode(nil, []byte(firstHalf()))
+	if err != nil {
+		return trial{}, err
+	}
+	w := scriptedWriter{m: m, prompt: prompt, tokens: ownTokens}
+	if m.MTP != nil {
+		return w.trial(ctx, generate.MTPDrafts)
+	}
+	return w.trial(ctx, generate.NGrams)
+}
+
+// firstHalf is the page up to the end of a line.
+func firstHalf() string { return code[:strings.LastIndex(code[:len(code)/2], "\n")+1] }
 
 // mtpRight is the probability that a token is right which a head for multi-token prediction guesses: that of the first
 // is 0.85 to 0.9 in "DeepSeek-V3", §5.4.3.
@@ -88,8 +167,8 @@ func withHead(m *model.Model) error {
 func speculationTrial(ctx context.Context, m *model.Model, mode string) (trial, error) {
 	before, after := code+"\nThe same, edited:\n\n", edit.Replace(code)
 	if mode != "edited" {
-		half := strings.LastIndex(code[:len(code)/2], "\n") + 1
-		before, after = code[:half], code[half:]
+		before = firstHalf()
+		after = code[len(before):]
 	}
 	w := scriptedWriter{m: m}
 	var err error
@@ -99,14 +178,19 @@ func speculationTrial(ctx context.Context, m *model.Model, mode string) (trial, 
 	if err != nil {
 		return trial{}, err
 	}
-	drafts := generate.NGrams
-	if mode == "mtp" {
-		drafts = generate.MTPDrafts
-		if err := withHead(m); err != nil {
-			return trial{}, err
-		}
+	w.tokens = len(w.text)
+	if mode != "mtp" {
+		return w.trial(ctx, generate.NGrams)
 	}
-	head := m.MTP
+	if err := withHead(m); err != nil {
+		return trial{}, err
+	}
+	return w.trial(ctx, generate.MTPDrafts)
+}
+
+// trial measures the writing of the text after the prompt with drafts, and without.
+func (w *scriptedWriter) trial(ctx context.Context, drafts generate.Drafts) (trial, error) {
+	m, head := w.m, w.m.MTP
 	s := generate.NewBatch(m, 1)
 	if err := s.Feed(ctx, w.prompt); err != nil {
 		return trial{}, err
@@ -120,19 +204,20 @@ func speculationTrial(ctx context.Context, m *model.Model, mode string) (trial, 
 	}
 	runs := []func() error{write(head, drafts), write(nil, nil)}
 	return trial{runs: runs, fields: func(t []Timing) Row {
-		n := float64(len(w.text))
+		n := float64(w.tokens)
 		return Row{{"tokens_per_s", rounded(n / t[0].CPU)}, {"over_plain", rounded(t[1].CPU / t[0].CPU)},
 			{"accepted", rounded(float64(w.accepted) / math.Max(1, float64(w.drafted)))},
 			{"per_call", rounded(n / (n - float64(w.accepted)))}}
 	}}, nil
 }
 
-// scriptedWriter draws a text that is given, with all the work of a model that would.
+// scriptedWriter draws a text that is given, with all the work of a model that would, or the model's own.
 type scriptedWriter struct {
 	m                 *model.Model
 	at                *session.Snapshot // after the prompt
-	prompt, text      []int32
-	drafted, accepted int // with the last drafts
+	prompt, text      []int32           // no text where the model draws its own
+	tokens            int               // to draw
+	drafted, accepted int               // with the last drafts
 }
 
 // encode returns the tokens of a text, whose numbers a smaller vocabulary has, too.
@@ -146,12 +231,13 @@ func (w *scriptedWriter) encode(text string) ([]int32, error) {
 
 // write writes the text.
 func (w *scriptedWriter) write(ctx context.Context, draft generate.Drafts) error {
-	o := generate.Options{MaxTokens: len(w.text), IgnoreEnd: true, Draft: draft}
+	o := generate.Options{MaxTokens: w.tokens, IgnoreEnd: true, Draft: draft}
 	writer, err := generate.NewWriter(tokenizer.IDs(w.m.Config.VocabSize), w.prompt, o)
 	if err != nil {
 		return err
 	}
 	left, likely, rng := w.text, make([]float32, w.m.Config.VocabSize), rand.New(rand.NewPCG(1, 8))
+	n := w.tokens
 	err = session.Direct{}.Run(ctx, &session.Request{
 		Session: w.at.Session(w.m),
 		Draft: func(ctx context.Context, s *generate.Batch, n int) ([]int32, error) {
@@ -163,7 +249,12 @@ func (w *scriptedWriter) write(ctx context.Context, draft generate.Drafts) error
 			}
 			return guess, err
 		},
-		Next: func([]float32) (int32, bool, error) {
+		Next: func(logits []float32) (int32, bool, error) {
+			n--
+			if w.text == nil {
+				_, id, err := writer.Next(logits)
+				return id, n > 0, err
+			}
 			id := left[0]
 			left = left[1:]
 			likely[id] = 1

@@ -1,10 +1,13 @@
 package bench
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 // TestDraftsOfAHead: a model with a head for multi-token prediction writes with its guesses, most of which are made
@@ -37,5 +40,44 @@ func TestDraftsOfAHead(t *testing.T) {
 		if cases, err := Cases("speculation", []string{preset}, "", 32); err != nil || len(cases) != want {
 			t.Errorf("%s: %d cases, want %d (%v)", preset, len(cases), want, err)
 		}
+	}
+}
+
+// TestSpeculationOfAModel: a model in a folder writes its own text with drafts by n-grams, of which some are right: one
+// of random weights repeats itself. One with a head writes with the head's guesses.
+func TestSpeculationOfAModel(t *testing.T) {
+	c := model.DefaultConfig()
+	c.DModel, c.VocabSize, c.NumHeads, c.Layers = 16, 256, 2, "gated-deltanet,gated-attention"
+	m, err := initialized(c)
+	dir := t.TempDir()
+	if err = errors.Join(err, m.Save(dir), tokenizer.Bytes().Save(dir), withHead(m)); err != nil {
+		t.Fatal(err)
+	}
+	cases, err := Cases("speculation", []string{dir}, "int8", 1)
+	if err != nil || len(cases) != 1 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	ngram, err1 := cases[0].prepare(t.Context())
+	mtp, err2 := ownTrial(t.Context(), m, tokenizer.Bytes())
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	for name, run := range map[string]trial{"n-grams": ngram, "a head": mtp} {
+		for _, f := range run.runs {
+			if err := f(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		row := run.fields([]Timing{{CPU: 2}, {CPU: 1}})
+		accepted, _ := row.Number("accepted")
+		per, _ := row.Number("per_call")
+		v, _ := row.Number("tokens_per_s")
+		if v != ownTokens/2 || accepted > 1 || per < 1 || name == "n-grams" && per < 2 {
+			t.Errorf("drafts by %s: %v", name, row)
+		}
+	}
+	_, err = Cases("speculation", []string{dir + "/none"}, "", 1)
+	if err == nil || !strings.Contains(err.Error(), "none") {
+		t.Errorf("no folder: %v", err)
 	}
 }

@@ -28,7 +28,7 @@ var trainConfigs = map[string]struct {
 // trainCases measure updates of language models on random tokens (forward, backward, clipping, AdamW): tokens_per_s by
 // CPU time per thread, tokens_per_s_wall by wall time, and the memory of weights, gradients, moments and activations. A
 // configuration with the suffix -lora trains an adapter of rank 16 of all products: c-lora over weights in float32,
-// c-lora-int8 over rounded ones.
+// c-lora-int8 and c-lora-int4 over rounded ones.
 func trainCases(args []string, shrink int) ([]Case, error) {
 	names := slices.Sorted(maps.Keys(trainConfigs))
 	if len(args) == 0 {
@@ -41,7 +41,7 @@ func trainCases(args []string, shrink int) ([]Case, error) {
 		base, known := adapterBases[adapter]
 		if !ok || isAdapter && !known {
 			return nil, fmt.Errorf("found the configuration %q, want one of %s, each also with -lora, "+
-				"-lora-bf16 or -lora-int8", name, strings.Join(names, ", "))
+				"-lora-bf16, -lora-int8 or -lora-int4", name, strings.Join(names, ", "))
 		}
 		for i := range len(c.models) * len(precisions) {
 			kind, precision := c.models[i/len(precisions)], precisions[i%len(precisions)]
@@ -62,7 +62,8 @@ func trainCases(args []string, shrink int) ([]Case, error) {
 }
 
 // adapterBases are the precisions of the weights below an adapter, by the suffix of the configuration's name.
-var adapterBases = map[string]engine.Precision{"": engine.Float32, "-bf16": engine.BF16, "-int8": engine.Int8}
+var adapterBases = map[string]engine.Precision{"": engine.Float32, "-bf16": engine.BF16, "-int8": engine.Int8,
+	"-int4": engine.Int4}
 
 // adapterRank is the rank of the adapters that are trained.
 const adapterRank = 16

@@ -19,7 +19,7 @@ type PackAs int
 const (
 	PackRounded PackAs = iota // for inference: weights, keys and values are rounded, and inputs of products of integers
 	PackExact                 // bfloat16 numbers as they are: all results are those of float32
-	PackFrozen                // rounded to BF16 or Int8, while others train: results are those of float32 with them
+	PackFrozen                // rounded, while others train: results are those of float32 with the rounded ones
 )
 
 // Matrix is a matrix of weights (N, K) that need not be in memory: Rows calls use once with the elements of rows j to

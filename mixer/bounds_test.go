@@ -80,7 +80,7 @@ func TestOptionsAtTheirBounds(t *testing.T) {
 		{info: AttentionInfo, name: "kv_heads", least: 0, most: 4, step: 4},
 		{info: AttentionInfo, name: "rotary_emb_dim", least: 0, most: 2, step: 2},
 		{info: MLAInfo, name: "num_heads", least: 1, most: 8, step: 7},
-		{info: MLAInfo, name: "num_heads", least: 1, most: 1 << 16, with: Options{"qk_nope_head_dim": "2"}},
+		{info: MLAInfo, name: "num_heads", least: 1, most: 1024, with: Options{"qk_nope_head_dim": "2"}},
 		{info: MLAInfo, name: "q_lora_rank", least: 0, most: 1 << 16},
 		{info: MLAInfo, name: "kv_lora_rank", least: 0, most: 1 << 16},
 		{info: MLAInfo, name: "qk_nope_head_dim", least: 0, most: 1 << 16},

@@ -27,12 +27,11 @@ type MLA struct {
 	QNorm    *nn.RMSNorm // after QDown
 	KV, Out  *nn.Linear
 	Norm     *nn.RMSNorm
-	K, V     *nn.Param // (heads, n, R), and the transposes (heads, R, v_head_dim)
+	K, V     []*nn.Param // of each head K_hᵀ (R, n), and V_h (v_head_dim, R)
 
-	o            mlaOptions
-	opt          engine.AttentionOptions
-	rotary       engine.Rotary
-	noneK, noneV func() *tensor.Tensor
+	o      mlaOptions
+	opt    engine.AttentionOptions
+	rotary engine.Rotary
 }
 
 // MLAInfo describes MLA.
@@ -61,8 +60,9 @@ func mlaDefaults(c Config) mlaOptions {
 
 // fill sets the sizes that are not given, as multiples of those of the paper's §3.1.2.
 func (o *mlaOptions) fill(d int) error {
-	if o.NumHeads < 1 || o.NumHeads > maxHeads {
-		return fmt.Errorf("num_heads: found %d, want 1 to %d", o.NumHeads, maxHeads)
+	const most = 1024 // each has parameters of its own
+	if o.NumHeads < 1 || o.NumHeads > most {
+		return fmt.Errorf("num_heads: found %d, want 1 to %d", o.NumHeads, most)
 	}
 	if o.Nope == 0 {
 		if err := checkHeads(o.NumHeads, d); err != nil {
@@ -115,11 +115,12 @@ func newMLA(cfg Config, o mlaOptions) (Mixer, error) {
 		o:   o, rotary: engine.Rotary{Dim: o.RotaryDim, Base: o.RotaryBase, Scaling: scaling},
 		opt: engine.AttentionOptions{Heads: heads, KVHeads: 1, KeysAsValues: true, Dropout: o.Dropout,
 			Scale: 1 / math.Sqrt(float64(key))},
-		noneK: zeros(heads, o.Rank), noneV: zeros(heads, o.Value),
 	}
 	start := nn.Uniform(1 / math.Sqrt(float64(o.Rank))) // as of one matrix that c is multiplied by
-	m.K = nn.NewParam(nn.Mixing, start, heads, o.Nope, o.Rank)
-	m.V = nn.NewParam(nn.Mixing, start, heads, o.Rank, o.Value)
+	for range heads {
+		m.K = append(m.K, nn.NewParam(nn.Weight, start, o.Rank, o.Nope))
+		m.V = append(m.V, nn.NewParam(nn.Weight, start, o.Value, o.Rank))
+	}
 	if o.QRank > 0 {
 		m.QDown, m.QNorm = projection(cfg.DModel, o.QRank, 1, false), nn.NewRMSNorm(o.QRank, o.NormEps)
 		m.Q = projection(o.QRank, heads*key, 1, false)
@@ -134,7 +135,7 @@ func (m *MLA) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tenso
 		return t.Attention(qk[0], r.Rows, r.keysAndValues(), m.opt)
 	}, qk)
 	latents, _ := pairs(m.split(t, y, m.o.Rank, m.o.Rope)) // the sums of shared keys mean nothing
-	return m.Out.Forward(t, m.values(t, t.Join(latents...)))
+	return m.Out.Forward(t, m.values(t, latents))
 }
 
 // queries are those of all heads, absorbed: (n, heads·(R+p)).
@@ -146,10 +147,9 @@ func (m *MLA) queries(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tenso
 	if m.rotary.Dim > 0 {
 		shared = m.split(t, t.Rotate(t.Join(shared...), len(shared), m.rotary, r.Rows), m.o.Rope)
 	}
-	absorbed := m.split(t, t.BlockLinear(t.Join(own...), m.K.Tensor, m.noneK(), engine.None), m.o.Rank)
 	var parts []*tensor.Tensor
-	for h := range absorbed {
-		parts = append(parts, absorbed[h], shared[h])
+	for h, k := range m.K {
+		parts = append(parts, t.Linear(own[h], k.Tensor, nil, engine.None), shared[h])
 	}
 	return t.Join(parts...)
 }
@@ -164,9 +164,13 @@ func (m *MLA) keys(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	return t.Join(c, shared)
 }
 
-// values maps vectors such as c, of each head (n, heads·R), to values (n, heads·v_head_dim).
-func (m *MLA) values(t *autograd.Tape, c *tensor.Tensor) *tensor.Tensor {
-	return t.BlockLinear(c, m.V.Tensor, m.noneV(), engine.None)
+// values maps vectors such as c, of each head (n, R), to values (n, heads·v_head_dim).
+func (m *MLA) values(t *autograd.Tape, c []*tensor.Tensor) *tensor.Tensor {
+	var parts []*tensor.Tensor
+	for h, v := range m.V {
+		parts = append(parts, t.Linear(c[h], v.Tensor, nil, engine.None))
+	}
+	return t.Join(parts...)
 }
 
 // operator has V_h c for the values of head h.
@@ -177,7 +181,7 @@ func (m *MLA) operator(t *autograd.Tape, u *tensor.Tensor) *Operator {
 	opt := m.opt
 	opt.KeysAsValues = false
 	return attentionOperator(t, m.queries(t, u, r), k, m.o.Rank+m.o.Rope, opt,
-		m.values(t, t.Join(slices.Repeat(c, m.o.NumHeads)...)).Floats(), m.Out)
+		m.values(t, slices.Repeat(c, m.o.NumHeads)).Floats(), m.Out)
 }
 
 // split cuts the last axis into parts of the given widths for each head.
@@ -217,8 +221,10 @@ func (m *MLA) Params(prefix string, visit nn.Visitor) {
 	}
 	m.KV.Params(prefix+"kv_a_proj_with_mqa.", visit)
 	m.Norm.Params(prefix+"kv_a_layernorm.", visit)
-	visit(prefix+"k_b", m.K)
-	visit(prefix+"v_b", m.V)
+	for h := range m.K {
+		visit(fmt.Sprintf("%sk_b.%d.weight", prefix, h), m.K[h])
+		visit(fmt.Sprintf("%sv_b.%d.weight", prefix, h), m.V[h])
+	}
 	m.Out.Params(prefix+"o_proj.", visit)
 }
 

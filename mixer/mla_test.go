@@ -43,7 +43,6 @@ func TestMLAFormula(t *testing.T) {
 					return u.each(affine(m.QDown)).each(normOf(m.QNorm)).each(affine(m.Q))
 				}
 			}
-			keys, values := read(m.K.Tensor), read(m.V.Tensor)
 			checkFormula(t, m, 70, func(u matrix) matrix {
 				q, kv := queries(u), u.each(affine(m.KV))
 				latent, shared := kv.columns(0, rank).each(normOf(m.Norm)), kv.columns(rank, rank+p)
@@ -51,14 +50,15 @@ func TestMLAFormula(t *testing.T) {
 				out := make(matrix, len(u))
 				for h := range heads {
 					var k, val matrix
+					keys, values := read(m.K[h].Tensor), read(m.V[h].Tensor)
 					for i, x := range latent {
 						key, value := make([]float64, n), make([]float64, n+p) // as wide as a key
 						for r, x := range x {
 							for j := range n {
-								key[j] += float64(keys[(h*n+j)*rank+r]) * x
+								key[j] += float64(keys[r*n+j]) * x
 							}
 							for j := range v {
-								value[j] += float64(values[(h*rank+r)*v+j]) * x
+								value[j] += float64(values[j*rank+r]) * x
 							}
 						}
 						k, val = append(k, append(key, turn(shared[i], i)...)), append(val, value)

@@ -72,7 +72,7 @@ func wantNear(t *testing.T, what string, got, want []float32, tol float64) {
 // the model have no gradients and do not change.
 func TestAdapterGradients(t *testing.T) {
 	const layers = "h3,attention/swiglu,mamba,mamba2/none," + mixtures
-	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
 		t.Run(p.String(), func(t *testing.T) {
 			m, want := hybrid(t, layers), hybrid(t, layers)
 			if p != engine.Float32 {

@@ -26,7 +26,7 @@ func (m *Model) Pack(p engine.Precision) error {
 }
 
 // PackFrozen is Pack for a model that is trained only through an adapter. Results are those of float32 with the weights
-// rounded to BF16 or Int8, and gradients flow through the packed weights.
+// rounded to BF16, Int8 or Int4, and gradients flow through the packed weights.
 func (m *Model) PackFrozen(p engine.Precision) error {
 	return m.pack(p, engine.PackFrozen)
 }
@@ -224,12 +224,12 @@ func FrozenBytes(w *nn.Param, p engine.Precision) int {
 	if !packable(w) {
 		return n
 	}
-	switch precisionOf(w, p) {
+	switch at := precisionOf(w, p); at {
 	case engine.Float32:
 		return n
 	case engine.BF16:
 		return n / 2
 	default:
-		return w.Dim(0) * checkpoint.DType(engine.Int8.String()).RowBytes(w.Dim(1))
+		return w.Dim(0) * checkpoint.DType(at.String()).RowBytes(w.Dim(1))
 	}
 }

@@ -68,7 +68,7 @@ func isOneOf(name, words string) bool {
 func (form ggufForm) lowRank() (columns, rows ggufForm, err error) {
 	columns = ggufForm{columns: form.columns}
 	rows = ggufForm{heads: form.heads, rotated: form.rotated, factors: form.factors}
-	if form.swap || form.negExp || form.plusOne || form.axes != nil || form.squeeze || form.groups > 0 {
+	if form.negExp || form.plusOne || form.axes != nil || form.squeeze || form.groups > 0 {
 		err = errors.New("found a change of a tensor that is no product of llama.cpp's")
 	}
 	return columns, rows, err

@@ -22,7 +22,6 @@ type ggufForm struct {
 	plusOne bool  // w is 1 + w
 	row     bool  // (1, n) is (n)
 	trim    bool  // a file may have axes of 1 before others
-	swap    bool  // the last two axes of three are swapped
 	columns []int // the places in a file of the pieces that the columns of a matrix are; nil where they are the same
 
 	// heads is the number of heads whose components i and i + half of the first rotated ones are adjacent, for
@@ -72,7 +71,7 @@ func (forms ggufForms) with(factors ggufForms) ggufForms {
 // same reports whether the tensor of the file is that of published models.
 func (form ggufForm) same() bool {
 	return form.axes == nil && !form.squeeze && !form.column && form.groups == 0 && !form.negExp && !form.plusOne &&
-		!form.row && !form.trim && !form.swap && form.columns == nil && form.heads == 0 && form.factors == nil
+		!form.row && !form.trim && form.columns == nil && form.heads == 0 && form.factors == nil
 }
 
 // ggufExact is the beginning of the names of values that hold numbers of a vector before they were changed, where the
@@ -155,8 +154,7 @@ func (form ggufForm) parameter(x *checkpoint.Tensor) (*checkpoint.Tensor, error)
 			return x, err
 		}
 	}
-	swap := form.swap && axes == 3 && x.Elements() > 0
-	if !form.negExp && !form.plusOne && form.factors == nil && !swap {
+	if !form.negExp && !form.plusOne && form.factors == nil {
 		return &y, nil
 	}
 	values, err := y.Float32()
@@ -186,9 +184,6 @@ func (form ggufForm) parameter(x *checkpoint.Tensor) (*checkpoint.Tensor, error)
 			rows[i] = shortest(float64(v)/by, v, times)
 		}
 	})
-	if swap {
-		y.Shape = swapped(y.Shape, values)
-	}
 	y = checkpoint.NewTensor(x.Name, y.Shape, values)
 	return &y, nil
 }
@@ -319,19 +314,6 @@ func (form ggufForm) stored(shape []int, values []float32) []int {
 		return []int{shape[0], 1}
 	case form.row:
 		return []int{shape[1]}
-	case form.swap:
-		return swapped(shape, values)
 	}
 	return shape
-}
-
-// swapped swaps the last two axes of values of three, in place, and returns their shape.
-func swapped(shape []int, values []float32) []int {
-	rows, columns := shape[1], shape[2]
-	for matrix := range slices.Chunk(values, rows*columns) {
-		for i, v := range slices.Clone(matrix) {
-			matrix[i%columns*rows+i/columns] = v
-		}
-	}
-	return []int{shape[0], columns, rows}
 }

@@ -40,15 +40,12 @@ func ggufKimi(k *ggufKeys, p *published) {
 			to("in_proj_z.0.", "ssm_g_a."), to("in_proj_z.1.", "ssm_g_b."), to("A_log", "ssm_a"),
 			to("dt_bias", "ssm_dt.bias"), to("norm.", "ssm_norm."), to("out_proj.", "attn_output."),
 		},
-		"mla": {
-			to("q_proj.", "attn_q."), to("kv_a_proj_with_mqa.", "attn_kv_a_mqa."),
-			to("kv_a_layernorm.", "attn_kv_a_norm."), to("k_b", "attn_k_b.weight"), to("v_b", "attn_v_b.weight"),
-			to("o_proj.", "attn_output."),
-		},
+		"mla": append(latentNames(heads, "attn_k_b.weight", "attn_v_b.weight"), to("q_proj.", "attn_q."),
+			to("kv_a_proj_with_mqa.", "attn_kv_a_mqa."), to("kv_a_layernorm.", "attn_kv_a_norm."),
+			to("o_proj.", "attn_output.")),
 	})
-	p.forms = ggufForms{"ssm_a": {negExp: true, column: true, trim: true}, "attn_k_b.weight": {swap: true},
-		"attn_v_b.weight": {swap: true}, "ssm_conv1d_q.weight": {trim: true}, "ssm_conv1d_k.weight": {trim: true},
-		"ssm_conv1d_v.weight": {trim: true}}
+	p.forms = ggufForms{"ssm_a": {negExp: true, column: true, trim: true}, "ssm_conv1d_q.weight": {trim: true},
+		"ssm_conv1d_k.weight": {trim: true}, "ssm_conv1d_v.weight": {trim: true}}
 }
 
 // kda adds the sizes of Kimi Delta Attention. Its heads are those of latent attention.

@@ -143,7 +143,7 @@ func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, id
 	m.Params("", func(name string, q *nn.Param) {
 		var want []float64
 		for _, s := range names.sources(&m.Backbone, name) {
-			if g, ok := latentGradient(c, p.names.latent, s.Name); ok {
+			if g, ok := latentGradient(c, p.names.latent, s); ok {
 				want = append(want, g...)
 				continue
 			}
@@ -162,29 +162,18 @@ func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, id
 	})
 }
 
-// latentGradient is the gradient of one of the parts that latentHeads.read makes of a tensor.
-func latentGradient(c golden.Case, l *latentHeads, name string) ([]float64, bool) {
-	whole, ofKeys := strings.CutSuffix(name, latentKeys)
-	if whole, ofValues := strings.CutSuffix(whole, latentValues); l == nil || !ofKeys && !ofValues {
+// latentGradient is the gradient of a head's matrix in one of the parts that latentHeads.read makes of a tensor.
+func latentGradient(c golden.Case, l *latentHeads, s model.Source) ([]float64, bool) {
+	whole, ofKeys := strings.CutSuffix(s.Name, latentKeys)
+	whole, ofValues := strings.CutSuffix(whole, latentValues)
+	if l == nil || !ofKeys && !ofValues {
 		return nil, false
-	} else if g := c.F64("grad/" + whole); ofKeys {
-		return l.gradient(g, 0, l.keys, func(h, j, r int) int { return (h*l.keys+j)*l.rank + r }), true
-	} else {
-		return l.gradient(g, l.keys, l.values, func(h, j, r int) int { return (h*l.rank+r)*l.values + j }), true
 	}
-}
-
-// gradient puts n rows of each head, from a row on, to their places.
-func (l *latentHeads) gradient(g []float64, from, n int, place func(h, j, r int) int) []float64 {
-	out := make([]float64, l.heads*n*l.rank)
-	for h := range l.heads {
-		for j := range n {
-			for r := range l.rank {
-				out[place(h, j, r)] = g[(h*(l.keys+l.values)+from+j)*l.rank+r]
-			}
-		}
+	g := c.F64("grad/" + whole)[s.Part*(l.keys+l.values)*l.rank:]
+	if ofKeys {
+		return transposed(g[:l.keys*l.rank], l.rank, l.keys), true
 	}
-	return out
+	return g[l.keys*l.rank:][:l.values*l.rank], true
 }
 
 // oneExpert matches the matrices of experts in tensors of their own.

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/model"
 )
 
 // latentHeads are the sizes of a matrix of multi-head latent attention that makes keys and values of heads from a
 // latent vector: (heads·(keys + values), rank), for each head the rows of its keys and those of its values. Parameters
-// are the keys' part (heads, keys, rank) and the transposes of the values' (heads, rank, values), as the mixer mla
-// multiplies by them.
+// are of each head the transpose of the keys' part and the values' part, as the mixer mla multiplies by them: here
+// stacked to (heads, rank, keys) and (heads, values, rank), as GGUF files have them, too.
 type latentHeads struct{ heads, keys, values, rank int }
 
 // latentMatrix is the end of the name of such a matrix, and latentKeys and latentValues are added to it for its parts.
@@ -27,9 +28,9 @@ func (l *latentHeads) read(x *checkpoint.Tensor) ([]*checkpoint.Tensor, error) {
 	if want := []int{l.heads * (l.keys + l.values), l.rank}; !slices.Equal(x.Shape, want) {
 		return nil, fmt.Errorf("%s: found shape %v, want %v", x.Name, x.Shape, want)
 	}
-	k := &checkpoint.Tensor{Name: x.Name + latentKeys, DType: x.DType, Shape: []int{l.heads, l.keys, l.rank},
+	k := &checkpoint.Tensor{Name: x.Name + latentKeys, DType: x.DType, Shape: []int{l.heads, l.rank, l.keys},
 		Data: make([]byte, len(x.Data)/(l.keys+l.values)*l.keys)}
-	v := &checkpoint.Tensor{Name: x.Name + latentValues, DType: x.DType, Shape: []int{l.heads, l.rank, l.values},
+	v := &checkpoint.Tensor{Name: x.Name + latentValues, DType: x.DType, Shape: []int{l.heads, l.values, l.rank},
 		Data: make([]byte, len(x.Data)-len(k.Data))}
 	return []*checkpoint.Tensor{k, v}, x.UseData(func(from []byte) { l.each(len(from), from, k.Data, v.Data, copyTo) })
 }
@@ -54,13 +55,25 @@ func (l *latentHeads) each(n int, whole, k, v []byte, f func(whole, part []byte)
 	width := row / l.rank
 	for h := range l.heads {
 		at := h * (l.keys + l.values) * row
-		f(whole[at:][:l.keys*row], k[h*l.keys*row:][:l.keys*row])
-		for j := range l.values {
+		for j := range l.keys {
 			for r := range l.rank {
-				f(whole[at+(l.keys+j)*row+r*width:][:width], v[((h*l.rank+r)*l.values+j)*width:][:width])
+				f(whole[at+j*row+r*width:][:width], k[((h*l.rank+r)*l.keys+j)*width:][:width])
 			}
 		}
+		f(whole[at+l.keys*row:][:l.values*row], v[h*l.values*row:][:l.values*row])
 	}
+}
+
+// latentNames are the names of the parameters of some heads, whose matrices are stacked in two tensors.
+func latentNames(heads int, keys, values string) (names []rename) {
+	for h := range min(heads, maxExperts) { // more are an error of the mixer
+		part := func(own, name string) rename {
+			return rename{fmt.Sprintf("%s.%d.weight", own, h),
+				[]model.Source{{Name: name, Part: h, Of: heads, Stack: heads}}}
+		}
+		names = append(names, part("k_b", keys), part("v_b", values))
+	}
+	return names
 }
 
 func (n *hfNames) isLatent(name string) bool {

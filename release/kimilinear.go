@@ -91,10 +91,8 @@ func (o *kimiOptions) model(c *hfCommon) (m published) {
 	m.config.DInner = o.Inner
 	m.names = decoderNames("model.norm.", slices.Concat(layerNorms("input_layernorm", "post_attention_layernorm"),
 		swiGLU("mlp.", "gate_proj", "up_proj", "down_proj"), o.kimiExperts.names()),
-		map[string][]rename{"kda": kimiDeltaNames("self_attn."), "mla": {
-			to("k_b", "self_attn."+latentMatrix+latentKeys), to("v_b", "self_attn."+latentMatrix+latentValues),
-			to("", "self_attn."),
-		}})
+		map[string][]rename{"kda": kimiDeltaNames("self_attn."), "mla": append(latentNames(o.Heads,
+			"self_attn."+latentMatrix+latentKeys, "self_attn."+latentMatrix+latentValues), to("", "self_attn."))})
 	m.names.latent = &latentHeads{heads: o.Heads, keys: o.Nope, values: o.Value, rank: o.Rank}
 	m.names.spread = []string{".self_attn.A_log"}
 	return m

@@ -120,9 +120,9 @@ func LoadMTP(path string, m *model.Model, load func(*model.MTP, model.Weights) e
 	}
 	h, err := p.loadMTP(m, f, load)
 	if err != nil {
-		err = fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return h, err
+	return h, nil
 }
 
 // isThere reports whether there is a file.
@@ -155,7 +155,10 @@ func (p *published) loadMTP(m *model.Model, f *checkpoint.File,
 			w.Keys[name] = name
 		}
 	}
-	return h, load(h, w)
+	if err := load(h, w); err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 // mtpOf returns the tensors of the head in a GGUF file, or in the MTPFile beside one, nil for none, as they are in the

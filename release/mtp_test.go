@@ -146,6 +146,10 @@ func TestMTPAndBack(t *testing.T) {
 	if _, err := LoadMTP(dir, must(LoadDir(dir)), (*model.MTP).LoadAlike); !errors.Is(err, ErrNoMTP) {
 		t.Errorf("a folder without: %v", err)
 	}
+	dir = hfCopy(t, mtpFolders[0], nil) // with some tensors of a head
+	if h, err := LoadMTP(dir, must(LoadDir(dir)), (*model.MTP).LoadAlike); h != nil || err == nil {
+		t.Errorf("a part of a head: %v, %v", h, err)
+	}
 }
 
 // TestMTPGoesWithTheModel: a folder of hippo's own layout that is made of a published folder, of a GGUF file of it, or

@@ -47,8 +47,8 @@ func newBench() *cobra.Command {
                     position, and of some the operation alone, without linear layers
   sparse            sparse kinds of attention forward, by length, beside dense attention: µs a token
   train a|b|c...    updates (forward, backward, clipping, AdamW) of byte models of d_model 256 and 512, and of
-                    H3-125M: tokens/s, and memory in MB; a-lora, a-lora-bf16 and a-lora-int8 train an adapter of
-                    rank 16 over weights in float32, bf16 and int8
+                    H3-125M: tokens/s, and memory in MB; a-lora, a-lora-bf16, a-lora-int8 and a-lora-int4 train
+                    an adapter of rank 16 over weights in float32, bf16, int8 and int4
   synth [TASK...]   updates on the synthetic tasks ind, ar10, ar20: ms
   chars FILE [LOSS] training on the characters of a text, until the loss of the last tenth is below LOSS (1.886):
                     seconds
@@ -59,9 +59,10 @@ func newBench() *cobra.Command {
   generation        H3-125M, a hybrid, and a GPT of its size, continuing contexts of several lengths: tokens/s
   sessions          1, 4, 16 and 64 sessions of H3-125M, Mamba-130M and a GPT at once, in bf16 and int8: tokens/s in
                     all, and the limit by memory bandwidth
-  speculation [PRESET]...
+  speculation [PRESET|MODEL]...
                     H3-125M, a hybrid, and Mamba-130M, or presets, writing code that is edited, and new code, with
-                    drafts by n-grams and without, in float32, bf16, int8 and int4: tokens/s, how many times faster
+                    drafts by n-grams and without, in float32, bf16, int8 and int4: tokens/s, how many times faster; a
+                    trained MODEL writes its own text, also with drafts by its head for multi-token prediction
   scale             one H3 layer, trained by length and decoding by position: tokens/s
   long              updates of one layer of H3, Mamba and S4D on one sequence of 1k to 1M tokens, at once and in
                     chunks with exact and with stopped gradients: tokens/s, and memory in MB

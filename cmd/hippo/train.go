@@ -42,8 +42,9 @@ a published model that hippo pull has fetched. The default learning rate is then
 ranges, such as backbone.embeddings,backbone.layers.0-5.
 
 --lora.rank R trains an adapter of low rank (LoRA) of the model that --init names: of all its products, or of those of
---lora.target. The model itself is frozen and not saved again; --lora.base bf16 and int8 store it in a half and a
-quarter of the memory. Use the adapter by its folder, as a model, or by --adapter; hippo merge merges both.
+--lora.target. The model itself is frozen and not saved again; --lora.base bf16, int8 and int4 store it in a half, a
+quarter and a seventh of the memory. Use the adapter by its folder, as a model, or by --adapter; hippo merge merges
+both.
 
 --data and --valid take files, folders, globs or - for standard input; .gz, .zst and .jsonl are read as what they hold.
 A run that needs more memory than there is is refused, unless --memory ignore. --train.time ends a run after that time

@@ -10,16 +10,17 @@ import (
 )
 
 // TestPackedFrozen: frozen weights give the products of the rounded weights in float32, for one row of x, and for as
-// many as are multiplied piece by piece, with a bias and without. In Int8 only the latter leave x as it is.
+// many as are multiplied piece by piece, with a bias and without. In integers only the latter leave x as it is.
 func TestPackedFrozen(t *testing.T) {
 	const n, k = 70, 64
-	for p, rows := range map[engine.Precision][]int{engine.BF16: {1, 3, 200}, engine.Int8: {8, 200}} {
+	for p, rows := range map[engine.Precision][]int{engine.BF16: {1, 3, 200}, engine.Int8: {8, 200},
+		engine.Int4: {8, 200}} {
 		rng := rand.New(rand.NewPCG(7, 3))
 		w, bias, rounded := randomTensor(rng, n, k), randomTensor(rng, n), randomTensor(rng, n, k)
 		kernel.RoundBF16(rounded.Data(), w.Data())
 		engine.PackTensors(Backend{}, p, engine.PackFrozen, w)
 		for j := range n {
-			if p == engine.Int8 {
+			if p >= engine.Int8 {
 				w.Packed().(packedWeight).ReadRow(rounded.Data()[j*k:][:k], j)
 			}
 		}

@@ -24,7 +24,7 @@ type LoRA struct {
 	// Dropout is that before A: see nn.LowRank.
 	Dropout float64 `json:"dropout" help:"dropout probability of the adapter's inputs in training"`
 	// Base rounds the weights of the model in memory. Results are those of float32 with the rounded weights.
-	Base string `json:"base" enum:"float32,bf16,int8" help:"precision of the frozen weights of the model"`
+	Base string `json:"base" enum:"float32,bf16,int8,int4" help:"precision of the frozen weights of the model"`
 }
 
 // settle sets what settings of earlier versions lack.
@@ -52,7 +52,8 @@ func (l *LoRA) precision() engine.Precision {
 }
 
 // bases are the precisions that the weights of a model may have under an adapter.
-var bases = []string{engine.Float32.String(), engine.BF16.String(), engine.Int8.String()}
+var bases = []string{engine.Float32.String(), engine.BF16.String(), engine.Int8.String(),
+	engine.Int4.String()}
 
 // validate adds the problems of the settings.
 func (l *LoRA) validate(c *Config, p *config.Problems) {

@@ -245,7 +245,7 @@ func TestLoRASettings(t *testing.T) {
 		"init: " + first.Out + "\nlora: {rank: 17}": {"lora.rank: found 17, want 1 to 16"},
 		"init: " + first.Out + "\nlora: {rank: 2, target: [q_prj, x]}": {
 			`lora.target: "q_prj" matches no`, `lora.target: "x"`},
-		"init: " + first.Out + "\nlora: {rank: 2, base: int4}":         {"lora.base", "int8"},
+		"init: " + first.Out + "\nlora: {rank: 2, base: int3}":         {"lora.base", "int4"},
 		"init: " + first.Out + "\nlora: {rank: 2, alpha: -1}":          {"lora.alpha: found -1"},
 		"init: " + first.Out + "\nlora: {rank: 2, dropout: 1}":         {"lora.dropout: found 1, want"},
 		"init: " + first.Out + "\nlora: {dropout: 0.1}":                {"lora.rank: found 0 together"},

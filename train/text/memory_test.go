@@ -168,8 +168,8 @@ func costs(run *probes, sizes *[][2]int) {
 // they are taken for.
 func TestExtrapolation(t *testing.T) {
 	for _, k := range []struct {
-		l, long, timed int
-	}{{300, 128, 256}, {100, 100, 100}, {20, 20, 20}} {
+		l, long, longer, timed int
+	}{{300, 128, 300, 256}, {900, 128, 352, 256}, {100, 100, 132, 100}, {20, 20, 52, 20}} {
 		c := small(t)
 		c.Model.Layers, c.Model.AttnIdx, c.Model.VocabSize = "h3,attention,h3*2,mamba", nil, 200
 		c.Train.SeqLen, c.Train.BatchSize = k.l, 5
@@ -187,7 +187,7 @@ func TestExtrapolation(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("length %d: %d bytes, %v, want %d", k.l, got, err, want)
 		}
-		if !slices.Equal(sizes[:3], [][2]int{{1, k.long}, {1, k.long + 32}, {2, k.long}}) || len(sizes) != 6 {
+		if !slices.Equal(sizes[:3], [][2]int{{1, k.long}, {1, k.longer}, {2, k.longer}}) || len(sizes) != 6 {
 			t.Errorf("length %d: the probes have the sizes %v", k.l, sizes)
 		}
 		if got, err := run.activations(); err != nil || got != want {
@@ -266,9 +266,14 @@ func TestExtrapolation(t *testing.T) {
 		costs(run, &sizes)
 		_, err := run.extrapolate()
 		if err != nil || sizes[0] != [2]int{1, want} || sizes[1] != [2]int{1, want + 32} || sizes[2] != [2]int{2,
-			want} ||
+			want + 32} ||
 			sizes[len(sizes)-1] != [2]int{1, want} {
 			t.Errorf("%v, probes of wide layers have %v", err, sizes)
+		}
+	}
+	for params, want := range map[int]int{1: 224, 1e8: 224, 2e8: 112, 5e8: 56, 1e10: 32} {
+		if got := (&tinyShape{params: params}).further(1000); got != want {
+			t.Errorf("%d parameters are measured over %d tokens, want %d", params, got, want)
 		}
 	}
 	for params, want := range map[int]int{1: 512, 1e7: 512, 1.9531e7: 512, 1.9532e7: 32, 1e9: 32} {

@@ -213,10 +213,6 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 	runtime.ReadMemStats(&before)
 	p := probed{seconds: math.MaxFloat64}
 	inputs, wanted, kept := ids[:batch*l], ids[1:], copies{}
-	if run.Train.Recompute { // at once, a measurement takes nothing that an update does not take
-		train.ForMeasuring(t)
-		m.Loss(t, m.Forward(t, inputs, model.EqualRows(batch, l)), wanted)
-	}
 	for range 2 {
 		start := time.Now()
 		t.Reset()
@@ -301,9 +297,22 @@ func (s *tinyShape) length(most int) int {
 	return 32
 }
 
+// further is by how much longer the longer of two sequences is that tell the memory of one of them, where most is the
+// best. Buffers come in classes of sizes, and what they leave in a tape varies from one length to the next: a tenth,
+// which counts for little if the lengths lie far apart.
+func (s *tinyShape) further(most int) int {
+	const least = 32
+	n := 224
+	for n > least && 6*float64(s.params)*float64(n) > 4*estimateFlops {
+		n /= 2
+	}
+	return max(least, min(n, most))
+}
+
 // extrapolateBytes finds the activations of one shard of a shape. They are a sum of parts that are constant, that grow
 // with the length alone (convolution kernels), and with the positions of all rows: three small steps tell them apart.
-// What the loss keeps is counted separately, so that the probes need only a tiny vocabulary.
+// What the loss keeps is counted separately, so that the probes need only a tiny vocabulary, or one with which it keeps
+// as much for each token.
 func (run *probes) extrapolateBytes(shape model.Config) (int, error) {
 	batch := run.Train.BatchSize
 	loss := func(rows int, of model.Config) float64 {
@@ -314,27 +323,36 @@ func (run *probes) extrapolateBytes(shape model.Config) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	rows := batch * run.Train.SeqLen
+	if v := int(loss(rows, shape))/4/rows - 1; run.Train.Recompute && v <= shape.PaddedVocab() {
+		// Layers and the loss have memory in turn. How much of it they share shows where both are in proportion.
+		small.VocabSize, loss = max(v, small.VocabSize), func(int, model.Config) float64 { return 0 }
+	}
 	// Short sequences are convolved in another way than long ones, which takes memory: a probe is long if that is
 	// affordable.
-	l, more := min(32, run.Train.SeqLen), 32
+	l := min(32, run.Train.SeqLen)
 	if small.length(512) == 512 {
 		l = min(128, run.Train.SeqLen)
 	}
+	more := small.further(run.Train.SeqLen - l)
 	total, err := run.addLayers(func(layers []layer) (float64, error) {
 		var at [3]float64
-		for i, size := range [3]struct{ b, l int }{{1, l}, {1, l + more}, {2, l}} {
+		for i, size := range [3]struct{ b, l int }{{1, l}, {1, l + more}, {2, l + more}} {
+			if i == 2 && batch == 1 {
+				continue // what a row takes besides has no part in one
+			}
 			p, err := run.measure(small.Config, layers, size.b, size.l)
 			if err != nil {
 				return 0, err
 			}
 			at[i] = float64(p.bytes) - loss(size.b*size.l, small.Config)
 		}
-		each := (at[2] - at[0]) / float64(l)          // for each token
-		kernels := (at[1]-at[0])/float64(more) - each // for each position, however many rows there are
-		constant := at[0] - (each+kernels)*float64(l)
-		return constant + (kernels+each*float64(batch))*float64(run.Train.SeqLen), nil
+		position := (at[1] - at[0]) / float64(more) // of one row
+		constant := at[0] - position*float64(l)
+		row := (at[2] - at[1]) / float64(l+more) // for each position of a row more
+		return constant + (position+row*float64(batch-1))*float64(run.Train.SeqLen), nil
 	})
-	return int(total + loss(batch*run.Train.SeqLen, shape)), err
+	return int(total + loss(rows, shape)), err
 }
 
 // Bounds of probes: memory, for machines that do not say how much they have, and parameters, which bound their time.

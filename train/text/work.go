@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"runtime"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/data"
@@ -259,6 +260,10 @@ func (tr *Work) evaluate(ctx context.Context, t *autograd.Tape, m *model.Model, 
 		}
 	}
 	c := &tr.Config.Train
+	if c.Recompute && t.Bytes() == 0 { // windows that are shorter than those of updates would leave buffers of no use
+		t = m.NewTape()
+		defer runtime.GC()
+	}
 	r, err := Evaluate(ctx, m, tokens, EvalOptions{SeqLen: c.SeqLen, BatchSize: c.BatchSize, Chunk: c.Chunk, tape: t})
 	return train.Score{Loss: r.Loss, Count: r.Tokens}, err
 }
