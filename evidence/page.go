@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -237,8 +238,10 @@ func (b *Book) table(results []result) string {
 func measured(row []result) string {
 	var further []string
 	for _, a := range row[0].Also {
-		if all := alsoOf(row, a.Name); !a.simple(&row[0]) {
-			further = append(further, a.Name+": "+scores(all))
+		if text := scores(alsoOf(row, a.Name)); a.Unit == a.Name {
+			further = append(further, text)
+		} else if !a.simple(&row[0]) {
+			further = append(further, a.Name+": "+text)
 		}
 	}
 	return strings.Join(further, "; ")
@@ -270,8 +273,11 @@ func machines(results []result) string {
 
 // number writes a score or a loss of a unit.
 func number(x float64, unit string) string {
-	if unit == "%" {
+	switch {
+	case unit == "%":
 		return fmt.Sprintf("%.1f", x)
+	case math.Abs(x) >= 1e4: // in digits
+		return fmt.Sprintf("%.0f", x)
 	}
 	return fmt.Sprintf("%.4g", x)
 }

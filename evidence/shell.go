@@ -15,8 +15,11 @@ type call struct {
 // shellBlock is what a page tells to type.
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
-// cellCommand is a command in a cell of a table.
-var cellCommand = regexp.MustCompile("`((?:\\./)?hippo [^`\n]+)`")
+// cellCommand is a command that has a cell of a table to itself. Words in capitals stand for something else.
+var (
+	cellCommand = regexp.MustCompile("^`((?:\\./)?hippo [^`\n]+)`$")
+	standIn     = regexp.MustCompile(`\b[A-Z]{2,}\b`)
+)
 
 // callsOf returns the calls of hippo in the blocks of shell and in the tables of a page.
 func callsOf(text string) (all []call) {
@@ -24,8 +27,12 @@ func callsOf(text string) (all []call) {
 		if !strings.HasPrefix(line, "|") {
 			continue
 		}
-		for _, span := range cellCommand.FindAllStringSubmatch(line, -1) {
-			for _, c := range calls(span[1]) {
+		for _, cell := range strings.Split(line, "|") {
+			command := cellCommand.FindStringSubmatch(strings.TrimSpace(cell))
+			if command == nil || standIn.MatchString(command[1]) {
+				continue
+			}
+			for _, c := range calls(command[1]) {
 				all = append(all, call{i + 1, c.args})
 			}
 		}
