@@ -53,7 +53,8 @@ func TestInterrupted(t *testing.T) {
 func TestFailureInALoop(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "program")
-	text := "#!/bin/sh\n[ $1 != bad ] || exit 1\n[ $1 != held ] || { echo x is in use by process 7 >&2; exit 1; }\necho $1\n"
+	text := "#!/bin/sh\n[ $1 != bad ] || exit 1\n" +
+		"[ $1 != held ] || { echo x is in use by process 7 >&2; exit 1; }\necho $1\n"
 	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}

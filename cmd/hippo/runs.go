@@ -44,8 +44,8 @@ type missingModel struct{ error }
 func noModel(dir string) error {
 	found := train.Runs(runsDir)
 	if len(found) == 0 {
-		return missingModel{fmt.Errorf("no model %s: there is no such folder, and no run in %s; hippo train makes one", dir,
-			runsDir)}
+		return missingModel{fmt.Errorf("no model %s: there is no such folder, and no run in %s; hippo train makes one",
+			dir, runsDir)}
 	}
 	meant := config.DidYouMean(filepath.ToSlash(dir), found)
 	if below := filepath.ToSlash(filepath.Join(runsDir, dir)); slices.Contains(found, below) {
@@ -56,6 +56,6 @@ func noModel(dir string) error {
 	if more := len(found) - most; more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
-	return missingModel{fmt.Errorf("no model %s: there is no such folder; the runs here, newest first, are %s%s", dir, list,
-		meant)}
+	return missingModel{fmt.Errorf("no model %s: there is no such folder; the runs here, newest first, are %s%s",
+		dir, list, meant)}
 }

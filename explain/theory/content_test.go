@@ -3,6 +3,7 @@ package theory
 import (
 	"math"
 	"math/cmplx"
+	"slices"
 	"strings"
 	"testing"
 
@@ -317,4 +318,37 @@ func FuzzReadCSV(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestDiceTendToTheBell: two fair dice show a 7 once in six throws, two that like the 6 less often (0.04 + 2·0.05). The
+// more dice, fair or not, the nearer is their sum to the normal density.
+func TestDiceTendToTheBell(t *testing.T) {
+	const fair, loaded = "1,1,1,1,1,1", "1,1,1,1,1,5"
+	for _, faces := range []string{fair, loaded} {
+		p := page(t, &DiceOptions{Faces: faces, Dice: 32})
+		two := p.Figures[1].Frames[1].Panels[0].Lines.Series[0]
+		if want := map[string]float64{fair: 1.0 / 6, loaded: 0.14}[faces]; math.Abs(two.Y[5]-want) > 1e-15 {
+			t.Errorf("faces %s: P(%v) = %v, want %v", faces, two.X[5], two.Y[5], want)
+		}
+		apart := p.Figures[2].Frames[0].Panels[0].Lines.Series[0].Y
+		for _, n := range []int{2, 4, 8, 16} {
+			if ratio := apart[2*n-1] / apart[n-1]; ratio > 0.75 {
+				t.Errorf("faces %s: %d dice are %.2g times as far off as %d", faces, 2*n, ratio, n)
+			}
+		}
+	}
+}
+
+// TestTransformsOfPieces: the transform of a box is its width at 0, and that of a sine is largest at the tone, with half
+// the width.
+func TestTransformsOfPieces(t *testing.T) {
+	p := page(t, &TransformsOptions{Widths: "8", Tone: 1.5, Highest: 3})
+	for i, want := range []struct{ at, size float64 }{{0, 8}, {1.5, 4}} {
+		s := p.Figures[i].Frames[0].Panels[0].Lines.Series[0]
+		largest := slices.Max(s.Y)
+		at := math.Abs(s.X[slices.Index(s.Y, largest)])
+		if math.Abs(at-want.at) > 0.02 || math.Abs(largest-want.size) > 0.05 {
+			t.Errorf("%s: found %v at %v, want %v at %v", p.Figures[i].Name, largest, at, want.size, want.at)
+		}
+	}
 }
