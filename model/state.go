@@ -16,11 +16,16 @@ type State struct {
 	Position int
 	// Guesses is what the model's MTP keeps beside it, nil for nothing. It has no effect on results, and is not saved.
 	Guesses *Guesses
+
+	on engine.Backend
 }
+
+// Failure is the failure of the device that the numbers of the state come from: see engine.Failure.
+func (s *State) Failure() error { return engine.Failure(s.on) }
 
 // NewState returns the state of a sequence before its first position.
 func (bb *Backbone) NewState() *State {
-	s := &State{}
+	s := &State{on: bb.backend}
 	for _, b := range bb.Blocks {
 		s.Mixers = append(s.Mixers, b.newState())
 	}
@@ -65,12 +70,12 @@ func (s *State) Pages(f func(page any, bytes, counted int)) {
 
 // Clone returns an independent copy, to fork a sequence.
 func (s *State) Clone() *State {
-	return &State{Position: s.Position, Mixers: mixer.Clones(s.Mixers), Guesses: s.Guesses.clone(nil)}
+	return &State{on: s.on, Position: s.Position, Mixers: mixer.Clones(s.Mixers), Guesses: s.Guesses.clone(nil)}
 }
 
 // CopyTo is Clone into the memory of an earlier clone, which must not be used any more. It returns to.
 func (s *State) CopyTo(to *State) *State {
-	to.Position, to.Mixers, to.Guesses = s.Position, mixer.CopyTo(to.Mixers, s.Mixers), s.Guesses.clone(to.Guesses)
+	to.on, to.Position, to.Mixers, to.Guesses = s.on, s.Position, mixer.CopyTo(to.Mixers, s.Mixers), s.Guesses.clone(to.Guesses)
 	return to
 }
 

@@ -150,7 +150,7 @@ func (opt *verifyOptions) certify(cmd *cobra.Command, args []string, on engine.B
 	if opt.Forward || len(opt.Lengths) > 0 {
 		return errors.New("certificate: found --forward or --lengths, too, which belong to the check of gradients")
 	}
-	out, good := cmd.OutOrStdout(), true
+	out, good, head := cmd.OutOrStdout(), true, false
 	c := verify.Certificate{Positions: opt.Certificate, Backend: on, Scale: opt.Tolerance}
 	c.Report = func(s verify.Span) error {
 		good = good && s.OK
@@ -160,6 +160,10 @@ func (opt *verifyOptions) certify(cmd *cobra.Command, args []string, on engine.B
 		verdict := ""
 		if !s.OK {
 			verdict = "  DIFFERS"
+		}
+		if !head {
+			head = true
+			fmt.Fprintf(out, "%-18s %-7s %9s %9s  %s\n", "of", "read in", "from", "to", "difference")
 		}
 		_, err := fmt.Fprintf(out, "%-18s %-7s %9d %9d  %.1e%s\n", cmp.Or(s.Mixer, s.Model), s.Form, s.From, s.To,
 			s.Error, verdict)
