@@ -75,7 +75,8 @@ func (s *State) Clone() *State {
 
 // CopyTo is Clone into the memory of an earlier clone, which must not be used any more. It returns to.
 func (s *State) CopyTo(to *State) *State {
-	to.on, to.Position, to.Mixers, to.Guesses = s.on, s.Position, mixer.CopyTo(to.Mixers, s.Mixers), s.Guesses.clone(to.Guesses)
+	to.on, to.Position = s.on, s.Position
+	to.Mixers, to.Guesses = mixer.CopyTo(to.Mixers, s.Mixers), s.Guesses.clone(to.Guesses)
 	return to
 }
 

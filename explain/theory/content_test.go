@@ -339,8 +339,8 @@ func TestDiceTendToTheBell(t *testing.T) {
 	}
 }
 
-// TestTransformsOfPieces: the transform of a box is its width at 0, and that of a sine is largest at the tone, with half
-// the width.
+// TestTransformsOfPieces: the transform of a box is its width at 0, and that of a sine is largest at the tone, with
+// half the width.
 func TestTransformsOfPieces(t *testing.T) {
 	p := page(t, &TransformsOptions{Widths: "8", Tone: 1.5, Highest: 3})
 	for i, want := range []struct{ at, size float64 }{{0, 8}, {1.5, 4}} {

@@ -17,8 +17,8 @@ import (
 var diceView = View{
 	Name:  "dice",
 	Short: "The density of a sum of dice as a convolution, and the bell that it tends to",
-	Long: `Shows how probable each sum of n dice is. If p_i is the probability that a die shows i, that of the sum of two
-is a convolution, since the dice know nothing of each other:
+	Long: `Shows how probable each sum of n dice is. If p_i is the probability that a die shows i, that of the sum of
+two is a convolution, since the dice know nothing of each other:
 
   P(s) = Σ_i p_i p_{s-i},   p * p,   and of n dice  p * p * ... * p
 
@@ -88,8 +88,8 @@ func (o *DiceOptions) Page(context.Context) (*figure.Page, error) {
 		return nil, err
 	}
 	sums := &figure.Figure{Name: "sums", Title: "How probable each sum is",
-		Caption: "n dice together: the density of one convolved with itself, n factors. The dashed line is the normal " +
-			"density with the same mean and variance.", Source: "Laplace 1812"}
+		Caption: "n dice together: the density of one convolved with itself, n factors. The dashed line is the " +
+			"normal density with the same mean and variance.", Source: "Laplace 1812"}
 	var apart []float64
 	for n := 1; n <= o.Dice; n++ {
 		p := ssm.ConvolvePower(die, n)
@@ -120,7 +120,8 @@ func (o *DiceOptions) Page(context.Context) (*figure.Page, error) {
 			shown, top = append(shown, normal), max(top, bell(mean))
 		}
 		apart = append(apart, worst)
-		panel := lines(fmt.Sprintf("%s: mean %.4g, variance %.4g", name, mean, variance), "sum", "probability", shown...)
+		panel := lines(fmt.Sprintf("%s: mean %.4g, variance %.4g", name, mean, variance), "sum", "probability",
+			shown...)
 		panel.Y.Min, panel.Y.Max = 0, 1.05*top
 		sums.Frames = append(sums.Frames, figure.Frame{Label: name, Panels: []figure.Panel{panel}})
 	}

@@ -37,7 +37,7 @@ type WithText interface {
 // Views lists the explanations in the order of the course.
 func Views() []View {
 	return []View{
-		convolutionView, diceView, transformsView, basesView, springView, discretizeView, hippoView, s4View, diagonalView,
-		piecesView, shiftView, recallView, selectiveView, scanView,
+		convolutionView, diceView, transformsView, basesView, springView, discretizeView, hippoView, s4View,
+		diagonalView, piecesView, shiftView, recallView, selectiveView, scanView,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -270,4 +271,36 @@ func TestAllowedTools(t *testing.T) {
 	} {
 		wanted(s, 400, http.MethodPost, "/v1/responses", respond+`,"tool_choice":`+choice+"}", text)
 	}
+}
+
+// TestConversationIsFreeAtOnce: when a client has a response of a conversation, whole or the last event of a stream,
+// the conversation takes its next request.
+func TestConversationIsFreeAtOnce(t *testing.T) {
+	s := servetest.NewSite(t, serve.Options{})
+	use := `{"input":"x","max_output_tokens":1,"conversation":"` +
+		servetest.Post[openai.Conversation](s, "/v1/conversations", `{}`).ID + `"`
+	for _, stream := range []string{"}", `,"stream":true}`} {
+		w := &nextRequest{ResponseRecorder: httptest.NewRecorder(), ask: func() {
+			wanted(s, 200, http.MethodPost, "/v1/responses", use+"}", "")
+		}}
+		s.Hippo.ServeHTTP(w, httptest.NewRequest(http.MethodPost, s.URL+"/v1/responses",
+			strings.NewReader(use+stream)))
+		if w.ask != nil {
+			t.Errorf("the response is %s", w.Body)
+		}
+	}
+}
+
+// nextRequest makes a request when a response has come to its end.
+type nextRequest struct {
+	*httptest.ResponseRecorder
+	ask func()
+}
+
+func (w *nextRequest) Write(data []byte) (int, error) {
+	if ask := w.ask; ask != nil && strings.Contains(string(data), `"incomplete_details":{`) {
+		w.ask = nil
+		ask()
+	}
+	return w.ResponseRecorder.Write(data)
 }

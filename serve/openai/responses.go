@@ -112,6 +112,7 @@ type responding struct {
 	record   responseRecord
 	mark     *session.Snapshot // after the reply
 	events   *eventWriter      // of a stream
+	release  func()            // lets others use the conversation
 
 	mu    sync.Mutex // of object, which others may see while it is made in the background
 	begun bool       // the prompt has been read
@@ -126,6 +127,8 @@ func (s *Responses) Create(c *request.Call) error {
 	if err != nil {
 		return err
 	}
+	hold.Release = sync.OnceFunc(hold.Release)
+	q.release = hold.Release
 	defer func() { hold.Release() }()
 	if err := s.prepareResponse(q, c); err != nil {
 		return err
@@ -369,6 +372,7 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 	if err := q.keep(context.WithoutCancel(ctx), c); err != nil {
 		return err
 	}
+	q.release() // before the client knows the response: it may go on at once
 	// Read the start of the next request ahead, unless it continues from the state. Results of functions are unknown.
 	if (len(q.record.Plan) == 0 || reply.Content != q.record.Reply) && len(reply.Calls) == 0 {
 		q.job.Model.ReadAhead(q.job.Client, c.Scope, host.WithMessage(q.dialog.Input, m.Message))

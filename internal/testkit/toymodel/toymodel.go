@@ -25,7 +25,8 @@ func New(t testing.TB, layers string, vocab int) *model.Model {
 		// Of two matrices in a row, the second stays as it is: gates would be shut. Those between which mla multiplies
 		// queries and keys stay both, or a query would see one key.
 		second := strings.HasSuffix(name, "in_proj_z.1.weight") || strings.HasSuffix(name, "in_proj_a.1.weight") ||
-			strings.Contains(name, ".k_b.") || strings.HasSuffix(name, ".q_proj.weight") && strings.Contains(layers, "mla")
+			strings.Contains(name, ".k_b.") ||
+			strings.HasSuffix(name, ".q_proj.weight") && strings.Contains(layers, "mla")
 		if p.Role == nn.Weight && !second || p.Role == nn.Table {
 			x := make([]float32, p.Len())
 			p.CopyTo(x)
