@@ -18,6 +18,7 @@ func TestConversationsAreKept(t *testing.T) {
 	pace.parts.Store(100)
 	p.send("Keep this")
 	partial := p.text(".message.assistant .prose")
+	p.until(`document.querySelector('.conversations .title')`)
 	p.do(chromedp.Reload())
 	p.until(`document.querySelector('.conversations .title')?.innerText === 'Keep this'`)
 	p.click(".conversations .title")

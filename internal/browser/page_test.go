@@ -235,7 +235,11 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
-	if err := chromedp.Do(ctx, actions...); err != nil {
+	err := chromedp.Do(ctx, actions...)
+	for err != nil && strings.Contains(err.Error(), "Could not find node") { // the page has drawn it anew meanwhile
+		err = chromedp.Do(ctx, actions...)
+	}
+	if err != nil {
 		p.t.Fatal(err)
 	}
 }
