@@ -59,7 +59,8 @@ func (o *TransformsOptions) Page(context.Context) (*figure.Page, error) {
 		Figures: []*figure.Figure{
 			still("box", "A box",
 				"The narrower the box, the wider its transform. A convolution with it, a mean over its width, "+
-					"multiplies each tone by this number over the width.", "", lines("F(f)", "turns a second", "", boxes...)),
+					"multiplies each tone by this number over the width.", "",
+				lines("F(f)", "turns a second", "", boxes...)),
 			still("sine", "A sine that is cut off",
 				"Two lines at ± the tone, each as wide as the transform of the box. The longer the piece, the sharper.",
 				"", lines("|F(f)|", "turns a second", "size", sines...)),
