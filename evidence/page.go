@@ -182,6 +182,10 @@ func rowsOf(results []result) (rows [][]result) {
 // says in words which rows are behind what stands beside them.
 func (b *Book) table(results []result) string {
 	rows := rowsOf(results)
+	others := func(row []result) bool { return row[0].Unit != "nats" || row[0].Task != rows[0][0].Task }
+	if !slices.ContainsFunc(rows, others) { // losses of one task: the lowest first
+		slices.SortStableFunc(rows, func(a, b []result) int { return cmp.Compare(meanOf(a), meanOf(b)) })
+	}
 	ranges := slices.ContainsFunc(rows, func(row []result) bool { return len(row) >= leastSeeds })
 	besides := slices.ContainsFunc(rows, func(row []result) bool { return len(b.beside(row)) > 0 })
 	head, line := "| task | model | parameters | score |", "|---|---|---:|---|"
