@@ -38,8 +38,14 @@ func TestIslandsSameBits(t *testing.T) {
 	type team struct{ others, message, step int } // the message before which one is lost, or the step after which
 	for precision, teams := range map[string][]team{
 		"float32": {{1, 0, 0}, {2, 30, 0}}, "bf16": {{3, 0, 4}},
-		"int8": {{1, 0, 0}, {2, 60, 0}, {1, 0, 4}, {2, 0, 7}},
+		"int8": {{2, 60, 0}, {1, 0, 0}, {1, 0, 4}, {2, 0, 7}},
 	} {
+		if testing.Short() { // under the race detector
+			if precision != "int8" {
+				continue
+			}
+			teams = teams[:1]
+		}
 		c := fourIslands(t, precision)
 		c.Out = filepath.Join(t.TempDir(), "alone")
 		if _, err := Run(t.Context(), c, train.Events{}); err != nil {
