@@ -311,15 +311,15 @@ func TestFleetDeletesBatches(t *testing.T) {
 // that one is killed.
 func TestFleetBackground(t *testing.T) {
 	f := newFleet(t, 2, serve.Options{})
-	next, _ := servetest.Stepped(f.sites[0])
-	begin := func() string {
+	next, stopped := servetest.Stepped(f.sites[0])
+	begin := func(tokens int) string {
 		return "/v1/responses/" + servetest.Post[openai.Response](f.sites[0], "/v1/responses",
-			`{"input":"Call me","max_output_tokens":1,"background":true}`).ID
+			fmt.Sprintf(`{"input":"Call me","max_output_tokens":%d,"background":true}`, tokens)).ID
 	}
 	status := func(path string) string {
 		return servetest.Fetch[openai.Response](f.sites[1], http.MethodGet, path).Status
 	}
-	path := begin()
+	path := begin(1)
 	for until := time.Now().Add(2 * term); time.Now().Before(until); time.Sleep(term / 10) {
 		if got := status(path); got != "queued" && got != "in_progress" {
 			t.Fatalf("while it is made it is %s", got)
@@ -331,12 +331,16 @@ func TestFleetBackground(t *testing.T) {
 			t.Fatal("it has failed")
 		}
 	}
-	path = begin()
+	path = begin(2)
+	next <- true // it is being made
 	f.views[0].Cut(true)
 	for got := ""; got != "failed"; got = status(path) {
 		time.Sleep(term / 10)
 	}
-	next <- true
+	select {
+	case next <- true:
+	case <-stopped: // it has found out that it is late
+	}
 }
 
 // TestFleetOfTenants: what a key has left at one server, another key finds at none.
