@@ -15,7 +15,6 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/optim"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -168,11 +167,11 @@ func (s *Saved) check() error {
 // restore puts a new run, whose model has the weights of the checkpoint in dir, in the saved state.
 func (l *Training) Restore(s *Saved, dir string) error {
 	path := filepath.Join(dir, optimizerFile)
-	moments := func() error { return restoreMoments(l.opt, path) }
+	set := l.opt.SetMoments
 	if l.islands != nil {
-		moments = func() error { return l.islands.restore(path, s.Step) }
+		set = l.islands.setStates(s.Step)
 	}
-	if err := moments(); err != nil {
+	if err := restoreMoments(path, set); err != nil {
 		return err
 	}
 	if err := l.average.restore(dir); err != nil {
@@ -196,14 +195,14 @@ func (s *Saved) Within(dir string, steps int) error {
 	return nil
 }
 
-// restoreMoments reads the moments of an optimizer from a file.
-func restoreMoments(opt *optim.AdamW, path string) error {
+// restoreMoments lets set take the moments of a file by their names.
+func restoreMoments(path string, set func(get func(name string) ([]float32, error)) error) error {
 	f, err := checkpoint.OpenSafetensors(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	err = opt.SetMoments(func(name string) ([]float32, error) {
+	err = set(func(name string) ([]float32, error) {
 		x, ok := f.Tensor(name)
 		if !ok {
 			return nil, fmt.Errorf("missing %s", name)

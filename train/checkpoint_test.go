@@ -35,7 +35,7 @@ func FuzzMoments(f *testing.F) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if restoreMoments(opt, path) == nil {
+		if restoreMoments(path, opt.SetMoments) == nil {
 			opt.Step([]*tensor.Tensor{tensor.New(3, 2)}, 1, 1)
 		}
 		runtime.ReadMemStats(&after)

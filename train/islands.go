@@ -306,33 +306,22 @@ func (s *islands) saved() (all []checkpoint.Tensor) {
 	return all
 }
 
-// restore reads the tensors of a checkpoint after so many updates.
-func (s *islands) restore(path string, step int) (err error) {
-	f, err := checkpoint.OpenSafetensors(path)
-	if err != nil {
+// setStates returns a function that takes the tensors of a checkpoint after so many updates.
+func (s *islands) setStates(step int) func(get func(name string) ([]float32, error)) error {
+	return func(get func(name string) ([]float32, error)) (err error) {
+		for i := range s.N {
+			s.have[i] = &island{step, make([]float32, s.size())}
+		}
+		s.tensors(func(name string, _ []int, into []float32) {
+			if err != nil {
+				return
+			}
+			var v []float32
+			if v, err = get(name); err == nil && len(v) != len(into) {
+				err = fmt.Errorf("%s: found %d values, want %d", name, len(v), len(into))
+			}
+			copy(into, v)
+		})
 		return err
 	}
-	defer f.Close()
-	for i := range s.N {
-		s.have[i] = &island{step, make([]float32, s.size())}
-	}
-	s.tensors(func(name string, _ []int, into []float32) {
-		x, ok := f.Tensor(name)
-		if !ok && err == nil {
-			err = fmt.Errorf("%s: missing %s", path, name)
-		}
-		if err != nil {
-			return
-		}
-		v, bad := x.Float32()
-		if bad == nil && len(v) != len(into) {
-			bad = fmt.Errorf("found %d values, want %d", len(v), len(into))
-		}
-		if bad != nil {
-			err = fmt.Errorf("%s: %s: %w", path, name, bad)
-			return
-		}
-		copy(into, v)
-	})
-	return err
 }
