@@ -8,14 +8,16 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 // quick is how long a row may have taken to be run again.
 const quick = time.Minute
 
 // Rerun computes quick rows again, those with the least time first, each with its first seed, as many as took no longer
-// than limit in all. A score that
-// is not in the range of its row, see expected, is a fault. It returns how many rows it has run, and how many it could.
+// than limit in all. A score that is not in the range of its row, see expected, is a fault. It returns how many rows it
+// has run, and how many it could.
 func (b *Book) Rerun(ctx context.Context, u *Runner, limit time.Duration, r *Report) (ran, all int, err error) {
 	rows := rowsOf(b.results)
 	rows = slices.DeleteFunc(rows, func(row []result) bool {
@@ -47,18 +49,13 @@ func took(row []result) time.Duration {
 
 // dataOf is the folder of data of a recipe.
 func (b *Book) dataOf(u *Runner, folder string) string {
-	if dir := filepath.Join(b.root, "runs", "data", folder); u.Data == "" || isFolder(dir) {
+	if dir := filepath.Join(b.root, "runs", "data", folder); u.Data == "" || disk.IsFolder(dir) {
 		return dir
 	}
 	return filepath.Join(u.Data, folder)
 }
 
-func (b *Book) has(u *Runner, folder string) bool { return isFolder(b.dataOf(u, folder)) }
-
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
+func (b *Book) has(u *Runner, folder string) bool { return disk.IsFolder(b.dataOf(u, folder)) }
 
 // rerunRow computes a row again with its first seed.
 func (b *Book) rerunRow(ctx context.Context, u *Runner, row []result, report *Report) error {

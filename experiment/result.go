@@ -3,7 +3,6 @@ package experiment
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -118,7 +117,7 @@ func (s *Settings) Folder(root string) string {
 	}
 	run := fmt.Sprintf("%s-seed%d", s.Config.Recipe, s.Config.Seed)
 	dir := filepath.Join(root, plainName(s.Config.Task), run)
-	if old := filepath.Join(root, s.Config.Task, run); !isFolder(dir) && isFolder(old) {
+	if old := filepath.Join(root, s.Config.Task, run); !disk.IsFolder(dir) && disk.IsFolder(old) {
 		return old
 	}
 	return dir
@@ -142,9 +141,4 @@ func plainName(entry string) string {
 		}
 	}
 	return b.String()
-}
-
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }

@@ -98,6 +98,12 @@ func ReadJSON(path string, v any) error {
 	return nil
 }
 
+// IsFolder reports whether there is a folder at a path, or a link to one.
+func IsFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // Exists reports whether there is something at a path, be it readable or not.
 func Exists(path string) bool {
 	_, err := os.Stat(path)
