@@ -35,10 +35,14 @@ func dataFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("data", "", "folder with a folder for each data set, if there is no runs/data")
 }
 
-// evidenceRunner runs commands with this program as hippo.
-func evidenceRunner(cmd *cobra.Command, data string) (*evidence.Runner, error) {
+// openEvidence opens the recipes and results of a repository, and what runs their commands with this program as hippo.
+func openEvidence(cmd *cobra.Command, root, data string) (*evidence.Book, *evidence.Runner, error) {
+	book, err := evidence.Open(root)
+	if err != nil {
+		return nil, nil, err
+	}
 	self, err := os.Executable()
-	return &evidence.Runner{Program: self, Data: data, Out: cmd.OutOrStdout()}, err
+	return book, &evidence.Runner{Program: self, Data: data, Out: cmd.OutOrStdout()}, err
 }
 
 func newEvidenceRun() *cobra.Command {
@@ -55,11 +59,7 @@ Several at once, on machines that share runs/evidence, each take runs that no ot
 	root, data := rootFlag(cmd), dataFlag(cmd)
 	short := cmd.Flags().Bool("short", false, "a few updates each, on made-up data where there is none; store nothing")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		book, err := evidence.Open(*root)
-		if err != nil {
-			return err
-		}
-		runner, err := evidenceRunner(cmd, *data)
+		book, runner, err := openEvidence(cmd, *root, *data)
 		if err != nil {
 			return err
 		}
@@ -128,11 +128,7 @@ are in the range that another seed may have. The status is 1 if something is wro
 	root, data := rootFlag(cmd), dataFlag(cmd)
 	rerun := cmd.Flags().Duration("rerun", 0, "compute quick rows again, as many as took this long in all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		book, err := evidence.Open(*root)
-		if err != nil {
-			return err
-		}
-		runner, err := evidenceRunner(cmd, *data)
+		book, runner, err := openEvidence(cmd, *root, *data)
 		if err != nil {
 			return err
 		}
