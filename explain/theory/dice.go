@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/ssm"
@@ -70,17 +71,6 @@ func numbers(option, list string, least, most int, lo, hi float64) ([]float64, e
 	return x, nil
 }
 
-// moments are the mean and the variance of a density over from, from+1, ...
-func moments(p []float64, from int) (mean, variance float64) {
-	for i, v := range p {
-		mean += v * float64(from+i)
-	}
-	for i, v := range p {
-		variance += v * (float64(from+i) - mean) * (float64(from+i) - mean)
-	}
-	return mean, variance
-}
-
 // Page shows the sums.
 func (o *DiceOptions) Page(context.Context) (*figure.Page, error) {
 	die, err := o.density()
@@ -91,9 +81,10 @@ func (o *DiceOptions) Page(context.Context) (*figure.Page, error) {
 		Caption: "n dice together: the density of one convolved with itself, n factors. The dashed line is the " +
 			"normal density with the same mean and variance.", Source: "Laplace 1812"}
 	var apart []float64
+	ofOne, spread := stat.PopMeanVariance(upTo(len(die), 1), die) // of a die that shows 0, 1, ...
 	for n := 1; n <= o.Dice; n++ {
 		p := ssm.ConvolvePower(die, n)
-		mean, variance := moments(p, n)
+		mean, variance := float64(n)*(1+ofOne), float64(n)*spread
 		name := fmt.Sprintf("%d dice", n)
 		if n == 1 {
 			name = "1 die"
