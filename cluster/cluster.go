@@ -65,6 +65,9 @@ const (
 	Alive                   // the leader asks a member that Node cannot reach whether it is there; it sends it back
 	Fetch                   // the leader asks for the state of shard Node
 	Kept                    // a part of the state of shard Node, in the body
+	Deal                    // the leader says who sends which parts to whom; see Keeper
+	Piece                   // Values at At of part Node, of deal Round
+	Have                    // a member has all parts of deal Round that it gets
 	ping                    // of wires
 	bye                     // of MPI: nothing more comes
 )

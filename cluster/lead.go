@@ -35,6 +35,7 @@ type leading struct {
 	stay    bool // who held a shard in the step before gets it again
 	done    map[ID]bool
 	lost    []loss // in this step
+	names   map[ID]string
 }
 
 // loss is a member that was lost in a step.
@@ -46,7 +47,7 @@ type loss struct {
 
 // NewLeader returns the team of a leader, which is alone at first.
 func NewLeader(w Wire, name string, h Host, now func() time.Time) *Team {
-	l := &leading{Host: h, speed: map[ID]float64{}}
+	l := &leading{Host: h, speed: map[ID]float64{}, names: map[ID]string{Lead: name}}
 	return &Team{wire: w, now: now, members: []Member{{ID: Lead, Name: name}}, lead: l}
 }
 
@@ -72,6 +73,11 @@ func (t *Team) Gather(ctx context.Context, n int) ([]Greeting, error) {
 	return all, nil
 }
 
+// Size is how many members a leader's team has, with those who wait to be let in.
+func (t *Team) Size() int {
+	return len(t.members) + len(t.lead.waiting)
+}
+
 // Lead sets what the leader does for members, where that is known only now.
 func (t *Team) Lead(welcome func() (body []byte, state []float32), note func(text string)) {
 	t.lead.Welcome, t.lead.Note = welcome, note
@@ -92,7 +98,13 @@ func (t *Team) leadStep(step, shards int, factor float64, w Work, sum []float32)
 	t.admit(step, shards)
 	_, lasting := w.(Lasting)
 	l.stay = lasting && len(l.before) == shards && len(t.members) == known
+	if err := t.rekeep(); err != nil {
+		return Outcome{}, err
+	}
 	for {
+		if err := cmp.Or(t.orphans(), t.settle(t.keepers)); err != nil {
+			return Outcome{}, err
+		}
 		t.deal(step, shards, w)
 		outcome, err := t.attempt(w, sum)
 		if errors.Is(err, errAgain) {
@@ -220,7 +232,8 @@ func (t *Team) deal(step, shards int, w Work) {
 		}
 	}
 	l.last, l.done = holders, map[ID]bool{}
-	t.round = order{Round: t.round.Round + 1, Step: step, Holders: holders, Members: t.members}
+	t.round = order{Round: t.round.Round + 1, Step: step, Holders: holders, Members: t.members,
+		Keepers: t.keepers}
 	t.nodes, t.by = held(holders, t.bits < float32Bits)
 	t.wire.Know(t.members)
 	t.toAll(Message{Kind: Round, Round: t.round.Round, Body: asJSON(t.round)})
@@ -312,11 +325,10 @@ func (t *Team) tellLosses(step int) {
 // admit lets those in who wait, as far as there are shards for them.
 func (t *Team) admit(step, shards int) {
 	l := t.lead
-	waiting := l.waiting
-	l.waiting = nil
+	defer func() { l.waiting = nil }()
 	var body []byte
 	var state []float32
-	for _, m := range waiting {
+	for _, m := range l.waiting {
 		var g Greeting
 		err := json.Unmarshal(m.Body, &g)
 		if err == nil {
@@ -342,6 +354,7 @@ func (t *Team) admit(step, shards int) {
 		for at := 0; at < len(state); at += chunk {
 			t.wire.Send(m.From, Message{Kind: State, At: at, Values: state[at:min(at+chunk, len(state))]})
 		}
+		l.names[m.From] = name
 		t.members = append(slices.Clone(t.members), Member{m.From, name, g.Address, g.Print})
 		l.Note(fmt.Sprintf("+ %s (%d cores) from step %d", name, g.Cores, step+1))
 	}

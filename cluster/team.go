@@ -72,6 +72,13 @@ type Team struct {
 	early   []Message
 	seconds float64 // of the shards computed here in this step
 
+	kept    Keeper       // nil where all keep all
+	keepers []ID         // the members by whom parts are kept, in the order of the ring
+	dealt   deal         // the last one
+	at      map[int]int  // numbers that came so far of the parts that are to come in it
+	wanted  map[int]bool // parts of this step without new weights here
+	pieces  []Message    // of a deal to come
+
 	lead *leading // nil for others
 }
 
@@ -81,6 +88,7 @@ type order struct {
 	Step    int      `json:"step"`
 	Holders []ID     `json:"holders"` // of each shard
 	Members []Member `json:"members"`
+	Keepers []ID     `json:"keepers,omitempty"` // of parts, in the order of their ring
 }
 
 // report is the body of Done.
@@ -175,6 +183,8 @@ func (t *Team) take(m Message, w Work) (done *Outcome, err error) {
 		return nil, t.leadTake(m)
 	}
 	switch {
+	case m.Kind == Piece:
+		t.piece(m)
 	case m.Kind == Gone && m.From == Lead:
 		return nil, fmt.Errorf("%w: %s", ErrLeaderGone, m.Body)
 	case m.Kind == Gone:
@@ -194,6 +204,8 @@ func (t *Team) take(m Message, w Work) (done *Outcome, err error) {
 				t.wire.Send(Lead, Message{Kind: Kept, Node: m.Node, Body: part})
 			}
 		}
+	case m.Kind == Deal:
+		return nil, t.takeDeal(m.Body)
 	case m.Kind == Round:
 		return nil, t.begin(m.Body)
 	case m.Kind == Commit && m.Round == t.round.Round:
@@ -222,6 +234,9 @@ func (t *Team) begin(body []byte) error {
 	}
 	t.nodes, t.by = held(o.Holders, t.bits < float32Bits)
 	t.wire.Know(o.Members)
+	if err := t.settle(o.Keepers); err != nil {
+		return err
+	}
 	return errAgain
 }
 

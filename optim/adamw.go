@@ -30,7 +30,7 @@ type AdamW struct {
 	backend engine.Backend
 	params  []Param
 	tensors []*tensor.Tensor // of params
-	moments []engine.Moments
+	moments []engine.Moments // nil before they are needed
 	step    int
 }
 
@@ -40,11 +40,18 @@ func NewAdamW(b engine.Backend, params []Param, beta1, beta2, eps, clip float64)
 	for _, p := range params {
 		o.tensors = append(o.tensors, p.Tensor)
 	}
-	m, v := b.Zeros(o.tensors...), b.Zeros(o.tensors...)
-	for i, p := range params {
-		o.moments = append(o.moments, engine.Moments{M: m[i], V: v[i], LR: p.LR, Decay: p.Decay})
-	}
 	return o
+}
+
+// own makes moments of zeros where there are none.
+func (o *AdamW) own() []engine.Moments {
+	if o.moments == nil {
+		m, v := o.backend.Zeros(o.tensors...), o.backend.Zeros(o.tensors...)
+		for i, p := range o.params {
+			o.moments = append(o.moments, engine.Moments{M: m[i], V: v[i], LR: p.LR, Decay: p.Decay})
+		}
+	}
+	return o.moments
 }
 
 // Backend returns the backend that computes.
@@ -94,7 +101,7 @@ func (o *AdamW) Begin(scale, factor float64) Update {
 // Range updates the parameters [lo, hi) by grads[lo:hi] and zeroes these gradients.
 func (u Update) Range(grads []*tensor.Tensor, lo, hi int) {
 	o := u.optimizer
-	o.backend.AdamW(o.tensors[lo:hi], o.moments[lo:hi], grads[lo:hi], u.step)
+	o.backend.AdamW(o.tensors[lo:hi], o.own()[lo:hi], grads[lo:hi], u.step)
 	changed(o.tensors[lo:hi])
 }
 
@@ -129,12 +136,19 @@ func (o *AdamW) Steps() int { return o.step }
 // SetSteps sets the number of updates so far, when a run is resumed.
 func (o *AdamW) SetSteps(n int) { o.step = n }
 
+// What the names of moments end with.
+const (
+	FirstMoment  = ".exp_avg"
+	SecondMoment = ".exp_avg_sq"
+)
+
 // Moments visits the moments of every parameter under the names NAME.exp_avg and NAME.exp_avg_sq, for saving. The
 // tensors are the optimizer's own.
 func (o *AdamW) Moments(visit func(name string, x *tensor.Tensor)) {
-	for i, p := range o.params {
-		visit(p.Name+".exp_avg", o.moments[i].M)
-		visit(p.Name+".exp_avg_sq", o.moments[i].V)
+	for i, m := range o.own() {
+		name := o.params[i].Name
+		visit(name+FirstMoment, m.M)
+		visit(name+SecondMoment, m.V)
 	}
 }
 

@@ -208,7 +208,7 @@ func TestNonFinite(t *testing.T) {
 			t.Errorf("all gradients are finite, but %s is named", name)
 		}
 		grads[1].Data()[segmentSize+7] = bad
-		before := fmt.Sprint(params[0].Data(), o.moments[0].M.Data())
+		before := fmt.Sprint(params[0].Data(), o.own()[0].M.Data())
 		if norm := o.Step(grads, 1, 1); !math.IsNaN(norm) && !math.IsInf(norm, 0) {
 			t.Errorf("the norm is %v", norm)
 		}

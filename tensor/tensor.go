@@ -216,6 +216,14 @@ func (t *Tensor) Version() uint64 { return t.version }
 // Changed announces that the elements were written through Data.
 func (t *Tensor) Changed() { t.version++ }
 
+// Part returns a tensor over n elements from at on, in the same memory, which must be that of the host.
+func (t *Tensor) Part(at, n int) *Tensor {
+	if t.data == nil {
+		panic(fmt.Sprintf("tensor.Part: shape %v has no elements in the memory of the host", t))
+	}
+	return FromSlice(t.data[at:at+n:at+n], n)
+}
+
 // SetData makes data, which must have the tensor's length, its memory.
 func (t *Tensor) SetData(data []float32) {
 	if len(data) != t.Len() {

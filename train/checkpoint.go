@@ -62,14 +62,20 @@ func (l *Training) write(dir string) error {
 			return err
 		}
 		var moments []checkpoint.Tensor
-		if l.islands != nil {
+		switch {
+		case l.split != nil:
+			err = l.split.write(tmp)
+		case l.islands != nil:
 			moments = l.islands.saved()
-		} else {
+		default:
 			l.opt.Moments(func(name string, x *tensor.Tensor) {
 				moments = append(moments, checkpoint.NewTensor(name, x.Shape(), x.Elements()))
 			})
 		}
-		if err := WriteTensors(filepath.Join(tmp, optimizerFile), moments); err != nil {
+		if err == nil && l.split == nil {
+			err = WriteTensors(filepath.Join(tmp, optimizerFile), moments)
+		}
+		if err != nil {
 			return err
 		}
 		if err := l.average.save(tmp); err != nil {
@@ -168,7 +174,10 @@ func (s *Saved) check() error {
 func (l *Training) Restore(s *Saved, dir string) error {
 	path := filepath.Join(dir, optimizerFile)
 	set := l.opt.SetMoments
-	if l.islands != nil {
+	switch {
+	case l.split != nil:
+		set = l.split.set
+	case l.islands != nil:
 		set = l.islands.setStates(s.Step)
 	}
 	if err := restoreMoments(path, set); err != nil {

@@ -41,6 +41,10 @@ func (l *Training) join(ctx context.Context, t *cluster.Team, leads bool) error 
 	}
 	values := make([]float32, length(l.opt.Tensors()))
 	l.group = &group{ctx: ctx, team: t, work: w, leads: leads, values: values, loop: l}
+	if l.Plan.Split {
+		l.split = newSplit(l, leads)
+		t.Keep(l.split)
+	}
 	return nil
 }
 
@@ -78,8 +82,22 @@ func (g *group) step(parts int, w cluster.Work) (cluster.Outcome, error) {
 		err = &NonFiniteError{Step: g.loop.step + 1, What: "loss", Value: bad.Loss, Where: "a shard of " + bad.Member}
 	} else if err != nil {
 		out.Loss = cluster.Float(math.NaN())
+		err = g.explain(err)
 	}
 	return out, err
+}
+
+// explain says what is left of a run whose moments are lost.
+func (g *group) explain(err error) error {
+	var lost *cluster.LostPartsError
+	switch l := g.loop; {
+	case !errors.As(err, &lost):
+		return err
+	case l.savedStep == 0:
+		return fmt.Errorf("%w; the run has no checkpoint yet", err)
+	default:
+		return fmt.Errorf("%w; --resume %s goes on from the checkpoint of step %d", err, l.Plan.Out, l.savedStep)
+	}
 }
 
 // together is Gradient with a team.
@@ -170,6 +188,9 @@ func (l *Training) state() (all []*tensor.Tensor, err error) {
 	})
 	if s := l.islands; s != nil {
 		return append(all, tensor.FromSlice(s.outer.Velocity, len(s.outer.Velocity))), err
+	}
+	if l.Plan.Split { // the leader deals them out
+		return all, err
 	}
 	l.opt.Moments(func(_ string, x *tensor.Tensor) { all = append(all, x) })
 	return all, err

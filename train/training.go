@@ -28,6 +28,7 @@ type Training struct {
 	schedule  optim.Schedule
 	tape      *autograd.Tape
 	sum       *shardSum
+	split     *split              // the moments, where several machines keep them; nil for all here
 	islands   *islands            // that make the updates; nil for none
 	group     *group              // of the machines that make the updates together; nil for this one alone
 	collected *autograd.Gradients // by the tape
@@ -169,7 +170,15 @@ func (l *Training) Step() (loss, norm float64, err error) {
 
 // apply makes an update by the sum of its gradients, which are of count targets, and takes them back.
 func (l *Training) apply(sum *autograd.Gradients, step int, count, factor float64) (norm float64, err error) {
-	if norm = l.opt.Step(sum.Each(), count, factor); !isFinite(norm) {
+	if l.split != nil {
+		norm, err = l.split.step(sum, count, factor)
+	} else {
+		norm = l.opt.Step(sum.Each(), count, factor)
+	}
+	if err != nil {
+		return norm, err
+	}
+	if !isFinite(norm) {
 		name, _ := l.opt.NonFiniteGrad(sum.Each())
 		return norm, &NonFiniteError{Step: step + 1, What: "gradient", Value: norm, Where: "the gradient of " + name}
 	}

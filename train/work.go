@@ -70,6 +70,7 @@ type Plan struct {
 	Precision string // of the operands of products in updates; measurements are in float32
 	Shards    int    // parts of an update
 	Islands   Islands
+	Split     bool // of several machines, two keep each part of the moments; not with islands
 	Optim     Optim
 
 	Steps     int           // updates, and what the schedule of the learning rate goes over

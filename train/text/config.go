@@ -56,8 +56,9 @@ type Config struct {
 	// Device is the engine of a graphics card that computes the run; nil for the processor.
 	Device engine.Backend `json:"-" config:"-"`
 
-	smoke bool              // see Smoke
-	chat  map[string][]byte // of release.ChatTexts, of the checkpoint that a run goes on from; nil before there is one
+	smoke   bool              // see Smoke
+	members int               // machines of the run that this one joins
+	chat    map[string][]byte // of release.ChatTexts, of the checkpoint that a run goes on from; nil before there is one
 
 	Model model.Config `json:"model" help:"shape of the model"`
 	Train Loop         `json:"train" help:"the loop"`
@@ -79,6 +80,8 @@ type Loop struct {
 	IslandPrecision string  `json:"island_precision" enum:"float32,bf16,int8" help:"of what islands send"`
 	OuterLR         float64 `json:"outer_lr" help:"learning rate of meetings"`
 	OuterMomentum   float64 `json:"outer_momentum" help:"Nesterov momentum of meetings"`
+	// Moments split saves memory: (n-2)/n of their bytes on n machines, none on two.
+	Moments string `json:"moments" enum:"all,split" help:"of machines: all keep all of AdamW's moments; or two each part"`
 	// CarryState carries recurrent states for good, keys and values of attention for seq_len positions.
 	CarryState bool `json:"carry_state" help:"read the text in order and carry the state from step to step"`
 	// Chunk keeps no more activations than those of a chunk. Gradients exact computes each chunk twice.
@@ -118,6 +121,7 @@ func (t *Loop) settle() {
 	if t.Accumulation > 0 {
 		t.Shards, t.Accumulation = t.Accumulation, 0
 	}
+	t.Moments = cmp.Or(t.Moments, momentsAll)
 	if t.Every == 0 {
 		t.Every, t.IslandPrecision, t.OuterLR, t.OuterMomentum = 100, engine.Float32.String(), 0.7, 0.9
 	}
@@ -174,6 +178,7 @@ func (c *Config) Validate() error {
 	} else if n := t.BatchSize * t.SeqLen; n > 0 && t.Shards > maxUpdate/n {
 		p.Addf("train.shards", "found %d of %d tokens, want at most %d tokens in an update", t.Shards, n, maxUpdate)
 	}
+	p.OneOf("train.moments", t.Moments, []string{momentsAll, momentsSplit})
 	t.checkIslands(&p)
 	t.checkChunks(&p)
 	if t.Time < 0 {
@@ -184,6 +189,12 @@ func (c *Config) Validate() error {
 	c.LoRA.validate(c, &p)
 	return p.Err()
 }
+
+// Values of Loop.Moments.
+const (
+	momentsAll   = "all"
+	momentsSplit = "split"
+)
 
 // maxEpochs bounds the passes over a text, so that their updates can be counted.
 const maxEpochs = 1e6

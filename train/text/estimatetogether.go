@@ -58,6 +58,9 @@ func (c *Config) Together(e Estimate, machines int, network string) (Together, e
 	gradient, n := 4*float64(e.Trained), float64(machines)
 	const idBytes = 8 // of a token that the leader sends
 	t.Shards, t.Sent = most, traffic*gradient
+	if c.Train.Moments == momentsSplit && machines > 2 { // weights, to all who do not have the moments
+		t.Sent += (n - 2) / n * gradient
+	}
 	if islands.N > 0 {
 		t.Islands, t.Every, t.Shards = most, islands.Every, most*c.Train.Shards/islands.N
 		others := islands.N - islands.N/machines // whose states the leader gets for checkpoints
@@ -73,7 +76,7 @@ func (c *Config) Together(e Estimate, machines int, network string) (Together, e
 	if c.Train.Time == 0 {
 		t.RunSeconds *= t.StepSeconds / e.StepSeconds
 	}
-	t.Memory = e.Total
+	t.Memory = e.Total - c.Train.spared(e.Trained, machines)
 	if machines > 1 { // fewer sums of shards, and besides them the whole sum and the parts of the own range
 		t.Memory += 4 * e.Trained * (train.SumsOf(most) + 2 - train.SumsOf(c.Train.Shards))
 	}

@@ -61,6 +61,10 @@ func (t *Loop) checkIslands(p *config.Problems) {
 		p.Addf("train.every", "found %d of %d tokens, want at most %d tokens between two meetings", t.Every, n,
 			maxRound)
 	}
+	if t.Moments == momentsSplit {
+		p.Addf("train.moments", "found %s with train.islands %d, want %s: each island has its own", t.Moments,
+			t.Islands, momentsAll)
+	}
 	if t.CarryState {
 		p.Addf("train.carry_state", "found true with train.islands %d, want false", t.Islands)
 	}

@@ -25,6 +25,8 @@ type invitation struct {
 	Config json.RawMessage `json:"config"`
 	Step   int             `json:"step"`
 	Level  string          `json:"level"` // of the processor's features, "" for the machine's own
+	// Members is the number of machines, with those that join now.
+	Members int `json:"members"`
 }
 
 // Greeting is what this machine says of itself to the leader of a run. c are the settings that it was started with, nil
@@ -128,7 +130,7 @@ func (r *run) lead(t *cluster.Team) error {
 			level = ""
 		}
 		state, bad2 := r.loop.State()
-		body, bad3 := json.Marshal(invitation{settings, r.loop.Steps(), level})
+		body, bad3 := json.Marshal(invitation{settings, r.loop.Steps(), level, t.Size()})
 		if err := errors.Join(err, bad, bad2, bad3); err != nil {
 			panic(err) // all of this worked before
 		}
@@ -188,6 +190,7 @@ func (inv *invitation) prepare() (*Work, *train.Training, error) {
 	if inv.Step < 0 || c.LoRA.Rank > 0 {
 		return nil, nil, fmt.Errorf("found step %d and lora.rank %d, want at least 0, and 0", inv.Step, c.LoRA.Rank)
 	}
+	c.members = inv.Members
 	m, err := model.New(c.Model)
 	if err != nil {
 		return nil, nil, err

@@ -105,6 +105,7 @@ func TestMachinesSameBits(t *testing.T) {
 		"documents": func(c *Config) { c.Train.EMA = 0.5 },
 		"chunks":    func(c *Config) { c.Model.Layers, c.Train.Chunk = "h3,mamba", 5 },
 		"recompute": func(c *Config) { c.Train.Recompute = true },
+		"split":     func(c *Config) { c.Train.Moments = momentsSplit },
 		"frozen":    func(c *Config) { c.Freeze = []string{"backbone.layers.0"} },
 	} {
 		c := swift(t, "h3,attention")
@@ -119,7 +120,7 @@ func TestMachinesSameBits(t *testing.T) {
 		for others := range 3 {
 			c.Out = filepath.Join(t.TempDir(), "run")
 			var harm func(*cluster.Local, int)
-			if name == "documents" && others == 2 {
+			if (name == "documents" || name == "split") && others == 2 {
 				harm = func(n *cluster.Local, at int) {
 					if at == 30 {
 						n.Kill(1)

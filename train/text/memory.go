@@ -15,8 +15,20 @@ func (c *Config) countParams(shape model.Config) (train.ParamCount, error) {
 		return train.ParamCount{}, err
 	}
 	n, err := c.freeze(m)
-	n.More = c.Train.islandBytes(n.Trained)
+	machines := c.members
+	if c.Team != nil {
+		machines = c.Team.Size()
+	}
+	n.More = c.Train.islandBytes(n.Trained) - c.Train.spared(n.Trained, machines)
 	return n, err
+}
+
+// spared is the memory of moments that a machine of some does not keep, as each part is on two.
+func (t *Loop) spared(trained, machines int) int {
+	if t.Moments != momentsSplit || machines < 3 {
+		return 0
+	}
+	return 8 * trained / machines * (machines - 2)
 }
 
 // checkMemory returns a *MemoryError if a run needs more memory than there is. vocab is the size of the tokenizer's

@@ -170,7 +170,8 @@ func (tr *Work) plan() train.Plan {
 	}
 	return train.Plan{
 		Kind: train.LanguageKind, Config: c, Out: c.Out, Seed: c.Seed, Precision: c.Precision, Shards: t.Shards,
-		Islands: t.plan(), Optim: c.Optim, Steps: t.Steps, Time: t.Time, Clock: t.Clock, TimeAlone: true,
+		Islands: t.plan(), Split: t.Moments == momentsSplit, Optim: c.Optim, Steps: t.Steps, Time: t.Time,
+		Clock: t.Clock, TimeAlone: true,
 		StepsPerEpoch: float64(epoch) / float64(t.tokensPerStep()),
 		UnitsPerStep:  float64(t.tokensPerStep()),
 		EvalEvery:     t.EvalEvery, LogEvery: t.LogEvery, SaveEvery: t.SaveEvery, KeepBest: true,
