@@ -95,14 +95,19 @@ func (t *Team) leadStep(step, shards int, factor float64, w Work, sum []float32)
 	}
 	t.tellLosses(step)
 	known := len(t.members)
+	last, lasting := w.(Lasting)
+	if lasting && len(l.waiting) > 0 && l.stays(last) { // shards may go to others, with their states
+		if err := t.Fetch(last); err != nil {
+			return Outcome{}, err
+		}
+	}
 	t.admit(step, shards)
-	_, lasting := w.(Lasting)
 	l.stay = lasting && len(l.before) == shards && len(t.members) == known
 	if err := t.rekeep(); err != nil {
 		return Outcome{}, err
 	}
 	for {
-		if err := cmp.Or(t.orphans(), t.settle(t.keepers)); err != nil {
+		if err := cmp.Or(t.orphans(), t.settle(t.keepers), t.stranded(last)); err != nil {
 			return Outcome{}, err
 		}
 		t.deal(step, shards, w)
@@ -133,6 +138,29 @@ func (t *Team) leadStep(step, shards int, factor float64, w Work, sum []float32)
 		t.tellLosses(step)
 		return outcome, nil
 	}
+}
+
+// stays reports whether nobody but the member that has computed it can compute some shard.
+func (l *leading) stays(w Lasting) bool {
+	for shard := range l.before {
+		if w.Again(shard) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// stranded says which shards nobody can compute, as their member is lost.
+func (t *Team) stranded(w Lasting) error {
+	for shard, id := range t.lead.before {
+		if w == nil || t.memberAt(id) >= 0 {
+			continue
+		}
+		if err := w.Again(shard); err != nil {
+			return fmt.Errorf("%s is lost: %w", t.lead.names[id], err)
+		}
+	}
+	return nil
 }
 
 // LossError says that the loss of a shard is not finite.

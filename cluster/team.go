@@ -28,6 +28,8 @@ type Work interface {
 type Lasting interface {
 	Work
 	Bits() int
+	// Again says why nobody else can compute a shard of a lost member, nil if others can.
+	Again(shard int) error
 	// State is that of a shard after the last step, for the leader; Keep keeps a part of it, and reports whether the
 	// state is whole.
 	State(shard int) [][]byte

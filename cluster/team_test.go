@@ -361,8 +361,8 @@ func TestAnyMembersSameBits(t *testing.T) {
 		}
 	}
 	if moved < runs/10 || orphaned > runs/8 {
-		t.Errorf("in %d runs %d members were lost that kept parts, and %d ended as both of a part were, want more, and "+
-			"fewer", runs, moved, orphaned)
+		t.Errorf("in %d runs %d members were lost that kept parts, and %d ended as both of a part were, want more, "+
+			"and fewer", runs, moved, orphaned)
 	}
 	if lost < runs/2 || again < runs/4 || whole < runs/2 {
 		t.Errorf("in %d runs %d members were lost, %d of them in a step, and %d saw the end, want more", runs, lost,

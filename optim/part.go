@@ -80,9 +80,10 @@ func (u Update) Parts(parts []*Part, grads []*tensor.Tensor) {
 		}
 		m, v := p.M, p.V
 		for _, s := range p.pieces(o) {
-			params, dw = append(params, o.tensors[s.param].Part(s.at, s.n)), append(dw, grads[s.param].Part(s.at, s.n))
-			moments = append(moments, engine.Moments{M: tensor.FromSlice(m[:s.n], s.n), V: tensor.FromSlice(v[:s.n], s.n),
-				LR: o.params[s.param].LR, Decay: o.params[s.param].Decay})
+			params = append(params, o.tensors[s.param].Part(s.at, s.n))
+			dw = append(dw, grads[s.param].Part(s.at, s.n))
+			moments = append(moments, engine.Moments{M: tensor.FromSlice(m[:s.n], s.n),
+				V: tensor.FromSlice(v[:s.n], s.n), LR: o.params[s.param].LR, Decay: o.params[s.param].Decay})
 			m, v = m[s.n:], v[s.n:]
 		}
 	}

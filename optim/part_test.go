@@ -15,7 +15,8 @@ func TestParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 1))
 	random := func() (params []Param) {
 		for i, n := range []int{5, 70_001, 256, 3000} {
-			p := Param{Name: string(rune('a' + i)), Tensor: tensor.New(n), LR: 1e-2 / float64(1+i), Decay: float64(i) / 10}
+			p := Param{Name: string(rune('a' + i)), Tensor: tensor.New(n), LR: 1e-2 / float64(1+i),
+				Decay: float64(i) / 10}
 			p.CopyFrom(normals(rng, n))
 			params = append(params, p)
 		}

@@ -353,6 +353,11 @@ func (l *Training) Save() error {
 			return err
 		}
 	}
+	if l.group != nil && l.group.carry != nil {
+		if err := l.group.team.Fetch(l.group.carry); err != nil {
+			return err
+		}
+	}
 	loss, err := l.work.Try(context.Background(), l.tape)
 	var lost *data.LostError
 	switch {

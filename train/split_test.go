@@ -93,8 +93,8 @@ func splitTeam(t *testing.T, n *cluster.Local, l *Training, others int) (team *c
 	return team, all
 }
 
-// TestSplitMemory: of n members that split the moments each has 2/n of their bytes, but for a part, the leader also after
-// it has saved a checkpoint. Weights and checkpoint have the bits of one machine alone. Where two neighbors are lost at
+// TestSplitMemory: of n members that split the moments each has 2/n of their bytes, but for a part, the leader also
+// after it has saved a checkpoint. Weights and checkpoint have the bits of one machine alone. Where two neighbors are lost at
 // once the run says how to go on, and goes on from its checkpoint to the same weights.
 func TestSplitMemory(t *testing.T) {
 	alone := splitPlan(t)
@@ -141,7 +141,8 @@ func TestSplitMemory(t *testing.T) {
 		}
 		got, err := save(leader)
 		if err != nil || !slices.Equal(got, half) {
-			t.Errorf("%d others: the checkpoint of %d bytes differs from that of one machine, %v", others, len(got), err)
+			t.Errorf("%d others: the checkpoint of %d bytes differs from that of one machine, %v", others, len(got),
+				err)
 		}
 		most := min(whole, 2*whole/(others+1)+2*whole/len(leader.split.parts))
 		if n := leader.split.bytes(); n > most {
@@ -152,8 +153,8 @@ func TestSplitMemory(t *testing.T) {
 			n.Kill(members[1].wire.Self())
 			err := step(leader)
 			text := fmt.Sprint(err)
-			if lost := new(cluster.LostPartsError); !errors.As(err, &lost) || lost.Parts < 10 || strings.Contains(text, "\n") ||
-				!strings.Contains(text, "m1 and m2 kept them") ||
+			if lost := new(cluster.LostPartsError); !errors.As(err, &lost) || lost.Parts < 10 ||
+				strings.Contains(text, "\n") || !strings.Contains(text, "m1 and m2 kept them") ||
 				!strings.Contains(text, "--resume "+p.Out+" goes on from the checkpoint of step 3") {
 				t.Errorf("both keepers lost: %v", err)
 			}

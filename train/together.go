@@ -31,6 +31,7 @@ type group struct {
 	shards []Shard   // of the update
 	whole  *autograd.Gradients
 	loop   *Training
+	carry  *carrying // nil where no states are carried on
 }
 
 // join makes the updates of a run those of a team.
@@ -41,6 +42,9 @@ func (l *Training) join(ctx context.Context, t *cluster.Team, leads bool) error 
 	}
 	values := make([]float32, length(l.opt.Tensors()))
 	l.group = &group{ctx: ctx, team: t, work: w, leads: leads, values: values, loop: l}
+	if c, ok := w.(CarriedWork); ok && c.Carries() {
+		l.group.carry = &carrying{group: l.group, work: c}
+	}
 	if l.Plan.Split {
 		l.split = newSplit(l, leads)
 		t.Keep(l.split)
@@ -89,22 +93,30 @@ func (g *group) step(parts int, w cluster.Work) (cluster.Outcome, error) {
 
 // explain says what is left of a run whose moments are lost.
 func (g *group) explain(err error) error {
-	var lost *cluster.LostPartsError
-	switch l := g.loop; {
-	case !errors.As(err, &lost):
-		return err
-	case l.savedStep == 0:
-		return fmt.Errorf("%w; the run has no checkpoint yet", err)
-	default:
-		return fmt.Errorf("%w; --resume %s goes on from the checkpoint of step %d", err, l.Plan.Out, l.savedStep)
+	if lost := (*cluster.LostPartsError)(nil); errors.As(err, &lost) {
+		return fmt.Errorf("%w%s", err, g.loop.goesOn())
 	}
+	return err
+}
+
+// goesOn says from where a run that ends goes on.
+func (l *Training) goesOn() string {
+	if l.savedStep == 0 {
+		return "; the run has no checkpoint yet"
+	}
+	return fmt.Sprintf("; --resume %s goes on from the checkpoint of step %d", l.Plan.Out, l.savedStep)
 }
 
 // together is Gradient with a team.
 func (l *Training) together(shards []Shard) (loss, count float64, sum *autograd.Gradients, err error) {
 	g := l.group
 	g.shards, g.whole = shards, nil
-	out, err := g.step(len(shards), g)
+	var w cluster.Work = g
+	if g.carry != nil {
+		g.carry.begin()
+		w = g.carry
+	}
+	out, err := g.step(len(shards), w)
 	switch {
 	case err != nil:
 		return float64(out.Loss), 0, nil, err

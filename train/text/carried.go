@@ -1,7 +1,10 @@
 package text
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,6 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
+	"github.com/hippo-ssm/hippo/train"
 )
 
 // carriedFile holds the states of a run with carry_state in its last checkpoint.
@@ -45,6 +49,11 @@ func readCarried(path string, m *model.Model, n, position int) ([]*model.State, 
 		return nil, err
 	}
 	defer f.Close()
+	return carriedOf(f, path, m, n, position)
+}
+
+// carriedOf reads the states of n sequences from an open file, which is called path.
+func carriedOf(f *checkpoint.File, path string, m *model.Model, n, position int) (_ []*model.State, err error) {
 	one := m.NewState()
 	if one.Size() > f.Size()/n { // before there is memory for all
 		return nil, fmt.Errorf("%s: found %d bytes, want more for states of %d bytes of %d sequences", path, f.Size(),
@@ -100,4 +109,64 @@ func restoreCarried(states []*model.State, name string, shape []int, v []float32
 		}
 	}
 	return nil
+}
+
+// Carries reports whether states are carried on.
+func (tr *Work) Carries() bool { return tr.Config.Train.CarryState }
+
+// Begins reports whether the sequences of this update begin with new states.
+func (tr *Work) Begins() bool { return tr.begins }
+
+// mostCarried is how many bytes of states are in a message.
+const mostCarried = 1 << 24
+
+// States are those of a shard as a file of a checkpoint has them, in messages: each begins with the number of all bytes.
+func (tr *Work) States(s train.Shard) (all [][]byte) {
+	var file bytes.Buffer
+	if err := checkpoint.WriteSafetensors(&file, carriedTensors(tr.carried[s.First:s.End]), nil); err != nil {
+		panic(err) // memory takes all that states have
+	}
+	size := binary.LittleEndian.AppendUint64(nil, uint64(file.Len()))
+	for file.Len() > 0 {
+		all = append(all, append(slices.Clone(size), file.Next(mostCarried)...))
+	}
+	return all
+}
+
+// SetStates takes a message of States.
+func (tr *Work) SetStates(s train.Shard, part []byte) (whole bool, err error) {
+	if tr.coming == nil {
+		tr.coming = map[int][]byte{}
+	}
+	size, at := uint64(0), uint64(len(tr.coming[s.Index]))
+	if len(part) >= 8 {
+		size, part = binary.LittleEndian.Uint64(part), part[8:]
+	}
+	if n := uint64(len(part)); n == 0 || n > size || at > size-n {
+		delete(tr.coming, s.Index)
+		return false, fmt.Errorf("states of shard %d: found %d bytes after %d of %d, want more, but no more than all",
+			s.Index, n, at, size)
+	}
+	tr.coming[s.Index] = append(tr.coming[s.Index], part...)
+	if uint64(len(tr.coming[s.Index])) < size {
+		return false, nil
+	}
+	f, err := checkpoint.ParseSafetensors(tr.coming[s.Index])
+	delete(tr.coming, s.Index)
+	if err != nil {
+		return false, err
+	}
+	states, err := carriedOf(f, fmt.Sprintf("states of shard %d", s.Index), tr.Model, s.End-s.First, 0)
+	if err == nil {
+		tr.setCarried(s, states)
+	}
+	return err == nil, err
+}
+
+// setCarried puts states in the place of those that the sequences of a shard have.
+func (tr *Work) setCarried(s train.Shard, states []*model.State) {
+	if tr.carried == nil {
+		tr.carried = make([]*model.State, tr.Config.Train.sequences())
+	}
+	copy(tr.carried[s.First:s.End], states)
 }

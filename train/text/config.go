@@ -81,7 +81,7 @@ type Loop struct {
 	OuterLR         float64 `json:"outer_lr" help:"learning rate of meetings"`
 	OuterMomentum   float64 `json:"outer_momentum" help:"Nesterov momentum of meetings"`
 	// Moments split saves memory: (n-2)/n of their bytes on n machines, none on two.
-	Moments string `json:"moments" enum:"all,split" help:"of machines: all keep all of AdamW's moments; or two each part"`
+	Moments string `json:"moments" enum:"all,split" help:"all machines keep all moments, or two each part"`
 	// CarryState carries recurrent states for good, keys and values of attention for seq_len positions.
 	CarryState bool `json:"carry_state" help:"read the text in order and carry the state from step to step"`
 	// Chunk keeps no more activations than those of a chunk. Gradients exact computes each chunk twice.

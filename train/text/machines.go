@@ -117,9 +117,6 @@ func (c *Config) differs(theirs string) error {
 // lead lets the machines of the team take part in the run.
 func (r *run) lead(t *cluster.Team) error {
 	c := &r.work.Config
-	if c.Train.CarryState {
-		return errors.New("train.carry_state: found true on several machines, want false: states stay on one")
-	}
 	if _, err := r.loop.State(); err != nil { // it can be sent
 		return err
 	}
@@ -213,13 +210,16 @@ func (inv *invitation) prepare() (*Work, *train.Training, error) {
 	return w, loop, err
 }
 
-var _ train.SharedWork = (*Work)(nil)
+var _ train.CarriedWork = (*Work)(nil)
 
-// Rows are the inputs and targets of a shard and, for each sequence, the number of borders of documents in it, and
+// Rows are whether states begin anew, the inputs and targets of a shard and, for each sequence, the number of borders of documents in it, and
 // those.
 func (tr *Work) Rows(s train.Shard) []byte {
 	le, n := binary.LittleEndian, tr.Config.Train.SeqLen
-	var out []byte
+	out := []byte{0}
+	if tr.begins {
+		out[0] = 1
+	}
 	put := func(v []int32) {
 		for _, x := range v {
 			out = le.AppendUint32(out, uint32(x))
@@ -241,6 +241,11 @@ func (tr *Work) Take(s train.Shard, rows []byte) error {
 	le, n, vocab := binary.LittleEndian, tr.Config.Train.SeqLen, int32(tr.Config.Model.PaddedVocab())
 	short := fmt.Errorf("rows of shard %d: found too few or too many bytes, want those of %d sequences", s.Index,
 		s.End-s.First)
+	if len(rows) == 0 || rows[0] > 1 {
+		return short
+	}
+	begins := rows[0] == 1
+	rows = rows[1:]
 	next := func() (v int32, ok bool) {
 		if len(rows) < 4 {
 			return 0, false
@@ -278,8 +283,13 @@ func (tr *Work) Take(s train.Shard, rows []byte) error {
 		}
 		tr.borders[k] = borders
 	}
-	if len(rows) > 0 {
+	switch {
+	case len(rows) > 0:
 		return short
+	case begins && tr.Config.Train.CarryState:
+		tr.setCarried(s, newStates(tr.Model, s.End-s.First))
+	case tr.Config.Train.CarryState && (tr.carried == nil || slices.Contains(tr.carried[s.First:s.End], nil)):
+		return fmt.Errorf("rows of shard %d: found no states that its sequences go on from", s.Index)
 	}
 	return nil
 }

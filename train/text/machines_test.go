@@ -15,6 +15,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/cluster"
 	"github.com/hippo-ssm/hippo/engine/native"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/train"
 )
 
@@ -222,7 +223,7 @@ func TestRowsOfOthers(t *testing.T) {
 			t.Errorf("%d of %d bytes are taken", i, len(good))
 		}
 	}
-	for i := 0; i < len(good); i += 4 {
+	for i := 1; i < len(good); i += 4 {
 		bad := slices.Clone(good)
 		bad[i+3] = 0x7f
 		if w.Take(s, bad) == nil {
@@ -234,15 +235,130 @@ func TestRowsOfOthers(t *testing.T) {
 	}
 }
 
-// TestCarriedStatesStay: a run that carries states is refused on several machines.
-func TestCarriedStatesStay(t *testing.T) {
-	c := swift(t, "h3")
-	c.Train.CarryState, c.Out = true, filepath.Join(t.TempDir(), "run")
+// TestCarriedMachines: a run that carries states makes the bits of one machine on several, with its states: where all are
+// there from the beginning, where one joins in the run, over the end of the text, and where it is resumed by another
+// number of machines. A machine that is lost ends it with the name, and it goes on from its checkpoint; where the leader
+// has just got the states, it just goes on.
+func TestCarriedMachines(t *testing.T) {
+	c := swift(t, "h3,attention,mamba")
+	c.Data = []string{jsonl(t, documents(40)...)}
+	c.Documents, c.Train.CarryState, c.Train.Shards, c.Train.Steps = documentsJoin, true, 5, 11
+	c.Train.EvalEvery, c.Train.SaveEvery = 1000, 1000
+	c.Out = filepath.Join(t.TempDir(), "alone")
+	if _, err := Run(t.Context(), c, train.Events{}); err != nil {
+		t.Fatal(err)
+	}
+	files := func(out string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(out, "last", carriedFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lastFiles(t, out) + string(text)
+	}
+	want := files(c.Out)
+	for others := 1; others < 4; others++ {
+		for _, saveEvery := range []int{1000, 3} {
+			c.Out, c.Train.SaveEvery = filepath.Join(t.TempDir(), "run"), saveEvery
+			together(t, c, others, nil)
+			if files(c.Out) != want {
+				t.Errorf("%d others, saved every %d steps: the run differs from that of one machine", others, saveEvery)
+			}
+		}
+	}
+	own, err := Greeting(nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, at := range map[string]func(n *cluster.Local, step int){
+		"joins": func(n *cluster.Local, step int) {
+			if step == 2 || step == 5 {
+				wire := n.Wire(own)
+				go func() { _ = Follow(context.Background(), wire, train.Events{}) }()
+			}
+		},
+		"lost": func(n *cluster.Local, step int) {
+			if step == 5 {
+				n.Kill(1)
+			}
+		},
+	} {
+		c.Out, c.Train.SaveEvery = filepath.Join(t.TempDir(), "run"), 3
+		notes, err := carriedRun(t, c, at)
+		if name == "joins" {
+			joined := strings.Count(strings.Join(notes, "\n"), "+ ")
+			if err != nil || joined < 2 || files(c.Out) != want {
+				t.Errorf("%s: %v, %d have joined, and the run differs: %t", name, err, joined, files(c.Out) != want)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), "m1 is lost: the states that its shards go on from") ||
+			!strings.Contains(err.Error(), "--resume "+c.Out+" goes on from the checkpoint of step 3") ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", name, err)
+		}
+		resume := c
+		n := cluster.NewLocal()
+		defer n.Close()
+		wire := n.Wire(own)
+		follower := n.Wire(own)
+		go func() { _ = Follow(context.Background(), follower, train.Events{}) }()
+		resume.Team = cluster.NewLeader(wire, "lead", cluster.Host{Check: c.Admits(own)}, time.Now)
+		if _, err := resume.Team.Gather(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Resume(t.Context(), resume, train.Events{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := resume.Team.End(cluster.Finished); err != nil {
+			t.Error(err)
+		}
+		if files(c.Out) != want {
+			t.Errorf("%s: the run that was resumed differs from that of one machine", name)
+		}
+	}
+	c.Out, c.Train.SaveEvery = filepath.Join(t.TempDir(), "run"), 3
+	notes, err := carriedRun(t, c, func(n *cluster.Local, step int) {
+		if step == 2 {
+			n.Before = func(int) { // the first message after the checkpoint of step 3
+				if disk.Exists(filepath.Join(c.Out, "last", train.TrainerFile)) {
+					n.Kill(1)
+				}
+			}
+		}
+	})
+	if gone := strings.Contains(fmt.Sprint(notes), "- m1 gone"); err != nil || !gone || files(c.Out) != want {
+		t.Errorf("lost right after a checkpoint: %v, %q, or the run differs", err, notes)
+	}
+}
+
+// carriedRun is a run with two members besides the leader, which calls at after each of the leader's steps.
+func carriedRun(t *testing.T, c Config, at func(n *cluster.Local, step int)) (notes []string, err error) {
+	t.Helper()
 	n := cluster.NewLocal()
 	defer n.Close()
-	c.Team = cluster.NewLeader(n.Wire(cluster.Greeting{}), "lead", cluster.Host{}, time.Now)
-	if _, err := Run(context.Background(), c, train.Events{}); err == nil ||
-		!strings.Contains(err.Error(), "train.carry_state: found true") {
-		t.Errorf("found %v", err)
+	own, err := Greeting(nil, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
+	c.Team = cluster.NewLeader(n.Wire(own), "lead", cluster.Host{Check: c.Admits(own)}, time.Now)
+	var members sync.WaitGroup
+	for i := range 2 {
+		g := own
+		g.Name = fmt.Sprintf("m%d", i+1)
+		wire := n.Wire(g)
+		members.Go(func() { _ = Follow(context.Background(), wire, train.Events{}) })
+	}
+	if _, err := c.Team.Gather(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Run(t.Context(), c, train.Events{
+		Note: func(text string) { notes = append(notes, text) },
+		Step: func(p train.Progress) { at(n, p.Step) },
+	})
+	if bad := c.Team.End(cluster.Finished); bad != nil {
+		t.Error(bad)
+	}
+	members.Wait()
+	return notes, err
 }

@@ -31,6 +31,8 @@ type Work struct {
 	params  train.ParamCount
 	loader  *data.Loader
 	carried []*model.State // with CarryState: of the sequences of an update, after the last one; nil before the first
+	begins  bool           // the sequences of this update begin with new states
+	coming  map[int][]byte // states of shards of which more is to come
 	prompt  samplePrompt
 	sampled string            // the last sample text
 	texts   map[string][]byte // of release.ChatFiles, from the model that the run started from
@@ -200,7 +202,7 @@ func (tr *Work) Read(int) (examples int, err error) {
 	for i := range tr.borders {
 		tr.borders[i] = tr.loader.Borders(i)
 	}
-	if err == nil && c.CarryState && (anew || tr.carried == nil) {
+	if tr.begins = c.CarryState && (anew || tr.carried == nil); err == nil && tr.begins {
 		tr.carried = newStates(tr.Model, c.sequences())
 	}
 	return c.sequences(), err
