@@ -14,6 +14,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/cluster"
 	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/engine/native"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
@@ -170,6 +171,15 @@ func Follow(ctx context.Context, w cluster.Wire, ev train.Events) error {
 	return errors.Join(loop.Follow(ctx, team, inv.Step, ev), team.Leave())
 }
 
+// fillFrozen gives a model the weights of the base, in fewer bits than float32, from its files on this machine.
+func (c *Config) fillFrozen(m *model.Model) error {
+	b, err := openBase(c.Base.Name, c.Base.Path)
+	if err != nil {
+		return fmt.Errorf("%w; with lora.base %s each machine reads the model itself", err, c.LoRA.Base)
+	}
+	return b.fill(m, c.Base.Weights, &c.LoRA)
+}
+
 // prepare makes what the leader's settings describe. The weights are the leader's.
 func (inv *invitation) prepare() (*Work, *train.Training, error) {
 	if inv.Level != "" {
@@ -184,8 +194,8 @@ func (inv *invitation) prepare() (*Work, *train.Training, error) {
 	if err := c.Validate(); err != nil {
 		return nil, nil, err
 	}
-	if inv.Step < 0 || c.LoRA.Rank > 0 {
-		return nil, nil, fmt.Errorf("found step %d and lora.rank %d, want at least 0, and 0", inv.Step, c.LoRA.Rank)
+	if inv.Step < 0 {
+		return nil, nil, fmt.Errorf("found step %d, want at least 0", inv.Step)
 	}
 	c.members = inv.Members
 	m, err := model.New(c.Model)
@@ -195,7 +205,14 @@ func (inv *invitation) prepare() (*Work, *train.Training, error) {
 	if err := c.checkMemory(c.Model.VocabSize); err != nil {
 		return nil, nil, err
 	}
-	m.Init(c.Seed)
+	if c.LoRA.precision() == engine.Float32 {
+		m.Init(c.Seed) // room for what the leader sends
+	} else if err := c.fillFrozen(m); err != nil {
+		return nil, nil, err
+	}
+	if err := c.LoRA.begin(m, c.Seed); err != nil {
+		return nil, nil, err
+	}
 	params, err := c.freeze(m)
 	if err != nil {
 		return nil, nil, err

@@ -16,6 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/cluster"
 	"github.com/hippo-ssm/hippo/engine/native"
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/train"
 )
 
@@ -361,4 +362,51 @@ func carriedRun(t *testing.T, c Config, at func(n *cluster.Local, step int)) (no
 	}
 	members.Wait()
 	return notes, err
+}
+
+// TestAdapterMachines: an adapter trained by several machines has the bits of one machine. The leader sends the frozen
+// model, or each machine reads it where it has fewer bits than float32; then it must have it.
+func TestAdapterMachines(t *testing.T) {
+	first := small(t)
+	mustRun(t, first)
+	for _, base := range []string{"float32", "bf16", "int8"} {
+		files := func(out string) (all string) {
+			for _, name := range []string{release.AdapterWeightsFile, "optimizer.safetensors"} {
+				all += contents(t, filepath.Join(out, "last"))[name]
+			}
+			return all
+		}
+		c := adapting(t, first.Out, base)
+		c.LoRA.Dropout, c.Train.Shards = 0.1, 3
+		mustRun(t, c)
+		want := files(c.Out)
+		for others := 1; others < 3; others++ {
+			c.Out = filepath.Join(t.TempDir(), "run")
+			if others == 2 {
+				c.Train.Moments = momentsSplit
+			}
+			together(t, c, others, nil)
+			if got := files(c.Out); got != want || len(got) < 1000 {
+				t.Errorf("%s: the adapter made with %d others differs from that of one machine", base, others)
+			}
+		}
+		settings, err := json.Marshal(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var elsewhere Config
+		if err := json.Unmarshal(settings, &elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		elsewhere.Base.Path = "nowhere"
+		if settings, err = json.Marshal(&elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		inv := invitation{Config: settings}
+		_, _, err = inv.prepare()
+		if missing := err != nil && strings.Contains(err.Error(), "nowhere") &&
+			strings.Contains(err.Error(), "each machine reads the model itself"); missing != (base != "float32") {
+			t.Errorf("%s: a machine without the model: %v", base, err)
+		}
+	}
 }
