@@ -74,6 +74,9 @@ func (p Islands) StateBytes(trained int) int {
 // Saves are the updates from checkpoint to checkpoint on several machines, which the states go to the leader for.
 func (p Islands) Saves(every int) int { return max(p.Every, min(mostRounds*p.Every, every)) }
 
+// Rounds are those from checkpoint to checkpoint on several machines, whose weights and rows the leader keeps.
+func (p Islands) Rounds(every int) int { return (p.Saves(every) + p.Every - 1) / p.Every }
+
 func newIslands(l *Training) (*islands, error) {
 	p := l.Plan.Islands
 	w, ok := l.work.(SharedWork)

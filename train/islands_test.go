@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/hippo-ssm/hippo/cluster"
 )
 
 // shared is a toy whose shards other machines can compute: a shard says itself what it asks for.
@@ -268,5 +270,38 @@ func TestStatesGoToTheLeader(t *testing.T) {
 			t.Errorf("with %d rounds to compute again: %t", round, l.saves())
 		}
 		l.islands.weights[round] = nil
+	}
+}
+
+// TestIslandsKept: with others a leader keeps the weights and rows of as many rounds as its plan of memory counts.
+func TestIslandsKept(t *testing.T) {
+	plan := func() Plan {
+		p := islandsPlan(t, 32)
+		p.Steps, p.SaveEvery = 1000, 1000
+		return p
+	}
+	p, n := plan(), cluster.NewLocal()
+	defer n.Close()
+	l, err := New(p, &shared{toy: newToy()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	team, _ := teamOf(t, n, l, 1, func() (*Training, error) { return New(plan(), &shared{toy: newToy()}) })
+	for !l.saves() {
+		if _, _, err := l.Step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rounds := p.Islands.Rounds(p.SaveEvery)
+	if s := l.islands; rounds != 8 || len(s.weights) != rounds || len(s.rows) != rounds*p.Islands.Every*p.Shards {
+		t.Errorf("found weights of %d rounds and %d rows, want those of %d", len(s.weights), len(s.rows), rounds)
+	}
+	if err := team.End(cluster.Finished); err != nil {
+		t.Error(err)
+	}
+	for every, want := range map[int]int{1: 1, 3: 1, 4: 2, 6: 2, 24: 8, 99: 8} {
+		if got := p.Islands.Rounds(every); got != want {
+			t.Errorf("a checkpoint after %d updates: found %d rounds, want %d", every, got, want)
+		}
 	}
 }

@@ -49,11 +49,18 @@ type member struct {
 // splitTeam starts a run with some members besides the leader.
 func splitTeam(t *testing.T, n *cluster.Local, l *Training, others int) (team *cluster.Team, all []*member) {
 	t.Helper()
+	return teamOf(t, n, l, others, func() (*Training, error) { return New(splitPlan(t), splitWork()) })
+}
+
+// teamOf starts a run with others, each of which trains what make returns.
+func teamOf(t *testing.T, n *cluster.Local, l *Training, others int,
+	start func() (*Training, error)) (team *cluster.Team, all []*member) {
+	t.Helper()
 	team = cluster.NewLeader(n.Wire(cluster.Greeting{}), "lead", cluster.Host{
 		Check: func(cluster.Greeting) error { return nil },
 		Welcome: func() ([]byte, []float32) {
 			state, err := l.State()
-			if err != nil || len(state) != splitSize+1 {
+			if err != nil || l.Plan.Split && len(state) != splitSize+1 {
 				t.Errorf("a state of %d numbers, %v, want the weights", len(state), err)
 			}
 			return fmt.Append(nil, l.step), state
@@ -63,7 +70,7 @@ func splitTeam(t *testing.T, n *cluster.Local, l *Training, others int) (team *c
 	for i := range others {
 		m := &member{wire: n.Wire(cluster.Greeting{Name: fmt.Sprintf("m%d", i+1)}), err: make(chan error, 1)}
 		all = append(all, m)
-		loop, err := New(splitPlan(t), splitWork())
+		loop, err := start()
 		if err != nil {
 			t.Fatal(err)
 		}

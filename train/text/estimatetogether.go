@@ -77,6 +77,9 @@ func (c *Config) Together(e Estimate, machines int, network string) (Together, e
 		t.RunSeconds *= t.StepSeconds / e.StepSeconds
 	}
 	t.Memory = e.Total - c.Train.spared(e.Trained, machines)
+	if islands.N > 0 && machines > 1 {
+		t.Memory += c.Train.islandBytes(e.Trained, true) - c.Train.islandBytes(e.Trained, false)
+	}
 	if machines > 1 { // fewer sums of shards, and besides them the whole sum and the parts of the own range
 		t.Memory += 4 * e.Trained * (train.SumsOf(most) + 2 - train.SumsOf(c.Train.Shards))
 	}

@@ -26,8 +26,9 @@ func (t *Loop) Parts() (n int, setting string) {
 }
 
 // islandBytes is the memory of islands of so many parameters on one machine: their states before and after a round,
-// their differences, and the weights, momentum and step of the meeting.
-func (t *Loop) islandBytes(trained int) int {
+// their differences, the weights, momentum and step of the meeting, and the rows of a round. A leader keeps rows and
+// weights of all rounds since a checkpoint.
+func (t *Loop) islandBytes(trained int, leads bool) int {
 	p := t.plan()
 	if p.N == 0 {
 		return 0
@@ -36,8 +37,15 @@ func (t *Loop) islandBytes(trained int) int {
 	if p.Bits < 32 {
 		differences = p.N
 	}
-	return 2*p.N*p.StateBytes(trained) + 4*trained*(differences+5)
+	bytes := 2*p.N*p.StateBytes(trained) + 4*trained*(differences+5) + t.rowBytes()
+	if leads {
+		bytes += (p.Rounds(t.SaveEvery) - 1) * (4*trained + t.rowBytes())
+	}
+	return bytes
 }
+
+// rowBytes is the memory of the rows of a round: ids of inputs and targets.
+func (t *Loop) rowBytes() int { return 8 * t.tokensPerStep() * min(t.Every, t.Steps) }
 
 // checkIslands adds what is wrong with the settings of islands.
 func (t *Loop) checkIslands(p *config.Problems) {

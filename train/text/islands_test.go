@@ -130,7 +130,12 @@ func TestTogetherIslands(t *testing.T) {
 			if precision == "float32" && machines == 2 {
 				want = 1 // two islands of one machine are one node
 			}
-			want = want*4e6/100 + 1e6*of.state*float64(4-4/machines)/800 // after 8 rounds
+			want = want*4e6/100 + 1e6*of.state*float64(4-4/machines)/800          // after 8 rounds
+			kept := 7 * (4e6 + 8*c.Train.tokensPerStep()*min(100, c.Train.Steps)) // rounds besides this one
+			sums := 4e6 * (train.SumsOf(4/machines) + 2 - train.SumsOf(4))
+			if memory := got.Memory - 1e9; machines > 1 && memory != kept+sums || machines == 1 && memory != 0 {
+				t.Errorf("%s on %d: %d bytes more than on one, want %d", precision, machines, memory, kept+sums)
+			}
 			if math.Abs(got.Sent-want) > 1 || got.Islands != 4/machines || got.Shards != 4/machines ||
 				!strings.Contains(got.String(), fmt.Sprintf("at most %d islands each, which meet every 100 steps",
 					4/machines)) {

@@ -19,7 +19,7 @@ func (c *Config) countParams(shape model.Config) (train.ParamCount, error) {
 	if c.Team != nil {
 		machines = c.Team.Size()
 	}
-	n.More = c.Train.islandBytes(n.Trained) - c.Train.spared(n.Trained, machines)
+	n.More = c.Train.islandBytes(n.Trained, c.Team != nil) - c.Train.spared(n.Trained, machines)
 	return n, err
 }
 
