@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -57,51 +58,80 @@ type Runner func(ctx context.Context, t Trial) (train.Score, error)
 // mostFailures is how many trials may fail before any has succeeded.
 const mostFailures = 3
 
-// Run makes the trials of a plan that the record in the folder out does not have yet. started is called before each,
-// with the number of all.
-func Run(ctx context.Context, out string, p Plan, run Runner, started func(t Trial, of int)) (r *Record, err error) {
-	space, rounds, budget, err := p.parse()
-	if err != nil {
-		return nil, err
-	}
-	err = train.InFolder(ctx, out, func(ctx context.Context) error {
-		if r, err = open(out, p); err != nil {
-			return err
-		}
-		trials := draws(space, p.Trials, p.Seed)
-		of := 0
-		for i := range rounds {
-			rounds[i].trials = min(rounds[i].trials, len(trials))
-			of += rounds[i].trials
-		}
-		numbers := make([]int, len(trials)) // that take part in a round
-		for i := range numbers {
-			numbers[i] = i + 1
-		}
-		for i, round := range rounds {
-			for _, n := range numbers {
-				t := Trial{Number: n, Round: i + 1, Settings: trials[n-1],
-					Out: filepath.Join(out, fmt.Sprintf("trial-%03d", n))}
-				if budget != nil {
-					b := budget.share(round.share)
-					t.Budget, t.Out = &b, fmt.Sprintf("%s-round-%d", t.Out, i+1)
-				}
-				if err := r.trial(ctx, out, t, run, func() { started(t, of) }); err != nil {
-					return err
-				}
-			}
-			if i+1 < len(rounds) {
-				best := r.Ranking(i + 1)
-				numbers = numbers[:0]
-				for _, t := range best[:min(rounds[i+1].trials, len(best))] {
-					numbers = append(numbers, t.Number)
-				}
-			}
-		}
-		return nil
-	})
-	return r, err
+// Events report what a sweep does.
+type Events struct {
+	Trial func(t Trial, of int)          // before each that this process makes, with the number of all
+	Wait  func(held []*disk.LockedError) // for others, whose trials of a round the next one needs
 }
+
+// Run makes the trials of a plan that the record in the folder out does not have yet and no other process has, on any
+// machine that shares the folder: see disk.Claim. It returns the record, and who still makes trials of the last round.
+func Run(ctx context.Context, out string, p Plan, run Runner, ev Events) (*Record, []*disk.LockedError, error) {
+	space, rounds, budget, err := p.parse()
+	if err == nil {
+		err = os.MkdirAll(out, 0o777)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := open(out, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	trials := draws(space, p.Trials, p.Seed)
+	of := 0
+	for i := range rounds {
+		rounds[i].trials = min(rounds[i].trials, len(trials))
+		of += rounds[i].trials
+	}
+	numbers := make([]int, len(trials)) // that take part in a round
+	for i := range numbers {
+		numbers[i] = i + 1
+	}
+	for i, round := range rounds {
+		var all []Trial
+		for _, n := range numbers {
+			t := Trial{Number: n, Round: i + 1, Settings: trials[n-1],
+				Out: filepath.Join(out, fmt.Sprintf("trial-%03d", n))}
+			if budget != nil {
+				b := budget.share(round.share)
+				t.Budget, t.Out = &b, fmt.Sprintf("%s-round-%d", t.Out, i+1)
+			}
+			all = append(all, t)
+		}
+		for waits := false; ; waits = true {
+			held, err := disk.EachFree(all, func(t Trial, patient bool) error {
+				return r.take(ctx, out, t, patient, run, func() { ev.Trial(t, of) })
+			})
+			if last := i+1 == len(rounds); err != nil || last || len(held) == 0 {
+				if err == nil {
+					err = r.read(out)
+				}
+				if err != nil || last {
+					return r, held, err
+				}
+				break
+			}
+			if !waits {
+				ev.Wait(held)
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return nil, nil, ctx.Err()
+			}
+		}
+		best := r.Ranking(i + 1)
+		numbers = numbers[:0]
+		for _, t := range best[:min(rounds[i+1].trials, len(best))] {
+			numbers = append(numbers, t.Number)
+		}
+	}
+	return r, nil, nil
+}
+
+// pause is how long a process waits before it looks again what others have done.
+const pause = time.Second
 
 // parse returns the parts of a plan, or all its problems.
 func (p *Plan) parse() (space []Range, rounds []rung, budget *Budget, err error) {
@@ -138,49 +168,91 @@ func (p *Plan) parse() (space []Range, rounds []rung, budget *Budget, err error)
 
 // open reads the record in a folder, or starts one.
 func open(out string, p Plan) (*Record, error) {
-	path := filepath.Join(out, File)
-	r := &Record{}
-	switch err := disk.ReadJSON(path, r); {
-	case errors.Is(err, fs.ErrNotExist):
-		return &Record{Plan: p}, nil
-	case err != nil:
+	r := &Record{Plan: p}
+	if err := r.read(out); err != nil {
 		return nil, err
 	}
 	if !slices.Equal(r.Plan.Command, p.Command) || !slices.Equal(r.Plan.Over, p.Over) ||
 		r.Plan.Halving != p.Halving || r.Plan.Seed != p.Seed || r.Plan.Eta != p.Eta ||
 		r.Plan.Trials != p.Trials && p.Halving != "" {
 		return nil, fmt.Errorf("%s: found a sweep with other settings: %+v, now %+v; remove it, or choose another "+
-			"folder with --out", path, r.Plan, p)
+			"folder with --out", filepath.Join(out, File), r.Plan, p)
 	}
 	r.Plan = p // more trials go on
 	return r, nil
 }
 
-// trial makes a trial that the record does not have, and saves the record.
-func (r *Record) trial(ctx context.Context, out string, t Trial, run Runner, started func()) error {
-	if slices.ContainsFunc(r.Trials, func(o Trial) bool { return o.Number == t.Number && o.Round == t.Round }) {
+// read reads the record in a folder, to which others may have added. It stays as it is where there is none.
+func (r *Record) read(out string) error {
+	now := Record{Plan: r.Plan}
+	err := disk.ReadJSON(filepath.Join(out, File), &now)
+	if err == nil {
+		*r = now
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return err
+}
+
+// has reports whether a trial has ended.
+func (r *Record) has(t Trial) bool {
+	return slices.ContainsFunc(r.Trials, func(o Trial) bool { return o.Number == t.Number && o.Round == t.Round })
+}
+
+// take makes a trial unless the record has it, or another process: then the error is a *disk.LockedError.
+func (r *Record) take(ctx context.Context, out string, t Trial, patient bool, run Runner, started func()) error {
+	if r.has(t) {
 		return nil
 	}
-	started()
-	start := time.Now()
-	score, err := run(ctx, t)
-	if ctx.Err() != nil {
-		return ctx.Err()
+	return disk.Claim(ctx, t.Out, patient, func(ctx context.Context) error {
+		if err := r.read(out); err != nil || r.has(t) { // others have made it meanwhile
+			return err
+		}
+		started()
+		start := time.Now()
+		score, err := run(ctx, t)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		t.Seconds = time.Since(start).Seconds()
+		if err == nil && math.IsNaN(score.Loss) {
+			err = errors.New("the validation loss is no number")
+		}
+		if err == nil {
+			t.Score = &score
+		} else {
+			t.Error = err.Error()
+		}
+		return r.add(ctx, out, t, err)
+	})
+}
+
+// add adds a trial to the record in the folder, to which other processes add theirs. failed is its error.
+func (r *Record) add(ctx context.Context, out string, t Trial, failed error) error {
+	for {
+		err := disk.Claim(ctx, filepath.Join(out, File), true, func(context.Context) error {
+			plan := r.Plan
+			if err := r.read(out); err != nil {
+				return err
+			}
+			r.Plan.Trials = max(plan.Trials, r.Plan.Trials)
+			if failed != nil && len(r.Trials)+1 >= mostFailures && len(r.Ranking(1)) == 0 {
+				return fmt.Errorf("the first %d trials failed, the last one with: %w", len(r.Trials)+1, failed)
+			}
+			r.Trials = append(r.Trials, t)
+			return disk.WriteJSON(filepath.Join(out, File), r)
+		})
+		var held *disk.LockedError
+		if !errors.As(err, &held) {
+			return err
+		}
+		select {
+		case <-time.After(pause / 20):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	t.Seconds = time.Since(start).Seconds()
-	if err == nil && math.IsNaN(score.Loss) {
-		err = errors.New("the validation loss is no number")
-	}
-	if err == nil {
-		t.Score = &score
-	} else {
-		t.Error = err.Error()
-	}
-	if err != nil && len(r.Trials)+1 >= mostFailures && len(r.Ranking(1)) == 0 {
-		return fmt.Errorf("the first %d trials failed, the last one with: %w", len(r.Trials)+1, err)
-	}
-	r.Trials = append(r.Trials, t)
-	return disk.WriteJSON(filepath.Join(out, File), r)
 }
 
 // Ranking returns the trials of a round that did not fail, the best first.

@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/train"
 )
 
@@ -101,13 +104,22 @@ func bowl(calls *int) Runner {
 	}
 }
 
-func ignore(Trial, int) {}
+var ignore = Events{Trial: func(Trial, int) {}, Wait: func([]*disk.LockedError) {}}
+
+// sweepAlone makes a sweep that no other process takes part in.
+func sweepAlone(ctx context.Context, out string, p Plan, run Runner, ev Events) (*Record, error) {
+	r, held, err := Run(ctx, out, p, run, ev)
+	if len(held) > 0 {
+		err = errors.Join(err, held[0])
+	}
+	return r, err
+}
 
 // TestHalving finds the least loss with a fraction of the trials at the full budget.
 func TestHalving(t *testing.T) {
 	calls, out := 0, t.TempDir()
 	p := Plan{Command: []string{"fit"}, Over: []string{"x=0.0..1.0"}, Halving: "epochs=27", Trials: 27, Eta: 3, Seed: 1}
-	r, err := Run(t.Context(), out, p, bowl(&calls), ignore)
+	r, err := sweepAlone(t.Context(), out, p, bowl(&calls), ignore)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,14 +152,14 @@ func TestResume(t *testing.T) {
 	p := Plan{Command: []string{"fit"}, Over: []string{"x=0.0..1.0", "kind=a|b"}, Halving: "epochs=9", Trials: 9,
 		Eta: 3}
 	calls := 0
-	whole, err := Run(t.Context(), t.TempDir(), p, bowl(&calls), ignore)
+	whole, err := sweepAlone(t.Context(), t.TempDir(), p, bowl(&calls), ignore)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out, again := t.TempDir(), 0
 	for stop := 2; again < calls; stop += 3 {
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := Run(ctx, out, p, func(ctx context.Context, one Trial) (train.Score, error) {
+		_, err := sweepAlone(ctx, out, p, func(ctx context.Context, one Trial) (train.Score, error) {
 			if again == stop {
 				cancel()
 				return train.Score{}, errors.New("interrupted")
@@ -159,7 +171,7 @@ func TestResume(t *testing.T) {
 			t.Fatalf("found the error %v, want that of the context", err)
 		}
 	}
-	r, err := Run(t.Context(), out, p, bowl(&again), ignore)
+	r, err := sweepAlone(t.Context(), out, p, bowl(&again), ignore)
 	if err != nil || again != calls {
 		t.Fatalf("%v after %d trials, want %d", err, again, calls)
 	}
@@ -171,7 +183,7 @@ func TestResume(t *testing.T) {
 	}
 	other := p
 	other.Seed++
-	if _, err := Run(t.Context(), out, other, bowl(&again), ignore); err == nil ||
+	if _, err := sweepAlone(t.Context(), out, other, bowl(&again), ignore); err == nil ||
 		!strings.Contains(err.Error(), "with other settings") {
 		t.Errorf("another seed in the same folder: %v", err)
 	}
@@ -181,7 +193,7 @@ func TestResume(t *testing.T) {
 func TestFailures(t *testing.T) {
 	p := Plan{Command: []string{"fit"}, Over: []string{"x=0.0..1.0"}, Trials: 5, Eta: 3}
 	calls := 0
-	r, err := Run(t.Context(), t.TempDir(), p, func(ctx context.Context, one Trial) (train.Score, error) {
+	r, err := sweepAlone(t.Context(), t.TempDir(), p, func(ctx context.Context, one Trial) (train.Score, error) {
 		if one.Number == 2 {
 			return train.Score{}, errors.New("too wide")
 		}
@@ -191,8 +203,70 @@ func TestFailures(t *testing.T) {
 		t.Errorf("%v, %+v", err, r)
 	}
 	all := func(context.Context, Trial) (train.Score, error) { return train.Score{}, errors.New("no such file") }
-	if _, err := Run(t.Context(), t.TempDir(), p, all, ignore); err == nil ||
+	if _, err := sweepAlone(t.Context(), t.TempDir(), p, all, ignore); err == nil ||
 		!strings.Contains(err.Error(), "first 3 trials failed, the last one with: no such file") {
 		t.Errorf("all fail: %v", err)
+	}
+}
+
+// TestTogether: of several processes each makes trials that no other has, and each is made once. The next round of
+// halving waits for all of the one before. A trial that another process has in the last round is named.
+func TestTogether(t *testing.T) {
+	p := Plan{Command: []string{"fit"}, Over: []string{"x=0.0..1.0"}, Halving: "epochs=9", Trials: 9, Eta: 3, Seed: 1}
+	calls := 0
+	whole, err := sweepAlone(t.Context(), t.TempDir(), p, bowl(&calls), ignore)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	var mu sync.Mutex
+	made := map[string]int{}
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			r, held, err := Run(t.Context(), out, p, func(ctx context.Context, one Trial) (train.Score, error) {
+				time.Sleep(10 * time.Millisecond)
+				mu.Lock()
+				defer mu.Unlock()
+				made[one.Out]++
+				return bowl(&calls)(ctx, one)
+			}, ignore)
+			if err != nil || len(r.Ranking(2)) != 3 || len(held) == 0 && len(r.Ranking(3)) != 1 {
+				t.Errorf("%v, %v, %v", r, held, err)
+			}
+		})
+	}
+	all.Wait()
+	for dir, n := range made {
+		if n != 1 {
+			t.Errorf("%s was made %d times", dir, n)
+		}
+	}
+	r, err := sweepAlone(t.Context(), out, p, bowl(&calls), ignore)
+	if err != nil || len(made) != 9+3+1 || len(r.Trials) != len(made) {
+		t.Fatalf("%v: found %d trials in the record, made %d, want 13", err, len(r.Trials), len(made))
+	}
+	for round := 1; round <= 3; round++ {
+		for i, one := range r.Ranking(round) {
+			if want := whole.Ranking(round)[i]; one.Number != want.Number || one.Score.Loss != want.Score.Loss {
+				t.Errorf("round %d, place %d: found %+v, want %+v", round, i, one, want)
+			}
+		}
+	}
+	p.Halving, p.Trials = "", 3
+	out = t.TempDir()
+	taken := filepath.Join(out, "trial-002")
+	err = disk.Claim(t.Context(), taken, false, func(context.Context) error {
+		r, held, err := Run(t.Context(), out, p, bowl(&calls), ignore)
+		if err != nil || len(r.Trials) != 2 || len(held) != 1 || held[0].Dir != taken {
+			t.Errorf("found %v, %v, %v, want that %s is held", r, held, err, taken)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := sweepAlone(t.Context(), out, p, bowl(&calls), ignore); err != nil || len(r.Trials) != 3 {
+		t.Errorf("afterwards: %v, %v", r, err)
 	}
 }

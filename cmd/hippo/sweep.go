@@ -37,7 +37,8 @@ their best score on validation data. --over takes values or a range:
 with three times as much, and so on; the last ones with VALUE. Every round trains from the start, so that the learning
 rate follows its schedule to the end.
 
-Ctrl-C saves; the same command resumes, and a larger --trials adds trials (without --halving).`,
+Start the same command as often as you like, on machines that share the folder of --out: each process takes trials
+that no other has. Ctrl-C saves; the same command resumes, and a larger --trials adds trials (without --halving).`,
 		Example: `  hippo sweep --over optim.lr=1e-4..1e-1 --trials 8 -- train --data book.txt --steps 300
   hippo sweep --over 'model.layers=s4d*2|h3*2' --over model.d_model=16..64 -- fit machine.csv --target state
   hippo sweep --over optim.lr=1e-4..1e-1 --halving epochs=30 --trials 27 -- forecast sales.csv --target sold`,
@@ -56,14 +57,24 @@ Ctrl-C saves; the same command resumes, and a larger --trials adds trials (witho
 		if err := checkTrials(cmd.Root(), &p); err != nil {
 			return err
 		}
-		r, err := sweep.Run(cmd.Context(), out, p, trial(args), func(t sweep.Trial, of int) {
-			fmt.Fprintf(os.Stderr, "trial %d, round %d (%d trials in all): hippo %s\n", t.Number, t.Round, of,
-				strings.Join(trialArgs(args, t), " "))
+		r, held, err := sweep.Run(cmd.Context(), out, p, trial(args), sweep.Events{
+			Trial: func(t sweep.Trial, of int) {
+				fmt.Fprintf(os.Stderr, "trial %d, round %d (%d trials in all): hippo %s\n", t.Number, t.Round, of,
+					strings.Join(trialArgs(args, t), " "))
+			},
+			Wait: func(held []*disk.LockedError) {
+				for _, h := range held {
+					fmt.Fprintf(os.Stderr, "waiting for %s, from %s\n", h.Dir, h.Holder)
+				}
+			},
 		})
 		if err != nil {
 			if cmd.Context().Err() != nil {
 				return resumable()
 			}
+			return err
+		}
+		if err := printHeld(held); err != nil || r.Last() == 0 {
 			return err
 		}
 		if err := r.Draw(out); err != nil {
