@@ -162,7 +162,7 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 		case errors.Is(err, errInterrupted), errors.Is(err, errRequeue):
 			why = cluster.Interrupted
 		case err != nil:
-			why = "the leader has ended the run: " + err.Error()
+			why = fmt.Sprintf("the leader, %s, has ended the run: %v", own.Name, err)
 		}
 		return errors.Join(err, team.End(why))
 	}

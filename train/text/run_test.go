@@ -322,6 +322,12 @@ func TestTogether(t *testing.T) {
 			t.Errorf("%+v: %+v, want a step of %g s", x, got, step)
 		}
 	}
+	whole, err := c.Together(e, 4, "1Gbit")
+	c.Train.Moments = momentsSplit
+	split, bad := c.Together(e, 4, "1Gbit")
+	if err != nil || bad != nil || whole.Memory-split.Memory != 4e6 || math.Abs(split.Sent-whole.Sent-2e6) > 1 {
+		t.Errorf("with moments of 8 MB split on 4: %+v, %v, want 4 MB and 2 MB sent besides %+v", split, bad, whole)
+	}
 	for network, machines := range map[string]int{"1Gbit": 17, "fast": 2, "0Gbit": 2, "-1Gbit": 2, "": 2, "1": 2,
 		"nanGbit": 2} {
 		if got, err := c.Together(e, machines, network); err == nil {
