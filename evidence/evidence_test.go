@@ -217,7 +217,7 @@ func TestFillBenches(t *testing.T) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	for value, shown := range map[string]bool{"exact": true, "stopped": false} {
-		chosen := strings.Replace(page, "mode ", "mode==" + value + " ", 1)
+		chosen := strings.Replace(page, "mode ", "mode=="+value+" ", 1)
 		got, err := (&Book{root: root}).fillPage(chosen, "x.md")
 		if err != nil || strings.Contains(got, "| 512 | 20.1 |") != shown || strings.Contains(got, "| mode |") {
 			t.Errorf("rows of mode %s: got %q, %v", value, got, err)
