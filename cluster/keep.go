@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Keeper has what members keep two each, in parts: the moments of an optimizer. Who keeps a part computes the weights that
-// go with it, and sends them to all others.
+// Keeper has what members keep two each, in parts: the moments of an optimizer. Who keeps a part computes the weights
+// that go with it, and sends them to all others.
 type Keeper interface {
 	Parts() int
 	// Numbers are the weights of a part or, if kept is true, what is kept of it: none if all of that is zero.
@@ -304,7 +304,8 @@ func (t *Team) piece(m Message) {
 		return s.From == m.From && s.First <= m.Node && m.Node < s.End
 	})
 	if from < 0 || m.At != at {
-		t.wire.Drop(m.From, fmt.Sprintf("found part %d from %d on, want it from %d on, of who has it", m.Node, m.At, at))
+		t.wire.Drop(m.From, fmt.Sprintf("found part %d from %d on, want it from %d on, of who has it", m.Node, m.At,
+			at))
 		return
 	}
 	whole, err := t.kept.Set(m.Node, t.dealt.Kept, at, m.Values)

@@ -1,10 +1,70 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 )
+
+// partSize makes parts that are several messages long and not all of one size.
+const partSize = 100
+
+func (w *toy) Parts() int { return (len(w.weights) + partSize - 1) / partSize }
+
+func (w *toy) span(part int) []float32 {
+	return w.weights[part*partSize : min((part+1)*partSize, len(w.weights))]
+}
+
+func (w *toy) Numbers(part int, kept bool) []float32 {
+	if kept {
+		return w.kept[part]
+	}
+	return w.span(part)
+}
+
+func (w *toy) Set(part int, kept bool, at int, values []float32) (whole bool, err error) {
+	n := len(w.span(part))
+	if at+len(values) > n {
+		return false, fmt.Errorf("found %d values at %d of %d", len(values), at, n)
+	}
+	if !kept {
+		copy(w.span(part)[at:], values)
+		return at+len(values) == n, nil
+	}
+	w.coming[part] = append(w.coming[part][:at:at], values...)
+	if whole = len(w.coming[part]) == n || len(values) == 0; whole {
+		w.kept[part] = w.coming[part]
+	}
+	return whole, nil
+}
+
+func (w *toy) Has(part int) bool { _, has := w.kept[part]; return has }
+
+func (w *toy) Forget(part int) { delete(w.kept, part) }
+
+// update moves weights by their velocity: of the parts that are kept here, and then of all.
+func (w *toy) update(t *Team, sum []float32, scale float32) error {
+	if !w.split {
+		for i := range w.weights {
+			w.weights[i] -= scale * sum[i]
+		}
+		return nil
+	}
+	w.most = max(w.most, len(w.kept))
+	for part, v := range w.kept {
+		span := w.span(part)
+		if len(v) == 0 {
+			v = make([]float32, len(span))
+			w.kept[part] = v
+		}
+		for i := range span {
+			v[i] = v[i]/2 + sum[part*partSize+i]
+			span[i] -= scale * v[i]
+		}
+	}
+	return t.Share()
+}
 
 // TestKeeping: each part has two keepers, each member keeps two of n parts, and the loss of two members that are no
 // neighbors loses nothing.
@@ -51,7 +111,8 @@ func TestPiecesOfOthers(t *testing.T) {
 		"unasked":  {Message{From: 2, Node: 0, Values: make([]float32, partSize)}, "", false},
 		"no part":  {Message{From: 2, Node: -7, Values: make([]float32, partSize)}, "", false},
 		"stranger": {Message{From: 1, Node: 1, Values: make([]float32, partSize)}, "found part 1 from 0 on", false},
-		"middle":   {Message{From: 2, Node: 1, At: 9, Values: make([]float32, 9)}, "found part 1 from 9 on, want it from 0", false},
+		"middle": {Message{From: 2, Node: 1, At: 9, Values: make([]float32, 9)},
+			"found part 1 from 9 on, want it from 0", false},
 		"too many": {Message{From: 2, Node: 1, Values: make([]float32, partSize+1)}, "found 101 values", false},
 	} {
 		n := NewLocal()

@@ -33,65 +33,6 @@ type toy struct {
 	most   int // parts that were kept at once while a step was made
 }
 
-// partSize makes parts that are several messages long and not all of one size.
-const partSize = 100
-
-func (w *toy) Parts() int { return (len(w.weights) + partSize - 1) / partSize }
-
-func (w *toy) span(part int) []float32 {
-	return w.weights[part*partSize : min((part+1)*partSize, len(w.weights))]
-}
-
-func (w *toy) Numbers(part int, kept bool) []float32 {
-	if kept {
-		return w.kept[part]
-	}
-	return w.span(part)
-}
-
-func (w *toy) Set(part int, kept bool, at int, values []float32) (whole bool, err error) {
-	n := len(w.span(part))
-	if at+len(values) > n {
-		return false, fmt.Errorf("found %d values at %d of %d", len(values), at, n)
-	}
-	if !kept {
-		copy(w.span(part)[at:], values)
-		return at+len(values) == n, nil
-	}
-	w.coming[part] = append(w.coming[part][:at:at], values...)
-	if whole = len(w.coming[part]) == n || len(values) == 0; whole {
-		w.kept[part] = w.coming[part]
-	}
-	return whole, nil
-}
-
-func (w *toy) Has(part int) bool { _, has := w.kept[part]; return has }
-
-func (w *toy) Forget(part int) { delete(w.kept, part) }
-
-// update moves weights by their velocity: of the parts that are kept here, and then of all.
-func (w *toy) update(t *Team, sum []float32, scale float32) error {
-	if !w.split {
-		for i := range w.weights {
-			w.weights[i] -= scale * sum[i]
-		}
-		return nil
-	}
-	w.most = max(w.most, len(w.kept))
-	for part, v := range w.kept {
-		span := w.span(part)
-		if len(v) == 0 {
-			v = make([]float32, len(span))
-			w.kept[part] = v
-		}
-		for i := range span {
-			v[i] = v[i]/2 + sum[part*partSize+i]
-			span[i] -= scale * v[i]
-		}
-	}
-	return t.Share()
-}
-
 func newToy(size, shards int) *toy {
 	w := &toy{weights: make([]float32, size), shards: shards, nodes: map[Node][]float32{}, rows: map[int]bool{},
 		kept: map[int][]float32{}, coming: map[int][]float32{}}

@@ -12,14 +12,15 @@ type CarriedWork interface {
 	// Carries reports whether they do, Begins whether those of this update begin anew all the same.
 	Carries() bool
 	Begins() bool
-	// States are those that a shard goes on from, in messages. SetStates takes each, and reports whether it was the last.
+	// States are those that a shard goes on from, in messages. SetStates takes each, and reports whether it was the
+	// last.
 	States(s Shard) [][]byte
 	SetStates(s Shard, part []byte) (whole bool, err error)
 }
 
 // carrying is a group whose shards go on from states, which stay with the machine that has computed the shard. The
-// leader gets them for checkpoints, and before machines that join get shards. They depend on all weights before, so that
-// those of a lost machine are lost unless the leader has just got them.
+// leader gets them for checkpoints, and before machines that join get shards. They depend on all weights before, so
+// that those of a lost machine are lost unless the leader has just got them.
 type carrying struct {
 	*group
 	work  CarriedWork

@@ -101,8 +101,8 @@ func teamOf(t *testing.T, n *cluster.Local, l *Training, others int,
 }
 
 // TestSplitMemory: of n members that split the moments each has 2/n of their bytes, but for a part, the leader also
-// after it has saved a checkpoint. Weights and checkpoint have the bits of one machine alone. Where two neighbors are lost at
-// once the run says how to go on, and goes on from its checkpoint to the same weights.
+// after it has saved a checkpoint. Weights and checkpoint have the bits of one machine alone. Where two neighbors are
+// lost at once the run says how to go on, and goes on from its checkpoint to the same weights.
 func TestSplitMemory(t *testing.T) {
 	alone := splitPlan(t)
 	alone.Split = false

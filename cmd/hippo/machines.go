@@ -128,8 +128,8 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 			l.By)
 	}
 	if m.listen != "" && c.Train.CarryState {
-		return end, errors.New("train.carry_state: found true with --listen, want a launcher that starts all machines: " +
-			"the states stay with them, and are lost with each that leaves")
+		return end, errors.New("train.carry_state: found true with --listen, want a launcher that starts all " +
+			"machines: the states stay with them, and are lost with each that leaves")
 	}
 	own, err := text.Greeting(nil, 0)
 	if err != nil {

@@ -120,7 +120,8 @@ func (tr *Work) Begins() bool { return tr.begins }
 // mostCarried is how many bytes of states are in a message.
 const mostCarried = 1 << 24
 
-// States are those of a shard as a file of a checkpoint has them, in messages: each begins with the number of all bytes.
+// States are those of a shard as a file of a checkpoint has them, in messages: each begins with the number of all
+// bytes.
 func (tr *Work) States(s train.Shard) (all [][]byte) {
 	var file bytes.Buffer
 	if err := checkpoint.WriteSafetensors(&file, carriedTensors(tr.carried[s.First:s.End]), nil); err != nil {

@@ -56,9 +56,10 @@ type Config struct {
 	// Device is the engine of a graphics card that computes the run; nil for the processor.
 	Device engine.Backend `json:"-" config:"-"`
 
-	smoke   bool              // see Smoke
-	members int               // machines of the run that this one joins
-	chat    map[string][]byte // of release.ChatTexts, of the checkpoint that a run goes on from; nil before there is one
+	smoke   bool // see Smoke
+	members int  // machines of the run that this one joins
+	// chat is of release.ChatTexts, of the checkpoint that a run goes on from; nil before there is one.
+	chat map[string][]byte
 
 	Model model.Config `json:"model" help:"shape of the model"`
 	Train Loop         `json:"train" help:"the loop"`

@@ -229,8 +229,8 @@ func (inv *invitation) prepare() (*Work, *train.Training, error) {
 
 var _ train.CarriedWork = (*Work)(nil)
 
-// Rows are whether states begin anew, the inputs and targets of a shard and, for each sequence, the number of borders of documents in it, and
-// those.
+// Rows are whether states begin anew, the inputs and targets of a shard and, for each sequence, the number of borders
+// of documents in it, and those.
 func (tr *Work) Rows(s train.Shard) []byte {
 	le, n := binary.LittleEndian, tr.Config.Train.SeqLen
 	out := []byte{0}
