@@ -237,9 +237,9 @@ func TestRowsOfOthers(t *testing.T) {
 }
 
 // TestCarriedMachines: a run that carries states makes the bits of one machine on several, with its states: where all
-// are there from the beginning, where one joins in the run, over the end of the text, and where it is resumed by another
-// number of machines. A machine that is lost ends it with the name, and it goes on from its checkpoint; where the
-// leader has just got the states, it just goes on.
+// are there from the beginning, where one joins in the run, over the end of the text, and where it is resumed by
+// another number of machines. A machine that is lost ends it with the name, and it goes on from its checkpoint; where
+// the leader has just got the states, it just goes on.
 func TestCarriedMachines(t *testing.T) {
 	c := swift(t, "h3,attention,mamba")
 	c.Data = []string{jsonl(t, documents(40)...)}
