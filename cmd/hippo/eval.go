@@ -32,7 +32,7 @@ func newEvalOptions() evalOptions {
 			TextField: data.DefaultTextField, Cache: os.Getenv("HIPPO_CACHE"),
 			CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT"), BatchSize: 8,
 		},
-		Precision: hippo.Stored, States: "float32", Device: onCPU,
+		Precision: hippo.Stored, States: statePrecisions[0], Device: onCPU,
 	}
 }
 
@@ -115,7 +115,7 @@ func evaluation(names []string, opt *evalOptions) (*text.ModelEval, []string, er
 		Load: func(dir string) (*text.LoadedModel, error) {
 			states := opt.States
 			if loaded++; loaded == 1 && opt.Drift > 0 {
-				states = "float32"
+				states = statePrecisions[0]
 			}
 			m, err := loadModel(dir, opt.Adapter, hippo.Precision(opt.Precision), on, hippo.StatePrecision(states))
 			if err != nil {
