@@ -38,9 +38,9 @@ func (bb *Backbone) NewState() *State {
 }
 
 // SetStatePrecision chooses Float32 or BF16 for the states of sequences that begin from now on. BF16 is for what
-// dominates them, the states of the SSM in mamba2: they are rounded after each token, or after each piece of a text that
-// is read, and computed with in float32. Steps of many sequences read and write half as much then. It is an error if no
-// layer has such a state, or if the engine of the model cannot hold it.
+// dominates them, the states of the SSM in mamba2: they are rounded after each token, or after each piece of a text
+// that is read, and computed with in float32. Steps of many sequences read and write half as much then. It is an error
+// if no layer has such a state, or if the engine of the model cannot hold it.
 func (bb *Backbone) SetStatePrecision(p engine.Precision) error {
 	bb.rounder = nil
 	switch p {
@@ -52,8 +52,8 @@ func (bb *Backbone) SetStatePrecision(p engine.Precision) error {
 	}
 	by, ok := bb.backend.(engine.StateRounder)
 	if !ok {
-		return fmt.Errorf("state precision: found bf16 and a model on %s, want float32 there, or the model on the processor",
-			bb.backend.Kind())
+		return fmt.Errorf("state precision: found bf16 and a model on %s, want float32 there, or the model on the "+
+			"processor", bb.backend.Kind())
 	}
 	var kinds []string
 	for _, b := range bb.Blocks {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
@@ -36,14 +35,16 @@ type Identity struct {
 func Identify(m *model.Model, tok tokenizer.Tokenizer) Identity {
 	id := Identity{Model: m.Fingerprint(), Precision: m.Precision().String(), Tokenizer: tok.Fingerprint(),
 		Chunk: Chunk(m), Kernels: m.Kernels()}
-	if p := m.StatePrecision(); p != engine.Float32 {
-		id.States = p.String()
+	if p := m.StatePrecision().String(); p != float32States {
+		id.States = p
 	}
 	return id
 }
 
+const float32States = "float32"
+
 // StatePrecision is the name of the precision of states.
-func (id Identity) StatePrecision() string { return cmp.Or(id.States, engine.Float32.String()) }
+func (id Identity) StatePrecision() string { return cmp.Or(id.States, float32States) }
 
 // Check returns an error unless what was saved by somebody is of use to id. An earlier version may have called m
 // otherwise.
@@ -56,7 +57,8 @@ func (id Identity) Check(saved Identity, m *model.Model) error {
 		found, want string
 	}{
 		{ErrPrecision, saved.Precision, id.Precision},
-		{ErrPrecision, "states in " + saved.StatePrecision(), "states in " + id.StatePrecision()}, {ErrModel, saved.Model, id.Model},
+		{ErrPrecision, "states in " + saved.StatePrecision(), "states in " + id.StatePrecision()},
+		{ErrModel, saved.Model, id.Model},
 		{ErrTokenizer, saved.Tokenizer, id.Tokenizer},
 		{ErrModel, fmt.Sprint("pieces of ", saved.Chunk), fmt.Sprint("pieces of ", id.Chunk)},
 		{ErrKernels, fmt.Sprint("kernels ", saved.Kernels), fmt.Sprint("kernels ", id.Kernels)},

@@ -21,7 +21,7 @@ type evalOptions struct {
 	Adapter   string `json:"adapter" help:"folder of an adapter for each DIR"`
 	Precision string `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"precision of the weights"`
 	Device    string `json:"device" help:"where to compute: cpu, gpu, gpu:1 of hippo bench devices, auto"`
-	States    string `json:"state_precision" enum:"float32,bf16" help:"of states; with drift of those of all but the first model"`
+	States    string `json:"state_precision" enum:"float32,bf16" help:"of states; with drift not of the first DIR"`
 	JSON      bool   `json:"json" help:"print a JSON object"`
 }
 
