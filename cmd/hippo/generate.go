@@ -149,7 +149,7 @@ func precisionFlag(cmd *cobra.Command, to *string, standard string) {
 // statesFlag is --state_precision of a command that writes with a model.
 func statesFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "state_precision", statePrecisions[0],
-		"states as float32, or those of Mamba-2 as bf16: half the memory, faster for many sequences at once, less exact")
+		"states as float32, or those of Mamba-2 as bf16: half the memory, faster for many sequences, less exact")
 	completeFlag(cmd, "state_precision", cobra.FixedCompletions(statePrecisions, cobra.ShellCompDirectiveNoFileComp))
 }
 
