@@ -44,6 +44,7 @@ type LoadOption func(*loadOptions) error
 
 type loadOptions struct {
 	precision *engine.Precision
+	states    engine.Precision
 	stored    bool
 	ids       bool
 	adapter   string
@@ -78,6 +79,17 @@ func Precision(name string) LoadOption {
 		}
 		o.precision = &p
 		return err
+	}
+}
+
+// StatePrecision holds the states of sequences in float32 or, where they are those of Mamba-2, in bf16: see
+// model.Backbone.SetStatePrecision.
+func StatePrecision(name string) LoadOption {
+	return func(o *loadOptions) (err error) {
+		if o.states, err = engine.ParsePrecision(name); err != nil || o.states > engine.BF16 {
+			return fmt.Errorf("state precision: found %q, want float32 or bf16", name)
+		}
+		return nil
 	}
 }
 
@@ -140,6 +152,9 @@ func Load(dir string, options ...LoadOption) (*Model, error) {
 	}
 	if err == nil {
 		err = o.move(m.net)
+	}
+	if err == nil {
+		err = m.net.SetStatePrecision(o.states)
 	}
 	if err != nil {
 		return nil, err

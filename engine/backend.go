@@ -23,6 +23,14 @@ type Backend interface {
 	Updates
 }
 
+// StateRounder is a Backend whose engines hold the states of some recurrences in bfloat16 between calls. An operation
+// rounds them to the nearest, ties to even, after each position where rows are short or stepped, and else after each
+// row. While a tape records, they become float32.
+type StateRounder interface {
+	// RoundedState is storage without memory for n numbers of a state.
+	RoundedState(n int) tensor.InMemory
+}
+
 // Failure is the failure of the device of a backend, nil for none and for one that cannot fail. After it, numbers that
 // are read are NaN.
 func Failure(b Backend) error {

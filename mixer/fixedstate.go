@@ -12,9 +12,10 @@ import (
 // fixedState is a state of a fixed number of tensors of a fixed size: that of every recurrence. Clones share its
 // memory until one of them changes, which first copies it.
 type fixedState struct {
-	names []string
-	kinds []PartKind // nil for Numbers
-	slots []engine.Slot
+	names  []string
+	kinds  []PartKind // nil for Numbers
+	rounds string     // the tensor that may be held in bfloat16, "" for none
+	slots  []engine.Slot
 
 	sharers atomic.Pointer[atomic.Int32] // how many states have the memory of the slots, nil for this one alone
 	room    [][]float32                  // for a copy of each slot: see MakeRoom
@@ -33,6 +34,25 @@ func newFixedState(names []string, shapes ...[]int) *fixedState {
 func (s *fixedState) of(kinds ...PartKind) *fixedState {
 	s.kinds = kinds
 	return s
+}
+
+// mayRound names the tensor that engines can hold in bfloat16: see RoundStates.
+func (s *fixedState) mayRound(name string) *fixedState {
+	s.rounds = name
+	return s
+}
+
+// RoundStates has states that NewState has returned, before Begin, hold what they can of recurrences in bfloat16. It
+// returns the number of tensors.
+func RoundStates(by engine.StateRounder, states ...State) (count int) {
+	eachFixed(states, func(s *fixedState) {
+		if i := slices.Index(s.names, s.rounds); i >= 0 {
+			x := s.slots[i].X
+			x.SetStorage(by.RoundedState(x.Len()))
+			count++
+		}
+	})
+	return count
 }
 
 func (s *fixedState) kind(name string) PartKind {
@@ -187,7 +207,12 @@ func fixedTensors(xs []*tensor.Tensor, states []State) []*tensor.Tensor {
 func (s *fixedState) Size() int {
 	n := 0
 	for i := range s.slots {
-		n += 4 * s.slots[i].X.Len()
+		x := s.slots[i].X
+		if rounded, ok := x.Storage().(tensor.InMemory); ok {
+			n += rounded.Bytes()
+		} else {
+			n += 4 * x.Len()
+		}
 	}
 	return n
 }

@@ -179,7 +179,7 @@ func (m *Mamba2) gate(t *autograd.Tape, y, z *tensor.Tensor) *tensor.Tensor {
 // NewState returns the state before the first position, zeros.
 func (m *Mamba2) NewState() State {
 	return newFixedState([]string{"conv", "ssm"}, []int{m.opt.DConv - 1, m.d + 2*m.opt.Groups*m.opt.DState},
-		[]int{m.heads, m.opt.HeadDim, m.opt.DState}).of(PositionRows, Numbers)
+		[]int{m.heads, m.opt.HeadDim, m.opt.DState}).of(PositionRows, Numbers).mayRound("ssm")
 }
 
 // Traits are those of a recurrence.

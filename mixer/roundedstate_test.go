@@ -1,6 +1,7 @@
 package mixer
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -60,6 +61,123 @@ func TestRoundedState(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// halfStates is a mixer whose states are in bfloat16.
+type halfStates struct{ Mixer }
+
+func (m halfStates) NewState() State {
+	s := m.Mixer.NewState()
+	RoundStates(cpu.Backend{}, s)
+	return s
+}
+
+// TestHalfStates: states of Mamba-2 in bfloat16 take half the memory, and hold numbers of it; a sequence has the bits
+// that it has alone, position by position and in stepped rows, after copies, and saved and restored. Clones that share
+// memory do not change one another. Results are near those of states in float32.
+func TestHalfStates(t *testing.T) {
+	for _, options := range []Options{
+		{"d_state": "6", "headdim": "4"}, {"d_state": "5", "headdim": "4"},
+		{"d_state": "34", "headdim": "8", "ngroups": "2"},
+	} {
+		mix := variant{build: Mamba2Info.New, cfg: Config{Options: options}}.mixer(t)
+		m, d := halfStates{mix}, mix.(*Mamba2)
+		const batch, l, steps = 3, 100, 9
+		wide, s := begin(mix, batch), begin(m, batch)
+		ssm := d.heads * d.opt.HeadDim * d.opt.DState
+		if got, want := s.size(), wide.size()-2*batch*ssm; got != want {
+			t.Errorf("%v: %d bytes, want %d", options, got, want)
+		}
+		near := func(what string, got, want []float32) {
+			t.Helper()
+			sum, off := 0.0, 0.0
+			for i, x := range want {
+				sum, off = sum+float64(x*x), off+float64((got[i]-x)*(got[i]-x))
+			}
+			if !(off <= 1e-4*sum) {
+				t.Errorf("%v: %s: the square of what is off is %g of that of all", options, what, off/sum)
+			}
+		}
+		u := sequences(27, batch, l)
+		near("a prompt", read(s.forward(newTape(), u)), read(wide.forward(newTape(), u)))
+		shared := &several{m: m, at: s.at, states: Clones(s.states)}
+		restored, before := s.restored(t), shared.parts()
+
+		u = sequences(28, batch, steps)
+		got := read(s.clone().forward(newTape(), u)) // as a whole
+		near("a piece", got, read(wide.clone().forward(newTape(), u)))
+		alone := s.clone()
+		for at := range steps {
+			one := tensor.New(batch, dModel)
+			for i := range batch {
+				copy(one.Data()[i*dModel:][:dModel], u.Data()[(i*steps+at)*dModel:])
+			}
+			want := read(wide.forward(newTape(), one))
+			x := read(s.forward(newTape(), one))
+			near("a step", x, want)
+			if !slices.Equal(x, read(restored.forward(newTape(), one))) {
+				t.Errorf("%v: restored it goes on with other bits", options)
+			}
+			for i := range batch {
+				r := &Rows{Rows: &engine.Rows{}, States: alone.states[i : i+1]}
+				r.Add(1, alone.at+at)
+				y := read(m.Forward(newTape(), tensor.FromSlice(one.Data()[i*dModel:][:dModel], 1, dModel), r))
+				if !slices.Equal(y, x[i*dModel:][:dModel]) {
+					t.Errorf("%v: other bits alone", options)
+				}
+			}
+		}
+		stepped := &several{m: m, at: shared.at, states: Clones(shared.states)}
+		r := &Rows{Rows: &engine.Rows{}, States: stepped.states}
+		for range batch {
+			r.AddStepped(steps, stepped.at)
+		}
+		Run(newTape(), m, u, r)
+		for name, x := range s.parts() {
+			for _, other := range []*several{alone, restored, stepped} {
+				if !slices.Equal(other.parts()[name], x) {
+					t.Errorf("%v: another state %s", options, name)
+				}
+			}
+			if !slices.Equal(shared.parts()[name], before[name]) {
+				t.Errorf("%v: a clone has changed %s", options, name)
+			}
+			for _, v := range x {
+				if name == "ssm" && math.Float32bits(v)&0xffff != 0 {
+					t.Fatalf("%v: found %g, which is no bfloat16", options, v)
+				}
+			}
+		}
+	}
+}
+
+// TestHalfStatesRecord: where a tape records, states become float32, and gradients are those of states in float32 with
+// the same numbers.
+func TestHalfStatesRecord(t *testing.T) {
+	mix := variant{build: Mamba2Info.New, cfg: Config{Options: Options{"d_state": "6", "headdim": "4"}}}.mixer(t)
+	s := begin(halfStates{mix}, 1)
+	s.forward(newTape(), sequences(1, 1, 20))
+	wide := &several{m: mix, at: s.at, states: begin(mix, 1).states}
+	s.states[0].Tensors(func(name string, x *tensor.Tensor) {
+		if err := wide.states[0].Restore(name, x.Shape(), read(x)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	u, table, grads := sequences(2, 1, 5), sequences(3, 1, 6), [2][]float32{}
+	for i, s := range []*several{s, wide} {
+		tape := recording()
+		u.SetNeedsGrad(true)
+		tape.Backward(tape.LinearCrossEntropy(s.forward(tape, u), table, make([]int32, 5)))
+		grads[i] = read(tape.Grad(u))
+	}
+	if !slices.Equal(grads[0], grads[1]) {
+		t.Error("found other gradients")
+	}
+	for name, x := range s.parts() {
+		if !slices.Equal(x, wide.parts()[name]) {
+			t.Errorf("found another state %s", name)
 		}
 	}
 }

@@ -194,7 +194,7 @@ func (m *Model) Beside() (*Model, error) {
 	}
 	other.precision = m.precision
 	other.use(m.backend)
-	other.divided = m.divided
+	other.divided, other.rounder = m.divided, m.rounder
 	var from []*tensor.Tensor
 	m.Params("", func(_ string, p *nn.Param) { from = append(from, p.Tensor) })
 	other.Params("", func(_ string, p *nn.Param) {

@@ -21,8 +21,9 @@ type Backbone struct {
 	Tapes  *autograd.Tapes // for inference: sessions borrow one while they compute
 
 	backend engine.Backend
-	divided *divided       // nil where all layers compute on backend
-	spares  *tensor.Spares // for the states of sequences that go on from copies
+	divided *divided            // nil where all layers compute on backend
+	rounder engine.StateRounder // nil where states are float32: see SetStatePrecision
+	spares  *tensor.Spares      // for the states of sequences that go on from copies
 }
 
 // Warm makes memory ready for states that will be copied, some of it in a call, for when there is nothing else to do.
@@ -35,9 +36,9 @@ func (bb *Backbone) Backend() engine.Backend { return bb.backend }
 // NewTape returns an empty tape on the engine of the model.
 func (bb *Backbone) NewTape() *autograd.Tape { return autograd.NewTape(bb.backend) }
 
-// use sets the engine of tapes.
+// use sets the engine of tapes. States are float32 from then on.
 func (bb *Backbone) use(b engine.Backend) {
-	bb.backend, bb.Tapes, bb.divided = b, autograd.NewTapes(b), nil
+	bb.backend, bb.Tapes, bb.divided, bb.rounder = b, autograd.NewTapes(b), nil, nil
 }
 
 // Block is one layer: x + mixer(norm1(x)), then, if it has an MLP, x + mlp(norm2(x)). If the norms come after the

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/mixer"
@@ -29,8 +30,51 @@ func (bb *Backbone) NewState() *State {
 	for _, b := range bb.Blocks {
 		s.Mixers = append(s.Mixers, b.newState())
 	}
+	if bb.rounder != nil {
+		mixer.RoundStates(bb.rounder, s.Mixers...)
+	}
 	mixer.Begin(s.Mixers...)
 	return s
+}
+
+// SetStatePrecision chooses Float32 or BF16 for the states of sequences that begin from now on. BF16 is for what
+// dominates them, the states of the SSM in mamba2: they are rounded after each token, or after each piece of a text
+// that is read, and computed with in float32. Steps of many sequences read and write half as much then. It is an error
+// if no layer has such a state, or if the engine of the model cannot hold it.
+func (bb *Backbone) SetStatePrecision(p engine.Precision) error {
+	bb.rounder = nil
+	switch p {
+	case engine.Float32:
+		return nil
+	case engine.BF16:
+	default:
+		return fmt.Errorf("state precision: found %s, want float32 or bf16", p)
+	}
+	by, ok := bb.backend.(engine.StateRounder)
+	if !ok {
+		return fmt.Errorf("state precision: found bf16 and a model on %s, want float32 there, or the model on the "+
+			"processor", bb.backend.Kind())
+	}
+	var kinds []string
+	for _, b := range bb.Blocks {
+		if mixer.RoundStates(by, b.newState()) > 0 {
+			bb.rounder = by
+			return nil
+		}
+		if !slices.Contains(kinds, b.Kind) {
+			kinds = append(kinds, b.Kind)
+		}
+	}
+	return fmt.Errorf("state precision: found bf16 and layers of %s, want layers of mamba2, or float32",
+		strings.Join(kinds, ", "))
+}
+
+// StatePrecision is what SetStatePrecision has chosen.
+func (bb *Backbone) StatePrecision() engine.Precision {
+	if bb.rounder != nil {
+		return engine.BF16
+	}
+	return engine.Float32
 }
 
 // Growth returns the number of bytes that each token adds to the state of a sequence, and the kinds of mixers whose

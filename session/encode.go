@@ -32,7 +32,8 @@ import (
 // the keys and values of a model that stores them in int8. A file has the lowest version whose readers understand it.
 const (
 	headerKey         = "hippo session"
-	fileVersion       = 3 // the fingerprint of a model with weights that are integers starts with model.OfIntegers
+	fileVersion       = 4 // the identity has the precision of states, bf16
+	versionOfWeights  = 3 // the fingerprint of a model with weights that are integers starts with model.OfIntegers
 	versionOfIntegers = 2 // states in int8
 	versionOfFloats   = 1
 
@@ -181,8 +182,10 @@ func (e *encoding) write(w io.Writer, h header, o FileOptions) (hash [32]byte, e
 	}
 	h.Version, h.Rounded = versionOfFloats, e.round
 	switch {
-	case strings.HasPrefix(h.Identity.Model, model.OfIntegers):
+	case h.Identity.States != "":
 		h.Version = fileVersion
+	case strings.HasPrefix(h.Identity.Model, model.OfIntegers):
+		h.Version = versionOfWeights
 	case slices.ContainsFunc(e.tensors, func(x checkpoint.Tensor) bool { return x.DType == checkpoint.I8 }):
 		h.Version = versionOfIntegers
 	}

@@ -270,6 +270,54 @@ func TestRounded(t *testing.T) {
 	}
 }
 
+// TestStatesInHalves: a session whose states are in bfloat16 is saved exactly, in less space, and goes on with the same
+// bits, forked and rewound too. It is refused for states in float32 and the other way round, and by
+// versions that do not know of it.
+func TestStatesInHalves(t *testing.T) {
+	wide, m := language(t, "mamba2,attention"), language(t, "mamba2,attention")
+	if err := m.SetStatePrecision(engine.BF16); err != nil {
+		t.Fatal(err)
+	}
+	s := told(t, m)
+	file, of := encode(t, s, FileOptions{}), encode(t, told(t, wide), FileOptions{})
+	if len(file) >= len(of) {
+		t.Errorf("%d bytes, where float32 takes %d", len(file), len(of))
+	}
+	var h header
+	rewritten(t, file, func(x *header, all []checkpoint.Tensor) []checkpoint.Tensor {
+		h = *x
+		return all
+	})
+	if h.Version != fileVersion || h.Identity.States != "bf16" || h.Rounded {
+		t.Errorf("found the version %d, states in %q, rounded: %v", h.Version, h.Identity.States, h.Rounded)
+	}
+	again, err := Decode(file, m, tokenizer.Bytes(), Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	goesOn := func(s *Session) string {
+		all := rest(t, s)
+		at, err := s.Rewind(t.Context(), 90)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all + fmt.Sprint(at, s.logits())
+	}
+	fork := s.Fork()
+	if want := goesOn(s); goesOn(again) != want || goesOn(fork) != want {
+		t.Error("loaded or forked it goes on with other bits")
+	}
+	for _, c := range []struct {
+		m    *model.Model
+		data []byte
+	}{{wide, file}, {m, of}} {
+		_, err := Decode(c.data, c.m, tokenizer.Bytes(), Options{}, nil)
+		if !errors.Is(err, ErrPrecision) || !strings.Contains(err.Error(), "states in bf16") {
+			t.Errorf("states in %v: got %v, want %v", c.m.StatePrecision(), err, ErrPrecision)
+		}
+	}
+}
+
 // TestSnapshotGoesOn: a snapshot that is decoded goes on as the one that was encoded.
 func TestSnapshotGoesOn(t *testing.T) {
 	m := language(t, hybrid)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -19,11 +20,12 @@ var (
 	ErrKey       = errors.New("the key is not that of the file")
 )
 
-// Identity says for whom what is saved is of use: those whose weights, precision, tokenizer, chunk and kernels are the
+// Identity says for whom what is saved is of use: those whose weights, precisions, tokenizer, chunk and kernels are the
 // same.
 type Identity struct {
 	Model     string `json:"model"` // see model.Model.Fingerprint
 	Precision string `json:"precision"`
+	States    string `json:"states,omitempty"` // "bf16", or "" for float32: see model.Backbone.SetStatePrecision
 	Tokenizer string `json:"tokenizer"`
 	Chunk     int    `json:"chunk"`
 	Kernels   int    `json:"kernels,omitempty"` // see model.Model.Kernels
@@ -31,8 +33,18 @@ type Identity struct {
 
 // Identify returns the identity of a model and its tokenizer.
 func Identify(m *model.Model, tok tokenizer.Tokenizer) Identity {
-	return Identity{m.Fingerprint(), m.Precision().String(), tok.Fingerprint(), Chunk(m), m.Kernels()}
+	id := Identity{Model: m.Fingerprint(), Precision: m.Precision().String(), Tokenizer: tok.Fingerprint(),
+		Chunk: Chunk(m), Kernels: m.Kernels()}
+	if p := m.StatePrecision().String(); p != float32States {
+		id.States = p
+	}
+	return id
 }
+
+const float32States = "float32"
+
+// StatePrecision is the name of the precision of states.
+func (id Identity) StatePrecision() string { return cmp.Or(id.States, float32States) }
 
 // Check returns an error unless what was saved by somebody is of use to id. An earlier version may have called m
 // otherwise.
@@ -44,7 +56,9 @@ func (id Identity) Check(saved Identity, m *model.Model) error {
 		err         error
 		found, want string
 	}{
-		{ErrPrecision, saved.Precision, id.Precision}, {ErrModel, saved.Model, id.Model},
+		{ErrPrecision, saved.Precision, id.Precision},
+		{ErrPrecision, "states in " + saved.StatePrecision(), "states in " + id.StatePrecision()},
+		{ErrModel, saved.Model, id.Model},
 		{ErrTokenizer, saved.Tokenizer, id.Tokenizer},
 		{ErrModel, fmt.Sprint("pieces of ", saved.Chunk), fmt.Sprint("pieces of ", id.Chunk)},
 		{ErrKernels, fmt.Sprint("kernels ", saved.Kernels), fmt.Sprint("kernels ", id.Kernels)},

@@ -129,8 +129,8 @@ func TestIntegersAreSavedAsTheyAreHeld(t *testing.T) {
 	file := encode(t, s, FileOptions{})
 	floats := asFloats(t, file)
 	d, err := parse(file, nil)
-	if err != nil || d.Version != fileVersion {
-		t.Fatalf("version %d, %v, want %d", d.Version, err, fileVersion)
+	if err != nil || d.Version != versionOfWeights {
+		t.Fatalf("version %d, %v, want %d", d.Version, err, versionOfWeights)
 	}
 	numbers := 0
 	for _, name := range d.file.Names() {

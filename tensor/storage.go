@@ -18,6 +18,15 @@ type Storage interface {
 	Write(src []float32)
 }
 
+// InMemory is Storage in ordinary memory, where Rooms, Move and Zeros put it as they do floats.
+type InMemory interface {
+	Storage
+	// Room is the memory that the elements take, in floats.
+	Room() int
+	// In returns storage of the same kind and length over memory, whose contents become the elements.
+	In(memory []float32) Storage
+}
+
 // Stored returns a tensor over storage.
 func Stored(s Storage, shape ...int) *Tensor {
 	t := Shaped(shape...)

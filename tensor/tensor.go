@@ -69,7 +69,9 @@ func Rooms(xs ...*Tensor) [][]float32 { return Together(roomLengths(xs)...) }
 func roomLengths(xs []*Tensor) []int {
 	lengths := make([]int, len(xs))
 	for i, x := range xs {
-		if !x.lent {
+		if s, ok := x.storage.(InMemory); ok {
+			lengths[i] = s.Room()
+		} else if !x.lent {
 			lengths[i] = len(x.data)
 		}
 	}
@@ -78,10 +80,17 @@ func roomLengths(xs []*Tensor) []int {
 
 // Move copies the elements to memory for them, where they are from then on. It does nothing if there is none.
 func (t *Tensor) Move(to []float32) {
-	if len(to) > 0 {
-		t.CopyTo(to)
-		t.SetData(to)
+	if len(to) == 0 {
+		return
 	}
+	if s, ok := t.storage.(InMemory); ok {
+		moved := s.In(to)
+		moved.Copy(0, s, 0, s.Len())
+		t.SetStorage(moved)
+		return
+	}
+	t.CopyTo(to)
+	t.SetData(to)
 }
 
 // Compact moves the elements of tensors into one piece of memory, in their order. Tensors with the same elements are
@@ -92,14 +101,22 @@ func Compact(xs ...*Tensor) {
 	}
 }
 
-// Zeros sets tensors without memory to zeros, side by side as in Together.
+// Zeros sets tensors without memory to zeros, side by side as in Together. Those whose storage is InMemory keep its
+// kind.
 func Zeros(xs ...*Tensor) {
 	lengths := make([]int, len(xs))
 	for i, x := range xs {
 		lengths[i] = x.Len()
+		if s, ok := x.storage.(InMemory); ok {
+			lengths[i] = s.Room()
+		}
 	}
 	for i, data := range Together(lengths...) {
-		xs[i].SetData(data)
+		if s, ok := xs[i].storage.(InMemory); ok {
+			xs[i].SetStorage(s.In(data))
+		} else {
+			xs[i].SetData(data)
+		}
 	}
 }
 
@@ -327,10 +344,11 @@ func (t *Tensor) Clone() *Tensor {
 
 // Shallow is Clone that leaves the copying to Move: until one of the two has been moved, neither may be changed.
 func (t *Tensor) Shallow() *Tensor {
-	if t.storage != nil || t.lent {
+	_, inMemory := t.storage.(InMemory)
+	if t.storage != nil && !inMemory || t.lent {
 		return t.Clone()
 	}
-	return &Tensor{dims: t.dims, nd: t.nd, data: t.data}
+	return &Tensor{dims: t.dims, nd: t.nd, data: t.data, storage: t.storage}
 }
 
 // Zero sets every element to zero.

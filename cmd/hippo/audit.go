@@ -191,7 +191,8 @@ func (a *audit) load(r *receipt.Receipt) (m *hippo.Model, err error) {
 		return nil, err
 	}
 	for _, precision := range []string{hippo.Stored, r.Identity.Precision} {
-		if m, err = hippo.Load(dir, hippo.Precision(precision)); err != nil {
+		m, err = hippo.Load(dir, hippo.Precision(precision), hippo.StatePrecision(r.Identity.StatePrecision()))
+		if err != nil {
 			return nil, err
 		}
 		if err = r.Fits(m.Net(), m.Tokenizer()); err == nil || errors.Is(err, receipt.ErrLevel) {

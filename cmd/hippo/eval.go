@@ -21,6 +21,7 @@ type evalOptions struct {
 	Adapter   string `json:"adapter" help:"folder of an adapter for each DIR"`
 	Precision string `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"precision of the weights"`
 	Device    string `json:"device" help:"where to compute: cpu, gpu, gpu:1 of hippo bench devices, auto"`
+	States    string `json:"state_precision" enum:"float32,bf16" help:"of states; with drift not of the first DIR"`
 	JSON      bool   `json:"json" help:"print a JSON object"`
 }
 
@@ -31,7 +32,7 @@ func newEvalOptions() evalOptions {
 			TextField: data.DefaultTextField, Cache: os.Getenv("HIPPO_CACHE"),
 			CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT"), BatchSize: 8,
 		},
-		Precision: hippo.Stored, Device: onCPU,
+		Precision: hippo.Stored, States: statePrecisions[0], Device: onCPU,
 	}
 }
 
@@ -108,10 +109,15 @@ func evaluation(names []string, opt *evalOptions) (*text.ModelEval, []string, er
 	if err != nil {
 		return nil, nil, err
 	}
+	loaded := 0
 	e := &text.ModelEval{
 		Options: opt.ModelEvalOptions,
 		Load: func(dir string) (*text.LoadedModel, error) {
-			m, err := loadModel(dir, opt.Adapter, hippo.Precision(opt.Precision), on)
+			states := opt.States
+			if loaded++; loaded == 1 && opt.Drift > 0 {
+				states = statePrecisions[0]
+			}
+			m, err := loadModel(dir, opt.Adapter, hippo.Precision(opt.Precision), on, hippo.StatePrecision(states))
 			if err != nil {
 				return nil, err
 			}

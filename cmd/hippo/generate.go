@@ -60,6 +60,7 @@ written unchanged.`,
 	f.IntVar(&g.samples, "samples", 1, "number of continuations to draw")
 	f.IntVar(&g.chunk, "chunk", generate.DefaultChunk, "tokens of the prompt read at a time")
 	precisionFlag(cmd, &g.precision, hippo.Stored)
+	statesFlag(cmd, &g.states)
 	adapterFlag(cmd, &g.adapter)
 	deviceFlag(cmd, &g.device)
 	drafts := draftFlag(cmd)
@@ -98,7 +99,7 @@ written unchanged.`,
 		if err != nil {
 			return err
 		}
-		load := []hippo.LoadOption{hippo.Precision(g.precision), on}
+		load := []hippo.LoadOption{hippo.Precision(g.precision), hippo.StatePrecision(g.states), on}
 		if g.ids {
 			load = append(load, hippo.TokenIDs())
 		}
@@ -145,6 +146,16 @@ func precisionFlag(cmd *cobra.Command, to *string, standard string) {
 	completeFlag(cmd, "precision", cobra.FixedCompletions(precisions, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// statesFlag is --state_precision of a command that writes with a model.
+func statesFlag(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "state_precision", statePrecisions[0],
+		"states as float32, or those of Mamba-2 as bf16: half the memory, faster for many sequences, less exact")
+	completeFlag(cmd, "state_precision", cobra.FixedCompletions(statePrecisions, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// statePrecisions are the values that hippo.StatePrecision takes.
+var statePrecisions = []string{"float32", "bf16"}
+
 // promptOf returns the second argument or, if there is none, all of standard input, byte for byte. It is not empty.
 func promptOf(ctx context.Context, args []string) (string, error) {
 	prompt, err := givenPrompt(ctx, args)
@@ -171,7 +182,8 @@ func givenPrompt(ctx context.Context, args []string) (string, error) {
 // generation holds the flags of hippo generate that do not concern sampling.
 type generation struct {
 	samples, chunk            int
-	precision, adapter        string
+	precision, states         string
+	adapter                   string
 	device                    string
 	continuation, stats, json bool
 	ids                       bool

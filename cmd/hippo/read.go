@@ -14,7 +14,7 @@ import (
 
 func newRead() *cobra.Command {
 	var sessions sessionsFlags
-	var precision string
+	var precision, states string
 	var into readLibrary
 	r := session.FileReader{}
 	cmd := &cobra.Command{
@@ -51,6 +51,7 @@ hippo session rm NAME --store LIBRARY removes one.`,
 	}
 	sessions.register(cmd)
 	precisionFlag(cmd, &precision, "float32")
+	statesFlag(cmd, &states)
 	cmd.Flags().DurationVar(&r.Every, "save_every", 30*time.Second, "how much work a crash may cost")
 	cmd.Flags().StringVar(&into.dir, "library", "", "folder of a library to read texts into, at the precision stored")
 	cmd.Flags().StringVar(&into.name, "name", "", "name of all files as one text of the library; empty: one text each")
@@ -59,9 +60,9 @@ hippo session rm NAME --store LIBRARY removes one.`,
 			if !cmd.Flags().Changed("precision") { // that of servers
 				precision = hippo.Stored
 			}
-			return into.run(cmd, args[0], args[1:], hippo.Precision(precision), &r)
+			return into.run(cmd, args[0], args[1:], &r, hippo.Precision(precision), hippo.StatePrecision(states))
 		}
-		m, err := loadModel(args[0], "", hippo.Precision(precision))
+		m, err := loadModel(args[0], "", hippo.Precision(precision), hippo.StatePrecision(states))
 		if err != nil {
 			return err
 		}

@@ -27,8 +27,8 @@ type readLibrary struct{ dir, name string }
 const maxLibraryText = 256 << 20
 
 // run reads files into the library, each as a text of its own or all as one.
-func (l *readLibrary) run(cmd *cobra.Command, name string, files []string, precision hippo.LoadOption,
-	r *session.FileReader) error {
+func (l *readLibrary) run(cmd *cobra.Command, name string, files []string, r *session.FileReader,
+	load ...hippo.LoadOption) error {
 	folder, err := session.OpenFolder(l.dir)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (l *readLibrary) run(cmd *cobra.Command, name string, files []string, preci
 	if l.name != "" {
 		names, texts = []string{l.name}, []string{strings.Join(texts, "\n\n")}
 	}
-	m, err := loadModel(name, "", precision)
+	m, err := loadModel(name, "", load...)
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,7 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 	cmd.Flags().StringVar(&r.system, "system", "", "message before all others that tells the model how to reply")
 	cmd.Flags().StringVar(&r.template, "template", "", "file of a chat template, in place of the model's own")
 	precisionFlag(cmd, &r.precision, hippo.Stored)
+	statesFlag(cmd, &r.states)
 	cmd.Flags().StringVar(&r.tools, "tools", "", "JSON file with functions that the model may call")
 	cmd.Flags().StringVar(&r.command, "tool-command", "", "program that runs a call of --tools")
 	completeFlag(cmd, "tools", completeFiles("json"))
@@ -78,7 +79,7 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 				return err
 			}
 		}
-		m, err := loadModel(args[0], r.adapter, hippo.Precision(r.precision), on)
+		m, err := loadModel(args[0], r.adapter, hippo.Precision(r.precision), hippo.StatePrecision(r.states), on)
 		if err != nil {
 			return err
 		}
@@ -111,8 +112,8 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 
 // talk holds the flags of hippo run that do not concern sampling.
 type talk struct {
-	system, template, precision, adapter, device, tools, command string
-	constraint                                                   constraintFlags
+	system, template, precision, states, adapter, device, tools, command string
+	constraint                                                           constraintFlags
 }
 
 // settings returns the model's, with the template of the flag.

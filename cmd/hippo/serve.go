@@ -33,6 +33,7 @@ import (
 type serveOptions struct {
 	Listen    string   `json:"listen" help:"address and port to listen at"`
 	Precision string   `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
+	States    string   `json:"state_precision" enum:"float32,bf16" help:"of the states of Mamba-2"`
 	Pooling   string   `json:"pooling" enum:"mean,last" help:"what embeddings are made of"`
 	Device    string   `json:"device" help:"where to compute: cpu, gpu, gpu:1 of hippo bench devices, auto"`
 	Draft     string   `json:"draft" help:"guess replies by ngram, mtp or a small model: the same ones, faster"`
@@ -92,7 +93,8 @@ type onDemand struct {
 
 func newServe() *cobra.Command {
 	opt := serveOptions{
-		Listen: "127.0.0.1:8080", Precision: hippo.Stored, Device: onCPU, Memory: 1024, Disk: 10240, MaxBody: 32 << 20,
+		Listen: "127.0.0.1:8080", Precision: hippo.Stored, States: statePrecisions[0], Device: onCPU, Memory: 1024,
+		Disk: 10240, MaxBody: 32 << 20,
 		MaxPrompt: 1 << 20, MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256,
 		MaxResponses: 1000, MaxSessions: 100, SessionMiB: 4096, StateMiB: 256, ImportMiB: 256,
 		KeepFor: 30 * 24 * time.Hour, Grace: 30 * time.Second, Log: "json", Pooling: "mean", MaxFile: 100 << 20,
@@ -199,7 +201,7 @@ func (o *serveOptions) library(names []string, in store.Shared, log *slog.Logger
 	return library.Open(library.Options{
 		Bucket: texts,
 		Models: names, Adapters: o.Adapter, AdapterDir: o.AdapterDir, Find: modelPath, Precision: o.Precision,
-		Pooling: session.Pooling(o.Pooling), Draft: o.Draft, KeepAlive: idle,
+		States: o.States, Pooling: session.Pooling(o.Pooling), Draft: o.Draft, KeepAlive: idle,
 		Memory: int64(o.MaxMemory) << 20, Preload: o.Preload, Pull: o.Pull, Texts: int64(o.Memory) << 20,
 		Store: o.Store, Disk: int64(o.Disk) << 20, Log: log, Device: open,
 		Faster: o.Device == auto,

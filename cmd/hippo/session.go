@@ -124,7 +124,7 @@ func showSession(cmd *cobra.Command, folder session.Folder, key []byte, args []s
 
 func newSessionRewind() *cobra.Command {
 	var sessions sessionsFlags
-	var precision string
+	var precision, states string
 	cmd := &cobra.Command{
 		Use:   "rewind DIR NAME MARK|POSITION",
 		Short: "Go back to a mark or a position",
@@ -136,12 +136,13 @@ printed.`,
 	}
 	sessions.register(cmd)
 	cmd.Flags().StringVar(&precision, "precision", "float32", "precision of the session")
+	statesFlag(cmd, &states)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		dir, err := modelPath(args[0])
 		if err != nil {
 			return err
 		}
-		m, err := hippo.Load(dir, hippo.Precision(precision))
+		m, err := hippo.Load(dir, hippo.Precision(precision), hippo.StatePrecision(states))
 		if err != nil {
 			return err
 		}

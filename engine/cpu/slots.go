@@ -19,6 +19,9 @@ func (eng *Engine) carry(c carried, slots engine.Slots) carried {
 		x := slots.At(i)
 		next := x
 		if x != nil && eng.Recording {
+			if halvesOf(x) != nil {
+				x = tensor.FromSlice(x.Floats(), x.Shape()...)
+			}
 			next = eng.like(x)
 			slots[i].X = next
 		}
@@ -27,12 +30,20 @@ func (eng *Engine) carry(c carried, slots engine.Slots) carried {
 	return c
 }
 
-// at are the elements of the states before and after row i, nil where it has none.
+// at are the elements of the states before and after row i, nil where it has none. The states are in float32.
 func (c *carried) at(i int) (before, after []float32) {
 	if i >= len(c.before) || c.before[i] == nil {
 		return nil, nil
 	}
 	return c.before[i].Data(), c.after[i].Data()
+}
+
+// halves are the elements of the state of row i, before and after it in the same place, if they are in bfloat16.
+func (c *carried) halves(i int) []uint16 {
+	if !c.has(i) {
+		return nil
+	}
+	return halvesOf(c.after[i])
 }
 
 // has reports whether row i has a state.

@@ -57,6 +57,9 @@ func (o *ssdOp) group(h int) int { return h / (o.heads / o.groups) }
 // stateOf is the state of head h in x (h, p, n).
 func (o *ssdOp) stateOf(x []float32, h int) []float32 { return x[h*o.p*o.n:][:o.p*o.n] }
 
+// halvesOf is stateOf for a state in bfloat16.
+func (o *ssdOp) halvesOf(x []uint16, h int) []uint16 { return x[h*o.p*o.n:][:o.p*o.n] }
+
 // border is the part of block i, counted in all rows, and head h in x, which is laid out as borders.
 func (o *ssdOp) border(x []float32, i, h int) []float32 { return x[(i*o.heads+h)*o.p*o.n:][:o.p*o.n] }
 
@@ -78,22 +81,44 @@ func (o *ssdOp) eachHead(f func(row, h int)) {
 func (o *ssdOp) step() {
 	d, xbc := o.heads*o.p, o.xbc.Data()
 	parallel.For(len(o.steps)*o.heads, max(1, grain/(o.p*o.n)), func(lo, hi int) {
-		buf := getFloats(o.p)
+		buf := getFloats(o.p + 2*o.n)
 		defer putFloats(buf)
+		dtx, apart := (*buf)[:o.p], apart{b: (*buf)[o.p:][:o.n], c: (*buf)[o.p+o.n:], t: -1}
 		for i := lo; i < hi; i++ {
 			row, h := o.steps[i/o.heads], i%o.heads
-			g, state := o.group(h), o.stateOf(o.after[row].Data(), h)
+			g, half := o.group(h), o.halves(row)
 			for t := o.rows.From(row); t < o.rows.From(row)+o.rows.Len(row); t++ {
 				in := xbc[t*o.width():][:o.width()]
 				dt := o.dt.Data()[t*o.heads+h]
 				x, y := in[h*o.p:][:o.p], o.y.Data()[t*d+h*o.p:][:o.p]
-				copy(*buf, x)
-				kernel.Scale(*buf, dt)
-				kernel.SSDStep(y, state, *buf, in[o.atB(g):][:o.n], in[o.atC(g):][:o.n], kernel.Exp(dt*o.a.Data()[h]))
+				copy(dtx, x)
+				kernel.Scale(dtx, dt)
+				b, c, decay := in[o.atB(g):][:o.n], in[o.atC(g):][:o.n], kernel.Exp(dt*o.a.Data()[h])
+				if half != nil {
+					apart.set(t, g, b, c)
+					kernel.SSDStepHalves(y, o.halvesOf(half, h), dtx, apart.b, apart.c, decay)
+				} else {
+					kernel.SSDStep(y, o.stateOf(o.after[row].Data(), h), dtx, b, c, decay)
+				}
 				kernel.Axpy(o.d.Data()[h], x, y)
 			}
 		}
 	})
+}
+
+// apart holds B and C of a group at a position in the order of kernel.Apart, for the heads that share them.
+type apart struct {
+	b, c []float32
+	t, g int
+}
+
+func (a *apart) set(t, g int, b, c []float32) {
+	if a.t == t && a.g == g {
+		return
+	}
+	a.t, a.g = t, g
+	kernel.Apart(a.b, b)
+	kernel.Apart(a.c, c)
 }
 
 // block is a task: the heads [h0, h1) of q positions of one row, with space for matrices.
@@ -245,17 +270,23 @@ func (o *ssdOp) inside(k *block) {
 func (o *ssdOp) between(row, h int) {
 	buf := getFloats(o.p * o.n)
 	defer putFloats(buf)
-	state := *buf
+	state, half := *buf, o.halves(row)
 	before, after := o.carried.at(row)
-	if before != nil {
+	switch {
+	case half != nil:
+		kernel.Widen(state, o.halvesOf(half, h))
+	case before != nil:
 		copy(state, o.stateOf(before, h))
-	} else {
+	default:
 		clear(state)
 	}
 	for i := o.first[row]; i < o.first[row+1]; i++ {
 		kernel.CarryState(state, o.border(o.borders, i, h), o.decays[i*o.heads+h])
 	}
-	if after != nil {
+	switch {
+	case half != nil:
+		kernel.Narrow(o.halvesOf(half, h), state)
+	case after != nil:
 		copy(o.stateOf(after, h), state)
 	}
 }

@@ -5,6 +5,7 @@ package main
 func statesNEON(file *armFile) {
 	file.scanStep()
 	file.ssdStep()
+	file.ssdStepHalves()
 	file.deltaStep("deltaStep", 1)
 	file.deltaStep("deltaStepTwice", 2)
 	file.rowsTimes("scaleRows", false)
@@ -108,6 +109,53 @@ func (file *armFile) ssdStep() {
 		c.v(fmlaV, sum, v, t)
 	})
 	c.fold(faddV, sum, t)
+	c.store(oneF, sum, y, 0)
+	c.addImm(y, y, 4)
+	c.addImm(x, x, 4)
+	c.subtract(d, 1, "channel")
+	c.end()
+}
+
+// ssdStepHalves: a word is the number at an even place, which a shift makes a float32, and that at the odd place after
+// it, which a mask does.
+func (file *armFile) ssdStepHalves() {
+	c := file.function("ssdStepHalves", neonISA)
+	d, words, y, h, x, b, cc := c.arg("d"), c.arg("words"), c.arg("y"), c.arg("h"), c.arg("x"), c.arg("b"), c.arg("c")
+	at, r, t := [4]xreg{c.x(), c.x(), c.x(), c.x()}, c.rows(), c.x()
+	const decay, in, sum, v, bits, upper, half, last, even, odd = 0, 1, 2, 3, 4, 5, 6, 7, 16, 17
+	c.floatArg("decay", decay)
+	c.bits(upper, 0xffff0000, t)
+	c.bits(half, 0x7fff, t)
+	c.bits(last, 1, t)
+	c.label("channel")
+	c.broadcast(in, x)
+	c.zero(sum)
+	for i, from := range []xreg{b, cc} {
+		c.mov(at[2*i], from)
+		c.addShifted(at[2*i+1], from, words, 2)
+	}
+	r.each(words, append([]xreg{h}, at[:]...), armLoop{name: "ssdStepHalves", work: 8, unit: "states", bytes: 6 * 16,
+		instructions: vectorWork}, func() {
+		r.get(odd, h)
+		c.shl(even, odd, 16)
+		c.v(andV, odd, odd, upper)
+		for i, number := range []vreg{even, odd} {
+			c.v(fmulV, number, number, decay)
+			r.get(v, at[i])
+			c.v(fmlaV, number, v, in)
+			r.get(v, at[2+i])
+			c.v(fmlaV, sum, v, number)
+			c.ushr(bits, number, 16) // to the nearest, to even where it is in the middle
+			c.v(andV, bits, bits, last)
+			c.v(addV, number, number, bits)
+			c.v(addV, number, number, half)
+		}
+		c.ushr(even, even, 16)
+		c.v(andV, odd, odd, upper)
+		c.v(orrV, odd, odd, even)
+		r.put(odd, h)
+	})
+	c.fold(faddV, sum, v)
 	c.store(oneF, sum, y, 0)
 	c.addImm(y, y, 4)
 	c.addImm(x, x, 4)

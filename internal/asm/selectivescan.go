@@ -20,6 +20,7 @@ func (c vector) scan() {
 	c.scanBack()
 	c.scanStep()
 	c.ssdStep()
+	c.ssdStepHalves()
 }
 
 // scanForward generates scan, which writes outputs, and scanSteps, which writes states and decays.

@@ -206,3 +206,74 @@ func (c vector) ssdStep() {
 	})
 	c.end()
 }
+
+// ssdStepHalves is ssdStep over words of two bfloat16 numbers. One becomes a float32 by a shift, the other by a mask,
+// so that the elements of B and C at even places and those at odd ones lie apart.
+func (c vector) ssdStepHalves() {
+	c.function("ssdStepHalves", "func(d, words int, y *float32, h *uint16, x, b, c *float32, decay float32)",
+		"computes SSDStepHalves for words numbers at even places and as many at odd ones. The sum over the states has",
+		"one strand for each lane; then halves are added onto one another.")
+	n, h, x, y, b, cc := c.arg("words"), c.arg("h"), c.arg("x"), c.arg("y"), c.arg("b"), c.arg("c")
+	s := c.span(n)
+	v := func(i int) reg.Register { return c.vec(stepChannels + i) }
+	decay, in, t := v(0), v(1), v(2)
+	numbers, bs, cs := []reg.Register{v(3), v(4)}, []reg.Register{v(5), v(6)}, []reg.Register{v(7), v(8)}
+	c.VBROADCASTSS(c.param("decay"), decay)
+	const upper, half, last = 0xffff0000, 0x7fff, 1
+	if c.lanes == 16 {
+		c.held = map[uint32]reg.Register{}
+		for i, bits := range []uint32{upper, half, last} {
+			c.held[bits] = v(9 + i)
+			c.VPBROADCASTD(c.word(bits), v(9+i))
+		}
+	}
+	c.eachChannels(func(name string, channel reg.GPVirtual, count int) {
+		for j := range count {
+			c.zero(c.vec(j))
+		}
+		c.each(name, s, func(i reg.GPVirtual, mask reg.Register) {
+			odd := c.GP64()
+			c.LEAQ(Mem{Base: i, Index: n, Scale: 1}, odd)
+			for k, at := range []reg.GPVirtual{i, odd} {
+				c.load(float(b, at), bs[k], mask)
+				c.load(float(cc, at), cs[k], mask)
+			}
+			for j, i := range c.sameState(i, n, count) {
+				c.load(float(h, i), numbers[1], mask)
+				c.PREFETCHT0(float(h, i).Offset(stepAhead))
+				c.VBROADCASTSS(float(x, channel).Offset(4*j), in)
+				c.VPSLLD(U8(16), numbers[1], numbers[0])
+				c.withBits(upper, c.VANDPS, c.VANDPS_BCST, numbers[1], numbers[1])
+				for k, x := range numbers {
+					c.VMULPS(decay, x, x)
+					c.VFMADD231PS(in, bs[k], x)
+					c.VFMADD231PS(x, cs[k], c.vec(j))
+				}
+				for _, x := range numbers { // to the nearest, to even where it is in the middle
+					c.VPSRLD(U8(16), x, t)
+					c.withBits(last, c.VANDPS, c.VANDPS_BCST, t, t)
+					c.VPADDD(t, x, x)
+					c.withBits(half, c.VPADDD, c.VPADDD_BCST, x, x)
+				}
+				c.VPSRLD(U8(16), numbers[0], numbers[0])
+				c.withBits(upper, c.VANDPS, c.VANDPS_BCST, numbers[1], numbers[1])
+				c.VORPS(numbers[0], numbers[1], numbers[1])
+				c.store(numbers[1], mask, float(h, i))
+			}
+		})
+		var sums []reg.Register
+		for j := range count {
+			sums = append(sums, c.vec(j))
+		}
+		c.foldChannels(sums, t)
+		if count == 1 {
+			c.VMOVSS(c.xmm(c.vec(0)), float(y, channel))
+		} else {
+			c.VMOVUPS(c.xmm(c.vec(0)), float(y, channel))
+		}
+		for range count {
+			c.LEAQ(float(h, n), h)
+		}
+	})
+	c.end()
+}

@@ -45,7 +45,7 @@ function read(file) {
 	if (length > file.length - 8) fail("the header does not fit into the file")
 	const list = JSON.parse(file.subarray(8, 8 + length).toString("utf8")), data = file.subarray(8 + length)
 	const header = JSON.parse(list.__metadata__["hippo session"])
-	if (header.version > 3) fail(`version ${header.version} is unknown`)
+	if (header.version > 4) fail(`version ${header.version} is unknown`)
 	delete list.__metadata__
 	const tensors = new Map()
 	let end = 0

@@ -138,6 +138,7 @@ const (
 	scanBackCode           level = avx2
 	scanStepCode           level = avx2
 	ssdStepCode            level = avx2
+	ssdStepHalvesCode      level = avx2
 	decaysCode             level = avx2
 	scaleRowsCode          level = avx2
 	axpyRowsCode           level = avx2
@@ -291,6 +292,7 @@ var codes = map[string][]level{
 	"scanBack":           {avx512, avx2},
 	"scanStep":           {avx512, avx2},
 	"ssdStep":            {avx512, avx2},
+	"ssdStepHalves":      {avx512, avx2},
 	"decays":             {avx512, avx2},
 	"scaleRows":          {avx512, avx2},
 	"axpyRows":           {avx512, avx2},
@@ -1141,6 +1143,12 @@ func vecScanStep(d int, n int, y *float32, h *float32, a *float32, u *float32, d
 //
 //go:noescape
 func vecSsdStep(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
+
+// vecSsdStepHalves computes SSDStepHalves for words numbers at even places and as many at odd ones. The sum over the
+// states has one strand for each lane; then halves are added onto one another.
+//
+//go:noescape
+func vecSsdStepHalves(d int, words int, y *float32, h *uint16, x *float32, b *float32, c *float32, decay float32)
 
 // vecDecays sets l[t·q + s], for s and t < q, to the exponential of the sum of steps s+1 to t, in this order, for s ≤
 // t and to 0 for the others.

@@ -1101,6 +1101,15 @@ TEXT ·vecSsdStep(SB), NOSPLIT, $0-60
 avx2:
 	JMP   ·ssdStepAVX2(SB)
 
+// func vecSsdStepHalves(d int, words int, y *float32, h *uint16, x *float32, b *float32, c *float32, decay float32)
+TEXT ·vecSsdStepHalves(SB), NOSPLIT, $0-60
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·ssdStepHalvesAVX512(SB)
+
+avx2:
+	JMP   ·ssdStepHalvesAVX2(SB)
+
 // func vecDecays(q int, steps *float32, l *float32)
 TEXT ·vecDecays(SB), NOSPLIT, $0-24
 	TESTB $const_avx512, ·cpu(SB)

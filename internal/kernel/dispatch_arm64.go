@@ -138,6 +138,7 @@ const (
 	scanBackCode           level = neon
 	scanStepCode           level = neon
 	ssdStepCode            level = neon
+	ssdStepHalvesCode      level = neon
 	decaysCode             level = neon
 	scaleRowsCode          level = neon
 	axpyRowsCode           level = neon
@@ -240,6 +241,7 @@ var codes = map[string][]level{
 	"scanBack":           {neon},
 	"scanStep":           {neon},
 	"ssdStep":            {neon},
+	"ssdStepHalves":      {neon},
 	"decays":             {neon},
 	"scaleRows":          {neon},
 	"axpyRows":           {neon},
@@ -615,6 +617,9 @@ func vecScanStep(d int, n int, y *float32, h *float32, a *float32, u *float32, d
 
 //go:noescape
 func vecSsdStep(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
+
+//go:noescape
+func vecSsdStepHalves(d int, words int, y *float32, h *uint16, x *float32, b *float32, c *float32, decay float32)
 
 //go:noescape
 func vecDecays(q int, steps *float32, l *float32)

@@ -333,6 +333,10 @@ TEXT ·vecScanStep(SB), NOSPLIT, $0-80
 TEXT ·vecSsdStep(SB), NOSPLIT, $0-60
 	JMP   ·ssdStepNEON(SB)
 
+// func vecSsdStepHalves(d int, words int, y *float32, h *uint16, x *float32, b *float32, c *float32, decay float32)
+TEXT ·vecSsdStepHalves(SB), NOSPLIT, $0-60
+	JMP   ·ssdStepHalvesNEON(SB)
+
 // func vecDecays(q int, steps *float32, l *float32)
 TEXT ·vecDecays(SB), NOSPLIT, $0-24
 	JMP   ·decaysNEON(SB)

@@ -139,6 +139,7 @@ const (
 	scanBackCode           level = noCode
 	scanStepCode           level = noCode
 	ssdStepCode            level = noCode
+	ssdStepHalvesCode      level = noCode
 	decaysCode             level = noCode
 	scaleRowsCode          level = noCode
 	axpyRowsCode           level = noCode
@@ -467,6 +468,9 @@ func vecScanStep(d int, n int, y *float32, h *float32, a *float32, u *float32, d
 }
 
 func vecSsdStep(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32) {
+}
+
+func vecSsdStepHalves(d int, words int, y *float32, h *uint16, x *float32, b *float32, c *float32, decay float32) {
 }
 
 func vecDecays(q int, steps *float32, l *float32) {}

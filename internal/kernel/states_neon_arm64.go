@@ -9,6 +9,9 @@ func scanStepNEON(d int, n int, y *float32, h *float32, a *float32, u *float32, 
 func ssdStepNEON(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
 
 //go:noescape
+func ssdStepHalvesNEON(d int, words int, y *float32, h *uint16, x *float32, b *float32, c *float32, decay float32)
+
+//go:noescape
 func deltaStepNEON(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32)
 
 //go:noescape

@@ -286,6 +286,175 @@ row3:
 	BNE channel
 	RET
 
+// func ssdStepHalvesNEON(d int, words int, y *float32, h *uint16, x *float32, b *float32, c *float32, decay float32)
+TEXT ·ssdStepHalvesNEON(SB), NOSPLIT, $0-60
+	MOVD d+0(FP), R0
+	MOVD words+8(FP), R1
+	MOVD y+16(FP), R2
+	MOVD h+24(FP), R3
+	MOVD x+32(FP), R4
+	MOVD b+40(FP), R5
+	MOVD c+48(FP), R6
+	FMOVS decay+56(FP), F0
+	WORD $0x4e040400 // dup v0.4s, v0.s[0]
+	MOVD $4294901760, R13
+	WORD $0x4e040da5 // dup v5.4s, w13
+	MOVD $32767, R13
+	WORD $0x4e040da6 // dup v6.4s, w13
+	MOVD $1, R13
+	WORD $0x4e040da7 // dup v7.4s, w13
+
+channel:
+	WORD $0x4d40c881 // ld1r { v1.4s }, [x4]
+	WORD $0x4f00e402 // movi v2.16b, #0
+	MOVD R5, R7
+	ADD R1<<2, R5, R8
+	MOVD R6, R9
+	ADD R1<<2, R6, R10
+	MOVD R1, R11
+	CMP $4, R11
+	BLT rest2
+
+vectors1:
+	WORD $0x3dc00071 // ldr q17, [x3, #0]
+	WORD $0x4f305630 // shl v16.4s, v17.4s, #16
+	WORD $0x4e251e31 // and v17.16b, v17.16b, v5.16b
+	WORD $0x6e20de10 // fmul v16.4s, v16.4s, v0.4s
+	WORD $0x3dc000e3 // ldr q3, [x7, #0]
+	WORD $0x4e21cc70 // fmla v16.4s, v3.4s, v1.4s
+	WORD $0x3dc00123 // ldr q3, [x9, #0]
+	WORD $0x4e30cc62 // fmla v2.4s, v3.4s, v16.4s
+	WORD $0x6f300604 // ushr v4.4s, v16.4s, #16
+	WORD $0x4e271c84 // and v4.16b, v4.16b, v7.16b
+	WORD $0x4ea48610 // add v16.4s, v16.4s, v4.4s
+	WORD $0x4ea68610 // add v16.4s, v16.4s, v6.4s
+	WORD $0x6e20de31 // fmul v17.4s, v17.4s, v0.4s
+	WORD $0x3dc00103 // ldr q3, [x8, #0]
+	WORD $0x4e21cc71 // fmla v17.4s, v3.4s, v1.4s
+	WORD $0x3dc00143 // ldr q3, [x10, #0]
+	WORD $0x4e31cc62 // fmla v2.4s, v3.4s, v17.4s
+	WORD $0x6f300624 // ushr v4.4s, v17.4s, #16
+	WORD $0x4e271c84 // and v4.16b, v4.16b, v7.16b
+	WORD $0x4ea48631 // add v17.4s, v17.4s, v4.4s
+	WORD $0x4ea68631 // add v17.4s, v17.4s, v6.4s
+	WORD $0x6f300610 // ushr v16.4s, v16.4s, #16
+	WORD $0x4e251e31 // and v17.16b, v17.16b, v5.16b
+	WORD $0x4eb01e31 // orr v17.16b, v17.16b, v16.16b
+	WORD $0x3d800071 // str q17, [x3, #0]
+	ADD $16, R3, R3
+	ADD $16, R7, R7
+	ADD $16, R8, R8
+	ADD $16, R9, R9
+	ADD $16, R10, R10
+	SUB $4, R11, R11
+	CMP $4, R11
+	BGE vectors1
+
+rest2:
+	CBZ R11, row3
+	TBZ $1, R11, single4
+	WORD $0xfd400071 // ldr d17, [x3, #0]
+	TBZ $0, R11, done5
+	ADD $8, R3, R12
+	WORD $0x4d408191 // ld1 { v17.s }[2], [x12]
+	JMP done5
+
+single4:
+	WORD $0xbd400071 // ldr s17, [x3, #0]
+
+done5:
+	WORD $0x4f305630 // shl v16.4s, v17.4s, #16
+	WORD $0x4e251e31 // and v17.16b, v17.16b, v5.16b
+	WORD $0x6e20de10 // fmul v16.4s, v16.4s, v0.4s
+	TBZ $1, R11, single6
+	WORD $0xfd4000e3 // ldr d3, [x7, #0]
+	TBZ $0, R11, done7
+	ADD $8, R7, R12
+	WORD $0x4d408183 // ld1 { v3.s }[2], [x12]
+	JMP done7
+
+single6:
+	WORD $0xbd4000e3 // ldr s3, [x7, #0]
+
+done7:
+	WORD $0x4e21cc70 // fmla v16.4s, v3.4s, v1.4s
+	TBZ $1, R11, single8
+	WORD $0xfd400123 // ldr d3, [x9, #0]
+	TBZ $0, R11, done9
+	ADD $8, R9, R12
+	WORD $0x4d408183 // ld1 { v3.s }[2], [x12]
+	JMP done9
+
+single8:
+	WORD $0xbd400123 // ldr s3, [x9, #0]
+
+done9:
+	WORD $0x4e30cc62 // fmla v2.4s, v3.4s, v16.4s
+	WORD $0x6f300604 // ushr v4.4s, v16.4s, #16
+	WORD $0x4e271c84 // and v4.16b, v4.16b, v7.16b
+	WORD $0x4ea48610 // add v16.4s, v16.4s, v4.4s
+	WORD $0x4ea68610 // add v16.4s, v16.4s, v6.4s
+	WORD $0x6e20de31 // fmul v17.4s, v17.4s, v0.4s
+	TBZ $1, R11, single10
+	WORD $0xfd400103 // ldr d3, [x8, #0]
+	TBZ $0, R11, done11
+	ADD $8, R8, R12
+	WORD $0x4d408183 // ld1 { v3.s }[2], [x12]
+	JMP done11
+
+single10:
+	WORD $0xbd400103 // ldr s3, [x8, #0]
+
+done11:
+	WORD $0x4e21cc71 // fmla v17.4s, v3.4s, v1.4s
+	TBZ $1, R11, single12
+	WORD $0xfd400143 // ldr d3, [x10, #0]
+	TBZ $0, R11, done13
+	ADD $8, R10, R12
+	WORD $0x4d408183 // ld1 { v3.s }[2], [x12]
+	JMP done13
+
+single12:
+	WORD $0xbd400143 // ldr s3, [x10, #0]
+
+done13:
+	WORD $0x4e31cc62 // fmla v2.4s, v3.4s, v17.4s
+	WORD $0x6f300624 // ushr v4.4s, v17.4s, #16
+	WORD $0x4e271c84 // and v4.16b, v4.16b, v7.16b
+	WORD $0x4ea48631 // add v17.4s, v17.4s, v4.4s
+	WORD $0x4ea68631 // add v17.4s, v17.4s, v6.4s
+	WORD $0x6f300610 // ushr v16.4s, v16.4s, #16
+	WORD $0x4e251e31 // and v17.16b, v17.16b, v5.16b
+	WORD $0x4eb01e31 // orr v17.16b, v17.16b, v16.16b
+	TBZ $1, R11, single14
+	WORD $0xfd000071 // str d17, [x3, #0]
+	TBZ $0, R11, done15
+	ADD $8, R3, R12
+	WORD $0x4d008191 // st1 { v17.s }[2], [x12]
+	JMP done15
+
+single14:
+	WORD $0xbd000071 // str s17, [x3, #0]
+
+done15:
+	ADD R11<<2, R3, R3
+	ADD R11<<2, R7, R7
+	ADD R11<<2, R8, R8
+	ADD R11<<2, R9, R9
+	ADD R11<<2, R10, R10
+
+row3:
+	WORD $0x4ec27843 // zip2 v3.2d, v2.2d, v2.2d
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x4e0c0443 // dup v3.4s, v2.s[1]
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0xbd000042 // str s2, [x2, #0]
+	ADD $4, R2, R2
+	ADD $4, R4, R4
+	SUBS $1, R0, R0
+	BNE channel
+	RET
+
 // func deltaStepNEON(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32)
 TEXT ·deltaStepNEON(SB), NOSPLIT, $0-72
 	MOVD s+24(FP), R0

@@ -25,6 +25,12 @@ func TestStepsOfChannels(t *testing.T) {
 					ScanStep(y[lo:hi], h[lo*n:hi*n], a[lo*n:hi*n], u[lo:hi], delta[lo:hi], b, c, skip[lo:hi])
 				},
 				"SSDStep": func(y, h []float32, lo, hi int) { SSDStep(y[lo:hi], h[lo*n:hi*n], u[lo:hi], b, c, 0.9) },
+				"SSDStepHalves": func(y, h []float32, lo, hi int) {
+					half := make([]uint16, (hi-lo)*n)
+					Narrow(half, h[lo*n:hi*n])
+					SSDStepHalves(y[lo:hi], half, u[lo:hi], b, c, 0.9)
+					Widen(h[lo*n:hi*n], half)
+				},
 			} {
 				before := normals(rng, d*n)
 				y, alone := make([]float32, d), make([]float32, d)

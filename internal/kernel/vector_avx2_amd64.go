@@ -192,6 +192,9 @@ func scanStepAVX2(d int, n int, y *float32, h *float32, a *float32, u *float32, 
 func ssdStepAVX2(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
 
 //go:noescape
+func ssdStepHalvesAVX2(d int, words int, y *float32, h *uint16, x *float32, b *float32, c *float32, decay float32)
+
+//go:noescape
 func decaysAVX2(q int, steps *float32, l *float32)
 
 //go:noescape

@@ -5511,6 +5511,360 @@ channels1_end:
 	VZEROUPPER
 	RET
 
+// func ssdStepHalvesAVX2(d int, words int, y *float32, h *uint16, x *float32, b *float32, c *float32, decay float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·ssdStepHalvesAVX2(SB), NOSPLIT, $0-60
+	MOVQ         words+8(FP), AX
+	MOVQ         h+24(FP), CX
+	MOVQ         x+32(FP), DX
+	MOVQ         y+16(FP), BX
+	MOVQ         b+40(FP), SI
+	MOVQ         c+48(FP), DI
+	MOVQ         AX, R9
+	ANDQ         $0x07, R9
+	MOVQ         AX, R8
+	SUBQ         R9, R8
+	MOVQ         R9, R10
+	LEAQ         masks<>+32(SB), R11
+	NEGQ         R10
+	VMOVUPS      (R11)(R10*4), Y15
+	VBROADCASTSS decay+56(FP), Y4
+	XORQ         R10, R10
+
+channels4:
+	LEAQ   4(R10), R11
+	CMPQ   R11, d+0(FP)
+	JGT    channels4_end
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	XORQ   R11, R11
+	TESTQ  R8, R8
+	JZ     channels4_tail
+
+channels4_loop:
+	LEAQ         (R11)(AX*1), R12
+	VMOVUPS      (SI)(R11*4), Y9
+	VMOVUPS      (DI)(R11*4), Y11
+	VMOVUPS      (SI)(R12*4), Y10
+	VMOVUPS      (DI)(R12*4), Y12
+	LEAQ         (R11)(AX*1), R12
+	LEAQ         (R12)(AX*1), R13
+	LEAQ         (R13)(AX*1), R14
+	VMOVUPS      (CX)(R11*4), Y8
+	PREFETCHT0   4096(CX)(R11*4)
+	VBROADCASTSS (DX)(R10*4), Y5
+	VPSLLD       $0x10, Y8, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VMULPS       Y4, Y7, Y7
+	VFMADD231PS  Y5, Y9, Y7
+	VFMADD231PS  Y7, Y11, Y0
+	VMULPS       Y4, Y8, Y8
+	VFMADD231PS  Y5, Y10, Y8
+	VFMADD231PS  Y8, Y12, Y0
+	VPSRLD       $0x10, Y7, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPADDD       constants<>+96(SB), Y7, Y7
+	VPSRLD       $0x10, Y8, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPADDD       constants<>+96(SB), Y8, Y8
+	VPSRLD       $0x10, Y7, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VORPS        Y7, Y8, Y8
+	VMOVUPS      Y8, (CX)(R11*4)
+	VMOVUPS      (CX)(R12*4), Y8
+	PREFETCHT0   4096(CX)(R12*4)
+	VBROADCASTSS 4(DX)(R10*4), Y5
+	VPSLLD       $0x10, Y8, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VMULPS       Y4, Y7, Y7
+	VFMADD231PS  Y5, Y9, Y7
+	VFMADD231PS  Y7, Y11, Y1
+	VMULPS       Y4, Y8, Y8
+	VFMADD231PS  Y5, Y10, Y8
+	VFMADD231PS  Y8, Y12, Y1
+	VPSRLD       $0x10, Y7, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPADDD       constants<>+96(SB), Y7, Y7
+	VPSRLD       $0x10, Y8, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPADDD       constants<>+96(SB), Y8, Y8
+	VPSRLD       $0x10, Y7, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VORPS        Y7, Y8, Y8
+	VMOVUPS      Y8, (CX)(R12*4)
+	VMOVUPS      (CX)(R13*4), Y8
+	PREFETCHT0   4096(CX)(R13*4)
+	VBROADCASTSS 8(DX)(R10*4), Y5
+	VPSLLD       $0x10, Y8, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VMULPS       Y4, Y7, Y7
+	VFMADD231PS  Y5, Y9, Y7
+	VFMADD231PS  Y7, Y11, Y2
+	VMULPS       Y4, Y8, Y8
+	VFMADD231PS  Y5, Y10, Y8
+	VFMADD231PS  Y8, Y12, Y2
+	VPSRLD       $0x10, Y7, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPADDD       constants<>+96(SB), Y7, Y7
+	VPSRLD       $0x10, Y8, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPADDD       constants<>+96(SB), Y8, Y8
+	VPSRLD       $0x10, Y7, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VORPS        Y7, Y8, Y8
+	VMOVUPS      Y8, (CX)(R13*4)
+	VMOVUPS      (CX)(R14*4), Y8
+	PREFETCHT0   4096(CX)(R14*4)
+	VBROADCASTSS 12(DX)(R10*4), Y5
+	VPSLLD       $0x10, Y8, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VMULPS       Y4, Y7, Y7
+	VFMADD231PS  Y5, Y9, Y7
+	VFMADD231PS  Y7, Y11, Y3
+	VMULPS       Y4, Y8, Y8
+	VFMADD231PS  Y5, Y10, Y8
+	VFMADD231PS  Y8, Y12, Y3
+	VPSRLD       $0x10, Y7, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPADDD       constants<>+96(SB), Y7, Y7
+	VPSRLD       $0x10, Y8, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPADDD       constants<>+96(SB), Y8, Y8
+	VPSRLD       $0x10, Y7, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VORPS        Y7, Y8, Y8
+	VMOVUPS      Y8, (CX)(R14*4)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R8
+	JLT          channels4_loop
+
+channels4_tail:
+	TESTQ        R9, R9
+	JZ           channels4_done
+	LEAQ         (R11)(AX*1), R12
+	VMASKMOVPS   (SI)(R11*4), Y15, Y9
+	VMASKMOVPS   (DI)(R11*4), Y15, Y11
+	VMASKMOVPS   (SI)(R12*4), Y15, Y10
+	VMASKMOVPS   (DI)(R12*4), Y15, Y12
+	LEAQ         (R11)(AX*1), R12
+	LEAQ         (R12)(AX*1), R13
+	LEAQ         (R13)(AX*1), R14
+	VMASKMOVPS   (CX)(R11*4), Y15, Y8
+	PREFETCHT0   4096(CX)(R11*4)
+	VBROADCASTSS (DX)(R10*4), Y5
+	VPSLLD       $0x10, Y8, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VMULPS       Y4, Y7, Y7
+	VFMADD231PS  Y5, Y9, Y7
+	VFMADD231PS  Y7, Y11, Y0
+	VMULPS       Y4, Y8, Y8
+	VFMADD231PS  Y5, Y10, Y8
+	VFMADD231PS  Y8, Y12, Y0
+	VPSRLD       $0x10, Y7, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPADDD       constants<>+96(SB), Y7, Y7
+	VPSRLD       $0x10, Y8, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPADDD       constants<>+96(SB), Y8, Y8
+	VPSRLD       $0x10, Y7, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VORPS        Y7, Y8, Y8
+	VMASKMOVPS   Y8, Y15, (CX)(R11*4)
+	VMASKMOVPS   (CX)(R12*4), Y15, Y8
+	PREFETCHT0   4096(CX)(R12*4)
+	VBROADCASTSS 4(DX)(R10*4), Y5
+	VPSLLD       $0x10, Y8, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VMULPS       Y4, Y7, Y7
+	VFMADD231PS  Y5, Y9, Y7
+	VFMADD231PS  Y7, Y11, Y1
+	VMULPS       Y4, Y8, Y8
+	VFMADD231PS  Y5, Y10, Y8
+	VFMADD231PS  Y8, Y12, Y1
+	VPSRLD       $0x10, Y7, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPADDD       constants<>+96(SB), Y7, Y7
+	VPSRLD       $0x10, Y8, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPADDD       constants<>+96(SB), Y8, Y8
+	VPSRLD       $0x10, Y7, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VORPS        Y7, Y8, Y8
+	VMASKMOVPS   Y8, Y15, (CX)(R12*4)
+	VMASKMOVPS   (CX)(R13*4), Y15, Y8
+	PREFETCHT0   4096(CX)(R13*4)
+	VBROADCASTSS 8(DX)(R10*4), Y5
+	VPSLLD       $0x10, Y8, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VMULPS       Y4, Y7, Y7
+	VFMADD231PS  Y5, Y9, Y7
+	VFMADD231PS  Y7, Y11, Y2
+	VMULPS       Y4, Y8, Y8
+	VFMADD231PS  Y5, Y10, Y8
+	VFMADD231PS  Y8, Y12, Y2
+	VPSRLD       $0x10, Y7, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPADDD       constants<>+96(SB), Y7, Y7
+	VPSRLD       $0x10, Y8, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPADDD       constants<>+96(SB), Y8, Y8
+	VPSRLD       $0x10, Y7, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VORPS        Y7, Y8, Y8
+	VMASKMOVPS   Y8, Y15, (CX)(R13*4)
+	VMASKMOVPS   (CX)(R14*4), Y15, Y8
+	PREFETCHT0   4096(CX)(R14*4)
+	VBROADCASTSS 12(DX)(R10*4), Y5
+	VPSLLD       $0x10, Y8, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VMULPS       Y4, Y7, Y7
+	VFMADD231PS  Y5, Y9, Y7
+	VFMADD231PS  Y7, Y11, Y3
+	VMULPS       Y4, Y8, Y8
+	VFMADD231PS  Y5, Y10, Y8
+	VFMADD231PS  Y8, Y12, Y3
+	VPSRLD       $0x10, Y7, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPADDD       constants<>+96(SB), Y7, Y7
+	VPSRLD       $0x10, Y8, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPADDD       constants<>+96(SB), Y8, Y8
+	VPSRLD       $0x10, Y7, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VORPS        Y7, Y8, Y8
+	VMASKMOVPS   Y8, Y15, (CX)(R14*4)
+
+channels4_done:
+	VPERM2F128   $0x31, Y2, Y0, Y6
+	VPERM2F128   $0x20, Y2, Y0, Y0
+	VADDPS       Y6, Y0, Y0
+	VPERM2F128   $0x31, Y3, Y1, Y6
+	VPERM2F128   $0x20, Y3, Y1, Y1
+	VADDPS       Y6, Y1, Y1
+	VSHUFPS      $0xee, Y1, Y0, Y6
+	VSHUFPS      $0x44, Y1, Y0, Y0
+	VADDPS       Y6, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VSHUFPS      $0xdd, X1, X0, X6
+	VSHUFPS      $0x88, X1, X0, X0
+	VADDPS       X6, X0, X0
+	VMOVUPS      X0, (BX)(R10*4)
+	LEAQ         (CX)(AX*4), CX
+	LEAQ         (CX)(AX*4), CX
+	LEAQ         (CX)(AX*4), CX
+	LEAQ         (CX)(AX*4), CX
+	ADDQ         $0x04, R10
+	JMP          channels4
+
+channels4_end:
+channels1:
+	LEAQ   1(R10), R11
+	CMPQ   R11, d+0(FP)
+	JGT    channels1_end
+	VXORPS Y0, Y0, Y0
+	XORQ   R11, R11
+	TESTQ  R8, R8
+	JZ     channels1_tail
+
+channels1_loop:
+	LEAQ         (R11)(AX*1), R12
+	VMOVUPS      (SI)(R11*4), Y9
+	VMOVUPS      (DI)(R11*4), Y11
+	VMOVUPS      (SI)(R12*4), Y10
+	VMOVUPS      (DI)(R12*4), Y12
+	VMOVUPS      (CX)(R11*4), Y8
+	PREFETCHT0   4096(CX)(R11*4)
+	VBROADCASTSS (DX)(R10*4), Y5
+	VPSLLD       $0x10, Y8, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VMULPS       Y4, Y7, Y7
+	VFMADD231PS  Y5, Y9, Y7
+	VFMADD231PS  Y7, Y11, Y0
+	VMULPS       Y4, Y8, Y8
+	VFMADD231PS  Y5, Y10, Y8
+	VFMADD231PS  Y8, Y12, Y0
+	VPSRLD       $0x10, Y7, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPADDD       constants<>+96(SB), Y7, Y7
+	VPSRLD       $0x10, Y8, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPADDD       constants<>+96(SB), Y8, Y8
+	VPSRLD       $0x10, Y7, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VORPS        Y7, Y8, Y8
+	VMOVUPS      Y8, (CX)(R11*4)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R8
+	JLT          channels1_loop
+
+channels1_tail:
+	TESTQ        R9, R9
+	JZ           channels1_done
+	LEAQ         (R11)(AX*1), R12
+	VMASKMOVPS   (SI)(R11*4), Y15, Y9
+	VMASKMOVPS   (DI)(R11*4), Y15, Y11
+	VMASKMOVPS   (SI)(R12*4), Y15, Y10
+	VMASKMOVPS   (DI)(R12*4), Y15, Y12
+	VMASKMOVPS   (CX)(R11*4), Y15, Y8
+	PREFETCHT0   4096(CX)(R11*4)
+	VBROADCASTSS (DX)(R10*4), Y5
+	VPSLLD       $0x10, Y8, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VMULPS       Y4, Y7, Y7
+	VFMADD231PS  Y5, Y9, Y7
+	VFMADD231PS  Y7, Y11, Y0
+	VMULPS       Y4, Y8, Y8
+	VFMADD231PS  Y5, Y10, Y8
+	VFMADD231PS  Y8, Y12, Y0
+	VPSRLD       $0x10, Y7, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y7, Y7
+	VPADDD       constants<>+96(SB), Y7, Y7
+	VPSRLD       $0x10, Y8, Y6
+	VANDPS       constants<>+64(SB), Y6, Y6
+	VPADDD       Y6, Y8, Y8
+	VPADDD       constants<>+96(SB), Y8, Y8
+	VPSRLD       $0x10, Y7, Y7
+	VANDPS       constants<>+2048(SB), Y8, Y8
+	VORPS        Y7, Y8, Y8
+	VMASKMOVPS   Y8, Y15, (CX)(R11*4)
+
+channels1_done:
+	VEXTRACTF128 $0x01, Y0, X6
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x0e, X0, X6
+	VADDPS       X6, X0, X0
+	VPERMILPS    $0x01, X0, X6
+	VADDPS       X6, X0, X0
+	VMOVSS       X0, (BX)(R10*4)
+	LEAQ         (CX)(AX*4), CX
+	ADDQ         $0x01, R10
+	JMP          channels1
+
+channels1_end:
+	VZEROUPPER
+	RET
+
 // func decaysAVX2(q int, steps *float32, l *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·decaysAVX2(SB), NOSPLIT, $0-24
@@ -8220,7 +8574,15 @@ DATA constants<>+2032(SB)/4, $0xb827c8c9
 DATA constants<>+2036(SB)/4, $0xb827c8c9
 DATA constants<>+2040(SB)/4, $0xb827c8c9
 DATA constants<>+2044(SB)/4, $0xb827c8c9
-GLOBL constants<>(SB), RODATA|NOPTR, $2048
+DATA constants<>+2048(SB)/4, $0xffff0000
+DATA constants<>+2052(SB)/4, $0xffff0000
+DATA constants<>+2056(SB)/4, $0xffff0000
+DATA constants<>+2060(SB)/4, $0xffff0000
+DATA constants<>+2064(SB)/4, $0xffff0000
+DATA constants<>+2068(SB)/4, $0xffff0000
+DATA constants<>+2072(SB)/4, $0xffff0000
+DATA constants<>+2076(SB)/4, $0xffff0000
+GLOBL constants<>(SB), RODATA|NOPTR, $2080
 
 DATA doubles<>+0(SB)/8, $0x3ff0000000000000
 DATA doubles<>+8(SB)/8, $0x3ff0000000000000

@@ -6007,6 +6007,369 @@ channels1_end:
 	VZEROUPPER
 	RET
 
+// func ssdStepHalvesAVX512(d int, words int, y *float32, h *uint16, x *float32, b *float32, c *float32, decay float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+TEXT ·ssdStepHalvesAVX512(SB), NOSPLIT, $0-60
+	MOVQ         words+8(FP), AX
+	MOVQ         h+24(FP), CX
+	MOVQ         x+32(FP), DX
+	MOVQ         y+16(FP), BX
+	MOVQ         b+40(FP), SI
+	MOVQ         c+48(FP), DI
+	MOVQ         AX, R9
+	ANDQ         $0x0f, R9
+	MOVQ         AX, R8
+	SUBQ         R9, R8
+	MOVQ         R9, R10
+	MOVL         $-1, R11
+	BZHIL        R10, R11, R11
+	KMOVW        R11, K1
+	VBROADCASTSS decay+56(FP), Z4
+	VPBROADCASTD constants<>+256(SB), Z13
+	VPBROADCASTD constants<>+12(SB), Z14
+	VPBROADCASTD constants<>+8(SB), Z15
+	XORQ         R10, R10
+
+channels4:
+	LEAQ   4(R10), R11
+	CMPQ   R11, d+0(FP)
+	JGT    channels4_end
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	XORQ   R11, R11
+	TESTQ  R8, R8
+	JZ     channels4_tail
+
+channels4_loop:
+	LEAQ         (R11)(AX*1), R12
+	VMOVUPS      (SI)(R11*4), Z9
+	VMOVUPS      (DI)(R11*4), Z11
+	VMOVUPS      (SI)(R12*4), Z10
+	VMOVUPS      (DI)(R12*4), Z12
+	LEAQ         (R11)(AX*1), R12
+	LEAQ         (R12)(AX*1), R13
+	LEAQ         (R13)(AX*1), R14
+	VMOVUPS      (CX)(R11*4), Z8
+	PREFETCHT0   4096(CX)(R11*4)
+	VBROADCASTSS (DX)(R10*4), Z5
+	VPSLLD       $0x10, Z8, Z7
+	VANDPS       Z13, Z8, Z8
+	VMULPS       Z4, Z7, Z7
+	VFMADD231PS  Z5, Z9, Z7
+	VFMADD231PS  Z7, Z11, Z0
+	VMULPS       Z4, Z8, Z8
+	VFMADD231PS  Z5, Z10, Z8
+	VFMADD231PS  Z8, Z12, Z0
+	VPSRLD       $0x10, Z7, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z7, Z7
+	VPADDD       Z14, Z7, Z7
+	VPSRLD       $0x10, Z8, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z8, Z8
+	VPADDD       Z14, Z8, Z8
+	VPSRLD       $0x10, Z7, Z7
+	VANDPS       Z13, Z8, Z8
+	VORPS        Z7, Z8, Z8
+	VMOVUPS      Z8, (CX)(R11*4)
+	VMOVUPS      (CX)(R12*4), Z8
+	PREFETCHT0   4096(CX)(R12*4)
+	VBROADCASTSS 4(DX)(R10*4), Z5
+	VPSLLD       $0x10, Z8, Z7
+	VANDPS       Z13, Z8, Z8
+	VMULPS       Z4, Z7, Z7
+	VFMADD231PS  Z5, Z9, Z7
+	VFMADD231PS  Z7, Z11, Z1
+	VMULPS       Z4, Z8, Z8
+	VFMADD231PS  Z5, Z10, Z8
+	VFMADD231PS  Z8, Z12, Z1
+	VPSRLD       $0x10, Z7, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z7, Z7
+	VPADDD       Z14, Z7, Z7
+	VPSRLD       $0x10, Z8, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z8, Z8
+	VPADDD       Z14, Z8, Z8
+	VPSRLD       $0x10, Z7, Z7
+	VANDPS       Z13, Z8, Z8
+	VORPS        Z7, Z8, Z8
+	VMOVUPS      Z8, (CX)(R12*4)
+	VMOVUPS      (CX)(R13*4), Z8
+	PREFETCHT0   4096(CX)(R13*4)
+	VBROADCASTSS 8(DX)(R10*4), Z5
+	VPSLLD       $0x10, Z8, Z7
+	VANDPS       Z13, Z8, Z8
+	VMULPS       Z4, Z7, Z7
+	VFMADD231PS  Z5, Z9, Z7
+	VFMADD231PS  Z7, Z11, Z2
+	VMULPS       Z4, Z8, Z8
+	VFMADD231PS  Z5, Z10, Z8
+	VFMADD231PS  Z8, Z12, Z2
+	VPSRLD       $0x10, Z7, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z7, Z7
+	VPADDD       Z14, Z7, Z7
+	VPSRLD       $0x10, Z8, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z8, Z8
+	VPADDD       Z14, Z8, Z8
+	VPSRLD       $0x10, Z7, Z7
+	VANDPS       Z13, Z8, Z8
+	VORPS        Z7, Z8, Z8
+	VMOVUPS      Z8, (CX)(R13*4)
+	VMOVUPS      (CX)(R14*4), Z8
+	PREFETCHT0   4096(CX)(R14*4)
+	VBROADCASTSS 12(DX)(R10*4), Z5
+	VPSLLD       $0x10, Z8, Z7
+	VANDPS       Z13, Z8, Z8
+	VMULPS       Z4, Z7, Z7
+	VFMADD231PS  Z5, Z9, Z7
+	VFMADD231PS  Z7, Z11, Z3
+	VMULPS       Z4, Z8, Z8
+	VFMADD231PS  Z5, Z10, Z8
+	VFMADD231PS  Z8, Z12, Z3
+	VPSRLD       $0x10, Z7, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z7, Z7
+	VPADDD       Z14, Z7, Z7
+	VPSRLD       $0x10, Z8, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z8, Z8
+	VPADDD       Z14, Z8, Z8
+	VPSRLD       $0x10, Z7, Z7
+	VANDPS       Z13, Z8, Z8
+	VORPS        Z7, Z8, Z8
+	VMOVUPS      Z8, (CX)(R14*4)
+	ADDQ         $0x10, R11
+	CMPQ         R11, R8
+	JLT          channels4_loop
+
+channels4_tail:
+	TESTQ        R9, R9
+	JZ           channels4_done
+	LEAQ         (R11)(AX*1), R12
+	VMOVUPS.Z    (SI)(R11*4), K1, Z9
+	VMOVUPS.Z    (DI)(R11*4), K1, Z11
+	VMOVUPS.Z    (SI)(R12*4), K1, Z10
+	VMOVUPS.Z    (DI)(R12*4), K1, Z12
+	LEAQ         (R11)(AX*1), R12
+	LEAQ         (R12)(AX*1), R13
+	LEAQ         (R13)(AX*1), R14
+	VMOVUPS.Z    (CX)(R11*4), K1, Z8
+	PREFETCHT0   4096(CX)(R11*4)
+	VBROADCASTSS (DX)(R10*4), Z5
+	VPSLLD       $0x10, Z8, Z7
+	VANDPS       Z13, Z8, Z8
+	VMULPS       Z4, Z7, Z7
+	VFMADD231PS  Z5, Z9, Z7
+	VFMADD231PS  Z7, Z11, Z0
+	VMULPS       Z4, Z8, Z8
+	VFMADD231PS  Z5, Z10, Z8
+	VFMADD231PS  Z8, Z12, Z0
+	VPSRLD       $0x10, Z7, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z7, Z7
+	VPADDD       Z14, Z7, Z7
+	VPSRLD       $0x10, Z8, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z8, Z8
+	VPADDD       Z14, Z8, Z8
+	VPSRLD       $0x10, Z7, Z7
+	VANDPS       Z13, Z8, Z8
+	VORPS        Z7, Z8, Z8
+	VMOVUPS      Z8, K1, (CX)(R11*4)
+	VMOVUPS.Z    (CX)(R12*4), K1, Z8
+	PREFETCHT0   4096(CX)(R12*4)
+	VBROADCASTSS 4(DX)(R10*4), Z5
+	VPSLLD       $0x10, Z8, Z7
+	VANDPS       Z13, Z8, Z8
+	VMULPS       Z4, Z7, Z7
+	VFMADD231PS  Z5, Z9, Z7
+	VFMADD231PS  Z7, Z11, Z1
+	VMULPS       Z4, Z8, Z8
+	VFMADD231PS  Z5, Z10, Z8
+	VFMADD231PS  Z8, Z12, Z1
+	VPSRLD       $0x10, Z7, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z7, Z7
+	VPADDD       Z14, Z7, Z7
+	VPSRLD       $0x10, Z8, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z8, Z8
+	VPADDD       Z14, Z8, Z8
+	VPSRLD       $0x10, Z7, Z7
+	VANDPS       Z13, Z8, Z8
+	VORPS        Z7, Z8, Z8
+	VMOVUPS      Z8, K1, (CX)(R12*4)
+	VMOVUPS.Z    (CX)(R13*4), K1, Z8
+	PREFETCHT0   4096(CX)(R13*4)
+	VBROADCASTSS 8(DX)(R10*4), Z5
+	VPSLLD       $0x10, Z8, Z7
+	VANDPS       Z13, Z8, Z8
+	VMULPS       Z4, Z7, Z7
+	VFMADD231PS  Z5, Z9, Z7
+	VFMADD231PS  Z7, Z11, Z2
+	VMULPS       Z4, Z8, Z8
+	VFMADD231PS  Z5, Z10, Z8
+	VFMADD231PS  Z8, Z12, Z2
+	VPSRLD       $0x10, Z7, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z7, Z7
+	VPADDD       Z14, Z7, Z7
+	VPSRLD       $0x10, Z8, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z8, Z8
+	VPADDD       Z14, Z8, Z8
+	VPSRLD       $0x10, Z7, Z7
+	VANDPS       Z13, Z8, Z8
+	VORPS        Z7, Z8, Z8
+	VMOVUPS      Z8, K1, (CX)(R13*4)
+	VMOVUPS.Z    (CX)(R14*4), K1, Z8
+	PREFETCHT0   4096(CX)(R14*4)
+	VBROADCASTSS 12(DX)(R10*4), Z5
+	VPSLLD       $0x10, Z8, Z7
+	VANDPS       Z13, Z8, Z8
+	VMULPS       Z4, Z7, Z7
+	VFMADD231PS  Z5, Z9, Z7
+	VFMADD231PS  Z7, Z11, Z3
+	VMULPS       Z4, Z8, Z8
+	VFMADD231PS  Z5, Z10, Z8
+	VFMADD231PS  Z8, Z12, Z3
+	VPSRLD       $0x10, Z7, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z7, Z7
+	VPADDD       Z14, Z7, Z7
+	VPSRLD       $0x10, Z8, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z8, Z8
+	VPADDD       Z14, Z8, Z8
+	VPSRLD       $0x10, Z7, Z7
+	VANDPS       Z13, Z8, Z8
+	VORPS        Z7, Z8, Z8
+	VMOVUPS      Z8, K1, (CX)(R14*4)
+
+channels4_done:
+	VSHUFF64X2    $0xee, Z2, Z0, Z6
+	VSHUFF64X2    $0x44, Z2, Z0, Z0
+	VADDPS        Z6, Z0, Z0
+	VSHUFF64X2    $0xee, Z3, Z1, Z6
+	VSHUFF64X2    $0x44, Z3, Z1, Z1
+	VADDPS        Z6, Z1, Z1
+	VSHUFF64X2    $0xdd, Z1, Z0, Z6
+	VSHUFF64X2    $0x88, Z1, Z0, Z0
+	VADDPS        Z6, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VSHUFPS       $0xee, Y1, Y0, Y6
+	VSHUFPS       $0x44, Y1, Y0, Y0
+	VADDPS        Y6, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VSHUFPS       $0xdd, X1, X0, X6
+	VSHUFPS       $0x88, X1, X0, X0
+	VADDPS        X6, X0, X0
+	VMOVUPS       X0, (BX)(R10*4)
+	LEAQ          (CX)(AX*4), CX
+	LEAQ          (CX)(AX*4), CX
+	LEAQ          (CX)(AX*4), CX
+	LEAQ          (CX)(AX*4), CX
+	ADDQ          $0x04, R10
+	JMP           channels4
+
+channels4_end:
+channels1:
+	LEAQ   1(R10), R11
+	CMPQ   R11, d+0(FP)
+	JGT    channels1_end
+	VPXORD Z0, Z0, Z0
+	XORQ   R11, R11
+	TESTQ  R8, R8
+	JZ     channels1_tail
+
+channels1_loop:
+	LEAQ         (R11)(AX*1), R12
+	VMOVUPS      (SI)(R11*4), Z9
+	VMOVUPS      (DI)(R11*4), Z11
+	VMOVUPS      (SI)(R12*4), Z10
+	VMOVUPS      (DI)(R12*4), Z12
+	VMOVUPS      (CX)(R11*4), Z8
+	PREFETCHT0   4096(CX)(R11*4)
+	VBROADCASTSS (DX)(R10*4), Z5
+	VPSLLD       $0x10, Z8, Z7
+	VANDPS       Z13, Z8, Z8
+	VMULPS       Z4, Z7, Z7
+	VFMADD231PS  Z5, Z9, Z7
+	VFMADD231PS  Z7, Z11, Z0
+	VMULPS       Z4, Z8, Z8
+	VFMADD231PS  Z5, Z10, Z8
+	VFMADD231PS  Z8, Z12, Z0
+	VPSRLD       $0x10, Z7, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z7, Z7
+	VPADDD       Z14, Z7, Z7
+	VPSRLD       $0x10, Z8, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z8, Z8
+	VPADDD       Z14, Z8, Z8
+	VPSRLD       $0x10, Z7, Z7
+	VANDPS       Z13, Z8, Z8
+	VORPS        Z7, Z8, Z8
+	VMOVUPS      Z8, (CX)(R11*4)
+	ADDQ         $0x10, R11
+	CMPQ         R11, R8
+	JLT          channels1_loop
+
+channels1_tail:
+	TESTQ        R9, R9
+	JZ           channels1_done
+	LEAQ         (R11)(AX*1), R12
+	VMOVUPS.Z    (SI)(R11*4), K1, Z9
+	VMOVUPS.Z    (DI)(R11*4), K1, Z11
+	VMOVUPS.Z    (SI)(R12*4), K1, Z10
+	VMOVUPS.Z    (DI)(R12*4), K1, Z12
+	VMOVUPS.Z    (CX)(R11*4), K1, Z8
+	PREFETCHT0   4096(CX)(R11*4)
+	VBROADCASTSS (DX)(R10*4), Z5
+	VPSLLD       $0x10, Z8, Z7
+	VANDPS       Z13, Z8, Z8
+	VMULPS       Z4, Z7, Z7
+	VFMADD231PS  Z5, Z9, Z7
+	VFMADD231PS  Z7, Z11, Z0
+	VMULPS       Z4, Z8, Z8
+	VFMADD231PS  Z5, Z10, Z8
+	VFMADD231PS  Z8, Z12, Z0
+	VPSRLD       $0x10, Z7, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z7, Z7
+	VPADDD       Z14, Z7, Z7
+	VPSRLD       $0x10, Z8, Z6
+	VANDPS       Z15, Z6, Z6
+	VPADDD       Z6, Z8, Z8
+	VPADDD       Z14, Z8, Z8
+	VPSRLD       $0x10, Z7, Z7
+	VANDPS       Z13, Z8, Z8
+	VORPS        Z7, Z8, Z8
+	VMOVUPS      Z8, K1, (CX)(R11*4)
+
+channels1_done:
+	VEXTRACTF64X4 $0x01, Z0, Y6
+	VADDPS        Y6, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X6
+	VADDPS        X6, X0, X0
+	VPERMILPS     $0x0e, X0, X6
+	VADDPS        X6, X0, X0
+	VPERMILPS     $0x01, X0, X6
+	VADDPS        X6, X0, X0
+	VMOVSS        X0, (BX)(R10*4)
+	LEAQ          (CX)(AX*4), CX
+	ADDQ          $0x01, R10
+	JMP           channels1
+
+channels1_end:
+	VZEROUPPER
+	RET
+
 // func decaysAVX512(q int, steps *float32, l *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·decaysAVX512(SB), NOSPLIT, $0-24
@@ -8263,7 +8626,8 @@ DATA constants<>+240(SB)/4, $0x3c15265b
 DATA constants<>+244(SB)/4, $0xbb1b81cd
 DATA constants<>+248(SB)/4, $0x39dff728
 DATA constants<>+252(SB)/4, $0xb827c8c9
-GLOBL constants<>(SB), RODATA|NOPTR, $256
+DATA constants<>+256(SB)/4, $0xffff0000
+GLOBL constants<>(SB), RODATA|NOPTR, $260
 
 DATA doubles<>+0(SB)/8, $0x3ff0000000000000
 DATA doubles<>+8(SB)/8, $0x0000000000000000

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve/request"
@@ -96,7 +97,11 @@ func (m *Model) Identity() string { return m.Net.Fingerprint() + m.reading() }
 
 // reading is the part of the identity that does not come from the model.
 func (m *Model) reading() string {
-	return fmt.Sprintf(" %s %s %d", m.Net.Precision(), m.Tokenizer.Fingerprint(), session.Chunk(m.Net))
+	precision := m.Net.Precision().String()
+	if p := m.Net.StatePrecision(); p != engine.Float32 {
+		precision += "/" + p.String()
+	}
+	return fmt.Sprintf(" %s %s %d", precision, m.Tokenizer.Fingerprint(), session.Chunk(m.Net))
 }
 
 // HasIdentity reports whether an identity is the model's, in this or an earlier version of hippo.

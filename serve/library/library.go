@@ -37,6 +37,7 @@ type Options struct {
 	Find func(name string) (path string, err error)
 
 	Precision string          // of the weights: see hippo.Precision
+	States    string          // their precision: see hippo.StatePrecision; "" for float32
 	Pooling   session.Pooling // of embeddings
 	Draft     string          // what guesses replies: see hippo.Model.Draft
 	KeepAlive time.Duration   // how long an idle model stays loaded: see host.Library

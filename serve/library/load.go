@@ -68,6 +68,9 @@ func (l *Library) read(info host.ModelInfo) (*hippo.Model, error) {
 		return nil, err
 	}
 	options := []hippo.LoadOption{hippo.Precision(l.Precision), hippo.On(on)}
+	if l.States != "" {
+		options = append(options, hippo.StatePrecision(l.States))
+	}
 	if l.Faster && on != nil {
 		options = append(options, hippo.OnFaster(on, func(told string) {
 			l.Log.Info("device chosen", "model", info.Name, "why", told)
