@@ -119,9 +119,9 @@ func (o *deltaOp) shared() (readers, writers []int) {
 	return o.readers, o.writers
 }
 
-// keptScores is the number of matrices of a block that are kept for the backward, of all heads: of decays by row the
-// scores, of others the products that heads share. Of each position and head or key head they take 256 bytes for both
-// readers, and 512 with a and b, beside 512 of X for values of 128 components.
+// keptScores is the number of matrices of a block that are kept for the backward, of all heads: with decays by row the
+// scores, otherwise the products that heads share. A position takes 128 bytes of each: 256 for a head or a key head with
+// β, 512 with decays by row and free a and b, beside 512 of X for values of 128 components.
 func (o *deltaOp) keptScores() int {
 	if o.ByRow() {
 		return o.Heads * len(o.readers) * len(o.writers)
