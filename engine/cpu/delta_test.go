@@ -41,8 +41,8 @@ func randomDelta(rng *rand.Rand, form string, rows bool, l, h, dk, dv int) engin
 }
 
 // TestDeltaSegments: a row that is longer than the backward holds states for has the gradients, to the bit, of the same
-// row in two calls, of which the second begins with the state after the first. So it has on many cores, where heads that
-// share a key head are apart and no scores are kept.
+// row in two calls, of which the second begins with the state after the first. So it has on many cores, where heads
+// that share a key head are apart and no scores are kept.
 func TestDeltaSegments(t *testing.T) {
 	const h, dk, dv, cut, l = 2, 5, 3, deltaBlock * deltaSegment, deltaBlock*deltaSegment*2 + 40
 	for _, form := range []string{"gated", "free", "decay"} {
