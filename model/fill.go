@@ -55,7 +55,7 @@ func (l *filling) compare(m nn.Module, w Weights, keys map[string]string) {
 		for _, s := range sources {
 			shape := p.Shape()
 			shape[0] = shape[0] / shares * max(1, s.Share)
-			if x, ok := l.find(s, shape, w.Keys, keys); ok {
+			if x, ok := l.find(s, shape, w, keys); ok {
 				parts = append(parts, x)
 			}
 		}
@@ -72,11 +72,16 @@ func (l *filling) compare(m nn.Module, w Weights, keys map[string]string) {
 }
 
 // find finds a source and checks its shape.
-func (l *filling) find(s Source, shape []int, keys, left map[string]string) (checkpoint.Tensor, bool) {
+func (l *filling) find(s Source, shape []int, w Weights, left map[string]string) (checkpoint.Tensor, bool) {
 	parts, whole := max(1, s.Of), s.Whole(shape)
-	key, ok := keys[s.Name]
+	key, ok := w.Keys[s.Name]
 	x, found := l.f.Tensor(key)
 	if !ok || !found {
+		if w.Made != nil {
+			if name, shape, ok := w.Made(s.Name); ok {
+				s.Name, whole = name, shape
+			}
+		}
 		return l.problem(s, "missing, want shape %v", whole)
 	}
 	delete(left, s.Name)

@@ -26,6 +26,10 @@ type Weights struct {
 	// nil, each parameter is one tensor of the same name.
 	Sources func(parameter string) []Source
 
+	// Made returns the name and shape of the tensor of a file that a source has been made of, for errors, and false for
+	// one that is itself there. It is nil if all are.
+	Made func(source string) (name string, shape []int, ok bool)
+
 	// Extra decides on a tensor that is no parameter, of a key in the file: nil accepts it, an error rejects it. It is
 	// not called for tensors that Keys leaves out. If Extra is nil, such tensors are rejected.
 	Extra func(name, key string) error

@@ -23,9 +23,11 @@ const (
 	latentValues = ", values"
 )
 
+func (l *latentHeads) shape() []int { return []int{l.heads * (l.keys + l.values), l.rank} }
+
 // read returns the two parts of a matrix.
 func (l *latentHeads) read(x *checkpoint.Tensor) ([]*checkpoint.Tensor, error) {
-	if want := []int{l.heads * (l.keys + l.values), l.rank}; !slices.Equal(x.Shape, want) {
+	if want := l.shape(); !slices.Equal(x.Shape, want) {
 		return nil, fmt.Errorf("%s: found shape %v, want %v", x.Name, x.Shape, want)
 	}
 	k := &checkpoint.Tensor{Name: x.Name + latentKeys, DType: x.DType, Shape: []int{l.heads, l.rank, l.keys},
@@ -37,7 +39,7 @@ func (l *latentHeads) read(x *checkpoint.Tensor) ([]*checkpoint.Tensor, error) {
 
 // write is the reverse of read.
 func (l *latentHeads) write(name string, k, v *checkpoint.Tensor) (checkpoint.Tensor, error) {
-	x := checkpoint.Tensor{Name: name, DType: k.DType, Shape: []int{l.heads * (l.keys + l.values), l.rank},
+	x := checkpoint.Tensor{Name: name, DType: k.DType, Shape: l.shape(),
 		Data: make([]byte, len(k.Data)+len(v.Data))}
 	var failed error
 	err := k.UseData(func(k []byte) {
@@ -74,6 +76,17 @@ func latentNames(heads int, keys, values string) (names []rename) {
 		names = append(names, part("k_b", keys), part("v_b", values))
 	}
 	return names
+}
+
+// madeOf is the matrix that a part has been made of.
+func (n *hfNames) madeOf(part string) (name string, shape []int, ok bool) {
+	if name, ok = strings.CutSuffix(part, latentKeys); !ok {
+		name, ok = strings.CutSuffix(part, latentValues)
+	}
+	if !ok || !n.isLatent(name) {
+		return "", nil, false
+	}
+	return name, n.latent.shape(), true
 }
 
 func (n *hfNames) isLatent(name string) bool {

@@ -109,7 +109,7 @@ func (n hfNames) in(f *checkpoint.File) hfNames {
 
 // weights finds the weights of a model in a file.
 func (n *hfNames) weights(m *model.Model, f *checkpoint.File) model.Weights {
-	w := model.Weights{File: f, Keys: map[string]string{}}
+	w := model.Weights{File: f, Keys: map[string]string{}, Made: n.madeOf}
 	short := n.leftOut(f)
 	for _, name := range f.Names() {
 		if n.isLatent(name) {

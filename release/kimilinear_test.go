@@ -81,7 +81,7 @@ func TestKimiForms(t *testing.T) {
 			return nil
 		}
 		return &x
-	}), matrix+", keys: missing, want shape [4 12 8]")
+	}), matrix+": missing, want shape [72 12]")
 	wantError(t, kimiWith(t, checkpoint.F32, func(x checkpoint.Tensor) *checkpoint.Tensor {
 		if x.Name == matrix {
 			x.Shape = []int{12, 72}

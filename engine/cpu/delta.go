@@ -71,6 +71,7 @@ func (eng *Engine) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots)
 	}
 	if record {
 		o.borders = eng.arena.Floats(o.count() / deltaSegment * x.Heads * o.dk * o.dv)
+		o.scores = eng.arena.Floats(o.keptScores() * o.rows.Total() * o.widest())
 	}
 	if len(o.steps) > 0 {
 		o.step()
@@ -92,17 +93,41 @@ type deltaOp struct {
 	readers, writers []int     // those that the form has
 	x                []float32 // X (h, l, dv), for the backward
 	borders          []float32 // the states before some blocks (h, dk, dv), for the backward
+	scores           []float32 // keptScores matrices (l, widest), for the backward, nil where it computes them again
 }
 
 // deltaSegment is the number of blocks from one state that is kept for the backward to the next: from each, the
-// backward computes again those before the blocks up to the next one. They stay in the second-level cache: 512 KB for
-// heads of 128 components.
-const deltaSegment = 8
+// backward computes again those before the blocks up to the next one. These and all else that the blocks take stay in
+// the second-level cache, some 1 MB for heads of 128 components. What is kept takes as much as X. To keep all states
+// would take four times as much memory, and no less time: they would come from farther away than a product takes.
+const deltaSegment = 4
 
 // border is where the states before block i, counted in all rows, are kept, of the heads from h on. Some block of the
 // same row is deltaSegment blocks before it, so that no two share a place.
 func (o *deltaOp) border(i, h int) []float32 {
 	return o.borders[((i/deltaSegment-1)*o.Heads+h)*o.dk*o.dv:]
+}
+
+// widest is the most positions of a block.
+func (o *deltaOp) widest() int { return min(deltaBlock, o.rows.Longest()) }
+
+// shared are the readers and the writers of which heads of one key head share products.
+func (o *deltaOp) shared() (readers, writers []int) {
+	if o.free() {
+		return deltaBoth[:1], deltaBoth[byK:]
+	}
+	return o.readers, o.writers
+}
+
+// keptScores is the number of matrices of a block that are kept for the backward, of all heads: with decays by row the
+// scores, otherwise the products that heads share. A position takes 128 bytes of each: 256 for a head or a key head with
+// β, 512 with decays by row and free a and b, beside 512 of X for values of 128 components.
+func (o *deltaOp) keptScores() int {
+	if o.ByRow() {
+		return o.Heads * len(o.readers) * len(o.writers)
+	}
+	readers, writers := o.shared()
+	return o.KeyHeads * len(readers) * len(writers)
 }
 
 // free tells whether the form has a and b of its own, solves whether x is read from the state.
@@ -134,8 +159,8 @@ func (o *deltaOp) eachHeads(heads int, f func(k *delta, row, h int)) {
 // so such a row is stepped from its start.
 func (o *deltaOp) forward() {
 	heads := o.Heads / o.KeyHeads
-	if len(o.whole)*o.KeyHeads < parallel.Workers() {
-		heads = 1
+	if heads > 1 && len(o.whole)*o.KeyHeads < parallel.Workers() {
+		heads, o.scores = 1, nil // tasks would write the same scores
 	}
 	n := heads * o.dk * o.dv
 	o.eachHeads(heads, func(k *delta, row, h int) {

@@ -33,6 +33,7 @@ type delta struct {
 
 	q, first int  // the block's positions, and the first of them in all
 	fromZero bool // the state before it is zero
+	again    bool // forward has been here, and has kept scores
 	h        int  // the head
 
 	in, out [2][]float32    // readers and writers as they are given, with k for -k and for β·k (q, dk)
@@ -62,7 +63,7 @@ func (f *floats) four(n int) [2][2][]float32 { return [2][2][]float32{f.two(n), 
 
 // delta makes working memory.
 func (o *deltaOp) delta() *delta {
-	q := min(deltaBlock, o.rows.Longest())
+	q := o.widest()
 	k := &delta{deltaOp: o}
 	k.memory = getFloats(8*q*o.dk + 4*q*q + o.dk + q + 2*q*o.dv + q*max(o.dk, o.dv) + k.sizeNumbers(q) + k.sizeRows(q))
 	f := floats(*k.memory)
@@ -123,8 +124,28 @@ func (k *delta) start(i, h int) {
 func (k *delta) queries() {
 	k.gather(k.in[byQ], k.Q.Data(), k.KeyHeads, k.KeyHead(k.h), k.dk)
 	if !k.ByRow() {
-		k.compareKeys()
+		readers, writers := k.shared()
+		if !k.keep(&k.products, readers, writers, k.KeyHead(k.h)) {
+			k.compareKeys(readers, writers[0])
+		}
 	}
+}
+
+// keep lets the scores of readers and writers lie where they are kept, if they are, and tells whether they are there
+// already. They are those of a head or of a key head.
+func (k *delta) keep(scores *[2][2][]float32, readers, writers []int, head int) bool {
+	if k.deltaOp.scores == nil {
+		return false
+	}
+	i := head * len(readers) * len(writers)
+	for _, r := range readers {
+		for _, w := range writers {
+			at := (i*k.rows.Total() + k.first) * k.widest()
+			scores[r][w] = k.deltaOp.scores[at:][:k.q*k.q]
+			i++
+		}
+	}
+	return k.again
 }
 
 // headEnds computes what is decayed to the border after the block: the writers of head h and its state's decay.

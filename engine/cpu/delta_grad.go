@@ -9,9 +9,9 @@ import "github.com/hippo-ssm/hippo/internal/kernel"
 //	d(qa) = dY·Xᵀ,   d(pa) = dX·Xᵀ,   dQ = dY·Sᵀ,   dP = dX·Sᵀ,   dA = X·dSᵀ, and with V for X d(qk), d(pk) and dK
 //	dS ← D·dS + Qᵀ·dY + Pᵀ·dX
 //
-// X is kept from forward: that is dv floats of each position and head. The states before most blocks are computed again
-// from it by one product for each: to keep all would take dk·dv/deltaBlock floats, four times as much for heads of 128
-// components. States and their gradients are transposed here (dv, dk): then every product reads them where they lie.
+// X is kept from forward, dv floats of each position and head, and so are scores. The states before most blocks are
+// computed again from X by one product for each (see deltaSegment). States and their gradients are transposed here
+// (dv, dk): then every product reads them where they lie.
 //
 // All decays are exponentials of sums of g. The gradient of a g is the sum over the decays that it is part of. It is
 // summed over these only: as a difference of larger sums it would cancel where decays are small.
@@ -51,7 +51,8 @@ type deltaGrad struct {
 // heads are the heads from h on that share a key head.
 func (w *deltaGrads) heads(k *delta, row, h int) {
 	heads := w.Heads / w.KeyHeads
-	n, q, blocks := heads*w.dk*w.dv, min(deltaBlock, w.rows.Longest()), w.cuts.of(row)
+	n, q, blocks := heads*w.dk*w.dv, w.widest(), w.cuts.of(row)
+	k.again = true
 	held := min(blocks, deltaSegment)
 	g := deltaGrad{delta: k, w: w}
 	buf := getFloats((held+1)*n + 4*q*w.dv + 8*q*w.dk + 4*q*q + w.dk + g.sizeNumbers(q) + g.sizeRows(q))

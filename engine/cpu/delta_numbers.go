@@ -26,13 +26,10 @@ func (k *delta) makeNumbers(f *floats, q int) {
 }
 
 // compareKeys computes the products that heads of one key head share.
-func (k *delta) compareKeys() {
+func (k *delta) compareKeys(readers []int, w int) {
 	k.turn(k.out[byK], k.dk)
-	if k.solves() && !k.free() {
-		k.compare(k.in[byQ], k.dk, k.products[byQ][byA])
-		k.compare(k.in[byP], k.dk, k.products[byP][byA])
-	} else {
-		k.compare(k.in[byQ], k.dk, k.products[byQ][byK])
+	for _, r := range readers {
+		k.compare(k.in[r], k.dk, k.products[r][w])
 	}
 }
 

@@ -86,6 +86,7 @@ func (k *delta) rowScores() {
 		kernel.MulInto(k.readIn[byP][:q*dk], k.each[:q*dk], k.out[byK][:q*dk])
 		kernel.Scale(k.readIn[byP][:q*dk], -1)
 	}
+	done := k.keep(&k.scores, k.readers, k.writers, k.h)
 	fill(k.passed, 1)
 	k.parts(func(t0, t1 int) {
 		at, rows := t0*dk, t1-t0
@@ -99,6 +100,10 @@ func (k *delta) rowScores() {
 			}
 			kernel.MulMatrix(k.reads[r][at:], dk, to[at:], dk, k.passed, 0, rows, dk)
 		}
+		k.pass(k.passed, t0)
+		if done {
+			return
+		}
 		for _, w := range k.writers {
 			k.crossScores(w, t0, t1)
 			clear(k.lanes)
@@ -107,7 +112,6 @@ func (k *delta) rowScores() {
 			kernel.DecayedScores(k.scores[byQ][w][diagonal:], k.scores[byP][w][diagonal:], q, k.lanes, k.each[at:],
 				k.readIn[byQ][at:], k.readIn[p][at:], rows, dk)
 		}
-		k.pass(k.passed, t0)
 	})
 }
 

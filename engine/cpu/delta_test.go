@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -40,7 +41,8 @@ func randomDelta(rng *rand.Rand, form string, rows bool, l, h, dk, dv int) engin
 }
 
 // TestDeltaSegments: a row that is longer than the backward holds states for has the gradients, to the bit, of the same
-// row in two calls, of which the second begins with the state after the first.
+// row in two calls, of which the second begins with the state after the first. So it has on many cores, where heads
+// that share a key head are apart and no scores are kept.
 func TestDeltaSegments(t *testing.T) {
 	const h, dk, dv, cut, l = 2, 5, 3, deltaBlock * deltaSegment, deltaBlock*deltaSegment*2 + 40
 	for _, form := range []string{"gated", "free", "decay"} {
@@ -93,8 +95,14 @@ func TestDeltaSegments(t *testing.T) {
 				}
 				return grads
 			}
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 			whole, cuts := gradients(l), gradients(cut, l)
+			runtime.GOMAXPROCS(4)
+			apart := gradients(l)
 			for i := range whole {
+				if !slices.Equal(whole[i], apart[i]) {
+					t.Errorf("%s, decays by row %v: gradient %d differs on many cores", form, rows, i)
+				}
 				if !slices.Equal(whole[i], cuts[i]) {
 					t.Errorf("%s, decays by row %v: gradient %d of a row differs from that of its parts", form, rows, i)
 				}
