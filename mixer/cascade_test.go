@@ -199,7 +199,7 @@ func TestSpAttenCascadeInPieces(t *testing.T) {
 		near(t, "y in pieces", got, want, chunkTol)
 		nearStates(t, pieces, state, chunkTol)
 	}
-	rows := &Rows{Rows: &engine.Rows{}}
+	rows := &Rows{Rows: &engine.Rows{}, States: Begin(c.NewState(), c.NewState())}
 	rows.AddStepped(l, 0)
 	rows.Add(l, 0)
 	near(t, "y, one of two rows stepped", read(c.Forward(newTape(), u, rows)), want, chunkTol)
@@ -238,7 +238,7 @@ func TestCheckCascade(t *testing.T) {
 	}{
 		{[]Mixer{build("8", "true", 2), build("4", "false", 4), build("8", "true", 2)}, ""},
 		{[]Mixer{build("8", "true", 2), build("4", "true", 2)}, "layer 1: found spatten with cascade of 2 heads and a " +
-			"block of 4, want 2, 8 as"},
+			"block of 4, want 2 and 8"},
 		{[]Mixer{build("8", "true", 2), build("8", "true", 4)}, "layer 1: found spatten with cascade of 4 heads"},
 	} {
 		err := CheckCascade(c.layers)

@@ -120,8 +120,8 @@ func CheckCascade(layers []Mixer) (err error) {
 			if o := &s.opt; first == nil {
 				first = o
 			} else if o.Block != first.Block || o.Heads != first.Heads {
-				err = fmt.Errorf("layer %d: found spatten with cascade of %d heads and a block of %d, want %d and %d as "+
-					"in the layer that prunes first", i, o.Heads, o.Block, first.Heads, first.Block)
+				err = fmt.Errorf("layer %d: found spatten with cascade of %d heads and a block of %d, want %d and %d "+
+					"as in the layer that prunes first", i, o.Heads, o.Block, first.Heads, first.Block)
 			}
 		})
 	}
