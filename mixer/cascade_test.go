@@ -237,8 +237,8 @@ func TestCheckCascade(t *testing.T) {
 		want   string
 	}{
 		{[]Mixer{build("8", "true", 2), build("4", "false", 4), build("8", "true", 2)}, ""},
-		{[]Mixer{build("8", "true", 2), build("4", "true", 2)}, "layer 1: found spatten with cascade of 2 heads and a " +
-			"block of 4, want 2 and 8"},
+		{[]Mixer{build("8", "true", 2), build("4", "true", 2)},
+			"layer 1: found spatten with cascade of 2 heads and a block of 4, want 2 and 8"},
 		{[]Mixer{build("8", "true", 2), build("8", "true", 4)}, "layer 1: found spatten with cascade of 4 heads"},
 	} {
 		err := CheckCascade(c.layers)

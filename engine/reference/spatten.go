@@ -18,9 +18,9 @@ import (
 // every Block positions the Keep most important tokens are left, and one head less while there are more than KeepHeads.
 // A pruned head gives 0. With Values, y is the sum over the j with the Values largest P alone, of equal ones the
 // earlier. With Cascade, what the layer before has pruned of the same tokens and heads is pruned first, and importance
-// is the sum over the layers so far; heads are pruned beyond that when the layer before has no more to prune. The choices
-// have no gradient. Progressive quantization is a way to compute scores, not part of the
-// definition: keys are whole here. Backward is that of Attention.
+// is the sum over the layers so far; heads are pruned beyond that when the layer before has no more to prune. The
+// choices have no gradient. Progressive quantization is a way to compute scores, not part of the definition: keys are
+// whole here. Backward is that of Attention.
 func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
 	states []*engine.SpAttenState) *tensor.Tensor {
 	d := qkv.Dim(-1) / 3
