@@ -92,6 +92,8 @@ func (t *Tape) MixBlocks(x, w *tensor.Tensor, heads, block int) *tensor.Tensor {
 // while there are more than KeepHeads. Pruned tokens and heads do not come back and cost nothing. The choice has no
 // gradient. With Values a query reads the values of its largest weights alone.
 //
+// With Cascade, what the layer before has pruned (Above) is pruned too, and importance is that of the layers so far.
+//
 // The state of a row, nil for none, is carried through the row.
 func (t *Tape) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
 	states []*engine.SpAttenState) *tensor.Tensor {
@@ -101,13 +103,18 @@ func (t *Tape) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Ro
 	if o.Heads < 1 || 3*d != qkv.Dim(-1) || d%o.Heads != 0 || o.Rotary.Dim > d/o.Heads || o.Block < 1 || o.Keep < 0 {
 		shapePanic("SpAtten", qkv)
 	}
+	if o.Above != nil && len(o.Above) != r.Count() || o.Below != nil && len(o.Below) != r.Count() {
+		panic(fmt.Sprintf("autograd.SpAtten: what is pruned of %d and %d rows, want %d", len(o.Above), len(o.Below),
+			r.Count()))
+	}
 	for _, s := range states {
 		if s == nil {
 			continue
 		}
 		size := o.Rows() * d
 		if s.K.Len() != size || s.V.Len() != size || s.Importance.Len() != o.Rows() || s.Heads.Len() != o.Heads ||
-			s.Position.Len() != 2 || o.Progressive > 0 && (s.Low == nil || s.Low.Len() != size) {
+			s.Position.Len() != 2 || o.Progressive > 0 && (s.Low == nil || s.Low.Len() != size) ||
+			o.Cascade && (s.Places == nil || s.Places.Len() != o.Rows()) {
 			shapePanic("SpAtten", qkv, s.K, s.V, s.Importance, s.Heads, s.Position, s.Low)
 		}
 	}

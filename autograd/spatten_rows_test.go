@@ -16,12 +16,47 @@ type spattenVariant struct {
 	heads, hd, rotary int
 	block, keep, left int
 	values            int
+	cascade           bool
 }
 
 func (v *spattenVariant) options() engine.SpAttenOptions {
 	rotary := engine.Rotary{Dim: v.rotary}
 	return engine.SpAttenOptions{Heads: v.heads, Rotary: rotary, Block: v.block, Keep: v.keep, KeepHeads: v.left,
-		Values: v.values}
+		Values: v.values, Cascade: v.cascade}
+}
+
+// above is what a layer before prunes: of 3 tokens the first after each block, and the first head after the second.
+func (v *spattenVariant) above(r *engine.Rows, states []*engine.SpAttenState) []engine.SpAttenRow {
+	o := v.options()
+	rows := make([]engine.SpAttenRow, r.Count())
+	for i := range rows {
+		start, l := 0, r.Len(i)
+		if i < len(states) && states[i] != nil {
+			start = v.past
+		}
+		row := engine.SpAttenRow{Block: o.Block, Left: o.Left(start)}
+		for n, at := row.Left, start; ; {
+			next := (at/o.Block + 1) * o.Block
+			if next > start+l {
+				break
+			}
+			cut := engine.SpAttenCut{Heads: []float32{2, 1}, Done: true}
+			for j := range n + next - at {
+				if j%3 == 0 {
+					cut.To = append(cut.To, -1)
+					continue
+				}
+				cut.To, cut.Importance = append(cut.To, int32(len(cut.Importance))),
+					append(cut.Importance, float32(j*5%7)/4)
+			}
+			if len(row.Cuts) > 0 {
+				cut.Heads[0] = -1
+			}
+			row.Cuts, n, at = append(row.Cuts, cut), len(cut.Importance), next
+		}
+		rows[i] = row
+	}
+	return rows
 }
 
 func (v *spattenVariant) sequences() sequences {
@@ -35,6 +70,9 @@ func (v *spattenVariant) sequences() sequences {
 			if s != nil {
 				all[i] = v.state(s[0], s[1])
 			}
+		}
+		if v.cascade {
+			o.Above = v.above(r, all)
 		}
 		y = ts{t.SpAtten(x[0], o, r, all)}
 		for _, s := range all {
@@ -59,8 +97,18 @@ func (v *spattenVariant) state(keys, values *tensor.Tensor) *engine.SpAttenState
 		return float32(i*7%5) + 0.5
 	})
 	heads := ramp(v.heads, func(h int) float32 { return float32(2*v.heads - h) })
-	return &engine.SpAttenState{K: keys, V: values, Importance: tensor.FromSlice(importance, o.Rows()),
+	places := ramp(o.Rows(), func(i int) float32 {
+		if i >= o.Left(v.past) {
+			return 0
+		}
+		return float32(i + 1)
+	})
+	s := &engine.SpAttenState{K: keys, V: values, Importance: tensor.FromSlice(importance, o.Rows()),
 		Heads: tensor.FromSlice(heads, v.heads), Position: tensor.FromSlice([]float32{0, float32(v.past)}, 2)}
+	if v.cascade {
+		s.Places = tensor.FromSlice(places, o.Rows())
+	}
+	return s
 }
 
 func init() {
@@ -76,6 +124,8 @@ func init() {
 			{name: "one", lens: []int{1}, keeps: []bool{true}, past: 5, rotary: 2, block: 3, keep: 3, left: 1},
 			{name: "ages", lens: []int{1, 7, 4}, keeps: []bool{true, false, true}, past: 5, rotary: 2, block: 3,
 				keep: 3, left: 1},
+			{name: "cascade", lens: []int{1, 7, 11}, keeps: []bool{true, false, true}, past: 5, rotary: 2, block: 3,
+				keep: 3, left: 1, cascade: true},
 		} {
 			v.hd, v.heads = 2, max(v.heads, 2)
 			s, large := v.sequences(), v

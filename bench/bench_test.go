@@ -71,7 +71,10 @@ func TestConfigurations(t *testing.T) {
 			sparse mixer bucket-attention d 256 l 4096; sparse mixer bucket-attention d 256 l 8192;
 			sparse mixer bucket-attention d 256 l 16384;
 			sparse mixer spatten d 256 l 1024; sparse mixer spatten d 256 l 2048; sparse mixer spatten d 256 l 4096;
-			sparse mixer spatten d 256 l 8192; sparse mixer spatten d 256 l 16384`},
+			sparse mixer spatten d 256 l 8192; sparse mixer spatten d 256 l 16384;
+			sparse mixer spatten-cascade d 256 l 1024; sparse mixer spatten-cascade d 256 l 2048;
+			sparse mixer spatten-cascade d 256 l 4096; sparse mixer spatten-cascade d 256 l 8192;
+			sparse mixer spatten-cascade d 256 l 16384`},
 		{"scale", `scale mode train d 256 l 1024; scale mode train d 256 l 2048; scale mode train d 256 l 4096;
 			scale mode train d 256 l 8192; scale mode train d 256 l 16384; scale mode train d 256 l 32768;
 			scale mode train d 256 l 65536; scale mode train d 64 l 65536; scale mode train d 64 l 1048576;

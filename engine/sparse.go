@@ -80,6 +80,10 @@ type SpAttenOptions struct {
 	Progressive float32
 	// Counts, unless nil, takes what is read on an engine that counts.
 	Counts *SpAttenCounts
+	// Cascade makes layers pass on what they prune. Above is that of the layer before, one for each row, nil for the
+	// first layer; Below takes that of this one.
+	Cascade      bool
+	Above, Below []SpAttenRow
 }
 
 // ValuesOf is how many of n values a query reads.
@@ -131,4 +135,5 @@ type SpAttenState struct {
 	Heads      *tensor.Tensor // (heads) their importance, -1 for those pruned
 	Position   *tensor.Tensor // (2) positions so far, in units of 2^20 and the rest
 	Low        *tensor.Tensor // with Progressive the lower bits of the keys, of which K has the upper ones; else nil
+	Places     *tensor.Tensor // with Cascade (Rows) 1 + each token's place in the layer before, 0 for none; else nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/train"
 )
 
 // PrintTasks prints one task with its models and options, or a list of tasks by their groups.
@@ -98,11 +99,15 @@ func (r *Result) Print(out io.Writer) error {
 	if text := r.PublishedRow(); text != "" {
 		w.Row("published", "%s", text)
 	}
-	for _, tag := range r.Test.Tags {
-		w.Row("  "+tag.Name, "%s of %d", status.Percent(tag.Accuracy, tag.Count), tag.Count)
+	groups := func(s train.Score) {
+		for _, tag := range s.Tags {
+			w.Row("  "+tag.Name, "%s of %d", status.Percent(tag.Accuracy, tag.Count), tag.Count)
+		}
 	}
+	groups(r.Test)
 	for _, x := range r.Extra {
 		w.Row(x.Name, "%s%s", ScoreText(x.Score, r.Numbers), PublishedText(x.Published))
+		groups(x.Score)
 	}
 	w.Row("training", "%.1f epochs, %s (%s of CPU time in all)", r.Epochs, status.Duration(Seconds(r.TrainSeconds)),
 		status.Duration(Seconds(r.CPUSeconds)))

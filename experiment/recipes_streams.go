@@ -83,17 +83,11 @@ var dnaRecipes = []Recipe{
 	}},
 }
 
-var ettRecipes = []Recipe{
+var ettRecipes = append([]Recipe{
 	// Trained by one core in ten seconds. With windows relative to their last given hour, a forecast of zero repeats
 	// that hour, which already beats S4's published forecasts of ETTh1 at a horizon of 24. One epoch is enough: more
 	// fit the training part better and the later parts worse.
-	{Name: "s4d-small", Set: func(c *labelled.Config) {
-		c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "s4d*2", 32, "none", 32
-		c.Model.ResidDropout = 0.1
-		c.Epochs, c.BatchSize, c.EvalEvery = 1, 32, 0.2
-		c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = 0.002, 0.001, 0.01, "cosine"
-		c.Optim.WarmupEpochs = 0.2
-	}},
+	{Name: "s4d-small", Set: ettSmall("s4d*2")},
 	// The settings of S4's forecasting runs, as published with its code: the given values and 4 raw numbers of the
 	// date, without relative values or a mask; two layers 128 wide, dropout ¼, 10 epochs of 50 windows a step at a
 	// learning rate of 0.01 (0.001 for the systems). There the rate falls after 20 validations, of 5 an epoch, without
@@ -107,4 +101,30 @@ var ettRecipes = []Recipe{
 		e := o.(*task.ETTOptions)
 		e.Lookback, e.Relative, e.Mask, e.Stamps = 384, false, false, "past"
 	}},
+}, ettAblations()...)
+
+// ettSmall is the setting of the small recipes.
+func ettSmall(layers string) func(c *labelled.Config) {
+	return func(c *labelled.Config) {
+		c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = layers, 32, "none", 32
+		c.Model.ResidDropout = 0.1
+		c.Epochs, c.BatchSize, c.EvalEvery = 1, 32, 0.2
+		c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = 0.002, 0.001, 0.01, "cosine"
+		c.Optim.WarmupEpochs = 0.2
+	}
+}
+
+// ettAblations are s4d-small with one choice made otherwise, as in §5 of S4D's paper, and the forms of DSS.
+func ettAblations() (all []Recipe) {
+	for _, x := range [][2]string{
+		{"s4d-bilinear", "s4d(disc=bilinear)"}, {"s4d-trained-b", "s4d(train_b=true)"},
+		{"s4d-softplus", "s4d(real_transform=softplus)"}, {"s4d-relu", "s4d(real_transform=relu)"},
+		{"s4d-none", "s4d(real_transform=none)"}, {"s4d-inv", "s4d(measure=diag-inv)"},
+		{"s4d-legs", "s4d(measure=diag-legs)"}, {"s4d-rand", "s4d(measure=diag-rand)"},
+		{"dss-softmax", "dss(l_max=512)"}, {"dss-exp", "dss(version=exp)"},
+		{"dss-exp-no-scale", "dss(version=exp-no-scale)"},
+	} {
+		all = append(all, Recipe{Name: x[0], Set: ettSmall(x[1] + "*2")})
+	}
+	return all
 }

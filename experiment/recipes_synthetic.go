@@ -44,6 +44,8 @@ var symbolModels = append([]symbolModel{
 	{"hyena", "hyena(l_max=64)*2", "none", 2e-3, 1e-3, 0, 0},
 	{"linear-attention", "linear-attention*2", "learned", 1e-3, 1e-3, 0, 0},
 	{"mamba", "mamba*2", "none", 2e-3, 1e-3, 0, 0},
+	{"rotary", "attention(rotary_emb_dim=16)*2", "none", 1e-3, 1e-3, 0, 0},
+	{"alibi", "attention(alibi=true,num_heads=4)*2", "none", 1e-3, 1e-3, 0, 0},
 }, newerModels(func(name, layers string) symbolModel {
 	return symbolModel{name, layers, "none", 2e-3, 1e-3, 0, 0}
 })...)

@@ -18,7 +18,7 @@ type piece struct{ i, at, n int }
 // pieces of different rows, and together they are all positions.
 func (r *Rows) inGroups(t *autograd.Tape, groups [][]piece, f forward, xs ...*tensor.Tensor) *tensor.Tensor {
 	ys, handed := make([]*tensor.Tensor, r.Total()), make([]*tensor.Tensor, r.Total()) // of pieces, where they start
-	hands := r.Handed != nil && r.Handed.Values == nil
+	hands, before := r.Handed != nil && r.Handed.Values == nil, r.Handed.layers()
 	for _, group := range groups {
 		part, ins := &Rows{Rows: &engine.Rows{}}, make([]*tensor.Tensor, len(xs))
 		for _, p := range group {
@@ -39,12 +39,13 @@ func (r *Rows) inGroups(t *autograd.Tape, groups [][]piece, f forward, xs ...*te
 			ins[k] = cut(x)
 		}
 		if r.Handed != nil {
-			part.Handed = &Handed{}
+			part.Handed = &Handed{pruned: r.prunedOf(group, before)}
 			if !hands {
 				part.Handed.Values = cut(r.Handed.Values)
 			}
 		}
 		y := f(t, part, ins...)
+		r.addPruned(part.Handed, group, before)
 		for k, p := range group {
 			at, from, n := r.From(p.i)+p.at, part.From(k), part.Len(k)
 			ys[at] = t.Slice(y, from, n)

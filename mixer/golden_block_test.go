@@ -135,7 +135,7 @@ func (g *goldenBlock) hand(name string, lo, hi int) *Handed {
 		return nil
 	}
 	s := g.Shape(name)
-	return &Handed{leaf(positionsOf(g.F32(name), s, lo, hi), s[0]*(hi-lo), s[2])}
+	return &Handed{Values: leaf(positionsOf(g.F32(name), s, lo, hi), s[0]*(hi-lo), s[2])}
 }
 
 // turned swaps the last two axes.

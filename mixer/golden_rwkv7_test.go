@@ -87,7 +87,7 @@ func TestGiven(t *testing.T) {
 	m := laterRWKV7(t)
 	u, first := sequences(5, 1, l), sequences(6, 1, l)
 	rows := equalRows(1, l)
-	rows.Handed = &Handed{first}
+	rows.Handed = &Handed{Values: first}
 	want := read(m.Forward(newTape(), u, rows))
 	sum := Parallel([]string{"a"}, []Mixer{Scaled(m, 1, 2)})
 	for _, alone := range []Mixer{Given(m, rows.Handed), Given(sum, rows.Handed)} {
@@ -109,7 +109,7 @@ type later struct{ *RWKV7 }
 
 func (m later) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	with := *r
-	with.Handed = &Handed{t.Scale(u, 0.5)}
+	with.Handed = &Handed{Values: t.Scale(u, 0.5)}
 	return m.RWKV7.Forward(t, u, &with)
 }
 

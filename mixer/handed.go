@@ -3,12 +3,75 @@ package mixer
 import (
 	"slices"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // Handed is what layers of one call hand to later ones.
 type Handed struct {
-	Values *tensor.Tensor // those of the first RWKV-7 (n, d_model)
+	Values *tensor.Tensor        // those of the first RWKV-7 (n, d_model)
+	pruned [][]engine.SpAttenRow // by layers of SpAtten, of each row; nil for other layers
+}
+
+// prunedBefore is what the last layer of SpAtten before one has pruned, nil if there is none.
+func (h *Handed) prunedBefore(layer int) []engine.SpAttenRow {
+	if h == nil {
+		return nil
+	}
+	for _, rows := range slices.Backward(h.pruned[:min(layer, len(h.pruned))]) {
+		if rows != nil {
+			return rows
+		}
+	}
+	return nil
+}
+
+// layers is how many layers h may have something of.
+func (h *Handed) layers() int {
+	if h == nil {
+		return 0
+	}
+	return len(h.pruned)
+}
+
+// prunedOf is what the first layers have pruned of pieces.
+func (r *Rows) prunedOf(group []piece, layers int) [][]engine.SpAttenRow {
+	all := make([][]engine.SpAttenRow, layers)
+	for l := range all {
+		for _, p := range group {
+			if rows := r.Handed.pruned[l]; rows != nil {
+				all[l] = append(all[l], rows[p.i].Part(r.Start(p.i), p.at, p.n))
+			}
+		}
+	}
+	return all
+}
+
+// addPruned adds what layers from one on have pruned of pieces, which go on from those before.
+func (r *Rows) addPruned(h *Handed, group []piece, from int) {
+	for l := from; l < h.layers(); l++ {
+		if h.pruned[l] == nil {
+			continue
+		}
+		if l >= len(r.Handed.pruned) || r.Handed.pruned[l] == nil {
+			r.Handed.prune(l, make([]engine.SpAttenRow, r.Count()))
+		}
+		for k, p := range group {
+			if to := &r.Handed.pruned[l][p.i]; p.at == 0 {
+				*to = h.pruned[l][k]
+			} else {
+				to.Cuts = append(to.Cuts, h.pruned[l][k].Cuts...)
+			}
+		}
+	}
+}
+
+// prune hands on what a layer has pruned.
+func (h *Handed) prune(layer int, rows []engine.SpAttenRow) {
+	for layer >= len(h.pruned) {
+		h.pruned = append(h.pruned, nil)
+	}
+	h.pruned[layer] = rows
 }
 
 // Hands reports whether later layers need what m hands on.

@@ -11,10 +11,15 @@ import (
 
 // SpAtten is causal softmax attention with cascade token and head pruning (arXiv:2012.09852): see autograd.SpAtten. Its
 // state, the keys and values of the tokens that are left, is of fixed size. Wqkv's rows are ordered as in Attention.
+//
+// With cascade, tokens and heads that the layers before have pruned are pruned here, too (§III-A, §III-B). They say
+// which in Handed. Otherwise each layer prunes on its own.
 type SpAtten struct {
 	Wqkv, Out *nn.Linear
 	opt       engine.SpAttenOptions
 	d         int
+	layer     int                 // of the model
+	above     []engine.SpAttenRow // what the layer before has pruned of the one row of a sequence: see Given
 }
 
 // SpAttenInfo describes SpAtten.
@@ -25,12 +30,13 @@ var SpAttenInfo = Info{
 }
 
 type spattenOptions struct {
-	NumHeads  int `json:"num_heads" help:"heads"`
-	RotaryDim int `json:"rotary_emb_dim" help:"rotated components of each head; 0 for none"`
-	Block     int `json:"block" help:"positions after which tokens and a head are pruned"`
-	Keep      int `json:"keep" help:"tokens that are left then"`
-	KeepHeads int `json:"keep_heads" help:"heads that are left in the end; 0 for all"`
-	Values    int `json:"values" min:"0" help:"values that a query reads, those of its largest weights; 0 for all"`
+	NumHeads  int  `json:"num_heads" help:"heads"`
+	RotaryDim int  `json:"rotary_emb_dim" help:"rotated components of each head; 0 for none"`
+	Block     int  `json:"block" help:"positions after which tokens and a head are pruned"`
+	Keep      int  `json:"keep" help:"tokens that are left then"`
+	KeepHeads int  `json:"keep_heads" help:"heads that are left in the end; 0 for all"`
+	Values    int  `json:"values" min:"0" help:"values that a query reads, those of its largest weights; 0 for all"`
+	Cascade   bool `json:"cascade" help:"prune what earlier layers have pruned, and by their importances too"`
 
 	// Progressive quantizes keys to 8 bits at inference. Their lower 4 bits count only where no weight reaches it.
 	Progressive float64 `json:"progressive" min:"0" max:"1" help:"weight for 4-bit keys; 0: not quantized"`
@@ -55,9 +61,9 @@ func newSpAtten(cfg Config, o spattenOptions) (Mixer, error) {
 	case o.KeepHeads == 0:
 		o.KeepHeads = o.NumHeads
 	}
-	return &SpAtten{Wqkv: m.Wqkv, Out: m.Out, d: cfg.DModel, opt: engine.SpAttenOptions{
+	return &SpAtten{Wqkv: m.Wqkv, Out: m.Out, d: cfg.DModel, layer: len(cfg.Earlier), opt: engine.SpAttenOptions{
 		Heads: o.NumHeads, Rotary: m.opt.Rotary, Block: o.Block, Keep: o.Keep, KeepHeads: o.KeepHeads, Values: o.Values,
-		Progressive: float32(o.Progressive),
+		Progressive: float32(o.Progressive), Cascade: o.Cascade,
 	}}, nil
 }
 
@@ -66,14 +72,60 @@ const maxTokens = 1 << 16
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *SpAtten) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
-	before := r.pruned()
-	y := t.SpAtten(m.Wqkv.Forward(t, u), m.opt, r.Rows, before)
+	before, opt := r.pruned(), m.opt
+	if opt.Cascade {
+		opt.Above, opt.Below = m.handed(r), make([]engine.SpAttenRow, r.Count())
+	}
+	y := t.SpAtten(m.Wqkv.Forward(t, u), opt, r.Rows, before)
+	if opt.Cascade && r.Handed != nil {
+		r.Handed.prune(m.layer, opt.Below)
+	}
 	for i, s := range before {
 		if s != nil {
 			r.States[i].(*spattenState).store()
 		}
 	}
 	return m.Out.Forward(t, y)
+}
+
+// handed is what the last layer before m has pruned of the rows, nil for the first one.
+func (m *SpAtten) handed(r *Rows) []engine.SpAttenRow {
+	if m.above == nil {
+		return r.Handed.prunedBefore(m.layer)
+	}
+	var rows []engine.SpAttenRow
+	for i := range r.Count() {
+		rows = append(rows, m.above[0].Part(0, r.Start(i), r.Len(i)))
+	}
+	return rows
+}
+
+func (m *SpAtten) hands() bool { return m.opt.Cascade }
+
+func (m *SpAtten) given(h *Handed) Mixer {
+	c := *m
+	c.above = h.prunedBefore(m.layer)
+	return &c
+}
+
+// CheckCascade returns an error if layers that prune together differ in what they count tokens and heads by.
+func CheckCascade(layers []Mixer) (err error) {
+	var first *engine.SpAttenOptions
+	for i, m := range layers {
+		each(m, func(_ string, m Mixer) {
+			s, ok := m.(*SpAtten)
+			if !ok || !s.opt.Cascade || err != nil {
+				return
+			}
+			if o := &s.opt; first == nil {
+				first = o
+			} else if o.Block != first.Block || o.Heads != first.Heads {
+				err = fmt.Errorf("layer %d: found spatten with cascade of %d heads and a block of %d, want %d and %d "+
+					"as in the layer that prunes first", i, o.Heads, o.Block, first.Heads, first.Block)
+			}
+		})
+	}
+	return err
 }
 
 // CountReads has what the SpAtten of m reads from now on added to c, on an engine that counts; nil for nothing. It
@@ -95,6 +147,9 @@ func (m *SpAtten) NewState() State {
 	if m.opt.Progressive > 0 {
 		names, shapes, kinds = append(names, "k_low"), append(shapes, rows), append(kinds, Copied)
 	}
+	if m.opt.Cascade {
+		names, shapes, kinds = append(names, "places"), append(shapes, []int{n}), append(kinds, Scores)
+	}
 	s := newFixedState(names, shapes...)
 	Begin(s)
 	return &spattenState{fixedState: fixedState{names: names, kinds: kinds, slots: s.slots}}
@@ -109,7 +164,7 @@ func (m *SpAtten) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"out_proj.", visit)
 }
 
-// spattenState holds the tensors of an engine.SpAttenState, in its order.
+// spattenState holds the tensors of an engine.SpAttenState, in its order, without those that no option asks for.
 type spattenState struct {
 	fixedState
 	now engine.SpAttenState // in the form that the operation takes
@@ -118,20 +173,28 @@ type spattenState struct {
 // pruned are the states of the rows, which are spattenStates. After the operation they must be stored again.
 func (r *Rows) pruned() []*engine.SpAttenState {
 	return collect(r, &r.spatten, 0, func(s *spattenState, _ int) *engine.SpAttenState {
-		x := s.slots
-		s.now = engine.SpAttenState{K: x[0].X, V: x[1].X, Importance: x[2].X, Heads: x[3].X, Position: x[4].X}
-		if len(x) > 5 {
-			s.now.Low = x[5].X
+		parts := s.parts()
+		for i := range s.slots {
+			*parts[i] = s.slots[i].X
 		}
 		return &s.now
 	})
 }
 
+// parts are where the operation has the tensors.
+func (s *spattenState) parts() (all [7]**tensor.Tensor) {
+	x := &s.now
+	all = [...]**tensor.Tensor{&x.K, &x.V, &x.Importance, &x.Heads, &x.Position, &x.Low, &x.Places}
+	if len(s.names) > 5 && s.names[5] == "places" {
+		all[5] = all[6]
+	}
+	return all
+}
+
 func (s *spattenState) store() {
-	for i, x := range [...]*tensor.Tensor{s.now.K, s.now.V, s.now.Importance, s.now.Heads, s.now.Position, s.now.Low} {
-		if i < len(s.slots) {
-			s.slots[i].X = x
-		}
+	parts := s.parts()
+	for i := range s.slots {
+		s.slots[i].X = *parts[i]
 	}
 	s.now = engine.SpAttenState{}
 }

@@ -66,6 +66,7 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 	bb.use(native.Backend)
 	shape, blocks := cfg.feedForwardShape(len(plan)), mixer.SharedBlocks{}
 	shared := cfg.mixerConfig(len(plan))
+	var mixers []mixer.Mixer
 	for i, kind := range plan {
 		l, err := cfg.newLayer(kind, shared, shape, blocks, encoder)
 		if err != nil {
@@ -83,9 +84,9 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 			b.Norm2, b.MLP = norm(), l.mlp
 			b.remembers = len(mixer.StateParts(l.mlp.NewState())) > 0
 		}
-		bb.Blocks = append(bb.Blocks, b)
+		bb.Blocks, mixers = append(bb.Blocks, b), append(mixers, b.Mixer)
 	}
-	return bb, nil
+	return bb, mixer.CheckCascade(mixers)
 }
 
 // params visits the parameters under the names of a release.
@@ -240,8 +241,8 @@ func (b *Block) traits() mixer.Traits {
 // hand computes what the layers before i hand to it and later ones, for rows without states, from the stream before the
 // first layer: it runs those up to the one that hands something on.
 func (bb *Backbone) hand(t *autograd.Tape, i int, first *tensor.Tensor, r *Rows) {
-	giver := bb.giver()
-	if giver < 0 || i <= giver {
+	giver := bb.giver(i)
+	if giver < 0 {
 		return
 	}
 	if r.remember() {
@@ -255,13 +256,16 @@ func (bb *Backbone) hand(t *autograd.Tape, i int, first *tensor.Tensor, r *Rows)
 	}
 }
 
-// giver is the first layer that hands something to later ones, -1 for none.
-func (bb *Backbone) giver() int {
-	return slices.IndexFunc(bb.Blocks, func(b *Block) bool { return mixer.Hands(b.Mixer) })
+// giver is the last layer before i that hands something to later ones, -1 for none.
+func (bb *Backbone) giver(i int) int {
+	for i--; i >= 0 && !mixer.Hands(bb.Blocks[i].Mixer); {
+		i--
+	}
+	return i
 }
 
 // HandsOn reports whether a layer hands to later ones what is not in the stream.
-func (bb *Backbone) HandsOn() bool { return bb.giver() >= 0 }
+func (bb *Backbone) HandsOn() bool { return bb.giver(len(bb.Blocks)) >= 0 }
 
 // LooksAhead reports whether an output depends on later inputs, as in encoders.
 func (bb *Backbone) LooksAhead() bool {

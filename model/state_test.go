@@ -40,3 +40,33 @@ func FuzzStateRestore(f *testing.F) {
 		}
 	})
 }
+
+// TestBytesOfAToken: beside the weights, a token reads the state of its sequence. H3's has a fixed size. That of
+// attention grows with the context, in each layer: in a hybrid of one layer of attention in four by a quarter as much
+// (arXiv:2212.14052, §6).
+func TestBytesOfAToken(t *testing.T) {
+	const n, layers = 512, 4
+	grows := func(entry string) int {
+		c := DefaultConfig()
+		c.DModel, c.VocabSize, c.DState, c.NumHeads, c.Layers = 16, 8, 4, 2, entry
+		m, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Init(1)
+		var sizes []int
+		for s, tape := m.NewState(), m.NewTape(); len(sizes) < 3; tape.Reset() {
+			m.Forward(tape, make([]int32, n), OneRow(n, s))
+			sizes = append(sizes, s.Size())
+		}
+		if sizes[2]-sizes[1] != sizes[1]-sizes[0] {
+			t.Errorf("%s: states of %d bytes after each %d tokens, want them to grow evenly", entry, sizes, n)
+		}
+		return sizes[1] - sizes[0]
+	}
+	h3, hybrid, attention := grows("h3*4"), grows("h3*2,attention,h3"), grows("attention*4")
+	if h3 != 0 || attention < layers*n*2*16*2 || layers*hybrid != attention {
+		t.Errorf("%d tokens add %d bytes to H3's state, %d to a hybrid's and %d to attention's, want 0, and a quarter "+
+			"of at least %d", n, h3, hybrid, attention, layers*n*2*16*2)
+	}
+}

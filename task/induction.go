@@ -2,6 +2,8 @@ package task
 
 import (
 	"context"
+	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 )
@@ -28,8 +30,36 @@ var InductionHead = &Task{
 	},
 	Open: func(_ context.Context, _ string, options any) (*Set, error) {
 		o := options.(*InductionOptions)
-		return o.set(1, o.draw)
+		s, err := o.set(1, o.draw)
+		if err == nil {
+			o.tag(s)
+		}
+		return s, err
 	},
+}
+
+// tag groups the questions of a length by how far back the last trigger is: up to the length that is learned, then up
+// to twice that, and so on. So one sees whether a model fails in longer sequences, or at longer distances.
+func (o *InductionOptions) tag(s *Set) {
+	splits := []Split{s.Test}
+	for _, x := range s.Extra {
+		splits = append(splits, x.Split)
+	}
+	for _, split := range splits {
+		length, first := len(split.(Examples)[0].Tokens)-1, len(s.Tags)
+		for near, far := 1, o.Length; near <= length; near, far = far+1, 2*far {
+			s.Tags = append(s.Tags, fmt.Sprintf("length %d, distance %d to %d", length, near, min(far, length)))
+		}
+		for i := range split.(Examples) {
+			ex := &split.(Examples)[i]
+			at := length - 1
+			for ex.Tokens[at] != o.trigger() {
+				at--
+			}
+			ex.Tags = slices.Repeat([]int32{Ignore}, length+1)
+			ex.Tags[length] = int32(first + bits.Len(uint((length-at-1)/o.Length)))
+		}
+	}
 }
 
 // InductionOptions are those of the task induction.

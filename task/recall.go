@@ -26,7 +26,7 @@ var Recall = &Task{
 	Open: func(_ context.Context, _ string, options any) (*Set, error) {
 		o := options.(*RecallOptions)
 		s, err := o.open()
-		if err == nil && o.Vocab == 10 && o.Length == 20 && o.Longer == 2 && o.Keys == 1 && o.Shown == 0 {
+		if err == nil && o.Vocab == 10 && o.Length == 20 && o.Longer >= 2 && o.Keys == 1 && o.Shown == 0 {
 			s.Extra[0].Published, s.Extra[0].Model = 98.4, "h3" // the paper's experiment, and no other
 		}
 		return s, err

@@ -15,7 +15,7 @@ import (
 type SymbolOptions struct {
 	Vocab  int    `json:"vocab" help:"symbols, two of which are special" min:"4" max:"65536"`
 	Length int    `json:"length" help:"symbols before the question" min:"2" max:"65536"`
-	Longer int    `json:"longer" help:"also test at this many times the length; 1: do not" min:"1" max:"64"`
+	Longer int    `json:"longer" help:"also test at 2, 4, ... up to so many times the length; 1: not" min:"1" max:"64"`
 	Train  int    `json:"train" help:"sequences to train on" min:"1" max:"1000000"`
 	Test   int    `json:"test" help:"sequences to test on" min:"1" max:"1000000"`
 	Loss   string `json:"loss" help:"learn all symbols, as in the paper, or the answer only" enum:"all,answer"`
@@ -46,13 +46,14 @@ func (o *SymbolOptions) set(asked int, draw sentence) (*Set, error) {
 	if s.Test, err = o.distinct(testStream, o.Test, o.Length, false, draw); err != nil {
 		return nil, err
 	}
-	if o.Longer > 1 {
-		length := o.Longer * o.Length
+	for times := 1; times < o.Longer; {
+		times = min(2*times, o.Longer)
+		length := times * o.Length
 		longer, err := o.distinct(longerStream, o.Test, length, false, draw)
 		if err != nil {
 			return nil, err
 		}
-		s.Extra = []Extra{{Name: "length " + strconv.Itoa(length), Split: longer}}
+		s.Extra = append(s.Extra, Extra{Name: "length " + strconv.Itoa(length), Split: longer})
 	}
 	return s, nil
 }

@@ -232,6 +232,27 @@ func TestInductionHead(t *testing.T) {
 	if len(places) != 28 || len(answers) != 18 {
 		t.Errorf("the trigger has %d places and %d answers, want 28 and 18", len(places), len(answers))
 	}
+	s = open(t, InductionHead, func(o *InductionOptions) { o.Train, o.Longer = 2, 5 })
+	for i, times := range []int{2, 4, 5} {
+		checkSplit(t, s.Extra[i].Split, 500, false, at(30*times))
+	}
+	if len(s.Extra) != 3 {
+		t.Errorf("%d further measurements, want those at 2, 4 and 5 times the length", len(s.Extra))
+	}
+	counts := map[string]int{}
+	for i := range 500 {
+		s.Extra[2].Split.Example(i, &ex)
+		back, name := 150-slices.Index(ex.Tokens, 19), s.Tags[ex.Tags[150]]
+		var length, near, far int
+		fmt.Sscanf(name, "length %d, distance %d to %d", &length, &near, &far)
+		if length != 150 || back < near || back > far || ex.Tags[149] != Ignore {
+			t.Errorf("a trigger %d back is in the group %q", back, name)
+		}
+		counts[name]++
+	}
+	if len(counts) != 4 || counts["length 150, distance 121 to 150"] == 0 {
+		t.Errorf("the groups of length 150 are %v, want 1 to 30, 31 to 60, 61 to 120, 121 to 150", counts)
+	}
 	s = open(t, InductionHead, func(o *InductionOptions) { o.Loss, o.Train, o.Test, o.Longer = "answer", 7, 3, 1 })
 	checkSplit(t, s.Train, 7, false, at(30))
 	checkSplit(t, s.Test, 3, false, at(30))

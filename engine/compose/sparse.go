@@ -1,9 +1,7 @@
 package compose
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -221,7 +219,14 @@ func (e *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.
 				state = states[i]
 				s.load(e, state)
 			}
+			s.below = engine.SpAttenRow{Block: o.Block, Left: s.k.dim(0)}
+			if o.Above != nil {
+				s.above = &o.Above[i]
+			}
 			y := s.row(x.as(-1, 3, o.Heads, hd))
+			if o.Below != nil {
+				o.Below[i] = s.below
+			}
 			if state != nil {
 				s.save(e, state)
 			}
@@ -236,18 +241,25 @@ type spatten struct {
 	o                      engine.SpAttenOptions
 	position               int
 	k, v, importance, mass *val
+	places                 []float32 // of tokens in the layer before
+	above                  *engine.SpAttenRow
+	below                  engine.SpAttenRow
 }
 
 func (s *spatten) load(e *Engine, from *engine.SpAttenState) {
 	position := e.in(from.Position).read()
 	s.position = int(position[0])<<20 + int(position[1])
-	left := s.o.Left(s.position)
+	if from.Places != nil {
+		s.places = e.in(from.Places).read()
+	}
+	left := s.o.LeftOf(s.places, s.position)
 	tokens := func(x *val) *val { return x.slice(1, 0, left).einsum("hmd->mhd", nil) }
 	s.k, s.v, s.mass = tokens(e.in(from.K)), tokens(e.in(from.V)), e.in(from.Heads).constant()
 	s.importance = e.in(from.Importance).constant().slice(0, 0, left)
 	if from.Low != nil {
 		s.k = s.k.add(tokens(e.in(from.Low)))
 	}
+	s.places = s.places[:min(left, len(s.places))]
 }
 
 func (s *spatten) save(e *Engine, to *engine.SpAttenState) {
@@ -260,12 +272,19 @@ func (s *spatten) save(e *Engine, to *engine.SpAttenState) {
 	if to.Low != nil {
 		e.next(&to.Low, e.full(0, to.Low.Shape()...))
 	}
+	if to.Places != nil {
+		e.next(&to.Places, e.upload(append(s.places, make([]float32, s.o.Rows()-len(s.places))...), s.o.Rows()))
+	}
 }
 
 // row takes positions x (l, 3, heads, head_dim), those of a block at once.
 func (s *spatten) row(x *val) *val {
 	var ys []*val
 	e, zero, scale := x.e, x.e.full(0), 1/math.Sqrt(float64(x.dim(3)))
+	over := s.k.dim(0) // tokens of the layer before
+	if s.above != nil {
+		over = s.above.Left
+	}
 	for at := 0; at < x.dim(0); {
 		l := min(x.dim(0)-at, s.o.Block-s.position%s.o.Block)
 		part := x.slice(0, at, l)
@@ -279,8 +298,13 @@ func (s *spatten) row(x *val) *val {
 		s.importance = s.importance.pad(0, 0, l).add(p.constant().einsum("htm->m", nil))
 		s.mass = s.mass.add(y.abs().einsum("htd->h", nil))
 		ys = append(ys, y.einsum("htd->thd", nil))
+		for range l {
+			if over++; s.o.Cascade {
+				s.places = append(s.places, float32(over))
+			}
+		}
 		if at, s.position = at+l, s.position+l; s.position%s.o.Block == 0 {
-			s.prune(e)
+			over = s.prune(e)
 		}
 	}
 	return concat(0, ys...)
@@ -304,29 +328,26 @@ func (s *spatten) read(p *val) *val {
 	return p.where(p.e.upload(reads, p.shape...), p.e.full(0))
 }
 
-// prune leaves the most important tokens, in order, and one head less if there are too many.
-func (s *spatten) prune(e *Engine) {
-	mass, least, count := s.mass.read(), -1, 0
-	for h, m := range mass {
-		if m >= 0 {
-			if count++; least < 0 || m < mass[least] {
-				least = h
-			}
+// prune leaves the tokens and heads that SpAttenOptions.Leave says. It returns how many tokens the layer before has
+// left.
+func (s *spatten) prune(e *Engine) (over int) {
+	var above *engine.SpAttenCut
+	if s.above != nil {
+		above = &s.above.Cuts[len(s.below.Cuts)]
+	}
+	mass, n := s.mass.read(), s.k.dim(0)
+	left, cut := s.o.Leave(make([]int, n), s.importance.read(), mass, s.places, above)
+	s.below.Cuts, s.mass = append(s.below.Cuts, cut), e.upload(mass, len(mass))
+	s.places = s.places[:min(len(left), len(s.places))]
+	if len(left) < n {
+		order := make([]int32, len(left))
+		for to, from := range left {
+			order[to] = int32(from)
 		}
+		s.k, s.v, s.importance = s.k.gather(order), s.v.gather(order), s.importance.gather(order)
 	}
-	if count > s.o.KeepHeads {
-		mass[least] = -1
-		s.mass = e.upload(mass, len(mass))
+	if above != nil {
+		return len(above.Importance)
 	}
-	if s.k.dim(0) <= s.o.Keep {
-		return
-	}
-	importance, order := s.importance.read(), make([]int32, s.k.dim(0))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(importance[j], importance[i]) })
-	order = order[:s.o.Keep]
-	slices.Sort(order)
-	s.k, s.v, s.importance = s.k.gather(order), s.v.gather(order), s.importance.gather(order)
+	return len(left)
 }

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -36,7 +35,7 @@ func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engin
 	parallel.For(r.Count(), 1, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			s.unpack(i)
-			s.forward(&s.each[i])
+			s.forward(&s.each[i], i)
 		}
 	})
 	if s.record {
@@ -107,6 +106,9 @@ func (s *spatten) begin(eng *Engine, i int, state *engine.SpAttenState) {
 	if s.Progressive > 0 {
 		w.after.Low = eng.New(heads, most, s.hd)
 	}
+	if s.Cascade {
+		w.after.Places = eng.New(most)
+	}
 	copySpAtten(&w.after, &w.before)
 	if eng.Recording && w.before.Low != nil { // whole keys
 		kernel.Add(w.after.K.Data(), w.before.Low.Data())
@@ -121,8 +123,8 @@ func (s *spatten) begin(eng *Engine, i int, state *engine.SpAttenState) {
 
 // copySpAtten copies the state from to s, zeros if there is none.
 func copySpAtten(s, from *engine.SpAttenState) {
-	parts := func(s *engine.SpAttenState) [6]*tensor.Tensor {
-		return [6]*tensor.Tensor{s.K, s.V, s.Importance, s.Heads, s.Position, s.Low}
+	parts := func(s *engine.SpAttenState) [7]*tensor.Tensor {
+		return [7]*tensor.Tensor{s.K, s.V, s.Importance, s.Heads, s.Position, s.Low, s.Places}
 	}
 	sources := parts(from)
 	for i, x := range parts(s) {
@@ -183,13 +185,20 @@ func (s *spatten) unpack(i int) {
 	})
 }
 
-// forward runs row w, block by block.
-func (s *spatten) forward(w *spattenRow) {
+// forward runs row w, which is row i of the call, block by block.
+func (s *spatten) forward(w *spattenRow, i int) {
 	most := s.Rows()
 	origins := w.origins[:0]
 	w.pieces, w.order = w.pieces[:0], resize(w.order, most)
+	left := s.LeftOf(w.places(), positionOf(&w.after))
+	below, over := engine.SpAttenRow{Block: s.Block, Left: left}, left // over: tokens that the layer before has
+	var above engine.SpAttenRow
+	if s.Above != nil {
+		above = s.Above[i]
+		over = above.Left
+	}
 	if s.record {
-		for i := range s.Left(positionOf(&w.after)) {
+		for i := range left {
 			origins = append(origins, int32(i))
 		}
 	}
@@ -202,17 +211,42 @@ func (s *spatten) forward(w *spattenRow) {
 			}
 			s.remember(w, i0, rows, origins)
 		}
-		s.attend(w, i0, rows, s.Left(p))
+		s.attend(w, i0, rows, left)
+		for i := range min(rows, len(w.places())) {
+			w.places()[left+i] = float32(over + i + 1)
+		}
 		setPosition(&w.after, p+rows)
-		i0 += rows
+		i0, left, over = i0+rows, left+rows, over+rows
 		if (p+rows)%s.Block == 0 {
-			origins = s.prune(w, w.order[:s.Left(p)+rows], origins)
+			var cut *engine.SpAttenCut
+			if s.Above != nil {
+				cut = &above.Cuts[len(below.Cuts)]
+				over = len(cut.Importance)
+			}
+			var own engine.SpAttenCut
+			left, own = s.prune(w, w.order[:left], cut, origins)
+			if below.Cuts = append(below.Cuts, own); s.Above == nil {
+				over = left
+			}
+			if s.record {
+				origins = origins[:left]
+			}
 		}
 	}
 	if s.record {
 		s.remember(w, w.l, 0, origins)
 	}
-	w.origins = origins
+	if w.origins = origins; s.Below != nil {
+		s.Below[i] = below
+	}
+}
+
+// places are those of the tokens of w in the layer before, nil without a cascade.
+func (w *spattenRow) places() []float32 {
+	if w.after.Places == nil {
+		return nil
+	}
+	return w.after.Places.Data()
 }
 
 // remember notes a piece of row w for backward. It reuses memory.
@@ -370,59 +404,34 @@ func quantise(key, low []float32) {
 	}
 }
 
-// prune leaves the Keep most important tokens of row w, in order, and one head less if there are more than KeepHeads.
-// It returns the origins that are left. order is scratch, one element for every token.
-func (s *spatten) prune(w *spattenRow, order []int, origins []int32) []int32 {
-	n, most := len(order), s.Rows()
-	s.pruneHead(w.after.Heads.Data())
-	importance := w.after.Importance.Data()
-	if n > s.Keep {
-		for i := range order {
-			order[i] = i
+// prune leaves the tokens of row w, in order, and the heads that SpAttenOptions.Leave says, and moves origins along.
+// order is scratch, one element for every token. It returns how many tokens are left.
+func (s *spatten) prune(w *spattenRow, order []int, above *engine.SpAttenCut, origins []int32) (n int,
+	cut engine.SpAttenCut) {
+	importance, most := w.after.Importance.Data(), s.Rows()
+	left, cut := s.Leave(order, importance[:len(order)], w.after.Heads.Data(), w.places(), above)
+	for to, from := range left {
+		if to == from {
+			continue
 		}
-		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(importance[j], importance[i]) })
-		left := order[:s.Keep]
-		slices.Sort(left)
-		for to, from := range left {
-			importance[to] = importance[from]
-			if s.record {
-				origins[to] = origins[from]
+		importance[to] = importance[from]
+		if s.record {
+			origins[to] = origins[from]
+		}
+		eachRows(&w.after, func(x *tensor.Tensor) {
+			for h := range s.Heads {
+				rows := x.Data()[h*most*s.hd:]
+				copy(rows[to*s.hd:][:s.hd], rows[from*s.hd:])
 			}
-			eachRows(&w.after, func(x *tensor.Tensor) {
-				for h := range s.Heads {
-					rows := x.Data()[h*most*s.hd:]
-					copy(rows[to*s.hd:][:s.hd], rows[from*s.hd:])
-				}
-			})
-		}
-		n = s.Keep
+		})
 	}
 	// The places of pruned tokens are cleared, so that the state does not depend on how the sequence was cut into rows.
+	n = len(left)
 	clear(importance[n:])
 	eachRows(&w.after, func(x *tensor.Tensor) {
 		for h := range s.Heads {
 			clear(x.Data()[(h*most+n)*s.hd : (h+1)*most*s.hd])
 		}
 	})
-	if s.record {
-		origins = origins[:n]
-	}
-	return origins
-}
-
-// pruneHead marks the least important head as pruned if there are more than KeepHeads.
-func (s *spatten) pruneHead(importance []float32) {
-	least, left := -1, 0
-	for h, x := range importance {
-		if x < 0 {
-			continue
-		}
-		left++
-		if least < 0 || x < importance[least] {
-			least = h
-		}
-	}
-	if left > s.KeepHeads {
-		importance[least] = -1
-	}
+	return n, cut
 }

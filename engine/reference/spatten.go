@@ -17,8 +17,10 @@ import (
 // A token's importance is the sum of all P that all heads gave it, a head's the sum of |y| over its outputs. After
 // every Block positions the Keep most important tokens are left, and one head less while there are more than KeepHeads.
 // A pruned head gives 0. With Values, y is the sum over the j with the Values largest P alone, of equal ones the
-// earlier. The choices have no gradient. Progressive quantization is a way to compute scores, not part of the
-// definition: keys are whole here. Backward is that of Attention.
+// earlier. With Cascade, what the layer before has pruned of the same tokens and heads is pruned first, and importance
+// is the sum over the layers so far; heads are pruned beyond that when the layer before has no more to prune. The
+// choices have no gradient. Progressive quantization is a way to compute scores, not part of the definition: keys are
+// whole here. Backward is that of Attention.
 func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
 	states []*engine.SpAttenState) *tensor.Tensor {
 	d := qkv.Dim(-1) / 3
@@ -31,8 +33,16 @@ func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engin
 			s.before = *states[i]
 			s.begin(eng)
 		}
+		s.over, s.below = len(s.left), engine.SpAttenRow{Block: o.Block, Left: len(s.left)}
+		if o.Above != nil {
+			s.above = &o.Above[i]
+			s.over = s.above.Left
+		}
 		for t := range s.l {
 			s.step(eng.values(qkv), eng.values(y), t)
+		}
+		if o.Below != nil {
+			o.Below[i] = s.below
 		}
 		if s.before.K != nil {
 			s.after = s.state(eng)
@@ -60,12 +70,16 @@ type spatten struct {
 	row           []*spattenToken  // all tokens of the row
 	mass          []float64        // importance of heads, -1 for pruned ones
 	seen          [][]spattenQuery // of every position and head
+	above         *engine.SpAttenRow
+	below         engine.SpAttenRow
+	over          int // tokens that the layer before has
 }
 
 // spattenToken is a token: keys and values of every head, and their gradients.
 type spattenToken struct {
 	k, v, dk, dv [][]float64
 	importance   float64
+	place        int // in the layer before
 }
 
 // spattenQuery is what a head's query saw.
@@ -92,8 +106,14 @@ func (s *spatten) begin(eng *Engine) {
 	s.start = int(position[0])<<20 + int(position[1])
 	copy(s.mass, eng.values(s.before.Heads))
 	k, v, low := eng.values(s.before.K), eng.values(s.before.V), eng.values(s.before.Low)
+	places := eng.values(s.before.Places)
 	for i := range s.o.Left(s.start) {
 		x := newSpattenToken(s.o.Heads, s.hd)
+		if places != nil {
+			if x.place = int(places[i]) - 1; x.place < 0 {
+				break
+			}
+		}
 		x.importance = eng.values(s.before.Importance)[i]
 		for h := range s.o.Heads {
 			at := s.at(h, i)
@@ -121,6 +141,8 @@ func (s *spatten) step(x, y []float64, t int) {
 		copy(own.v[h], row[2*s.d+h*s.hd:])
 		rotate(s.o.Rotary, own.k[h], p, -1, false)
 	}
+	own.place = s.over
+	s.over++
 	s.left, s.row = append(s.left, own), append(s.row, own)
 	rows := make([]spattenQuery, s.o.Heads)
 	for h := range s.o.Heads {
@@ -168,43 +190,72 @@ func (s *spatten) largest(p []float64) []bool {
 	return reads
 }
 
-// prune leaves the most important tokens, in order, and one head less if there are too many.
+// prune leaves the most important of the tokens that the layer before has left, in order, and of the heads, of which
+// one less if there are too many.
 func (s *spatten) prune() {
-	least, count := -1, 0
-	for h, m := range s.mass {
-		if m < 0 {
+	var above engine.SpAttenCut
+	cut := engine.SpAttenCut{Done: true, To: make([]int32, len(s.left))}
+	if s.above != nil {
+		above = s.above.Cuts[len(s.below.Cuts)]
+		cut.Done = above.Done
+	}
+	least, count, total := -1, 0, make([]float64, s.o.Heads)
+	for h := range s.mass {
+		if s.above != nil && above.Heads[h] < 0 {
+			s.mass[h] = -1
+		}
+		if total[h] = s.mass[h]; s.mass[h] < 0 {
 			continue
 		}
-		if count++; least < 0 || m < s.mass[least] {
+		if s.above != nil {
+			total[h] += float64(above.Heads[h])
+		}
+		if count++; least < 0 || total[h] < total[least] {
 			least = h
 		}
 	}
-	if count > s.o.KeepHeads {
-		s.mass[least] = -1
+	if count > s.o.KeepHeads && cut.Done {
+		s.mass[least], total[least] = -1, -1
+		count--
 	}
-	if len(s.left) <= s.o.Keep {
-		return
+	cut.Done = cut.Done && count <= s.o.KeepHeads
+	for _, x := range total {
+		cut.Heads = append(cut.Heads, float32(x))
 	}
-	order := make([]int, len(s.left))
-	for i := range order {
-		order[i] = i
+	var order []int
+	sums := make([]float64, len(s.left))
+	for i, x := range s.left {
+		if sums[i], cut.To[i] = x.importance, -1; s.above != nil {
+			if x.place = above.At(x.place); x.place < 0 {
+				continue
+			}
+			sums[i] += float64(above.Importance[x.place])
+		}
+		order = append(order, i)
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(s.left[j].importance, s.left[i].importance) })
-	order = order[:s.o.Keep]
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(sums[j], sums[i]) })
+	order = order[:min(s.o.Keep, len(order))]
 	slices.Sort(order)
 	var left []*spattenToken
-	for _, i := range order {
-		left = append(left, s.left[i])
+	for to, i := range order {
+		cut.To[i], cut.Importance = int32(to), append(cut.Importance, float32(sums[i]))
+		if left = append(left, s.left[i]); s.above == nil {
+			s.left[i].place = to
+		}
 	}
-	s.left = left
+	if s.left, s.over = left, len(left); s.above != nil {
+		s.over = len(above.Importance)
+	}
+	s.below.Cuts = append(s.below.Cuts, cut)
 }
 
 // state is that after the row.
 func (s *spatten) state(eng *Engine) engine.SpAttenState {
 	size, n := s.before.K.Len(), s.start+s.l
 	k, v, importance := make([]float64, size), make([]float64, size), make([]float64, s.o.Rows())
+	places := make([]float64, s.o.Rows())
 	for i, x := range s.left {
-		importance[i] = x.importance
+		importance[i], places[i] = x.importance, float64(x.place+1)
 		for h := range s.o.Heads {
 			copy(k[s.at(h, i):], x.k[h])
 			copy(v[s.at(h, i):], x.v[h])
@@ -214,7 +265,7 @@ func (s *spatten) state(eng *Engine) engine.SpAttenState {
 	return engine.SpAttenState{
 		K: eng.next(s.before.K, k), V: eng.next(s.before.V, v), Importance: eng.next(s.before.Importance, importance),
 		Heads: eng.next(s.before.Heads, s.mass), Position: eng.next(s.before.Position, position),
-		Low: eng.next(s.before.Low, make([]float64, size)),
+		Low: eng.next(s.before.Low, make([]float64, size)), Places: eng.next(s.before.Places, places),
 	}
 }
 

@@ -345,6 +345,7 @@ func (e *tracer) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.
 	}
 	d := qkv.Dim(-1) / 3
 	qk := e.Engine.Split(qkv, 2*d, d)[0]
+	o.Below = nil // it has been written
 	return e.headed("SpAtten", qkv, y, 2*d, d, &pattern{n: o.Heads, keyHeads: o.Heads,
 		unit: func(v *tensor.Tensor) *tensor.Tensor { return e.Engine.SpAtten(e.Engine.Join(qk, v), o, r, nil) }})
 }

@@ -300,3 +300,23 @@ func BenchmarkConv(b *testing.B) {
 		})
 	}
 }
+
+// TestConvolutionWork counts the products of a convolution by transform, n·r for each pass of radix r over n points: of
+// twice the length they are little more than twice as many, where sums over all pairs are four times as many.
+func TestConvolutionWork(t *testing.T) {
+	work := func(l int) (products int) {
+		n := goodLength(l)
+		for _, r := range radices(n) {
+			products += n * r
+		}
+		return products
+	}
+	for l := 1 << 10; l <= 1<<20; l *= 2 {
+		for _, l := range []int{l, l + 1, l + l/3} {
+			pairs := l * (l + 1) / 2
+			if once, twice := work(l), work(2*l); twice > once*5/2 || once > pairs/10 {
+				t.Errorf("length %d: %d products by transform, %d of twice the length, %d pairs", l, once, twice, pairs)
+			}
+		}
+	}
+}

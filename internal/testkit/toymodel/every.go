@@ -109,6 +109,6 @@ func Entries() []string {
 		all = append(all, name+small[name])
 	}
 	return append(all, "s4d(real=true,train_b=true)", "s4(channels=2,measure=fourier)", "mamba+attention",
-		"mamba2(d_state=2,headdim=4,ngroups=2)", "h3(head_dim=4)", "mamba(in_scale=2)",
-		"zamba2-shared(adapter_rank=2)>mamba2(d_state=4,headdim=4)")
+		"spatten(block=4,keep=8,cascade=true)", "mamba2(d_state=2,headdim=4,ngroups=2)", "h3(head_dim=4)",
+		"mamba(in_scale=2)", "zamba2-shared(adapter_rank=2)>mamba2(d_state=4,headdim=4)")
 }
