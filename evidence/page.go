@@ -182,7 +182,9 @@ func rowsOf(results []result) (rows [][]result) {
 // says in words which rows are behind what stands beside them.
 func (b *Book) table(results []result) string {
 	rows := rowsOf(results)
-	others := func(row []result) bool { return row[0].Unit != "nats" || row[0].Task != rows[0][0].Task }
+	others := func(row []result) bool {
+		return row[0].Unit != "nats" && row[0].Unit != bitsPerByte || row[0].Task != rows[0][0].Task
+	}
 	if !slices.ContainsFunc(rows, others) { // losses of one task: the lowest first
 		slices.SortStableFunc(rows, func(a, b []result) int { return cmp.Compare(meanOf(a), meanOf(b)) })
 	}

@@ -26,7 +26,7 @@ type result struct {
 	Seed    uint64  `json:"seed"`
 	Params  int     `json:"params"`
 	Score   float64 `json:"score"`
-	Unit    string  `json:"unit"` // of scores: %, MSE, or nats of a language model's validation loss
+	Unit    string  `json:"unit"` // of scores: %, MSE, nats of a language model's validation loss, or bitsPerByte
 	Loss    float64 `json:"loss"` // of the test, in nats or MSE
 	Also    []also  `json:"also,omitempty"`
 	Groups  []also  `json:"groups,omitempty"` // scores of groups of the test's targets
@@ -36,6 +36,9 @@ type result struct {
 	Commit  string  `json:"commit"`
 	Date    string  `json:"date"`
 }
+
+// bitsPerByte is the unit of a language model's score on test text.
+const bitsPerByte = "bits/byte"
 
 // also is a further measurement.
 type also struct {
@@ -102,12 +105,18 @@ func readRun(path string) (result, error) {
 		if c.Tokens > 0 && c.Seconds > 0 {
 			speed = []also{{Name: "tokens/s", Score: float64(c.Tokens) / c.Seconds, Unit: "tokens/s"}}
 		}
-		return result{
+		r := result{
 			Also: speed,
 			Task: "language", Model: c.Model, Seed: c.Seed, Params: compared.Params,
 			Score: *c.ValidLoss, Unit: "nats", Loss: *c.ValidLoss, Steps: c.Steps, CPU: c.Seconds,
 			Machine: compared.Machine, Commit: compared.Version, Date: compared.Date,
-		}, nil
+		}
+		if t := c.Test; t != nil {
+			r.Score, r.Unit, r.Loss = t.BitsByte, bitsPerByte, t.Loss
+			r.Also = append([]also{{"by word", t.Word, "perplexity"}, {"by GPT-2 token", t.GPT2, "perplexity"},
+				{"validation", *c.ValidLoss, "nats"}}, speed...)
+		}
+		return r, nil
 	}
 	if compared.Plan != nil {
 		return readFit(filepath.Dir(path))
