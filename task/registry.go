@@ -13,6 +13,8 @@ var all = []*Task{
 	Pathfinder,
 	PathX,
 	ListOps,
+	Author,
+	SameAuthor,
 	SMNIST,
 	PSMNIST,
 	Digits,
