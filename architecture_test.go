@@ -146,7 +146,8 @@ var house = []layer{
 	{"explain/anatomy", "explain explain/figure explain/memory model mixer nn autograd tensor ssm", ""},
 	{"explain/surprise", "explain explain/figure data model autograd tokenizer internal/parallel", ""},
 	{"explain/changes", "explain explain/figure model mixer nn autograd tokenizer", ""},
-	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
+	{"experiment", "explain/figure generate/sample train task model internal/config internal/disk internal/status " +
+		"internal/wav train/labelled",
 		"gonum.org/v1/gonum"},
 	{"sweep", "train explain/figure internal/disk", ""},
 	{"fit/smooth", "", "gonum.org/v1/gonum"},

@@ -19,7 +19,7 @@ type Options struct {
 	Clock string        `json:"clock" enum:"wall,cpu" help:"clock of the training time: see train.clock"`
 
 	Params int     `json:"params" min:"0" help:"parameters of each model, reached by its width; 0: those of the first"`
-	Equal  float64 `json:"equal" min:"0" max:"20" help:"percent by which parameters may differ; 0: as near as widths get"`
+	Equal  float64 `json:"equal" min:"0" max:"20" help:"percent by which parameters may differ; 0: nearest width"`
 	Seeds  int     `json:"seeds" min:"1" help:"runs of each model, with one seed each; the table has means and spread"`
 	Seed   uint64  `json:"seed" help:"the first seed"`
 

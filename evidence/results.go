@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -128,11 +129,16 @@ func readRun(path string) (result, error) {
 	unit, score := "%", func(s train.Score) float64 { return s.Accuracy }
 	if r.Numbers {
 		unit, score = "MSE", func(s train.Score) float64 { return s.Loss }
+	} else if r.Coded != "" {
+		unit, score = "bits/"+r.Coded, func(s train.Score) float64 { return s.Loss / math.Ln2 }
 	}
 	out := result{
 		Task: r.Task, Model: r.Recipe, Seed: r.Seed, Params: r.Params,
 		Score: score(r.Test), Unit: unit, Loss: r.Test.Loss, Steps: r.Steps, CPU: r.CPUSeconds,
 		Machine: r.Machine, Commit: r.Version, Date: r.Date,
+	}
+	for _, x := range r.Simple {
+		out.Also = append(out.Also, also{x.Name, score(train.Score{Loss: x.Loss, Accuracy: x.Accuracy}), unit})
 	}
 	for _, of := range append([]train.Score{r.Test}, scoresOf(r.Extra)...) {
 		for _, g := range of.Tags {

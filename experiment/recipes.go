@@ -40,6 +40,7 @@ var recipes = map[*task.Task][]Recipe{
 	task.Digits:           digitsRecipes,
 	task.ECG:              ecgRecipes,
 	task.DNA:              dnaRecipes,
+	task.Speech:           speechRecipes,
 	task.ETTh1:            ettRecipes,
 	task.ETTh2:            ettRecipes,
 }

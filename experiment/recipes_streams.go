@@ -83,6 +83,22 @@ var dnaRecipes = []Recipe{
 	}},
 }
 
+// speechRecipes are of sequences of some 3,400 samples. Steps from 0.001 to 0.5 reach from single samples to a tenth of
+// a second.
+var speechRecipes = []Recipe{
+	{Name: "s4d-small", Set: func(c *labelled.Config) { speech(c, "s4d*4", 0.004) }},
+	{Name: "h3-small", Set: func(c *labelled.Config) { speech(c, "h3*4", 0.002) }},
+	{Name: "mamba-small", Set: func(c *labelled.Config) { speech(c, "mamba*4", 0.002) }},
+}
+
+func speech(c *labelled.Config, layers string, lr float64) {
+	c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = layers, 64, "none", 32
+	c.Model.ResidDropout, c.Model.EmbedDropout, c.Model.DtMin, c.Model.DtMax = 0, 0, 0.001, 0.5
+	c.Epochs, c.BatchSize, c.EvalEvery = 10, 4, 0.5
+	c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = lr, 0.001, 0.01, "cosine"
+	c.Optim.WarmupEpochs = 0.1
+}
+
 var ettRecipes = []Recipe{
 	// Trained by one core in ten seconds. With windows relative to their last given hour, a forecast of zero repeats
 	// that hour, which already beats S4's published forecasts of ETTh1 at a horizon of 24. One epoch is enough: more

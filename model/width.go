@@ -11,8 +11,8 @@ const (
 )
 
 // FitWidth returns the shape with the d_model whose number of parameters is nearest to want, with the inner width in
-// proportion, and that number. A shape is left unchanged whose number is off by no more than within, 0.05 for 5 %. If no
-// width comes as near, the inner width is changed as well. It is an error if the number is still off by over 20 %.
+// proportion, and that number. A shape is left unchanged whose number is off by no more than within, 0.05 for 5 %. If
+// no width comes as near, the inner width is changed as well. It is an error if the number is still off by over 20 %.
 // Widths are multiples of 8, or of the step that heads and groups need.
 func (c *Config) FitWidth(want int, within float64) (Config, int, error) {
 	n, err := c.CountParams()

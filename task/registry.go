@@ -20,6 +20,7 @@ var all = []*Task{
 	Digits,
 	ECG,
 	DNA,
+	Speech,
 	ETTh1,
 	ETTh2,
 }
