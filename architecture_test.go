@@ -157,7 +157,7 @@ var house = []layer{
 	{"internal/testkit/logs", "", ""},      // for tests and tools/faults
 	{"fit", "onnx fit/classic fit/smooth explain/anatomy explain/figure table train task model " +
 		"internal/brief internal/config internal/disk internal/status train/labelled", "gonum.org/v1/gonum"},
-	{"evidence", "compare experiment fit train internal/brief internal/disk",
+	{"evidence", "compare experiment fit train explain/figure internal/brief internal/disk",
 		"github.com/goccy/go-yaml gonum.org/v1/gonum"},
 	{"inspect", "experiment fit model release release/hub tokenizer chat/template checkpoint internal/brief " +
 		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},

@@ -18,6 +18,7 @@ import (
 //	<!-- commands: NAME... -->      the commands of recipes
 //	<!-- results: NAME... -->       their results, seeds in one row
 //	<!-- groups: WORD NAME... -->   the scores of groups of targets that have a word in their names
+//	<!-- curve: FILE MODEL NAME... -->  scores by parameters as a picture, and who has the scores of a model with fewer
 //	<!-- bench: FILE COLUMN... -->  rows of a file, and where they were measured: see benchRows
 //	<!-- rows: FILE COLUMN... -->   rows of a file
 //	<!-- typed: NAME... -->         what was typed by hand, as long as no result of such recipes is kept
@@ -27,7 +28,7 @@ import (
 var marked = regexp.MustCompile(`(?ms)^<!-- (\w+): ([^\n]*) -->\n(.*?)^<!-- end -->\n`)
 
 // kinds are the parts that a page may have.
-var kinds = []string{"commands", "results", "groups", "bench", "rows", "typed", "test", "facts"}
+var kinds = []string{"commands", "results", "groups", "curve", "bench", "rows", "typed", "test", "facts"}
 
 // begins is the first line of a part.
 var begins = regexp.MustCompile(`(?m)^<!-- (` + strings.Join(kinds, "|") + `):`)
@@ -67,9 +68,14 @@ func (b *Book) part(kind string, words []string, old, page string) (string, erro
 		file := filepath.Join(b.root, filepath.FromSlash(path.Dir(page)), words[0])
 		return benchRows(file, words[1:], kind == "bench")
 	}
-	word := ""
-	if kind == "groups" {
+	word, base := "", ""
+	switch {
+	case kind == "groups":
 		word, words = words[0], words[1:]
+	case kind == "curve" && len(words) < 3:
+		return "", fmt.Errorf("found %q, want a picture, a model, and recipes", words)
+	case kind == "curve":
+		word, base, words = words[0], words[1], words[2:]
 	}
 	if err := b.known(words); err != nil && kind != "typed" {
 		return "", err
@@ -92,6 +98,11 @@ func (b *Book) part(kind string, words []string, old, page string) (string, erro
 		return old, nil
 	case len(chosen) > 0 && kind == "groups":
 		body = groupTable(chosen, word)
+	case len(chosen) > 0 && kind == "curve":
+		var err error
+		if body, err = b.curve(page, word, base, chosen); err != nil {
+			return "", err
+		}
 	case len(chosen) > 0:
 		body = b.table(chosen)
 	}
