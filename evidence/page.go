@@ -19,7 +19,7 @@ import (
 //	<!-- results: NAME... -->       their results, seeds in one row
 //	<!-- groups: WORD NAME... -->   the scores of groups of targets that have a word in their names
 //	<!-- curve: FILE MODEL NAME... -->  scores by parameters as a picture, and who has the scores of a model with fewer
-//	<!-- bench: FILE COLUMN... -->  rows of a file, and where they were measured: see benchRows
+//	<!-- bench: FILE COLUMN... -->  rows of a file, and where they were measured: see benchRows; typed until there is one
 //	<!-- rows: FILE COLUMN... -->   rows of a file
 //	<!-- typed: NAME... -->         what was typed by hand, as long as no result of such recipes is kept
 //	<!-- test: NAME -->             what a test of that name compares with the program
@@ -62,10 +62,14 @@ func (b *Book) part(kind string, words []string, old, page string) (string, erro
 	case "test", "facts":
 		return old, nil
 	case "bench", "rows":
-		if !path.IsAbs(page) && b.recipeOf(path.Join(path.Dir(page), words[0])) == nil && b.ours(page) {
+		recipe := b.recipeOf(path.Join(path.Dir(page), words[0]))
+		if !path.IsAbs(page) && recipe == nil && b.ours(page) {
 			return "", fmt.Errorf("found the file %s, want that of a recipe of %s", words[0], recipesFile)
 		}
 		file := filepath.Join(b.root, filepath.FromSlash(path.Dir(page)), words[0])
+		if recipe != nil && !b.kept(recipe) {
+			return old, nil // typed by hand, until the recipe has run
+		}
 		return benchRows(file, words[1:], kind == "bench")
 	}
 	word, base := "", ""

@@ -47,14 +47,9 @@ func openSpeech(ctx context.Context, from origin, dir string, o *speechOptions) 
 		return nil, err
 	}
 	var parts [3]levels // train, validation, test
+	division := DigitsOptions{Valid: o.Valid}
 	for _, r := range all {
-		part := 0
-		switch {
-		case r.take < digitsTestTakes:
-			part = 2
-		case r.take < digitsTestTakes+o.Valid:
-			part = 1
-		}
+		part := division.part(r.take)
 		samples := make([]byte, min(len(r.samples), o.Length))
 		for i := range samples {
 			samples[i] = muLaw(float64(r.samples[i]) / 32768)
