@@ -308,7 +308,8 @@ func TestCompareGoingOn(t *testing.T) {
 // call of the same comparison reads again; the same folder is refused without the text.
 func TestTestText(t *testing.T) {
 	test := filepath.Join(t.TempDir(), "test.txt")
-	if err := os.WriteFile(test, []byte(strings.Repeat("the lazy fox jumps over a quick dog; ", 40)), 0o666); err != nil {
+	sentences := strings.Repeat("the lazy fox jumps over a quick dog; ", 40)
+	if err := os.WriteFile(test, []byte(sentences), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	out := t.TempDir()
@@ -322,10 +323,12 @@ func TestTestText(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range runs {
-			const bytes, words, tokens = 37*40 - 1, 8 * 40, 9*40 // the last space is a token, the first is not predicted
+			// The space at the end is a token, and the first token is not predicted.
+			const bytes, words, tokens = 37*40 - 1, 8 * 40, 9 * 40
 			nats := r.Test.Loss * bytes
 			for name, pair := range map[string][2]float64{
-				"bits per byte": {r.Test.BitsByte, r.Test.Loss / math.Ln2}, "by word": {r.Test.Word, math.Exp(nats / words)},
+				"bits per byte":  {r.Test.BitsByte, r.Test.Loss / math.Ln2},
+				"by word":        {r.Test.Word, math.Exp(nats / words)},
 				"by GPT-2 token": {r.Test.GPT2, math.Exp(nats / tokens)},
 			} {
 				if math.Abs(pair[0]/pair[1]-1) > 1e-9 {

@@ -50,8 +50,8 @@ func reaches(curve []point, score float64) (params float64, ok bool) {
 	return 0, false
 }
 
-// curve draws scores by parameters into a picture beside a page, and says with how many parameters the other models have
-// the scores of one of them.
+// curve draws scores by parameters into a picture beside a page, and says with how many parameters the other models
+// have the scores of one of them.
 func (b *Book) curve(page, picture, base string, results []result) (string, error) {
 	models, curves := sizesOf(results)
 	if curves[base] == nil {

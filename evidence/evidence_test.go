@@ -310,7 +310,8 @@ func TestSimpleMethods(t *testing.T) {
 	dir := t.TempDir()
 	runResult(t, dir, `{"task":"speech","recipe":"h3","seed":3,"params":12,"machine":"a machine","version":"0123456789",
 		"date":"2026-11-22T10:00:00Z","config":{"out":"x"},"coded":"sample",
-		"test":{"loss":0.6931471805599453,"accuracy":90,"count":5},"simple":[{"name":"linear","loss":1.3862943611198906}]}`)
+		"test":{"loss":0.6931471805599453,"accuracy":90,"count":5},
+		"simple":[{"name":"linear","loss":1.3862943611198906}]}`)
 	r, err := readRun(filepath.Join(dir, "result.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 //	<!-- commands: NAME... -->      the commands of recipes
 //	<!-- results: NAME... -->       their results, seeds in one row
 //	<!-- groups: WORD NAME... -->   the scores of groups of targets that have a word in their names
-//	<!-- curve: FILE MODEL NAME... -->  scores by parameters as a picture, and who has the scores of a model with fewer
-//	<!-- bench: FILE COLUMN... -->  rows of a file, and where they were measured: see benchRows; typed until there is one
+//	<!-- curve: FILE MODEL NAME... -->  a picture of scores by parameters, and how many fewer have MODEL's
+//	<!-- bench: FILE COLUMN... -->  rows of a file and where they were measured, typed without one: see benchRows
 //	<!-- rows: FILE COLUMN... -->   rows of a file
 //	<!-- typed: NAME... -->         what was typed by hand, as long as no result of such recipes is kept
 //	<!-- test: NAME -->             what a test of that name compares with the program

@@ -47,7 +47,9 @@ var digitsRecipes = []Recipe{
 	{Name: "s4d-dropout", Options: copies, Set: smallDigits(func(c *labelled.Config) {
 		c.EMA, c.Model.ResidDropout = 0.998, 0.2
 	})},
-	{Name: "s4d-wide", Options: copies, Set: smallDigits(func(c *labelled.Config) { c.EMA, c.Model.DModel = 0.998, 128 })},
+	{Name: "s4d-wide", Options: copies, Set: smallDigits(func(c *labelled.Config) {
+		c.EMA, c.Model.DModel = 0.998, 128
+	})},
 	// S4's settings for the 35 words of Speech Commands, as published with its code.
 	{Name: "s4", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.MLP = "s4(bidirectional=true)*6", 128, "none"

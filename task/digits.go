@@ -92,8 +92,8 @@ func openDigits(ctx context.Context, from origin, dir string, o *DigitsOptions) 
 	train, valid, test := &parts[0], &parts[1], &parts[2]
 	if len(train.recordings) == 0 || len(test.recordings) == 0 || o.Valid > 0 && len(valid.recordings) == 0 {
 		return nil, fmt.Errorf("task %s: under %s, found %d recordings to train, %d to validate, "+
-			"%d to test (takes 0 to 4, or those of a fold): want some of each", from.task, folder(dir), len(train.recordings),
-			len(valid.recordings), len(test.recordings))
+			"%d to test (takes 0 to 4, or those of a fold): want some of each", from.task, folder(dir),
+			len(train.recordings), len(valid.recordings), len(test.recordings))
 	}
 	half := *test
 	half.half = true
