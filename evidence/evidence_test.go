@@ -323,7 +323,9 @@ func TestSimpleMethods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := (&Book{}).beside([]result{r})
+	r.Command = "demo"
+	typed := Beside{Task: "speech", Who: "linear", Score: 7, From: "no result kept"}
+	got := (&Book{recipes: []Recipe{{Name: "demo", Beside: []Beside{typed}}}}).beside([]result{r})
 	if r.Score != 1 || r.Unit != "bits/sample" || len(got) != 1 || got[0].Who != "linear" || got[0].Score != 2 {
 		t.Errorf("found %+v beside %+v, want 1 bit beside 2", got, r)
 	}
