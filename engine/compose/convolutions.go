@@ -26,33 +26,74 @@ func (e *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *e
 		d := x.Dim(-1)
 		taps := e.in(w).as(d, -1)
 		k := taps.dim(1)
-		return e.in(x).rows().each(r, func(i int, x *val) *val {
+		before := func(i int, x *val) *val {
 			all := concat(0, e.carried(slots, i, k-1, d), x)
 			e.carry(slots, i, func() *val { return all.slice(0, r.Len(i), k-1) })
-			return all.windows(0, k).einsum("tjc,cj->tc", taps)
-		}).addTo(e.in(bias)).act(a).as(x.Shape()...)
+			return all
+		}
+		filter := func(all *val) *val { return all.windows(1, k).einsum("btjc,cj->btc", taps).as(-1, d) }
+		rows, y := e.in(x).rows(), (*val)(nil)
+		switch l := r.Equal(); {
+		case l == 0:
+			y = rows.each(r, func(i int, x *val) *val { return filter(before(i, x).unsqueeze(0)) })
+		case len(slots) == 0:
+			y = filter(rows.as(-1, l, d).pad(1, k-1, 0))
+		default:
+			y = filter(rows.each(r, before).as(-1, k-1+l, d))
+		}
+		return y.addTo(e.in(bias)).act(a).as(x.Shape()...)
 	})
 }
 
-// conv is the last l positions of the causal convolution of v (…, h, q), zeros before it, with the kernel k (m, h).
+// conv is the last l positions of the causal convolution of v (b, n, h, q), zeros before it, with the kernel k (m, h).
 func (v *val) conv(k *val, l int) *val {
-	n := v.dim(0)
+	n := v.dim(1)
 	m := min(k.dim(0), n)
-	if more := m - 1 - (n - l); more > 0 {
-		v = v.pad(0, more, 0)
-	} else {
-		v = v.slice(0, -more, n+more)
+	k = k.slice(0, 0, m)
+	more := m - 1 - (n - l)
+	if more <= 0 {
+		v = v.slice(1, -more, n+more)
 	}
-	return v.windows(0, m).einsum("tjhq,jh->thq", k.slice(0, 0, m).reversed(0))
+	if c, ok := v.e.core.(Convolver); ok {
+		if points := c.Points(l, m); points > 0 {
+			return v.bySpectra(c, k, l, points)
+		}
+	}
+	if more > 0 {
+		v = v.pad(1, more, 0)
+	}
+	return v.windows(1, m).einsum("btjhq,jh->bthq", k.reversed(0))
 }
 
-// longConv is conv of channels, with a skip or nil.
-func (v *val) longConv(k, skip *val, l int) *val {
-	y := v.as(v.dim(0), -1, 1).conv(k, l).as(l, -1)
-	if skip == nil {
-		return y
+// convRows is the convolution of all rows of v (n, h, q), those of one length at once.
+func (v *val) convRows(k *val, r *engine.Rows) *val {
+	h, q := v.dim(1), v.dim(2)
+	if l := r.Equal(); l > 0 {
+		return v.as(r.Count(), l, h, q).conv(k, l).as(-1, h, q)
 	}
-	return y.add(v.slice(0, v.dim(0)-l, l).mul(skip.flat()))
+	return v.each(r, func(i int, v *val) *val {
+		l := r.Len(i)
+		return v.as(1, l, h, q).conv(k, l).as(l, h, q)
+	})
+}
+
+// longConv is conv of channels (n, h), with a skip or nil.
+func (v *val) longConv(k, skip *val, l int) *val {
+	y := v.as(1, v.dim(0), -1, 1).conv(k, l).as(l, -1)
+	return y.skipped(v.slice(0, v.dim(0)-l, l), skip)
+}
+
+// longConvRows is longConv of all rows.
+func (v *val) longConvRows(k, skip *val, r *engine.Rows) *val {
+	return v.as(-1, v.dim(1), 1).convRows(k, r).as(-1, v.dim(1)).skipped(v, skip)
+}
+
+// skipped is y + D u, or y without a skip.
+func (v *val) skipped(u, skip *val) *val {
+	if skip == nil {
+		return v
+	}
+	return v.add(u.mul(skip.flat()))
 }
 
 func (e *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
@@ -61,7 +102,7 @@ func (e *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine
 		if g.K != nil {
 			u = e.in(g.K).mul(u)
 		}
-		y := u.each(r, func(i int, u *val) *val { return u.longConv(k, skip, r.Len(i)) })
+		y := u.longConvRows(k, skip, r)
 		if g.Q != nil {
 			y = e.in(g.Q).mul(y)
 		}

@@ -141,9 +141,12 @@ func (e *Engine) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip *tensor.Te
 		m, skip := e.denseOf(s), e.in(skip)
 		inputs := m.inputs(r.Longest())
 		kernel := m.kernel(inputs)
+		ys := e.in(u).longConvRows(kernel, skip, r)
+		if len(slots) == 0 {
+			return ys
+		}
 		return e.in(u).each(r, func(i int, u *val) *val {
-			l := r.Len(i)
-			y := u.longConv(kernel, skip, l)
+			l, y := r.Len(i), ys.row(r, i)
 			if slots.At(i) == nil {
 				return y
 			}

@@ -29,13 +29,15 @@ func Open(core engine.Core, step *engine.Step) *Engine {
 
 // frame is the current operation.
 type frame struct {
-	mark   int
-	steps  []step
-	leaves []*tensor.Tensor // that want a gradient
-	states []state
+	mark    int
+	steps   []step
+	leaves  []*tensor.Tensor // that want a gradient
+	states  []state
+	spectra map[spectrumOf]*node // see spectrum
 }
 
-// step is a recorded primitive: back takes the gradient of the node that it made to its operands.
+// step is a recorded primitive: back takes the gradient of the node that it made to its operands. made is nil for a
+// whole operation.
 type step struct {
 	made *node
 	back func()
@@ -103,8 +105,8 @@ func (e *Engine) compute(name string, f func() []*val) []*tensor.Tensor {
 	return outputs
 }
 
-// Record records an operation of an engine that replaces a composed one. back runs if its first result has a gradient,
-// and adds to those of its inputs with AddGrad.
+// Record records an operation of an engine that replaces a composed one. back runs if one of its results has a
+// gradient, and adds to those of its inputs with AddGrad or GradientOf.
 func (e *Engine) Record(name string, outputs, inputs []*tensor.Tensor, back func()) {
 	wanted := false
 	for _, x := range inputs {
@@ -121,7 +123,7 @@ func (e *Engine) Record(name string, outputs, inputs []*tensor.Tensor, back func
 	for _, y := range outputs {
 		y.SetNeedsGrad(true)
 	}
-	e.Push(&op{name, outputs, []step{{e.node(outputs[0]), back}}})
+	e.Push(&op{name, outputs, []step{{nil, back}}})
 }
 
 // one is compute for an operation with one result.

@@ -1,6 +1,8 @@
 package compose
 
 import (
+	"slices"
+
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -15,11 +17,11 @@ func (e *Engine) Backward(o engine.Op) {
 	mark := e.Mark()
 	for i := len(all.steps) - 1; i >= 0; i-- {
 		s := all.steps[i]
-		if s.made.grad == nil {
+		if s.made == nil && !all.graded(e) || s.made != nil && s.made.grad == nil {
 			continue
 		}
 		s.back()
-		if !outputs[s.made] {
+		if s.made != nil && !outputs[s.made] {
 			e.dropGrad(s.made)
 		}
 		e.ReleaseSince(mark)
@@ -28,6 +30,19 @@ func (e *Engine) Backward(o engine.Op) {
 
 // BackwardFrom is not possible without a copy of dy.
 func (e *Engine) BackwardFrom(engine.Op, *tensor.Tensor, *tensor.Tensor) bool { return false }
+
+// graded reports whether a result of o has a gradient.
+func (o *op) graded(e *Engine) bool {
+	return slices.ContainsFunc(o.outputs, func(y *tensor.Tensor) bool { return e.Grad(y) != nil })
+}
+
+// GradientOf returns the memory of the gradient of y, to which an engine may add, false if none is wanted.
+func (e *Engine) GradientOf(y *tensor.Tensor) (engine.Buffer, bool) {
+	if !e.wanted(y) {
+		return nil, false
+	}
+	return e.gradient(e.node(y)), true
+}
 
 // AddGrad adds dy to the gradient of y if one is wanted.
 func (e *Engine) AddGrad(y, dy *tensor.Tensor) {

@@ -19,9 +19,14 @@ type node struct {
 
 // alloc returns memory for n numbers until Reset.
 func (e *Engine) alloc(n int) *node {
-	x := &node{buf: e.core.New(n), n: n}
+	return e.adopt(e.core.New(n))
+}
+
+// adopt takes memory that the core has made.
+func (e *Engine) adopt(b engine.Buffer) *node {
+	x := &node{buf: b, n: b.Len()}
 	e.made = append(e.made, x)
-	e.lend(n)
+	e.lend(x.n)
 	return x
 }
 

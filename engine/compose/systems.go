@@ -14,9 +14,13 @@ func (e *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots en
 		// shifted[c, j, i] is B[c, j-i], 0 if i > j.
 		shifted := B.pad(1, n-1, 0).windows(1, n).reversed(2)
 		kernel := shifted.einsum("cji,cj->ic", C)
-		return e.in(x).rows().each(r, func(i int, x *val) *val {
-			l := r.Len(i)
-			y := x.longConv(kernel, e.in(dw), l)
+		all := e.in(x).rows()
+		ys := all.longConvRows(kernel, e.in(dw), r)
+		if len(slots) == 0 {
+			return ys.as(x.Shape()...)
+		}
+		return all.each(r, func(i int, x *val) *val {
+			l, y := r.Len(i), ys.row(r, i)
 			if slots.At(i) == nil {
 				return y
 			}
@@ -116,19 +120,22 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 	return e.one("DiagSSM", func() *val {
 		abar, bbar, c := pairOf(e.in(s.Abar)), pairOf(e.in(s.Bbar)), pairOf(e.in(s.C))
 		powers, p, D := abar.powers(r.Longest()), g.HeadDim, e.in(skip).as(s.H, 1)
-		kernel, late := powers.real("jhn,hn->jh", c.mul(bbar)).scale(2), powers.mul(c.mul(abar)).scale(2)
+		kernel := powers.real("jhn,hn->jh", c.mul(bbar)).scale(2)
 		heads := func(x *val) *val { return x.as(-1, s.H, p) }
-		q, k := e.in(g.Q), e.in(g.K)
-		y := e.in(g.V).each(r, func(i int, v *val) *val {
-			l, u := r.Len(i), heads(v)
-			if k != nil {
-				u = heads(k.row(r, i)).einsum("thi,thj->thij", u)
-			}
-			u = u.as(l, s.H, -1)
-			z := u.conv(kernel, l).add(u.mul(D))
-			if slots.At(i) != nil {
+		u := heads(e.in(g.V))
+		if g.K != nil {
+			u = heads(e.in(g.K)).einsum("thi,thj->thij", u)
+		}
+		u = u.as(r.Total(), s.H, -1)
+		z := u.convRows(kernel, r).add(u.mul(D))
+		if len(slots) > 0 {
+			late := powers.mul(c.mul(abar)).scale(2)
+			z = z.each(r, func(i int, z *val) *val {
+				if slots.At(i) == nil {
+					return z
+				}
+				l, u := r.Len(i), u.row(r, i)
 				x := pairOf(e.carried(slots, i, s.H, u.dim(2), s.N, 2))
-				z = z.add(late.cut(0, l).real("thn,hqn->thq", x))
 				e.carry(slots, i, func() *val {
 					row := powers.cut(0, l)
 					sums := row.both(func(v *val) *val { return v.reversed(0).einsum("thn,thq->hqn", u) })
@@ -136,16 +143,16 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 					last := row.both(func(v *val) *val { return v.pick(0, l-1) }).mul(abar)
 					return x.mul(last.both(middle)).add(sums.mul(bbar.both(middle))).join()
 				})
-			}
-			if q != nil {
-				z = z.as(l, s.H, p, -1).einsum("thij,thi->thj", heads(q.row(r, i)))
-			}
-			if g.Order == engine.DimMajor {
-				z = z.einsum("thj->tjh", nil)
-			}
-			return z.as(l, -1)
-		})
-		return y
+				return z.add(late.cut(0, l).real("thn,hqn->thq", x))
+			})
+		}
+		if g.Q != nil {
+			z = z.as(-1, s.H, p, u.dim(2)/p).einsum("thij,thi->thj", heads(e.in(g.Q)))
+		}
+		if g.Order == engine.DimMajor {
+			z = z.einsum("thj->tjh", nil)
+		}
+		return z.as(g.V.Shape()...)
 	})
 }
 

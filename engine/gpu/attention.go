@@ -4,6 +4,7 @@ package gpu
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -18,76 +19,115 @@ func (e *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.
 	if e.Recording || o.Blocks != nil || r.Trains() && o.Dropout > 0 || hd > mostHeadDim {
 		return e.Engine.Attention(qkv, r, caches, o, drop)
 	}
-	y := e.like(qkv, o.Heads*hd)
-	queries := e.like(qkv, o.Heads*hd)
-	for i := range r.Count() {
+	y, q := e.like(qkv, o.Heads*hd), e.like(qkv, o.Heads*hd)
+	all := make([]*engine.KVCache, r.Count())
+	var s sequences
+	for i := range all {
 		c := &engine.KVCache{KeysAsValues: o.KeysAsValues} // of a row that stores nothing
 		if i < len(caches) && caches[i] != nil {
 			c = caches[i]
 		}
-		past := o.Remembered(c.Len)
+		past, l := o.Remembered(c.Len), r.Len(i)
 		c.Keep(past)
-		c.ReserveBeside(y, r.Start(i), r.Len(i), o.KeyHeads(), hd)
-		e.split(qkv, queries, r, i, c, &o, hd)
-		c.Len += r.Len(i)
-		e.attend(y, queries, r, i, c, &o, past, hd)
+		c.ReserveBeside(y, r.Start(i), l, o.KeyHeads(), hd)
+		s.put(e, r, i, c)
+		c.Len += l
+		if all[i] = c; o.Ahead {
+			past = -1
+		}
+		s.see(e, r, i, c, past)
+		s.moved, s.flops = s.moved+8*hd*(c.Len*o.KeyHeads()+l*o.Heads), s.flops+4*l*c.Len*o.Heads*hd
+	}
+	e.attend(y, q, qkv, r, &s, &o, hd)
+	for _, c := range all {
 		c.Keep(o.Remembered(c.Len))
 	}
 	return y
 }
 
-// split puts the keys and values of row i into the cache, and its queries into q.
-func (e *Engine) split(qkv, q *tensor.Tensor, r *engine.Rows, i int, c *engine.KVCache, o *engine.AttentionOptions,
-	hd int) {
-	freq, turned := uint64(0), o.Rotary.Dim
-	if turned > 0 {
-		freq = e.frequencies(o.Rotary)
-	}
+// sequences are what attention needs to know of rows.
+type sequences struct {
+	pieces, rows, pages []byte // the tables of heads.comp and attention.comp
+	longest             int    // positions of a piece
+	moved, flops        int
+}
+
+// The bytes of an element of each table.
+const (
+	pieceBytes    = 7 * 8
+	sequenceBytes = 6 * 8
+	pageBytes     = 3 * 8
+)
+
+// put adds where the keys and values of row i go in the cache.
+func (s *sequences) put(e *Engine, r *engine.Rows, i int, c *engine.KVCache) {
 	for done := 0; done < r.Len(i); {
 		page, place, left := c.At(c.Len + done)
 		l := min(left, r.Len(i)-done)
-		keys, values := page.Rows[0], page.Rows[len(page.Rows)-1]
-		at := r.From(i) + done
-		n := (o.Heads + 2*o.KeyHeads()) * hd // of a row
-		e.run("heads", new(args).address(e.addressAt(qkv, at), e.addressAt(q, at), e.address(keys), e.address(values),
-			freq).int(l, o.Heads, o.KeyHeads(), o.Packed(), hd, turned, r.Start(i)+done, place, page.Room).
-			float(o.Rotary.Magnitude(), o.Rotary.XPos).work(8*l*n, 0), blocks(l*n, 64))
-		done += l
+		s.pieces = numbers(s.pieces, r.From(i)+done, l, r.Start(i)+done, place, page.Room)
+		s.pieces = addresses(s.pieces, e.pageOf(page)...)
+		s.longest, done = max(s.longest, l), done+l
 	}
 }
 
-// attend computes the outputs of row i.
-func (e *Engine) attend(y, q *tensor.Tensor, r *engine.Rows, i int, c *engine.KVCache, o *engine.AttentionOptions,
-	past, hd int) {
+// see adds row i, whose first query sees so many positions before it, and the pages of its cache.
+func (s *sequences) see(e *Engine, r *engine.Rows, i int, c *engine.KVCache, ahead int) {
 	_, skip, _ := c.At(0)
-	var table []byte
+	s.rows = numbers(s.rows, r.From(i), r.Len(i), skip, c.Len, ahead, len(s.pages)/pageBytes)
 	for at := 0; at < c.Len; {
 		page, _, left := c.At(at)
-		for _, x := range []uint64{e.address(page.Rows[0]), e.address(page.Rows[len(page.Rows)-1]), uint64(page.Room)} {
-			table = binary.LittleEndian.AppendUint64(table, x)
-		}
+		s.pages = numbers(addresses(s.pages, e.pageOf(page)...), page.Room)
 		at += left
 	}
-	ahead, slopes := past, uint64(0)
-	if o.Ahead {
-		ahead = -1
+}
+
+// pageOf is where the keys and the values of a page lie.
+func (e *Engine) pageOf(p *engine.Page) []uint64 {
+	return []uint64{e.address(p.Rows[0]), e.address(p.Rows[len(p.Rows)-1])}
+}
+
+func numbers(to []byte, all ...int) []byte {
+	for _, x := range all {
+		to = binary.LittleEndian.AppendUint64(to, uint64(x))
+	}
+	return to
+}
+
+func addresses(to []byte, all ...uint64) []byte {
+	for _, x := range all {
+		to = binary.LittleEndian.AppendUint64(to, x)
+	}
+	return to
+}
+
+// attend puts queries, keys and values where they belong, and computes the outputs of all rows.
+func (e *Engine) attend(y, q, qkv *tensor.Tensor, r *engine.Rows, s *sequences, o *engine.AttentionOptions, hd int) {
+	freq, turned, slopes := uint64(0), o.Rotary.Dim, uint64(0)
+	if turned > 0 {
+		freq = e.frequencies(o.Rotary)
 	}
 	if o.ALiBi {
 		slopes = e.slopes(o.Heads)
 	}
+	to, queries, from := e.address(y), e.address(q), e.address(qkv)
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
-	memory, err := e.c.take(len(table))
+	memory, err := e.c.take(len(s.pieces) + len(s.rows) + len(s.pages))
 	if err != nil {
 		e.c.fail(err)
 		return
 	}
 	defer e.c.memory.put(memory)
-	e.c.write(memory, table)
-	e.launch("attention", new(args).address(e.addressAt(y, r.From(i)), e.addressAt(q, r.From(i)),
-		memory.address(), slopes).int(r.Len(i), o.Heads, o.KeyHeads(), hd, skip, c.Len, ahead, o.Window).
-		float(o.ScaleOf(hd)).work(8*hd*(c.Len*o.KeyHeads()+r.Len(i)*o.Heads), 4*r.Len(i)*c.Len*o.Heads*hd),
-		r.Len(i)*o.Heads)
+	e.c.write(memory, slices.Concat(s.pieces, s.rows, s.pages))
+	pieces, n := memory.address(), (o.Heads+2*o.KeyHeads())*hd // of a position
+	rows := pieces + uint64(len(s.pieces))
+	count := len(s.pieces) / pieceBytes
+	e.launch("heads", new(args).address(from, queries, freq, pieces).int(o.Heads, o.KeyHeads(), o.Packed(), hd, turned,
+		s.longest, count).float(o.Rotary.Magnitude(), o.Rotary.XPos).work(8*r.Total()*n, 0),
+		count*blocks(s.longest*n, 64))
+	e.launch("attention", new(args).address(to, queries, rows, rows+uint64(len(s.rows)), slopes).int(o.Heads,
+		o.KeyHeads(), hd, r.Longest(), r.Count(), o.Window).float(o.ScaleOf(hd)).work(s.moved, s.flops),
+		r.Count()*r.Longest()*o.Heads)
 }
 
 // frequencies is where those of rotary positions lie, copied in once.

@@ -21,7 +21,10 @@ type core struct {
 	limits  Limits
 	kernels map[string]*vulkan.Kernel
 	memory  pool
-	err     error // the first failure, after which nothing is computed any more
+	tables  map[string]region // see table
+	root    map[int]*buffer   // see roots
+	points  int               // most complex numbers of a transform in the memory of a workgroup
+	err     error             // the first failure, after which nothing is computed any more
 	counts  Counts
 	pending int // launches that were not submitted
 }
@@ -43,7 +46,8 @@ type Counts struct {
 const mostPending = 1 << 11
 
 func newCore(dev *vulkan.Device) *core {
-	c := &core{dev: dev, kernels: map[string]*vulkan.Kernel{}}
+	c := &core{dev: dev, kernels: map[string]*vulkan.Kernel{}, tables: map[string]region{},
+		root: map[int]*buffer{}, points: mostPoints}
 	c.memory.dev = dev
 	return c
 }
@@ -89,7 +93,7 @@ func (c *core) launch(name string, a *args, n int, constants ...uint32) {
 		return
 	}
 	c.counts.Launches++
-	c.counts.add(a, c.limits.seconds(a, n*threads(name)))
+	c.counts.add(a, c.limits.seconds(a, n*threads(name, constants)))
 	if c.dev == nil {
 		return
 	}

@@ -39,14 +39,6 @@ func (e *Engine) take(b *buffer) uint64 {
 	return b.at.address()
 }
 
-// addressAt is the address of row i of a tensor (n, d).
-func (e *Engine) addressAt(t *tensor.Tensor, i int) uint64 {
-	if t == nil {
-		return 0
-	}
-	return e.address(t) + 4*uint64(i*t.Dim(-1))
-}
-
 // state is the address of a state, which is moved to the device if it is not there, 0 for nil.
 func (e *Engine) state(t *tensor.Tensor) uint64 {
 	if t == nil {

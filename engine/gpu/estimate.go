@@ -34,12 +34,14 @@ func (l Limits) seconds(a *args, threads int) float64 {
 }
 
 // threads is the size of a workgroup of a kernel.
-func threads(kernel string) int {
+func threads(kernel string, constants []uint32) int {
 	switch kernel {
-	case "pointwise", "linear", "linear_tile", "product", "unpack", "adamw":
-		return 256
+	case "fft":
+		return int(constants[0])
+	case "attention", "filter", "heads", "reduce", "scan_carry", "scatter", "shift":
+		return 64
 	}
-	return 64
+	return 256
 }
 
 // add counts a launch.

@@ -24,7 +24,7 @@ func TestPageHasTheEstimate(t *testing.T) {
 		for _, batch := range []int{1, 64} {
 			estimateRow(&table, preset, fmt.Sprintf("a token for %d", batch), batch, decoded(t, preset, batch))
 		}
-		const batch, length = 4, 256
+		const batch, length = 8, 1024
 		estimateRow(&table, preset, fmt.Sprintf("an update of %d × %d", batch, length), batch*length,
 			trained(t, preset, batch, length))
 	}

@@ -81,6 +81,48 @@ func TestDecoding(t *testing.T) {
 	}
 }
 
+// TestRowsAreOneLaunch: a token of many sessions takes as many launches as one of a single session, and each has the
+// bits that it has alone.
+func TestRowsAreOneLaunch(t *testing.T) {
+	ids := toymodel.Text(7, 90, vocab)
+	for name, layers := range families {
+		m := toymodel.New(t, layers, vocab)
+		m.Use(device)
+		tape := m.NewTape()
+		forward := func(ids []int32, rows *model.Rows) (logits []float32, launches int) {
+			before := device.Counts()
+			defer tape.Reset()
+			logits = m.LastLogits(tape, m.Forward(tape, ids, rows), rows).Floats()
+			return logits, device.Counts().since(before).Launches
+		}
+		const sessions = 5
+		var alone [][]float32
+		single := 0
+		together, next := &model.Rows{}, []int32{}
+		for i := range sessions {
+			text := ids[:2+20*i] // also of more than a page
+			for _, into := range []bool{false, true} {
+				state := m.NewState()
+				forward(text, model.OneRow(len(text), state))
+				if into {
+					together.Add(1, state)
+					next = append(next, ids[i])
+					continue
+				}
+				logits, n := forward(ids[i:i+1], model.OneRow(1, state))
+				alone, single = append(alone, logits), n
+			}
+		}
+		logits, n := forward(next, together)
+		if !slices.Equal(logits, slices.Concat(alone...)) {
+			t.Errorf("%s: sessions together have other bits than alone", name)
+		}
+		if n != single {
+			t.Errorf("%s: %d sessions take %d launches, one takes %d", name, sessions, n, single)
+		}
+	}
+}
+
 // near fails unless all are within tol of the largest.
 func near(t *testing.T, what string, got, want []float32, tol float64) {
 	t.Helper()
@@ -137,12 +179,12 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// TestTraining: a model with dropout trains on the device as on the processor, and a step copies ids in, and a loss and
-// a norm out.
+// TestTraining: a model with dropout trains on the device as on the processor, with the same bits in every run, and a
+// step copies ids in, and a loss and a norm out. Texts are long enough for spectra and for several tiles of a scan.
 func TestTraining(t *testing.T) {
-	ids := toymodel.Text(5, 26, vocab)
+	ids := toymodel.Text(5, 2*66, vocab)
 	train := func(b engine.Backend) (losses []float64) {
-		x := toymodel.NewTrainer(t, "h3,attention,mamba", vocab, b)
+		x := toymodel.NewTrainer(t, "h3,attention,mamba,mamba2", vocab, b)
 		for step := range 3 {
 			before := device.Counts()
 			losses = append(losses, x.Step(ids, step))
@@ -153,7 +195,10 @@ func TestTraining(t *testing.T) {
 		}
 		return losses
 	}
-	want, got := train(native.Backend), train(device)
+	want, got, again := train(native.Backend), train(device), train(device)
+	if !slices.Equal(got, again) {
+		t.Errorf("losses are %v, in another run %v", got, again)
+	}
 	for i, w := range want {
 		if math.Abs(got[i]-w) > 1e-4*w {
 			t.Errorf("step %d: the loss is %g, want %g", i, got[i], w)

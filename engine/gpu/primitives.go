@@ -157,8 +157,18 @@ func (c *core) sums(op int, kept, over axes, from []uint64) {
 	for _, s := range over.stride[1:] {
 		p.int(padded(most, 0, s)...)
 	}
-	c.launch("reduce", p.work(moved, flops), blocks(n, 64))
+	if p.work(moved, flops); n < fewSums && over.len() >= longSum {
+		c.launch("reduce", p, n, 64)
+		return
+	}
+	c.launch("reduce", p, blocks(n, 64), 1)
 }
+
+// Fewer sums than fewSums of at least longSum terms have a workgroup each, others a thread.
+const (
+	fewSums = 1 << 16
+	longSum = 128
+)
 
 // product launches sums of products that are a matrix product, or many of one size, and reports whether they are: each
 // sum over one axis, one axis that only x has, one that only y has, and perhaps one that both have. Sums are in the

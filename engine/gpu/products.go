@@ -25,6 +25,9 @@ func (e *Engine) matrix(w *tensor.Tensor) (form uint32, at []uint64) {
 // fewRows are the rows up to which each is multiplied alone. A row has the same bits either way.
 const fewRows = 8
 
+// fewTiles are so few tiles of 32 by 32 that tiles of 16 by 16 keep more of a card busy.
+const fewTiles = 256
+
 func (e *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	if e.Recording {
 		return e.Engine.Linear(x, w, bias, a)
@@ -38,10 +41,18 @@ func (e *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.
 		weights = w.Bytes()
 	}
 	if p.work(weights+4*rows*(n+k), 2*rows*n*k); rows <= fewRows {
-		e.run("linear", p, rows*blocks(n, 8), form)
-	} else {
-		e.run("linear_tile", p, blocks(rows, 32)*blocks(n, 32), form)
+		lanes := 4
+		for lanes < 128 && 8*lanes < k {
+			lanes *= 2
+		}
+		e.run("linear", p, rows*blocks(n, 256/lanes), form, uint32(lanes))
+		return y
 	}
+	side := 32
+	if blocks(rows, side)*blocks(n, side) < fewTiles {
+		side = 16
+	}
+	e.run("linear_tile", p, blocks(rows, side)*blocks(n, side), form, uint32(side))
 	return y
 }
 

@@ -29,6 +29,65 @@ func (c *core) ids(lists ...[]int32) (from []uint64, done func()) {
 	return from, func() { c.memory.put(memory) }
 }
 
+// mostTables is the number of tables that are kept on the device.
+const mostTables = 1 << 12
+
+// table is where a table lies on the device. It stays there: tokens that are decoded one after another need the same
+// ones. The caller holds the lock until it has launched what reads it.
+func (c *core) table(data []byte) uint64 {
+	at, there := c.tables[string(data)]
+	if !there {
+		if len(c.tables) >= mostTables {
+			for _, old := range c.tables {
+				c.memory.put(old)
+			}
+			clear(c.tables)
+		}
+		var err error
+		if at, err = c.take(len(data)); err != nil {
+			c.fail(err)
+			return 0
+		}
+		c.write(at, data)
+		c.tables[string(data)] = at
+	}
+	return at.address()
+}
+
+// tile is the number of positions of a tile of a scan.
+const tile = 16
+
+// rows is a table of rows for rows.glsl, with the addresses of the states before and after each.
+type rows struct {
+	data         []byte
+	count, tiles int
+	longest      int // positions of a row
+}
+
+// rowsOf is the table of r, whose states are updated in place.
+func (e *Engine) rowsOf(r *engine.Rows, slots engine.Slots) (t rows) {
+	for i := range r.Count() {
+		state := e.state(slots.At(i))
+		t.add(r.From(i), r.Len(i), state, state)
+	}
+	return t
+}
+
+func (t *rows) add(from, l int, before, after uint64) {
+	t.data = numbers(addresses(numbers(t.data, from, l), before, after), t.tiles)
+	t.count, t.tiles, t.longest = t.count+1, t.tiles+blocks(l, tile), max(t.longest, l)
+}
+
+// each launches a kernel on n workgroups for each row. The arguments are addresses, that of the table, and what more
+// says.
+func (e *Engine) each(name string, t *rows, addresses []uint64, n int, more func(a *args), constants ...uint32) {
+	e.c.mu.Lock()
+	defer e.c.mu.Unlock()
+	a := new(args).address(addresses...).address(e.c.table(t.data))
+	more(a)
+	e.launch(name, a, n*t.count, constants...)
+}
+
 // Gather: to[i] = x[rows[i]].
 func (c *core) Gather(to, x engine.View, rows []int32) {
 	c.eachRow(to, x, func(to, x engine.View) {

@@ -2,8 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
-// Softmax attention of the queries q (l, heads, hd) of a row to the keys and values in pages of 64 places: a workgroup
-// for each query and head. A page of the table is the addresses of its keys and values (shared, room, hd), and its room.
+// Softmax attention of the queries q (n, heads, hd) of rows to the keys and values in pages of 64 places: a workgroup for
+// each query and head. A page of the table is the addresses of its keys and values (shared, room, hd), and its room.
 // Query t sees the positions from its window on up to its own, or all. Maxima and sums go page by page, in order.
 layout(local_size_x = 64) in;
 
@@ -12,13 +12,17 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Pag
 	int64_t room;
 };
 
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Sequence {
+	int64_t from, l;
+	int64_t skip;  // places of the first page before the first position
+	int64_t n;     // positions
+	int64_t ahead; // positions before those of this row; -1 where a query sees all
+	int64_t page;  // the number of its first page in the table
+};
+
 layout(push_constant, std430) uniform Args {
-	uint64_t y, q, table, slopes;
-	int l, heads, shared1, hd;
-	int skip;  // places of the first page before the first position
-	int n;     // positions
-	int ahead; // positions before those of this row; -1 where a query sees all
-	int window;
+	uint64_t y, q, sequences, pages, slopes;
+	int heads, shared1, hd, most, count, window; // most positions of a row, and rows
 	float scale;
 };
 
@@ -37,13 +41,16 @@ float best(float v, bool largest) {
 }
 
 void main() {
-	int g = int(group()), head = g % heads, row = g / heads, t = int(gl_LocalInvocationID.x);
-	if (row >= l) return;
-	int of = head / (heads / shared1), qAt = (row * heads + head) * hd;
+	int g = int(group()), head = g % heads, row = g / heads % most, t = int(gl_LocalInvocationID.x);
+	if (g / heads / most >= count) return;
+	Sequence s = Sequence(sequences + int64_t(g / heads / most) * 48);
+	if (row >= int(s.l)) return;
+	int of = head / (heads / shared1), qAt = ((int(s.from) + row) * heads + head) * hd;
+	int skip = int(s.skip), n = int(s.n), ahead = int(s.ahead);
 	int last = ahead < 0 ? n - 1 : ahead + row, first = window > 0 ? max(0, last - window + 1) : 0;
 	float top = -1e30, total = 0.0, sums[4] = float[4](0.0, 0.0, 0.0, 0.0);
 	for (int p = (skip + first) / 64; p <= (skip + last) / 64; p++) {
-		Page page = Page(table + int64_t(p) * 24);
+		Page page = Page(pages + (s.page + int64_t(p)) * 24);
 		int position = p * 64 + t - skip, room = int(page.room);
 		bool sees = position >= first && position <= last;
 		precise float score = -1e30;

@@ -1,55 +1,73 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#include "rows.glsl"
+#include "tile.glsl"
 
-// Diagonal systems with the gates of H3 along a row of l positions: for head h and its channels i and j, u = k_i·v_j,
-// x = Abar·x + Bbar·u for each of n complex modes, z_ij = 2 Re Σ C·x + D·u, y_j = Σ_i q_i·z_ij. States are
-// (h·p², n, 2), Abar, Bbar and C (h, n, 2). q and k may be none, with p = 1.
-layout(local_size_x = 64) in;
+// Diagonal systems with the gates of H3 along rows: for head h and its channels i and j, u = k_i·v_j, x = Abar·x + Bbar·u
+// for each of n complex modes, z_ij = 2 Re Σ C·x + D·u, y_j = Σ_i q_i·z_ij. States are (h·p², n, 2), Abar, Bbar and C (h,
+// n, 2). q and k may be none, with p = 1.
+layout(local_size_x = 256) in;
 
 layout(push_constant, std430) uniform Args {
-	uint64_t y, q, k, v, abar, bbar, c, skip, state;
-	int l, h, p, n, headMajor;
+	uint64_t y, q, k, v, abar, bbar, c, skip, rows;
+	int h, p, n, headMajor, count;
 };
 
-const int BLOCK = 16;
+shared float us[TILE][16], parts[TILE][WIDE];
 
 void main() {
-	int at = int(group() * 64u + gl_LocalInvocationID.x);
-	if (at >= h * p) return;
-	int head = at / p, j = at % p, d = h * p, to = headMajor != 0 ? at : j * h + head;
+	int d = h * p, across = (d + 15) / 16, g = int(group()), row = g / across, c0 = g % across * 16;
+	if (row >= count) return;
+	Row r = rowAt(rows, row);
+	int mode = int(gl_LocalInvocationID.x) & 15, channel = int(gl_LocalInvocationID.x) >> 4; // also a channel, a position
+	int from = int(r.from), l = int(r.l), at = c0 + channel, own = c0 + mode;
+	int to = headMajor != 0 ? own : own % p * h + own / p;
 	for (int i = 0; i < p; i++) {
-		for (int from = 0; from < n; from += BLOCK) {
-			int m = min(BLOCK, n - from), mode = 2 * (head * n + from), own = 2 * (((head * p + i) * p + j) * n + from);
-			float re[BLOCK], im[BLOCK];
-			for (int s = 0; s < m; s++) {
-				re[s] = state != 0ul ? load(state, own + 2 * s) : 0.0;
-				im[s] = state != 0ul ? load(state, own + 2 * s + 1) : 0.0;
+		for (int s0 = 0; s0 < n; s0 += 16) {
+			int m = min(16, n - s0), e = 2 * (at / p * n + s0 + mode);
+			int state = 2 * (((at / p * p + i) * p + at % p) * n + s0 + mode);
+			bool mine = at < d && mode < m, carried = mine && r.before != 0ul;
+			float re = carried ? load(r.before, state) : 0.0, im = carried ? load(r.before, state + 1) : 0.0;
+			float ar = 0.0, ai = 0.0, br = 0.0, bi = 0.0, cr = 0.0, ci = 0.0;
+			if (mine) {
+				ar = load(abar, e);
+				ai = load(abar, e + 1);
+				br = load(bbar, e);
+				bi = load(bbar, e + 1);
+				cr = load(c, e);
+				ci = load(c, e + 1);
 			}
-			for (int t = 0; t < l; t++) {
-				precise float u = load(v, t * d + at);
-				if (k != 0ul) u *= load(k, t * d + head * p + i);
-				precise float sum = 0.0;
-				for (int s = 0; s < m; s++) {
-					int e = mode + 2 * s;
-					float ar = load(abar, e), ai = load(abar, e + 1);
-					precise float r = ar * re[s] - ai * im[s] + load(bbar, e) * u;
-					precise float w = ar * im[s] + ai * re[s] + load(bbar, e + 1) * u;
-					re[s] = r;
-					im[s] = w;
-					sum += load(c, e) * r - load(c, e + 1) * w;
+			for (int t0 = 0; t0 < l; t0 += TILE) {
+				int last = min(TILE, l - t0), place = (from + t0 + channel) * d;
+				bool loads = channel < last && own < d;
+				precise float u = loads ? load(v, place + own) : 0.0;
+				if (loads && k != 0ul) u *= load(k, place + own / p * p + i);
+				us[channel][mode] = u;
+				barrier();
+				for (int t = 0; t < last; t++) {
+					float x = us[t][channel];
+					precise float next = ar * re - ai * im + br * x;
+					im = ar * im + ai * re + bi * x;
+					re = next;
+					precise float part = cr * re - ci * im;
+					parts[t][17 * channel + mode] = part;
 				}
-				precise float z = 2.0 * sum;
-				if (from == 0) z += load(skip, head) * u;
-				if (q != 0ul) z *= load(q, t * d + head * p + i);
-				if (i > 0 || from > 0) z += load(y, t * d + to);
-				store(y, t * d + to, z);
+				barrier();
+				if (loads) {
+					precise float sum = 0.0;
+					for (int s = 0; s < m; s++) sum += parts[channel][17 * mode + s];
+					precise float z = 2.0 * sum;
+					if (s0 == 0) z += load(skip, own / p) * u;
+					if (q != 0ul) z *= load(q, place + own / p * p + i);
+					if (i > 0 || s0 > 0) z += load(y, place + to);
+					store(y, place + to, z);
+				}
+				barrier();
 			}
-			if (state != 0ul) {
-				for (int s = 0; s < m; s++) {
-					store(state, own + 2 * s, re[s]);
-					store(state, own + 2 * s + 1, im[s]);
-				}
+			if (mine && r.after != 0ul) {
+				store(r.after, state, re);
+				store(r.after, state + 1, im);
 			}
 		}
 	}

@@ -3,9 +3,10 @@
 #include "common.glsl"
 #include "weights.glsl"
 
-// y = a(x Wᵀ + bias), x (rows, k), y (rows, n): a workgroup computes eight elements of a row. A product is a sum of
-// pieces of 32 terms, each in order, as in linear_tile.comp: a row has the same bits in both.
+// y = a(x Wᵀ + bias), x (rows, k), y (rows, n): LANES threads compute an element of a row. A product is a sum of pieces of
+// 32 terms, each four chains of eight, as in linear_tile.comp: a row has the same bits in both.
 layout(local_size_x = 256) in;
+layout(constant_id = 1) const uint LANES = 128u; // a power of two from 4 to 128
 
 layout(push_constant, std430) uniform Args {
 	uint64_t y, x, bias, q, factors, least, scales;
@@ -16,20 +17,25 @@ shared float parts[256];
 
 void main() {
 	Matrix w = Matrix(q, factors, least, scales, k);
-	int blocks = (n + 7) / 8, g = int(group());
-	int row = g / blocks, lane = int(gl_LocalInvocationID.x) & 31, j = g % blocks * 8 + int(gl_LocalInvocationID.x) / 32;
+	int lanes = int(LANES), many = 256 / lanes, blocks = (n + many - 1) / many, g = int(group()), row = g / blocks;
+	int t = int(gl_LocalInvocationID.x), lane = t % lanes, j = g % blocks * many + t / lanes;
 	if (row >= rows) return;
 	precise float total = 0.0;
-	for (int from = 0; from < k; from += 1024) {
-		int lo = from + 32 * lane, hi = min(lo + 32, k);
-		precise float part = 0.0;
+	for (int from = 0; from < k; from += 8 * lanes) {
+		int lo = from + 8 * lane, hi = min(lo + 8, k);
+		precise float chain = 0.0;
 		if (j < n) {
-			for (int i = lo; i < hi; i++) part = fma(weight(w, j, i), load(x, row * k + i), part);
+			for (int i = lo; i < hi; i++) chain = fma(weight(w, j, i), load(x, row * k + i), chain);
 		}
-		parts[gl_LocalInvocationID.x] = part;
+		parts[t] = chain;
+		barrier();
+		precise float piece = 0.0;
+		if ((lane & 3) == 0) piece = (parts[t] + parts[t + 1]) + (parts[t + 2] + parts[t + 3]);
+		barrier();
+		parts[t] = piece;
 		barrier();
 		if (lane == 0) {
-			for (int s = 0; s < 32 && from + 32 * s < k; s++) total += parts[gl_LocalInvocationID.x + s];
+			for (int s = 0; s < lanes && from + 8 * s < k; s += 4) total += parts[t + s];
 		}
 		barrier();
 	}

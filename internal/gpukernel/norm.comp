@@ -4,7 +4,7 @@
 
 // s = x + r, and y = (s - mean)/√(mean of squares + eps)·w + b over each group of d elements: a workgroup for each. With
 // centered 0 the mean is not taken away. r may be none, then s is not written; so may b.
-layout(local_size_x = 64) in;
+layout(local_size_x = 256) in;
 
 layout(push_constant, std430) uniform Args {
 	uint64_t y, s, x, r, w, b;
@@ -12,7 +12,7 @@ layout(push_constant, std430) uniform Args {
 	float eps;
 };
 
-shared float parts[64];
+shared float parts[256];
 
 // The sum over the workgroup.
 float sum(float v) {
@@ -20,7 +20,7 @@ float sum(float v) {
 	barrier();
 	parts[t] = v;
 	barrier();
-	for (uint half1 = 32u; half1 > 0u; half1 /= 2u) {
+	for (uint half1 = 128u; half1 > 0u; half1 /= 2u) {
 		if (t < half1) parts[t] += parts[t + half1];
 		barrier();
 	}
@@ -38,15 +38,15 @@ void main() {
 	if (g >= n) return;
 	float mean = 0.0, squares = 0.0;
 	if (centered != 0) {
-		for (int i = t; i < d; i += 64) mean += value(at + i);
+		for (int i = t; i < d; i += 256) mean += value(at + i);
 		mean = sum(mean) / float(d);
 	}
-	for (int i = t; i < d; i += 64) {
+	for (int i = t; i < d; i += 256) {
 		float v = value(at + i) - mean;
 		squares += v * v;
 	}
 	float scale = 1.0 / sqrt(sum(squares) / float(d) + eps);
-	for (int i = t; i < d; i += 64) {
+	for (int i = t; i < d; i += 256) {
 		float v = value(at + i);
 		if (r != 0ul) store(s, at + i, v);
 		v = (v - mean) * scale * load(w, wat + i);

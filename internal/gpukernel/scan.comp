@@ -1,52 +1,51 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#include "scan.glsl"
 
-// The scans of Mamba and Mamba-2 along a row of l positions: for channel c, which belongs to the dt number c/p and to a
-// group of channels, and for each of n states j,
-//
-//   h[j] = exp(dt·A)·h[j] + dt·u·B[j],  y = Σ_j C[j]·h[j] + D·u
-//
-// with A of the state (PER_STATE 1: A (d, n), D (d)) or of the dt (0: A, D (d/p)). h (d, n) is zero at first where there
-// is none. Positions are read one after another, so any way to cut a row gives the same bits.
-layout(local_size_x = 64) in;
-layout(constant_id = 0) const uint PER_STATE = 1u;
-
+// The scans along rows. Positions are read one after another, so any way to cut a row gives the same bits. While a tape
+// records, the states before each tile are kept in borders (tiles, d, n).
 layout(push_constant, std430) uniform Args {
-	uint64_t y, u, dt, a, bc, skip, state;
-	int l, d, n, p, groups;
-	int us, bs; // numbers from a position to the next in u and in bc
+	uint64_t y, u, dt, a, bc, skip, rows, borders;
+	int d, n, p, groups, count;
+	int uStride, bStride; // numbers from a position to the next in u and in bc
 };
 
-const int BLOCK = 16;
-
 void main() {
-	int c = int(group() * 64u + gl_LocalInvocationID.x);
-	if (c >= d) return;
-	int dts = d / p, head = c / p, g = c / (d / groups);
-	for (int from = 0; from < n; from += BLOCK) {
-		int m = min(BLOCK, n - from);
-		float h[BLOCK], A[BLOCK];
-		for (int j = 0; j < m; j++) {
-			h[j] = state != 0ul ? load(state, c * n + from + j) : 0.0;
-			A[j] = PER_STATE != 0u ? load(a, c * n + from + j) : load(a, head);
-		}
-		for (int t = 0; t < l; t++) {
-			float step = load(dt, t * dts + head), x = load(u, t * us + c);
-			int bAt = t * bs + g * n + from, cAt = bAt + groups * n;
-			precise float sum = 0.0, in1 = step * x;
-			float one = PER_STATE != 0u ? 0.0 : exponential(step * A[0]);
-			for (int j = 0; j < m; j++) {
-				float decay = PER_STATE != 0u ? exponential(step * A[j]) : one;
-				precise float next = decay * h[j] + in1 * load(bc, bAt + j);
-				h[j] = next;
-				sum += load(bc, cAt + j) * next;
+	Place w = place(d, groups);
+	if (w.row >= count) return;
+	Row r = rowAt(rows, w.row);
+	int x = int(gl_LocalInvocationID.x) & 15, q = int(gl_LocalInvocationID.x) >> 4;
+	int dtStride = d / p, c = w.c0 + q, own = w.c0 + x, from = int(r.from), l = int(r.l);
+	for (int s0 = 0; s0 < n; s0 += 16) {
+		int m = min(16, n - s0), state = c * n + s0 + x;
+		bool mine = q < w.channels && x < m;
+		float A = !mine ? 0.0 : PER_STATE != 0u ? load(a, state) : load(a, c / p);
+		float h = mine && r.before != 0ul ? load(r.before, state) : 0.0;
+		for (int t0 = 0; t0 < l; t0 += TILE) {
+			int last = min(TILE, l - t0), at = from + t0 + q;
+			bool loads = q < last && x < w.channels, part = q < last && x < m;
+			us[q][x] = loads ? load(u, at * uStride + own) : 0.0;
+			dts[q][x] = loads ? load(dt, at * dtStride + own / p) : 0.0;
+			bs[q][x] = part ? load(bc, at * bStride + w.group * n + s0 + x) : 0.0;
+			cs[q][x] = part ? load(bc, at * bStride + (groups + w.group) * n + s0 + x) : 0.0;
+			if (mine && borders != 0ul) store(borders, (int(r.tile) + t0 / TILE) * d * n + state, h);
+			barrier();
+			for (int t = 0; t < last; t++) {
+				float step = dts[t][q];
+				precise float in1 = step * us[t][q];
+				h = exponential(step * A) * h + in1 * bs[t][x];
+				states[t][17 * q + x] = h;
 			}
-			precise float before = from == 0 ? load(skip, PER_STATE != 0u ? c : head) * x : load(y, t * d + c);
-			store(y, t * d + c, before + sum);
+			barrier();
+			if (loads) {
+				precise float sum = 0.0;
+				for (int j = 0; j < m; j++) sum += cs[q][j] * states[q][17 * x + j];
+				precise float first = s0 > 0 ? load(y, at * d + own) : load(skip, PER_STATE != 0u ? own : own / p) * us[q][x];
+				store(y, at * d + own, first + sum);
+			}
+			barrier();
 		}
-		if (state != 0ul) {
-			for (int j = 0; j < m; j++) store(state, c * n + from + j, h[j]);
-		}
+		if (mine && r.after != 0ul) store(r.after, state, h);
 	}
 }

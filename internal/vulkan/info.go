@@ -169,8 +169,8 @@ func (p *physical) missing(api uint32, all *features2, computes bool) {
 
 // What kernels may count on.
 const (
-	groupSize    = 256
-	sharedMemory = 16 << 10
+	groupSize    = 512
+	sharedMemory = 32 << 10
 )
 
 func (in *Instance) deviceExtensions(physical uintptr) map[string]bool {

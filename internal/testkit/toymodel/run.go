@@ -38,10 +38,10 @@ func NewTrainer(t testing.TB, layers string, vocab int, b engine.Backend) *Train
 	return x
 }
 
-// Step makes an update for two texts of 13 ids and returns the loss before it. It copies ids in, and the loss and the
+// Step makes an update for the two halves of ids and returns the loss before it. It copies ids in, and the loss and the
 // norm of the gradient out.
 func (x *Trainer) Step(ids []int32, step int) float64 {
-	const l = 12
+	l := len(ids)/2 - 1
 	rows := model.EqualRows(2, l)
 	rows.Train(engine.RowSeeds(7, step, 0, 2)...)
 	in, targets := make([]int32, 0, 2*l), make([]int32, 0, 2*l)
