@@ -146,7 +146,8 @@ var house = []layer{
 	{"explain/anatomy", "explain explain/figure explain/memory model mixer nn autograd tensor ssm", ""},
 	{"explain/surprise", "explain explain/figure data model autograd tokenizer internal/parallel", ""},
 	{"explain/changes", "explain explain/figure model mixer nn autograd tokenizer", ""},
-	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
+	{"experiment", "explain/figure generate/sample train task model internal/config internal/disk internal/status " +
+		"internal/wav train/labelled",
 		"gonum.org/v1/gonum"},
 	{"sweep", "train explain/figure internal/disk", ""},
 	{"fit/smooth", "", "gonum.org/v1/gonum"},
@@ -156,7 +157,7 @@ var house = []layer{
 	{"internal/testkit/logs", "", ""},      // for tests and tools/faults
 	{"fit", "onnx fit/classic fit/smooth explain/anatomy explain/figure table train task model " +
 		"internal/brief internal/config internal/disk internal/status train/labelled", "gonum.org/v1/gonum"},
-	{"evidence", "compare experiment fit train internal/brief internal/disk",
+	{"evidence", "compare experiment fit train explain/figure internal/brief internal/disk",
 		"github.com/goccy/go-yaml gonum.org/v1/gonum"},
 	{"inspect", "experiment fit model release release/hub tokenizer chat/template checkpoint internal/brief " +
 		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},

@@ -18,15 +18,17 @@ type Options struct {
 	Time  time.Duration `json:"time" min:"1ms" help:"training time of each run"`
 	Clock string        `json:"clock" enum:"wall,cpu" help:"clock of the training time: see train.clock"`
 
-	Params int    `json:"params" min:"0" help:"parameters of each model, reached by its width; 0: those of the first"`
-	Seeds  int    `json:"seeds" min:"1" help:"runs of each model, with one seed each; the table has means and spread"`
-	Seed   uint64 `json:"seed" help:"the first seed"`
+	Params int     `json:"params" min:"0" help:"parameters of each model, reached by its width; 0: those of the first"`
+	Equal  float64 `json:"equal" min:"0" max:"20" help:"percent by which parameters may differ; 0: nearest width"`
+	Seeds  int     `json:"seeds" min:"1" help:"runs of each model, with one seed each; the table has means and spread"`
+	Seed   uint64  `json:"seed" help:"the first seed"`
 
 	Set []string `json:"set" help:"settings of all models, as KEY=VALUE: optim.lr=1e-3,train.batch_size=8"`
 	Out string   `json:"out" help:"folder of runs and results, for resuming with the same command; empty: none"`
 
 	Data          []string `json:"data" help:"text, as for train; empty: the built-in Moby Dick"`
 	Valid         []string `json:"valid" help:"validation text; empty cuts it off the end of the data"`
+	Test          []string `json:"test" help:"text that finished models are scored on; empty: none"`
 	ValidFraction float64  `json:"valid_fraction" help:"share of the data used for validation when valid is empty"`
 	TextField     string   `json:"text_field" help:"field of a JSONL line that holds the text"`
 	Tokenizer     string   `json:"tokenizer" help:"bytes, chars, dna, gpt2, or the path of a tokenizer.json"`
@@ -48,11 +50,14 @@ func DefaultOptions(first text.Config) Options {
 // Check returns all problems of a comparison of these models that show before any text is read.
 func (o *Options) Check(models []Entrant) error {
 	var p config.Problems
-	if slices.Contains(append(slices.Clone(o.Data), o.Valid...), "-") {
+	if slices.Contains(slices.Concat(o.Data, o.Valid, o.Test), "-") {
 		p.Addf("data", "found -, want files: every run reads the text again, which standard input cannot repeat")
 	}
 	text := o.text()
 	p.Add(text.CheckInputs())
+	if text.Data = o.Test; len(o.Test) > 0 {
+		p.AddUnder("test: ", text.CheckInputs())
+	}
 	settings, err := o.settings()
 	p.Add(err)
 	if err != nil {
@@ -148,6 +153,9 @@ func (o *Options) configure(cfg text.Config, settings map[string]string, vocab i
 	return cfg, p.Err()
 }
 
+// closeEnough is how far parameters may be off before a width is changed.
+const closeEnough = 0.05
+
 // prepare returns a model's final configuration and its number of parameters.
 func (c *Comparison) prepare(cfg text.Config, settings map[string]string, vocab int) (text.Config, int, error) {
 	o := &c.Options
@@ -159,7 +167,15 @@ func (c *Comparison) prepare(cfg text.Config, settings map[string]string, vocab 
 	if o.Params == 0 || cfg.Init != "" {
 		n, err = cfg.Model.CountParams()
 	} else {
-		cfg.Model, n, err = cfg.Model.FitWidth(o.Params)
+		within := closeEnough
+		if o.Equal > 0 {
+			within = o.Equal / 100
+		}
+		cfg.Model, n, err = cfg.Model.FitWidth(o.Params, within)
+		if off := math.Abs(float64(n)/float64(o.Params) - 1); err == nil && o.Equal > 0 && off > within {
+			err = fmt.Errorf("found %d parameters at the nearest width, want %d within %g %%: "+
+				"a shape without an MLP has few widths; --params %d suits it", n, o.Params, o.Equal, n)
+		}
 	}
 	if off := n - o.Params; err == nil && cfg.Init != "" && o.Params > 0 && max(off, -off) > o.Params/20 {
 		err = fmt.Errorf("found %d parameters, whose number its weights settle, want about %d as the others have: "+

@@ -303,3 +303,92 @@ func TestCompareGoingOn(t *testing.T) {
 		t.Error("a folder without a model: no error")
 	}
 }
+
+// TestTestText: finished models are scored on the test text, per byte, per word and per token of GPT-2, which a later
+// call of the same comparison reads again; the same folder is refused without the text.
+func TestTestText(t *testing.T) {
+	test := filepath.Join(t.TempDir(), "test.txt")
+	sentences := strings.Repeat("the lazy fox jumps over a quick dog; ", 40)
+	if err := os.WriteFile(test, []byte(sentences), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	begin := func(tests ...string) *Comparison {
+		return contest(t, func(o *Options) { o.Test, o.Out, o.Seeds = tests, out, 2 }, "h3", "attention")
+	}
+	c := begin(test)
+	for range 2 {
+		runs, _, err := c.Run(t.Context(), Events{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range runs {
+			// The space at the end is a token, and the first token is not predicted.
+			const bytes, words, tokens = 37*40 - 1, 8 * 40, 9 * 40
+			nats := r.Test.Loss * bytes
+			for name, pair := range map[string][2]float64{
+				"bits per byte":  {r.Test.BitsByte, r.Test.Loss / math.Ln2},
+				"by word":        {r.Test.Word, math.Exp(nats / words)},
+				"by GPT-2 token": {r.Test.GPT2, math.Exp(nats / tokens)},
+			} {
+				if math.Abs(pair[0]/pair[1]-1) > 1e-9 {
+					t.Errorf("%s, seed %d, %s: found %v, want %v", r.Model, r.Seed, name, pair[0], pair[1])
+				}
+			}
+			if r.Test.Loss < *r.ValidLoss/2 || r.Test.Loss == *r.ValidLoss {
+				t.Errorf("found the test loss %v beside the validation loss %v", r.Test.Loss, *r.ValidLoss)
+			}
+		}
+		about, err := c.Text(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := c.Report(about, runs)
+		a := report.Models[0]
+		if mean := (a.Runs[0].Test.Word + a.Runs[1].Test.Word) / 2; math.Abs(a.Test.Word/mean-1) > 1e-12 {
+			t.Errorf("found the mean %v by word, want %v", a.Test.Word, mean)
+		}
+		var text strings.Builder
+		if err := report.PrintMarkdown(&text); err != nil ||
+			!strings.Contains(text.String(), "| test: bits/byte | by word | by GPT-2 token | time |") {
+			t.Errorf("found %s, %v", text.String(), err)
+		}
+	}
+	other := begin()
+	other.Models[0].Config.Data, other.Models[1].Config.Data = c.Models[0].Config.Data, c.Models[1].Config.Data
+	if _, _, err := other.Run(t.Context(), Events{}); err == nil || !strings.Contains(err.Error(), "the same --test") {
+		t.Errorf("without the test text: %v", err)
+	}
+}
+
+// TestEqualParameters: with equal, inner widths make up for steps of the width, and a shape without an MLP is refused
+// that has no such width.
+func TestEqualParameters(t *testing.T) {
+	base, err := text.Preset("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var models []Entrant
+	for _, layers := range []string{"h3*2", "attention*2", "mamba*2"} {
+		e := Entrant{layers, base}
+		e.Config.Model.Layers, e.Config.Model.AttnIdx, e.Config.Model.NLayer = layers, nil, 0
+		models = append(models, e)
+	}
+	o := DefaultOptions(base)
+	o.Equal, o.Params = 1, 300_000
+	equal, err := New(models, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range equal.Params {
+		if math.Abs(float64(n)/300_000-1) > .01 {
+			t.Errorf("%s: found %d parameters, want 300,000 within 1 %%", equal.Models[i].Name, n)
+		}
+	}
+	for i := range models {
+		models[i].Config.Model.MLP = "none"
+	}
+	if _, err := New(models, o); err == nil || !strings.Contains(err.Error(), "want 300000 within 1 %") {
+		t.Errorf("without MLPs: %v", err)
+	}
+}

@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,10 @@ func (r *Report) cells() [][]string {
 	for _, c := range countings {
 		heading = append(heading, "to "+c.name)
 	}
+	tested := slices.ContainsFunc(r.Models, func(m Row) bool { return m.Test != nil })
+	if tested {
+		heading = append(heading, "test: bits/byte", "by word", "by GPT-2 token")
+	}
 	rows := [][]string{append(heading, "time")}
 	for _, m := range r.Models {
 		row := []string{
@@ -40,14 +45,29 @@ func (r *Report) cells() [][]string {
 			lossText(m.TrainLoss), m.loss(), lossText(m.BitsPerByte),
 		}
 		row = append(row, differences(m.ValidLoss)...)
+		if tested {
+			row = append(row, m.Test.cells()...)
+		}
 		rows = append(rows, append(row, status.Duration(seconds(m.Seconds))))
 	}
 	for _, c := range countings {
 		row := []string{"(" + c.name + " counts)", "", "", "", "", "", lossText(&c.loss),
 			lossText(r.Text.BitsPerByte(&c.loss))}
-		rows = append(rows, append(append(row, differences(&c.loss)...), ""))
+		row = append(row, differences(&c.loss)...)
+		if tested {
+			row = append(row, "", "", "")
+		}
+		rows = append(rows, append(row, ""))
 	}
 	return rows
+}
+
+// cells are bits per byte, and the perplexities per word and per token of GPT-2.
+func (t *Test) cells() []string {
+	if t == nil {
+		return []string{"-", "-", "-"}
+	}
+	return []string{lossText(&t.BitsByte), fmt.Sprintf("%.4g", t.Word), fmt.Sprintf("%.4g", t.GPT2)}
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -80,10 +100,14 @@ func (r *Report) caption() string {
 	if r.Clock == "cpu" {
 		clock = "CPU time"
 	}
+	test := ""
+	if i := slices.IndexFunc(r.Models, func(m Row) bool { return m.Test != nil }); i >= 0 {
+		test = " The test text is " + r.Models[i].Test.Text + "; by word and by GPT-2 token are perplexities."
+	}
 	return fmt.Sprintf("%s (%s tokenizer, %s tokens for training, %s for validation); %v of %s for training, "+
-		"threads: %d, seeds: %d. Losses are nats per token; the differences are to the losses of counting.",
+		"threads: %d, seeds: %d. Losses are nats per token; the differences are to the losses of counting.%s",
 		r.Text.Name, r.Text.Tokenizer, status.Count(r.Text.TrainTokens), status.Count(r.Text.ValidTokens),
-		seconds(r.Seconds), clock, r.Threads, r.Seeds)
+		seconds(r.Seconds), clock, r.Threads, r.Seeds, test)
 }
 
 // Print prints the report as a table.

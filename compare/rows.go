@@ -33,6 +33,7 @@ type Row struct {
 	ValidLoss   *float64 `json:"valid_loss,omitempty"`
 	Spread      *float64 `json:"valid_loss_spread,omitempty"` // standard deviation over seeds, of two at least
 	BitsPerByte *float64 `json:"bits_per_byte,omitempty"`
+	Test        *Test    `json:"test,omitempty"`
 	Diverged    int      `json:"diverged"` // number of runs
 	Runs        []Result `json:"runs"`
 }
@@ -68,6 +69,7 @@ func (c *Comparison) Report(text Text, runs []Result) *Report {
 
 func (row *Row) sumUp(text *Text) {
 	var trained, valid []float64
+	var tests []*Test
 	steps, tokens := 0, 0
 	for _, r := range row.Runs {
 		steps, tokens, row.Seconds = steps+r.Steps, tokens+r.Tokens, row.Seconds+r.Seconds
@@ -76,6 +78,9 @@ func (row *Row) sumUp(text *Text) {
 			continue
 		}
 		valid = append(valid, *r.ValidLoss)
+		if r.Test != nil {
+			tests = append(tests, r.Test)
+		}
 		if r.TrainLoss != nil {
 			trained = append(trained, *r.TrainLoss)
 		}
@@ -88,6 +93,21 @@ func (row *Row) sumUp(text *Text) {
 	row.TrainLoss, _ = meanAndSpread(trained)
 	row.ValidLoss, row.Spread = meanAndSpread(valid)
 	row.BitsPerByte = text.BitsPerByte(row.ValidLoss)
+	row.Test = meanTest(tests)
+}
+
+// meanTest has the means of scores, nil of none. Perplexities are averaged as such.
+func meanTest(tests []*Test) *Test {
+	if len(tests) == 0 {
+		return nil
+	}
+	mean := &Test{Text: tests[0].Text}
+	for _, t := range tests {
+		n := float64(len(tests))
+		mean.Loss, mean.BitsByte = mean.Loss+t.Loss/n, mean.BitsByte+t.BitsByte/n
+		mean.Word, mean.GPT2 = mean.Word+t.Word/n, mean.GPT2+t.GPT2/n
+	}
+	return mean
 }
 
 // meanAndSpread returns the mean, nil for no values, and the standard deviation, nil for fewer than two.

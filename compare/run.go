@@ -29,6 +29,16 @@ type Result struct {
 	TrainLoss *float64 `json:"train_loss,omitempty"`
 	ValidLoss *float64 `json:"valid_loss,omitempty"`
 	Diverged  string   `json:"diverged,omitempty"`
+	Test      *Test    `json:"test,omitempty"` // nil without a test text
+}
+
+// Test is how well a model predicts the test text.
+type Test struct {
+	Text     string  `json:"text"`
+	Loss     float64 `json:"loss"` // nats per token
+	BitsByte float64 `json:"bits_per_byte"`
+	Word     float64 `json:"word_perplexity"` // per word between white space
+	GPT2     float64 `json:"gpt2_perplexity"` // per token of GPT-2, whatever the model's tokens
 }
 
 // Events are callbacks of a comparison. Any may be nil.
@@ -99,10 +109,10 @@ func done(all []*planned) (runs []Result) {
 
 // take makes a run unless it is made, or another process has it: then the error is a *disk.LockedError.
 func (c *Comparison) take(ctx context.Context, p *planned, patient bool, ev Events) error {
-	r, before, err := readResult(p.cfg)
+	r, before, err := c.readResult(p.cfg)
 	if err == nil && !before {
 		err = disk.Claim(ctx, disk.Inside(p.cfg.Out), patient, func(ctx context.Context) error {
-			if r, before, err = readResult(p.cfg); err != nil || before { // others had it meanwhile
+			if r, before, err = c.readResult(p.cfg); err != nil || before { // others had it meanwhile
 				return err
 			}
 			var events train.Events
@@ -110,7 +120,7 @@ func (c *Comparison) take(ctx context.Context, p *planned, patient bool, ev Even
 			if ev.Run != nil {
 				events = ev.Run(name, p.cfg.Seed, p.number, c.Runs())
 			}
-			r, err = trainOne(ctx, name, p.cfg, events)
+			r, err = c.trainOne(ctx, name, p.cfg, events)
 			return err
 		})
 	}
@@ -151,7 +161,7 @@ type Saved struct {
 }
 
 // readResult reads the result in the folder of a run, if there is one. It must be one of the same settings.
-func readResult(cfg text.Config) (r Result, found bool, err error) {
+func (c *Comparison) readResult(cfg text.Config) (r Result, found bool, err error) {
 	path := filepath.Join(cfg.Out, resultFile)
 	var s Saved
 	err = disk.ReadJSON(path, &s)
@@ -161,7 +171,14 @@ func readResult(cfg text.Config) (r Result, found bool, err error) {
 	if err != nil {
 		return r, false, err
 	}
-	return s.Run, true, sameSettings(path, s.Config, cfg)
+	if err := sameSettings(path, s.Config, cfg); err != nil {
+		return s.Run, true, err
+	}
+	if s.Run.Diverged == "" && (s.Run.Test != nil) != (len(c.Options.Test) > 0) {
+		return s.Run, true, fmt.Errorf("%s: found a run with the test text %t, want another --out or the same --test",
+			path, s.Run.Test != nil)
+	}
+	return s.Run, true, nil
 }
 
 // sameSettings returns an error if a folder holds a run of other settings.
@@ -175,7 +192,7 @@ func sameSettings(path string, before, now text.Config) error {
 }
 
 // trainOne trains one model, or resumes the training in its folder, and saves the result there.
-func trainOne(ctx context.Context, name string, cfg text.Config, ev train.Events) (Result, error) {
+func (c *Comparison) trainOne(ctx context.Context, name string, cfg text.Config, ev train.Events) (Result, error) {
 	run := text.Run
 	last := filepath.Join(cfg.Out, model.LastDir)
 	if _, err := os.Stat(last); !errors.Is(err, fs.ErrNotExist) {
@@ -206,10 +223,29 @@ func trainOne(ctx context.Context, name string, cfg text.Config, ev train.Events
 		if !math.IsNaN(res.Loss) { // else all updates were made before the run was resumed
 			r.TrainLoss = &res.Loss
 		}
+		if r.Test, err = c.test(ctx, cfg.Out); err != nil {
+			return r, err
+		}
 	}
 	params, err := cfg.Model.CountParams()
 	if err != nil {
 		return r, err
 	}
 	return r, disk.WriteJSON(filepath.Join(cfg.Out, resultFile), Saved{r, params, train.Here(), cfg})
+}
+
+// test scores the network in the folder of a run on the test text, if there is one.
+func (c *Comparison) test(ctx context.Context, dir string) (*Test, error) {
+	o := &c.Options
+	if len(o.Test) == 0 {
+		return nil, nil
+	}
+	e := &text.ModelEval{Options: text.ModelEvalOptions{
+		Data: o.Test, TextField: o.TextField, Cache: o.Cache, CacheLimit: o.CacheLimit, BatchSize: 8, Per: "gpt2"}}
+	reports, err := e.Run(ctx, []string{dir})
+	if err != nil {
+		return nil, fmt.Errorf("test: %w", err)
+	}
+	r := reports[0]
+	return &Test{strings.Join(o.Test, " "), r.Loss, r.BitsByte, r.WordPerplex, r.Per.Perplexity}, nil
 }

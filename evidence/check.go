@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -140,8 +141,16 @@ func (b *Book) checkSystems(r *Report, page, text string) int {
 // checkFigures notes figures of a page that were typed by hand. A table of them that no part has is a fault.
 func (b *Book) checkFigures(r *Report, page, text string) {
 	for _, part := range marked.FindAllStringSubmatch(text, -1) {
+		words := strings.Fields(part[2])
+		file := ""
+		if len(words) > 0 {
+			file = path.Join(path.Dir(page), words[0])
+		}
+		if r0 := b.recipeOf(file); part[1] == "bench" && r0 != nil && !b.kept(r0) {
+			r.note("%s: %d rows of %s are typed by hand", page, max(1, strings.Count(part[3], "\n|")-1), r0.Name)
+		}
 		if part[1] == "typed" {
-			names := strings.Join(strings.Fields(part[2]), " ")
+			names := strings.Join(words, " ")
 			how := ""
 			if b.known(strings.Fields(names)) != nil {
 				how = ", and no recipe computes them"

@@ -212,6 +212,8 @@ func TestShortened(t *testing.T) {
 			"for s in 1; do for f in A; do hippo forecast $f --split 900,100,100 --out x" +
 				" --time 200ms --epochs 1 --model.d_model 8 --eval_limit 5; done; done"},
 		{"hippo task heads x", "hippo task heads x"},
+		{"dd if=a of=b bs=200000 && hippo compare x --test runs/data/wikitext2/test.txt --out y",
+			"dd if=a of=b bs=20000 && hippo compare x --test runs/wt2-valid.txt --out y --time 300ms --seeds 1"},
 	} {
 		if got := shortened(c.command); got != c.want {
 			t.Errorf("found %s\nwant %s", got, c.want)

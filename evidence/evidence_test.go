@@ -248,3 +248,85 @@ func TestFillForecasts(t *testing.T) {
 		t.Errorf("found %s, want %s", got, want)
 	}
 }
+
+// TestCurve: a model has a score of another with as many parameters as its own curve says, linear in their logarithm;
+// of 100 and 400 parameters with 3 and 2 bits, 2.5 is at 200. The picture is drawn when pages are written, and only
+// then.
+func TestCurve(t *testing.T) {
+	root := t.TempDir()
+	book := &Book{root: root}
+	for i, r := range []result{
+		{Model: "base", Params: 100, Score: 3.5}, {Model: "base", Params: 400, Score: 2.5},
+		{Model: "base", Params: 1600, Score: 1.5}, {Model: "new", Params: 100, Score: 3},
+		{Model: "new", Params: 400, Score: 1.9}, {Model: "new", Params: 400, Score: 2.1},
+	} {
+		name := []string{"small", "middle", "large"}[i%3]
+		if r.Model == "new" {
+			name = []string{"small", "middle", "middle"}[i%3]
+		}
+		r.Command, r.Unit, r.Task, r.Machine = name, bitsPerByte, "language", "a machine"
+		book.results = append(book.results, r)
+	}
+	for _, name := range []string{"small", "middle", "large"} {
+		book.recipes = append(book.recipes, Recipe{Name: name})
+	}
+	const head = "<!-- curve: x.png base small middle large -->\n"
+	const want = "![bits/byte by number of parameters](x.png)\n\n" +
+		"| parameters of `base` | bits/byte | `new` has it with |\n|---:|---:|---:|\n" +
+		"| 100 | 3.5 | fewer than 1 of them |\n| 400 | 2.5 | 0.5 of them |\n| 1600 | 1.5 | none of its sizes |\n\n" +
+		"Machine: a machine.\n"
+	for _, drawing := range []bool{false, true} {
+		book.drawing = drawing
+		got, err := book.fillPage(head+"old\n<!-- end -->\n", "x.md")
+		if err != nil || got != head+want+"<!-- end -->\n" {
+			t.Errorf("found %s, %v, want %s", got, err, want)
+		}
+		if _, err := os.Stat(filepath.Join(root, "x.png")); (err == nil) != drawing {
+			t.Errorf("drawing %v: %v", drawing, err)
+		}
+	}
+	for head, want := range map[string]string{
+		"x.png base": "want a picture, a model, and recipes", "x.png none small": "found no results of none",
+	} {
+		if _, err := book.fillPage("<!-- curve: "+head+" -->\n<!-- end -->\n", "x.md"); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", head, err, want)
+		}
+	}
+}
+
+// TestTestedLanguage: a run with test text is scored on it in bits per byte; perplexities by word and by token of
+// GPT-2 and the validation loss stand in the column also.
+func TestTestedLanguage(t *testing.T) {
+	dir := t.TempDir()
+	runResult(t, dir, `{"run":{"model":"h3*2","seed":1,"steps":7,"train_s":300,"valid_loss":1.25,"test":{"text":"t",
+		"loss":1.5,"bits_per_byte":2.164,"word_perplexity":4000,"gpt2_perplexity":700}},
+		"params":99,"machine":"a machine","version":"0123456789abcdef","date":"2026-11-22T10:00:00Z"}`)
+	r, err := readRun(filepath.Join(dir, "result.json"))
+	if err != nil || r.Score != 2.164 || r.Unit != "bits/byte" || r.Loss != 1.5 {
+		t.Fatalf("found %+v, %v", r, err)
+	}
+	const want = "by word: 4000 perplexity; by GPT-2 token: 700 perplexity; validation: 1.25 nats"
+	if got := measured([]result{r}); got != want {
+		t.Errorf("found %q, want %q", got, want)
+	}
+}
+
+// TestSimpleMethods: scores of simple methods that a run has measured stand beside its own, coded targets in bits.
+func TestSimpleMethods(t *testing.T) {
+	dir := t.TempDir()
+	runResult(t, dir, `{"task":"speech","recipe":"h3","seed":3,"params":12,"machine":"a machine","version":"0123456789",
+		"date":"2026-11-22T10:00:00Z","config":{"out":"x"},"coded":"sample",
+		"test":{"loss":0.6931471805599453,"accuracy":90,"count":5},
+		"simple":[{"name":"linear","loss":1.3862943611198906}]}`)
+	r, err := readRun(filepath.Join(dir, "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Command = "demo"
+	typed := Beside{Task: "speech", Who: "linear", Score: 7, From: "no result kept"}
+	got := (&Book{recipes: []Recipe{{Name: "demo", Beside: []Beside{typed}}}}).beside([]result{r})
+	if r.Score != 1 || r.Unit != "bits/sample" || len(got) != 1 || got[0].Who != "linear" || got[0].Score != 2 {
+		t.Errorf("found %+v beside %+v, want 1 bit beside 2", got, r)
+	}
+}

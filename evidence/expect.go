@@ -84,7 +84,8 @@ func (b *Book) beside(row []result) (all []Beside) {
 		}
 	}
 	for _, a := range r.Also {
-		if a.simple(r) {
+		if a.simple(r) { // in the place of what the recipe says of it
+			all = slices.DeleteFunc(all, func(s Beside) bool { return s.Who == a.Name })
 			all = append(all, Beside{Who: a.Name, Score: meanOf(alsoOf(row, a.Name))})
 		}
 	}

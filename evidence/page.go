@@ -18,7 +18,8 @@ import (
 //	<!-- commands: NAME... -->      the commands of recipes
 //	<!-- results: NAME... -->       their results, seeds in one row
 //	<!-- groups: WORD NAME... -->   the scores of groups of targets that have a word in their names
-//	<!-- bench: FILE COLUMN... -->  rows of a file, and where they were measured: see benchRows
+//	<!-- curve: FILE MODEL NAME... -->  a picture of scores by parameters, and how many fewer have MODEL's
+//	<!-- bench: FILE COLUMN... -->  rows of a file and where they were measured, typed without one: see benchRows
 //	<!-- rows: FILE COLUMN... -->   rows of a file
 //	<!-- typed: NAME... -->         what was typed by hand, as long as no result of such recipes is kept
 //	<!-- test: NAME -->             what a test of that name compares with the program
@@ -27,7 +28,7 @@ import (
 var marked = regexp.MustCompile(`(?ms)^<!-- (\w+): ([^\n]*) -->\n(.*?)^<!-- end -->\n`)
 
 // kinds are the parts that a page may have.
-var kinds = []string{"commands", "results", "groups", "bench", "rows", "typed", "test", "facts"}
+var kinds = []string{"commands", "results", "groups", "curve", "bench", "rows", "typed", "test", "facts"}
 
 // begins is the first line of a part.
 var begins = regexp.MustCompile(`(?m)^<!-- (` + strings.Join(kinds, "|") + `):`)
@@ -61,15 +62,24 @@ func (b *Book) part(kind string, words []string, old, page string) (string, erro
 	case "test", "facts":
 		return old, nil
 	case "bench", "rows":
-		if !path.IsAbs(page) && b.recipeOf(path.Join(path.Dir(page), words[0])) == nil && b.ours(page) {
+		recipe := b.recipeOf(path.Join(path.Dir(page), words[0]))
+		if !path.IsAbs(page) && recipe == nil && b.ours(page) {
 			return "", fmt.Errorf("found the file %s, want that of a recipe of %s", words[0], recipesFile)
 		}
 		file := filepath.Join(b.root, filepath.FromSlash(path.Dir(page)), words[0])
+		if recipe != nil && !b.kept(recipe) {
+			return old, nil // typed by hand, until the recipe has run
+		}
 		return benchRows(file, words[1:], kind == "bench")
 	}
-	word := ""
-	if kind == "groups" {
+	word, base := "", ""
+	switch {
+	case kind == "groups":
 		word, words = words[0], words[1:]
+	case kind == "curve" && len(words) < 3:
+		return "", fmt.Errorf("found %q, want a picture, a model, and recipes", words)
+	case kind == "curve":
+		word, base, words = words[0], words[1], words[2:]
 	}
 	if err := b.known(words); err != nil && kind != "typed" {
 		return "", err
@@ -92,6 +102,11 @@ func (b *Book) part(kind string, words []string, old, page string) (string, erro
 		return old, nil
 	case len(chosen) > 0 && kind == "groups":
 		body = groupTable(chosen, word)
+	case len(chosen) > 0 && kind == "curve":
+		var err error
+		if body, err = b.curve(page, word, base, chosen); err != nil {
+			return "", err
+		}
 	case len(chosen) > 0:
 		body = b.table(chosen)
 	}
@@ -182,7 +197,9 @@ func rowsOf(results []result) (rows [][]result) {
 // says in words which rows are behind what stands beside them.
 func (b *Book) table(results []result) string {
 	rows := rowsOf(results)
-	others := func(row []result) bool { return row[0].Unit != "nats" || row[0].Task != rows[0][0].Task }
+	others := func(row []result) bool {
+		return row[0].Unit != "nats" && row[0].Unit != bitsPerByte || row[0].Task != rows[0][0].Task
+	}
 	if !slices.ContainsFunc(rows, others) { // losses of one task: the lowest first
 		slices.SortStableFunc(rows, func(a, b []result) int { return cmp.Compare(meanOf(a), meanOf(b)) })
 	}

@@ -45,6 +45,7 @@ type Book struct {
 	code    []string // that all recipes depend on
 	recipes []Recipe
 	results []result
+	drawing bool // whether pictures are drawn
 }
 
 // The places of recipes and results, from the root.
@@ -149,6 +150,7 @@ func (b *Book) Take(runs string) (left []string, err error) {
 
 // Fill writes the tables and the commands of all pages. If it may not write, it returns the pages that would change.
 func (b *Book) Fill(write bool) (changed []string, err error) {
+	b.drawing = write
 	pages, err := b.pages()
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,7 @@ type result struct {
 	Seed    uint64  `json:"seed"`
 	Params  int     `json:"params"`
 	Score   float64 `json:"score"`
-	Unit    string  `json:"unit"` // of scores: %, MSE, or nats of a language model's validation loss
+	Unit    string  `json:"unit"` // of scores: %, MSE, nats of a language model's validation loss, or bitsPerByte
 	Loss    float64 `json:"loss"` // of the test, in nats or MSE
 	Also    []also  `json:"also,omitempty"`
 	Groups  []also  `json:"groups,omitempty"` // scores of groups of the test's targets
@@ -36,6 +37,9 @@ type result struct {
 	Commit  string  `json:"commit"`
 	Date    string  `json:"date"`
 }
+
+// bitsPerByte is the unit of a language model's score on test text.
+const bitsPerByte = "bits/byte"
 
 // also is a further measurement.
 type also struct {
@@ -102,12 +106,18 @@ func readRun(path string) (result, error) {
 		if c.Tokens > 0 && c.Seconds > 0 {
 			speed = []also{{Name: "tokens/s", Score: float64(c.Tokens) / c.Seconds, Unit: "tokens/s"}}
 		}
-		return result{
+		r := result{
 			Also: speed,
 			Task: "language", Model: c.Model, Seed: c.Seed, Params: compared.Params,
 			Score: *c.ValidLoss, Unit: "nats", Loss: *c.ValidLoss, Steps: c.Steps, CPU: c.Seconds,
 			Machine: compared.Machine, Commit: compared.Version, Date: compared.Date,
-		}, nil
+		}
+		if t := c.Test; t != nil {
+			r.Score, r.Unit, r.Loss = t.BitsByte, bitsPerByte, t.Loss
+			r.Also = append([]also{{"by word", t.Word, "perplexity"}, {"by GPT-2 token", t.GPT2, "perplexity"},
+				{"validation", *c.ValidLoss, "nats"}}, speed...)
+		}
+		return r, nil
 	}
 	if compared.Plan != nil {
 		return readFit(filepath.Dir(path))
@@ -119,11 +129,16 @@ func readRun(path string) (result, error) {
 	unit, score := "%", func(s train.Score) float64 { return s.Accuracy }
 	if r.Numbers {
 		unit, score = "MSE", func(s train.Score) float64 { return s.Loss }
+	} else if r.Coded != "" {
+		unit, score = "bits/"+r.Coded, func(s train.Score) float64 { return s.Loss / math.Ln2 }
 	}
 	out := result{
 		Task: r.Task, Model: r.Recipe, Seed: r.Seed, Params: r.Params,
 		Score: score(r.Test), Unit: unit, Loss: r.Test.Loss, Steps: r.Steps, CPU: r.CPUSeconds,
 		Machine: r.Machine, Commit: r.Version, Date: r.Date,
+	}
+	for _, x := range r.Simple {
+		out.Also = append(out.Also, also{x.Name, score(train.Score{Loss: x.Loss, Accuracy: x.Accuracy}), unit})
 	}
 	for _, of := range append([]train.Score{r.Test}, scoresOf(r.Extra)...) {
 		for _, g := range of.Tags {

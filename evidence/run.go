@@ -190,8 +190,13 @@ var (
 	loopWords  = regexp.MustCompile(`(for [a-z]+ in [^ ;]+)[^;]*;`)
 	manyRows   = regexp.MustCompile(`--rows [0-9]+ |--split [0-9,]+`)
 	endOfCall  = regexp.MustCompile(`(?s)^(.*?)(\s*(?:>.*|; done.*)?)$`)
-	lessOfTask = strings.NewReplacer(" smnist ", " 'smnist(valid=50)' ", " listops ",
-		" 'listops(train=100,valid=20,test=20)' ")
+	lessOfTask = strings.NewReplacer(" smnist ", " 'smnist(valid=50,test=20)' ",
+		" psmnist ", " 'psmnist(valid=50,test=20)' ",
+		" listops ", " 'listops(train=100,valid=20,test=20)' ", "'smnist(test=2000)'", "'smnist(valid=50,test=20)'",
+		"train=20000,valid=500,test=1000", "train=100,valid=20,test=20", "train=20000,test=1000", "train=100,test=20",
+		"train=5000,test=300", "train=10,test=5", " 'author' ", " 'author(test=20)' ",
+		"(length=512)", "(length=512,test=20)", "bs=200000", "bs=20000",
+		"--test runs/data/wikitext2/test.txt", "--test runs/wt2-valid.txt")
 )
 
 // shortened is a command with a few updates: of loops the first word of each, of much data a part.

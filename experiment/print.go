@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"text/tabwriter"
 
@@ -99,6 +100,12 @@ func (r *Result) Print(out io.Writer) error {
 	if text := r.PublishedRow(); text != "" {
 		w.Row("published", "%s", text)
 	}
+	if r.Coded != "" {
+		w.Row("coded by", "%s", r.Bits(r.Test.Loss))
+	}
+	for _, x := range r.Simple {
+		w.Row(x.Name, "%s", r.simpleText(x))
+	}
 	groups := func(s train.Score) {
 		for _, tag := range s.Tags {
 			w.Row("  "+tag.Name, "%s of %d", status.Percent(tag.Accuracy, tag.Count), tag.Count)
@@ -114,6 +121,22 @@ func (r *Result) Print(out io.Writer) error {
 	w.Row("machine", "%s", r.Machine)
 	w.Row("report", "%s", filepath.Join(r.Config.Out, ReportFile))
 	return w.Flush()
+}
+
+// Bits writes a loss in nats as bits a target.
+func (r *Result) Bits(loss float64) string {
+	return fmt.Sprintf("%.4f bits/%s", loss/math.Ln2, r.Coded)
+}
+
+// simpleText writes the score of a simple method.
+func (r *Result) simpleText(x task.Simple) string {
+	switch {
+	case r.Coded != "":
+		return r.Bits(x.Loss)
+	case r.Numbers:
+		return "MSE " + ErrorText(x.Loss)
+	}
+	return status.Percent(x.Accuracy, r.Test.Count) + ", loss " + ErrorText(x.Loss)
 }
 
 // PrintRows prints the rows of a table in columns or as Markdown.

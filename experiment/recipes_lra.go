@@ -3,6 +3,9 @@ package experiment
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hippo-ssm/hippo/task"
@@ -20,7 +23,8 @@ import (
 // positions replace sinusoids, heads have the model's width divided by their number, and the learning rate decays
 // linearly, not by the inverse root. Pixels are tokens.
 //
-// Recipes named s4d-small fit a laptop and are the default.
+// Recipes named -small fit a laptop, and s4d-small is the default. Those of one task have the same width, depth and
+// settings; H3 and Mamba look back only, the others both ways. Their rates are first choices, not tuned ones.
 
 const (
 	inS4DPaper = "arXiv:2206.11893, table of the Long Range Arena"
@@ -95,6 +99,50 @@ func lraStateSpaces(small lraSSM, p lraPaper) []Recipe {
 		{Name: "s4", Published: p.s4, Where: inS4DPaper + ", S4-LegS", Set: full.set},
 	}
 }
+
+// lraRivals are the models beside s4d-small at a laptop's size, each with a higher or lower rate than its.
+var lraRivals = []struct {
+	name, layers string
+	rate         float64 // of s4d-small's
+}{
+	{"h3-small", "h3(d_state=32)*%d", 0.5},
+	{"s4-small", "s4(d_state=32,bidirectional=true)*%d", 1},
+	{"mamba-small", "mamba*%d", 0.5},
+	{"attention-small", "attention(num_heads=4,bidirectional=true)*%d", 0.25},
+}
+
+// rivals are recipes with the settings of s4d-small and other layers. Attention has learned
+// positions, and MLPs no wider than the model.
+func rivals(small func(*labelled.Config)) (all []Recipe) {
+	for _, r := range lraRivals {
+		all = append(all, Recipe{Name: r.name, Set: func(c *labelled.Config) {
+			small(c)
+			_, depth, _ := strings.Cut(c.Model.Layers, "*")
+			n, err := strconv.Atoi(depth)
+			if err != nil {
+				panic(err) // TestRecipes reads them all
+			}
+			c.Model.Layers, c.Optim.LR = fmt.Sprintf(r.layers, n), c.Optim.LR*r.rate
+			if strings.HasPrefix(r.name, "attention") {
+				c.Model.MLP, c.Model.DInner, c.Positions = "gelu", c.Model.DModel, "learned"
+			}
+		}})
+	}
+	return all
+}
+
+// withRivals adds rivals of the first recipe, but none whose name is there.
+func withRivals(recipes []Recipe) []Recipe {
+	for _, r := range rivals(recipes[0].Set) {
+		if !slices.ContainsFunc(recipes, func(x Recipe) bool { return x.Name == r.Name }) {
+			recipes = append(recipes, r)
+		}
+	}
+	return recipes
+}
+
+// passageRecipes are of the tasks in place of text and retrieval, with the settings of text.
+var passageRecipes = []Recipe{textRecipes[0]}
 
 // lraSmall is the layers of a laptop's recipe.
 const lraSmall = "s4d(d_state=32,bidirectional=true)*4"

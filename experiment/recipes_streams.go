@@ -41,13 +41,15 @@ var digitsRecipes = []Recipe{
 	// proportional to their frequency, from the rhythm of speech to 4 kHz. In the next layers the slow channels follow
 	// its bands. More modes (64) memorize the recordings. Copies without the upper band remove the frequencies that
 	// half the sampling rate lacks.
-	{Name: "s4d-small", Set: func(c *labelled.Config) {
-		c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "s4d*3", 96, "none", 8
-		c.Model.ResidDropout, c.Model.DtMin, c.Model.DtMax = 0.1, 0.0005, 0.7
-		c.Pool, c.Epochs, c.BatchSize, c.EvalEvery = "mean", 3, 8, 0.25
-		c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = 0.006, 0.001, 0.05, "cosine"
-		c.Optim.WarmupEpochs = 0.1
-	}, Options: func(o any) { o.(*task.DigitsOptions).Copies = 16 }},
+	{Name: "s4d-small", Set: smallDigits(func(*labelled.Config) {}), Options: copies},
+	// Candidates to take its place, by the folds of the training takes: averaged weights, with more dropout, wider.
+	{Name: "s4d-average", Set: smallDigits(func(c *labelled.Config) { c.EMA = 0.998 }), Options: copies},
+	{Name: "s4d-dropout", Options: copies, Set: smallDigits(func(c *labelled.Config) {
+		c.EMA, c.Model.ResidDropout = 0.998, 0.2
+	})},
+	{Name: "s4d-wide", Options: copies, Set: smallDigits(func(c *labelled.Config) {
+		c.EMA, c.Model.DModel = 0.998, 128
+	})},
 	// S4's settings for the 35 words of Speech Commands, as published with its code.
 	{Name: "s4", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.MLP = "s4(bidirectional=true)*6", 128, "none"
@@ -57,6 +59,20 @@ var digitsRecipes = []Recipe{
 		c.Optim.WarmupEpochs = 1
 	}},
 }
+
+// smallDigits has the settings that the smaller recipes for spoken digits share.
+func smallDigits(change func(*labelled.Config)) func(*labelled.Config) {
+	return func(c *labelled.Config) {
+		c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "s4d*3", 96, "none", 8
+		c.Model.ResidDropout, c.Model.DtMin, c.Model.DtMax = 0.1, 0.0005, 0.7
+		c.Pool, c.Epochs, c.BatchSize, c.EvalEvery = "mean", 3, 8, 0.25
+		c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = 0.006, 0.001, 0.05, "cosine"
+		c.Optim.WarmupEpochs = 0.1
+		change(c)
+	}
+}
+
+func copies(options any) { options.(*task.DigitsOptions).Copies = 16 }
 
 var ecgRecipes = []Recipe{
 	{Name: "s4d-small", Set: func(c *labelled.Config) {
@@ -81,6 +97,22 @@ var dnaRecipes = []Recipe{
 		c.Epochs, c.BatchSize = 20, 8
 		c.Optim.LR, c.Optim.WeightDecay, c.Optim.Schedule, c.Optim.WarmupEpochs = 0.0006, 0.1, "cosine", 1
 	}},
+}
+
+// speechRecipes are of sequences of some 3,400 samples. Steps from 0.001 to 0.5 reach from single samples to a tenth of
+// a second.
+var speechRecipes = []Recipe{
+	{Name: "s4d-small", Set: func(c *labelled.Config) { speech(c, "s4d*4", 0.004) }},
+	{Name: "h3-small", Set: func(c *labelled.Config) { speech(c, "h3*4", 0.002) }},
+	{Name: "mamba-small", Set: func(c *labelled.Config) { speech(c, "mamba*4", 0.002) }},
+}
+
+func speech(c *labelled.Config, layers string, lr float64) {
+	c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = layers, 64, "none", 32
+	c.Model.ResidDropout, c.Model.EmbedDropout, c.Model.DtMin, c.Model.DtMax = 0, 0, 0.001, 0.5
+	c.Epochs, c.BatchSize, c.EvalEvery = 10, 4, 0.5
+	c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = lr, 0.001, 0.01, "cosine"
+	c.Optim.WarmupEpochs = 0.1
 }
 
 var ettRecipes = append([]Recipe{

@@ -18,16 +18,18 @@ const ResultFile = "result.json"
 
 // Result is the outcome of a run of a task, with all that it takes to repeat it.
 type Result struct {
-	Task      string       `json:"task"`
-	Recipe    string       `json:"recipe"`
-	Seed      uint64       `json:"seed"`
-	Params    int          `json:"params"`
-	Numbers   bool         `json:"numbers"` // numbers are predicted, not classes
-	Test      train.Score  `json:"test"`
-	Valid     *train.Score `json:"valid,omitempty"` // of the network that was tested
-	Extra     []ExtraScore `json:"extra,omitempty"`
-	Published float64      `json:"published,omitempty"` // accuracy in percent, or MSE, of these very settings
-	Where     string       `json:"where,omitempty"`
+	Task      string        `json:"task"`
+	Recipe    string        `json:"recipe"`
+	Seed      uint64        `json:"seed"`
+	Params    int           `json:"params"`
+	Numbers   bool          `json:"numbers"`         // numbers are predicted, not classes
+	Coded     string        `json:"coded,omitempty"` // what is scored by the bits that code one: see task.Set
+	Test      train.Score   `json:"test"`
+	Valid     *train.Score  `json:"valid,omitempty"` // of the network that was tested
+	Extra     []ExtraScore  `json:"extra,omitempty"`
+	Simple    []task.Simple `json:"simple,omitempty"`    // methods, on the same test
+	Published float64       `json:"published,omitempty"` // accuracy in percent, or MSE, of these very settings
+	Where     string        `json:"where,omitempty"`
 	// Changed lists settings of the run that differ from those of the publication, as "key: a -> b".
 	Changed []string `json:"changed,omitempty"`
 
@@ -54,6 +56,7 @@ type ExtraScore struct {
 func newResult(c Config, s *Settings, set *task.Set, params int) *Result {
 	r := &Result{
 		Task: c.Task, Recipe: c.Recipe, Seed: c.Seed, Params: params, Numbers: set.Numbers,
+		Coded: set.Coded, Simple: set.Simple,
 		Published: s.Recipe.Published, Where: s.Recipe.Where,
 		Maker: train.ThisMaker(), Config: c,
 	}

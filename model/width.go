@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	closeEnough = 0.05    // a shape within this relative distance is left unchanged
-	farthest    = 0.2     // an error if the nearest number is farther off
-	widest      = 1 << 16 // largest width tested
+	farthest = 0.2     // an error if the nearest number is farther off
+	widest   = 1 << 16 // largest width tested
 )
 
 // FitWidth returns the shape with the d_model whose number of parameters is nearest to want, with the inner width in
-// proportion, and that number. A shape within 5 % is left unchanged. It is an error if none is within 20 %. Widths are
-// multiples of 8, or of the step that heads and groups need.
-func (c *Config) FitWidth(want int) (Config, int, error) {
+// proportion, and that number. A shape is left unchanged whose number is off by no more than within, 0.05 for 5 %. If
+// no width comes as near, the inner width is changed as well. It is an error if the number is still off by over 20 %.
+// Widths are multiples of 8, or of the step that heads and groups need.
+func (c *Config) FitWidth(want int, within float64) (Config, int, error) {
 	n, err := c.CountParams()
 	if err != nil {
 		return *c, 0, err
 	}
-	if off(n, want) <= closeEnough {
+	if off(n, want) <= within {
 		return *c, n, nil
 	}
 	step, err := c.widthStep()
@@ -53,11 +53,32 @@ func (c *Config) FitWidth(want int) (Config, int, error) {
 	if below := size(low); below > 0 && want-below < size(high)-want {
 		best = low
 	}
-	if got := size(best); off(got, want) > farthest {
+	shape, got := c.AtWidth(best), size(best)
+	if off(got, want) > within {
+		shape, got = shape.fitInner(got, want)
+	}
+	if off(got, want) > farthest {
 		return *c, n, fmt.Errorf("found no width with which it has about %d parameters: it has %d with d_model %d",
 			want, got, best)
 	}
-	return c.AtWidth(best), size(best), nil
+	return shape, got, nil
+}
+
+// fitInner changes the inner width of the MLPs, in steps of 8, so that a shape of n parameters has nearest to want. A
+// shape without MLPs stays as it is.
+func (c *Config) fitInner(n, want int) (Config, int) {
+	wider := *c
+	wider.DInner = c.Inner() + 8
+	more, err := wider.CountParams()
+	if err != nil || more <= n {
+		return *c, n
+	}
+	steps := int(math.Round(float64(want-n) / float64(more-n)))
+	wider.DInner = max(8, c.Inner()+8*steps)
+	if more, err = wider.CountParams(); err != nil || off(more, want) >= off(n, want) {
+		return *c, n
+	}
+	return wider, more
 }
 
 // off returns the relative difference between n and want.

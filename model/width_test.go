@@ -18,7 +18,7 @@ func TestFitWidth(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.VocabSize = 256
-			shape, n, err := c.FitWidth(want)
+			shape, n, err := c.FitWidth(want, .05)
 			if err != nil || off(n, want) > farthest {
 				t.Errorf("%s: %d parameters, %v, want %d", name, n, err, want)
 				continue
@@ -29,7 +29,7 @@ func TestFitWidth(t *testing.T) {
 			for _, d := range []int{shape.DModel - 8, shape.DModel + 8} {
 				other := c.AtWidth(d)
 				m, err := other.CountParams()
-				if err == nil && off(m, want) < off(n, want) && off(n, want) > closeEnough {
+				if err == nil && off(m, want) < off(n, want) && off(n, want) > .05 {
 					t.Errorf("%s: width %d has %d parameters, width %d %d, want %d", name, shape.DModel, n, d, m, want)
 				}
 			}
@@ -40,10 +40,15 @@ func TestFitWidth(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.VocabSize = 256
-	if shape, _, err := c.FitWidth(888_704); err != nil || shape.DModel != 128 {
+	if shape, _, err := c.FitWidth(888_704, .05); err != nil || shape.DModel != 128 {
 		t.Errorf("a shape of nearly the size became %d wide, %v", shape.DModel, err)
 	}
-	if _, _, err := c.FitWidth(1000); err == nil || !strings.Contains(err.Error(), "about 1000 parameters") {
+	for _, want := range []int{300_000, 849_152, 3_000_000} { // steps of the width alone are 5 to 20 % there
+		if shape, n, err := c.FitWidth(want, .01); err != nil || off(n, want) > .01 {
+			t.Errorf("%d parameters, %v, with the inner width %d, want %d within 1 %%", n, err, shape.DInner, want)
+		}
+	}
+	if _, _, err := c.FitWidth(1000, .05); err == nil || !strings.Contains(err.Error(), "about 1000 parameters") {
 		t.Errorf("a size that cannot be: %v", err)
 	}
 }

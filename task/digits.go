@@ -39,6 +39,32 @@ type DigitsOptions struct {
 	Valid  int    `json:"valid" min:"0" max:"40" help:"takes of each speaker and digit for validation, from take 5 on"`
 	Copies int    `json:"copies" min:"1" max:"64" help:"copies per recording and epoch: one unchanged, rest augmented"`
 	Seed   uint64 `json:"seed" help:"seed of the changes in copies"`
+	// Fold is for the choice of a recipe: no test recording is read.
+	Fold int `json:"fold" min:"0" max:"5" help:"1 to 5: test on 3 of the training takes 5 to 19 alone; 0: as published"`
+}
+
+// part is the part that a take belongs to, 0 to train, 1 to validate or 2 to test; -1 for none. A fold tests on three
+// of the takes 5 to 19, and validates on those after them, or the first.
+func (o *DigitsOptions) part(take int) int {
+	test, valid := 0, digitsTestTakes
+	ends := digitsTestTakes
+	if o.Fold > 0 {
+		if take < digitsTestTakes {
+			return -1
+		}
+		test = digitsTestTakes + 3*(o.Fold-1)
+		ends = test + 3
+		if o.Fold < 5 {
+			valid = ends
+		}
+	}
+	switch {
+	case take >= test && take < ends:
+		return 2
+	case take >= valid && take < valid+o.Valid:
+		return 1
+	}
+	return 0
 }
 
 const (
@@ -59,20 +85,15 @@ func openDigits(ctx context.Context, from origin, dir string, o *DigitsOptions) 
 	}
 	parts[0].copies = max(o.Copies, 1)
 	for i := range all {
-		to := &parts[0]
-		switch r := &all[i]; {
-		case r.take < digitsTestTakes:
-			to = &parts[2]
-		case r.take < digitsTestTakes+o.Valid:
-			to = &parts[1]
+		if part := o.part(all[i].take); part >= 0 {
+			parts[part].recordings = append(parts[part].recordings, &all[i])
 		}
-		to.recordings = append(to.recordings, &all[i])
 	}
 	train, valid, test := &parts[0], &parts[1], &parts[2]
 	if len(train.recordings) == 0 || len(test.recordings) == 0 || o.Valid > 0 && len(valid.recordings) == 0 {
 		return nil, fmt.Errorf("task %s: under %s, found %d recordings to train, %d to validate, "+
-			"%d to test (takes 0 to 4): want some of each", from.task, folder(dir), len(train.recordings),
-			len(valid.recordings), len(test.recordings))
+			"%d to test (takes 0 to 4, or those of a fold): want some of each", from.task, folder(dir),
+			len(train.recordings), len(valid.recordings), len(test.recordings))
 	}
 	half := *test
 	half.half = true

@@ -276,3 +276,38 @@ func FuzzReadWAV(f *testing.F) {
 		}
 	})
 }
+
+// TestDigitsFolds: five folds test each of the takes 5 to 19 once, on networks that have seen neither it nor a take of
+// the test part; without a fold the division is the published one.
+func TestDigitsFolds(t *testing.T) {
+	tested := map[int]int{}
+	for fold := range 6 {
+		o := DigitsOptions{Valid: 2, Fold: fold}
+		var counts [3]int
+		for take := range 20 {
+			part := o.part(take)
+			if part < 0 {
+				continue
+			}
+			counts[part]++
+			if fold > 0 && take < 5 || fold == 0 && (part == 2) != (take < 5) {
+				t.Errorf("fold %d has take %d in part %d", fold, take, part)
+			}
+			if part == 2 {
+				tested[take]++
+			}
+		}
+		want := [3]int{10, 2, 3}
+		if fold == 0 {
+			want = [3]int{13, 2, 5}
+		}
+		if counts != want {
+			t.Errorf("fold %d: found %v takes to train, validate and test, want %v", fold, counts, want)
+		}
+	}
+	for take := range 20 {
+		if tested[take] != 1 {
+			t.Errorf("take %d is tested %d times, want once", take, tested[take])
+		}
+	}
+}

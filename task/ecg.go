@@ -84,12 +84,10 @@ func openECG(ctx context.Context, from origin, dir string, o *ecgOptions) (*Set,
 		Test:  windows(test, len(volts), o.Length, o.Length),
 		Extra: []Extra{{Name: "the test part as one window",
 			Split: windows(test, len(volts), len(volts)-test-1, len(volts))}},
-		Notes: []string{
-			fmt.Sprintf("mean squared error on the test part, in units of the variance (%.4g mV²): "+
-				"the last sample repeated %.5f", deviation*deviation, last/n),
-			fmt.Sprintf("the linear forecast from the last %d samples, by least squares on the training part: %.5f; "+
-				"both see what precedes a window", ecgOrder, linear/n),
-		},
+		Simple: []Simple{{Name: "the last sample", Loss: last / n},
+			{Name: fmt.Sprintf("a linear forecast of order %d", ecgOrder), Loss: linear / n}},
+		Notes: []string{fmt.Sprintf("errors are in units of the variance, %.4g mV²; the linear forecast is by least "+
+			"squares on the training part, and sees what precedes a window", deviation*deviation)},
 	}, nil
 }
 

@@ -107,7 +107,7 @@ func TestECG(t *testing.T) {
 			t.Errorf("found %d samples in the window of the whole test part, want 199", len(ex.Values))
 		}
 		if !set.Numbers || !set.Everywhere || set.Outputs != 1 || set.Channels != 1 ||
-			set.MaxLength != 50 || len(set.Notes) != 2 {
+			set.MaxLength != 50 || len(set.Simple) != 2 {
 			t.Errorf("found %+v", set)
 		}
 	}

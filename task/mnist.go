@@ -40,6 +40,7 @@ type mnistOptions struct {
 	Valid int    `json:"valid" min:"0" max:"50000" help:"images of the training files to validate on"`
 	Order string `json:"order" enum:"lines,random,bitreversal" help:"pixels by rows, permuted by seed, or bit-reversed"`
 	Seed  uint64 `json:"seed" help:"seed of the random order: that of PCG(seed, 784)"`
+	Test  int    `json:"test" min:"0" max:"10000" help:"images of the test files to score; 0: all 10,000"`
 }
 
 // The mean and deviation of the training pixels, of 0 to 1.
@@ -61,6 +62,9 @@ func openMNIST(ctx context.Context, from origin, dir string, o *mnistOptions) (*
 	if o.Valid < 0 || o.Valid >= train.Len() {
 		return nil, fmt.Errorf("task %s: valid: found %d, want fewer than the %d training images",
 			from.task, o.Valid, train.Len())
+	}
+	if o.Test > 0 {
+		test = test.part(0, min(o.Test, test.Len()))
 	}
 	order := mnistOrder(o)
 	train.order, test.order = order, order

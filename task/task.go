@@ -62,6 +62,11 @@ type Set struct {
 	// or mean squared error; 0 for none.
 	Published float64
 	Where     string
+	// Coded names a target, such as sample, if a network is scored by the bits that code one, and not by how many
+	// targets it hits.
+	Coded string
+	// Simple are the scores of simple methods on Test.
+	Simple []Simple
 	// Forecast describes the numbers if the outputs at the end are the future of the inputs; otherwise nil.
 	Forecast *Forecast
 	// Extra are further measurements of the trained model, such as at another length.
@@ -80,6 +85,13 @@ type Forecast struct {
 	Series []string // the name of each output
 	Unit   string   // of the numbers
 	Step   string   // of time, such as hours
+}
+
+// Simple is the score of a simple method.
+type Simple struct {
+	Name     string  `json:"name"`
+	Loss     float64 `json:"loss"`               // in nats, or squared
+	Accuracy float64 `json:"accuracy,omitempty"` // in percent, of classes
 }
 
 // Extra is a further measurement.

@@ -39,7 +39,10 @@ A MODEL is a preset, a glob over presets ('*-tiny'), a mixer (its tiny preset), 
 preset tiny ('h3*2,attention,h3*2'), a YAML file of settings for train, or init:DIR, which continues from the model in
 DIR with a learning rate that suits it. Learning rate, batch and so on are those of the preset or file unless --set
 changes them; text, tokenizer and precision are those of the first model. The width of each model is changed so that its
-parameters come nearest to those of the first, or to --params; one that is within 5 % is not changed.
+parameters come nearest to those of the first, or to --params; one that is within 5 % is not changed, or with --equal 2
+within 2 %. Where steps of the width are too coarse, the inner width of MLPs is changed as well.
+
+--test scores the finished models on another text: bits per byte, and perplexity by word and by token of GPT-2.
 
 --clock cpu measures the time of training by the CPU time of the process divided by the cores in use, so that other work
 of the machine changes little. Evaluations do not count. With --out, Ctrl-C keeps finished runs, and the same command

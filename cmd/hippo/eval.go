@@ -54,6 +54,9 @@ part of the text that is not measured; else in the training part of the run.
 Several models are measured on the same text, that of the first, and printed as a table, the best first. If their
 tokenizers differ, bits per byte compares them.
 
+--per gpt2 adds the perplexity per token of GPT-2, or of another tokenizer, whatever the model's tokens are: models of
+bytes then compare with published ones.
+
 With --drift N all models read the first N tokens of the text with their states carried from the start, and the others,
 such as the first with rounded weights, are compared with it: how far logits, probabilities, losses and states are off
 up to 1,000 tokens, from there to 3,000, and so on. Where that grows, errors of the states add up.`,

@@ -21,7 +21,7 @@ recipes are models with the settings of their training. Results are saved as JSO
   hippo task run induction --model h3
   hippo task run 'etth1(horizon=168)' --data data/ETT-small`,
 	}
-	cmd.AddCommand(newTaskList(), newTaskRun(), newTaskTable(), newTaskHeads(), newTaskStream())
+	cmd.AddCommand(newTaskList(), newTaskRun(), newTaskTable(), newTaskHeads(), newTaskStream(), newTaskSound())
 	return cmd
 }
 

@@ -110,3 +110,14 @@ func (f *Format) Sample(b []byte) float64 {
 	}
 	return float64(v) / (1 << 31)
 }
+
+// File is a WAV file of one channel of 16-bit samples.
+func File(rate uint32, samples []int16) []byte {
+	size := uint32(2 * len(samples))
+	data, _ := binary.Append([]byte("RIFF"), binary.LittleEndian, size+36) // numbers of fixed size: no error
+	data, _ = binary.Append(append(data, "WAVEfmt "...), binary.LittleEndian, uint32(16))
+	data, _ = binary.Append(data, binary.LittleEndian, Format{PCM, 1, rate, 2 * rate, 2, 16})
+	data, _ = binary.Append(append(data, "data"...), binary.LittleEndian, size)
+	data, _ = binary.Append(data, binary.LittleEndian, samples)
+	return data
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -163,4 +165,17 @@ func (e *evalTexts) in(ctx context.Context, tok, other tokenizer.Tokenizer) (tex
 	}
 	texts = &evalTexts{opt: o}
 	return texts, texts.open(ctx, other)
+}
+
+// count returns how many tokens of another tokenizer a model of these would predict: all but the first.
+func (e *evalTexts) count(ctx context.Context, tok tokenizer.Tokenizer, spec string) (n int, err error) {
+	other, err := release.ParseTokenizer(spec)
+	if err != nil {
+		return 0, fmt.Errorf("per: %w", err)
+	}
+	texts, err := e.in(ctx, tok, other)
+	if err != nil {
+		return 0, err
+	}
+	return texts.valid.Len() - 1, texts.close()
 }

@@ -31,6 +31,8 @@ type ModelEvalOptions struct {
 	SeqLen    int  `json:"seq_len" min:"0" help:"tokens of a window or (--stream) chunk; 0: as trained, or up to 1024"`
 	BatchSize int  `json:"batch_size" min:"1" help:"windows computed together"`
 
+	Per string `json:"per" help:"tokenizer whose tokens one more perplexity is per: gpt2 or a tokenizer.json"`
+
 	Drift int `json:"drift" min:"0" help:"compare other DIRs with the first along this many tokens of one text"`
 
 	Baseline  bool     `json:"baseline" help:"also measure unigrams and bigrams of the training text"`
@@ -43,9 +45,10 @@ const defaultSeqLen = 1024
 // ModelEval measures trained models on a text.
 type ModelEval struct {
 	Options ModelEvalOptions
-	Load    func(dir string) (*LoadedModel, error)
-	Note    func(text string) // tells the user something
-	// Progress is called before a model is measured. update is told how many tokens are done, end that all are.
+	Load    func(dir string) (*LoadedModel, error) // nil for LoadRun
+	Note    func(text string)                      // tells the user something; may be nil
+	// Progress is called before a model is measured. update is told how many tokens are done, end that all are. It may
+	// be nil.
 	Progress func() (update func(done, total int), end func())
 }
 
@@ -54,6 +57,16 @@ type LoadedModel struct {
 	Dir       string
 	Net       *model.Model
 	Tokenizer tokenizer.Tokenizer
+}
+
+// LoadRun reads the best network of a training run, or its last, with its tokenizer.
+func LoadRun(dir string) (*LoadedModel, error) {
+	m, at, err := release.LoadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	tok, err := RunTokenizer(dir)
+	return &LoadedModel{Dir: at, Net: m, Tokenizer: tok}, err
 }
 
 // ModelReport is how well a trained model predicts a text.
@@ -68,10 +81,19 @@ type ModelReport struct {
 	EvalResult
 	Words        int            `json:"words"`           // between white space
 	WordPerplex  float64        `json:"word_perplexity"` // e^(loss·tokens/words)
+	Per          *PerToken      `json:"per,omitempty"`
 	TokensPerSec float64        `json:"tokens_per_s"`
 	Reads        *Reads         `json:"attention_reads,omitempty"` // of layers that prune
 	Baseline     *data.Baseline `json:"baseline,omitempty"`
 	CountedIn    int            `json:"baseline_train_tokens,omitempty"`
+}
+
+// PerToken is a perplexity per token of another tokenizer: e^(loss·tokens/count). Models of different tokenizers are
+// compared by it, and a model of bytes with published ones.
+type PerToken struct {
+	Tokenizer  string  `json:"tokenizer"`
+	Count      int     `json:"count"` // its tokens of the text that is predicted
+	Perplexity float64 `json:"perplexity"`
 }
 
 // Reads are what layers of spatten read, in parts of what attention to all earlier positions in all heads reads.
@@ -94,6 +116,15 @@ func readsOf(c *engine.SpAttenCounts) *Reads {
 // Run measures the models in some folders, one after the other, on the text that the first would be measured on. The
 // reports of several come with the one of fewest bits per byte first.
 func (e *ModelEval) Run(ctx context.Context, dirs []string) (reports []*ModelReport, err error) {
+	if e.Load == nil {
+		e.Load = LoadRun
+	}
+	if e.Note == nil {
+		e.Note = func(string) {}
+	}
+	if e.Progress == nil {
+		e.Progress = func() (func(done, total int), func()) { return nil, func() {} }
+	}
 	var first *evalTexts
 	defer func() {
 		if first != nil {
@@ -217,6 +248,13 @@ func (e *ModelEval) measure(ctx context.Context, texts *evalTexts, m *LoadedMode
 		return nil, err
 	}
 	r.WordPerplex = r.PerWord(r.Words)
+	if opt.Per != "" {
+		n, err := texts.count(ctx, m.Tokenizer, opt.Per)
+		if err != nil {
+			return nil, err
+		}
+		r.Per = &PerToken{opt.Per, n, r.PerWord(n)}
+	}
 	if opt.Baseline {
 		if texts.baseline == nil {
 			b, err := data.NGramBaseline(ctx, texts.train, texts.valid, m.Tokenizer.VocabSize())

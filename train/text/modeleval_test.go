@@ -9,7 +9,6 @@ import (
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/release"
 )
 
 // measured is a ModelEval of runs in their folders, with the notes that it gives.
@@ -17,15 +16,7 @@ func measured(o ModelEvalOptions) (e *ModelEval, notes *[]string) {
 	o.Cache, o.TextField, o.BatchSize = data.CacheNone, data.DefaultTextField, 8
 	notes = new([]string)
 	return &ModelEval{
-		Options: o,
-		Load: func(dir string) (*LoadedModel, error) {
-			m, at, err := release.LoadDir(dir)
-			if err != nil {
-				return nil, err
-			}
-			tok, err := RunTokenizer(dir)
-			return &LoadedModel{Dir: at, Net: m, Tokenizer: tok}, err
-		},
+		Options:  o,
 		Note:     func(text string) { *notes = append(*notes, text) },
 		Progress: func() (func(done, total int), func()) { return func(int, int) {}, func() {} },
 	}, notes
@@ -158,5 +149,29 @@ func TestReads(t *testing.T) {
 	}
 	if want := "40.0 % of keys (25.0 % of their bits) and 5.0 % of values"; !strings.Contains(out.String(), want) {
 		t.Errorf("found\n%swant %q in it", out.String(), want)
+	}
+}
+
+// TestPerTokenOfAnother: the perplexity per token of another tokenizer is of the same nats: that of a model's own kind
+// of token is its perplexity, and an unknown one is refused.
+func TestPerTokenOfAnother(t *testing.T) {
+	c := small(t)
+	c.Train.Clock = "wall"
+	mustRun(t, c)
+	for _, per := range []string{"bytes", "gpt2"} {
+		e, _ := measured(ModelEvalOptions{Per: per})
+		reports, err := e.Run(t.Context(), []string{c.Out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := reports[0]
+		if want := math.Exp(r.Loss * float64(r.Tokens) / float64(r.Per.Count)); r.Per.Tokenizer != per ||
+			math.Abs(r.Per.Perplexity/want-1) > 1e-12 || (r.Per.Count == r.Tokens) != (per == "bytes") {
+			t.Errorf("%s: found %+v beside %+v, want the perplexity %v", per, r.Per, r.EvalResult, want)
+		}
+	}
+	e, _ := measured(ModelEvalOptions{Per: "words"})
+	if _, err := e.Run(t.Context(), []string{c.Out}); err == nil || !strings.Contains(err.Error(), "per: ") {
+		t.Errorf("another tokenizer: %v", err)
 	}
 }

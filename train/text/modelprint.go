@@ -21,6 +21,9 @@ func (r *ModelReport) Print(out io.Writer) error {
 	t.Row("loss", "%.4f nats per token", r.Loss)
 	t.Row("perplexity", "%.4g", r.Perplexity)
 	t.Row("perplexity per word", "%.4g, of %d words between white space", r.WordPerplex, r.Words)
+	if p := r.Per; p != nil {
+		t.Row("perplexity per token of "+p.Tokenizer, "%.4g, of %d", p.Perplexity, p.Count)
+	}
 	t.Row("bits per byte", "%.4f", r.BitsByte)
 	t.Row("speed", "%s tokens/s", status.Count(r.TokensPerSec))
 	if a := r.Reads; a != nil {

@@ -382,7 +382,7 @@ func (run *probes) narrowed() (narrow model.Config, width, params float64, err e
 	if n <= most {
 		return shape, 1, 1, nil
 	}
-	fitting, got, err := probe.FitWidth(min(most/2, narrowParams))
+	fitting, got, err := probe.FitWidth(min(most/2, narrowParams), .2)
 	if err != nil {
 		return shape, 1, 1, fmt.Errorf(
 			"model: found %d parameters in one layer of each kind, which are too many to measure: %w", n, err)

@@ -1,0 +1,185 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// Speech asks, at each sample of a spoken digit, for the next one: the recordings of Digits as 256 levels (µ-law, as of
+// WaveNet, arXiv:1609.03499, §2.2), 8,000 a second. A network that has learnt it makes sound: each sample is drawn from
+// its output, and read as the next input. Recordings keep their loudness. The test part is takes 0 to 4, as in Digits.
+//
+// The first input is silence, and the target at each position is the sample after it.
+var Speech = speechOf(origin{
+	task: "speech", data: "free-spoken-digit-dataset", url: "https://github.com/Jakobovski/free-spoken-digit-dataset",
+})
+
+func speechOf(from origin) *Task {
+	return &Task{
+		Name: from.task, Group: "streams",
+		About:   "samples of spoken digits, of 256 levels; at each of them, the next one",
+		Source:  "free-spoken-digit-dataset; levels as in WaveNet, arXiv:1609.03499",
+		Files:   Digits.Files,
+		Options: func() any { return &speechOptions{Length: 4000, Valid: 1} },
+		Open: func(ctx context.Context, dir string, options any) (*Set, error) {
+			return openSpeech(ctx, from, dir, options.(*speechOptions))
+		},
+	}
+}
+
+// speechOptions are the options of Speech.
+type speechOptions struct {
+	Length int `json:"length" min:"64" max:"65536" help:"samples to use of a recording"`
+	Valid  int `json:"valid" min:"1" max:"40" help:"takes of each speaker and digit for validation, from take 5 on"`
+}
+
+const (
+	speechLevels  = 256
+	SpeechSilence = speechLevels / 2 // the level of silence, which is the first input
+	SpeechRate    = digitsRate       // samples a second
+)
+
+// openSpeech reads the recordings under dir.
+func openSpeech(ctx context.Context, from origin, dir string, o *speechOptions) (*Set, error) {
+	all, err := readRecordings(ctx, from, dir)
+	if err != nil {
+		return nil, err
+	}
+	var parts [3]levels // train, validation, test
+	division := DigitsOptions{Valid: o.Valid}
+	for _, r := range all {
+		part := division.part(r.take)
+		samples := make([]byte, min(len(r.samples), o.Length))
+		for i := range samples {
+			samples[i] = muLaw(float64(r.samples[i]) / 32768)
+		}
+		parts[part] = append(parts[part], samples)
+	}
+	for i, p := range parts {
+		if len(p) == 0 {
+			return nil, fmt.Errorf("task %s: under %s, found no recordings %s, want some: takes from %d on to train, "+
+				"%d to validate, the first %d to test", from.task, folder(dir),
+				[]string{"to train", "to validate", "to test"}[i], digitsTestTakes+o.Valid, o.Valid, digitsTestTakes)
+		}
+	}
+	set := &Set{
+		Vocab: speechLevels, Outputs: speechLevels, Everywhere: true, Coded: "sample",
+		Train: parts[0], Valid: parts[1], Test: parts[2], Simple: speechBaselines(parts[0], parts[1], parts[2]),
+		Notes: []string{fmt.Sprintf("%d recordings to train, %d to validate, %d to test",
+			len(parts[0]), len(parts[1]), len(parts[2]))},
+	}
+	for _, p := range parts {
+		set.MaxLength = max(set.MaxLength, longest(p))
+	}
+	return set, nil
+}
+
+// levels is a Split of recordings as levels.
+type levels [][]byte
+
+func (s levels) Len() int         { return len(s) }
+func (s levels) Length(i int) int { return len(s[i]) }
+
+func (s levels) Example(i int, ex *Example) {
+	ex.Reset()
+	before := int32(SpeechSilence)
+	for _, x := range s[i] {
+		ex.Tokens, ex.Targets = append(ex.Tokens, before), append(ex.Targets, int32(x))
+		before = int32(x)
+	}
+}
+
+const mu = speechLevels - 1
+
+// muLaw is the level of a sample of -1 to 1: ⌊128 (1 + sgn(x) ln(1 + 255 |x|)/ln 256)⌋, at most 255.
+func muLaw(x float64) byte {
+	y := math.Copysign(math.Log1p(mu*min(1, math.Abs(x)))/math.Log1p(mu), x)
+	return byte(min(mu, math.Floor((1+y)*speechLevels/2)))
+}
+
+// MuLawSample is the sample in the middle of a level, of -1 to 1.
+func MuLawSample(level int32) float64 { return muLawEdge(float64(level) + .5) }
+
+// muLawEdge is the sample where a level begins, of 0 to 256.
+func muLawEdge(level float64) float64 {
+	y := 2*level/speechLevels - 1
+	return math.Copysign((math.Pow(speechLevels, math.Abs(y))-1)/mu, y)
+}
+
+// speechOrder is the number of past samples that the linear forecast uses.
+const speechOrder = 32
+
+// speechBaselines are the losses, in nats a sample, of two ways to code the test part: by how often each level stands
+// in the training part; and by a linear forecast of the sample, by least squares on the training part, with errors of
+// Laplace's density. Its scale is the mean of past errors, each counting decay times as much as the one after it; decay
+// is the best of four on the validation part.
+func speechBaselines(train, valid, test levels) []Simple {
+	counts, n := [speechLevels]float64{}, float64(speechLevels)
+	for i := range counts {
+		counts[i] = 1
+	}
+	var series []float64
+	for _, r := range train {
+		series = append(series, make([]float64, speechOrder)...) // silence between recordings
+		for _, x := range r {
+			counts[x]++
+			n++
+			series = append(series, MuLawSample(int32(x)))
+		}
+	}
+	counted, samples := 0.0, 0.0
+	for _, r := range test {
+		for _, x := range r {
+			counted -= math.Log(counts[x] / n)
+			samples++
+		}
+	}
+	coefficients := linearForecast(series, speechOrder)
+	best, decay := math.Inf(1), 0.0
+	for _, d := range []float64{.8, .9, .95, .98} {
+		if loss := laplaceLoss(valid, coefficients, d); loss < best {
+			best, decay = loss, d
+		}
+	}
+	return []Simple{
+		{Name: "frequencies of levels", Loss: counted / samples},
+		{Name: fmt.Sprintf("a linear forecast of order %d", speechOrder), Loss: laplaceLoss(test, coefficients, decay)},
+	}
+}
+
+// laplaceLoss is the mean of -ln p(level), where p is the share of Laplace's density around the forecast that falls on
+// the level, with a millionth for each level besides.
+func laplaceLoss(recordings levels, coefficients []float64, decay float64) float64 {
+	const least = 1e-6
+	below := func(x float64) float64 { // the distribution function of scale 1
+		if x < 0 {
+			return math.Exp(x) / 2
+		}
+		return 1 - math.Exp(-x)/2
+	}
+	loss, n := 0.0, 0.0
+	for _, r := range recordings {
+		past := make([]float64, len(coefficients)+len(r))
+		scale := .01
+		for i, level := range r {
+			at := i + len(coefficients)
+			guess := 0.0
+			for k, c := range coefficients {
+				guess += c * past[at-1-k]
+			}
+			low, high := 0.0, 1.0 // of the density's tails, which the first and last level take
+			if level > 0 {
+				low = below((muLawEdge(float64(level)) - guess) / scale)
+			}
+			if level < speechLevels-1 {
+				high = below((muLawEdge(float64(level)+1) - guess) / scale)
+			}
+			loss -= math.Log((1-least*speechLevels)*max(0, high-low) + least)
+			n++
+			past[at] = MuLawSample(int32(level))
+			scale = max(1e-5, decay*scale+(1-decay)*math.Abs(past[at]-guess))
+		}
+	}
+	return loss / n
+}
