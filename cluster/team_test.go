@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -21,10 +22,13 @@ type toy struct {
 	weights []float32
 	step    int
 	shards  int
+	mu      sync.Mutex // of nodes, which are sent beside the computation
 	nodes   map[Node][]float32
 	rows    map[int]bool // of shards, that a member got
 	leads   bool
 	fails   func(step, shard int) (Result, error)
+	// went, unless nil, is called when numbers from a place on are final.
+	went func(at int, ready func(lo, hi int))
 }
 
 func newToy(size, shards int) *toy {
@@ -45,7 +49,7 @@ func (w *toy) Take(shard int, rows []byte) error {
 	return nil
 }
 
-func (w *toy) Compute(shard int) (Result, error) {
+func (w *toy) Compute(shard int, ready func(lo, hi int)) (Result, error) {
 	if !w.leads && !w.rows[shard] {
 		return Result{}, fmt.Errorf("shard %d has no rows", shard)
 	}
@@ -59,27 +63,42 @@ func (w *toy) Compute(shard int) (Result, error) {
 	for i := range g {
 		g[i] = w.weights[i]*rng.Float32() + float32(shard)/3
 	}
-	for n := (Node{1, shard}); ; n = n.Parent() {
-		if n.Width >= w.shards {
-			w.nodes[n] = g
-			break
-		}
+	w.mu.Lock()
+	n := Node{1, shard}
+	for ; n.Width < w.shards; n = n.Parent() {
 		sibling := Node{n.Width, n.At ^ 1}
 		if sibling.At*n.Width >= w.shards {
 			continue
 		}
 		other, ok := w.nodes[sibling]
 		if !ok {
-			w.nodes[n] = g
 			break
 		}
 		delete(w.nodes, sibling)
 		add(g, other)
 	}
+	sum := slices.Clone(g)
+	if ready != nil { // one number is final after the other
+		for i := range g {
+			g[i] = float32(math.NaN())
+		}
+	}
+	w.nodes[n] = g
+	w.mu.Unlock()
+	for hi := len(g); hi > 0 && ready != nil; {
+		lo := max(0, hi-1-rand.IntN(len(g)))
+		copy(g[lo:hi], sum[lo:hi])
+		if ready(lo, hi); w.went != nil {
+			w.went(lo, ready)
+		}
+		hi = lo
+	}
 	return Result{Mean: float64(w.weights[shard%len(w.weights)]) + rng.Float64(), Weight: float64(1 + shard%3)}, nil
 }
 
 func (w *toy) Values(n Node, at int, dst []float32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.nodes[n] == nil {
 		panic(fmt.Sprintf("found no node %v among %d", n, len(w.nodes)))
 	}
@@ -134,7 +153,11 @@ func lead(wire Wire, w *toy, note func(string)) *Team {
 
 // follow is a member's whole life.
 func follow(wire Wire, size, shards, steps int) (*toy, error) {
-	w := newToy(size, shards)
+	return followAs(wire, newToy(size, shards), steps)
+}
+
+func followAs(wire Wire, w *toy, steps int) (*toy, error) {
+	size := len(w.weights)
 	t, err := Join(context.Background(), wire, func(body []byte, n int) ([]float32, error) {
 		if n != size {
 			return nil, fmt.Errorf("found a state of %d, want %d", n, size)
@@ -293,6 +316,64 @@ func TestExchangeVolume(t *testing.T) {
 	}
 	if err := errors.Join(team.End(Finished), <-done); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestExchangeBegins: what is final of the members' last shards is exchanged while they compute the rest: when half of
+// it is final everywhere, its sums are on their way before any member has computed its last shard.
+func TestExchangeBegins(t *testing.T) {
+	const shards, steps = 3, 3
+	size := 64 * chunk
+	var waits atomic.Int32
+	want, _ := alone(t, size, shards, steps)
+	n := NewLocal()
+	defer n.Close()
+	n.Delay = func(from, to ID) time.Duration { return time.Duration(1+from+2*to) * time.Millisecond }
+	// Each of three sends two thirds of the numbers as parts, and its third of the sums to two.
+	state, whole := 2*4*size, 3*4*size*(2+2)/3
+	halves := func(w *toy) *toy {
+		last := -1
+		w.went = func(at int, ready func(lo, hi int)) {
+			if at > size/2 || last == w.step {
+				return
+			}
+			last = w.step
+			waits.Add(1)
+			for late := time.Now().Add(10 * time.Second); n.Bytes() < state+w.step*whole+whole/2; ready(0, 0) {
+				if time.Sleep(time.Millisecond); time.Now().After(late) {
+					t.Errorf("step %d: found no sums of the half that is final", w.step)
+					return
+				}
+			}
+		}
+		return w
+	}
+	w := halves(newToy(size, shards))
+	team := lead(n.Wire(Greeting{}), w, func(string) {})
+	var members sync.WaitGroup
+	for range 2 {
+		wire := n.Wire(Greeting{Name: "m"})
+		members.Go(func() {
+			if got, err := followAs(wire, halves(newToy(size, shards)), steps); err != nil {
+				t.Error(err)
+			} else {
+				sameWeights(t, "a member", got.weights, want.weights)
+			}
+		})
+	}
+	if _, err := team.Gather(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.train(team, steps); err != nil {
+		t.Fatal(err)
+	}
+	sameWeights(t, "the leader", w.weights, want.weights)
+	if err := team.End(Finished); err != nil {
+		t.Error(err)
+	}
+	members.Wait()
+	if n := waits.Load(); n != shards*steps {
+		t.Errorf("found %d computations beside which there was an exchange, want %d", n, shards*steps)
 	}
 }
 

@@ -183,7 +183,7 @@ func (s *islands) differences() (sum []float32, loss float64, err error) {
 	} else {
 		all := make([]cluster.Result, s.N)
 		for i := range all {
-			if all[i], err = s.Compute(i); err != nil {
+			if all[i], err = s.Compute(i, nil); err != nil {
 				return nil, all[i].Mean, err
 			}
 		}

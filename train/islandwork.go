@@ -18,8 +18,8 @@ var _ cluster.Lasting = (*islands)(nil)
 func (s *islands) Bits() int { return s.Islands.Bits }
 
 // Compute makes the updates of an island in this round, and those of rounds before that are missing. A loss that is not
-// finite is the leader's to report.
-func (s *islands) Compute(i int) (cluster.Result, error) {
+// finite is the leader's to report. What an island has learnt is final when it is computed.
+func (s *islands) Compute(i int, _ func(lo, hi int)) (cluster.Result, error) {
 	state, diff, result, err := s.advance(i, s.end(s.loop.step))
 	var broke *NonFiniteError
 	if errors.As(err, &broke) && broke.What == "loss" && s.follows() {
@@ -33,7 +33,9 @@ func (s *islands) Compute(i int) (cluster.Result, error) {
 	g := s.sum.take()
 	spread(diff, g.Each())
 	if s.apart() {
+		s.sum.mu.Lock()
 		s.sum.waiting[cluster.Leaf(i, s.N)] = g
+		s.sum.mu.Unlock()
 	} else {
 		s.whole = s.sum.put(i, g)
 	}

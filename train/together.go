@@ -113,9 +113,12 @@ func (g *group) Take(shard int, rows []byte) error {
 }
 
 // Compute computes a shard. A loss that is not finite is the leader's to report.
-func (g *group) Compute(shard int) (cluster.Result, error) {
+func (g *group) Compute(shard int, ready func(lo, hi int)) (cluster.Result, error) {
 	l := g.loop
 	into := l.sum.take()
+	if ready != nil && !l.long() {
+		l.sum.watch(shard, into, ready)
+	}
 	mean, weight, err := l.shard(l.tape, g.shards[shard], len(g.shards) == 1, into)
 	var broke *NonFiniteError
 	if errors.As(err, &broke) && broke.What == "loss" && !g.leads {
