@@ -173,6 +173,16 @@ func (t *Team) attempt(w Work, sum []float32) (Outcome, error) {
 	return x.finish()
 }
 
+// Left is how many shards of the round this member has still to compute. It is for Work's Compute.
+func (t *Team) Left() (n int) {
+	for shard, id := range t.round.Holders {
+		if id == t.wire.Self() && !t.mine[shard] {
+			n++
+		}
+	}
+	return n
+}
+
 // take handles a message that is not of an exchange. The error is errAgain if another round begins or has to.
 func (t *Team) take(m Message, w Work) (done *Outcome, err error) {
 	if t.lead != nil {

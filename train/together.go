@@ -48,13 +48,15 @@ func (l *Training) join(ctx context.Context, t *cluster.Team, leads bool) error 
 func (l *Training) Lead(t *cluster.Team) error { return l.join(context.Background(), t, true) }
 
 // Follow makes the updates that a leader says, until the run ends. The model and the moments are the leader's, of its
-// step. When ctx is done it leaves after the update.
+// step. When ctx is done it leaves after the update, or the round of islands.
 func (l *Training) Follow(ctx context.Context, t *cluster.Team, step int, ev Events) error {
 	if err := l.join(ctx, t, false); err != nil {
 		return err
 	}
 	l.opt.SetSteps(step)
-	l.step, l.ev = step, ev
+	if l.step, l.ev = step, ev; l.islands != nil {
+		l.islands.ctx = ctx
+	}
 	for {
 		loss, norm, err := l.Step()
 		var ended *cluster.EndedError
