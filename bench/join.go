@@ -99,7 +99,8 @@ func (p Pair) Label() Row {
 	return label
 }
 
-// Row returns the pair as a row of ratios, in fields such as ratio_tokens_per_s.
+// Row returns the pair as a row of both measurements and their ratio, in fields such as hippo_tokens_per_s,
+// peer_tokens_per_s and ratio_tokens_per_s.
 func (p Pair) Row() Row {
 	row := p.Label()
 	for i, f := range row {
@@ -108,7 +109,8 @@ func (p Pair) Row() Row {
 		}
 	}
 	for _, r := range p.Ratios {
-		row = append(row, Field{"ratio_" + r.Field, r.Ratio})
+		row = append(row, Field{"hippo_" + r.Field, r.Ours}, Field{"peer_" + r.Field, r.Theirs},
+			Field{"ratio_" + r.Field, r.Ratio})
 	}
 	return row
 }

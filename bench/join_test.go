@@ -73,11 +73,14 @@ func TestJoin(t *testing.T) {
 	}
 	want := []string{
 		`{"bench":"train","config":"a","model":"H3","precision":"float32","threads":1,` +
-			`"peer":"hippo/pytorch","how":"official","ratio_tokens_per_s":3,"ratio_tokens_per_s_wall":2}`,
+			`"peer":"hippo/pytorch","how":"official",` +
+			`"hippo_tokens_per_s":300,"peer_tokens_per_s":100,"ratio_tokens_per_s":3,` +
+			`"hippo_tokens_per_s_wall":200,"peer_tokens_per_s_wall":100,"ratio_tokens_per_s_wall":2}`,
 		`{"bench":"train","config":"a","model":"H3","precision":"float32","threads":1,` +
-			`"peer":"hippo/pytorch","how":"tuned","ratio_tokens_per_s":1.5}`,
+			`"peer":"hippo/pytorch","how":"tuned",` +
+			`"hippo_tokens_per_s":300,"peer_tokens_per_s":200,"ratio_tokens_per_s":1.5}`,
 		`{"bench":"conv","b":1,"d":16,"l":1024,"precision":"float32","threads":1,` +
-			`"peer":"hippo/fftw","ratio_fwd_ns":2.5}`,
+			`"peer":"hippo/fftw","hippo_fwd_ns":2,"peer_fwd_ns":5,"ratio_fwd_ns":2.5}`,
 	}
 	for i, p := range pairs {
 		if got := jsonOf(t, p.Row()); i >= len(want) || got != want[i] {

@@ -13,6 +13,7 @@
 # LLAMA is a folder in which npm has installed node-llama-cpp (npm install node-llama-cpp@3.22.1), which carries llama.cpp built; PEERS
 # the folder of the peers' programs (default ../shared/peers), of which llama/bench.mjs is run; FILES where the models are kept (6 GB in
 # all; default a folder that is removed). THREADS and ROUNDS are 1 and 3, SECONDS_EACH 2. SHRINK=8 tries it quickly with fewer layers.
+# FLAGS are further ones of hippo bench: FLAGS=--json prints lines of JSON.
 set -eu
 cd "$(dirname "$0")/.."
 llama=${LLAMA:?is not set: want a folder in which npm has installed node-llama-cpp}
@@ -38,7 +39,7 @@ if [ -z "$names" ]; then
 	done
 fi
 go build -o "$tmp/hippo" ./cmd/hippo
-"$tmp/hippo" version
+"$tmp/hippo" version >&2
 for name in $names; do
 	go run ./tools/ggufs -shrink "$shrink" "$files" "$name"
 	decode=1x$((1024 / shrink)),32x$((64 / shrink)) prefill=$((512 / shrink))
@@ -46,9 +47,8 @@ for name in $names; do
 	gpt2-*) decode=$decode,1x$((8192 / shrink)) ;;
 	qwen3.5-*) prefill=$prefill,$((8192 / shrink)) ;;
 	esac
-	echo
-	echo "$name"
-	"$tmp/hippo" bench files "$files/$name.gguf" --threads "$threads" --seconds "$seconds" --rounds "$rounds" --shrink "$shrink" \
+	printf '\n%s\n' "$name" >&2
+	"$tmp/hippo" bench files "$files/$name.gguf" --threads "$threads" --seconds "$seconds" --rounds "$rounds" --shrink "$shrink" ${FLAGS-} \
 		--peer "sh $tmp/peer.sh $peer --threads $threads --seconds $seconds --decode $decode --prefill $prefill $files/$name.gguf"
 	[ "$files" != "$tmp" ] || rm "$files/$name.gguf"
 done

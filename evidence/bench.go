@@ -20,9 +20,14 @@ type column struct {
 	decimals      int // -1 for as many as there are
 }
 
-// parseColumns reads the columns of a table.
-func parseColumns(words []string) (all []column, err error) {
+// parseColumns reads the columns of a table, and what fields of its rows have to be.
+func parseColumns(words []string) (all []column, want map[string]string, err error) {
+	want = map[string]string{}
 	for _, word := range words {
+		if field, value, ok := strings.Cut(word, "=="); ok {
+			want[field] = value
+			continue
+		}
 		field, header, named := strings.Cut(word, "=")
 		field, decimals, rounded := strings.Cut(field, ":")
 		c := column{field, strings.ReplaceAll(header, "_", " "), -1}
@@ -31,12 +36,12 @@ func parseColumns(words []string) (all []column, err error) {
 		}
 		if rounded {
 			if c.decimals, err = strconv.Atoi(decimals); err != nil {
-				return nil, fmt.Errorf("found the column %q, want FIELD:DECIMALS=HEADER", word)
+				return nil, nil, fmt.Errorf("found the column %q, want FIELD:DECIMALS=HEADER", word)
 			}
 		}
 		all = append(all, c)
 	}
-	return all, nil
+	return all, want, nil
 }
 
 // cell is a field of a row.
@@ -51,6 +56,16 @@ func (c *column) cell(v any) string {
 		return strconv.FormatFloat(x, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(x, 'f', c.decimals, 64)
+}
+
+// has says whether fields of a row are as wanted.
+func has(row map[string]any, want map[string]string) bool {
+	for field, value := range want {
+		if fmt.Sprint(row[field]) != value {
+			return false
+		}
+	}
+	return true
 }
 
 // origin is the line that says where the rows of a file were measured.
@@ -93,9 +108,9 @@ func readRows(file string) (rows []map[string]any, where origin, err error) {
 
 // benchRows is a table of the rows in a file, which hippo bench or another program has printed as JSON, and, if they
 // are of a machine, where they were measured. words are the fields that are columns: NAME, NAME:DECIMALS, and =HEADER
-// behind, where _ is a space.
+// behind, where _ is a space; NAME==VALUE leaves out rows in which a field is another.
 func benchRows(file string, words []string, ofMachine bool) (string, error) {
-	columns, err := parseColumns(words)
+	columns, want, err := parseColumns(words)
 	if err != nil {
 		return "", err
 	}
@@ -114,6 +129,9 @@ func benchRows(file string, words []string, ofMachine bool) (string, error) {
 	line(func(c *column) string { return " " + c.header + " " })
 	line(func(*column) string { return "---:" })
 	for _, row := range rows {
+		if !has(row, want) {
+			continue
+		}
 		line(func(c *column) string { return " " + c.cell(row[c.field]) + " " })
 	}
 	if !ofMachine {

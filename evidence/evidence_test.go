@@ -216,6 +216,13 @@ func TestFillBenches(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
+	for value, shown := range map[string]bool{"exact": true, "stopped": false} {
+		chosen := strings.Replace(page, "mode ", "mode=="+value+" ", 1)
+		got, err := (&Book{root: root}).fillPage(chosen, "x.md")
+		if err != nil || strings.Contains(got, "| 512 | 20.1 |") != shown || strings.Contains(got, "| mode |") {
+			t.Errorf("rows of mode %s: got %q, %v", value, got, err)
+		}
+	}
 	if _, err := (&Book{root: root}).fillPage(strings.Replace(page, "ratio:2", "ratio:x", 1), "x.md"); err == nil {
 		t.Error("decimals that are no number: no error")
 	}
