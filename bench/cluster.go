@@ -269,7 +269,8 @@ func updatesTrial(ctx context.Context, members, updates, shrink int) (trial, err
 		if !sameState(alone, together) {
 			bits = "OTHERS"
 		}
-		return Row{{"wire", "tcp"}, {"tokens_per_s", rounded(tokens / ours)}, {"of_one", rounded(median(cpu[0]) / ours)},
+		return Row{{"wire", "tcp"}, {"tokens_per_s", rounded(tokens / ours)},
+			{"of_one", rounded(median(cpu[0]) / ours)},
 			{"of_one_wall", rounded(median(wall[0]) / median(wall[1]))}, {"bits", bits}}
 	}}, nil
 }

@@ -19,8 +19,8 @@ const benchFolder = "runs"
 // clusterFlags are the flags of the benchmark cluster alone.
 var clusterFlags = []string{"network", "key", "meet", "members", "wait", "wire", "mpi"}
 
-// benchCluster prepares what is measured of a cluster: between members in this process or, under a launcher, between its
-// processes. The first measures, and end ends the others; these have followed it when led is false.
+// benchCluster prepares what is measured of a cluster: between members in this process or, under a launcher, between
+// its processes. The first measures, and end ends the others; these have followed it when led is false.
 func (m *machines) benchCluster(cmd *cobra.Command, network string, opt benchOptions) (c bench.Cluster, led bool,
 	end func(error) error, err error) {
 	end = func(err error) error { return err }

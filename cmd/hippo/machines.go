@@ -322,7 +322,8 @@ func newJoin() *cobra.Command {
 		Long: `Take part in a training run that another machine has started by hippo train --listen. That machine prints
 the address and the key. This one needs neither data nor settings: it gets the weights, the moments of the optimizer and
 the tokens of its shards, and computes shards of each update until the run ends. The weights are those of one machine
-alone, bit for bit. Ctrl-C leaves after the update or, of islands, the round; a second one leaves at once. If the other machine is gone, this one waits for it, for --wait.`,
+alone, bit for bit. Ctrl-C leaves after the update or, of islands, the round; a second one leaves at once. If the
+other machine is gone, this one waits for it, for --wait.`,
 		Example: `  hippo join n1:7700 --key 7rk2-m9fx
   HIPPO_JOIN_KEY=7rk2-m9fx hippo join n1:7700 --wait 1h`,
 		Args: wantArgs(1, 1),

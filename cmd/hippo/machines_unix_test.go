@@ -84,8 +84,8 @@ func TestInterruptedRound(t *testing.T) {
 	if err := setUp(dir); err != nil {
 		t.Fatal(err)
 	}
-	settings := []string{"train", "--config", "tiny.yaml", "--train.shards", "2", "--train.islands", "2", "--train.every",
-		"3", "--train.batch_size", "1", "--out", "run"}
+	settings := []string{"train", "--config", "tiny.yaml", "--train.shards", "2", "--train.islands", "2",
+		"--train.every", "3", "--train.batch_size", "1", "--out", "run"}
 	if out, err := command(dir, settings...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -95,7 +95,8 @@ func TestInterruptedRound(t *testing.T) {
 		cmd.Env = append(cmd.Env, "WORLD_SIZE=2", "RANK="+rank)
 		all = append(all, start(t, cmd))
 	}
-	waitFor(t, "the other to take part", func() bool { return strings.Contains(all[1].said.String(), "takes part") }, all...)
+	takesPart := func() bool { return strings.Contains(all[1].said.String(), "takes part") }
+	waitFor(t, "the other to take part", takesPart, all...)
 	leader := all[0]
 	leader.signal(syscall.SIGINT)
 	said := regexp.MustCompile(`interrupted: the round of islands ends first, as others take part: \d{5} updates are ` +

@@ -12,8 +12,8 @@ import (
 )
 
 // Together is what a run will need on several machines like this one, each with a network of some speed. A step is the
-// shards of the machine that has the most, and what is left of the exchange then. It begins within the last of them: see
-// hidden. With islands a step has its part of a round: of the meeting, and of states for checkpoints.
+// shards of the machine that has the most, and what is left of the exchange then. It begins within the last of them:
+// see hidden. With islands a step has its part of a round: of the meeting, and of states for checkpoints.
 type Together struct {
 	Machines     int     `json:"machines"`
 	Network      string  `json:"network"`
