@@ -189,7 +189,7 @@ var house = []layer{
 	{"bench", "serve serve/host serve/sessions explain/figure data chat session session/store generate " +
 		"generate/sample release model mixer nn optim autograd engine engine/native tensor tokenizer chat/template " +
 		"checkpoint internal/kernel internal/parallel internal/config internal/disk internal/status train " +
-		"train/text", ""},
+		"train/text cluster", ""},
 
 	// The ways in.
 	{".", "engine engine/native train task chat session generate generate/sample release model checkpoint tokenizer " +

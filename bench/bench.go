@@ -66,6 +66,7 @@ var suites = map[string]suite{
 	"serve":       serveCases,
 	"files":       filesCases,
 	"resume":      resumeCases,
+	"cluster":     withoutArgs(clusterCases),
 }
 
 // Names lists the benchmarks.
@@ -73,6 +74,7 @@ func Names() []string {
 	return []string{
 		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "prompt", "generation",
 		"sessions", "speculation", "scale", "long", "memory", "machine", "load", "files", "resume", "store", "serve",
+		"cluster",
 	}
 }
 
@@ -129,6 +131,8 @@ type Options struct {
 	// Device, unless nil, is the engine of a graphics card on which the models compute. Times are then those of the
 	// clock.
 	Device engine.Backend
+	// Cluster is what the benchmark of that name measures.
+	Cluster Cluster
 	// Measured, unless nil, receives each row of hippo as it is measured.
 	Measured func(Row)
 	// PeerStarts, unless nil, is called before the peer runs.
@@ -147,7 +151,7 @@ func Run(ctx context.Context, cases []Case, o Options) (ours, theirs []Row, err 
 // run returns the rows of every round.
 func run(ctx context.Context, cases []Case, o Options) (ours, theirs []Row, err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(o.Threads))
-	ctx = context.WithValue(ctx, deviceKey{}, o.Device)
+	ctx = context.WithValue(context.WithValue(ctx, deviceKey{}, o.Device), clusterKey{}, &o.Cluster)
 	for range max(1, o.Rounds) {
 		for _, c := range cases {
 			row, err := c.measure(ctx, o)

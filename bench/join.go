@@ -11,7 +11,7 @@ import (
 var keys = []string{
 	"bench", "config", "task", "loss", "model", "mixer", "mode", "b", "d", "l", "modes", "batch", "sessions",
 	"context", "position", "op", "m", "n", "k",
-	"measure", "precision", "threads",
+	"measure", "precision", "threads", "bytes", "members", "wire",
 }
 
 // direction returns +1 for a measurement that is better when larger (tokens_per_s, gflops), -1 for one that is better

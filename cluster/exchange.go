@@ -1,14 +1,16 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"sync"
+	"time"
 )
 
-// exchange is the exchange of a round: each member owns a range of the numbers, of whole chunks.
+// exchange is the exchange of a round. A member owns every n-th chunk of the numbers, so that all have something to add
+// whichever part is final. A chunk of a node is sent as soon as its numbers are final, beside the computation.
 type exchange struct {
 	*Team
 	round   order // as it is in this exchange: another may begin while the last parts are sent
@@ -21,85 +23,176 @@ type exchange struct {
 	have    []bool              // of each chunk
 	parts   map[int][][]float32 // of own chunks, by node
 	left    map[int]int         // parts missing
+	open    map[int][]int       // of own nodes, by place: numbers of each chunk that are not final
+	jobs    chan job            // has room for all
+	stop    func()              // ends sending
+	waiting []Message           // that came before the order of the round
+	said    bool                // that all sums are here
+	failed  error               // while a shard was computed
+	spent   time.Duration       // on messages, while a shard was computed
 }
 
-// exchange gives every member the sum of all nodes.
-func (t *Team) exchange(w Work, sum []float32) (Outcome, error) {
+// job is a part to send.
+type job struct{ node, chunk int }
+
+// newExchange begins the exchange of the round.
+func (t *Team) newExchange(w Work, sum []float32) *exchange {
 	chunks := (len(sum) + chunk - 1) / chunk
 	x := &exchange{Team: t, round: t.round, nodes: t.nodes, by: t.by, work: w, sum: sum, chunks: chunks,
-		missing: chunks, have: make([]bool, chunks), parts: map[int][][]float32{}, left: map[int]int{}}
-	ctx, stop := context.WithCancel(context.Background())
-	var sending sync.WaitGroup
-	sending.Go(func() { x.sendParts(ctx) })
-	defer sending.Wait()
-	defer stop()
-	for c := range chunks {
-		if x.owner(c) == t.wire.Self() {
-			x.open(c)
-		}
-	}
-	early := t.early
+		missing: chunks, have: make([]bool, chunks), parts: map[int][][]float32{}, left: map[int]int{},
+		open: map[int][]int{}, waiting: t.early}
 	t.early = nil
-	said := false
-	for {
-		if x.missing == 0 && !said {
-			said = true
-			if t.lead == nil {
-				t.wire.Send(Lead, Message{Kind: Done, Round: t.round.Round, Body: asJSON(t.report())})
+	for i, id := range t.by {
+		if id == t.wire.Self() && len(t.members) > 1 {
+			x.open[i] = make([]int, chunks)
+			for c := range chunks {
+				lo, hi := x.span(c)
+				x.open[i][c] = hi - lo
 			}
 		}
-		if t.lead != nil && x.missing == 0 && t.lead.allDone(t) {
+	}
+	x.jobs = make(chan job, len(x.open)*chunks)
+	ctx, cancel := context.WithCancel(context.Background())
+	var sending sync.WaitGroup
+	sending.Go(func() { x.send(ctx) })
+	x.stop = func() {
+		cancel()
+		sending.Wait()
+		t.early = append(x.waiting, t.early...)
+	}
+	return x
+}
+
+// computed says that a shard is computed, and completes a node if it is the last of it.
+func (x *exchange) computed(shard int) {
+	if i := x.ends(shard); i >= 0 {
+		x.final(i, 0, len(x.sum))
+	}
+}
+
+// ends is the place of the own node that a shard is the last of, -1 for none.
+func (x *exchange) ends(shard int) int {
+	for i := range x.open {
+		if n := x.nodes[i]; shard == min(n.Width*(n.At+1), len(x.round.Holders))-1 {
+			return i
+		}
+	}
+	return -1
+}
+
+// during is what Compute calls while it computes a shard; nil if the shard does not complete a node.
+func (x *exchange) during(shard int) func(lo, hi int) {
+	i := x.ends(shard)
+	if i < 0 {
+		return nil
+	}
+	return func(lo, hi int) {
+		if x.failed != nil {
+			return
+		}
+		began := x.now()
+		x.final(i, lo, hi)
+		x.failed = x.poll()
+		x.spent += x.now().Sub(began)
+	}
+}
+
+// final says that numbers of an own node are final. All are final when it is said of all at once.
+func (x *exchange) final(node, lo, hi int) {
+	open, whole := x.open[node], lo == 0 && hi == len(x.sum)
+	first, end := lo/chunk, (hi+chunk-1)/chunk
+	for k := range end - first { // each member begins with another's chunk
+		c := first + (k+1+x.memberAt(x.wire.Self()))%(end-first)
+		from, to := x.span(c)
+		if open[c] == 0 {
+			continue
+		}
+		open[c] -= min(hi, to) - max(lo, from)
+		if whole {
+			open[c] = 0
+		}
+		if open[c] > 0 {
+			continue
+		}
+		if x.owner(c) != x.wire.Self() {
+			x.jobs <- job{node, c}
+			continue
+		}
+		v := make([]float32, to-from)
+		x.work.Values(x.nodes[node], from, v)
+		x.put(c, node, v)
+	}
+}
+
+// poll takes the messages that are there.
+func (x *exchange) poll() error {
+	for {
+		m, ok := x.next()
+		if !ok {
+			return nil
+		}
+		if _, err := x.receive(m); err != nil {
+			return err
+		}
+	}
+}
+
+// finish exchanges what is left, until the sum counts.
+func (x *exchange) finish() (Outcome, error) {
+	for {
+		if x.missing == 0 && !x.said {
+			x.said = true
+			if x.lead == nil {
+				x.wire.Send(Lead, Message{Kind: Done, Round: x.round.Round, Body: asJSON(x.report())})
+			}
+		}
+		if x.lead != nil && x.missing == 0 && x.lead.allDone(x.Team) {
 			return Outcome{}, nil
 		}
-		var m Message
-		if len(early) > 0 {
-			m, early = early[0], early[1:]
-		} else {
+		m, ok := x.next()
+		if !ok {
 			var err error
-			if m, err = t.wire.Receive(context.Background()); err != nil {
+			if m, err = x.wire.Receive(context.Background()); err != nil {
 				return Outcome{}, err
 			}
 		}
-		outcome, err := x.take(m)
-		if errors.Is(err, errAgain) {
-			t.early = append(early, t.early...)
-		}
-		if err != nil {
-			return Outcome{}, err
-		}
-		if outcome != nil {
-			if x.missing > 0 {
-				return Outcome{}, fmt.Errorf("%s: commit: found it before the sum", t.name(Lead))
-			}
-			return *outcome, nil
+		if outcome, err := x.receive(m); err != nil || outcome != nil {
+			return *cmp.Or(outcome, &Outcome{}), err
 		}
 	}
 }
 
-// owner is the member whose range has a chunk.
-func (x *exchange) owner(c int) ID { return x.round.Members[c*len(x.round.Members)/x.chunks].ID }
+// receive is take, and knows when a sum may count.
+func (x *exchange) receive(m Message) (*Outcome, error) {
+	outcome, err := x.take(m)
+	if outcome != nil && !x.said {
+		err = fmt.Errorf("%s: commit: found it before the sum", x.name(Lead))
+	}
+	return outcome, err
+}
+
+// next is a message that is there: those first that came before the order of the round.
+func (x *exchange) next() (m Message, ok bool) {
+	if n := len(x.waiting); n > 0 {
+		m, x.waiting = x.waiting[0], x.waiting[1:]
+		return m, true
+	}
+	return x.wire.Poll()
+}
+
+// owner is the member who adds a chunk.
+func (x *exchange) owner(c int) ID { return x.round.Members[c%len(x.round.Members)].ID }
 
 // span are the places of a chunk.
 func (x *exchange) span(c int) (lo, hi int) { return c * chunk, min((c+1)*chunk, len(x.sum)) }
 
-// open prepares to add an own chunk, with what this member has of it.
-func (x *exchange) open(c int) {
-	lo, hi := x.span(c)
-	all := make([][]float32, len(x.nodes))
-	x.left[c] = len(all)
-	x.parts[c] = all
-	for i, id := range x.by {
-		if id == x.wire.Self() {
-			v := make([]float32, hi-lo)
-			x.work.Values(x.nodes[i], lo, v)
-			x.put(c, i, v)
-		}
-	}
-}
-
 // put adds an own chunk when all parts are there, and sends the sum to all.
 func (x *exchange) put(c, node int, v []float32) {
 	all := x.parts[c]
+	if all == nil {
+		all = make([][]float32, len(x.nodes))
+		x.parts[c], x.left[c] = all, len(all)
+	}
 	if all[node] != nil {
 		return
 	}
@@ -126,36 +219,27 @@ func (x *exchange) got(c int, v []float32) {
 	}
 }
 
-// sendParts sends the own nodes to the owners of the chunks, to the next member first.
-func (x *exchange) sendParts(ctx context.Context) {
-	first := 0
-	for c := range x.chunks {
-		if x.owner(c) == x.wire.Self() {
-			first = c
+// send sends parts to the owners of their chunks, until ctx is done.
+func (x *exchange) send(ctx context.Context) {
+	for {
+		var j job
+		select {
+		case j = <-x.jobs:
+		case <-ctx.Done():
+			return
 		}
-	}
-	for k := range x.chunks {
-		c := (first + 1 + k) % x.chunks
-		to := x.owner(c)
-		if to == x.wire.Self() {
-			continue
+		to := x.owner(j.chunk)
+		if x.wire.Ready(ctx, to) != nil {
+			return
 		}
-		lo, hi := x.span(c)
-		for i, id := range x.by {
-			if id != x.wire.Self() {
-				continue
-			}
-			if x.wire.Ready(ctx, to) != nil {
-				return
-			}
-			v := make([]float32, hi-lo)
-			x.work.Values(x.nodes[i], lo, v)
-			m := Message{Kind: Part, Round: x.round.Round, Node: i, At: lo, Values: v}
-			if x.bits < float32Bits {
-				m.Values, m.Body = nil, pack(v, x.bits)
-			}
-			x.wire.Send(to, m)
+		lo, hi := x.span(j.chunk)
+		v := make([]float32, hi-lo)
+		x.work.Values(x.nodes[j.node], lo, v)
+		m := Message{Kind: Part, Round: x.round.Round, Node: j.node, At: lo, Values: v}
+		if x.bits < float32Bits {
+			m.Values, m.Body = nil, pack(v, x.bits)
 		}
+		x.wire.Send(to, m)
 	}
 }
 

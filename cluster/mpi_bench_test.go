@@ -17,9 +17,9 @@ import (
 // flat is a step without computation: what is left of its time is the exchange.
 type flat struct{ toy }
 
-func (w *flat) Rows(int, bool) [][]byte     { return nil }
-func (w *flat) Take(int, []byte) error      { return nil }
-func (w *flat) Compute(int) (Result, error) { return Result{1, 1}, nil }
+func (w *flat) Rows(int, bool) [][]byte                       { return nil }
+func (w *flat) Take(int, []byte) error                        { return nil }
+func (w *flat) Compute(int, func(lo, hi int)) (Result, error) { return Result{1, 1}, nil }
 
 func (w *flat) Values(_ Node, at int, dst []float32) { copy(dst, w.weights[at:]) }
 

@@ -16,9 +16,10 @@ type Work interface {
 	// member has not computed the shard in the step before.
 	Rows(shard int, anew bool) [][]byte
 	Take(shard int, rows []byte) error
-	// Compute computes a shard and adds it to its tree.
-	Compute(shard int) (Result, error)
-	// Values copies the numbers of a node from place at on.
+	// Compute computes a shard and adds it to its tree. ready, if not nil, may be called while it does: numbers from lo
+	// to before hi of the node that the shard completes are final, each once. They are sent beside the computation.
+	Compute(shard int, ready func(lo, hi int)) (Result, error)
+	// Values copies the final numbers of a node from place at on.
 	Values(n Node, at int, dst []float32)
 }
 
@@ -152,31 +153,44 @@ func (t *Team) await(ctx context.Context, step int, w Work) error {
 
 // attempt computes the shards of this member in the round and exchanges the nodes.
 func (t *Team) attempt(w Work, sum []float32) (Outcome, error) {
-	for shard := 0; shard < len(t.round.Holders); shard++ {
-		if t.round.Holders[shard] != t.wire.Self() || t.mine[shard] {
+	x := t.newExchange(w, sum)
+	defer x.stop()
+	for shard, id := range x.round.Holders {
+		if id != t.wire.Self() {
 			continue
 		}
-		start := t.now()
-		r, err := w.Compute(shard)
-		if err != nil {
-			return Outcome{}, err
-		}
-		t.seconds += t.now().Sub(start).Seconds()
-		t.mine[shard], t.results[shard] = true, r
-		for m, ok := t.wire.Poll(); ok; m, ok = t.wire.Poll() {
-			if m.Kind == Part || m.Kind == Sum || m.Kind == Done {
-				t.early = append(t.early, m)
-			} else if _, err := t.take(m, w); errors.Is(err, errAgain) && t.lead == nil {
-				shard = -1 // another round of this step: it has all shards of this member, and perhaps others
-			} else if err != nil {
+		if !t.mine[shard] {
+			start := t.now()
+			x.spent = 0
+			r, err := w.Compute(shard, x.during(shard))
+			if err != nil {
 				return Outcome{}, err
 			}
+			t.seconds += (t.now().Sub(start) - x.spent).Seconds()
+			t.mine[shard], t.results[shard] = true, r
+		}
+		if x.failed != nil {
+			return Outcome{}, x.failed
+		}
+		x.computed(shard)
+		if err := x.poll(); err != nil {
+			return Outcome{}, err
 		}
 	}
 	if len(t.members) == 1 {
 		return Outcome{Alone: true}, nil
 	}
-	return t.exchange(w, sum)
+	return x.finish()
+}
+
+// Left is how many shards of the round this member has still to compute. It is for Work's Compute.
+func (t *Team) Left() (n int) {
+	for shard, id := range t.round.Holders {
+		if id == t.wire.Self() && !t.mine[shard] {
+			n++
+		}
+	}
+	return n
 }
 
 // take handles a message that is not of an exchange. The error is errAgain if another round begins or has to.

@@ -21,6 +21,7 @@ type toy struct {
 	weights []float32
 	step    int
 	shards  int
+	mu      sync.Mutex // of nodes, which are sent beside the computation
 	nodes   map[Node][]float32
 	rows    map[int]bool // of shards, that a member got
 	leads   bool
@@ -31,6 +32,9 @@ type toy struct {
 	kept   map[int][]float32
 	coming map[int][]float32
 	most   int // parts that were kept at once while a step was made
+
+	// went, unless nil, is called when numbers from a place on are final.
+	went func(at int, ready func(lo, hi int))
 }
 
 func newToy(size, shards int) *toy {
@@ -52,7 +56,7 @@ func (w *toy) Take(shard int, rows []byte) error {
 	return nil
 }
 
-func (w *toy) Compute(shard int) (Result, error) {
+func (w *toy) Compute(shard int, ready func(lo, hi int)) (Result, error) {
 	if !w.leads && !w.rows[shard] {
 		return Result{}, fmt.Errorf("shard %d has no rows", shard)
 	}
@@ -66,27 +70,42 @@ func (w *toy) Compute(shard int) (Result, error) {
 	for i := range g {
 		g[i] = w.weights[i]*rng.Float32() + float32(shard)/3
 	}
-	for n := (Node{1, shard}); ; n = n.Parent() {
-		if n.Width >= w.shards {
-			w.nodes[n] = g
-			break
-		}
+	w.mu.Lock()
+	n := Node{1, shard}
+	for ; n.Width < w.shards; n = n.Parent() {
 		sibling := Node{n.Width, n.At ^ 1}
 		if sibling.At*n.Width >= w.shards {
 			continue
 		}
 		other, ok := w.nodes[sibling]
 		if !ok {
-			w.nodes[n] = g
 			break
 		}
 		delete(w.nodes, sibling)
 		add(g, other)
 	}
+	sum := slices.Clone(g)
+	if ready != nil { // one number is final after the other
+		for i := range g {
+			g[i] = float32(math.NaN())
+		}
+	}
+	w.nodes[n] = g
+	w.mu.Unlock()
+	for hi := len(g); hi > 0 && ready != nil; {
+		lo := max(0, hi-1-rand.IntN(len(g)))
+		copy(g[lo:hi], sum[lo:hi])
+		if ready(lo, hi); w.went != nil {
+			w.went(lo, ready)
+		}
+		hi = lo
+	}
 	return Result{Mean: float64(w.weights[shard%len(w.weights)]) + rng.Float64(), Weight: float64(1 + shard%3)}, nil
 }
 
 func (w *toy) Values(n Node, at int, dst []float32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.nodes[n] == nil {
 		panic(fmt.Sprintf("found no node %v among %d", n, len(w.nodes)))
 	}

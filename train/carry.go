@@ -51,8 +51,8 @@ func (c *carrying) Again(shard int) error {
 }
 
 // Compute computes a shard.
-func (c *carrying) Compute(shard int) (cluster.Result, error) {
-	r, err := c.group.Compute(shard)
+func (c *carrying) Compute(shard int, ready func(lo, hi int)) (cluster.Result, error) {
+	r, err := c.group.Compute(shard, ready)
 	if err == nil && c.leads {
 		c.known[shard] = c.loop.step + 1
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"strings"
+	"sync/atomic"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
@@ -40,6 +41,7 @@ type islands struct {
 	loop     *Training
 	work     SharedWork
 	ctx      context.Context // of the run: where this machine is alone, it ends a round
+	left     atomic.Int64    // updates of this round that are left here, where there are others
 	outer    optim.Nesterov
 	have     map[int]*island // after the last round here; none at step 0 is that before the first update
 	next     map[int]*island // after this one
@@ -110,6 +112,7 @@ func (s *islands) step() (loss, norm float64, err error) {
 	if err != nil {
 		return nothing, nothing, err
 	}
+	defer s.answer()()
 	before := flat(l.opt.Tensors())
 	s.weights[l.step], s.next, s.whole = before, map[int]*island{}, nil
 	end := s.end(l.step)
@@ -145,6 +148,31 @@ func (s *islands) step() (loss, norm float64, err error) {
 	s.arrive(end)
 	l.history.LossSum, l.history.LossN = l.history.LossSum+loss, l.history.LossN+1
 	return loss, norm, nil
+}
+
+// answer tells at once, if the run is interrupted in this round, that the round goes on, and how long: others take part
+// in it.
+func (s *islands) answer() (stop func() bool) {
+	l := s.loop
+	if s.left.Store(int64(s.end(l.step) - l.step)); l.group == nil || s.ctx.Err() != nil {
+		return func() bool { return false }
+	}
+	resumes := "the others compute its islands again"
+	switch {
+	case s.follows():
+	case l.savedStep > 0:
+		resumes = fmt.Sprintf("the last checkpoint is of step %d", l.savedStep)
+	default:
+		resumes = "the run has no checkpoint yet"
+	}
+	return context.AfterFunc(s.ctx, func() {
+		what := "the others compute"
+		if n := s.left.Load(); n > 0 {
+			what = fmt.Sprintf("%d updates are left here", n)
+		}
+		l.Note(fmt.Sprintf("interrupted: the round of islands ends first, as others take part: %s. Ctrl-C again stops "+
+			"now: %s", what, resumes))
+	})
 }
 
 // wayBack returns a function that returns to where the work is in its data now.
@@ -186,7 +214,7 @@ func (s *islands) differences() (sum []float32, loss float64, err error) {
 	} else {
 		all := make([]cluster.Result, s.N)
 		for i := range all {
-			if all[i], err = s.Compute(i); err != nil {
+			if all[i], err = s.Compute(i, nil); err != nil {
 				return nil, all[i].Mean, err
 			}
 		}

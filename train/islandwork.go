@@ -21,9 +21,13 @@ func (s *islands) Again(int) error { return nil }
 func (s *islands) Bits() int { return s.Islands.Bits }
 
 // Compute makes the updates of an island in this round, and those of rounds before that are missing. A loss that is not
-// finite is the leader's to report.
-func (s *islands) Compute(i int) (cluster.Result, error) {
-	state, diff, result, err := s.advance(i, s.end(s.loop.step))
+// finite is the leader's to report. What an island has learnt is final when it is computed.
+func (s *islands) Compute(i int, _ func(lo, hi int)) (cluster.Result, error) {
+	end := s.end(s.loop.step)
+	if g := s.loop.group; g != nil {
+		s.left.Store(int64(g.team.Left()*(end-s.loop.step) + s.loop.step - s.state(i).step))
+	}
+	state, diff, result, err := s.advance(i, end)
 	var broke *NonFiniteError
 	if errors.As(err, &broke) && broke.What == "loss" && s.follows() {
 		state, diff = s.state(i), make([]float32, len(s.outer.Velocity))
@@ -36,7 +40,9 @@ func (s *islands) Compute(i int) (cluster.Result, error) {
 	g := s.sum.take()
 	spread(diff, g.Each())
 	if s.apart() {
+		s.sum.mu.Lock()
 		s.sum.waiting[cluster.Leaf(i, s.N)] = g
+		s.sum.mu.Unlock()
 	} else {
 		s.whole = s.sum.put(i, g)
 	}
@@ -79,6 +85,7 @@ func (s *islands) round(i int, was *island) (state *island, diff []float32, resu
 			return nil, nil, result, err
 		}
 		loss, count, err := s.update(i, step)
+		s.left.Add(-1)
 		if result.Mean = loss; err != nil {
 			return nil, nil, result, err
 		}

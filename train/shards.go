@@ -2,10 +2,12 @@ package train
 
 import (
 	"math/bits"
+	"sync"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/cluster"
 	"github.com/hippo-ssm/hippo/optim"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // shardSum adds the gradients of the shards of an update in a fixed binary tree, ((0+1)+(2+3))+..., whoever computes
@@ -14,8 +16,10 @@ import (
 type shardSum struct {
 	opt     *optim.AdamW
 	free    []*autograd.Gradients // all zeros
+	mu      sync.Mutex            // of waiting: values is called beside all else
 	waiting map[cluster.Node]*autograd.Gradients
-	shards  int // of this update
+	shards  int                 // of this update
+	added   *autograd.Gradients // whose siblings have been added, leaf by leaf
 }
 
 func newShardSum(opt *optim.AdamW) *shardSum {
@@ -26,9 +30,9 @@ func newShardSum(opt *optim.AdamW) *shardSum {
 // their number.
 func SumsOf(shards int) int { return bits.Len(uint(max(0, shards))) }
 
-// start starts the sum of so many shards.
+// begin begins the sum of so many shards.
 func (s *shardSum) begin(shards int) {
-	s.shards = shards
+	s.shards, s.added = shards, nil
 	clear(s.waiting) // some are left if an update failed
 }
 
@@ -46,21 +50,65 @@ func (s *shardSum) take() *autograd.Gradients {
 // put adds the gradient of a shard, which take has lent. It returns the sum when it is that of all shards, nil before.
 // Whoever updates by it zeroes it and gives it back.
 func (s *shardSum) put(shard int, g *autograd.Gradients) *autograd.Gradients {
-	for node := (cluster.Node{Width: 1, At: shard}); node.Width < s.shards; node = node.Parent() {
+	node, siblings := s.climb(shard)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range siblings {
+		other := s.waiting[n]
+		delete(s.waiting, n)
+		if s.added != g {
+			s.opt.Add(g.Each(), other.Each())
+		}
+		s.giveBack(other)
+	}
+	g.Final, s.added = nil, nil
+	if node.Width >= s.shards {
+		return g
+	}
+	s.waiting[node] = g
+	return nil
+}
+
+// climb is the node that a shard completes, and those that wait on its way there.
+func (s *shardSum) climb(shard int) (node cluster.Node, siblings []cluster.Node) {
+	for node = (cluster.Node{Width: 1, At: shard}); node.Width < s.shards; node = node.Parent() {
 		sibling := cluster.Node{Width: node.Width, At: node.At ^ 1}
 		if sibling.At*node.Width >= s.shards { // there is no sibling
 			continue
 		}
-		other, there := s.waiting[sibling]
-		if !there {
-			s.waiting[node] = g
-			return nil
+		if _, there := s.waiting[sibling]; !there {
+			break
 		}
-		delete(s.waiting, sibling)
-		s.opt.Add(g.Each(), other.Each())
-		s.giveBack(other)
+		siblings = append(siblings, sibling)
 	}
-	return g
+	return node, siblings
+}
+
+// watch lets the gradient of a shard, which take has lent, be the node that the shard completes while its one backward
+// runs: as soon as a leaf is final, what waits is added to it, and ready is told which numbers of the node are final.
+func (s *shardSum) watch(shard int, g *autograd.Gradients, ready func(lo, hi int)) {
+	node, siblings := s.climb(shard)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var others [][]*tensor.Tensor
+	for _, n := range siblings {
+		others = append(others, s.waiting[n].Each())
+	}
+	ends := make([]int, 0, len(g.Each())) // of leaves, among all numbers
+	at := 0
+	for _, x := range g.Each() {
+		at += x.Len()
+		ends = append(ends, at)
+	}
+	s.waiting[node] = g
+	g.Final = func(leaf int) {
+		s.added = g
+		x := g.Each()[leaf : leaf+1]
+		for _, o := range others {
+			s.opt.Add(x, o[leaf:leaf+1])
+		}
+		ready(ends[leaf]-x[0].Len(), ends[leaf])
+	}
 }
 
 // drop zeroes and takes back what waits.
@@ -74,7 +122,10 @@ func (s *shardSum) drop() {
 
 // values copies elements of a node that waits, from place at on.
 func (s *shardSum) values(n cluster.Node, at int, dst []float32) {
-	for _, x := range s.waiting[n].Each() {
+	s.mu.Lock()
+	g := s.waiting[n]
+	s.mu.Unlock()
+	for _, x := range g.Each() {
 		if at >= x.Len() {
 			at -= x.Len()
 			continue

@@ -56,13 +56,15 @@ func (l *Training) join(ctx context.Context, t *cluster.Team, leads bool) error 
 func (l *Training) Lead(t *cluster.Team) error { return l.join(context.Background(), t, true) }
 
 // Follow makes the updates that a leader says, until the run ends. The model and the moments are the leader's, of its
-// step. When ctx is done it leaves after the update.
+// step. When ctx is done it leaves after the update, or the round of islands.
 func (l *Training) Follow(ctx context.Context, t *cluster.Team, step int, ev Events) error {
 	if err := l.join(ctx, t, false); err != nil {
 		return err
 	}
 	l.opt.SetSteps(step)
-	l.step, l.ev = step, ev
+	if l.step, l.ev = step, ev; l.islands != nil {
+		l.islands.ctx = ctx
+	}
 	for {
 		loss, norm, err := l.Step()
 		var ended *cluster.EndedError
@@ -143,9 +145,12 @@ func (g *group) Take(shard int, rows []byte) error {
 }
 
 // Compute computes a shard. A loss that is not finite is the leader's to report.
-func (g *group) Compute(shard int) (cluster.Result, error) {
+func (g *group) Compute(shard int, ready func(lo, hi int)) (cluster.Result, error) {
 	l := g.loop
 	into := l.sum.take()
+	if ready != nil && !l.long() {
+		l.sum.watch(shard, into, ready)
+	}
 	mean, weight, err := l.shard(l.tape, g.shards[shard], len(g.shards) == 1, into)
 	var broke *NonFiniteError
 	if errors.As(err, &broke) && broke.What == "loss" && !g.leads {

@@ -241,8 +241,8 @@ func (l *Training) shard(t *autograd.Tape, s Shard, alone bool,
 		}
 		return &NonFiniteError{Step: s.Step + 1, What: "loss", Value: loss, Where: l.firstNonFinite(t)}
 	}
-	if w, ok := l.work.(LongWork); ok && w.Long() {
-		mean, targets, err := w.Through(t, s, weigh, check)
+	if l.long() {
+		mean, targets, err := l.work.(LongWork).Through(t, s, weigh, check)
 		if err == nil {
 			l.work.Went(s)
 		}
@@ -260,6 +260,12 @@ func (l *Training) shard(t *autograd.Tape, s Shard, alone bool,
 	t.BackwardTimes(out, float32(weight))
 	l.work.Went(s)
 	return mean, weight, nil
+}
+
+// long reports whether a shard has several backwards.
+func (l *Training) long() bool {
+	w, ok := l.work.(LongWork)
+	return ok && w.Long()
 }
 
 // firstNonFinite names the first tensor of a step that holds a NaN or an infinity: a weight, if one does, else a

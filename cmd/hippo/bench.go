@@ -34,6 +34,7 @@ type benchOptions struct {
 
 func newBench() *cobra.Command {
 	opt := benchOptions{Threads: 1, Seconds: 2, Shrink: 1, Device: onCPU}
+	several, network := machines{}, ""
 	cmd := &cobra.Command{
 		Use:   "bench WHAT [ARG...]",
 		Short: "Measure speed, next to that of a peer",
@@ -89,6 +90,10 @@ func newBench() *cobra.Command {
                     library (a mounted text of 10,000 tokens), move (a state after 100,000 tokens, to another server),
                     chunk (a prompt in shorter pieces), streams (memory of 2,000 open ones): tokens/s, ms, questions/s,
                     kB
+  cluster           members of a cluster: steps without computation, of 4 KiB to 64 MiB, between two members in this
+                    process or, under a launcher (mpirun, srun, RANK and WORLD_SIZE), between its processes: ms, MB/s of
+                    each and, with --network, the share of the network; training by 1, 2 and 4 members in this process:
+                    tokens/s, how fast beside one alone, and whether the bits are the same
 
 Times are medians of the CPU time of the process divided by --threads, which a busy neighbor disturbs less than wall
 time; fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core
@@ -108,6 +113,8 @@ they measured are printed with their ratio: how many times faster hippo is.`,
   hippo bench serve turn qwen3.5-0.8b
   hippo bench serve agents mamba-130m part=2/8
   hippo bench resume cold /tmp 4096 models/m-q8_0.gguf && hippo bench resume restored /tmp 4096 models/m-q8_0.gguf
+  hippo bench cluster --network 1Gbit
+  mpirun --host n1,n2 -np 2 hippo-mpi bench cluster --network 10Gbit --json > cluster.jsonl
   hippo bench conv --peer 'python3 bench.py conv' --rounds 5`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -144,15 +151,29 @@ they measured are printed with their ratio: how many times faster hippo is.`,
 		if err != nil {
 			return err
 		}
-		return runBench(cmd, cases, on, opt)
+		if args[0] != "cluster" {
+			for _, name := range clusterFlags {
+				if cmd.Flags().Changed(name) {
+					return fmt.Errorf("found --%s for %s, want it for cluster", name, args[0])
+				}
+			}
+			return runBench(cmd, cases, on, bench.Cluster{}, opt)
+		}
+		of, led, end, err := several.benchCluster(cmd, network, opt)
+		if err != nil || !led {
+			return err
+		}
+		return end(runBench(cmd, bench.OfLaunch(cases, of), on, of, opt))
 	})
+	several.registerLaunch(cmd)
+	cmd.Flags().StringVar(&network, "network", "", "for cluster: the speed of the network, such as 1Gbit")
 	if err := cmd.Flags().MarkHidden("shrink"); err != nil { // for tests
 		panic(err) // the flag is part of the program
 	}
 	return cmd
 }
 
-func runBench(cmd *cobra.Command, cases []bench.Case, on engine.Backend, opt benchOptions) error {
+func runBench(cmd *cobra.Command, cases []bench.Case, on engine.Backend, of bench.Cluster, opt benchOptions) error {
 	rounds := opt.Rounds
 	if rounds == 0 {
 		rounds = 1
@@ -165,7 +186,7 @@ func runBench(cmd *cobra.Command, cases []bench.Case, on engine.Backend, opt ben
 	done := 0
 	ours, theirs, err := bench.Run(cmd.Context(), cases, bench.Options{
 		Threads: opt.Threads, Scaling: opt.Scaling, Seconds: opt.Seconds, Rounds: rounds,
-		Peer: opt.Peer, PeerErr: os.Stderr, Device: on,
+		Peer: opt.Peer, PeerErr: os.Stderr, Device: on, Cluster: of,
 		Measured: func(r bench.Row) {
 			done++
 			p.update(done, rounds*len(cases))

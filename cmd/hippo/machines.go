@@ -52,14 +52,20 @@ const waitDefault = 2 * time.Minute
 func (m *machines) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&m.listen, "listen", "", "address at which other machines join, by hippo join; such as :7700")
+	f.StringVar(&m.bits, "bits", sameBits, "same: refuse machines that round differently; any: take them, for weights "+
+		"that agree up to rounding")
+	m.registerLaunch(cmd)
+}
+
+// registerLaunch registers the flags of the processes of a launch.
+func (m *machines) registerLaunch(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringVar(&m.key, "key", "", "join key; empty: "+joinVariable+", or a random one")
 	f.StringVar(&m.meet, "meet", "", "HOST:PORT of the first process; empty: what the launcher says, or a file")
 	f.IntVar(&m.members, "members", 0, "number of processes, if the launcher's variables do not say it")
 	f.DurationVar(&m.wait, "wait", waitDefault, "how long machines wait for each other, and for a leader that is gone")
 	f.StringVar(&m.wire, "wire", anyWire, "what processes of a launcher exchange by: tcp; mpi, with hippo-mpi; "+
 		"auto: mpi where there is both")
-	f.StringVar(&m.bits, "bits", sameBits, "same: refuse machines that round differently; any: take them, for weights "+
-		"that agree up to rounding")
 	f.StringVar(&m.library, "mpi", "", "file of the MPI library; empty: that of the launcher")
 }
 
@@ -115,6 +121,39 @@ func (m *machines) joinKey() string { return cmp.Or(m.key, os.Getenv(joinVariabl
 // meetingFolder is where processes of a launch find each other without a key.
 func meetingFolder(c *text.Config) string { return cmp.Or(c.Out, "runs") }
 
+// open starts the wire of a leader; tcp is nil with MPI.
+func (m *machines) open(l cluster.Launch, own cluster.Greeting) (wire cluster.Wire, tcp *cluster.TCP, err error) {
+	if m.wire == byMPI {
+		wire, err = m.startMPI(l, own)
+		return wire, nil, err
+	}
+	key, address := m.joinKey(), m.listen
+	if _, port, err := net.SplitHostPort(l.Meet); err == nil && key != "" && address == "" {
+		address = ":" + port
+	}
+	tcp, err = cluster.Listen(cmp.Or(address, ":0"), cmp.Or(key, cluster.NewKey()))
+	return tcp, tcp, err
+}
+
+// gather waits for the other processes of a launch. With TCP and without a key they find the leader by a file in a
+// folder, which remove removes.
+func (m *machines) gather(ctx context.Context, l cluster.Launch, folder string, team *cluster.Team,
+	tcp *cluster.TCP) (others []cluster.Greeting, remove func() error, err error) {
+	remove = func() error { return nil }
+	if tcp != nil && m.joinKey() == "" {
+		at := cluster.Meeting{Addresses: cluster.Addresses(tcp.Address()), Key: tcp.Key()}
+		if remove, err = cluster.Invite(folder, l.Job, at); err != nil {
+			return nil, func() error { return nil }, err
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, m.wait)
+	defer cancel()
+	if others, err = team.Gather(limited, l.Size-1); err != nil {
+		err = fmt.Errorf("waiting for the processes of %s: %w", l.By, err)
+	}
+	return others, remove, err
+}
+
 // lead starts the leader of a run and, under a launcher, waits for all others. said are the settings as every machine
 // reads them. end tells the others how the run ended. There is no team where nobody can join.
 func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
@@ -135,18 +174,7 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 	if err != nil {
 		return end, err
 	}
-	var wire cluster.Wire
-	var tcp *cluster.TCP // nil with MPI
-	key, address := m.joinKey(), m.listen
-	if m.wire == byMPI {
-		wire, err = m.startMPI(l, own)
-	} else {
-		if _, port, err := net.SplitHostPort(l.Meet); err == nil && key != "" && address == "" {
-			address = ":" + port
-		}
-		tcp, err = cluster.Listen(cmp.Or(address, ":0"), cmp.Or(key, cluster.NewKey()))
-		wire = tcp
-	}
+	wire, tcp, err := m.open(l, own)
 	if err != nil {
 		return end, err
 	}
@@ -176,20 +204,11 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 		c.Team = team
 		return end, nil
 	}
-	if tcp != nil && key == "" {
-		at := cluster.Meeting{Addresses: cluster.Addresses(tcp.Address()), Key: tcp.Key()}
-		remove, err := cluster.Invite(meetingFolder(c), l.Job, at)
-		if err != nil {
-			return end, end(err)
-		}
-		told := end
-		end = func(err error) error { return errors.Join(told(err), remove()) }
-	}
-	limited, cancel := context.WithTimeout(ctx, m.wait)
-	defer cancel()
-	others, err := team.Gather(limited, l.Size-1)
+	others, remove, err := m.gather(ctx, l, meetingFolder(c), team, tcp)
+	told := end
+	end = func(err error) error { return errors.Join(told(err), remove()) }
 	if err != nil {
-		return end, end(fmt.Errorf("waiting for the processes of %s: %w", l.By, err))
+		return end, end(err)
 	}
 	level := "their own features"
 	if !c.AnyBits {
@@ -262,6 +281,7 @@ func (m *machines) follow(cmd *cobra.Command, join joining, said *text.Config, r
 // following prints what a machine does that follows a leader.
 func following(p *status.Printer, name string) train.Events {
 	return train.Events{
+		Note: noteTo(p),
 		Start: func(s train.Start) {
 			p.Printf("%s takes part: %s parameters, from step %d\n", name, status.Count(s.Params), s.Resumed+1)
 		},
@@ -281,14 +301,14 @@ func (m *machines) at(where func() (cluster.Meeting, error)) joining {
 }
 
 // joins joins the leader of a launch.
-func (m *machines) joins(l cluster.Launch, c *text.Config) joining {
+func (m *machines) joins(l cluster.Launch, folder string) joining {
 	if m.wire == byMPI {
 		return func(_ context.Context, g cluster.Greeting) (cluster.Wire, error) { return m.startMPI(l, g) }
 	}
 	key := m.joinKey()
 	return m.at(func() (cluster.Meeting, error) {
 		if key == "" {
-			return cluster.Find(meetingFolder(c), l.Job)
+			return cluster.Find(folder, l.Job)
 		}
 		if l.Meet == "" {
 			return cluster.Meeting{}, fmt.Errorf("found %s=%d, a key and no meeting place, want --meet HOST:PORT or "+
@@ -306,7 +326,8 @@ func newJoin() *cobra.Command {
 		Long: `Take part in a training run that another machine has started by hippo train --listen. That machine prints
 the address and the key. This one needs neither data nor settings: it gets the weights, the moments of the optimizer and
 the tokens of its shards, and computes shards of each update until the run ends. The weights are those of one machine
-alone, bit for bit. Ctrl-C leaves after the update. If the other machine is gone, this one waits for it, for --wait.`,
+alone, bit for bit. Ctrl-C leaves after the update or, of islands, the round; a second one leaves at once. If the
+other machine is gone, this one waits for it, for --wait.`,
 		Example: `  hippo join n1:7700 --key 7rk2-m9fx
   HIPPO_JOIN_KEY=7rk2-m9fx hippo join n1:7700 --wait 1h`,
 		Args: wantArgs(1, 1),

@@ -75,3 +75,41 @@ func TestMachines(t *testing.T) {
 		t.Error("the file with the key is left behind")
 	}
 }
+
+// TestInterruptedRound: Ctrl-C within a round of islands that others take part in says at once how much of it is left.
+// A second one ends the program, and the run goes on from its last checkpoint.
+func TestInterruptedRound(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := setUp(dir); err != nil {
+		t.Fatal(err)
+	}
+	settings := []string{"train", "--config", "tiny.yaml", "--train.shards", "2", "--train.islands", "2",
+		"--train.every", "3", "--train.batch_size", "1", "--out", "run"}
+	if out, err := command(dir, settings...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var all []*process
+	for _, rank := range []string{"0", "1"} {
+		cmd := command(dir, "train", "--resume", "run", "--train.steps", "100000", "--train.every", "50000")
+		cmd.Env = append(cmd.Env, "WORLD_SIZE=2", "RANK="+rank)
+		all = append(all, start(t, cmd))
+	}
+	takesPart := func() bool { return strings.Contains(all[1].said.String(), "takes part") }
+	waitFor(t, "the other to take part", takesPart, all...)
+	leader := all[0]
+	leader.signal(syscall.SIGINT)
+	said := regexp.MustCompile(`interrupted: the round of islands ends first, as others take part: \d{5} updates are ` +
+		`left here\. Ctrl-C again stops now: the last checkpoint is of step 6\n`)
+	leader.waitFor("its answer", func() bool { return said.MatchString(leader.said.String()) })
+	if leader.hasEnded() {
+		t.Errorf("it has ended:\n%s", &leader.said)
+	}
+	leader.signal(syscall.SIGINT)
+	leader.wantEnd(130)
+	all[1].signal(syscall.SIGKILL)
+	out, err := command(dir, "train", "--resume", "run", "--train.steps", "9", "--train.every", "3").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "resuming from step 6") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

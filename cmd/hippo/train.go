@@ -147,7 +147,7 @@ weights as the best model. A run that diverges ends with an error.`,
 		case launch.Rank > 0 && (dryRun || smoke || show != 0 || find.updates != 0): // the first process does it
 			return nil
 		case launch.Rank > 0:
-			return several.follow(cmd, several.joins(launch, &said), &said, launch.Rank)
+			return several.follow(cmd, several.joins(launch, meetingFolder(&said)), &said, launch.Rank)
 		}
 		if on == auto && there != nil {
 			use, told, err := model.Faster(cfg.Model, engine.Float32, there, true)

@@ -12,8 +12,8 @@ import (
 )
 
 // Together is what a run will need on several machines like this one, each with a network of some speed. A step is the
-// shards of the machine that has the most, and then the exchange: nothing is sent while shards are computed. With
-// islands a step has its part of a round: of the meeting, and of states for checkpoints.
+// shards of the machine that has the most, and what is left of the exchange then. It begins within the last of them:
+// see hidden. With islands a step has its part of a round: of the meeting, and of states for checkpoints.
 type Together struct {
 	Machines     int     `json:"machines"`
 	Network      string  `json:"network"`
@@ -67,7 +67,9 @@ func (c *Config) Together(e Estimate, machines int, network string) (Together, e
 		t.Sent = t.Sent/float64(islands.Every) +
 			float64(others*islands.StateBytes(e.Trained))/float64(islands.Saves(c.Train.SaveEvery))
 	}
-	exchange := (t.Sent + idBytes*float64(c.Train.tokensPerStep())*(n-1)/n) / rate
+	exchange := t.Sent / rate
+	exchange -= c.hidden(e, traffic*gradient/rate)
+	exchange += idBytes * float64(c.Train.tokensPerStep()) * (n - 1) / n / rate
 	t.StepSeconds = e.StepSeconds*float64(most)/float64(parts) + exchange
 	t.Exchange = exchange / t.StepSeconds
 	t.TokensPerSec = float64(c.Train.tokensPerStep()) / t.StepSeconds
@@ -84,6 +86,17 @@ func (c *Config) Together(e Estimate, machines int, network string) (Together, e
 		t.Memory += 4 * e.Trained * (train.SumsOf(most) + 2 - train.SumsOf(c.Train.Shards))
 	}
 	return t, nil
+}
+
+// hidden is how many seconds of an exchange go on while the last shard is computed: at most those of its backward, two
+// thirds of the shard, and not those of the embedding, whose gradient is final in the end.
+func (c *Config) hidden(e Estimate, exchange float64) float64 {
+	if c.Train.Islands > 0 || c.Train.Recompute || c.Train.held() < c.Train.SeqLen || e.Trained == 0 {
+		return 0
+	}
+	backward := e.StepSeconds / float64(c.Train.Shards) * 2 / 3
+	early := 1 - float64(min(e.Embedding, e.Trained))/float64(e.Trained)
+	return min(backward, early*exchange)
 }
 
 // String is the prediction as text of several lines.

@@ -115,10 +115,10 @@ func (c *Config) differs(theirs string) error {
 	return errors.New("settings: found another model to start from than the leader's")
 }
 
-// lead lets the machines of the team take part in the run.
-func (r *run) lead(t *cluster.Team) error {
-	c := &r.work.Config
-	if _, err := r.loop.State(); err != nil { // it can be sent
+// Lead lets the machines of a team, whose leader this one is, take part in the run of the work.
+func (tr *Work) Lead(loop *train.Training, t *cluster.Team) error {
+	c := &tr.Config
+	if _, err := loop.State(); err != nil { // it can be sent
 		return err
 	}
 	t.Lead(func() ([]byte, []float32) {
@@ -127,14 +127,14 @@ func (r *run) lead(t *cluster.Team) error {
 		if c.AnyBits {
 			level = ""
 		}
-		state, bad2 := r.loop.State()
-		body, bad3 := json.Marshal(invitation{settings, r.loop.Steps(), level, t.Size()})
+		state, bad2 := loop.State()
+		body, bad3 := json.Marshal(invitation{settings, loop.Steps(), level, t.Size()})
 		if err := errors.Join(err, bad, bad2, bad3); err != nil {
 			panic(err) // all of this worked before
 		}
 		return body, state
-	}, r.loop.Note)
-	return r.loop.Lead(t)
+	}, loop.Note)
+	return loop.Lead(t)
 }
 
 // Follow takes part in the run of a leader until that ends. Errors: cluster.ErrLeaderGone, *cluster.EndedError if the

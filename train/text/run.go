@@ -177,7 +177,7 @@ func begin(tr *Work) (*run, error) {
 	loop, err := tr.Begin()
 	r := &run{loop, tr}
 	if err == nil && tr.Config.Team != nil {
-		err = r.lead(tr.Config.Team)
+		err = tr.Lead(loop, tr.Config.Team)
 	}
 	return r, err
 }

@@ -298,17 +298,21 @@ func TestFixedLength(t *testing.T) {
 }
 
 // TestTogether: on several machines a step takes the time of the shards of one, and that of sending what the exchange
-// is known to send at the speed of the network.
+// is known to send at the speed of the network, but for what goes on in the backward of the last shard: all but the
+// embedding, if there is time.
 func TestTogether(t *testing.T) {
 	c := small(t)
 	c.Train.Shards = 16
-	e := Estimate{Trained: 1e6, StepSeconds: 1.6, RunSeconds: 160, Total: 1e9}
+	e := Estimate{Trained: 1e6, Embedding: 2e5, StepSeconds: 1.6, RunSeconds: 160, Total: 1e9}
 	for _, x := range []struct {
 		machines int
 		network  string
 		shards   int
+		late     bool
 		exchange float64 // seconds, without the tokens
-	}{{4, "1Gbit", 4, 1.5 * 4e6 / 125e6}, {2, "100Mbit/s", 8, 4e6 / 12.5e6}, {1, "1Gbit", 16, 0}} {
+	}{{4, "1Gbit", 4, false, 0.2 * 1.5 * 4e6 / 125e6}, {4, "1Gbit", 4, true, 1.5 * 4e6 / 125e6},
+		{2, "100Mbit/s", 8, false, 4e6/12.5e6 - 0.1*2/3}, {1, "1Gbit", 16, false, 0}} {
+		c.Train.Recompute = x.late
 		got, err := c.Together(e, x.machines, x.network)
 		if err != nil {
 			t.Fatal(err)
