@@ -81,7 +81,9 @@ type stack struct {
 	layers      []mixer.Mixer
 }
 
-func repeated(m mixer.Mixer, layers int) stack { return stack{m, slices.Repeat([]mixer.Mixer{m}, layers)} }
+func repeated(m mixer.Mixer, layers int) stack {
+	return stack{m, slices.Repeat([]mixer.Mixer{m}, layers)}
+}
 
 // newSpAttens are four layers, which leave 192, 144, 96 and 48 tokens, and in the end 4, 3, 2 and 1 heads.
 func newSpAttens(c mixer.Config) (mixer.Mixer, error) {

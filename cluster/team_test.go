@@ -330,57 +330,6 @@ func TestAnyMembersSameBits(t *testing.T) {
 	}
 }
 
-// TestExchangeVolume: two members that hold half of the tree each send the 2(n−1)/n of the numbers that a ring would.
-func TestExchangeVolume(t *testing.T) {
-	size := 64 * chunk
-	n := NewLocal()
-	defer n.Close()
-	w := newToy(size, 2)
-	team := lead(n.Wire(Greeting{}), w, func(string) {})
-	wire := n.Wire(Greeting{Name: "m"})
-	done := make(chan error)
-	go func() {
-		_, err := follow(wire, size, 2, 3)
-		done <- err
-	}()
-	if _, err := team.Gather(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.train(team, 1); err != nil { // the member gets its state
-		t.Fatal(err)
-	}
-	before := n.Bytes()
-	if _, err := w.train(team, 3); err != nil {
-		t.Fatal(err)
-	}
-	const members, both = 2, 2 // each member sends
-	got, want := (n.Bytes()-before)/2, both*2*(members-1)*4*size/members
-	if got < want || got > want+4000 {
-		t.Errorf("a step sends %d bytes, want about %d", got, want)
-	}
-	if most, traffic := Volume(2, members, 32); most != 1 || both*traffic*4*float64(size) != float64(want) {
-		t.Errorf("predicted %d shards and %g bytes a byte, want 1 and %d bytes in all", most, traffic, want)
-	}
-	if err := errors.Join(team.End(Finished), <-done); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestVolume: the prediction of an exchange is a ring's where runs are whole subtrees, and more elsewhere. Of 16 shards
-// on three machines the second computes 5 to 10, which are 4 nodes: 5, 6+7, 8+9 and 10.
-func TestVolume(t *testing.T) {
-	for _, c := range []struct {
-		shards, members, most int
-		traffic               float64
-	}{{16, 1, 16, 0}, {16, 4, 4, 1.5}, {16, 16, 1, 2 * 15. / 16}, {3, 2, 2, 1}, {16, 3, 6, 5 * 2. / 3}} {
-		most, traffic := Volume(c.shards, c.members, 32)
-		if most != c.most || math.Abs(traffic-c.traffic) > 1e-12 {
-			t.Errorf("%d shards on %d: %d shards, %g bytes a byte, want %d and %g", c.shards, c.members, most, traffic,
-				c.most, c.traffic)
-		}
-	}
-}
-
 // TestBadShards: a loss that is not finite ends the run with the name of who computed it; a member that cannot
 // compute is lost, and others do its part.
 func TestBadShards(t *testing.T) {

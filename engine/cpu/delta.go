@@ -120,8 +120,8 @@ func (o *deltaOp) shared() (readers, writers []int) {
 }
 
 // keptScores is the number of matrices of a block that are kept for the backward, of all heads: with decays by row the
-// scores, otherwise the products that heads share. A position takes 128 bytes of each: 256 for a head or a key head with
-// β, 512 with decays by row and free a and b, beside 512 of X for values of 128 components.
+// scores, otherwise the products that heads share. A position takes 128 bytes of each: 256 for a head or a key head
+// with β, 512 with decays by row and free a and b, beside 512 of X for values of 128 components.
 func (o *deltaOp) keptScores() int {
 	if o.ByRow() {
 		return o.Heads * len(o.readers) * len(o.writers)
