@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
