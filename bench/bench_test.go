@@ -210,7 +210,7 @@ func TestBadArguments(t *testing.T) {
 	for line, want := range map[string]string{
 		"tran": `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, ` +
 			`decode, prompt, generation, sessions, speculation, scale, long, memory, machine, load, files, resume, ` +
-			`store, serve`,
+			`store, serve, cluster`,
 		"train": "train: found no configuration, want some of a, b, c",
 		"train d": `train: found the configuration "d", want one of a, b, c, each also with -lora, -lora-bf16, ` +
 			`-lora-int8 or -lora-int4`,
