@@ -143,9 +143,10 @@ func (b *Book) commands(names []string) string {
 	return out.String()
 }
 
-// groupTable sets the scores of groups of targets beside each other, those whose names have a word. Each result is a
-// row.
+// groupTable sets the scores of groups of targets beside each other, those whose names have a word, in which _ is a
+// space. Each result with one of them is a row.
 func groupTable(results []result, word string) string {
+	word = strings.ReplaceAll(word, "_", " ")
 	var names []string
 	for _, r := range results {
 		for _, g := range r.Groups {
@@ -162,6 +163,9 @@ func groupTable(results []result, word string) string {
 	}
 	fmt.Fprintf(&out, "%s seed | commit, date |\n%s---:|---|\n", head, line)
 	for _, r := range results {
+		if !slices.ContainsFunc(r.Groups, func(g also) bool { return slices.Contains(names, g.Name) }) {
+			continue
+		}
 		fmt.Fprintf(&out, "| `%s` | %d |", r.Model, r.Params)
 		for _, name := range names {
 			cell := " |"
