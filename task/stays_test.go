@@ -79,7 +79,7 @@ func TestMadeDataStays(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"induction": "ab7b64460b0f", "recall": "a126ac855225", "recall-large": "07fb8f6c685e", "mqar": "1e4882ec2577",
+		"induction": "662e5a122ccc", "recall": "a126ac855225", "recall-large": "07fb8f6c685e", "mqar": "1e4882ec2577",
 		"selective-copying": "28c960696e62", "pathfinder of 32": "7e028790d9a0", "pathfinder of 64": "743a09ce749a",
 		"pathfinder of 128": "6c22c1bb1856", "digits": "67ebe6703868",
 	} {

@@ -302,7 +302,7 @@ func (s *tinyShape) length(most int) int {
 // which counts for little if the lengths lie far apart.
 func (s *tinyShape) further(most int) int {
 	const least = 32
-	n := 224
+	n := 384
 	for n > least && 6*float64(s.params)*float64(n) > 4*estimateFlops {
 		n /= 2
 	}
