@@ -169,7 +169,7 @@ func costs(run *probes, sizes *[][2]int) {
 func TestExtrapolation(t *testing.T) {
 	for _, k := range []struct {
 		l, long, longer, timed int
-	}{{300, 128, 300, 256}, {900, 128, 352, 256}, {100, 100, 132, 100}, {20, 20, 52, 20}} {
+	}{{300, 128, 300, 256}, {900, 128, 512, 256}, {100, 100, 132, 100}, {20, 20, 52, 20}} {
 		c := small(t)
 		c.Model.Layers, c.Model.AttnIdx, c.Model.VocabSize = "h3,attention,h3*2,mamba", nil, 200
 		c.Train.SeqLen, c.Train.BatchSize = k.l, 5
@@ -271,7 +271,7 @@ func TestExtrapolation(t *testing.T) {
 			t.Errorf("%v, probes of wide layers have %v", err, sizes)
 		}
 	}
-	for params, want := range map[int]int{1: 224, 1e8: 224, 2e8: 112, 5e8: 56, 1e10: 32} {
+	for params, want := range map[int]int{1: 384, 1e8: 384, 2e8: 192, 5e8: 48, 1e10: 32} {
 		if got := (&tinyShape{params: params}).further(1000); got != want {
 			t.Errorf("%d parameters are measured over %d tokens, want %d", params, got, want)
 		}
