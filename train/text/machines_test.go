@@ -285,7 +285,7 @@ func TestCarriedMachines(t *testing.T) {
 		},
 	} {
 		c.Out, c.Train.SaveEvery = filepath.Join(t.TempDir(), "run"), 3
-		notes, err := carriedRun(t, c, at)
+		notes, err := carriedRun(t, c, at, nil)
 		if name == "joins" {
 			joined := strings.Count(strings.Join(notes, "\n"), "+ ")
 			if err != nil || joined < 2 || files(c.Out) != want {
@@ -319,13 +319,9 @@ func TestCarriedMachines(t *testing.T) {
 		}
 	}
 	c.Out, c.Train.SaveEvery = filepath.Join(t.TempDir(), "run"), 3
-	notes, err := carriedRun(t, c, func(n *cluster.Local, step int) {
-		if step == 2 {
-			n.Before = func(int) { // the first message after the checkpoint of step 3
-				if disk.Exists(filepath.Join(c.Out, "last", train.TrainerFile)) {
-					n.Kill(1)
-				}
-			}
+	notes, err := carriedRun(t, c, func(*cluster.Local, int) {}, func(n *cluster.Local) {
+		if disk.Exists(filepath.Join(c.Out, "last", train.TrainerFile)) { // the first message after the checkpoint
+			n.Kill(1)
 		}
 	})
 	if gone := strings.Contains(fmt.Sprint(notes), "- m1 gone"); err != nil || !gone || files(c.Out) != want {
@@ -333,10 +329,15 @@ func TestCarriedMachines(t *testing.T) {
 	}
 }
 
-// carriedRun is a run with two members besides the leader, which calls at after each of the leader's steps.
-func carriedRun(t *testing.T, c Config, at func(n *cluster.Local, step int)) (notes []string, err error) {
+// carriedRun is a run with two members besides the leader, which calls at after each of the leader's steps, and before,
+// unless nil, before each message.
+func carriedRun(t *testing.T, c Config, at func(n *cluster.Local, step int), before func(n *cluster.Local)) (
+	notes []string, err error) {
 	t.Helper()
 	n := cluster.NewLocal()
+	if before != nil {
+		n.Before = func(int) { before(n) }
+	}
 	defer n.Close()
 	own, err := Greeting(nil, 0)
 	if err != nil {
