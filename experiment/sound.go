@@ -32,7 +32,7 @@ func Sound(ctx context.Context, dir string, o SoundOptions) ([]byte, error) {
 		return nil, fmt.Errorf("%s: found a run of %s, want one of %s, whose network makes sound",
 			dir, r.Task, task.Speech.Name)
 	}
-	m, err := model.FindNetwork(dir)
+	m, err := model.NetworkOf(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -96,6 +96,14 @@ func TestSound(t *testing.T) {
 	if n := binary.LittleEndian.Uint32(sound[40:]); n != 320 || len(sound) != 44+320 {
 		t.Errorf("found %d bytes of samples in %d, want 320 in 364", n, len(sound))
 	}
+	for _, sub := range []string{model.BestDir, model.LastDir} {
+		if err := os.RemoveAll(filepath.Join(dir, sub)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Sound(t.Context(), dir, o); err == nil || !strings.Contains(err.Error(), "found no network.json") {
+		t.Errorf("a run without its network: %v", err)
+	}
 	r.Task = "dna"
 	if err := r.write(dir); err != nil {
 		t.Fatal(err)

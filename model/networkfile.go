@@ -32,6 +32,15 @@ func FindNetwork(dir string) (*Network, error) {
 	return LoadNetwork(path)
 }
 
+// NetworkOf is FindNetwork where there has to be a network.
+func NetworkOf(dir string) (*Network, error) {
+	m, err := FindNetwork(dir)
+	if err == nil && m == nil {
+		err = fmt.Errorf("%s: found no %s, want the folder of a task's run", dir, NetworkFile)
+	}
+	return m, err
+}
+
 // HasNetwork reports whether FindNetwork finds a network in dir.
 func HasNetwork(dir string) (bool, error) {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {

@@ -39,12 +39,9 @@ as the task scales them. --check then runs the whole sequence at once and prints
 		case opt.Example >= 0 && len(args) > 1:
 			return fmt.Errorf("found --example and the file %s, want one of them", args[1])
 		}
-		m, err := model.FindNetwork(args[0])
+		m, err := model.NetworkOf(args[0])
 		if err != nil {
 			return err
-		}
-		if m == nil {
-			return fmt.Errorf("%s: found no %s, want the folder of a task's run", args[0], model.NetworkFile)
 		}
 		ctx, stop := context.WithCancel(cmd.Context())
 		defer stop()
