@@ -54,13 +54,7 @@ func TestExchangeBegins(t *testing.T) {
 	if _, err := team.Gather(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.train(team, steps); err != nil {
-		t.Fatal(err)
-	}
-	sameWeights(t, "the leader", w.weights, want.weights)
-	if err := team.End(Finished); err != nil {
-		t.Error(err)
-	}
+	wantLeader(t, team, w, steps, want)
 	members.Wait()
 	if n := waits.Load(); n != shards*steps {
 		t.Errorf("found %d computations beside which there was an exchange, want %d", n, shards*steps)

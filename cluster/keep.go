@@ -40,6 +40,12 @@ func keeping(part, parts int, members []ID) []ID {
 	return []ID{members[first], members[(first+1)%n]}
 }
 
+// keepersOf are the members that keep a part.
+func (t *Team) keepersOf(part int) []ID { return keeping(part, t.kept.Parts(), t.keepers) }
+
+// keeps reports whether this member keeps a part.
+func (t *Team) keeps(part int) bool { return slices.Contains(t.keepersOf(part), t.wire.Self()) }
+
 // deal is the body of Deal: who sends which parts to whom, by the members of the time.
 type deal struct {
 	Number  uint64   `json:"number"`
@@ -56,18 +62,19 @@ type send struct {
 	To    []ID `json:"to"`
 }
 
-// sends are the parts that have someone to go to, from the first member that has each.
-func (t *Team) sends(has, to func(part int) []ID) (all []send, err error) {
+// sends are the parts that have someone to go to, from the first member that keeps each.
+func (t *Team) sends(to func(part int) []ID) (all []send, err error) {
 	for part := range t.kept.Parts() {
 		whom := to(part)
 		if len(whom) == 0 {
 			continue
 		}
-		i := slices.IndexFunc(has(part), func(id ID) bool { return t.memberAt(id) >= 0 })
+		by := t.keepersOf(part)
+		i := slices.IndexFunc(by, func(id ID) bool { return t.memberAt(id) >= 0 })
 		if i < 0 {
 			return nil, t.orphans()
 		}
-		from := has(part)[i]
+		from := by[i]
 		if n := len(all) - 1; n >= 0 && all[n].End == part && all[n].From == from && slices.Equal(all[n].To, whom) {
 			all[n].End++
 			continue
@@ -96,7 +103,7 @@ func (t *Team) orphans() error {
 	}
 	e := &LostPartsError{Of: t.kept.Parts()}
 	for part := range e.Of {
-		by := keeping(part, e.Of, t.keepers)
+		by := t.keepersOf(part)
 		if slices.ContainsFunc(by, func(id ID) bool { return t.memberAt(id) >= 0 }) {
 			continue
 		}
@@ -119,19 +126,17 @@ func (t *Team) rekeep() error {
 	if t.kept == nil {
 		return nil
 	}
-	parts, was := t.kept.Parts(), t.keepers
-	has := func(part int) []ID { return keeping(part, parts, was) }
 	for {
 		var ids []ID
 		for _, m := range t.members {
 			ids = append(ids, m.ID)
 		}
-		if slices.Equal(ids, was) {
+		if slices.Equal(ids, t.keepers) {
 			return nil
 		}
-		again, err := t.dealOut(true, has, func(part int) []ID {
-			return slices.DeleteFunc(slices.Clone(keeping(part, parts, ids)), func(id ID) bool {
-				return slices.Contains(has(part), id)
+		again, err := t.dealOut(true, func(part int) []ID {
+			return slices.DeleteFunc(slices.Clone(keeping(part, t.kept.Parts(), ids)), func(id ID) bool {
+				return slices.Contains(t.keepersOf(part), id)
 			})
 		})
 		if err != nil {
@@ -146,10 +151,9 @@ func (t *Team) rekeep() error {
 
 // Share lets all members have the weights of all parts, which those who keep them have just computed.
 func (t *Team) Share() error {
-	parts := t.kept.Parts()
 	clear(t.wanted)
-	for part := range parts {
-		if !slices.Contains(keeping(part, parts, t.keepers), t.wire.Self()) {
+	for part := range t.kept.Parts() {
+		if !t.keeps(part) {
 			t.wanted[part] = true
 		}
 	}
@@ -169,15 +173,14 @@ func (t *Team) Share() error {
 		t.lead.last = nil // who is lost from here on costs no shard
 	}
 	for t.lead != nil {
-		again, err := t.dealOut(false, func(part int) []ID { return keeping(part, parts, t.keepers) },
-			func(part int) (to []ID) {
-				for _, m := range t.members {
-					if !slices.Contains(keeping(part, parts, t.keepers), m.ID) {
-						to = append(to, m.ID)
-					}
+		again, err := t.dealOut(false, func(part int) (to []ID) {
+			for _, m := range t.members {
+				if !slices.Contains(t.keepersOf(part), m.ID) {
+					to = append(to, m.ID)
 				}
-				return to
-			})
+			}
+			return to
+		})
 		if err != nil || !again {
 			return err
 		}
@@ -188,13 +191,12 @@ func (t *Team) Share() error {
 // Lend lets the leader have what is kept of a part until it forgets it.
 func (t *Team) Lend(part int) error {
 	for !t.kept.Has(part) {
-		_, err := t.dealOut(true, func(part int) []ID { return keeping(part, t.kept.Parts(), t.keepers) },
-			func(p int) []ID {
-				if p == part {
-					return []ID{Lead}
-				}
-				return nil
-			})
+		_, err := t.dealOut(true, func(p int) []ID {
+			if p == part {
+				return []ID{Lead}
+			}
+			return nil
+		})
 		if err != nil {
 			return err
 		}
@@ -202,10 +204,10 @@ func (t *Team) Lend(part int) error {
 	return nil
 }
 
-// dealOut lets parts be sent by those who have them to others, and waits until these have them. again says that a
+// dealOut lets parts be sent by those who keep them to others, and waits until these have them. again says that a
 // member was lost meanwhile.
-func (t *Team) dealOut(kept bool, has, to func(part int) []ID) (again bool, err error) {
-	sends, err := t.sends(has, to)
+func (t *Team) dealOut(kept bool, to func(part int) []ID) (again bool, err error) {
+	sends, err := t.sends(to)
 	if err != nil || len(sends) == 0 {
 		return false, err
 	}
@@ -339,8 +341,7 @@ func (t *Team) settle(keepers []ID) error {
 	}
 	t.keepers = keepers
 	for part := range t.kept.Parts() {
-		keeps := slices.Contains(keeping(part, t.kept.Parts(), keepers), t.wire.Self())
-		if !keeps {
+		if !t.keeps(part) {
 			t.kept.Forget(part)
 		} else if !t.kept.Has(part) {
 			return fmt.Errorf("%s: round: found no part %d here, which this member keeps", t.name(Lead), part)

@@ -73,13 +73,7 @@ func TestTCP(t *testing.T) {
 		}
 		return Result{}, nil
 	}
-	if _, err := w.train(team, steps); err != nil {
-		t.Fatal(err)
-	}
-	sameWeights(t, "the leader", w.weights, want.weights)
-	if err := team.End(Finished); err != nil {
-		t.Error(err)
-	}
+	wantLeader(t, team, w, steps, want)
 	members.Wait()
 	all := strings.Join(notes, "\n")
 	if !strings.Contains(all, "+ m0 (2 cores) from step 1") || strings.Count(all, "gone at step") != 1 ||

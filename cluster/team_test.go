@@ -166,6 +166,18 @@ func lead(wire Wire, w *toy, note func(string)) *Team {
 	}, time.Now)
 }
 
+// wantLeader has the leader of a team make its steps and end, with the weights of want.
+func wantLeader(t *testing.T, team *Team, w *toy, steps int, want *toy) {
+	t.Helper()
+	if _, err := w.train(team, steps); err != nil {
+		t.Fatal(err)
+	}
+	sameWeights(t, "the leader", w.weights, want.weights)
+	if err := team.End(Finished); err != nil {
+		t.Error(err)
+	}
+}
+
 // follow is a member's whole life.
 func follow(wire Wire, size, shards, steps int) (*toy, error) {
 	return followBy(wire, newToy(size, shards), steps)

@@ -141,22 +141,19 @@ func (b *Book) checkSystems(r *Report, page, text string) int {
 // checkFigures notes figures of a page that were typed by hand. A table of them that no part has is a fault.
 func (b *Book) checkFigures(r *Report, page, text string) {
 	for _, part := range marked.FindAllStringSubmatch(text, -1) {
-		words := strings.Fields(part[2])
-		file := ""
-		if len(words) > 0 {
-			file = path.Join(path.Dir(page), words[0])
-		}
-		if r0 := b.recipeOf(file); part[1] == "bench" && r0 != nil && !b.kept(r0) {
-			r.note("%s: %d rows of %s are typed by hand", page, max(1, strings.Count(part[3], "\n|")-1), r0.Name)
-		}
-		if part[1] == "typed" {
-			names := strings.Join(words, " ")
+		words, rows := strings.Fields(part[2]), max(1, strings.Count(part[3], "\n|")-1)
+		switch {
+		case part[1] == "bench" && len(words) > 0:
+			if of := b.recipeOf(path.Join(path.Dir(page), words[0])); of != nil && !b.kept(of) {
+				r.note("%s: %d rows of %s are typed by hand", page, rows, of.Name)
+			}
+		case part[1] == "typed":
 			how := ""
-			if b.known(strings.Fields(names)) != nil {
+			if b.known(words) != nil {
 				how = ", and no recipe computes them"
 			}
-			if rows := strings.Count(part[3], "\n|") - 1; !b.anyKept(names) {
-				r.note("%s: %d rows of %s are typed by hand%s", page, max(1, rows), names, how)
+			if names := strings.Join(words, " "); !b.anyKept(names) {
+				r.note("%s: %d rows of %s are typed by hand%s", page, rows, names, how)
 			}
 		}
 	}

@@ -100,12 +100,7 @@ func (r *Result) Print(out io.Writer) error {
 	if text := r.PublishedRow(); text != "" {
 		w.Row("published", "%s", text)
 	}
-	if r.Coded != "" {
-		w.Row("coded by", "%s", r.Bits(r.Test.Loss))
-	}
-	for _, x := range r.Simple {
-		w.Row(x.Name, "%s", r.simpleText(x))
-	}
+	r.eachCoded(w.Row)
 	groups := func(s train.Score) {
 		for _, tag := range s.Tags {
 			w.Row("  "+tag.Name, "%s of %d", status.Percent(tag.Accuracy, tag.Count), tag.Count)
@@ -121,6 +116,16 @@ func (r *Result) Print(out io.Writer) error {
 	w.Row("machine", "%s", r.Machine)
 	w.Row("report", "%s", filepath.Join(r.Config.Out, ReportFile))
 	return w.Flush()
+}
+
+// eachCoded shows what a target is coded by, if that is scored, and the scores of simple methods.
+func (r *Result) eachCoded(row func(key, format string, args ...any)) {
+	if r.Coded != "" {
+		row("coded by", "%s", r.Bits(r.Test.Loss))
+	}
+	for _, x := range r.Simple {
+		row(x.Name, "%s", r.simpleText(x))
+	}
 }
 
 // Bits writes a loss in nats as bits a target.

@@ -113,12 +113,7 @@ func (r *Result) WriteReport() error {
 		fmt.Fprintf(&b, "| %s | %s |\n", key, fmt.Sprintf(format, args...))
 	}
 	row("test", "%s, of %d", ScoreText(r.Test, numbers), r.Test.Count)
-	if r.Coded != "" {
-		row("coded by", "%s", r.Bits(r.Test.Loss))
-	}
-	for _, x := range r.Simple {
-		row(x.Name, "%s", r.simpleText(x))
-	}
+	r.eachCoded(row)
 	if text := r.PublishedRow(); text != "" {
 		row("published", "%s", text)
 	}

@@ -61,21 +61,7 @@ func (l *Training) write(dir string) error {
 		if err := l.work.SaveModel(tmp); err != nil {
 			return err
 		}
-		var moments []checkpoint.Tensor
-		switch {
-		case l.split != nil:
-			err = l.split.write(tmp)
-		case l.islands != nil:
-			moments = l.islands.saved()
-		default:
-			l.opt.Moments(func(name string, x *tensor.Tensor) {
-				moments = append(moments, checkpoint.NewTensor(name, x.Shape(), x.Elements()))
-			})
-		}
-		if err == nil && l.split == nil {
-			err = WriteTensors(filepath.Join(tmp, optimizerFile), moments)
-		}
-		if err != nil {
+		if err := l.writeMoments(tmp); err != nil {
 			return err
 		}
 		if err := l.average.save(tmp); err != nil {
@@ -93,6 +79,22 @@ func (l *Training) write(dir string) error {
 		}
 		return engine.Failure(l.opt.Backend())
 	})
+}
+
+// writeMoments writes the moments of the optimizer into the folder of a checkpoint.
+func (l *Training) writeMoments(dir string) error {
+	if l.split != nil {
+		return l.split.write(dir)
+	}
+	var moments []checkpoint.Tensor
+	if l.islands != nil {
+		moments = l.islands.saved()
+	} else {
+		l.opt.Moments(func(name string, x *tensor.Tensor) {
+			moments = append(moments, checkpoint.NewTensor(name, x.Shape(), x.Elements()))
+		})
+	}
+	return WriteTensors(filepath.Join(dir, optimizerFile), moments)
 }
 
 // WriteModel writes what is needed to use a model to dir, all or nothing: nothing if the device that has it fails.

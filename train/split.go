@@ -61,14 +61,10 @@ func (s *split) Set(i int, kept bool, at int, values []float32) (whole bool, err
 		return false, fmt.Errorf("part %d: found %d numbers, want %d", i, end, n)
 	}
 	if !kept {
-		p.Each(s.loop.opt, s.loop.opt.Tensors(), func(x *tensor.Tensor) {
-			if at < x.Len() && len(values) > 0 {
-				some := min(len(values), x.Len()-at)
-				x.Part(at, some).CopyFrom(values[:some])
-				values, at = values[some:], 0
-			} else {
-				at -= x.Len()
-			}
+		some := optim.Part{First: p.First + at, End: p.First + end}
+		some.Each(s.loop.opt, s.loop.opt.Tensors(), func(x *tensor.Tensor) {
+			x.CopyFrom(values[:x.Len()])
+			values = values[x.Len():]
 		})
 		return end == n, nil
 	}

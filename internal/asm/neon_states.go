@@ -108,12 +108,17 @@ func (file *armFile) ssdStep() {
 		r.get(v, cAt)
 		c.v(fmlaV, sum, v, t)
 	})
+	c.endChannel(sum, t, y, x, d)
+	c.end()
+}
+
+// endChannel stores the folded sum of a channel at y, and goes on with the next one if any of d are left. t is scratch.
+func (c *neon) endChannel(sum, t vreg, y, x, d xreg) {
 	c.fold(faddV, sum, t)
 	c.store(oneF, sum, y, 0)
 	c.addImm(y, y, 4)
 	c.addImm(x, x, 4)
 	c.subtract(d, 1, "channel")
-	c.end()
 }
 
 // ssdStepHalves: a word is the number at an even place, which a shift makes a float32, and that at the odd place after
@@ -155,11 +160,7 @@ func (file *armFile) ssdStepHalves() {
 		c.v(orrV, odd, odd, even)
 		r.put(odd, h)
 	})
-	c.fold(faddV, sum, v)
-	c.store(oneF, sum, y, 0)
-	c.addImm(y, y, 4)
-	c.addImm(x, x, 4)
-	c.subtract(d, 1, "channel")
+	c.endChannel(sum, v, y, x, d)
 	c.end()
 }
 

@@ -194,17 +194,22 @@ func (c vector) ssdStep() {
 				c.VFMADD231PS(t[j], v, sums[j])
 			}
 		})
-		c.foldChannels(sums, v)
-		if count == 1 {
-			c.VMOVSS(c.xmm(sums[0]), float(y, channel))
-		} else {
-			c.VMOVUPS(c.xmm(sums[0]), float(y, channel))
-		}
-		for range count {
-			c.LEAQ(float(h, n), h)
-		}
+		c.endChannels(sums, v, float(y, channel), h, n)
 	})
 	c.end()
+}
+
+// endChannels sets y to the folded sums of channels, and moves h behind their states of n words. t is scratch.
+func (c vector) endChannels(sums []reg.Register, t reg.Register, y Mem, h, n reg.GPVirtual) {
+	c.foldChannels(sums, t)
+	if len(sums) == 1 {
+		c.VMOVSS(c.xmm(sums[0]), y)
+	} else {
+		c.VMOVUPS(c.xmm(sums[0]), y)
+	}
+	for range sums {
+		c.LEAQ(float(h, n), h)
+	}
 }
 
 // ssdStepHalves is ssdStep over words of two bfloat16 numbers. One becomes a float32 by a shift, the other by a mask,
@@ -265,15 +270,7 @@ func (c vector) ssdStepHalves() {
 		for j := range count {
 			sums = append(sums, c.vec(j))
 		}
-		c.foldChannels(sums, t)
-		if count == 1 {
-			c.VMOVSS(c.xmm(c.vec(0)), float(y, channel))
-		} else {
-			c.VMOVUPS(c.xmm(c.vec(0)), float(y, channel))
-		}
-		for range count {
-			c.LEAQ(float(h, n), h)
-		}
+		c.endChannels(sums, t, float(y, channel), h, n)
 	})
 	c.end()
 }
