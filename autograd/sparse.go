@@ -92,7 +92,8 @@ func (t *Tape) MixBlocks(x, w *tensor.Tensor, heads, block int) *tensor.Tensor {
 // while there are more than KeepHeads. Pruned tokens and heads do not come back and cost nothing. The choice has no
 // gradient. With Values a query reads the values of its largest weights alone.
 //
-// With Cascade, what the layer before has pruned (Above) is pruned too, and importance is that of the layers so far.
+// With Cascade, tokens and heads that the layer before has pruned (Above) are pruned here, too, and importance is
+// summed over the layers so far.
 //
 // The state of a row, nil for none, is carried through the row.
 func (t *Tape) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,

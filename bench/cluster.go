@@ -31,7 +31,7 @@ type clusterKey struct{}
 const (
 	exchangeLeast = 4 << 10
 	exchangeMost  = 64 << 20
-	exchangeTotal = 256 << 20 // bytes in all of a size, but at least and at most so many exchanges
+	exchangeTotal = 256 << 20 // bytes that all exchanges of a size send, within these bounds on their number:
 	fewExchanges  = 5
 	manyExchanges = 200
 	warmExchanges = 3
@@ -96,7 +96,7 @@ func (w *idle) Compute(int, func(lo, hi int)) (cluster.Result, error) {
 
 func (w *idle) Values(_ cluster.Node, at int, dst []float32) { copy(dst, w.values[at:]) }
 
-// exchangeSums makes so many exchanges of n numbers, from a step on, and returns their seconds.
+// exchangeSums exchanges n numbers count times, from a step on, and returns how many seconds each took.
 func exchangeSums(ctx context.Context, t *cluster.Team, members, step, n, count int) (seconds []float64, err error) {
 	w, sum := &idle{make([]float32, n)}, make([]float32, n)
 	for k := range count {
@@ -181,7 +181,7 @@ func inProcess(ctx context.Context, members int, host cluster.Host,
 	return t, end, nil
 }
 
-// exchangeTrial is so many exchanges of n numbers, in the launch or between two members of this process.
+// exchangeTrial exchanges n numbers count times, in the launch or between two members of this process.
 func exchangeTrial(ctx context.Context, n, count int) (trial, error) {
 	here, end := ctx.Value(clusterKey{}).(*Cluster), func() error { return nil }
 	if here.Team == nil {

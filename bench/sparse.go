@@ -16,7 +16,7 @@ import (
 // sparseCases measure the forward pass of attention that skips work, by length, in turn with dense attention of the
 // same width: fwd_us and dense_fwd_us per token, times_faster, and growth, the exponent of the time of a sequence from
 // half its length to its length (2 for quadratic time, 1 for linear). Of spatten they count reads, the part of the keys
-// that dense attention reads. Layers that prune together, of which each keeps less, are one case: spatten-cascade.
+// that dense attention reads. In spatten-cascade layers prune together, and each keeps less than the one before.
 func sparseCases(shrink int) []Case {
 	d := 256 / shrink
 	var cases []Case

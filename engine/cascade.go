@@ -12,7 +12,7 @@ type SpAttenRow struct {
 	Cuts  []SpAttenCut // one for each block that the row completes
 }
 
-// SpAttenCut is what a layer leaves after a block. Importance is that of the layer and of all earlier ones together.
+// SpAttenCut is what a layer leaves after a block. Importance is summed over the layer and all earlier ones.
 type SpAttenCut struct {
 	To         []int32   // for each token of the layer its place after the cut, -1 if it is pruned
 	Importance []float32 // of the tokens that are left
@@ -20,7 +20,7 @@ type SpAttenCut struct {
 	Done       bool      // no head will be pruned any more
 }
 
-// Part is that of n positions from position at of the row on, which itself starts at position start of its sequence.
+// Part is what concerns n positions of the row, from at on. The row starts at position start of its sequence.
 func (p *SpAttenRow) Part(start, at, n int) SpAttenRow {
 	from := start + at
 	first := from/p.Block - start/p.Block

@@ -7,7 +7,7 @@ import "github.com/hippo-ssm/hippo/engine"
 type Convolver interface {
 	// Points is the size of spectra for l + taps - 1 places, which l results depend on, 0 where windows cost less.
 	Points(l, taps int) int
-	// Spectrum is that of each column of x, whose first position is at place at.
+	// Spectrum returns the spectrum of each column of x. Its first position is at place at.
 	Spectrum(x engine.View, at, points int) engine.Buffer
 	// Inverse sets to to the columns of spectra, which it uses up, from place at on.
 	Inverse(to engine.View, z engine.Buffer, at, points int)
@@ -26,7 +26,7 @@ type spectrumOf struct {
 	shape      [2]int
 }
 
-// spectrum is that of kernels k (m, h), made once in an operation and kept until Reset.
+// spectrum returns the spectra of kernels k (m, h). An operation makes them once and keeps them until Reset.
 func (e *Engine) spectrum(c Convolver, k *val, points int) engine.Buffer {
 	of := spectrumOf{k.n, k.at, points, [2]int{k.dim(0), k.dim(1)}}
 	z := e.now.spectra[of]
