@@ -14,8 +14,8 @@ func (eng *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r 
 	k := w.Len() / d
 	o := take[causalConvOp](eng)
 	record := eng.wantsRows(slots, x, w, bias)
-	*o = causalConvOp{x: x, in: positionsOf(x), w: w, bias: bias, a: a, k: k, taps: eng.arena.Floats(k * d), pre: eng.like(x),
-		carried: eng.carry(o.carried, slots), cuts: o.cut(r, max(tapsPiece, k), nil)}
+	*o = causalConvOp{x: x, in: positionsOf(x), w: w, bias: bias, a: a, k: k, taps: eng.arena.Floats(k * d),
+		pre: eng.like(x), carried: eng.carry(o.carried, slots), cuts: o.cut(r, max(tapsPiece, k), nil)}
 	o.y = o.pre
 	if record && a != engine.None { // backward needs the values before the activation
 		o.y = eng.like(x)

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Columns leaves the parts where they lie in x. What takes them reads them by positionsOf, and writes their gradients into
-// that of x, by gradPositions.
+// Columns leaves the parts where they lie in x. What takes them reads them by positionsOf, and writes their gradients
+// into that of x, by gradPositions.
 func (eng *Engine) Columns(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
 	o := take[columnsOp](eng)
 	*o = columnsOp{x: x, parts: resize(o.parts, len(widths)), outputs: o.outputs[:0]}

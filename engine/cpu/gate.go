@@ -70,7 +70,8 @@ func (o *gateOp) Backward(eng *Engine) {
 	dx, addX := eng.gradPositions(o.x)
 	dz, addZ := eng.gradPositions(o.z)
 	dx, dz = o.stretches(dx), o.stretches(dz)
-	xs, zs, dys := o.stretches(positionsOf(o.x)), o.stretches(positionsOf(o.z)), kernel.Rows{X: o.y.Grad(), Step: o.stretch()}
+	xs, zs := o.stretches(positionsOf(o.x)), o.stretches(positionsOf(o.z))
+	dys := kernel.Rows{X: o.y.Grad(), Step: o.stretch()}
 	o.overStretches(func(i int, w []float32) {
 		dy, z := dys.Row(i, len(w)), zs.Row(i, len(w))
 		if dx.X != nil {
