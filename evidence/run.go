@@ -48,10 +48,14 @@ func (u *Runner) shell(ctx context.Context, dir, command string, variables ...st
 	}
 	defer os.RemoveAll(tmp)
 	failed := filepath.Join(tmp, "failed")
+	program := []byte("#!/bin/sh\nexec \"$PROGRAM\" \"$@\"\n") // for scripts, and peers that are hippo, too
+	if err := os.WriteFile(filepath.Join(tmp, "hippo"), program, 0o755); err != nil {
+		return "", err
+	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", own+command)
 	cmd.Dir = dir
 	cmd.Env = slices.Concat(os.Environ(), variables, []string{
-		"PROGRAM=" + u.Program, "SAID=" + filepath.Join(tmp, "said"), "FAILED=" + failed})
+		"PATH=" + tmp + string(os.PathListSeparator) + os.Getenv("PATH"), "PROGRAM=" + u.Program, "SAID=" + filepath.Join(tmp, "said"), "FAILED=" + failed})
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
