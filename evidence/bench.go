@@ -148,8 +148,8 @@ func benchRows(file string, words []string, ofMachine bool) (string, error) {
 	return out.String(), nil
 }
 
-// merged are the cells of rows by column. Rows that agree in all columns that say so are one: what else they have stands
-// one after the other, unless it is the same in all.
+// merged are the cells of rows by column. Rows that agree in all columns that say so are one: what else they have
+// stands one after the other, unless it is the same in all.
 func merged(columns []column, rows []map[string]any) (table [][][]string) {
 	at := map[string]int{}
 	for _, row := range rows {
@@ -177,6 +177,12 @@ func merged(columns []column, rows []map[string]any) (table [][][]string) {
 		for i, cell := range cells {
 			if len(slices.Compact(slices.Clone(cell))) == 1 {
 				cells[i] = cell[:1]
+				continue
+			}
+			for j, text := range cell {
+				if text == "" {
+					cell[j] = "–"
+				}
 			}
 		}
 	}

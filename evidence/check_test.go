@@ -66,7 +66,8 @@ func TestEverySystemIsListed(t *testing.T) {
 		t.Errorf("found %q", r.Faults)
 	}
 	r = Report{}
-	(&Book{}).checkSystems(&r, "page", "| 1 | a | none | b | none |\n| 2 | a | `hippo c NAME` | [x](#one) | `TestX` |\n"+
+	(&Book{}).checkSystems(&r, "page", "| 1 | a | none | b | none |\n"+
+		"| 2 | a | `hippo c NAME` | [x](#one) | `TestX` |\n"+
 		"| 3 | a | `hippo c` | [x](#two-three), [y](z.svg) | `TestX`, `TestY` |\n"+
 		"# One\nNothing.\n## Two, `three`\n| a |\n|---|\n")
 	if got := strings.Join(slices.Concat(r.Faults, r.Notes), "\n"); got != "page: system 1: found the command none, "+

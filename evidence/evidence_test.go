@@ -231,14 +231,14 @@ func TestFillBenches(t *testing.T) {
 // TestMergedRows: rows that agree in all columns with a + are one, with what they differ in one after the other.
 func TestMergedRows(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.jsonl")
-	const rows = `{"mixer":"h3","l":1,"us":6,"d":8} {"mixer":"s4","l":1,"us":7,"d":8} {"mixer":"h3","l":2,"us":6.5,"d":8}`
+	const rows = `{"mixer":"h3","l":1,"us":6,"d":8} {"mixer":"s4","l":1,"us":7,"d":8} {"mixer":"h3","l":2,"d":8}`
 	if err := os.WriteFile(file, []byte(rows), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for words, want := range map[string]string{
-		"+mixer l us:1 d":  "| h3 | 1, 2 | 6.0, 6.5 | 8 |\n| s4 | 1 | 7.0 | 8 |\n",
-		"+mixer +l us:1 d": "| h3 | 1 | 6.0 | 8 |\n| s4 | 1 | 7.0 | 8 |\n| h3 | 2 | 6.5 | 8 |\n",
-		"mixer l us:1 d":   "| h3 | 1 | 6.0 | 8 |\n| s4 | 1 | 7.0 | 8 |\n| h3 | 2 | 6.5 | 8 |\n",
+		"+mixer l us:1 d":  "| h3 | 1, 2 | 6.0, – | 8 |\n| s4 | 1 | 7.0 | 8 |\n",
+		"+mixer +l us:1 d": "| h3 | 1 | 6.0 | 8 |\n| s4 | 1 | 7.0 | 8 |\n| h3 | 2 |  | 8 |\n",
+		"mixer l us:1 d":   "| h3 | 1 | 6.0 | 8 |\n| s4 | 1 | 7.0 | 8 |\n| h3 | 2 |  | 8 |\n",
 	} {
 		got, err := benchRows(file, strings.Fields(words), false)
 		if _, body, _ := strings.Cut(got, "---:|\n"); err != nil || body != want {

@@ -54,8 +54,9 @@ func (u *Runner) shell(ctx context.Context, dir, command string, variables ...st
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", own+command)
 	cmd.Dir = dir
-	cmd.Env = slices.Concat(os.Environ(), variables, []string{
-		"PATH=" + tmp + string(os.PathListSeparator) + os.Getenv("PATH"), "PROGRAM=" + u.Program, "SAID=" + filepath.Join(tmp, "said"), "FAILED=" + failed})
+	cmd.Env = slices.Concat(os.Environ(), variables, []string{"PROGRAM=" + u.Program,
+		"PATH=" + tmp + string(os.PathListSeparator) + os.Getenv("PATH"),
+		"SAID=" + filepath.Join(tmp, "said"), "FAILED=" + failed})
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -91,8 +91,8 @@ func TestRetention(t *testing.T) {
 }
 
 // TestRetentionAsPublished compares the mixer with the parallel form of the authors' code (torchscale,
-// multiscale_retention.py and retnet.py at 05a9628) in float64: neighbors are pairs; D is divided by the roots of its sums, and scores by their sums where these are above
-// 1; the norm of a head has no weights.
+// multiscale_retention.py and retnet.py at 05a9628) in float64: neighbors are pairs; D is divided by the roots of its
+// sums, and scores by their sums where these are above 1; the norm of a head has no weights.
 func TestRetentionAsPublished(t *testing.T) {
 	const heads, hd, d, wide = 2, 6, 12, 24
 	m, err := RetentionInfo.New(Config{DModel: d, NumHeads: heads, NLayer: 1, Options: Options{"published": "true"}})
