@@ -29,10 +29,9 @@ type Runner struct {
 // own is the start of every command: hippo is the program, and ends with the shell. What another process is doing, here
 // or on a machine that shares the folder, is left to it; any other error is written down, as a loop hides it.
 const own = `hippo() {
+	trap 'kill -TERM $!; wait $!; exit 130' INT TERM
 	"$PROGRAM" "$@" 2>"$SAID" &
-	child=$!
-	trap 'kill -TERM $child; wait $child; exit 130' INT TERM
-	wait $child
+	wait $!
 	ended=$?
 	trap - INT TERM
 	cat "$SAID" >&2
