@@ -15,10 +15,16 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
+// Decimals of a column that are no number of them.
+const (
+	asMany     = -1 // as there are
+	scientific = -2 // 1.2e-07
+)
+
 // column is a field of rows as a table shows it.
 type column struct {
 	field, header string
-	decimals      int  // -1 for as many as there are
+	decimals      int  // asMany, scientific, or how many
 	same          bool // rows that agree in all such columns are one
 }
 
@@ -33,11 +39,13 @@ func parseColumns(words []string) (all []column, want map[string]string, err err
 		word, same := strings.CutPrefix(word, "+")
 		field, header, named := strings.Cut(word, "=")
 		field, decimals, rounded := strings.Cut(field, ":")
-		c := column{field, strings.ReplaceAll(header, "_", " "), -1, same}
+		c := column{field, strings.ReplaceAll(header, "_", " "), asMany, same}
 		if !named {
 			c.header = strings.ReplaceAll(field, "_", " ")
 		}
-		if rounded {
+		if decimals == "e" {
+			c.decimals = scientific
+		} else if rounded {
 			if c.decimals, err = strconv.Atoi(decimals); err != nil {
 				return nil, nil, fmt.Errorf("found the column %q, want FIELD:DECIMALS=HEADER", word)
 			}
@@ -55,7 +63,9 @@ func (c *column) cell(v any) string {
 		return ""
 	case !ok:
 		return fmt.Sprint(v)
-	case c.decimals < 0 && x == math.Trunc(x):
+	case c.decimals == scientific:
+		return strconv.FormatFloat(x, 'e', 1, 64)
+	case c.decimals == asMany && x == math.Trunc(x):
 		return strconv.FormatFloat(x, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(x, 'f', c.decimals, 64)
@@ -64,7 +74,8 @@ func (c *column) cell(v any) string {
 // has says whether fields of a row are as wanted.
 func has(row map[string]any, want map[string]string) bool {
 	for field, value := range want {
-		if fmt.Sprint(row[field]) != value {
+		cell := (&column{decimals: asMany}).cell(row[field])
+		if !slices.Contains(strings.Split(value, "|"), cell) {
 			return false
 		}
 	}
@@ -110,9 +121,9 @@ func readRows(file string) (rows []map[string]any, where origin, err error) {
 }
 
 // benchRows is a table of the rows in a file, which hippo bench or another program has printed as JSON, and, if they
-// are of a machine, where they were measured. words are the fields that are columns: NAME, NAME:DECIMALS, and =HEADER
-// behind, where _ is a space; NAME==VALUE leaves out rows in which a field is another. Rows that agree in all columns
-// with a + before the name are one, which has what they differ in one after the other.
+// are of a machine, where they were measured. words are the fields that are columns: NAME, NAME:DECIMALS or
+// NAME:e, and =HEADER behind, where _ is a space; NAME==VALUE|VALUE leaves out rows in which a field is another. Rows
+// that agree in all columns with a + before the name are one, which has what they differ in one after the other.
 func benchRows(file string, words []string, ofMachine bool) (string, error) {
 	columns, want, err := parseColumns(words)
 	if err != nil {
