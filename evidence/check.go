@@ -169,7 +169,8 @@ func (b *Book) checkFigures(r *Report, page, text string) {
 		words, rows := strings.Fields(part[2]), max(1, strings.Count(part[3], "\n|")-1)
 		switch {
 		case part[1] == "bench" && len(words) > 0:
-			if of := b.recipeOf(path.Join(path.Dir(page), words[0])); of != nil && !b.kept(of) && strings.Contains(part[3], "|") {
+			of := b.recipeOf(path.Join(path.Dir(page), words[0]))
+			if of != nil && !b.kept(of) && strings.Contains(part[3], "|") {
 				r.note("%s: %d rows of %s are typed by hand", page, rows, of.Name)
 			}
 		case part[1] == "typed":
