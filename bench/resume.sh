@@ -5,7 +5,7 @@
 #     bench/resume.sh                           Mamba-130M, the hybrid Granite-4.0-H-350M and a GPT, each as q8_0
 #     bench/resume.sh mamba-130m-f32 ...        others, by NAME-TYPE as in llama.sh
 #
-# TOKENS is how many the text has, 4096. LLAMA, FILES, THREADS, ROUNDS, SHRINK and FLAGS are those of llama.sh, ROUNDS 1. Each phase of each
+# TOKENS is how many the text has, 4096. LLAMA, FILES, THREADS, ROUNDS (1), SHRINK and FLAGS are those of llama.sh. Each phase of each
 # model has a process of its own; SHRINK=8 TOKENS=2048 tries it quickly.
 set -eu
 cd "$(dirname "$0")/.."
