@@ -25,6 +25,16 @@ func causalConvSequences(name string, lens []int, keeps []bool, d, k int, bias b
 		}}
 }
 
+// inColumns is s with an input that is a part of another.
+func inColumns(s sequences) sequences {
+	op, d := s.op, s.along[0]
+	s.along = []int{d + 5}
+	s.op = func(t *autograd.Tape, u, p ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+		return op(t, t.Columns(u[0], 2, d, 3)[1:2], p, r, states)
+	}
+	return s
+}
+
 func init() {
 	registerSequences(func() []sequences {
 		all := []bool{true, true}
@@ -33,6 +43,7 @@ func init() {
 		mixed := causalConvSequences("mixed", []int{1, 700, 3, 90, 1, 2, 600}, repeated(7, few), 128, 4, true,
 			engine.SiLU)
 		biasless := causalConvSequences("biasless", mixed.lens, mixed.keeps, 128, 4, false, engine.None)
+		wide := inColumns(equal)
 		one := causalConvSequences("one", equal.lens, nil, 128, 1, true, engine.SiLU)
 		short := causalConvSequences("short", repeated(300, []int{1, 1, 5}), repeated(300, few), 128, 4, true,
 			engine.SiLU)
@@ -47,6 +58,7 @@ func init() {
 			build("shorter_than_the_taps", []int{2, 2}, all, 4, engine.None, &biasless),
 			build("one_tap", []int{3}, nil, 1, engine.SiLU, &one),
 			build("one_position", []int{1}, all[:1], 4, engine.SiLU, &short),
+			inColumns(build("columns", lens, few, 4, engine.SiLU, &wide)),
 			build("ages", lens, few, 4, engine.SiLU, &mixed),
 		}
 	})

@@ -43,17 +43,30 @@ func (t *Tape) Stack(xs ...*tensor.Tensor) *tensor.Tensor {
 
 // Split cuts the last axis into parts of the given widths: x (…, w0+w1+…) → (…, w0), (…, w1), … The parts are copies.
 func (t *Tape) Split(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
+	checkWidths("Split", x, widths)
+	return t.engine.Split(x, widths...)
+}
+
+// Columns is Split whose parts may stay where they lie in x: only Gate, Mul, AddBias and CausalConv take them.
+func (t *Tape) Columns(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
+	checkWidths("Columns", x, widths)
+	if e, ok := t.engine.(engine.Viewer); ok {
+		return e.Columns(x, widths...)
+	}
+	return t.engine.Split(x, widths...)
+}
+
+func checkWidths(op string, x *tensor.Tensor, widths []int) {
 	d := 0
 	for _, w := range widths {
 		if w < 1 {
-			shapePanic("Split", x)
+			shapePanic(op, x)
 		}
 		d += w
 	}
 	if d != x.Dim(-1) {
-		shapePanic("Split", x)
+		shapePanic(op, x)
 	}
-	return t.engine.Split(x, widths...)
 }
 
 // Last picks the last position of every row of x (n, d): y (rows, d).

@@ -30,6 +30,30 @@ func pointwiseRows() []row {
 		gate("none", engine.None), gate("silu", engine.SiLU), gate("sigmoid", engine.Sigmoid),
 		gate("squared_relu", engine.SquaredReLU),
 		bias("none", engine.None), bias("softplus", engine.Softplus),
+		{ // some parts give no gradient
+			name: "Gate/columns", in: [][]int{{3, 21}}, big: [][]int{{1024, 519}},
+			op: func(t *autograd.Tape, in ts) ts {
+				d := (in[0].Dim(-1) - 7) / 2
+				p := t.Columns(in[0], 2, d, d, 5)
+				return ts{t.Gate(p[1], p[2], engine.SiLU)}
+			},
+		},
+		{ // parts give several, and so does the whole
+			name: "Mul/columns", in: [][]int{{3, 14}, {3, 7}}, big: [][]int{{1024, 256}, {1024, 128}},
+			op: func(t *autograd.Tape, in ts) ts {
+				x := t.Activate(in[0], engine.Tanh)
+				before := t.Activate(x, engine.SiLU)
+				p := t.Columns(x, in[1].Dim(-1), in[1].Dim(-1))
+				return ts{before, t.Mul(p[0], p[0]), t.Mul(p[0], in[1]), t.Activate(x, engine.Sigmoid)}
+			},
+		},
+		{
+			name: "AddBias/columns", in: [][]int{{3, 9}, {4}}, big: [][]int{{1024, 517}, {512}},
+			op: func(t *autograd.Tape, in ts) ts {
+				x := t.Columns(in[0], 5, in[1].Len())[1]
+				return ts{t.AddBias(x, in[1], engine.Softplus), t.AddBias(x, in[1], engine.None)}
+			},
+		},
 		{
 			name: "Add", in: two, big: bigTwo,
 			op: func(t *autograd.Tape, in ts) ts { return ts{t.Add(in[0], in[1])} },

@@ -38,6 +38,13 @@ type Engine interface {
 // for each position.
 type RowStepper interface{ StepsRows() }
 
+// Viewer is an engine whose Gate, Mul, AddBias and CausalConv read parts of a tensor where they lie.
+type Viewer interface {
+	// Columns is Split without copies: the parts have the elements of x, which must not change, and go to these
+	// operations only.
+	Columns(x *tensor.Tensor, widths ...int) []*tensor.Tensor
+}
+
 // Op is what a recorded operation leaves on the tape. What its backward needs beside inputs and outputs differs from
 // engine to engine (one keeps spectra, another computes them again), so it is the engine's.
 type Op interface {

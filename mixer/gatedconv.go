@@ -50,7 +50,7 @@ func newGatedConv(cfg Config, o gatedConvOptions) (Mixer, error) {
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *GatedConv) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
-	p := t.Split(m.In.Forward(t, u), m.d, m.d, m.d)
+	p := t.Columns(m.In.Forward(t, u), m.d, m.d, m.d)
 	b, c, x := p[0], p[1], p[2]
 	return m.Out.Forward(t, t.Mul(c, m.Conv.forward(t, t.Mul(b, x), r)))
 }

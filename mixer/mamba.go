@@ -139,7 +139,7 @@ func newMamba(cfg Config, o mambaOptions) (Mixer, error) {
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *Mamba) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	n := m.opt.DState
-	xz := t.Split(m.In.Forward(t, u), m.d, m.d)
+	xz := t.Columns(m.In.Forward(t, u), m.d, m.d)
 	x := m.Conv.forward(t, xz[0], r)
 	p := t.Split(m.X.Forward(t, x), m.opt.DtRank, 2*n)
 	dt, bc := m.normed(t, p[0], p[1])

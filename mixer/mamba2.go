@@ -116,7 +116,7 @@ func (m *Mamba2) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Te
 	if m.scales != nil {
 		in = t.ScaleShift(in, m.scales(), m.none())
 	}
-	p := t.Split(in, m.d, filtered, m.heads)
+	p := t.Columns(in, m.d, filtered, m.heads)
 	z, dt := p[0], m.limited(t, t.AddBias(p[2], m.DtBias.Tensor, engine.Softplus))
 	xbc := m.Conv.forward(t, p[1], r)
 	dt, a := r.stepped(t, dt), t.NegExp(m.ALog.Tensor)

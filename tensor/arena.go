@@ -165,6 +165,15 @@ func (a *Arena) Like(x *Tensor, last int) *Tensor {
 	return t
 }
 
+// Over lends a tensor of x's shape but for its last axis, of length last, whose elements are in storage that lives as
+// long as the step.
+func (a *Arena) Over(s Storage, x *Tensor, last int) *Tensor {
+	t := a.header(x.dims[:x.nd])
+	t.dims[t.nd-1] = last
+	t.SetStorage(s)
+	return t
+}
+
 func (a *Arena) header(shape []int) *Tensor {
 	if a.next == len(a.slots) {
 		a.slots = append(a.slots, new(Tensor))

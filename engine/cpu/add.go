@@ -10,8 +10,7 @@ import (
 func (eng *Engine) Add(a, b *tensor.Tensor) *tensor.Tensor {
 	y := eng.like(a)
 	parallel.For(y.Len(), grain, func(lo, hi int) {
-		copy(y.Data()[lo:hi], a.Data()[lo:hi])
-		kernel.Add(y.Data()[lo:hi], b.Data()[lo:hi])
+		kernel.AddInto(y.Data()[lo:hi], a.Data()[lo:hi], b.Data()[lo:hi])
 	})
 	record(eng, "Add", addOp{a: a, b: b, y: y}, y, a, b)
 	return y

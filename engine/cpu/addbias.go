@@ -9,12 +9,11 @@ import (
 
 // AddBias saves x + bias for backward.
 func (eng *Engine) AddBias(x, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
-	d := x.Dim(-1)
+	d, in := x.Dim(-1), positionsOf(x)
 	pre := eng.like(x)
 	parallel.For(x.Rows(), rowGrain(d), func(lo, hi int) {
-		copy(pre.Data()[lo*d:hi*d], x.Data()[lo*d:])
 		for r := lo; r < hi; r++ {
-			kernel.Add(pre.Data()[r*d:][:d], bias.Data())
+			kernel.AddInto(pre.Data()[r*d:][:d], in.Row(r, d), bias.Data())
 		}
 	})
 	y := eng.like(x)

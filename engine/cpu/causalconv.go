@@ -14,8 +14,8 @@ func (eng *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r 
 	k := w.Len() / d
 	o := take[causalConvOp](eng)
 	record := eng.wantsRows(slots, x, w, bias)
-	*o = causalConvOp{x: x, w: w, bias: bias, a: a, k: k, taps: eng.arena.Floats(k * d), pre: eng.like(x),
-		carried: eng.carry(o.carried, slots), cuts: o.cut(r, max(tapsPiece, k), nil)}
+	*o = causalConvOp{x: x, in: positionsOf(x), w: w, bias: bias, a: a, k: k, taps: eng.arena.Floats(k * d),
+		pre: eng.like(x), carried: eng.carry(o.carried, slots), cuts: o.cut(r, max(tapsPiece, k), nil)}
 	o.y = o.pre
 	if record && a != engine.None { // backward needs the values before the activation
 		o.y = eng.like(x)
@@ -45,6 +45,7 @@ func data(x *tensor.Tensor) []float32 {
 
 type causalConvOp struct {
 	x, w, bias, pre, y *tensor.Tensor
+	in                 kernel.Rows // x
 	carried
 	cuts // of the gradient of the taps
 	a    engine.Activation
@@ -52,7 +53,7 @@ type causalConvOp struct {
 	taps []float32 // (k, d), the tap of the newest input first
 }
 
-// rowOf are the elements of row i in x, which is laid out like the input.
+// rowOf are the elements of row i in x, which is laid out like the result.
 func (o *causalConvOp) rowOf(x []float32, i int) []float32 {
 	d := o.x.Dim(-1)
 	return x[o.rows.From(i)*d:][:o.rows.Len(i)*d]
@@ -62,7 +63,7 @@ func (o *causalConvOp) rowOf(x []float32, i int) []float32 {
 func (o *causalConvOp) filter(i, lo, hi int) {
 	d := o.x.Dim(-1)
 	pre, y := o.rowOf(o.pre.Data(), i), o.rowOf(o.y.Data(), i)
-	kernel.CausalConv(pre, o.rowOf(o.x.Data(), i), o.taps, data(o.bias), d, o.k, lo, hi)
+	kernel.CausalConv(pre, o.in.From(o.rows.From(i)), o.taps, data(o.bias), d, o.k, lo, hi)
 	if before, _ := o.carried.at(i); before != nil {
 		for t := lo; t < min(hi, o.k-1); t++ {
 			kernel.CausalConvPast(pre[t*d:][:d], before, o.taps, o.k, t)
@@ -104,37 +105,42 @@ func (o *causalConvOp) shift(i int) {
 	if before == nil {
 		return
 	}
-	x := o.rowOf(o.x.Data(), i)
-	kept := max(0, len(after)-len(x)) // elements of the old state that stay
-	copy(after[:kept], before[len(before)-kept:])
-	copy(after[kept:], x[len(x)-(len(after)-kept):])
+	d, l := o.x.Dim(-1), o.rows.Len(i)
+	n := min(l, o.k-1) // inputs that are new
+	copy(after, before[n*d:])
+	for t := range n {
+		copy(after[(o.k-1-n+t)*d:], o.in.Row(o.rows.From(i)+l-n+t, d))
+	}
 }
 
 // shiftGrad is the backward of shift. dx is the gradient of all rows, ds and dnext of the states before and after row
 // i.
-func (o *causalConvOp) shiftGrad(i int, dx, ds, dnext []float32) {
-	kept := max(0, len(dnext)-o.rows.Len(i)*o.x.Dim(-1))
+func (o *causalConvOp) shiftGrad(i int, dx kernel.Rows, ds, dnext []float32) {
+	d, l := o.x.Dim(-1), o.rows.Len(i)
+	n := min(l, o.k-1)
 	if ds != nil {
-		kernel.Add(ds[len(ds)-kept:], dnext[:kept])
+		kernel.Add(ds[n*d:], dnext)
 	}
-	if dx != nil {
-		to := o.rowOf(dx, i)
-		kernel.Add(to[len(to)-(len(dnext)-kept):], dnext[kept:])
+	if dx.X == nil {
+		return
+	}
+	for t := range n {
+		kernel.Add(dx.Row(o.rows.From(i)+l-n+t, d), dnext[(o.k-1-n+t)*d:])
 	}
 }
 
 func (o *causalConvOp) Backward(eng *Engine) {
 	d, k, r := o.x.Dim(-1), o.k, o.rows
-	dx, add := eng.gradTo(o.x)
+	dx, add := eng.gradPositions(o.x)
 	dy := o.y.Grad()
 	if dy != nil {
 		activateGrad(o.a, dy, o.pre.Data())
 	}
-	if dx != nil {
+	if dx.X != nil {
 		overRows(r, max(min(firRows, r.Longest()), rowGrain(d*k)), func(i, lo, hi int) {
-			to := o.rowOf(dx, i)
-			if !add {
-				clear(to[lo*d : hi*d])
+			to := dx.From(r.From(i))
+			for t := lo; t < hi && !add; t++ {
+				clear(to.Row(t, d))
 			}
 			if dy != nil {
 				kernel.CausalConvGrad(to, o.rowOf(dy, i), o.taps, d, k, r.Len(i), lo, hi)
@@ -179,7 +185,7 @@ func (o *causalConvOp) tapsGrad(eng *Engine, dtaps, dy []float32) {
 	parallel.For(n, max(1, rowGrain(d*k)*o.rows.Count()/o.rows.Total()), func(first, end int) {
 		for p := first; p < end; p++ {
 			i, lo, hi := o.cuts.at(p)
-			kernel.CausalConvTapsGrad(partial[p*k*d:][:k*d], o.rowOf(dy, i), o.rowOf(o.x.Data(), i), d, k, lo, hi)
+			kernel.CausalConvTapsGrad(partial[p*k*d:][:k*d], o.rowOf(dy, i), o.in.From(o.rows.From(i)), d, k, lo, hi)
 		}
 	})
 	addParts(dtaps, partial)

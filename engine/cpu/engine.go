@@ -38,6 +38,7 @@ func New(step *engine.Step) *Engine {
 var _ interface {
 	engine.Engine
 	engine.RowStepper
+	engine.Viewer
 } = (*Engine)(nil)
 
 // StepsRows marks an engine.RowStepper.
@@ -75,9 +76,9 @@ func (r *recorded) add(outputs ...*tensor.Tensor) {
 	}
 }
 
-// used reports whether an output may have a gradient. Wide tensors have theirs elsewhere.
+// used reports whether an output may have a gradient. Those with a storage have theirs elsewhere.
 func (r *recorded) used() bool {
-	hasGrad := func(x *tensor.Tensor) bool { return x != nil && (x.Grad() != nil || wideOf(x) != nil) }
+	hasGrad := func(x *tensor.Tensor) bool { return x != nil && (x.Grad() != nil || x.Storage() != nil) }
 	return hasGrad(r.part) || slices.ContainsFunc(r.outputs, hasGrad)
 }
 

@@ -7,51 +7,88 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Gate recomputes a(z) in backward, a block of elements at a time.
+// Mul is the gate of z itself.
+func (eng *Engine) Mul(x, z *tensor.Tensor) *tensor.Tensor { return eng.gate("Mul", x, z, engine.None) }
+
+// Gate recomputes a(z) in backward, a stretch of elements at a time.
 func (eng *Engine) Gate(x, z *tensor.Tensor, a engine.Activation) *tensor.Tensor {
-	y := eng.like(x)
-	xd, zd, yd := x.Data(), z.Data(), y.Data()
-	parallel.For(len(xd), grain, func(lo, hi int) {
-		for lo := lo; lo < hi; lo += gateBlock {
-			hi := min(hi, lo+gateBlock)
-			activate(a, yd[lo:hi], zd[lo:hi])
-			kernel.Mul(yd[lo:hi], xd[lo:hi])
-		}
-	})
-	record(eng, "Gate", gateOp{x: x, z: z, y: y, a: a}, y, x, z)
-	return y
+	return eng.gate("Gate", x, z, a)
 }
 
-// gateBlock is the number of elements that go through all steps together: they stay in the processor's cache.
-const gateBlock = 2048
+func (eng *Engine) gate(name string, x, z *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+	o := gateOp{x: x, z: z, y: eng.like(x), a: a}
+	xs, zs, ys := o.stretches(positionsOf(x)), o.stretches(positionsOf(z)), o.stretches(positionsOf(o.y))
+	o.overStretches(func(i int, w []float32) {
+		y, open := ys.Row(i, len(w)), zs.Row(i, len(w))
+		if a != engine.None {
+			activate(a, y, open)
+			open = y
+		}
+		kernel.MulInto(y, xs.Row(i, len(w)), open)
+	})
+	record(eng, name, o, o.y, x, z)
+	return o.y
+}
 
 type gateOp struct {
 	x, z, y *tensor.Tensor
 	a       engine.Activation
 }
 
-func (o *gateOp) Backward(eng *Engine) {
-	dy := o.y.Grad()
-	dx, addX := eng.gradTo(o.x)
-	dz, addZ := eng.gradTo(o.z)
-	x, z := o.x.Data(), o.z.Data()
-	parallel.For(len(dy), grain, func(lo, hi int) {
-		buf := getFloats(gateBlock)
+// gateStretch is the number of elements that go through all steps together: they stay in the processor's cache.
+const gateStretch = 2048
+
+// stretch is the number of elements that lie in one piece in all tensors: of a position, if one is a part of Columns.
+func (o *gateOp) stretch() int {
+	if columnsOf(o.x) != nil || columnsOf(o.z) != nil {
+		return o.y.Dim(-1)
+	}
+	return gateStretch
+}
+
+// stretches are the stretches of a tensor, given its rows.
+func (o *gateOp) stretches(r kernel.Rows) kernel.Rows {
+	if r.Step == o.y.Dim(-1) {
+		r.Step = o.stretch()
+	}
+	return r
+}
+
+// overStretches calls f for the stretches on all cores, with memory for one.
+func (o *gateOp) overStretches(f func(i int, w []float32)) {
+	n, all := o.stretch(), o.y.Len()
+	parallel.For((all+n-1)/n, max(1, grain/n), func(lo, hi int) {
+		buf := getFloats(n)
 		defer putFloats(buf)
-		for lo := lo; lo < hi; lo += gateBlock {
-			hi := min(hi, lo+gateBlock)
-			w := (*buf)[:hi-lo]
-			if dx != nil {
-				activate(o.a, w, z[lo:hi])
-				put(dx[lo:hi], dy[lo:hi], w, addX)
+		for i := lo; i < hi; i++ {
+			f(i, (*buf)[:min(n, all-i*n)])
+		}
+	})
+}
+
+func (o *gateOp) Backward(eng *Engine) {
+	dx, addX := eng.gradPositions(o.x)
+	dz, addZ := eng.gradPositions(o.z)
+	dx, dz = o.stretches(dx), o.stretches(dz)
+	xs, zs := o.stretches(positionsOf(o.x)), o.stretches(positionsOf(o.z))
+	dys := kernel.Rows{X: o.y.Grad(), Step: o.stretch()}
+	o.overStretches(func(i int, w []float32) {
+		dy, z := dys.Row(i, len(w)), zs.Row(i, len(w))
+		if dx.X != nil {
+			open := z
+			if o.a != engine.None {
+				activate(o.a, w, z)
+				open = w
 			}
-			if dz != nil {
-				copy(w, dy[lo:hi])
-				if o.a != engine.None {
-					functions[o.a].GradMul(w, z[lo:hi])
-				}
-				put(dz[lo:hi], w, x[lo:hi], addZ)
+			put(dx.Row(i, len(w)), dy, open, addX)
+		}
+		if dz.X != nil {
+			if o.a != engine.None {
+				copy(w, dy)
+				functions[o.a].GradMul(w, z)
+				dy = w
 			}
+			put(dz.Row(i, len(w)), dy, xs.Row(i, len(w)), addZ)
 		}
 	})
 }

@@ -94,9 +94,13 @@ func (eng *Engine) addGrad(x *tensor.Tensor, dy []float32) {
 	})
 }
 
-// moveGrad adds the gradient of y, a result that is not used any more, to the gradient of x. It becomes the gradient of
-// x if x has none yet.
+// moveGrad adds the gradient of y, a result that is not used any more, to the gradient of x, which may be a part of
+// Columns. It becomes the gradient of x if x has none yet.
 func (eng *Engine) moveGrad(x, y *tensor.Tensor) {
+	if columnsOf(x) != nil {
+		eng.addColumnsGrad(x, y.Grad())
+		return
+	}
 	if eng.wanted(x) && eng.gradient(x) == nil {
 		eng.setGradient(x, y.Grad())
 		y.SetGrad(nil)

@@ -19,8 +19,7 @@ func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float
 		lo, hi = lo*groups, hi*groups
 		sd := s.Data()[lo*d : hi*d]
 		if r != nil {
-			copy(sd, x.Data()[lo*d:hi*d])
-			kernel.Add(sd, r.Data()[lo*d:hi*d])
+			kernel.AddInto(sd, x.Data()[lo*d:hi*d], r.Data()[lo*d:hi*d])
 		}
 		kernel.LayerNorm(y.Data()[lo*d:hi*d], mean[lo:hi], rstd[lo:hi], sd, w.Data(), b.Data(), d, eps)
 	})

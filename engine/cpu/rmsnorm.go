@@ -16,8 +16,7 @@ func (eng *Engine) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (
 		lo, hi = lo*w.Len(), hi*w.Len()
 		sd := s.Data()[lo:hi]
 		if r != nil {
-			copy(sd, x.Data()[lo:hi])
-			kernel.Add(sd, r.Data()[lo:hi])
+			kernel.AddInto(sd, x.Data()[lo:hi], r.Data()[lo:hi])
 		}
 		kernel.RMSNorm(y.Data()[lo:hi], rstd[lo/d:hi/d], sd, w.Data(), d, eps)
 	})

@@ -111,8 +111,7 @@ func (eng *Engine) Turn(x, bias, phase *tensor.Tensor, by engine.Turning) *tenso
 	parallel.For(x.Rows(), rowGrain(by.Ranks*by.Heads*o.n), func(lo, hi int) {
 		o.each(lo, hi, func(p turnPlace, s, c []float32) {
 			u, b, y := x.Data()[p.x:][:o.n], bias.Data()[p.bias:][:o.n], o.y.Data()[p.y:][:o.n]
-			copy(y, u)
-			kernel.Add(y, b)
+			kernel.AddInto(y, u, b)
 			for i, sin := range s {
 				a, b := o.Pair(i, o.n)
 				y[a], y[b] = float32(y[a]*c[i])-float32(y[b]*sin), float32(y[a]*sin)+float32(y[b]*c[i])

@@ -23,6 +23,8 @@ func (c vector) elementwise() {
 		func(v, _ []reg.Register) { c.VADDPS(v[1], v[0], v[0]) })
 	c.pointwise("multiply", "func(n int, y, x *float32)", "computes y *= x.", []string{"y", "x"}, 1, nil,
 		func(v, _ []reg.Register) { c.VMULPS(v[1], v[0], v[0]) })
+	c.pointwise("addInto", "func(n int, y, a, b *float32)", "computes y = a+b.", []string{"y", "a", "b"}, 1, nil,
+		func(v, _ []reg.Register) { c.VADDPS(v[2], v[1], v[0]) })
 	c.pointwise("mulInto", "func(n int, y, a, b *float32)", "computes y = a·b.", []string{"y", "a", "b"}, 1, nil,
 		func(v, _ []reg.Register) { c.VMULPS(v[2], v[1], v[0]) })
 	c.pointwise("mulAdd", "func(n int, y, a, b *float32)", "computes y += a·b, rounded once.",

@@ -8,6 +8,8 @@ func elementwiseNEON(file *armFile) {
 	}
 	binary("add", faddV)
 	binary("multiply", fmulV)
+	file.point(pointKernel{name: "addInto", arrays: []string{"y", "a", "b"}, written: 1, slots: 4,
+		body: func(p *pointNeon, v []vreg) { p.v(faddV, v[0], v[1], v[2]) }})
 	file.point(pointKernel{name: "mulInto", arrays: []string{"y", "a", "b"}, written: 1, slots: 4,
 		body: func(p *pointNeon, v []vreg) { p.v(fmulV, v[0], v[1], v[2]) }})
 	file.point(pointKernel{name: "mulAdd", arrays: []string{"y", "a", "b"}, written: 1, slots: 4,

@@ -2,8 +2,8 @@ package kernel
 
 // CausalConv computes the short filter of Mamba and Hyena for the rows t in [lo, hi) of one sequence x (l, d), each
 // channel with taps of its own: y[t] = bias + Σ_{i<m, i≤t} taps[i]·x[t-i], taps (m, d), bias (d) or nil for zeros. The
-// result does not depend on how the rows are divided among calls.
-func CausalConv(y, x, taps, bias []float32, d, m, lo, hi int) {
+// result does not depend on how the rows are divided among calls. The rows of x may lie further apart.
+func CausalConv(y []float32, x Rows, taps, bias []float32, d, m, lo, hi int) {
 	for t := lo; t < hi; t++ {
 		if bias == nil {
 			clear(y[t*d:][:d])
@@ -11,24 +11,24 @@ func CausalConv(y, x, taps, bias []float32, d, m, lo, hi int) {
 			copy(y[t*d:][:d], bias)
 		}
 	}
-	directFilter{y, x, taps, d, m}.rows(lo, hi-lo, 1, lo)
+	directFilter{Rows{y, d}, x, taps, d, m}.rows(lo, hi-lo, 1, lo)
 }
 
 // CausalConvPast adds to y (d) of position t < m-1 of a row what the inputs before the row give to it: Σ_{t<i<m}
 // taps[i]·past[m-1+t-i], from the newest input on. past (m-1, d) ends with the newest.
 func CausalConvPast(y, past, taps []float32, m, t int) {
 	d := len(y)
-	directFilter{y, past, taps[(t+1)*d:], d, m}.row(0, m-2, 1, 0, m-1-t)
+	directFilter{Rows{y, d}, Rows{past, d}, taps[(t+1)*d:], d, m}.row(0, m-2, 1, 0, m-1-t)
 }
 
 // CausalConvGrad adds the input's gradient for the rows t in [lo, hi): dx[t] += Σ_{i<m, t+i<l} taps[i]·dy[t+i].
-func CausalConvGrad(dx, dy, taps []float32, d, m, l, lo, hi int) {
-	directFilter{dx, dy, taps, d, m}.rows(hi-1, hi-lo, -1, l-hi)
+func CausalConvGrad(dx Rows, dy, taps []float32, d, m, l, lo, hi int) {
+	directFilter{dx, Rows{dy, d}, taps, d, m}.rows(hi-1, hi-lo, -1, l-hi)
 }
 
 // CausalConvTapsGrad adds the contribution of the rows t in [lo, hi) to the gradient of the taps: dtaps[i] += Σ_{t≥i}
 // dy[t]·x[t-i], i < m. It reads the rows once: a block of rows stays in the cache while all taps use it.
-func CausalConvTapsGrad(dtaps, dy, x []float32, d, m, lo, hi int) {
+func CausalConvTapsGrad(dtaps, dy []float32, x Rows, d, m, lo, hi int) {
 	for ; lo < hi; lo += tapRows {
 		for i := range m {
 			tapGrad(dtaps, dy, x, d, i, max(lo, i), min(hi, lo+tapRows))

@@ -28,15 +28,15 @@ func TestCausalConv(t *testing.T) {
 					}
 				}
 			}
-			CausalConv(y, x, taps, bias, k.d, k.m, 0, k.l)
-			CausalConvGrad(dx, dy, taps, k.d, k.m, k.l, 0, k.l)
+			CausalConv(y, Rows{x, k.d}, taps, bias, k.d, k.m, 0, k.l)
+			CausalConvGrad(Rows{dx, k.d}, dy, taps, k.d, k.m, k.l, 0, k.l)
 			within(t, "y", y, wantY, 2e-6)
-			CausalConvTapsGrad(dtaps, dy, x, k.d, k.m, 0, k.l/2)
-			CausalConvTapsGrad(dtaps, dy, x, k.d, k.m, k.l/2, k.l)
+			CausalConvTapsGrad(dtaps, dy, Rows{x, k.d}, k.d, k.m, 0, k.l/2)
+			CausalConvTapsGrad(dtaps, dy, Rows{x, k.d}, k.d, k.m, k.l/2, k.l)
 			within(t, "dx", dx, wantX, 2e-6)
 			within(t, "dtaps", dtaps, wantTaps, 1e-5)
-			CausalConv(parts, x, taps, bias, k.d, k.m, 0, k.l/3)
-			CausalConv(parts, x, taps, bias, k.d, k.m, k.l/3, k.l)
+			CausalConv(parts, Rows{x, k.d}, taps, bias, k.d, k.m, 0, k.l/3)
+			CausalConv(parts, Rows{x, k.d}, taps, bias, k.d, k.m, k.l/3, k.l)
 			if !slices.Equal(parts, y) {
 				t.Errorf("%v: parts differ from the whole", k)
 			}

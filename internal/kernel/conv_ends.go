@@ -34,7 +34,7 @@ func (p *ConvPlan) Begin(s Spectrum, in Input, l int) {
 	if placed {
 		x.check(l)
 		for t := 0; t < l; t += p.outer[0].part {
-			Prefetch(x.from(t), min(askedRows, l-t))
+			Prefetch(x.From(t), min(askedRows, l-t))
 		}
 	}
 	p.columns(func(q, count int) {

@@ -16,7 +16,7 @@ type (
 )
 
 func (s strided) Rows() (Rows, bool)         { return s.x, true }
-func (s strided) Fill(z []float32, t, n int) { MulRows(Rows{z, Lanes}, s.x.from(t), Ones(), n, Lanes) }
+func (s strided) Fill(z []float32, t, n int) { MulRows(Rows{z, Lanes}, s.x.From(t), Ones(), n, Lanes) }
 func (f filled) Rows() (Rows, bool)          { return Rows{}, false }
 func (f filled) Fill(z []float32, t, n int)  { copy(z, f[t*Lanes:][:n*Lanes]) }
 
@@ -28,7 +28,7 @@ type to struct {
 
 func (o to) Rows() (Rows, Placing) { return o.x, o.how }
 func (o to) Put(a, b []float32, t, n int) {
-	y := o.x.from(t)
+	y := o.x.From(t)
 	if o.how == Added {
 		MulAddRows(y, y, Rows{a, Lanes}, Ones(), n, Lanes)
 		return

@@ -77,6 +77,7 @@ const (
 	cauchyGrad2Code        level = avx2
 	addCode                level = avx2
 	multiplyCode           level = avx2
+	addIntoCode            level = avx2
 	mulIntoCode            level = avx2
 	mulAddCode             level = avx2
 	roundBF16Code          level = avx2
@@ -231,6 +232,7 @@ var codes = map[string][]level{
 	"cauchyGrad2":        {avx512, avx2},
 	"add":                {avx512, avx2},
 	"multiply":           {avx512, avx2},
+	"addInto":            {avx512, avx2},
 	"mulInto":            {avx512, avx2},
 	"mulAdd":             {avx512, avx2},
 	"roundBF16":          {avx512, avx2},
@@ -820,6 +822,11 @@ func vecAdd(n int, y *float32, x *float32)
 //
 //go:noescape
 func vecMultiply(n int, y *float32, x *float32)
+
+// vecAddInto computes y = a+b.
+//
+//go:noescape
+func vecAddInto(n int, y *float32, a *float32, b *float32)
 
 // vecMulInto computes y = a·b.
 //

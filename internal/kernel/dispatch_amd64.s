@@ -552,6 +552,15 @@ TEXT ·vecMultiply(SB), NOSPLIT, $0-24
 avx2:
 	JMP   ·multiplyAVX2(SB)
 
+// func vecAddInto(n int, y *float32, a *float32, b *float32)
+TEXT ·vecAddInto(SB), NOSPLIT, $0-32
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·addIntoAVX512(SB)
+
+avx2:
+	JMP   ·addIntoAVX2(SB)
+
 // func vecMulInto(n int, y *float32, a *float32, b *float32)
 TEXT ·vecMulInto(SB), NOSPLIT, $0-32
 	TESTB $const_avx512, ·cpu(SB)

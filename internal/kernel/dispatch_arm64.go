@@ -77,6 +77,7 @@ const (
 	cauchyGrad2Code        level = noCode
 	addCode                level = neon
 	multiplyCode           level = neon
+	addIntoCode            level = neon
 	mulIntoCode            level = neon
 	mulAddCode             level = neon
 	roundBF16Code          level = neon
@@ -196,6 +197,7 @@ var codes = map[string][]level{
 	"mulAddRows":         {neon},
 	"add":                {neon},
 	"multiply":           {neon},
+	"addInto":            {neon},
 	"mulInto":            {neon},
 	"mulAdd":             {neon},
 	"roundBF16":          {neon},
@@ -447,6 +449,9 @@ func vecAdd(n int, y *float32, x *float32)
 
 //go:noescape
 func vecMultiply(n int, y *float32, x *float32)
+
+//go:noescape
+func vecAddInto(n int, y *float32, a *float32, b *float32)
 
 //go:noescape
 func vecMulInto(n int, y *float32, a *float32, b *float32)

@@ -153,6 +153,10 @@ TEXT ·vecAdd(SB), NOSPLIT, $0-24
 TEXT ·vecMultiply(SB), NOSPLIT, $0-24
 	JMP   ·multiplyNEON(SB)
 
+// func vecAddInto(n int, y *float32, a *float32, b *float32)
+TEXT ·vecAddInto(SB), NOSPLIT, $0-32
+	JMP   ·addIntoNEON(SB)
+
 // func vecMulInto(n int, y *float32, a *float32, b *float32)
 TEXT ·vecMulInto(SB), NOSPLIT, $0-32
 	JMP   ·mulIntoNEON(SB)

@@ -78,6 +78,7 @@ const (
 	cauchyGrad2Code        level = noCode
 	addCode                level = noCode
 	multiplyCode           level = noCode
+	addIntoCode            level = noCode
 	mulIntoCode            level = noCode
 	mulAddCode             level = noCode
 	roundBF16Code          level = noCode
@@ -334,6 +335,8 @@ func vecCauchyGrad2(grad *float64, t *float64, n int, ld int, norm *float64, dam
 func vecAdd(n int, y *float32, x *float32) {}
 
 func vecMultiply(n int, y *float32, x *float32) {}
+
+func vecAddInto(n int, y *float32, a *float32, b *float32) {}
 
 func vecMulInto(n int, y *float32, a *float32, b *float32) {}
 

@@ -166,6 +166,20 @@ func Mul(y, x []float32) {
 	}
 }
 
+// AddInto computes y = a+b element by element.
+func AddInto(y, a, b []float32) {
+	a, b = a[:len(y)], b[:len(y)]
+	if cpu.has(addIntoCode) {
+		for lo := 0; lo < len(y); lo += callLength {
+			vecAddInto(min(callLength, len(y)-lo), &y[lo], &a[lo], &b[lo])
+		}
+		return
+	}
+	for i := range y {
+		y[i] = a[i] + b[i]
+	}
+}
+
 // MulInto computes y = a·b element by element.
 func MulInto(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]

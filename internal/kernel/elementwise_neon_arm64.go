@@ -9,6 +9,9 @@ func addNEON(n int, y *float32, x *float32)
 func multiplyNEON(n int, y *float32, x *float32)
 
 //go:noescape
+func addIntoNEON(n int, y *float32, a *float32, b *float32)
+
+//go:noescape
 func mulIntoNEON(n int, y *float32, a *float32, b *float32)
 
 //go:noescape

@@ -168,6 +168,108 @@ done6:
 done:
 	RET
 
+// func addIntoNEON(n int, y *float32, a *float32, b *float32)
+TEXT ·addIntoNEON(SB), NOSPLIT, $0-32
+	MOVD n+0(FP), R0
+	MOVD y+8(FP), R1
+	MOVD a+16(FP), R2
+	MOVD b+24(FP), R3
+	CMP $16, R0
+	BLT vectors
+
+slots:
+	WORD $0x3dc00020 // ldr q0, [x1, #0]
+	WORD $0x3dc00428 // ldr q8, [x1, #16]
+	WORD $0x3dc00830 // ldr q16, [x1, #32]
+	WORD $0x3dc00c38 // ldr q24, [x1, #48]
+	WORD $0x3dc00041 // ldr q1, [x2, #0]
+	WORD $0x3dc00449 // ldr q9, [x2, #16]
+	WORD $0x3dc00851 // ldr q17, [x2, #32]
+	WORD $0x3dc00c59 // ldr q25, [x2, #48]
+	WORD $0x3dc00062 // ldr q2, [x3, #0]
+	WORD $0x3dc0046a // ldr q10, [x3, #16]
+	WORD $0x3dc00872 // ldr q18, [x3, #32]
+	WORD $0x3dc00c7a // ldr q26, [x3, #48]
+	WORD $0x4e22d420 // fadd v0.4s, v1.4s, v2.4s
+	WORD $0x4e2ad528 // fadd v8.4s, v9.4s, v10.4s
+	WORD $0x4e32d630 // fadd v16.4s, v17.4s, v18.4s
+	WORD $0x4e3ad738 // fadd v24.4s, v25.4s, v26.4s
+	WORD $0x3d800020 // str q0, [x1, #0]
+	WORD $0x3d800428 // str q8, [x1, #16]
+	WORD $0x3d800830 // str q16, [x1, #32]
+	WORD $0x3d800c38 // str q24, [x1, #48]
+	ADD $64, R1, R1
+	ADD $64, R2, R2
+	ADD $64, R3, R3
+	SUB $16, R0, R0
+	CMP $16, R0
+	BGE slots
+
+vectors:
+	CMP $4, R0
+	BLT rest
+	WORD $0x3dc00020 // ldr q0, [x1, #0]
+	WORD $0x3dc00041 // ldr q1, [x2, #0]
+	WORD $0x3dc00062 // ldr q2, [x3, #0]
+	WORD $0x4e22d420 // fadd v0.4s, v1.4s, v2.4s
+	WORD $0x3d800020 // str q0, [x1, #0]
+	ADD $16, R1, R1
+	ADD $16, R2, R2
+	ADD $16, R3, R3
+	SUB $4, R0, R0
+	JMP vectors
+
+rest:
+	CBZ R0, done
+	TBZ $1, R0, single1
+	WORD $0xfd400020 // ldr d0, [x1, #0]
+	TBZ $0, R0, done2
+	ADD $8, R1, R4
+	WORD $0x4d408080 // ld1 { v0.s }[2], [x4]
+	JMP done2
+
+single1:
+	WORD $0xbd400020 // ldr s0, [x1, #0]
+
+done2:
+	TBZ $1, R0, single3
+	WORD $0xfd400041 // ldr d1, [x2, #0]
+	TBZ $0, R0, done4
+	ADD $8, R2, R4
+	WORD $0x4d408081 // ld1 { v1.s }[2], [x4]
+	JMP done4
+
+single3:
+	WORD $0xbd400041 // ldr s1, [x2, #0]
+
+done4:
+	TBZ $1, R0, single5
+	WORD $0xfd400062 // ldr d2, [x3, #0]
+	TBZ $0, R0, done6
+	ADD $8, R3, R4
+	WORD $0x4d408082 // ld1 { v2.s }[2], [x4]
+	JMP done6
+
+single5:
+	WORD $0xbd400062 // ldr s2, [x3, #0]
+
+done6:
+	WORD $0x4e22d420 // fadd v0.4s, v1.4s, v2.4s
+	TBZ $1, R0, single7
+	WORD $0xfd000020 // str d0, [x1, #0]
+	TBZ $0, R0, done8
+	ADD $8, R1, R4
+	WORD $0x4d008080 // st1 { v0.s }[2], [x4]
+	JMP done8
+
+single7:
+	WORD $0xbd000020 // str s0, [x1, #0]
+
+done8:
+
+done:
+	RET
+
 // func mulIntoNEON(n int, y *float32, a *float32, b *float32)
 TEXT ·mulIntoNEON(SB), NOSPLIT, $0-32
 	MOVD n+0(FP), R0

@@ -39,14 +39,14 @@ func (f directFilter) short(skip []float32, t, count, step int, add bool) {
 		w := min(shortCols, f.d-c)
 		in, out := buf.in[margin*w:], buf.out[margin*w:]
 		clear(buf.in[:margin*w])
-		copyColumns(in, w, f.in[first*f.d+c:], f.d, w, count)
+		copyColumns(in, w, f.in.From(first).X[c:], f.in.Step, w, count)
 		clear(in[count*w:][:margin*w])
 		copyColumns(buf.taps[:], w, f.taps[c:], f.d, w, m)
 		clear(buf.taps[m*w:][:width*w])
 		for v := 0; v < w; v += Lanes {
 			z, x, by := Rows{out[v:], w}, Rows{in[v:], w}, Rows{X: skip[c+v:]}
 			if add {
-				MulAddRows(z, Rows{f.out[first*f.d+c+v:], f.d}, x, by, count, Lanes)
+				MulAddRows(z, Rows{f.out.From(first).X[c+v:], f.out.Step}, x, by, count, Lanes)
 			} else {
 				MulRows(z, x, by, count, Lanes)
 			}
@@ -57,7 +57,7 @@ func (f directFilter) short(skip []float32, t, count, step int, add bool) {
 			row := (at + r*step) * w
 			vecFirTile(w, n, &buf.out[row], step*w, &buf.taps[0], &buf.in[row], step*w)
 		}
-		copyColumns(f.out[first*f.d+c:], f.d, out, w, w, count)
+		copyColumns(f.out.From(first).X[c:], f.out.Step, out, w, w, count)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestShortSequences(t *testing.T) {
 				check("FIRTapsGrad", taps, func(out []float32) { FIRTapsGrad(out, dy, x, s.d, s.l, 0, s.m) },
 					func(out []float32) {
 						for i := range s.m {
-							tapGrad(out, dy, x, s.d, i, i, s.l)
+							tapGrad(out, dy, Rows{x, s.d}, s.d, i, i, s.l)
 						}
 					})
 			})

@@ -12,8 +12,11 @@ func Ones() Rows { return Rows{X: ones[:]} }
 
 var ones = [Lanes]float32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
 
-// row returns row t, width channels wide.
-func (r Rows) row(t, width int) []float32 { return r.X[t*r.Step:][:width] }
+// Row returns row t, width channels wide.
+func (r Rows) Row(t, width int) []float32 { return r.X[t*r.Step:][:width] }
+
+// at is the first channel of row t.
+func (r Rows) at(t int) *float32 { return &r.X[t*r.Step] }
 
 // check panics unless there are n rows of Lanes channels.
 func (r Rows) check(n int) { _ = r.X[(n-1)*r.Step:][:Lanes] }
@@ -21,7 +24,7 @@ func (r Rows) check(n int) { _ = r.X[(n-1)*r.Step:][:Lanes] }
 // mulRowsPortable is MulRows.
 func mulRowsPortable(z, x, y Rows, n, width int) {
 	for t := range n {
-		z, x, y := z.row(t, width), x.row(t, width), y.row(t, width)
+		z, x, y := z.Row(t, width), x.Row(t, width), y.Row(t, width)
 		for v := range z {
 			z[v] = x[v] * y[v]
 		}
@@ -31,15 +34,15 @@ func mulRowsPortable(z, x, y Rows, n, width int) {
 // mulAddRowsPortable is MulAddRows.
 func mulAddRowsPortable(z, a, x, y Rows, n, width int) {
 	for t := range n {
-		z, a, x, y := z.row(t, width), a.row(t, width), x.row(t, width), y.row(t, width)
+		z, a, x, y := z.Row(t, width), a.Row(t, width), x.Row(t, width), y.Row(t, width)
 		for v := range z {
 			z[v] = a[v] + float32(x[v]*y[v])
 		}
 	}
 }
 
-// from are the rows from t on.
-func (r Rows) from(t int) Rows { return Rows{r.X[t*r.Step:], r.Step} }
+// From are the rows from t on.
+func (r Rows) From(t int) Rows { return Rows{r.X[t*r.Step:], r.Step} }
 
 // Columns picks channels: channel v of row t is X[t·Step + At[v]]. Several may be the same.
 type Columns struct {
@@ -51,7 +54,7 @@ type Columns struct {
 // gatherPortable is Gather.
 func gatherPortable(z Rows, x Columns, n int) {
 	for t := range n {
-		row, z := x.X[t*x.Step:], z.row(t, len(x.At))
+		row, z := x.X[t*x.Step:], z.Row(t, len(x.At))
 		for v, at := range x.At {
 			z[v] = row[at]
 		}
@@ -61,7 +64,7 @@ func gatherPortable(z Rows, x Columns, n int) {
 // scatterPortable is Scatter.
 func scatterPortable(z Columns, x Rows, n int) {
 	for t := range n {
-		row, x := z.X[t*z.Step:], x.row(t, len(z.At))
+		row, x := z.X[t*z.Step:], x.Row(t, len(z.At))
 		for v, at := range z.At {
 			row[at] += x[v]
 		}

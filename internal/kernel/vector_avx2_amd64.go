@@ -9,6 +9,9 @@ func addAVX2(n int, y *float32, x *float32)
 func multiplyAVX2(n int, y *float32, x *float32)
 
 //go:noescape
+func addIntoAVX2(n int, y *float32, a *float32, b *float32)
+
+//go:noescape
 func mulIntoAVX2(n int, y *float32, a *float32, b *float32)
 
 //go:noescape

@@ -78,6 +78,47 @@ vectors_done:
 	VZEROUPPER
 	RET
 
+// func addIntoAVX2(n int, y *float32, a *float32, b *float32)
+// Requires: AVX
+TEXT ·addIntoAVX2(SB), NOSPLIT, $0-32
+	MOVQ    y+8(FP), AX
+	MOVQ    a+16(FP), CX
+	MOVQ    b+24(FP), DX
+	MOVQ    n+0(FP), BX
+	MOVQ    BX, SI
+	ANDQ    $0x07, SI
+	SUBQ    SI, BX
+	MOVQ    SI, DI
+	LEAQ    masks<>+32(SB), R8
+	NEGQ    DI
+	VMOVUPS (R8)(DI*4), Y15
+	XORQ    DI, DI
+	TESTQ   BX, BX
+	JZ      vectors_tail
+
+vectors_loop:
+	VMOVUPS (AX)(DI*4), Y0
+	VMOVUPS (CX)(DI*4), Y1
+	VMOVUPS (DX)(DI*4), Y2
+	VADDPS  Y2, Y1, Y0
+	VMOVUPS Y0, (AX)(DI*4)
+	ADDQ    $0x08, DI
+	CMPQ    DI, BX
+	JLT     vectors_loop
+
+vectors_tail:
+	TESTQ      SI, SI
+	JZ         vectors_done
+	VMASKMOVPS (AX)(DI*4), Y15, Y0
+	VMASKMOVPS (CX)(DI*4), Y15, Y1
+	VMASKMOVPS (DX)(DI*4), Y15, Y2
+	VADDPS     Y2, Y1, Y0
+	VMASKMOVPS Y0, Y15, (AX)(DI*4)
+
+vectors_done:
+	VZEROUPPER
+	RET
+
 // func mulIntoAVX2(n int, y *float32, a *float32, b *float32)
 // Requires: AVX
 TEXT ·mulIntoAVX2(SB), NOSPLIT, $0-32

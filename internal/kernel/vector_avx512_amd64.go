@@ -9,6 +9,9 @@ func addAVX512(n int, y *float32, x *float32)
 func multiplyAVX512(n int, y *float32, x *float32)
 
 //go:noescape
+func addIntoAVX512(n int, y *float32, a *float32, b *float32)
+
+//go:noescape
 func mulIntoAVX512(n int, y *float32, a *float32, b *float32)
 
 //go:noescape

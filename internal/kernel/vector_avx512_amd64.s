@@ -78,6 +78,47 @@ vectors_done:
 	VZEROUPPER
 	RET
 
+// func addIntoAVX512(n int, y *float32, a *float32, b *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addIntoAVX512(SB), NOSPLIT, $0-32
+	MOVQ  y+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  b+24(FP), DX
+	MOVQ  n+0(FP), BX
+	MOVQ  BX, SI
+	ANDQ  $0x0f, SI
+	SUBQ  SI, BX
+	MOVQ  SI, DI
+	MOVL  $-1, R8
+	BZHIL DI, R8, R8
+	KMOVW R8, K1
+	XORQ  DI, DI
+	TESTQ BX, BX
+	JZ    vectors_tail
+
+vectors_loop:
+	VMOVUPS (AX)(DI*4), Z0
+	VMOVUPS (CX)(DI*4), Z1
+	VMOVUPS (DX)(DI*4), Z2
+	VADDPS  Z2, Z1, Z0
+	VMOVUPS Z0, (AX)(DI*4)
+	ADDQ    $0x10, DI
+	CMPQ    DI, BX
+	JLT     vectors_loop
+
+vectors_tail:
+	TESTQ     SI, SI
+	JZ        vectors_done
+	VMOVUPS.Z (AX)(DI*4), K1, Z0
+	VMOVUPS.Z (CX)(DI*4), K1, Z1
+	VMOVUPS.Z (DX)(DI*4), K1, Z2
+	VADDPS    Z2, Z1, Z0
+	VMOVUPS   Z0, K1, (AX)(DI*4)
+
+vectors_done:
+	VZEROUPPER
+	RET
+
 // func mulIntoAVX512(n int, y *float32, a *float32, b *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·mulIntoAVX512(SB), NOSPLIT, $0-32

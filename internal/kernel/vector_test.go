@@ -57,6 +57,8 @@ type pointwiseKernel struct {
 var pointwise = append(activationKernels(), []pointwiseKernel{
 	{"Add", 2, func(a [][]float32) { Add(a[0], a[1]) }, func(v []float64) []float64 { return []float64{v[0] + v[1]} }},
 	{"Mul", 2, func(a [][]float32) { Mul(a[0], a[1]) }, func(v []float64) []float64 { return []float64{v[0] * v[1]} }},
+	{"AddInto", 3, func(a [][]float32) { AddInto(a[0], a[1], a[2]) },
+		func(v []float64) []float64 { return []float64{v[1] + v[2]} }},
 	{"MulInto", 3, func(a [][]float32) { MulInto(a[0], a[1], a[2]) },
 		func(v []float64) []float64 { return []float64{v[1] * v[2]} }},
 	{"MulAdd", 3, func(a [][]float32) { MulAdd(a[0], a[1], a[2]) },
