@@ -56,7 +56,7 @@ valid or learnt for less). hippo predict then forecasts from the end of new data
 func runsFit(cmd *cobra.Command, defaults fit.Config) *cobra.Command {
 	cmd.Args = wantArgs(1, math.MaxInt)
 	var on string
-	cmd.Flags().StringVar(&on, "device", onCPU, "where to compute: cpu, gpu, or gpu:1 of hippo bench devices")
+	namedDeviceFlag(cmd, &on)
 	return longRunCommand(cmd, &defaults, fit.ErrInterrupted, func(cmd *cobra.Command, args []string,
 		opt config.Options) (preparedRun[*fit.Result], error) {
 		c := defaults
