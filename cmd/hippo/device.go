@@ -24,11 +24,6 @@ func deviceFlag(cmd *cobra.Command, to *string) {
 		cobra.FixedCompletions([]string{onCPU, "gpu", "gpu:1", auto}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// namedDeviceFlag is deviceFlag without auto.
-func namedDeviceFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "device", onCPU, "where to compute: cpu, gpu, or gpu:1 of hippo bench devices")
-}
-
 // onCPU is the device that needs nothing.
 const onCPU = "cpu"
 

@@ -342,7 +342,7 @@ islands, the round; a second one leaves at once. If the other machine is gone, t
 	}
 	cmd.Flags().StringVar(&m.key, "key", "", "join key that the other machine has printed")
 	cmd.Flags().DurationVar(&m.wait, "wait", waitDefault, "how long to wait for the other machine")
-	namedDeviceFlag(cmd, &name)
+	cmd.Flags().StringVar(&name, "device", onCPU, "where to compute: cpu, gpu, or gpu:1 of hippo bench devices")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if _, _, err := net.SplitHostPort(args[0]); err != nil {
 			return fmt.Errorf("found the address %s, want HOST:PORT: %w", config.Quote(args[0]), err)

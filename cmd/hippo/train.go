@@ -149,16 +149,17 @@ weights as the best model. A run that diverges ends with an error.`,
 		case launch.Rank > 0:
 			return several.follow(cmd, several.joins(launch, meetingFolder(&said)), &said, launch.Rank, there)
 		}
-		if on == auto && there != nil {
-			use, told, err := model.Faster(cfg.Model, engine.Float32, there, true)
-			if err != nil {
+		if cfg.Device = there; on == auto && there != nil {
+			use, told := false, ""
+			if err := cfg.FitsDevice(); err != nil {
+				told = fmt.Sprintf("computing on the processor: %v", err)
+			} else if use, told, err = model.Faster(cfg.Model, engine.Float32, there, true); err != nil {
 				return err
 			}
 			if noteDevice(told); !use {
-				there = nil
+				cfg.Device = nil
 			}
 		}
-		cfg.Device = there
 		if err := setBatch(&cfg, batch, cmd.Flags().Changed("train.batch_size")); err != nil {
 			return err
 		}

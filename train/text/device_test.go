@@ -159,3 +159,37 @@ func TestDevicesThatDiffer(t *testing.T) {
 		}
 	}
 }
+
+// roomyDevice has some bytes of memory.
+type roomyDevice struct {
+	smallengine.Backend[float32]
+	room int64
+}
+
+func (d roomyDevice) Room() int64 { return d.room }
+
+// TestDeviceIsTooSmall: a run whose weights, gradients and moments are more than its device has is refused before it
+// begins, with the sizes.
+func TestDeviceIsTooSmall(t *testing.T) {
+	c := smallest(t)
+	params, err := c.countParams(c.shape(c.likelyVocab()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	need := int64(params.Bytes(c.Train.Shards))
+	for room, fits := range map[int64]bool{need: true, need - 1: false} {
+		c.Device = roomyDevice{smallengine.New[float32](), room}
+		var e *train.MemoryError
+		if err := c.FitsDevice(); fits && err != nil || !fits && (!errors.As(err, &e) || e.Need != int(need) ||
+			!strings.Contains(err.Error(), "but the device leaves ")) {
+			t.Errorf("with room for %d of %d bytes: %v", room, need, err)
+		}
+	}
+	if _, err := Run(t.Context(), c, train.Events{}); err == nil == (c.Device.(roomyDevice).room < need) {
+		t.Errorf("the run says %v", err)
+	}
+	c.Memory = train.MemoryIgnore
+	if err := c.FitsDevice(); err != nil {
+		t.Error(err)
+	}
+}
