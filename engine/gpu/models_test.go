@@ -24,7 +24,8 @@ var families = map[string]string{"h3": "h3,h3(head_dim=2)", "hybrid": "h3,attent
 // since are the counts of what was done after before.
 func (c Counts) since(before Counts) Counts {
 	return Counts{In: c.In - before.In, Out: c.Out - before.Out, IDs: c.IDs - before.IDs,
-		Launches: c.Launches - before.Launches, Submissions: c.Submissions - before.Submissions, Replayed: c.Replayed - before.Replayed,
+		Launches: c.Launches - before.Launches, Submissions: c.Submissions - before.Submissions,
+		Replayed: c.Replayed - before.Replayed,
 		Bytes: c.Bytes - before.Bytes, Flops: c.Flops - before.Flops, Seconds: c.Seconds - before.Seconds,
 		Memory: c.Memory}
 }
@@ -227,8 +228,8 @@ func TestTokensReplay(t *testing.T) {
 			least = 18 // a page that grows, every eighth token here, moves what follows
 		}
 		if c.Replayed < least || c.Submissions != 60 {
-			t.Errorf("%s: of %d submissions of 60 tokens %d were recorded before, want at least %d", name, c.Submissions,
-				c.Replayed, least)
+			t.Errorf("%s: %d submissions of 60 tokens, %d of them recorded before, want at least %d", name,
+				c.Submissions, c.Replayed, least)
 		}
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// commands are those of a submission, with the memory of the host whose contents they copy in. They are only listed until
-// they are submitted: if a command buffer has the same list, as for one token after another, that is submitted again.
+// commands are those of a submission, with the memory of the host whose contents they copy in. They are only listed
+// until they are submitted: if a command buffer has the same list, as for one token after another, that is submitted
+// again.
 type commands struct {
 	value    uint64 // of the semaphore when they have run
 	memory   []*Memory
