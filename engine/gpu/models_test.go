@@ -26,7 +26,7 @@ func (c Counts) since(before Counts) Counts {
 	return Counts{In: c.In - before.In, Out: c.Out - before.Out, IDs: c.IDs - before.IDs,
 		Launches: c.Launches - before.Launches, Submissions: c.Submissions - before.Submissions,
 		Replayed: c.Replayed - before.Replayed,
-		Bytes: c.Bytes - before.Bytes, Flops: c.Flops - before.Flops, Seconds: c.Seconds - before.Seconds,
+		Bytes:    c.Bytes - before.Bytes, Flops: c.Flops - before.Flops, Seconds: c.Seconds - before.Seconds,
 		Memory: c.Memory}
 }
 
