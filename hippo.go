@@ -125,8 +125,8 @@ func (o *loadOptions) move(m *model.Model) error {
 			return nil
 		}
 	}
-	if has, ok := o.on.(interface{ Room() int64 }); ok {
-		return m.UseWithin(o.on, int(has.Room()/4*3))
+	if room, known := engine.Room(o.on); known {
+		return m.UseWithin(o.on, int(room/4*3))
 	}
 	m.Use(o.on)
 	return nil

@@ -230,7 +230,7 @@ func updatesTrial(ctx context.Context, members, updates, shrink int) (trial, err
 		return trial{}, err
 	}
 	t, end, err := inProcess(ctx, members, ClusterHost, func(w cluster.Wire) error {
-		return text.Follow(ctx, w, train.Events{})
+		return text.Follow(ctx, w, nil, train.Events{})
 	})
 	if err != nil {
 		return trial{}, err

@@ -98,6 +98,7 @@ type Greeting struct {
 	Version  string   `json:"version"`  // of the program
 	Arch     string   `json:"arch"`     // of the processor
 	Levels   []string `json:"levels"`   // of its features, from the lowest
+	Device   string   `json:"device"`   // on which it computes; "" for the processor
 	Settings string   `json:"settings"` // that it was started with, as text; "" if it takes the leader's
 	Rank     int      `json:"rank"`     // that a launcher gave it, 0 for none
 	Address  string   `json:"address"`  // at which it listens; set by the wire

@@ -141,6 +141,11 @@ func (x *exchange) poll() error {
 func (x *exchange) finish() (Outcome, error) {
 	for {
 		if x.missing == 0 && !x.said {
+			if w, may := x.work.(Failing); may {
+				if err := w.Failed(); err != nil {
+					return Outcome{}, err
+				}
+			}
 			x.said = true
 			if x.lead == nil {
 				x.wire.Send(Lead, Message{Kind: Done, Round: x.round.Round, Body: asJSON(x.report())})

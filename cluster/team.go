@@ -23,6 +23,13 @@ type Work interface {
 	Values(n Node, at int, dst []float32)
 }
 
+// Failing is Work whose device may fail, so that numbers of Values are wrong. A member asks before it says that it has
+// all sums.
+type Failing interface {
+	Work
+	Failed() error
+}
+
 // Lasting is Work whose shards have a state, which stays with the member that has computed them: they are dealt anew
 // only if a member has joined or is lost. Numbers of a shard have few bits if Bits is less than 32 (see RoundTo): they
 // are sent one by one then, not as sums.

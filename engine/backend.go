@@ -40,6 +40,16 @@ func Failure(b Backend) error {
 	return nil
 }
 
+// Room is how many bytes of memory the device of a backend still has, for all that one may tell beforehand; known is
+// false for one that has no memory of its own.
+func Room(b Backend) (bytes int64, known bool) {
+	d, known := b.(interface{ Room() int64 })
+	if !known {
+		return 0, false
+	}
+	return d.Room(), true
+}
+
 // Updates is the arithmetic of an optimizer, on tensors that outlive a step. In each call the lists are equally long,
 // and tensors at the same place have the same shape.
 type Updates interface {

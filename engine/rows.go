@@ -167,6 +167,11 @@ type Slot struct{ X *tensor.Tensor }
 // slot.
 type Slots []*Slot
 
+// Any reports whether a row has a state.
+func (s Slots) Any() bool {
+	return slices.ContainsFunc(s, func(x *Slot) bool { return x != nil && x.X != nil })
+}
+
 // At returns the state of row i, nil if it has none.
 func (s Slots) At(i int) *tensor.Tensor {
 	if i >= len(s) || s[i] == nil {

@@ -323,13 +323,21 @@ func (t *Tensor) CopyRowTo(dst []float32, i int) {
 	if i < 0 || i >= t.Rows() || len(dst) < d {
 		panic(fmt.Sprintf("tensor.CopyRowTo: row %d, room for %d values, shape %v", i, len(dst), t))
 	}
-	if t.storage == nil {
-		copy(dst, t.data[i*d:][:d])
-		return
+	t.CopyPartTo(dst[:d], i*d)
+}
+
+// CopyPartTo fills dst with the elements from at on.
+func (t *Tensor) CopyPartTo(dst []float32, at int) {
+	switch n := len(dst); {
+	case t.storage == nil:
+		copy(dst, t.data[at:at+n])
+	case n == t.Len():
+		t.storage.Read(dst)
+	default:
+		part := t.storage.Like(n)
+		part.Copy(0, t.storage, at, n)
+		part.Read(dst)
 	}
-	row := t.storage.Like(d)
-	row.Copy(0, t.storage, i*d, d)
-	row.Read(dst[:d])
 }
 
 // Clone returns a copy on the ordinary heap, without gradient.

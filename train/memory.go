@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
@@ -40,6 +41,15 @@ func (e *MemoryError) Error() string {
 }
 
 func bytesText(n int) string { return status.Bytes(uint64(max(0, n))) }
+
+// FreeMemory is the memory that is left to a run on an engine, nil for the processor's.
+func FreeMemory(on engine.Backend) (status.Memory, bool) {
+	if on == nil {
+		return status.FreeMemory()
+	}
+	room, known := engine.Room(on)
+	return status.Memory{Bytes: uint64(room), Of: "the device"}, known
+}
 
 // WeightsFit returns a *MemoryError if the parameters of a model alone need more memory to be trained than there is.
 func WeightsFit(params ParamCount, shards int, free status.Memory) error {

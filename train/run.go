@@ -61,11 +61,14 @@ func (l *Training) Note(text string) {
 // checkpoint stays as it is.
 func (l *Training) Run(ctx context.Context) (interrupted bool, err error) {
 	interrupted, err = l.run(ctx)
-	if lost := engine.Failure(l.opt.Backend()); lost != nil { // which explains all else that went wrong
+	if lost := l.failed(); lost != nil { // which explains all else that went wrong
 		return false, &DeviceError{Err: lost, Out: l.Plan.Out, Step: l.savedStep}
 	}
 	return interrupted, err
 }
+
+// failed is the failure of the device on which the run computes, nil for none.
+func (l *Training) failed() error { return engine.Failure(l.opt.Backend()) }
 
 func (l *Training) run(ctx context.Context) (interrupted bool, err error) {
 	if l.islands != nil {

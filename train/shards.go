@@ -130,7 +130,9 @@ func (s *shardSum) values(n cluster.Node, at int, dst []float32) {
 			at -= x.Len()
 			continue
 		}
-		dst = dst[copy(dst, x.Elements()[at:]):]
+		n := min(len(dst), x.Len()-at)
+		x.CopyPartTo(dst[:n], at)
+		dst = dst[n:]
 		at = 0
 		if len(dst) == 0 {
 			return

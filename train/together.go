@@ -163,6 +163,9 @@ func (g *group) Compute(shard int, ready func(lo, hi int)) (cluster.Result, erro
 	return cluster.Result{Mean: mean, Weight: weight}, nil
 }
 
+// Failed is the failure of this machine's device, whose numbers must not count.
+func (g *group) Failed() error { return g.loop.failed() }
+
 // Values copies elements of a node.
 func (g *group) Values(n cluster.Node, at int, dst []float32) { g.loop.sum.values(n, at, dst) }
 

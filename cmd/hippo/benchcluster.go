@@ -37,7 +37,7 @@ func (m *machines) benchCluster(cmd *cobra.Command, network string, opt benchOpt
 	if opt.Peer != "" || opt.Scaling {
 		return c, false, end, fmt.Errorf("found --peer or --scaling under a launcher (%s), want none", l.By)
 	}
-	own, err := text.Greeting(nil, l.Rank)
+	own, err := text.Greeting(nil, l.Rank, nil)
 	if err != nil {
 		return c, false, end, err
 	}

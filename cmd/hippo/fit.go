@@ -56,7 +56,7 @@ valid or learnt for less). hippo predict then forecasts from the end of new data
 func runsFit(cmd *cobra.Command, defaults fit.Config) *cobra.Command {
 	cmd.Args = wantArgs(1, math.MaxInt)
 	var on string
-	cmd.Flags().StringVar(&on, "device", onCPU, "where to compute: cpu, gpu, or gpu:1 of hippo bench devices")
+	deviceFlag(cmd, &on)
 	return longRunCommand(cmd, &defaults, fit.ErrInterrupted, func(cmd *cobra.Command, args []string,
 		opt config.Options) (preparedRun[*fit.Result], error) {
 		c := defaults
@@ -66,8 +66,10 @@ func runsFit(cmd *cobra.Command, defaults fit.Config) *cobra.Command {
 		problems.Add(c.Check())
 		if problems.Err() == nil {
 			var err error
-			c.Device, err = device(on)
-			problems.Add(err)
+			c.Device, err = deviceOrAuto(on)
+			if problems.Add(err); on == auto {
+				c.Faster = noteDevice
+			}
 		}
 		return preparedRun[*fit.Result]{
 			run: func(ctx context.Context, p *status.Printer) (*fit.Result, error) {

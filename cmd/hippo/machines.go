@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/cluster"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/train"
@@ -170,7 +171,10 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 		return end, errors.New("train.carry_state: found true with --listen, want a launcher that starts all " +
 			"machines: the states stay with them, and are lost with each that leaves")
 	}
-	own, err := text.Greeting(nil, 0)
+	if err := c.Shareable(); err != nil {
+		return end, err
+	}
+	own, err := text.Greeting(nil, 0, c.Device)
 	if err != nil {
 		return end, err
 	}
@@ -210,7 +214,7 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 	if err != nil {
 		return end, end(err)
 	}
-	level := "their own features"
+	level := "their own devices and features"
 	if !c.AnyBits {
 		if level, err = text.SharedLevel(others); err != nil {
 			return end, end(err)
@@ -223,10 +227,13 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 		}
 		names = append(names, text.Named(g))
 	}
+	if level = "; all compute at " + level; own.Device != "" && !c.AnyBits {
+		level = ""
+	}
 	if tcp == nil {
 		level += ", exchange by MPI"
 	}
-	fmt.Fprintf(os.Stderr, "%d machines: %s; all compute at %s\n", l.Size, strings.Join(names, ", "), level)
+	fmt.Fprintf(os.Stderr, "%d machines: %s%s\n", l.Size, strings.Join(names, ", "), level)
 	c.Team = team
 	return end, nil
 }
@@ -234,10 +241,10 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 // joining is how a machine joins the leader of a run.
 type joining func(context.Context, cluster.Greeting) (cluster.Wire, error)
 
-// follow takes part in the run of a leader until that ends.
-func (m *machines) follow(cmd *cobra.Command, join joining, said *text.Config, rank int) error {
+// follow takes part in the run of a leader until that ends, on an engine, nil for the processor's.
+func (m *machines) follow(cmd *cobra.Command, join joining, said *text.Config, rank int, on engine.Backend) error {
 	ctx := cmd.Context()
-	g, err := text.Greeting(said, rank)
+	g, err := text.Greeting(said, rank, on)
 	if err != nil {
 		return err
 	}
@@ -257,7 +264,7 @@ func (m *machines) follow(cmd *cobra.Command, join joining, said *text.Config, r
 	for {
 		wire, err := join(ctx, g)
 		if err == nil {
-			err = text.Follow(working, wire, following(p, g.Name))
+			err = text.Follow(working, wire, on, following(p, g.Name))
 		}
 		var ended *cluster.EndedError
 		interrupted := errors.As(err, &ended) && ended.Why == cluster.Interrupted
@@ -319,21 +326,23 @@ func (m *machines) joins(l cluster.Launch, folder string) joining {
 }
 
 func newJoin() *cobra.Command {
-	m := machines{}
+	m, name := machines{}, ""
 	cmd := &cobra.Command{
 		Use:   "join HOST:PORT",
 		Short: "Take part in a training run of another machine",
 		Long: `Take part in a training run that another machine has started by hippo train --listen. That machine prints
 the address and the key. This one needs neither data nor settings: it gets the weights, the moments of the optimizer and
 the tokens of its shards, and computes shards of each update until the run ends. The weights are those of one machine
-alone, bit for bit. Ctrl-C leaves after the update or, of islands, the round; a second one leaves at once. If the
-other machine is gone, this one waits for it, for --wait.`,
+alone, bit for bit; so it computes on a device of the same kind as the other. Ctrl-C leaves after the update or, of
+islands, the round; a second one leaves at once. If the other machine is gone, this one waits for it, for --wait.`,
 		Example: `  hippo join n1:7700 --key 7rk2-m9fx
+  hippo join n1:7700 --key 7rk2-m9fx --device gpu:1
   HIPPO_JOIN_KEY=7rk2-m9fx hippo join n1:7700 --wait 1h`,
 		Args: wantArgs(1, 1),
 	}
 	cmd.Flags().StringVar(&m.key, "key", "", "join key that the other machine has printed")
 	cmd.Flags().DurationVar(&m.wait, "wait", waitDefault, "how long to wait for the other machine")
+	cmd.Flags().StringVar(&name, "device", onCPU, "where to compute: cpu, gpu, or gpu:1 of hippo bench devices")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if _, _, err := net.SplitHostPort(args[0]); err != nil {
 			return fmt.Errorf("found the address %s, want HOST:PORT: %w", config.Quote(args[0]), err)
@@ -341,8 +350,12 @@ other machine is gone, this one waits for it, for --wait.`,
 		if m.key == "" {
 			return errors.New("key: found none, want the one that hippo train --listen has printed")
 		}
+		on, err := device(name)
+		if err != nil {
+			return err
+		}
 		at := cluster.Meeting{Addresses: []string{args[0]}, Key: m.key, Given: true}
-		return m.follow(cmd, m.at(func() (cluster.Meeting, error) { return at, nil }), nil, 0)
+		return m.follow(cmd, m.at(func() (cluster.Meeting, error) { return at, nil }), nil, 0, on)
 	}
 	return cmd
 }

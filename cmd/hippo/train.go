@@ -123,9 +123,9 @@ weights as the best model. A run that diverges ends with an error.`,
 		switch {
 		case err != nil:
 			return err
-		case there != nil && (launch.By != "" || several.listen != ""):
-			return fmt.Errorf("device: found %s in a run on several machines, want cpu: their sums must have the same "+
-				"bits", on)
+		case on == auto && (launch.Size > 1 || several.listen != ""):
+			return fmt.Errorf("device: found %s in a run on several machines, want cpu, gpu, or gpu:1: all compute on "+
+				"devices of one kind", on)
 		case there != nil && (dryRun || batch == "auto"):
 			return fmt.Errorf("device: found %s together with --dry-run or --batch auto, want cpu: these measure the "+
 				"processor and its memory", on)
@@ -147,18 +147,19 @@ weights as the best model. A run that diverges ends with an error.`,
 		case launch.Rank > 0 && (dryRun || smoke || show != 0 || find.updates != 0): // the first process does it
 			return nil
 		case launch.Rank > 0:
-			return several.follow(cmd, several.joins(launch, meetingFolder(&said)), &said, launch.Rank)
+			return several.follow(cmd, several.joins(launch, meetingFolder(&said)), &said, launch.Rank, there)
 		}
-		if on == auto && there != nil {
-			use, told, err := model.Faster(cfg.Model, engine.Float32, there, true)
-			if err != nil {
+		if cfg.Device = there; on == auto && there != nil {
+			use, told := false, ""
+			if err := cfg.FitsDevice(); err != nil {
+				told = fmt.Sprintf("computing on the processor: %v", err)
+			} else if use, told, err = model.Faster(cfg.Model, engine.Float32, there, true); err != nil {
 				return err
 			}
 			if noteDevice(told); !use {
-				there = nil
+				cfg.Device = nil
 			}
 		}
-		cfg.Device = there
 		if err := setBatch(&cfg, batch, cmd.Flags().Changed("train.batch_size")); err != nil {
 			return err
 		}

@@ -1,5 +1,11 @@
 package compose
 
+import (
+	"slices"
+
+	"github.com/hippo-ssm/hippo/engine"
+)
+
 // pair is complex numbers, or real ones if im is nil.
 type pair struct{ re, im *val }
 
@@ -101,6 +107,46 @@ func (a pair) powers(l int) pair {
 		}
 	}
 	return all
+}
+
+// PowerSummer is a core that sums powers of complex numbers (h, n), which are views of their real and imaginary parts
+// with the same strides.
+type PowerSummer interface {
+	// PowerSums sets to (l, h) to y[j] = Re Σ_n w·a^j.
+	PowerSums(to engine.View, a, w [2]engine.View)
+	// AddPowerSums adds the gradients of a and w, without memory where none is wanted, by that of y.
+	AddPowerSums(dy engine.View, a, w, da, dw [2]engine.View)
+}
+
+// powerSums are Re Σ_n w·a^j for j < l, (l, h); a, w (h, n).
+func (a pair) powerSums(w pair, l int) *val {
+	e := a.re.e
+	c, ok := e.core.(PowerSummer)
+	if !ok {
+		return a.powers(l).real("jhn,hn->jh", w)
+	}
+	views := func(x pair) [2]engine.View { return [2]engine.View{x.re.view(), x.im.view()} }
+	grads := func(x pair) (g [2]engine.View) {
+		for i, v := range []*val{x.re, x.im} {
+			if v.grad {
+				g[i] = v.gradView()
+			}
+		}
+		return g
+	}
+	a, w = a.alike(), w.alike()
+	y := e.fresh(l, a.re.dim(0))
+	c.PowerSums(y.view(), views(a), views(w))
+	return y.record(func() { c.AddPowerSums(y.gradView(), views(a), views(w), grads(a), grads(w)) }, a.re, a.im, w.re,
+		w.im)
+}
+
+// alike is a with parts of the same strides.
+func (a pair) alike() pair {
+	if slices.Equal(a.re.stride, a.im.stride) {
+		return a
+	}
+	return a.both((*val).copy)
 }
 
 // scan is h[t] = a[t]·h[t-1] + b[t] along the first axis, with h[-1] = first, in log l steps: after the one with step n

@@ -110,7 +110,7 @@ func (e *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 func (e *Engine) DiagKernel(s *engine.DiagSystem, l int) *tensor.Tensor {
 	return e.one("DiagKernel", func() *val {
 		abar, bbar, c := pairOf(e.in(s.Abar)), pairOf(e.in(s.Bbar)), pairOf(e.in(s.C))
-		return abar.powers(l).real("jhn,hn->jh", c.mul(bbar)).scale(2)
+		return abar.powerSums(c.mul(bbar).scale(2), l)
 	})
 }
 
@@ -119,8 +119,8 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 	slots engine.Slots) *tensor.Tensor {
 	return e.one("DiagSSM", func() *val {
 		abar, bbar, c := pairOf(e.in(s.Abar)), pairOf(e.in(s.Bbar)), pairOf(e.in(s.C))
-		powers, p, D := abar.powers(r.Longest()), g.HeadDim, e.in(skip).as(s.H, 1)
-		kernel := powers.real("jhn,hn->jh", c.mul(bbar)).scale(2)
+		kernel := abar.powerSums(c.mul(bbar).scale(2), r.Longest())
+		p, D := g.HeadDim, e.in(skip).as(s.H, 1)
 		heads := func(x *val) *val { return x.as(-1, s.H, p) }
 		u := heads(e.in(g.V))
 		if g.K != nil {
@@ -128,7 +128,8 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 		}
 		u = u.as(r.Total(), s.H, -1)
 		z := u.convRows(kernel, r).add(u.mul(D))
-		if len(slots) > 0 {
+		if slots.Any() {
+			powers := abar.powers(r.Longest())
 			late := powers.mul(c.mul(abar)).scale(2)
 			z = z.each(r, func(i int, z *val) *val {
 				if slots.At(i) == nil {
@@ -189,15 +190,23 @@ func (e *Engine) dss(p *engine.DSSParams) (z, signed, S pair, origin, ahead *val
 
 func (e *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 	return e.one("DSSKernel", func() *val {
-		z, _, S, origin, _ := e.dss(p)
+		z, signed, S, origin, ahead := e.dss(p)
 		from := z
 		if p.HoldMax {
 			from = z.constant()
 		}
+		W := pairOf(e.in(p.W).as(z.re.dim(0), -1, 2)).mul(S)
+		if _, sums := e.core.(PowerSummer); sums && p.Scale != engine.DSSSoftmax {
+			return z.exp().powerSums(W, l)
+		} else if sums && !p.HoldMax {
+			// Modes with Re Λ > 0 have exponents -z·(L-1-k): their sums are those of e^-z, from the last to the first.
+			a, zero := signed.exp(), pair{e.full(0), e.full(0)}
+			rest := a.powerSums(W.where(ahead, zero), p.L).reversed(0).slice(0, 0, l)
+			return a.powerSums(zero.where(ahead, W), l).add(rest)
+		}
 		steps := e.count(l).as(l, 1, 1)
 		exponent := z.times(steps).add(from.times(origin.neg()))
-		W := pairOf(e.in(p.W).as(z.re.dim(0), -1, 2))
-		return exponent.exp().real("khn,hn->kh", W.mul(S))
+		return exponent.exp().real("khn,hn->kh", W)
 	})
 }
 

@@ -117,7 +117,7 @@ func (b *Backend) Counts() Counts {
 	defer c.mu.Unlock()
 	out := c.counts
 	if out.Memory = c.memory.peak; c.dev != nil {
-		out.Submissions = int(c.dev.Submissions())
+		out.Submissions, out.Replayed = c.dev.Submissions()
 	}
 	return out
 }

@@ -35,6 +35,7 @@ type Counts struct {
 	IDs         int // of rows, copied in
 	Launches    int
 	Submissions int
+	Replayed    int     // of these, of what had been recorded before
 	Bytes       float64 // that launches and copies of the device read and write, each number once
 	Flops       float64 // of sums and products
 	Seconds     float64 // by the Limits of Estimate

@@ -51,6 +51,7 @@ func estimated(t *testing.T, preset string) (*model.Model, *Backend) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.VocabSize = max(c.VocabSize, vocab)
 	m, err := model.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -106,4 +107,15 @@ func trained(t *testing.T, preset string, batch, length int) Counts {
 		tape.Reset()
 	}
 	return b.Counts().since(before)
+}
+
+// TestUpdateCopies: an update of what has diagonal systems copies nothing but ids in, and the loss and the norm of the
+// gradient out.
+func TestUpdateCopies(t *testing.T) {
+	for _, preset := range []string{"h3-tiny", "s4d-tiny", "dss-tiny", "gss-tiny"} {
+		c := trained(t, preset, 2, 64)
+		if want := 4 * 2 * 64; c.In > 0 || c.Out != 2 || c.IDs != want {
+			t.Errorf("%s: %d numbers in, %d out, %d of ids, want 0, 2 and %d", preset, c.In, c.Out, c.IDs, want)
+		}
+	}
 }

@@ -73,12 +73,8 @@ func TestSpectra(t *testing.T) {
 			got  engine.Buffer
 			want []float64
 		}{"results": {y, wantY}, "gradients": {dx, wantX}, "gradients of taps": {dk, wantK}} {
-			want := make([]float32, len(both.want))
-			for i, v := range both.want {
-				want[i] = float32(v)
-			}
 			got := get(both.got)
-			near(t, name, got, want, 1e-6)
+			near(t, name, got, narrow(both.want), 1e-6)
 			if name != "results" {
 				continue
 			}

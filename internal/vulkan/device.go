@@ -25,8 +25,10 @@ type Device struct {
 	pool     uint64
 	done     uint64 // the semaphore, whose value is the number of submissions that have ended
 	sent     uint64 // submissions
+	replayed int    // of them, of what had been recorded
+	frees    int    // of memory
 	commands []*commands
-	now      *commands        // being recorded, nil for none
+	now      *commands        // being listed, nil for none
 	reader   *Memory          // through which Read copies
 	memory   map[*Memory]bool // that was not freed
 	kernels  []*Kernel

@@ -107,6 +107,7 @@ func (m *Memory) back(where Where) error {
 // Free gives memory back. Nothing that was recorded may use it any more.
 func (m *Memory) Free() {
 	d := m.d
+	d.frees++
 	if m.buffer != 0 {
 		purego.SyscallN(d.fn.destroyBuffer, d.handle, uintptr(m.buffer), 0)
 	}

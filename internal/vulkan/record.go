@@ -3,26 +3,51 @@
 package vulkan
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
 )
 
-// commands is a command buffer, with the memory of the host whose contents it copies in.
+// commands are those of a submission, with the memory of the host whose contents they copy in. They are only listed
+// until they are submitted: if a command buffer has the same list, as for one token after another, that is submitted
+// again.
 type commands struct {
-	handle  uintptr
-	value   uint64 // of the semaphore when it has run
-	memory  []*Memory
-	at      int    // the piece of memory in use
-	used    uint64 // bytes of it
-	bound   *Kernel
-	written bool // something was recorded
+	value    uint64 // of the semaphore when they have run
+	memory   []*Memory
+	at       int    // the piece of memory in use
+	used     uint64 // bytes of it
+	list     []command
+	recorded []*recorded
 }
 
-// inFlight is the number of command buffers: how many submissions the host may be ahead of the device.
-const inFlight = 4
+// command is a launch or, without a kernel, a copy between buffers.
+type command struct {
+	kernel   *Kernel
+	args     [PushBytes]byte
+	size     int // of args
+	groups   [3]uint32
+	from, to uint64
+	part     bufferCopy
+	toHost   bool // the host reads what is copied
+}
 
-// recording returns the command buffer that is being recorded, nil after an error.
+// recorded is a command buffer.
+type recorded struct {
+	handle uintptr
+	list   []command
+	used   uint64 // the last submission of it
+	frees  int    // as it was recorded: it may use what has been freed since
+}
+
+const (
+	// inFlight is how many submissions the host may be ahead of the device.
+	inFlight = 4
+	// mostRecorded is the number of command buffers for each of these.
+	mostRecorded = 4
+)
+
+// recording returns the commands that are being listed, nil after an error.
 func (d *Device) recording() *commands {
 	if d.err != nil {
 		return nil
@@ -31,75 +56,112 @@ func (d *Device) recording() *commands {
 		return d.now
 	}
 	if len(d.commands) < inFlight {
-		info := commandBufferAllocate{head: head{kind: typeCommandBufferAllocate}, pool: d.pool, count: 1}
-		c := &commands{}
-		if err := call(d.fn.allocateCommands, d.handle, uintptr(unsafe.Pointer(&info)),
-			uintptr(unsafe.Pointer(&c.handle))); err != nil {
-			d.fail("a command buffer", err)
-			return nil
-		}
-		d.commands = append(d.commands, c)
-		d.now = c
+		d.commands = append(d.commands, &commands{})
+		d.now = d.commands[len(d.commands)-1]
 	} else {
 		d.now = d.commands[int(d.sent)%inFlight]
 	}
-	c := d.now
-	if !d.waitFor(c.value) {
+	if !d.waitFor(d.now.value) {
 		d.now = nil
 		return nil
 	}
-	c.at, c.used, c.bound, c.written = 0, 0, nil, false
-	const once = 1
-	info := commandBufferBegin{head: head{kind: typeCommandBufferBegin}, flags: once}
-	if err := call(d.fn.begin, c.handle, uintptr(unsafe.Pointer(&info))); err != nil {
-		d.fail("a command buffer", err)
-		d.now = nil
-	}
+	d.now.at, d.now.used, d.now.list = 0, 0, d.now.list[:0]
 	return d.now
 }
 
+// recordedAs is a command buffer with the commands: one that is there, or a new one in the place of that which was not
+// used for longest. It is nil after an error.
+func (d *Device) recordedAs(c *commands) *recorded {
+	var r *recorded
+	for _, x := range c.recorded {
+		if x.frees == d.frees && slices.Equal(x.list, c.list) {
+			d.replayed++
+			return x
+		}
+		if r == nil || x.used < r.used {
+			r = x
+		}
+	}
+	if len(c.recorded) < mostRecorded {
+		r = &recorded{}
+		info := commandBufferAllocate{head: head{kind: typeCommandBufferAllocate}, pool: d.pool, count: 1}
+		if err := call(d.fn.allocateCommands, d.handle, uintptr(unsafe.Pointer(&info)),
+			uintptr(unsafe.Pointer(&r.handle))); err != nil {
+			d.fail("a command buffer", err)
+			return nil
+		}
+		c.recorded = append(c.recorded, r)
+	}
+	r.list, c.list, r.frees = c.list, r.list, d.frees
+	if err := d.record(r); err != nil {
+		d.fail("a command buffer", err)
+		return nil
+	}
+	return r
+}
+
+// record records the list of a command buffer.
+func (d *Device) record(r *recorded) error {
+	info := commandBufferBegin{head: head{kind: typeCommandBufferBegin}}
+	if err := call(d.fn.begin, r.handle, uintptr(unsafe.Pointer(&info))); err != nil {
+		return err
+	}
+	var bound *Kernel
+	for i := range r.list {
+		d.order(r.handle, i == 0)
+		c := &r.list[i]
+		if c.kernel == nil {
+			purego.SyscallN(d.fn.copyBuffer, r.handle, uintptr(c.from), uintptr(c.to), 1,
+				uintptr(unsafe.Pointer(&c.part)))
+			if c.toHost {
+				d.barrier(r.handle, stageTransfer, stageHost, accessCopyTo, accessHostRead)
+			}
+			continue
+		}
+		if bound != c.kernel {
+			const compute = 1
+			purego.SyscallN(d.fn.bindPipeline, r.handle, compute, uintptr(c.kernel.pipeline))
+			bound = c.kernel
+		}
+		purego.SyscallN(d.fn.push, r.handle, uintptr(d.layout), computeStage, 0, uintptr(c.size),
+			uintptr(unsafe.Pointer(&c.args)))
+		purego.SyscallN(d.fn.dispatch, r.handle, uintptr(c.groups[0]), uintptr(c.groups[1]), uintptr(c.groups[2]))
+	}
+	return call(d.fn.end, r.handle)
+}
+
 // order makes what is recorded next wait for all that was recorded before, and see it.
-func (d *Device) order(c *commands) {
-	if !c.written {
-		c.written = true
-		// What earlier submissions wrote, and what the host wrote.
-		d.barrier(c, stageCompute|stageTransfer|stageHost, stageCompute|stageTransfer,
+func (d *Device) order(buffer uintptr, first bool) {
+	if first { // what earlier submissions wrote, and what the host wrote
+		d.barrier(buffer, stageCompute|stageTransfer|stageHost, stageCompute|stageTransfer,
 			accessWrite|accessCopyTo|accessHostWrite, accessRead|accessWrite|accessCopyFrom|accessCopyTo)
 		return
 	}
-	d.barrier(c, stageCompute|stageTransfer, stageCompute|stageTransfer, accessWrite|accessCopyTo,
+	d.barrier(buffer, stageCompute|stageTransfer, stageCompute|stageTransfer, accessWrite|accessCopyTo,
 		accessRead|accessWrite|accessCopyFrom|accessCopyTo)
 }
 
-func (d *Device) barrier(c *commands, from, to, wrote, sees uint32) {
+func (d *Device) barrier(buffer uintptr, from, to, wrote, sees uint32) {
 	b := memoryBarrier{head: head{kind: typeMemoryBarrier}, from: wrote, to: sees}
-	purego.SyscallN(d.fn.barrier, c.handle, uintptr(from), uintptr(to), 0, 1, uintptr(unsafe.Pointer(&b)), 0, 0, 0, 0)
+	purego.SyscallN(d.fn.barrier, buffer, uintptr(from), uintptr(to), 0, 1, uintptr(unsafe.Pointer(&b)), 0, 0, 0, 0)
 }
 
 // Launch records a launch of groups workgroups with arguments of at most PushBytes.
 func (d *Device) Launch(k *Kernel, args []byte, groups [3]uint32) {
-	c := d.recording()
-	if c == nil || k == nil {
-		return
+	if c := d.recording(); c != nil && k != nil {
+		c.list = append(c.list, command{kernel: k, size: len(args), groups: groups})
+		copy(c.list[len(c.list)-1].args[:], args)
 	}
-	d.order(c)
-	if c.bound != k {
-		const compute = 1
-		purego.SyscallN(d.fn.bindPipeline, c.handle, compute, uintptr(k.pipeline))
-		c.bound = k
-	}
-	purego.SyscallN(d.fn.push, c.handle, uintptr(d.layout), computeStage, 0, uintptr(len(args)),
-		uintptr(unsafe.Pointer(unsafe.SliceData(args))))
-	purego.SyscallN(d.fn.dispatch, c.handle, uintptr(groups[0]), uintptr(groups[1]), uintptr(groups[2]))
 }
 
 // Copy records a copy of size bytes between memory of the device. The ranges must not overlap.
 func (d *Device) Copy(to *Memory, at uint64, from *Memory, start, size uint64) {
-	if c := d.recording(); c != nil && size > 0 {
-		d.order(c)
-		part := bufferCopy{from: start, to: at, size: size}
-		purego.SyscallN(d.fn.copyBuffer, c.handle, uintptr(from.buffer), uintptr(to.buffer), 1,
-			uintptr(unsafe.Pointer(&part)))
+	d.copy(to, from, bufferCopy{from: start, to: at, size: size}, false)
+}
+
+func (d *Device) copy(to, from *Memory, part bufferCopy, toHost bool) {
+	if c := d.recording(); c != nil && part.size > 0 {
+		c.list = append(c.list, command{from: from.buffer, to: to.buffer, part: part, toHost: toHost})
 	}
 }
 
@@ -166,10 +228,7 @@ func (d *Device) Read(from *Memory, at uint64, out []byte) error {
 		}
 		d.reader = m
 	}
-	d.Copy(d.reader, 0, from, at, size)
-	if c := d.now; c != nil {
-		d.barrier(c, stageTransfer, stageHost, accessCopyTo, accessHostRead)
-	}
+	d.copy(d.reader, from, bufferCopy{from: at, size: size}, true)
 	if err := d.Submit(); err != nil {
 		return err
 	}
@@ -187,13 +246,14 @@ func (d *Device) Submit() error {
 		return d.err
 	}
 	d.now = nil
-	if err := call(d.fn.end, c.handle); err != nil {
-		return d.fail("a command buffer", err)
+	r := d.recordedAs(c)
+	if r == nil {
+		return d.err
 	}
 	d.sent++
-	c.value = d.sent
+	c.value, r.used = d.sent, d.sent
 	values := timelineSubmit{head: head{kind: typeTimelineSubmit}, signalCount: 1, signals: &c.value}
-	info := submit{head: head{typeSubmit, unsafe.Pointer(&values)}, count: 1, commands: &c.handle, signalCount: 1,
+	info := submit{head: head{typeSubmit, unsafe.Pointer(&values)}, count: 1, commands: &r.handle, signalCount: 1,
 		signals: &d.done}
 	if err := call(d.fn.submit, d.queue, 1, uintptr(unsafe.Pointer(&info)), 0); err != nil {
 		return d.fail("a submission", err)
@@ -201,8 +261,8 @@ func (d *Device) Submit() error {
 	return nil
 }
 
-// Submissions is how many there were.
-func (d *Device) Submissions() uint64 { return d.sent }
+// Submissions is how many there were, and of how many command buffers that had been recorded before.
+func (d *Device) Submissions() (all, replayed int) { return int(d.sent), d.replayed }
 
 // waitFor waits for a submission, and reports whether it has ended well.
 func (d *Device) waitFor(value uint64) bool {

@@ -5,6 +5,7 @@ package vulkan
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
@@ -72,6 +73,38 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// TestReplays: the same commands are recorded once for each of the submissions in flight, and copy what the host writes
+// now. When memory was freed they are recorded anew, as they may name it.
+func TestReplays(t *testing.T) {
+	_, d := openTest(t)
+	m, err := d.Allocate(4096, OnDevice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := d.Allocate(4096, OnDevice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	round := func(b byte) (replayed int) {
+		_, before := d.Submissions()
+		data, got := bytes.Repeat([]byte{b}, 4096), make([]byte, 4096)
+		if err := errors.Join(d.Write(m, 0, data), d.Read(m, 0, got)); err != nil || !bytes.Equal(got, data) {
+			t.Fatalf("round %d: bytes differ (%v)", b, err)
+		}
+		_, after := d.Submissions()
+		return after - before
+	}
+	for i := range byte(3 * inFlight) {
+		if replayed := round(i); replayed == 1 != (i >= inFlight) {
+			t.Errorf("round %d: %d of its submissions were recorded before", i, replayed)
+		}
+	}
+	other.Free()
+	if round(99) > 0 {
+		t.Error("what was recorded before memory was freed is submitted again")
+	}
+}
+
 // TestMisuseIsTold: the validation layer is asked, and what it says arrives.
 func TestMisuseIsTold(t *testing.T) {
 	in, d := openTest(t)
@@ -79,7 +112,8 @@ func TestMisuseIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Copy(m, 0, m, 2048, 4096) // beyond its end; never submitted
+	d.Copy(m, 0, m, 2048, 4096) // beyond its end
+	d.recordedAs(d.now)         // and never submitted
 	if said := in.Messages(); len(said) == 0 {
 		t.Error("the validation layer says nothing of a copy beyond the end of memory")
 	}

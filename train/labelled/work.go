@@ -12,6 +12,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -44,6 +45,9 @@ func Open(c Config, all any, set *task.Set, same func(saved []byte) error) (w *W
 	if set.Train.Len() == 0 || set.Test.Len() == 0 {
 		return nil, nil, fmt.Errorf("found %d examples to train on and %d to test on, want some", set.Train.Len(),
 			set.Test.Len())
+	}
+	if err := c.choose(set); err != nil {
+		return nil, nil, err
 	}
 	net, err := newNetwork(&c, set)
 	if err != nil {
@@ -83,6 +87,25 @@ func Open(c Config, all any, set *task.Set, same func(saved []byte) error) (w *W
 	return w, l, err
 }
 
+// choose takes the processor where Faster says so.
+func (c *Config) choose(set *task.Set) error {
+	if c.Device == nil || c.Faster == nil {
+		return nil
+	}
+	use, told, lack := false, "", (*train.MemoryError)(nil)
+	if _, err := newNetwork(c, set); errors.As(err, &lack) {
+		told = fmt.Sprintf("computing on the processor: %v", err)
+	} else if err != nil {
+		return err
+	} else if use, told, err = model.Faster(c.Network(set).Model, engine.Float32, c.Device, true); err != nil {
+		return err
+	}
+	if c.Faster(told); !use {
+		c.Device = nil
+	}
+	return nil
+}
+
 // use moves a network whose parameters have values to the device.
 func (c *Config) use(net *model.Network) {
 	if c.Device != nil {
@@ -107,7 +130,7 @@ func newNetwork(c *Config, set *task.Set) (*model.Network, error) {
 			}
 		}
 	}
-	if free, known := status.FreeMemory(); known && c.Memory != train.MemoryIgnore && c.Device == nil {
+	if free, known := train.FreeMemory(c.Device); known && c.Memory != train.MemoryIgnore {
 		n := m.NumParams()
 		params := train.ParamCount{All: n, Trained: n, Values: 4 * n}
 		if err := train.WeightsFit(params, c.Shards, free); err != nil {

@@ -1,12 +1,16 @@
 package text
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/testkit/smallengine"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/train"
@@ -80,5 +84,110 @@ func TestDeviceIsLostWhileSaving(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(c.Out, model.LastDir)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("there is a checkpoint (%v), want none", err)
+	}
+}
+
+// TestDevicesTogether: members that each have a device make the bits of one, also with islands. A member whose device
+// is lost while it computes or while its sums are read leaves, and no number of it counts.
+func TestDevicesTogether(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"shards": func(c *Config) { c.Train.Shards = 4 },
+		"islands": func(c *Config) {
+			c.Train.Shards, c.Train.Islands, c.Train.Every, c.Train.IslandPrecision = 4, 4, 2, "float32"
+			c.Train.OuterLR, c.Train.OuterMomentum = 0.7, 0.9
+		},
+	} {
+		c := smallest(t)
+		change(&c)
+		c.Train.SaveEvery, c.Device = 1000, smallengine.New[float32]()
+		mustRun(t, c)
+		want := lastFiles(t, c.Out)
+		readings := 0
+		for _, share := range []float64{0, 0.3, 0.5, 0.62, 0.7} { // of its readings, after which a device is lost
+			first, second := smallengine.New[float32](), smallengine.New[float32]()
+			c.Device, c.Out = smallengine.New[float32](), filepath.Join(t.TempDir(), "run")
+			if share > 0 {
+				first.FailAt(int(share * float64(readings)))
+			}
+			notes, _ := togetherOn(t, c, []engine.Backend{first, second}, nil, nil)
+			if share == 0 {
+				readings = first.Reads()
+			}
+			if gone := strings.Contains(fmt.Sprint(notes), "- m1 gone"); gone != (share > 0) {
+				t.Errorf("%s, lost after %g: the notes are %q", name, share, notes)
+			}
+			if lastFiles(t, c.Out) != want {
+				t.Errorf("%s, lost after %g: the run differs from that of one device", name, share)
+			}
+		}
+	}
+}
+
+// TestDevicesThatDiffer: a machine on another device than the leader's does not take part, but with any bits; parts of
+// moments cannot be on devices.
+func TestDevicesThatDiffer(t *testing.T) {
+	c := smallest(t)
+	c.Device = smallengine.New[float32]()
+	own, err := Greeting(&c, 0, c.Device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := own
+	other.Device = ""
+	if err := c.Admits(own)(own); err != nil {
+		t.Error(err)
+	}
+	want := "device: found the processor, want small as the leader's"
+	if err := c.Admits(own)(other); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("found %v, want %q", err, want)
+	}
+	if c.AnyBits = true; c.Admits(own)(other) != nil {
+		t.Error(c.Admits(own)(other))
+	}
+	if got := Named(own); !strings.HasSuffix(got, " (small)") {
+		t.Errorf("it is named %s", got)
+	}
+	c.Train.Moments = momentsSplit
+	text, err := json.Marshal(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inv := invitation{Config: text}
+	for _, err := range []error{c.Shareable(), func() error { _, _, err := inv.prepare(c.Device); return err }()} {
+		if err == nil || !strings.Contains(err.Error(), "train.moments: found split on a device, want all") {
+			t.Errorf("found %v", err)
+		}
+	}
+}
+
+// roomyDevice has some bytes of memory.
+type roomyDevice struct {
+	smallengine.Backend[float32]
+	room int64
+}
+
+func (d roomyDevice) Room() int64 { return d.room }
+
+// TestDeviceIsTooSmall: a run whose weights, gradients and moments are more than its device has is refused before it
+// begins, with the sizes.
+func TestDeviceIsTooSmall(t *testing.T) {
+	c := smallest(t)
+	params, err := c.countParams(c.shape(c.likelyVocab()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	need := int64(params.Bytes(c.Train.Shards))
+	if c.Device = (roomyDevice{smallengine.New[float32](), need}); c.FitsDevice() != nil {
+		t.Errorf("with room for all: %v", c.FitsDevice())
+	}
+	c.Device = roomyDevice{smallengine.New[float32](), need - 1}
+	var e *train.MemoryError
+	if _, err := Run(t.Context(), c, train.Events{}); !errors.As(err, &e) || e.Need != int(need) ||
+		!strings.Contains(err.Error(), "but the device leaves ") {
+		t.Errorf("with a byte less: %v", err)
+	}
+	c.Memory = train.MemoryIgnore
+	if err := c.FitsDevice(); err != nil {
+		t.Error(err)
 	}
 }

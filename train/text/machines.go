@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -31,8 +32,8 @@ type invitation struct {
 }
 
 // Greeting is what this machine says of itself to the leader of a run. c are the settings that it was started with, nil
-// to take the leader's.
-func Greeting(c *Config, rank int) (cluster.Greeting, error) {
+// to take the leader's. on is the engine on which it computes, nil for the processor.
+func Greeting(c *Config, rank int, on engine.Backend) (cluster.Greeting, error) {
 	version, err := train.Build()
 	if err != nil {
 		return cluster.Greeting{}, err
@@ -42,7 +43,18 @@ func Greeting(c *Config, rank int) (cluster.Greeting, error) {
 		return cluster.Greeting{}, err
 	}
 	return cluster.Greeting{Name: name, Cores: runtime.GOMAXPROCS(0), Version: version, Arch: runtime.GOARCH,
-		Levels: native.Levels(), Settings: c.shared(), Rank: rank}, nil
+		Levels: native.Levels(), Device: deviceName(on), Settings: c.shared(), Rank: rank}, nil
+}
+
+// deviceName names the device of an engine with its driver, on which the bits of results depend; "" for the processor.
+func deviceName(on engine.Backend) string {
+	switch d := on.(type) {
+	case nil:
+		return ""
+	case fmt.Stringer:
+		return d.String()
+	}
+	return on.Kind()
 }
 
 // shared are the settings that machines of one run have in common.
@@ -61,11 +73,11 @@ func (c *Config) shared() string {
 
 // Named describes a machine in a line of several.
 func Named(g cluster.Greeting) string {
-	level := ""
+	on := fmt.Sprintf("%d cores", g.Cores)
 	if n := len(g.Levels); n > 0 {
-		level = ", " + g.Levels[n-1]
+		on += ", " + g.Levels[n-1]
 	}
-	return fmt.Sprintf("%s (%d cores%s)", g.Name, g.Cores, level)
+	return fmt.Sprintf("%s (%s)", g.Name, cmp.Or(g.Device, on))
 }
 
 // SharedLevel makes this machine compute with the highest features that it and all others have, and returns their name.
@@ -78,6 +90,18 @@ func SharedLevel(others []cluster.Greeting) (string, error) {
 	return "", errors.New("found no features of the processor that all machines have")
 }
 
+// Shareable says why several machines cannot make the updates of these settings together, nil if they can.
+func (c *Config) Shareable() error {
+	if c.Device != nil && c.Train.Moments == momentsSplit {
+		return fmt.Errorf("train.moments: found %s on a device, want %s: parts are updated in the memory of the host",
+			momentsSplit, momentsAll)
+	}
+	return nil
+}
+
+// processor is what a machine without a device computes on.
+const processor = "the processor"
+
 // Admits returns a function that says why a machine may not take part in a run of these settings, nil if it may.
 func (c *Config) Admits(own cluster.Greeting) func(cluster.Greeting) error {
 	return func(g cluster.Greeting) error {
@@ -88,6 +112,9 @@ func (c *Config) Admits(own cluster.Greeting) func(cluster.Greeting) error {
 		case g.Version != own.Version:
 			return fmt.Errorf("version: found %.40s, want that of the leader, %.40s", g.Version, own.Version)
 		case c.AnyBits:
+		case g.Device != own.Device:
+			return fmt.Errorf("device: found %s, want %s as the leader's: others give other bits, which --bits any "+
+				"allows", cmp.Or(g.Device, processor), cmp.Or(own.Device, processor))
 		case g.Arch != own.Arch:
 			return fmt.Errorf("processor: found %s, want %s as the leader's: others give other bits, which --bits any "+
 				"allows", g.Arch, own.Arch)
@@ -137,9 +164,10 @@ func (tr *Work) Lead(loop *train.Training, t *cluster.Team) error {
 	return loop.Lead(t)
 }
 
-// Follow takes part in the run of a leader until that ends. Errors: cluster.ErrLeaderGone, *cluster.EndedError if the
-// run ended early or does not take this machine, that of ctx when it has left.
-func Follow(ctx context.Context, w cluster.Wire, ev train.Events) error {
+// Follow takes part in the run of a leader until that ends, on an engine, nil for the processor's. Errors:
+// cluster.ErrLeaderGone, *cluster.EndedError if the run ended early or does not take this machine, that of ctx when it
+// has left.
+func Follow(ctx context.Context, w cluster.Wire, on engine.Backend, ev train.Events) error {
 	var work *Work
 	var loop *train.Training
 	var state []float32
@@ -147,7 +175,7 @@ func Follow(ctx context.Context, w cluster.Wire, ev train.Events) error {
 	team, err := cluster.Join(ctx, w, func(body []byte, n int) ([]float32, error) {
 		err := json.Unmarshal(body, &inv)
 		if err == nil {
-			work, loop, err = inv.prepare()
+			work, loop, err = inv.prepare(on)
 		}
 		if err == nil {
 			state, err = loop.State()
@@ -181,7 +209,7 @@ func (c *Config) fillFrozen(m *model.Model) error {
 }
 
 // prepare makes what the leader's settings describe. The weights are the leader's.
-func (inv *invitation) prepare() (*Work, *train.Training, error) {
+func (inv *invitation) prepare(on engine.Backend) (*Work, *train.Training, error) {
 	if inv.Level != "" {
 		if err := native.Use(inv.Level); err != nil {
 			return nil, nil, err
@@ -197,7 +225,10 @@ func (inv *invitation) prepare() (*Work, *train.Training, error) {
 	if inv.Step < 0 {
 		return nil, nil, fmt.Errorf("found step %d, want at least 0", inv.Step)
 	}
-	c.members = inv.Members
+	c.members, c.Device = inv.Members, on
+	if err := c.Shareable(); err != nil {
+		return nil, nil, err
+	}
 	m, err := model.New(c.Model)
 	if err != nil {
 		return nil, nil, err
@@ -219,6 +250,9 @@ func (inv *invitation) prepare() (*Work, *train.Training, error) {
 	}
 	if err := c.Train.chunked(m); err != nil {
 		return nil, nil, err
+	}
+	if on != nil {
+		m.Use(on)
 	}
 	c.Train.EMA, c.Train.Time = 0, 0 // which the leader keeps
 	w := &Work{Config: c, Model: m, params: params}

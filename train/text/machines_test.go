@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/cluster"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/engine/native"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/release"
@@ -31,27 +32,40 @@ func together(t *testing.T, c Config, others int, harm func(n *cluster.Local, at
 func togetherAt(t *testing.T, c Config, others int, harm, step func(n *cluster.Local, at int)) (notes []string,
 	res Result) {
 	t.Helper()
+	return togetherOn(t, c, make([]engine.Backend, others), harm, step)
+}
+
+// togetherOn is togetherAt with a member besides the leader on each engine, nil for the processor's.
+func togetherOn(t *testing.T, c Config, others []engine.Backend, harm, step func(n *cluster.Local, at int)) (
+	notes []string, res Result) {
+	t.Helper()
 	n := cluster.NewLocal()
 	defer n.Close()
-	own, err := Greeting(nil, 0)
+	own, err := Greeting(nil, 0, c.Device)
 	if err != nil {
 		t.Fatal(err)
 	}
 	team := cluster.NewLeader(n.Wire(own), "lead", cluster.Host{Check: c.Admits(own)}, time.Now)
 	var members sync.WaitGroup
-	for i := range others {
+	for i, on := range others {
 		g := own
 		g.Name = fmt.Sprintf("m%d", i+1)
 		wire := n.Wire(g)
 		members.Go(func() {
 			var ended *cluster.EndedError
-			if err := Follow(t.Context(), wire, train.Events{}); err != nil && !errors.Is(err, cluster.ErrLeaderGone) &&
-				!errors.As(err, &ended) {
+			err := Follow(t.Context(), wire, on, train.Events{})
+			if on != nil && engine.Failure(on) != nil {
+				if err == nil {
+					t.Errorf("%s: no error, though its device is lost", g.Name)
+				}
+				return
+			}
+			if err != nil && !errors.Is(err, cluster.ErrLeaderGone) && !errors.As(err, &ended) {
 				t.Errorf("%s: %v", g.Name, err)
 			}
 		})
 	}
-	if _, err := team.Gather(t.Context(), others); err != nil {
+	if _, err := team.Gather(t.Context(), len(others)); err != nil {
 		t.Fatal(err)
 	}
 	if harm != nil {
@@ -147,7 +161,7 @@ func TestMachinesSameBits(t *testing.T) {
 // TestMachinesThatDiffer: a machine of another version, processor or setting does not take part, and one line says why.
 func TestMachinesThatDiffer(t *testing.T) {
 	c := swift(t, "h3")
-	own, err := Greeting(&c, 0)
+	own, err := Greeting(&c, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,6 +176,9 @@ func TestMachinesThatDiffer(t *testing.T) {
 	other := c
 	other.Train.Steps, other.Out, other.Cache = 77, "elsewhere", "none"
 	for want, change := range map[string]func(g *cluster.Greeting){
+		"device: found a card, want the processor as the leader's: others give other bits": func(g *cluster.Greeting) {
+			g.Device = "a card"
+		},
 		"version: found x, want that of the leader": func(g *cluster.Greeting) { g.Version = "x" },
 		"processor: found pdp11, want ":             func(g *cluster.Greeting) { g.Arch = "pdp11" },
 		"processor: found the features old, want " + level: func(g *cluster.Greeting) {
@@ -180,7 +197,7 @@ func TestMachinesThatDiffer(t *testing.T) {
 	}
 	c.AnyBits = true
 	unlike := own
-	if unlike.Arch, unlike.Levels = "pdp11", nil; c.Admits(own)(unlike) != nil {
+	if unlike.Arch, unlike.Levels, unlike.Device = "pdp11", nil, "a card"; c.Admits(own)(unlike) != nil {
 		t.Errorf("another processor, which any bits allow: %v", c.Admits(own)(unlike))
 	}
 	if unlike.Version = "x"; c.Admits(own)(unlike) == nil {
@@ -267,7 +284,7 @@ func TestCarriedMachines(t *testing.T) {
 			}
 		}
 	}
-	own, err := Greeting(nil, 0)
+	own, err := Greeting(nil, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +292,7 @@ func TestCarriedMachines(t *testing.T) {
 		"joins": func(n *cluster.Local, step int) {
 			if step == 2 || step == 5 {
 				wire := n.Wire(own)
-				go func() { _ = Follow(context.Background(), wire, train.Events{}) }()
+				go func() { _ = Follow(context.Background(), wire, nil, train.Events{}) }()
 			}
 		},
 		"lost": func(n *cluster.Local, step int) {
@@ -303,7 +320,7 @@ func TestCarriedMachines(t *testing.T) {
 		defer n.Close()
 		wire := n.Wire(own)
 		follower := n.Wire(own)
-		go func() { _ = Follow(context.Background(), follower, train.Events{}) }()
+		go func() { _ = Follow(context.Background(), follower, nil, train.Events{}) }()
 		resume.Team = cluster.NewLeader(wire, "lead", cluster.Host{Check: c.Admits(own)}, time.Now)
 		if _, err := resume.Team.Gather(t.Context(), 1); err != nil {
 			t.Fatal(err)
@@ -339,7 +356,7 @@ func carriedRun(t *testing.T, c Config, at func(n *cluster.Local, step int), bef
 		n.Before = func(int) { before(n) }
 	}
 	defer n.Close()
-	own, err := Greeting(nil, 0)
+	own, err := Greeting(nil, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +366,7 @@ func carriedRun(t *testing.T, c Config, at func(n *cluster.Local, step int), bef
 		g := own
 		g.Name = fmt.Sprintf("m%d", i+1)
 		wire := n.Wire(g)
-		members.Go(func() { _ = Follow(context.Background(), wire, train.Events{}) })
+		members.Go(func() { _ = Follow(context.Background(), wire, nil, train.Events{}) })
 	}
 	if _, err := c.Team.Gather(t.Context(), 2); err != nil {
 		t.Fatal(err)
@@ -404,7 +421,7 @@ func TestAdapterMachines(t *testing.T) {
 			t.Fatal(err)
 		}
 		inv := invitation{Config: settings}
-		_, _, err = inv.prepare()
+		_, _, err = inv.prepare(nil)
 		if missing := err != nil && strings.Contains(err.Error(), "nowhere") &&
 			strings.Contains(err.Error(), "each machine reads the model itself"); missing != (base != "float32") {
 			t.Errorf("%s: a machine without the model: %v", base, err)

@@ -34,12 +34,23 @@ func (t *Loop) spared(trained, machines int) int {
 // checkMemory returns a *MemoryError if a run needs more memory than there is. vocab is the size of the tokenizer's
 // vocabulary. Only runs that may come near the limit are measured, by small updates.
 func (c *Config) checkMemory(vocab int) error {
-	free, known := status.FreeMemory()
-	if !known || c.Memory == train.MemoryIgnore || c.Device != nil { // which says itself what it lacks
+	free, known := train.FreeMemory(c.Device)
+	switch {
+	case !known || c.Memory == train.MemoryIgnore:
 		return nil
+	case c.Device == nil:
+		return c.checkRoom(free, vocab)
 	}
-	return c.checkRoom(free, vocab)
+	params, err := c.countParams(c.shape(vocab)) // activations are not known beforehand: the step says what it lacks
+	if err != nil {
+		return err
+	}
+	params.More = 0 // on the host
+	return train.WeightsFit(params, c.Train.Shards, free)
 }
+
+// FitsDevice returns a *MemoryError if weights, gradients and moments of a run need more memory than its device has.
+func (c *Config) FitsDevice() error { return c.checkMemory(c.likelyVocab()) }
 
 // checkRoom is checkMemory where so much is free.
 func (c *Config) checkRoom(free status.Memory, vocab int) error {

@@ -1,0 +1,52 @@
+//go:build gpu
+
+package gpu
+
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/compose"
+)
+
+var _ compose.PowerSummer = (*core)(nil)
+
+// parts is the address of the real and imaginary part of complex numbers, 0 for none.
+func (a *args) parts(all ...[2]engine.View) *args {
+	for _, x := range all {
+		for _, v := range x {
+			if v.Of == nil {
+				a.address(0)
+			} else {
+				a.address(at(v))
+			}
+		}
+	}
+	return a
+}
+
+// PowerSums is one launch.
+func (c *core) PowerSums(to engine.View, a, w [2]engine.View) {
+	c.powers("powers", to, a, w, nil, 8, 1024, 1)
+}
+
+// AddPowerSums is one launch.
+func (c *core) AddPowerSums(dy engine.View, a, w, da, dw [2]engine.View) {
+	c.powers("powers_grad", dy, a, w, [][2]engine.View{da, dw}, 20, 0, 8)
+}
+
+// powers launches a kernel on workgroups of so many positions, 0 for all, and modes of a head. A term takes so many
+// operations.
+func (c *core) powers(name string, y engine.View, a, w [2]engine.View, grads [][2]engine.View, flops, positions,
+	modes int) {
+	l, h, n := y.Shape[0], y.Shape[1], a[0].Shape[1]
+	p := new(args).address(at(y)).parts(a, w).parts(grads...).int(l, h, n)
+	for _, v := range []engine.View{y, a[0], w[0]} {
+		p.int(v.Stride...)
+	}
+	groups := blocks(n, modes)
+	if positions > 0 {
+		groups = blocks(l, positions)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.launch(name, p.work(4*l*h+16*h*n*(1+len(grads)), flops*l*h*n), h*groups)
+}

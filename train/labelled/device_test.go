@@ -1,0 +1,40 @@
+package labelled
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/testkit/smallengine"
+	"github.com/hippo-ssm/hippo/internal/testkit/toytask"
+)
+
+// tight is a device without memory.
+type tight struct{ smallengine.Backend[float32] }
+
+func (tight) Room() int64 { return 1 }
+
+// TestFasterDevice: a network is not on a device that is slower or too small, if that may be chosen, and what was found
+// is told. Without a choice it is an error, or it is on the device.
+func TestFasterDevice(t *testing.T) {
+	set := toytask.Made("numbers")
+	tiny, slow := tight{smallengine.New[float32]()}, smallengine.New[float32]()
+	c := small()
+	told := ""
+	c.Faster = func(text string) { told = text }
+	c.Device = slow
+	if err := c.choose(set); err != nil || c.Device != nil || !strings.HasPrefix(told, "a layer takes ") {
+		t.Errorf("slower: %v, on %v: %s", err, c.Device, told)
+	}
+	c.Device = tiny
+	if err := c.choose(set); err != nil || c.Device != nil || !strings.HasPrefix(told,
+		"computing on the processor: memory: the run needs about ") {
+		t.Errorf("too small: %v, on %v: %s", err, c.Device, told)
+	}
+	c.Faster, c.Device = nil, slow
+	if err := c.choose(set); err != nil || c.Device == nil {
+		t.Errorf("no choice: %v, on %v", err, c.Device)
+	}
+	if c.Device = tiny; errOf(newNetwork(&c, set)) == nil {
+		t.Error("a device without memory is enough")
+	}
+}
