@@ -16,7 +16,7 @@ import (
 
 // column is a field of rows as a table shows it.
 type column struct {
-	field, header string
+	field, header string // a.1.b is field b of the second in the list a
 	decimals      int // -1 for as many as there are
 }
 
@@ -42,6 +42,25 @@ func parseColumns(words []string) (all []column, want map[string]string, err err
 		all = append(all, c)
 	}
 	return all, want, nil
+}
+
+// lookup is what a dotted name stands for in a row, nil if there is none.
+func lookup(row any, name string) any {
+	for _, part := range strings.Split(name, ".") {
+		switch in := row.(type) {
+		case map[string]any:
+			row = in[part]
+		case []any:
+			i, err := strconv.Atoi(part)
+			if err != nil || i < 0 || i >= len(in) {
+				return nil
+			}
+			row = in[i]
+		default:
+			return nil
+		}
+	}
+	return row
 }
 
 // cell is a field of a row.
@@ -108,7 +127,7 @@ func readRows(file string) (rows []map[string]any, where origin, err error) {
 
 // benchRows is a table of the rows in a file, which hippo bench or another program has printed as JSON, and, if they
 // are of a machine, where they were measured. words are the fields that are columns: NAME, NAME:DECIMALS, and =HEADER
-// behind, where _ is a space; NAME==VALUE leaves out rows in which a field is another.
+// behind, where _ is a space; a.1.b is b of the second in the list a; NAME==VALUE leaves out rows in which a field is another.
 func benchRows(file string, words []string, ofMachine bool) (string, error) {
 	columns, want, err := parseColumns(words)
 	if err != nil {
@@ -132,7 +151,7 @@ func benchRows(file string, words []string, ofMachine bool) (string, error) {
 		if !has(row, want) {
 			continue
 		}
-		line(func(c *column) string { return " " + c.cell(row[c.field]) + " " })
+		line(func(c *column) string { return " " + c.cell(lookup(row, c.field)) + " " })
 	}
 	if !ofMachine {
 		return out.String(), nil
