@@ -17,7 +17,7 @@ import (
 // column is a field of rows as a table shows it.
 type column struct {
 	field, header string // a.1.b is field b of the second in the list a
-	decimals      int // -1 for as many as there are
+	decimals      int    // -1 for as many as there are
 }
 
 // parseColumns reads the columns of a table, and what fields of its rows have to be.
