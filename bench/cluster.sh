@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # What members of a cluster reach, between network namespaces at a rate: bash bench/cluster.sh OUT [RATE], as root
 # It appends rows of hippo bench cluster to OUT: exchanges between two processes in namespaces of their own, whose networks have a rate
-# (1gbit), by TLS and, where Open MPI is, by MPI; then members in one process. It needs Go, tc and, for MPI, openmpi-bin.
+# (1gbit), by TLS and, where Open MPI is, by MPI; then members in one process; then training by two processes of one core
+# each at several rates, beside what --dry-run --machines 2 promised on both cores at once, before and after it; then two
+# processes that score a file, beside one. It needs Go, tc, two cores and, for MPI, openmpi-bin.
 # HIPPO and HIPPO_MPI name programs that are built already.
 set -euo pipefail
 if [[ ${1-} != inside ]]; then
@@ -59,3 +61,72 @@ if [[ -x hippo-mpi ]]; then
 		--mca btl_tcp_if_include 10.0.0.0/24 --mca btl self,tcp --host m1,m2 -np 2 "$PWD/hippo-mpi" "${options[@]}" >>"$out"
 fi
 ./hippo bench cluster --threads 2 --json >>"$out"
+
+# promised PRESET NETWORK: the seconds of a step that both cores, measured at once, promise.
+export GOMAXPROCS=1
+settings=(--train.shards 4 --train.log_every 1 --train.eval_every 1000000)
+promised() {
+	for core in 0 1; do
+		taskset -c "$core" ./hippo train --preset "$1" "${settings[@]}" --dry-run --machines 2 --network "$2" >"promise$core" 2>promise.log &
+	done
+	wait
+	sed -n 's/^ *\([0-9.e-]*\) s a step, of it .*/\1/p' promise0 promise1
+}
+while read -r preset network steps; do
+	for i in 1 2; do
+		ip netns exec "m$i" tc qdisc change dev net root tbf rate "${network,,}" burst 128kb latency 50ms
+	done
+	promised "$preset" "$network" >promises
+	rm -rf run1 run2
+	HIPPO_JOIN_KEY=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+	export HIPPO_JOIN_KEY WORLD_SIZE=2 MASTER_ADDR=10.0.0.11
+	for i in 2 1; do
+		RANK=$((i - 1)) taskset -c $((i - 1)) ip netns exec "m$i" "$PWD/hippo" train --preset "$preset" "${settings[@]}" \
+			--train.steps "$steps" --train.sample_every 0 --out "run$i" >"run$i.log" 2>&1 &
+	done
+	wait
+	unset WORLD_SIZE MASTER_ADDR HIPPO_JOIN_KEY
+	promised "$preset" "$network" >>promises
+	sed -n 's/.*"step":\([0-9]*\),"loss".*"elapsed_s":\([0-9.e-]*\).*/\1 \2/p' run1/metrics.jsonl >steps
+	awk -v preset="$preset" -v network="$network" '
+		FILENAME == "promises" { promised += $1; promises++; next }
+		{ step = $1; at = $2 }
+		!first { first = step; began = at }
+		END {
+			took = (at - began) / (step - first); promised /= promises
+			printf "{\"peer\":\"hippo\",\"bench\":\"cluster\",\"mode\":\"promise\",\"preset\":\"%s\",\"network\":\"%s\",", preset, network
+			printf "\"steps\":%d,\"promised_s\":%.3g,\"step_s\":%.3g,\"took\":%.2f}\n", step, promised, took, took / promised
+		}' promises steps >>"$out"
+done <<-END
+	tiny 20Mbit 20
+	tiny 100Mbit 40
+	tiny 1Gbit 80
+	small 100Mbit 12
+	small 1Gbit 12
+END
+
+# Two processes of one core each score the parts of a file, one scores all of it before and after: seconds of each.
+for line in $(seq 3000); do
+	echo "{\"text\": \"line $line of a file whose lines all have much the same length, so that its parts take as long\"}"
+done >lines.jsonl
+score() { taskset -c "$1" ./hippo score lines.jsonl --model run1 "${@:2}" >score.log 2>&1; }
+seconds() { awk -v began="$1" -v ended="$EPOCHREALTIME" 'BEGIN { print ended - began }'; }
+alone() {
+	local began=$EPOCHREALTIME
+	score 0 -o "$1"
+	seconds "$began"
+}
+before=$(alone one.jsonl)
+began=$EPOCHREALTIME
+score 1 -o b.jsonl --shard 2/2 &
+score 0 -o a.jsonl --shard 1/2
+wait
+two=$(seconds "$began")
+after=$(alone again.jsonl)
+same=different
+cat a.jsonl b.jsonl | cmp -s - one.jsonl && same=same
+awk -v a="$before" -v b="$after" -v two="$two" -v same="$same" 'BEGIN {
+	one = (a + b) / 2
+	printf "{\"peer\":\"hippo\",\"bench\":\"cluster\",\"mode\":\"score\",\"one_s\":%.3g,\"two_s\":%.3g,\"times\":%.2f,\"results\":\"%s\"}\n",
+		one, two, one / two, same
+}' >>"$out"

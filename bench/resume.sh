@@ -5,7 +5,7 @@
 #     bench/resume.sh                           Mamba-130M, the hybrid Granite-4.0-H-350M and a GPT, each as q8_0
 #     bench/resume.sh mamba-130m-f32 ...        others, by NAME-TYPE as in llama.sh
 #
-# TOKENS is how many the text has, 4096. LLAMA, FILES, THREADS, ROUNDS and SHRINK are those of llama.sh, ROUNDS 1. Each phase of each
+# TOKENS is how many the text has, 4096. LLAMA, FILES, THREADS, ROUNDS (1), SHRINK and FLAGS are those of llama.sh. Each phase of each
 # model has a process of its own; SHRINK=8 TOKENS=2048 tries it quickly.
 set -eu
 cd "$(dirname "$0")/.."
@@ -19,15 +19,14 @@ cp bench/resume.mjs "$peer"
 files=${FILES:-$tmp}
 mkdir -p "$files"
 go build -o "$tmp/hippo" ./cmd/hippo
-"$tmp/hippo" version
+"$tmp/hippo" version >&2
 [ $# -gt 0 ] || set -- mamba-130m-q8_0 granite-4.0-h-350m-q8_0 gpt2-124m-q8_0
 for name; do
 	go run ./tools/ggufs -shrink "$shrink" "$files" "$name"
 	file=$files/$name.gguf
 	for phase in cold restored; do
-		echo
-		echo "$name, $phase"
-		"$tmp/hippo" bench resume "$phase" "$tmp" "$tokens" "$file" --threads "$threads" --rounds "$rounds" --shrink "$shrink" \
+		printf '\n%s\n' "$name, $phase" >&2
+		"$tmp/hippo" bench resume "$phase" "$tmp" "$tokens" "$file" --threads "$threads" --rounds "$rounds" --shrink "$shrink" ${FLAGS-} \
 			--peer "node $peer --threads $threads $phase $tmp $((tokens / shrink)) $file"
 	done
 	rm -f "$tmp/$name"-*.session "$tmp/$name"-*.llama

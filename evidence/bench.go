@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,10 +15,17 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
+// Decimals of a column that are no number of them.
+const (
+	asMany     = -1 // as there are
+	scientific = -2 // 1.2e-07
+)
+
 // column is a field of rows as a table shows it.
 type column struct {
 	field, header string // a.1.b is field b of the second in the list a
-	decimals      int    // -1 for as many as there are
+	decimals      int    // asMany, scientific, or how many
+	same          bool   // rows that agree in all such columns are one
 }
 
 // parseColumns reads the columns of a table, and what fields of its rows have to be.
@@ -28,13 +36,16 @@ func parseColumns(words []string) (all []column, want map[string]string, err err
 			want[field] = value
 			continue
 		}
+		word, same := strings.CutPrefix(word, "+")
 		field, header, named := strings.Cut(word, "=")
 		field, decimals, rounded := strings.Cut(field, ":")
-		c := column{field, strings.ReplaceAll(header, "_", " "), -1}
+		c := column{field, strings.ReplaceAll(header, "_", " "), asMany, same}
 		if !named {
 			c.header = strings.ReplaceAll(field, "_", " ")
 		}
-		if rounded {
+		if decimals == "e" {
+			c.decimals = scientific
+		} else if rounded {
 			if c.decimals, err = strconv.Atoi(decimals); err != nil {
 				return nil, nil, fmt.Errorf("found the column %q, want FIELD:DECIMALS=HEADER", word)
 			}
@@ -71,7 +82,9 @@ func (c *column) cell(v any) string {
 		return ""
 	case !ok:
 		return fmt.Sprint(v)
-	case c.decimals < 0 && x == math.Trunc(x):
+	case c.decimals == scientific:
+		return strconv.FormatFloat(x, 'e', 1, 64)
+	case c.decimals == asMany && x == math.Trunc(x):
 		return strconv.FormatFloat(x, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(x, 'f', c.decimals, 64)
@@ -80,7 +93,8 @@ func (c *column) cell(v any) string {
 // has says whether fields of a row are as wanted.
 func has(row map[string]any, want map[string]string) bool {
 	for field, value := range want {
-		if fmt.Sprint(row[field]) != value {
+		cell := (&column{decimals: asMany}).cell(row[field])
+		if !slices.Contains(strings.Split(value, "|"), cell) {
 			return false
 		}
 	}
@@ -126,8 +140,9 @@ func readRows(file string) (rows []map[string]any, where origin, err error) {
 }
 
 // benchRows is a table of the rows in a file, which hippo bench or another program has printed as JSON, and, if they
-// are of a machine, where they were measured. words are the fields that are columns: NAME, NAME:DECIMALS, and =HEADER
-// behind, where _ is a space; a.1.b is b of the second in the list a; NAME==VALUE leaves out rows in which a field is another.
+// are of a machine, where they were measured. words are the fields that are columns: NAME, NAME:DECIMALS or
+// NAME:e, and =HEADER behind, where _ is a space; NAME==VALUE|VALUE leaves out rows in which a field is another. Rows
+// that agree in all columns with a + before the name are one, which has what they differ in one after the other.
 func benchRows(file string, words []string, ofMachine bool) (string, error) {
 	columns, want, err := parseColumns(words)
 	if err != nil {
@@ -138,20 +153,18 @@ func benchRows(file string, words []string, ofMachine bool) (string, error) {
 		return "", err
 	}
 	var out strings.Builder
-	line := func(cell func(c *column) string) {
+	line := func(cell func(c int) string) {
 		out.WriteByte('|')
-		for i := range columns {
-			fmt.Fprintf(&out, "%s|", cell(&columns[i]))
+		for c := range columns {
+			fmt.Fprintf(&out, "%s|", cell(c))
 		}
 		out.WriteByte('\n')
 	}
-	line(func(c *column) string { return " " + c.header + " " })
-	line(func(*column) string { return "---:" })
-	for _, row := range rows {
-		if !has(row, want) {
-			continue
-		}
-		line(func(c *column) string { return " " + c.cell(lookup(row, c.field)) + " " })
+	line(func(c int) string { return " " + columns[c].header + " " })
+	line(func(int) string { return "---:" })
+	rows = slices.DeleteFunc(rows, func(row map[string]any) bool { return !has(row, want) })
+	for _, cells := range merged(columns, rows) {
+		line(func(c int) string { return " " + strings.Join(cells[c], ", ") + " " })
 	}
 	if !ofMachine {
 		return out.String(), nil
@@ -163,4 +176,45 @@ func benchRows(file string, words []string, ofMachine bool) (string, error) {
 	day, _, _ := strings.Cut(where.Date, "T")
 	fmt.Fprintf(&out, "\n%s, %s. Machine: %s.\n", short(where.Commit), day, where.Machine)
 	return out.String(), nil
+}
+
+// merged are the cells of rows by column. Rows that agree in all columns that say so are one: what else they have
+// stands one after the other, unless it is the same in all.
+func merged(columns []column, rows []map[string]any) (table [][][]string) {
+	at := map[string]int{}
+	for _, row := range rows {
+		cells, key := make([][]string, len(columns)), ""
+		for i := range columns {
+			c := &columns[i]
+			cells[i] = []string{c.cell(lookup(row, c.field))}
+			if c.same {
+				key += cells[i][0] + "|"
+			}
+		}
+		n, known := at[key]
+		if !known || key == "" {
+			at[key] = len(table)
+			table = append(table, cells)
+			continue
+		}
+		for i := range columns {
+			if !columns[i].same {
+				table[n][i] = append(table[n][i], cells[i]...)
+			}
+		}
+	}
+	for _, cells := range table {
+		for i, cell := range cells {
+			if len(slices.Compact(slices.Clone(cell))) == 1 {
+				cells[i] = cell[:1]
+				continue
+			}
+			for j, text := range cell {
+				if text == "" {
+					cell[j] = "–"
+				}
+			}
+		}
+	}
+	return table
 }

@@ -117,25 +117,50 @@ var (
 	fenced      = regexp.MustCompile("(?ms)^```.*?^```$")
 )
 
-// systemRow is a row of the table of systems: what shows each, and "none" for what is missing.
-var systemRow = regexp.MustCompile(`(?m)^\| (\d+) \| [^|]+ \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
+// systemRow is a row of the table of systems: what shows each.
+var (
+	systemRow  = regexp.MustCompile(`(?m)^\| (\d+) \| [^|]+ \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
+	systemTest = regexp.MustCompile("^`(?:Test|Fuzz)[A-Z]")
+	headings   = regexp.MustCompile(`(?m)^#+ `)
+	ofSection  = regexp.MustCompile(`\(#([^)]+)\)`)
+)
 
-// checkSystems notes the systems of a page that no command, no picture or result, or no test shows. It returns how many
-// systems there are.
+// checkSystems finds the systems of a page without a command that could be parsed, without a picture or result, or
+// without a test, and notes those that are shown by sections of the page in which no result is kept yet. It returns how
+// many systems there are.
 func (b *Book) checkSystems(r *Report, page, text string) int {
 	rows := systemRow.FindAllStringSubmatch(text, -1)
-	for i, what := range []string{"command", "picture or result", "test"} {
-		var without []string
-		for _, row := range rows {
-			if row[2+i] == "none" {
-				without = append(without, row[1])
-			}
+	for _, row := range rows {
+		number, command, shown, tests := row[1], row[2], row[3], row[4]
+		if len(callsOf("| "+command+" |")) != 1 {
+			r.fault("%s: system %s: found the command %s, want a call of hippo", page, number, command)
 		}
-		if without != nil {
-			r.note("%s: no %s shows the systems %s", page, what, strings.Join(without, ", "))
+		if !strings.Contains(shown, "](") && shown != "the command's pictures" {
+			r.fault("%s: system %s: found %s, want links to a picture or result, or the command's pictures", page,
+				number, shown)
+		}
+		if !systemTest.MatchString(tests) {
+			r.fault("%s: system %s: found %s, want the names of tests", page, number, tests)
+		}
+		for _, link := range ofSection.FindAllStringSubmatch(shown, -1) {
+			if !strings.Contains(section(text, link[1]), "\n|") {
+				r.note("%s: no result of system %s is kept", page, number)
+			}
 		}
 	}
 	return len(rows)
+}
+
+// section is the text below the heading of a page that a link names, to the next heading.
+func section(text, name string) string {
+	for _, part := range headings.Split(text, -1) {
+		title, body, _ := strings.Cut(part, "\n")
+		title = strings.NewReplacer(" ", "-", ",", "", "`", "").Replace(strings.ToLower(title))
+		if title == name {
+			return body
+		}
+	}
+	return ""
 }
 
 // checkFigures notes figures of a page that were typed by hand. A table of them that no part has is a fault.
@@ -144,7 +169,8 @@ func (b *Book) checkFigures(r *Report, page, text string) {
 		words, rows := strings.Fields(part[2]), max(1, strings.Count(part[3], "\n|")-1)
 		switch {
 		case part[1] == "bench" && len(words) > 0:
-			if of := b.recipeOf(path.Join(path.Dir(page), words[0])); of != nil && !b.kept(of) {
+			of := b.recipeOf(path.Join(path.Dir(page), words[0]))
+			if of != nil && !b.kept(of) && strings.Contains(part[3], "|") {
 				r.note("%s: %d rows of %s are typed by hand", page, rows, of.Name)
 			}
 		case part[1] == "typed":

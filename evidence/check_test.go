@@ -46,8 +46,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestEverySystemIsListed: the table of docs/evidence.md has all systems, one after the other, and what is missing of
-// one is noted.
+// TestEverySystemIsListed: the table of docs/evidence.md has all systems, one after the other, each with a command, a
+// picture or result, and tests; what is missing of one is named.
 func TestEverySystemIsListed(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "docs", "evidence.md"))
 	if err != nil {
@@ -62,10 +62,18 @@ func TestEverySystemIsListed(t *testing.T) {
 			t.Errorf("found the system %s, want %d", row[1], i+1)
 		}
 	}
+	if r.Faults != nil {
+		t.Errorf("found %q", r.Faults)
+	}
 	r = Report{}
-	(&Book{}).checkSystems(&r, "page", "| 1 | a | none | b | none |\n| 2 | a | `c` | none | none |\n")
-	if got := strings.Join(r.Notes, "\n"); got != "page: no command shows the systems 1\n"+
-		"page: no picture or result shows the systems 2\npage: no test shows the systems 1, 2" {
+	(&Book{}).checkSystems(&r, "page", "| 1 | a | none | b | none |\n"+
+		"| 2 | a | `hippo c NAME` | [x](#one) | `TestX` |\n"+
+		"| 3 | a | `hippo c` | [x](#two-three), [y](z.svg) | `TestX`, `TestY` |\n"+
+		"# One\nNothing.\n## Two, `three`\n| a |\n|---|\n")
+	if got := strings.Join(slices.Concat(r.Faults, r.Notes), "\n"); got != "page: system 1: found the command none, "+
+		"want a call of hippo\npage: system 1: found b, want links to a picture or result, or the command's pictures\n"+
+		"page: system 1: found none, want the names of tests\npage: system 2: found the command `hippo c NAME`, "+
+		"want a call of hippo\npage: no result of system 2 is kept" {
 		t.Errorf("found %s", got)
 	}
 }

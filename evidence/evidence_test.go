@@ -226,6 +226,34 @@ func TestFillBenches(t *testing.T) {
 	if _, err := (&Book{root: root}).fillPage(strings.Replace(page, "ratio:2", "ratio:x", 1), "x.md"); err == nil {
 		t.Error("decimals that are no number: no error")
 	}
+	book := &Book{root: root, recipes: []Recipe{{Name: "slow", File: "none.jsonl"}}}
+	for old, want := range map[string]string{"": "No results of slow are stored", "| typed |\n": "| typed |"} {
+		got, err := book.fillPage("<!-- bench: none.jsonl x -->\n"+old+"<!-- end -->\n", "x.md")
+		if err != nil || !strings.Contains(got, want) {
+			t.Errorf("a file that is not there, after %q: found %q, %v, want %q", old, got, err, want)
+		}
+	}
+}
+
+// TestMergedRows: rows that agree in all columns with a + are one, with what they differ in one after the other.
+func TestMergedRows(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.jsonl")
+	const rows = `{"mixer":"h3","l":1,"us":6,"d":8} {"mixer":"s4","l":1,"us":7,"d":8} {"mixer":"h3","l":2,"d":8}`
+	if err := os.WriteFile(file, []byte(rows), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for words, want := range map[string]string{
+		"+mixer l us:1 d":        "| h3 | 1, 2 | 6.0, – | 8 |\n| s4 | 1 | 7.0 | 8 |\n",
+		"+mixer +l us:1 d":       "| h3 | 1 | 6.0 | 8 |\n| s4 | 1 | 7.0 | 8 |\n| h3 | 2 |  | 8 |\n",
+		"mixer l==2|3 us:e":      "| h3 |  |\n",
+		"mixer d:e l==1|2 us==6": "| h3 | 8.0e+00 |\n",
+		"mixer l us:1 d":         "| h3 | 1 | 6.0 | 8 |\n| s4 | 1 | 7.0 | 8 |\n| h3 | 2 |  | 8 |\n",
+	} {
+		got, err := benchRows(file, strings.Fields(words), false)
+		if _, body, _ := strings.Cut(got, "---:|\n"); err != nil || body != want {
+			t.Errorf("%s: found %s, %v, want %s", words, got, err, want)
+		}
+	}
 }
 
 // TestFillForecasts: the result of hippo forecast is a row with its error, its pinball loss in deviations, how many

@@ -67,8 +67,12 @@ func (b *Book) part(kind string, words []string, old, page string) (string, erro
 			return "", fmt.Errorf("found the file %s, want that of a recipe of %s", words[0], recipesFile)
 		}
 		file := filepath.Join(b.root, filepath.FromSlash(path.Dir(page)), words[0])
-		if recipe != nil && !b.kept(recipe) {
+		switch {
+		case recipe == nil || b.kept(recipe):
+		case strings.Contains(old, "|"):
 			return old, nil // typed by hand, until the recipe has run
+		default:
+			return notStored([]string{recipe.Name}), nil
 		}
 		return benchRows(file, words[1:], kind == "bench")
 	}
@@ -111,10 +115,15 @@ func (b *Book) part(kind string, words []string, old, page string) (string, erro
 		body = b.table(chosen)
 	}
 	if missing != nil {
-		body += fmt.Sprintf("\nNo results of %[1]s are stored: `hippo evidence run %[1]s` computes them.\n",
-			strings.Join(missing, " "))
+		body += notStored(missing)
 	}
 	return body, nil
+}
+
+// notStored says that recipes have no results.
+func notStored(recipes []string) string {
+	return fmt.Sprintf("\nNo results of %[1]s are stored: `hippo evidence run %[1]s` computes them.\n",
+		strings.Join(recipes, " "))
 }
 
 // ours are the pages whose tables of figures must come from recipes.

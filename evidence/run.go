@@ -29,10 +29,9 @@ type Runner struct {
 // own is the start of every command: hippo is the program, and ends with the shell. What another process is doing, here
 // or on a machine that shares the folder, is left to it; any other error is written down, as a loop hides it.
 const own = `hippo() {
+	trap 'kill -TERM $!; wait $!; exit 130' INT TERM
 	"$PROGRAM" "$@" 2>"$SAID" &
-	child=$!
-	trap 'kill -TERM $child; wait $child; exit 130' INT TERM
-	wait $child
+	wait $!
 	ended=$?
 	trap - INT TERM
 	cat "$SAID" >&2
@@ -48,10 +47,15 @@ func (u *Runner) shell(ctx context.Context, dir, command string, variables ...st
 	}
 	defer os.RemoveAll(tmp)
 	failed := filepath.Join(tmp, "failed")
+	program := []byte("#!/bin/sh\nexec \"$PROGRAM\" \"$@\"\n") // for scripts, and peers that are hippo, too
+	if err := os.WriteFile(filepath.Join(tmp, "hippo"), program, 0o755); err != nil {
+		return "", err
+	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", own+command)
 	cmd.Dir = dir
-	cmd.Env = slices.Concat(os.Environ(), variables, []string{
-		"PROGRAM=" + u.Program, "SAID=" + filepath.Join(tmp, "said"), "FAILED=" + failed})
+	cmd.Env = slices.Concat(os.Environ(), variables, []string{"PROGRAM=" + u.Program,
+		"PATH=" + tmp + string(os.PathListSeparator) + os.Getenv("PATH"),
+		"SAID=" + filepath.Join(tmp, "said"), "FAILED=" + failed})
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -59,6 +59,9 @@ func TestFailureInALoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := &Runner{Program: program, Out: io.Discard}
+	if said, err := u.shell(t.Context(), dir, `sh -c "hippo peer"`); err != nil || said != "peer" {
+		t.Errorf("called by another shell: found %q, %v", said, err)
+	}
 	for words, want := range map[string]bool{"good held good": true, "good bad good": false} {
 		said, err := u.shell(t.Context(), dir, "for i in "+words+"; do hippo $i; done")
 		if (err == nil) != want || want && !strings.HasSuffix(said, "good") {

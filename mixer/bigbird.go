@@ -10,7 +10,9 @@ import (
 // §2): the blocks around a query's own, the first of the sequence and some at random. In language models it is causal:
 // see engine.Blocks.
 var BigBirdInfo = Info{
-	Name: "bigbird", Paper: "Big Bird, arXiv:2007.14062", Time: "l·block·(global + window + random)·d + l·d²",
+	Name:   "bigbird",
+	Paper:  "Big Bird: Transformers for Longer Sequences, arXiv:2007.14062",
+	Time:   "l·block·(global + window + random)·d + l·d²",
 	State:  "2·l·d",
 	Causal: true, Bidirectional: true, Builder: builder(bigBirdOptionsOf, newBigBird),
 	Tiny: Tiny{Options: "rotary_emb_dim=16,block=16", DModel: 128, NLayer: 4, DInner: 576},

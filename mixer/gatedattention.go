@@ -16,7 +16,10 @@ import (
 // W_q gives each head its query and behind it its gate g, of head_dim channels each. So Wqkv's rows are the pairs of
 // query and gate of all heads, the keys and the values. Norms of queries and keys multiply by 1 + w.
 var GatedAttentionInfo = Info{
-	Name: "gated-attention", Paper: "Gated Attention for Large Language Models, arXiv:2505.06708", Time: "l²·d + l·d²",
+	Name: "gated-attention",
+	Paper: "Gated Attention for Large Language Models: Non-linearity, Sparsity, and Attention-Sink-Free, " +
+		"arXiv:2505.06708",
+	Time:  "l²·d + l·d²",
 	State: "2·l·d", Causal: true, Builder: builder(gatedOptionsOf, newGatedAttention),
 	Tiny: Tiny{Options: "rotary_emb_dim=16", DModel: 128, NLayer: 4, DInner: 512},
 }

@@ -22,7 +22,9 @@ type GatedConv struct {
 
 // GatedConvInfo describes GatedConv.
 var GatedConvInfo = Info{
-	Name: "gated-conv", Paper: "LFM2, Liquid AI 2025", Time: "l·d_conv·d + l·d²", State: "d·(d_conv - 1)",
+	Name:  "gated-conv",
+	Paper: "LFM2 Technical Report, arXiv:2511.23404",
+	Time:  "l·d_conv·d + l·d²", State: "d·(d_conv - 1)",
 	Causal: true, Recurrent: true, Builder: builder(gatedConvDefaults, newGatedConv),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 576},
 }

@@ -26,7 +26,9 @@ type GatedDeltaNet struct {
 
 // GatedDeltaNetInfo describes GatedDeltaNet.
 var GatedDeltaNetInfo = Info{
-	Name: "gated-deltanet", Paper: "Gated Delta Networks, arXiv:2412.06464", Time: "l·d·(head_k_dim + block) + l·d²",
+	Name:   "gated-deltanet",
+	Paper:  "Gated Delta Networks: Improving Mamba2 with Delta Rule, arXiv:2412.06464",
+	Time:   "l·d·(head_k_dim + block) + l·d²",
 	State:  "d·head_k_dim",
 	Causal: true, Recurrent: true, Builder: builder(gatedDeltaDefaults, newGatedDeltaNet),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 496},

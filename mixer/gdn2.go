@@ -23,7 +23,9 @@ type GDN2 struct {
 
 // GDN2Info describes GDN2.
 var GDN2Info = Info{
-	Name: "gdn2", Paper: "Gated DeltaNet-2, arXiv:2605.22791", Time: "l·d·(head_k_dim + block) + l·d²",
+	Name:   "gdn2",
+	Paper:  "Gated DeltaNet-2: Decoupling Erase and Write in Linear Attention, arXiv:2605.22791",
+	Time:   "l·d·(head_k_dim + block) + l·d²",
 	State:  "d·head_k_dim",
 	Causal: true, Recurrent: true, Builder: builder(gdn2Defaults, newGDN2),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 384},

@@ -31,7 +31,9 @@ type H3 struct {
 
 // H3Info describes H3.
 var H3Info = Info{
-	Name: "h3", Paper: "Hungry Hungry Hippos, arXiv:2212.14052", Time: "l·log l·d·head_dim + l·d²",
+	Name:  "h3",
+	Paper: "Hungry Hungry Hippos: Towards Language Modeling with State Space Models, arXiv:2212.14052",
+	Time:  "l·log l·d·head_dim + l·d²",
 	State: "d·d_state·(1 + head_dim)", Causal: true, Recurrent: true, Builder: builder(h3Defaults, newH3),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 512},
 }

@@ -31,7 +31,9 @@ type Hyena struct {
 
 // HyenaInfo describes Hyena.
 var HyenaInfo = Info{
-	Name: "hyena", Paper: "Hyena Hierarchy, arXiv:2302.10866", Time: "order·l·log l·d + l·d²", State: "(order-1)·l·d",
+	Name:  "hyena",
+	Paper: "Hyena Hierarchy: Towards Larger Convolutional Language Models, arXiv:2302.10866",
+	Time:  "order·l·log l·d + l·d²", State: "(order-1)·l·d",
 	Causal: true, Builder: builder(hyenaDefaults, newHyena),
 	Tiny: Tiny{Options: "l_max=256", DModel: 128, NLayer: 4, DInner: 512},
 }

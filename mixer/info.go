@@ -6,7 +6,7 @@ import "github.com/hippo-ssm/hippo/internal/config"
 // package model.
 type Info struct {
 	Name  string // in configurations
-	Paper string // title and place, short
+	Paper string // title and place
 	Time  string // for l positions forward, in big-O terms of l and the widths
 	State string // numbers that the state holds for each sequence
 	Causal,

@@ -27,7 +27,9 @@ type KDA struct {
 
 // KDAInfo describes KDA.
 var KDAInfo = Info{
-	Name: "kda", Paper: "Kimi Linear, arXiv:2510.26692", Time: "l·d·(head_k_dim + block) + l·d²",
+	Name:   "kda",
+	Paper:  "Kimi Linear: An Expressive, Efficient Attention Architecture, arXiv:2510.26692",
+	Time:   "l·d·(head_k_dim + block) + l·d²",
 	State:  "d·head_k_dim",
 	Causal: true, Recurrent: true, Builder: builder(kdaDefaults, newKDA),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 512},

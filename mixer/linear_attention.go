@@ -24,7 +24,9 @@ type LinearAttention struct {
 
 // LinearAttentionInfo describes LinearAttention.
 var LinearAttentionInfo = Info{
-	Name: "linear-attention", Paper: "Transformers are RNNs, arXiv:2006.16236", Time: "l·d·(head_dim + d)",
+	Name:   "linear-attention",
+	Paper:  "Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention, arXiv:2006.16236",
+	Time:   "l·d·(head_dim + d)",
 	State:  "d·(head_dim + 1)",
 	Causal: true, Recurrent: true, Builder: builder(linearOptionsOf, newLinearAttention),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 576},

@@ -44,8 +44,9 @@ type lmuConstants struct {
 
 // LMUInfo describes LMU.
 var LMUInfo = Info{
-	Name: "lmu", Paper: "Legendre Memory Units, Voelker et al. 2019",
-	Time: "l·(hidden + order)², one position after the other", State: "hidden + order",
+	Name:  "lmu",
+	Paper: "Legendre Memory Units: Continuous-Time Representation in Recurrent Neural Networks, Voelker et al. 2019",
+	Time:  "l·(hidden + order)², one position after the other", State: "hidden + order",
 	Causal: true, Recurrent: true, Builder: builder(lmuOptionsOf, newLMU),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 624},
 }

@@ -36,7 +36,9 @@ type Mamba struct {
 
 // MambaInfo describes Mamba.
 var MambaInfo = Info{
-	Name: "mamba", Paper: "Mamba, arXiv:2312.00752", Time: "l·d·d_state + l·d²", State: "2·d·(d_state + d_conv - 1)",
+	Name:  "mamba",
+	Paper: "Mamba: Linear-Time Sequence Modeling with Selective State Spaces, arXiv:2312.00752",
+	Time:  "l·d·d_state + l·d²", State: "2·d·(d_state + d_conv - 1)",
 	Causal: true, Recurrent: true, Builder: builder(mambaDefaults, newMamba),
 	Tiny: Tiny{DModel: 128, NLayer: 7},
 }

@@ -37,7 +37,10 @@ type Mamba2 struct {
 
 // Mamba2Info describes Mamba2.
 var Mamba2Info = Info{
-	Name: "mamba2", Paper: "Transformers are SSMs, arXiv:2405.21060", Time: "l·d·d_state + l·d²", State: "2·d·d_state",
+	Name: "mamba2",
+	Paper: "Transformers are SSMs: Generalized Models and Efficient Algorithms Through Structured State " +
+		"Space Duality, arXiv:2405.21060",
+	Time: "l·d·d_state + l·d²", State: "2·d·d_state",
 	Causal: true, Recurrent: true, Builder: builder(mamba2Defaults, newMamba2),
 	Tiny: Tiny{Options: "d_state=32,headdim=32", DModel: 128, NLayer: 8},
 }

@@ -44,7 +44,9 @@ type Mamba3 struct {
 
 // Mamba3Info describes Mamba3.
 var Mamba3Info = Info{
-	Name: "mamba3", Paper: "Mamba-3, arXiv:2603.15569", Time: "l·d·d_state + l·d²", State: "2·d·d_state",
+	Name:  "mamba3",
+	Paper: "Mamba-3: Improved Sequence Modeling using State Space Principles, arXiv:2603.15569",
+	Time:  "l·d·d_state + l·d²", State: "2·d·d_state",
 	Causal: true, Recurrent: true, Builder: builder(mamba3Defaults, newMamba3),
 	Tiny: Tiny{Options: "d_state=32,headdim=32", DModel: 128, NLayer: 8},
 }

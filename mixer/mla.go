@@ -36,7 +36,9 @@ type MLA struct {
 
 // MLAInfo describes MLA.
 var MLAInfo = Info{
-	Name: "mla", Paper: "DeepSeek-V2, arXiv:2405.04434", Time: "l²·heads·R + l·d²", State: "l·(R + p)",
+	Name:  "mla",
+	Paper: "DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language Model, arXiv:2405.04434",
+	Time:  "l²·heads·R + l·d²", State: "l·(R + p)",
 	Causal: true, Builder: builder(mlaDefaults, newMLA),
 	Tiny: Tiny{Options: "rotary_emb_dim=16", DModel: 128, NLayer: 4, DInner: 464},
 }

@@ -31,7 +31,9 @@ type MLSTM struct {
 
 // MLSTMInfo describes MLSTM.
 var MLSTMInfo = Info{
-	Name: "mlstm", Paper: "xLSTM, arXiv:2405.04517", Time: "l·d·(dk + block) + l·d²", State: "d·dk",
+	Name:  "mlstm",
+	Paper: "xLSTM: Extended Long Short-Term Memory, arXiv:2405.04517",
+	Time:  "l·d·(dk + block) + l·d²", State: "d·dk",
 	Causal: true, Recurrent: true, Builder: builder(mlstmDefaults, newMLSTM),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 576},
 }

@@ -45,7 +45,9 @@ type Retention struct {
 
 // RetentionInfo describes Retention.
 var RetentionInfo = Info{
-	Name: "retention", Paper: "Retentive Network, arXiv:2307.08621", Time: "l·d·(head_dim + block) + l·d²",
+	Name:   "retention",
+	Paper:  "Retentive Network: A Successor to Transformer for Large Language Models, arXiv:2307.08621",
+	Time:   "l·d·(head_dim + block) + l·d²",
 	State:  "d·head_dim",
 	Causal: true, Recurrent: true, Builder: builder(retentionDefaults, newRetention),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 512},

@@ -2,6 +2,7 @@ package mixer
 
 import (
 	"math"
+	"math/cmplx"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
@@ -20,44 +21,78 @@ func rotated(x []float64, position int) []float64 {
 	return y
 }
 
-// TestRetention compares the mixer with the parallel form of the paper (arXiv:2307.08621, equation 5) in float64:
-// o = (Q Kᵀ ⊙ D) V with Q and K rotated to their positions and D[t,s] = γ^(t-s) for s ≤ t.
+// TestRetention compares the mixer, with every option, with the recurrence of the paper (arXiv:2307.08621, equations 1
+// to 4) in float64 and complex numbers, where no position is rotated but the state is turned at each step: of a head,
+// S_t = γ e^(iθ) S_{t-1} + k̄_t v_tᵀ and o_t = Re S_tᵀ q_t.
 func TestRetention(t *testing.T) {
 	golden.Of(t, "retention")
-	const heads, hd, d = 2, dModel / 2, dModel
-	m := variant{build: RetentionInfo.New, cfg: Config{NumHeads: heads}}.mixer(t).(*Retention)
-	norm := read(m.Norm.Weight.Tensor)
-	checkFormula(t, m, 70, func(u matrix) matrix {
-		p := u.each(affine(m.In))
-		gate, v, k, q := p.columns(0, d).each(siluOf), p.columns(d, 2*d), p.columns(2*d, 3*d), p.columns(3*d, 4*d)
-		y := make(matrix, len(u))
-		for i := range u {
-			y[i] = make([]float64, d)
-			for h := range heads {
-				gamma, at := 1-math.Exp2(float64(-5-h)), h*hd
-				o := make([]float64, hd)
-				for j := range i + 1 {
-					score := dotOf(rotated(q[i][at:at+hd], i), rotated(k[j][at:at+hd], j)) / math.Sqrt(hd)
-					for c := range o {
-						o[c] += score * math.Pow(gamma, float64(i-j)) * v[j][at+c]
+	const d = dModel
+	for _, heads := range []int{1, 2, 4, 8} {
+		for _, published := range []string{"false", "true"} {
+			cfg := Config{NumHeads: heads, Options: Options{"published": published}}
+			m := variant{build: RetentionInfo.New, cfg: cfg}.mixer(t).(*Retention)
+			norm, wide, hd := read(m.Norm.Weight.Tensor), d, d/heads
+			if published == "true" {
+				wide = 2 * d
+			}
+			turn := func(i int) complex128 { // e^(iθ) of pair i; head_dim 1 has a number that is no pair
+				pairs := float64(hd / 2)
+				switch {
+				case pairs == 0:
+					return 1
+				case published == "true" && pairs > 1: // 10000^(-linspace(0, 1, head_dim/2)), torchscale's retnet.py
+					pairs--
+				}
+				return cmplx.Exp(complex(0, math.Pow(10000, -float64(i)/pairs)))
+			}
+			pairsOf := func(x []float64) []complex128 { // of the two halves
+				if len(x) == 1 {
+					return []complex128{complex(x[0], 0)}
+				}
+				z := make([]complex128, hd/2)
+				for i := range z {
+					z[i] = complex(x[i], x[hd/2+i])
+				}
+				return z
+			}
+			checkFormula(t, m, 150, func(u matrix) matrix {
+				p := u.each(affine(m.In))
+				gate, v, k, q := p.columns(0, wide).each(siluOf), p.columns(wide, 2*wide),
+					p.columns(2*wide, 2*wide+d), p.columns(2*wide+d, 2*wide+2*d)
+				y := make(matrix, len(u))
+				for h := range heads {
+					gamma, w, from := 1-math.Exp2(float64(-5-h)), wide/heads, h*wide/heads
+					s := make([][]complex128, max(1, hd/2)) // (pairs, values)
+					for i := range s {
+						s[i] = make([]complex128, w)
+					}
+					for n := range u {
+						o, key, query := make([]float64, w), pairsOf(k[n][h*hd:][:hd]), pairsOf(q[n][h*hd:][:hd])
+						for i := range s {
+							for c := range w {
+								s[i][c] = complex(gamma, 0)*turn(i)*s[i][c] +
+									cmplx.Conj(key[i])*complex(v[n][from+c]/math.Sqrt(float64(hd)), 0)
+								o[c] += real(query[i] * s[i][c])
+							}
+						}
+						size := math.Sqrt(dotOf(o, o)/float64(w) + float64(m.Norm.Eps))
+						for c, x := range o {
+							y[n] = append(y[n], x/size*float64(norm[from+c])*gate[n][from+c])
+						}
 					}
 				}
-				size := math.Sqrt(dotOf(o, o)/hd + float64(m.Norm.Eps))
-				for c := range o {
-					y[i][at+c] = o[c] / size * float64(norm[at+c]) * gate[i][at+c]
-				}
-			}
+				return y.each(affine(m.Out))
+			})
 		}
-		return y.each(affine(m.Out))
-	})
+	}
 	if _, err := RetentionInfo.New(Config{DModel: 98, NumHeads: 49}); err == nil {
 		t.Error("49 heads, the last of which would not forget: no error")
 	}
 }
 
-// TestRetentionAsPublished compares the mixer with the parallel form of the authors' code (torchscale, retention.py) in
-// float64: neighbors are pairs; D is divided by the roots of its sums, and scores by their sums where these are above
-// 1; the norm of a head has no weights.
+// TestRetentionAsPublished compares the mixer with the parallel form of the authors' code (torchscale,
+// multiscale_retention.py and retnet.py at 05a9628) in float64: neighbors are pairs; D is divided by the roots of its
+// sums, and scores by their sums where these are above 1; the norm of a head has no weights.
 func TestRetentionAsPublished(t *testing.T) {
 	const heads, hd, d, wide = 2, 6, 12, 24
 	m, err := RetentionInfo.New(Config{DModel: d, NumHeads: heads, NLayer: 1, Options: Options{"published": "true"}})

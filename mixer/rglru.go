@@ -50,7 +50,10 @@ func (g *blockGate) params(name string, visit nn.Visitor) {
 
 // RGLRUInfo describes RGLRU.
 var RGLRUInfo = Info{
-	Name: "rg-lru", Paper: "Griffin, arXiv:2402.19427", Time: "l·d·(d/heads + d_conv) + l·d²", State: "d·d_conv",
+	Name: "rg-lru",
+	Paper: "Griffin: Mixing Gated Linear Recurrences with Local Attention for Efficient Language Models, " +
+		"arXiv:2402.19427",
+	Time: "l·d·(d/heads + d_conv) + l·d²", State: "d·d_conv",
 	Causal: true, Recurrent: true, Builder: builder(rglruDefaults, newRGLRU),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 608},
 }

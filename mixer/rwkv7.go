@@ -52,7 +52,9 @@ const (
 
 // RWKV7Info describes RWKV7.
 var RWKV7Info = Info{
-	Name: "rwkv7", Paper: "RWKV-7, arXiv:2503.14456", Time: "l·d·(head_size + block) + l·d²",
+	Name:   "rwkv7",
+	Paper:  `RWKV-7 "Goose" with Expressive Dynamic State Evolution, arXiv:2503.14456`,
+	Time:   "l·d·(head_size + block) + l·d²",
 	State:  "d·(head_size + 1)",
 	Causal: true, Recurrent: true, Builder: builder(rwkv7Defaults, newRWKV7),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 416, MLP: "channel-mix"},

@@ -32,7 +32,9 @@ type SLSTM struct {
 
 // SLSTMInfo describes SLSTM.
 var SLSTMInfo = Info{
-	Name: "slstm", Paper: "xLSTM, arXiv:2405.04517", Time: "l·d²·(8/heads + 1), one position after the other",
+	Name:   "slstm",
+	Paper:  "xLSTM: Extended Long Short-Term Memory, arXiv:2405.04517",
+	Time:   "l·d²·(8/heads + 1), one position after the other",
 	State:  "4·d",
 	Causal: true, Recurrent: true, Builder: builder(slstmDefaults, newSLSTM),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 640},

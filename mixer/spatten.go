@@ -24,7 +24,9 @@ type SpAtten struct {
 
 // SpAttenInfo describes SpAtten.
 var SpAttenInfo = Info{
-	Name: "spatten", Paper: "SpAtten, arXiv:2012.09852", Time: "l·(keep + block)·d + l·d²", State: "2·(keep + block)·d",
+	Name:  "spatten",
+	Paper: "SpAtten: Efficient Sparse Attention Architecture with Cascade Token and Head Pruning, arXiv:2012.09852",
+	Time:  "l·(keep + block)·d + l·d²", State: "2·(keep + block)·d",
 	Causal: true, Recurrent: true, Builder: builder(spattenOptionsOf, newSpAtten),
 	Tiny: Tiny{Options: "rotary_emb_dim=16,block=32,keep=128", DModel: 128, NLayer: 4, DInner: 576},
 }

@@ -6,7 +6,9 @@ import "fmt"
 // Long-Document Transformer" (arXiv:2004.05150, §3.1): position i sees the positions j with i - window < j ≤ i. Its
 // state is their keys and values, so that it does not grow once the window is full.
 var WindowAttentionInfo = Info{
-	Name: "window-attention", Paper: "Longformer, arXiv:2004.05150", Time: "l·window·d + l·d²", State: "2·window·d",
+	Name:  "window-attention",
+	Paper: "Longformer: The Long-Document Transformer, arXiv:2004.05150",
+	Time:  "l·window·d + l·d²", State: "2·window·d",
 	Causal: true, Recurrent: true, Builder: builder(windowOptionsOf, newWindowAttention),
 	Tiny: Tiny{Options: "rotary_emb_dim=16,window=64", DModel: 128, NLayer: 4, DInner: 576},
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -49,10 +50,11 @@ func TestEveryMixerIsChecked(t *testing.T) {
 		if !regexp.MustCompile(`\b` + of + `\b`).MatchString(rows) {
 			t.Errorf("%s: found no row with %s in variants of mixer/property_test.go", info.Name, of)
 		}
-		row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(info.Name) + "` \\|.*\\((mixers/[^)]*\\.md)\\) \\|$").
-			FindSubmatch(table)
+		row := regexp.MustCompile(fmt.Sprintf("(?m)^%s.* \\| %s\\((mixers/[^)]*\\.md)\\) \\|$",
+			regexp.QuoteMeta(fmt.Sprintf("| `%s` | %s | %s | ", info.Name, info.Time, info.State)),
+			regexp.QuoteMeta("["+info.Paper+"]"))).FindSubmatch(table)
 		if row == nil {
-			t.Errorf("%s: found no row with a page in the table of docs/mixers.md", info.Name)
+			t.Errorf("%s: found no row with its time, state, title and page in the table of docs/mixers.md", info.Name)
 			continue
 		}
 		page, err := os.ReadFile(filepath.Join("../docs", string(row[1])))

@@ -67,6 +67,7 @@ func (c *Config) Together(e Estimate, machines int, network string) (Together, e
 		t.Sent = t.Sent/float64(islands.Every) +
 			float64(others*islands.StateBytes(e.Trained))/float64(islands.Saves(c.Train.SaveEvery))
 	}
+	rate *= payload
 	exchange := t.Sent / rate
 	exchange -= c.hidden(e, traffic*gradient/rate)
 	exchange += idBytes * float64(c.Train.tokensPerStep()) * (n - 1) / n / rate
@@ -87,6 +88,9 @@ func (c *Config) Together(e Estimate, machines int, network string) (Together, e
 	}
 	return t, nil
 }
+
+// payload is how much of a packet is data of TCP over Ethernet: 1448 of 1514 bytes.
+const payload = 1448. / 1514
 
 // hidden is how many seconds of an exchange go on while the last shard is computed: at most those of its backward, two
 // thirds of the shard, and not those of the embedding, whose gradient is final in the end.

@@ -310,8 +310,8 @@ func TestTogether(t *testing.T) {
 		shards   int
 		late     bool
 		exchange float64 // seconds, without the tokens
-	}{{4, "1Gbit", 4, false, 0.2 * 1.5 * 4e6 / 125e6}, {4, "1Gbit", 4, true, 1.5 * 4e6 / 125e6},
-		{2, "100Mbit/s", 8, false, 4e6/12.5e6 - 0.1*2/3}, {1, "1Gbit", 16, false, 0}} {
+	}{{4, "1Gbit", 4, false, 0.2 * 1.5 * 4e6 / 125e6 / payload}, {4, "1Gbit", 4, true, 1.5 * 4e6 / 125e6 / payload},
+		{2, "100Mbit/s", 8, false, 4e6/12.5e6/payload - 0.1*2/3}, {1, "1Gbit", 16, false, 0}} {
 		c.Train.Recompute = x.late
 		got, err := c.Together(e, x.machines, x.network)
 		if err != nil {
@@ -319,7 +319,7 @@ func TestTogether(t *testing.T) {
 		}
 		step := 0.1*float64(x.shards) + x.exchange
 		rate, _ := ParseRate(x.network)
-		step += 8 * float64(c.Train.tokensPerStep()) * float64(x.machines-1) / float64(x.machines) / rate
+		step += 8 * float64(c.Train.tokensPerStep()) * float64(x.machines-1) / float64(x.machines) / rate / payload
 		if got.Shards != x.shards || math.Abs(got.StepSeconds-step) > 1e-9 ||
 			math.Abs(got.TokensPerSec*step-float64(c.Train.tokensPerStep())) > 1e-6 ||
 			math.Abs(got.RunSeconds-100*step) > 1e-6 || math.Abs(got.Of-1.6/float64(x.machines)/step) > 1e-9 {
