@@ -23,9 +23,9 @@ const (
 
 // column is a field of rows as a table shows it.
 type column struct {
-	field, header string
-	decimals      int  // asMany, scientific, or how many
-	same          bool // rows that agree in all such columns are one
+	field, header string // a.1.b is field b of the second in the list a
+	decimals      int    // asMany, scientific, or how many
+	same          bool   // rows that agree in all such columns are one
 }
 
 // parseColumns reads the columns of a table, and what fields of its rows have to be.
@@ -53,6 +53,25 @@ func parseColumns(words []string) (all []column, want map[string]string, err err
 		all = append(all, c)
 	}
 	return all, want, nil
+}
+
+// lookup is what a dotted name stands for in a row, nil if there is none.
+func lookup(row any, name string) any {
+	for _, part := range strings.Split(name, ".") {
+		switch in := row.(type) {
+		case map[string]any:
+			row = in[part]
+		case []any:
+			i, err := strconv.Atoi(part)
+			if err != nil || i < 0 || i >= len(in) {
+				return nil
+			}
+			row = in[i]
+		default:
+			return nil
+		}
+	}
+	return row
 }
 
 // cell is a field of a row.
@@ -167,7 +186,7 @@ func merged(columns []column, rows []map[string]any) (table [][][]string) {
 		cells, key := make([][]string, len(columns)), ""
 		for i := range columns {
 			c := &columns[i]
-			cells[i] = []string{c.cell(row[c.field])}
+			cells[i] = []string{c.cell(lookup(row, c.field))}
 			if c.same {
 				key += cells[i][0] + "|"
 			}

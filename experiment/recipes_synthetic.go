@@ -38,7 +38,8 @@ type symbolModel struct {
 var symbolModels = append([]symbolModel{
 	{"h3", "h3*2", "none", 4e-3, 4e-3, 100, 99.8},
 	{"s4d", "s4d(measure=diag-inv,gate=false)*2", "none", 2e-3, 1e-3, 35.6, 86.0},
-	{"gss", "gss*2", "none", 2e-3, 1e-3, 6.8, 78.0},
+	{"gss", "gss(measure=diag-lin)*2", "none", 2e-3, 1e-3, 6.8, 78.0},
+	{"gss-wide", "gss(bottleneck=1,measure=diag-lin)*2", "none", 2e-3, 1e-3, 0, 0}, // 32 systems, not 8
 	{"attention", "attention*2", "learned", 1e-3, 1e-3, 100, 100},
 	{"hybrid", "h3,attention", "none", 1e-3, 1e-3, 0, 0},
 	{"hyena", "hyena(l_max=64)*2", "none", 2e-3, 1e-3, 0, 0},

@@ -24,7 +24,7 @@ type Diagonal struct {
 // diagonalOptions are the options of mixers with diagonal systems.
 type diagonalOptions struct {
 	DState  int     `json:"d_state" help:"state size of a channel, two numbers for each complex mode"`
-	Measure string  `json:"measure" help:"initial A: diag-lin, -inv, -legs, -inv2, -quad, -real or -rand"`
+	Measure string  `json:"measure" help:"initial A: diag-lin, -inv, -legs, -inv2, -quad, -real, -rand or -exp"`
 	DtMin   float64 `json:"dt_min" help:"smallest initial dt"`
 	DtMax   float64 `json:"dt_max" help:"largest initial dt"`
 }
@@ -46,8 +46,8 @@ func newDiagonal(h int, cfg Config, disc engine.Discretization) (*Diagonal, erro
 	}
 	n := cfg.DState / 2
 	measure := strings.TrimPrefix(cfg.Measure, "diag-")
-	random := measure == "rand"
-	if random {
+	random := randomStarts[measure]
+	if random != nil {
 		measure = "lin" // for B
 	}
 	start, err := diagonalStart(measure, cfg.DState)
@@ -63,8 +63,8 @@ func newDiagonal(h int, cfg Config, disc engine.Discretization) (*Diagonal, erro
 		AImag: nn.NewParam(nn.SSMSystem, repeated(n,
 			func(i int) []float64 { return []float64{imag(start().a[i])} }), h, n),
 	}
-	if random {
-		m.InvAReal.Init, m.AImag.Init = randomModes(cfg.DState)
+	if random != nil {
+		m.InvAReal.Init, m.AImag.Init = random(cfg.DState)
 	}
 	m.params = &engine.DiagParams{
 		LogDt: m.LogDt.Tensor, InvAReal: m.InvAReal.Tensor, AImag: m.AImag.Tensor, B: m.B.Tensor,
@@ -86,6 +86,23 @@ func diagonalStart(measure string, n int) (func() diagonalSpectrum, error) {
 		a, b, err := ssm.DiagonalInit(measure, n, ssm.ConventionH3)
 		return must(diagonalSpectrum{a, b}, err)
 	}), nil
+}
+
+// randomStarts draw each mode of A alone, as log(-Re A) and Im A.
+var randomStarts = map[string]func(dState int) (invAReal, aImag func(*rand.Rand, []float32)){
+	"rand": randomModes, "exp": exponentialModes,
+}
+
+// exponentialModes starts A = -exp(g) + i·exp(g') with g and g' normal, each mode its own, as GSS does
+// (arXiv:2206.13947, §3): the median mode is forgotten after one step, hardly any lasts longer than some ten.
+func exponentialModes(int) (invAReal, aImag func(*rand.Rand, []float32)) {
+	normal := nn.Normal(1)
+	return normal, func(rng *rand.Rand, x []float32) {
+		normal(rng, x)
+		for i, g := range x {
+			x[i] = float32(math.Exp(float64(g)))
+		}
+	}
 }
 
 // randomModes starts A = -u + i·(N/2)·g with u uniform in (0, 1) and g normal, each mode its own: what HiPPO's A is

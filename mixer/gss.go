@@ -15,8 +15,9 @@ import (
 //	y = W_o( W_y gelu( SSM_diag(x) + D x ) ⊙ gelu(W_g u) ),  x = gelu(W_x u)
 //
 // The systems see d_model/bottleneck channels only, the gate is gate·d_model wide. All GELUs are exact. Systems are
-// those of S4D with B trained and the bilinear rule, whose dt starts at 1, as the paper finds that no small one is
-// needed. The state is (d_model/bottleneck, d_state/2, 2).
+// those of S4D with B trained and the bilinear rule. As in the paper dt starts at 1 and A at random (diag-exp). From
+// HiPPO's A (measure=diag-lin), whose fast modes the bilinear rule hardly damps at dt = 1, kernels go on far beyond the
+// length of training, and language models get worse there. The state is (d_model/bottleneck, d_state/2, 2).
 type GSS struct {
 	InputLinear, InputGate, OutputLinear, OutputGate *nn.Linear
 	Diag                                             Diagonal
@@ -41,7 +42,7 @@ type gssOptions struct {
 
 func gssOptionsOf(c Config) gssOptions {
 	o := gssOptions{diagonalOptionsOf(c), 4, 4}
-	o.DtMin, o.DtMax = 1, 1
+	o.Measure, o.DtMin, o.DtMax = "diag-exp", 1, 1
 	return o
 }
 

@@ -131,3 +131,30 @@ func checkStart(t *testing.T, what string, x []float32, rule string, numbers []s
 		t.Errorf("%s: there is no rule %s", what, rule)
 	}
 }
+
+// TestGSSForgets: the kernels that GSS starts with are over after a hundred positions, those of HiPPO's modes are not.
+func TestGSSForgets(t *testing.T) {
+	for measure, most := range map[string]float64{"": 3e-3, "diag-lin": 1} {
+		o := Options{}
+		if measure != "" {
+			o["measure"] = measure
+		}
+		m, err := GSSInfo.New(Config{DModel: 128, NLayer: 1, DState: 64, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin",
+			Options: o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nn.InitAll(m, "", 1)
+		taps := Responses(newTape(), m, 1024)[0].Taps
+		all, late := 0.0, 0.0
+		for i, k := range taps.Floats() {
+			all += float64(k) * float64(k)
+			if i >= 128*taps.Dim(-1) {
+				late += float64(k) * float64(k)
+			}
+		}
+		if part := late / all; part > most || measure != "" && part < 0.02 {
+			t.Errorf("measure %q: %g of the kernels' energy comes after 128 taps", measure, part)
+		}
+	}
+}

@@ -31,7 +31,7 @@ type Config struct {
 	DState    int     `json:"d_state" help:"state size of the SSMs"`
 	HeadDim   int     `json:"head_dim" help:"channels of an H3 head"`
 	HeadOrder string  `json:"head_order" enum:"dh,hd" help:"order of flattened H3 heads: as in PyTorch or CUDA"`
-	Measure   string  `json:"measure" help:"initial A: diag-lin, -inv, -legs, -inv2, -quad, -real or -rand"`
+	Measure   string  `json:"measure" help:"initial A: diag-lin, -inv, -legs, -inv2, -quad, -real, -rand or -exp"`
 	DtMin     float64 `json:"dt_min" help:"smallest initial dt"`
 	DtMax     float64 `json:"dt_max" help:"largest initial dt"`
 

@@ -30,7 +30,12 @@ var InductionHead = &Task{
 	},
 	Open: func(_ context.Context, _ string, options any) (*Set, error) {
 		o := options.(*InductionOptions)
-		s, err := o.set(1, o.draw)
+		s, err := o.set(1, o.draw, func(tokens []int32, i int) []int32 {
+			if tokens[i] != o.trigger() {
+				return nil
+			}
+			return tokens[i : i+1]
+		})
 		if err == nil {
 			o.tag(s)
 		}

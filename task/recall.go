@@ -61,7 +61,17 @@ func (o *RecallOptions) open() (*Set, error) {
 		return nil, fmt.Errorf("length: found %d, want %d, to show %d keys %d times",
 			o.Length, want, o.allKeys(), o.Shown)
 	}
-	return o.set(1+o.Keys, o.draw)
+	return o.set(1+o.Keys, o.draw, o.keyAt)
+}
+
+// keyAt is the key that ends at position i, nil if none does there.
+func (o *RecallOptions) keyAt(tokens []int32, i int) []int32 {
+	pair := o.Keys + 1
+	trigger := o.Length / pair * pair // its position
+	if i == trigger+o.Keys || i < trigger && i%pair == o.Keys-1 {
+		return tokens[i+1-o.Keys : i+1]
+	}
+	return nil
 }
 
 // symbols is the number of symbols for keys.

@@ -18,7 +18,7 @@ type SymbolOptions struct {
 	Longer int    `json:"longer" help:"also test at 2, 4, ... up to so many times the length; 1: not" min:"1" max:"64"`
 	Train  int    `json:"train" help:"sequences to train on" min:"1" max:"1000000"`
 	Test   int    `json:"test" help:"sequences to test on" min:"1" max:"1000000"`
-	Loss   string `json:"loss" help:"learn all symbols, as in the paper, or the answer only" enum:"all,answer"`
+	Loss   string `json:"loss" help:"learn all symbols, those that follow from others, the answer" enum:"all,known,answer"`
 	Seed   uint64 `json:"seed" help:"seed of the data"`
 }
 
@@ -36,12 +36,20 @@ const (
 // sentence appends a sequence of the given length, the question and the answer to tokens.
 type sentence func(rng *rand.Rand, length int, tokens []int32) []int32
 
+// key is what the symbol after position i of a sequence follows from, if it was there before; nil if from nothing.
+type key func(tokens []int32, i int) []int32
+
 // set creates the splits. asked is the number of symbols of the question.
-func (o *SymbolOptions) set(asked int, draw sentence) (*Set, error) {
+func (o *SymbolOptions) set(asked int, draw sentence, of key) (*Set, error) {
 	s := &Set{Vocab: o.Vocab, Outputs: o.Vocab, Everywhere: true, MaxLength: o.Length + asked}
-	var err error
-	if s.Train, err = o.distinct(trainStream, o.Train, o.Length, o.Loss == "all", draw); err != nil {
+	train, err := o.distinct(trainStream, o.Train, o.Length, o.Loss != "answer", draw)
+	if err != nil {
 		return nil, err
+	}
+	if s.Train = train; o.Loss == "known" {
+		for _, ex := range train {
+			ex.keepKnown(of)
+		}
 	}
 	if s.Test, err = o.distinct(testStream, o.Test, o.Length, false, draw); err != nil {
 		return nil, err
@@ -87,6 +95,17 @@ func (o *SymbolOptions) distinct(stream uint64, n, length int, all bool, draw se
 		examples = append(examples, nextSymbol(tokens, all))
 	}
 	return examples, nil
+}
+
+// keepKnown ignores all targets whose key has not been there before.
+func (ex *Example) keepKnown(of key) {
+	before := map[string]bool{}
+	for i := range ex.Targets {
+		k := of(ex.Tokens, i)
+		if name := fmt.Sprint(k); k == nil || !before[name] {
+			before[name], ex.Targets[i] = true, Ignore
+		}
+	}
 }
 
 // nextSymbol is the example of a sequence: see distinct.

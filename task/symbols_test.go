@@ -343,6 +343,51 @@ func TestRecall(t *testing.T) {
 	}
 }
 
+// TestKnownSymbols: what is learned of the known symbols alone is what a table of the pairs so far tells, all of it and
+// nothing else, and the answer is.
+func TestKnownSymbols(t *testing.T) {
+	sets := map[string][2]*Set{}
+	for i, loss := range []string{"known", "all"} {
+		add := func(name string, s *Set) { x := sets[name]; x[i] = s; sets[name] = x }
+		for keys, length := range map[int]int{1: 41, 2: 48} { // with a symbol more than pairs have, and without
+			add(fmt.Sprint("recall ", keys), open(t, Recall, func(o *RecallOptions) {
+				o.Loss, o.Keys, o.Length, o.Vocab = loss, keys, length, 8
+			}))
+		}
+		add("induction", open(t, InductionHead, func(o *InductionOptions) { o.Loss, o.Triggers = loss, 3 }))
+	}
+	for name, s := range sets {
+		keys := 1
+		if name == "recall 2" {
+			keys = 2
+		}
+		for i, ex := range s[0].Train.(Examples)[:100] {
+			whole := s[1].Train.(Examples)[i]
+			table, last := map[string]int32{}, len(whole.Tokens)-1
+			for at, next := range whole.Targets {
+				asks := at == last || at >= keys-1 && whole.Tokens[at] < 4 && next >= 4 && next < 7
+				if name == "induction" {
+					asks = whole.Tokens[at] == 19
+				}
+				want := int32(Ignore)
+				if asks {
+					key := fmt.Sprint(whole.Tokens[at+1-keys : at+1])
+					value, known := table[key]
+					if table[key] = next; known {
+						want = value
+					}
+				}
+				if ex.Targets[at] != want {
+					t.Fatalf("%s: example %d of %v learns %v, want %d at %d", name, i, whole.Tokens, ex.Targets, want, at)
+				}
+			}
+			if ex.Targets[last] == Ignore {
+				t.Fatalf("%s: example %d does not learn its answer", name, i)
+			}
+		}
+	}
+}
+
 // TestSymbolsSeed: the same options give the same data, another seed gives other data, and splits are independent.
 func TestSymbolsSeed(t *testing.T) {
 	few := func(seed uint64, train int) *Set {

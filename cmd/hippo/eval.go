@@ -57,6 +57,9 @@ tokenizers differ, bits per byte compares them.
 --per gpt2 adds the perplexity per token of GPT-2, or of another tokenizer, whatever the model's tokens are: models of
 bytes then compare with published ones.
 
+--positions N adds the losses by position in the window: of its first N tokens, of those up to 2N, up to 4N, and so on.
+With windows longer than in training (--seq_len) they show how far a model holds what it has learned.
+
 With --drift N all models read the first N tokens of the text with their states carried from the start, and the others,
 such as the first with rounded weights, are compared with it: how far logits, probabilities, losses and states are off
 up to 1,000 tokens, from there to 3,000, and so on. Where that grows, errors of the states add up.`,
@@ -66,6 +69,7 @@ up to 1,000 tokens, from there to 3,000, and so on. Where that grows, errors of 
   hippo eval runs/tiny --adapter runs/letters --data letters.txt
   hippo eval models/h3-125m --data test.jsonl.zst --seq_len 2048 --batch_size 4
   hippo eval models/mine --data book.txt --valid_fraction 0.1 --baseline
+  hippo eval runs/tiny --seq_len 4096 --positions 256
   hippo eval models/mine models/mine-8bit models/mine-4bit --data book.txt --drift 100000`,
 		Args:              wantArgs(1, math.MaxInt),
 		ValidArgsFunction: completeFolders,

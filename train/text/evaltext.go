@@ -42,6 +42,9 @@ func (e *evalTexts) check() error {
 	if ownText && slices.Contains(append(slices.Clone(e.run.Data), e.run.Valid...), "-") {
 		p.Addf("data", "found nothing, want a text: the run was trained on standard input, which cannot be read again")
 	}
+	if o.Positions > 0 && o.Stream {
+		p.Addf("positions", "found it together with stream, want one of them: a stream is one window")
+	}
 	switch {
 	case len(o.TrainData) > 0 && !o.Baseline:
 		p.Addf("train_data", "found it without baseline, want both")

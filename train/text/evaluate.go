@@ -20,6 +20,7 @@ type EvalOptions struct {
 	Stream    bool // carry the state from chunk to chunk, so that every token sees the whole text before it
 	Chunk     int  // tokens of a window that are held at once, with the states passed on; 0 for all
 	Keep      int  // with Stream: positions that attention sees back beyond its chunk; 0 for all, at a cost that grows
+	Positions int  // without Stream: also losses by position, up to so many, up to twice that, and so on; 0: not
 	Progress  func(done, total int)
 
 	tape *autograd.Tape
@@ -33,6 +34,8 @@ type EvalResult struct {
 	Tokens     int     `json:"tokens"`        // predicted tokens
 	Bytes      int64   `json:"bytes"`         // bytes of text that the predicted tokens stand for
 	Seconds    float64 `json:"seconds"`
+
+	ByPosition []PositionLoss `json:"by_position,omitempty"` // where it is asked for
 }
 
 // PerWord is the perplexity per word of a text of so many words: e^(loss·tokens/words). It compares models of different
@@ -65,6 +68,7 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 		state = m.NewState()
 	}
 	sum, count := 0.0, 0
+	positions := positionLosses{first: o.Positions}
 	for w, err := range windows {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return EvalResult{}, err
@@ -78,7 +82,12 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 			for _, borders := range w.Borders {
 				state = rows.AddDocuments(m, w.Len, borders, state)
 			}
-			mean = m.Loss(t, m.Forward(t, w.Inputs, rows), w.Targets).Value()
+			hidden := m.Forward(t, w.Inputs, rows)
+			if o.Positions > 0 {
+				mean = positions.add(t, m, hidden, w)
+			} else {
+				mean = m.Loss(t, hidden, w.Targets).Value()
+			}
 		}
 		if o.Stream && o.Keep > 0 {
 			state.Keep(o.Keep)
@@ -97,7 +106,8 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 		return EvalResult{}, fmt.Errorf(
 			"found nothing in %d tokens that counts, want a reply, or documents of two tokens", tokens.Len())
 	}
-	r := EvalResult{Loss: sum / float64(count), Tokens: count, Bytes: bytes, Seconds: time.Since(start).Seconds()}
+	r := EvalResult{Loss: sum / float64(count), Tokens: count, Bytes: bytes, Seconds: time.Since(start).Seconds(),
+		ByPosition: positions.losses()}
 	r.Perplexity = math.Exp(r.Loss)
 	if r.Bytes > 0 {
 		r.BitsByte = sum / math.Ln2 / float64(r.Bytes)

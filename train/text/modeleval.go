@@ -31,6 +31,8 @@ type ModelEvalOptions struct {
 	SeqLen    int  `json:"seq_len" min:"0" help:"tokens of a window or (--stream) chunk; 0: as trained, or up to 1024"`
 	BatchSize int  `json:"batch_size" min:"1" help:"windows computed together"`
 
+	Positions int `json:"positions" min:"0" help:"also losses by position in the window: to N, 2N, 4N ...; 0: not"`
+
 	Per string `json:"per" help:"tokenizer whose tokens one more perplexity is per: gpt2 or a tokenizer.json"`
 
 	Drift int `json:"drift" min:"0" help:"compare other DIRs with the first along this many tokens of one text"`
@@ -233,7 +235,8 @@ func (e *ModelEval) measure(ctx context.Context, texts *evalTexts, m *LoadedMode
 	}
 	update, end := e.Progress()
 	r.EvalResult, err = Evaluate(ctx, m.Net, texts.valid, EvalOptions{
-		SeqLen: r.SeqLen, BatchSize: opt.BatchSize, Stream: opt.Stream, Keep: opt.Keep, Progress: update,
+		SeqLen: r.SeqLen, BatchSize: opt.BatchSize, Stream: opt.Stream, Keep: opt.Keep, Positions: opt.Positions,
+		Progress: update,
 	})
 	end()
 	if err != nil {

@@ -25,6 +25,9 @@ func (r *ModelReport) Print(out io.Writer) error {
 		t.Row("perplexity per token of "+p.Tokenizer, "%.4g, of %d", p.Perplexity, p.Count)
 	}
 	t.Row("bits per byte", "%.4f", r.BitsByte)
+	for _, p := range r.ByPosition {
+		t.Row(fmt.Sprintf("positions %d to %d", p.From, p.To), "loss %.4f, perplexity %.4g", p.Loss, p.Perplexity)
+	}
 	t.Row("speed", "%s tokens/s", status.Count(r.TokensPerSec))
 	if a := r.Reads; a != nil {
 		t.Row("attention reads", "%.1f %% of keys (%.1f %% of their bits) and %.1f %% of values", 100*a.Keys,
