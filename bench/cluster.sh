@@ -19,6 +19,7 @@ if [[ ${1-} != inside ]]; then
 	fi
 	cp bench/cluster.sh "$tmp/script"
 	cd "$tmp"
+	unset HIPPO HIPPO_MPI # no settings of the program
 	unshare --mount --net --uts --ipc --pid --fork --mount-proc --kill-child bash ./script inside "$out" "${2-1gbit}"
 	exit
 fi
@@ -86,6 +87,7 @@ while read -r preset network steps; do
 	done
 	wait
 	unset WORLD_SIZE MASTER_ADDR HIPPO_JOIN_KEY
+	[[ -f run1/metrics.jsonl ]] || { cat run1.log run2.log >&2 && exit 1; }
 	promised "$preset" "$network" >>promises
 	sed -n 's/.*"step":\([0-9]*\),"loss".*"elapsed_s":\([0-9.e-]*\).*/\1 \2/p' run1/metrics.jsonl >steps
 	awk -v preset="$preset" -v network="$network" '

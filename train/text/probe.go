@@ -2,7 +2,6 @@ package text
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -171,8 +170,16 @@ type probed struct {
 	seconds        float64
 }
 
-// probe runs two updates of a model with these layers on random tokens. It measures the memory of the second, and the
-// time of the faster, as others may use the machine. What the run does not train is not trained.
+// Updates of a probe: so many, and more while they take less than probedTime.
+const (
+	fewestProbed = 2
+	mostProbed   = 15
+	probedTime   = time.Second
+)
+
+// probe runs some updates of a model with these layers on random tokens. It measures the memory of the last, and the
+// median of their times: the machine's speed changes from one to the next, in the run as here. What the run does not
+// train is not trained.
 func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (probed, error) {
 	shape.Layers = entries(layers)
 	const seed = 1 // of tokens, weights and dropout: any does
@@ -211,9 +218,10 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 	t.Collect(autograd.NewGradients(t.Backend(), leaves...))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	p := probed{seconds: math.MaxFloat64}
+	var p probed
+	var times []float64
 	inputs, wanted, kept := ids[:batch*l], ids[1:], copies{}
-	for range 2 {
+	for began := time.Now(); len(times) < fewestProbed || len(times) < mostProbed && time.Since(began) < probedTime; {
 		start := time.Now()
 		t.Reset()
 		train.ForUpdates(t, precision)
@@ -228,8 +236,11 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 		} else {
 			t.Backward(m.Loss(t, m.Forward(t, inputs, rows), wanted))
 		}
-		p.bytes, p.seconds = t.Bytes(), min(p.seconds, time.Since(start).Seconds())
+		p.bytes = t.Bytes()
+		times = append(times, time.Since(start).Seconds())
 	}
+	slices.Sort(times)
+	p.seconds = times[(len(times)-1)/2]
 	runtime.ReadMemStats(&after)
 	p.scratch = max(0, int(after.HeapInuse)-int(before.HeapInuse)-p.bytes)
 	runtime.GC() // what a large probe held is needed by the next
