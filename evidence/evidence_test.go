@@ -197,9 +197,11 @@ func TestFillGroups(t *testing.T) {
 func TestFillBenches(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, "speed.jsonl")
-	const first = "<!-- bench: speed.jsonl context mode h3_tokens_per_s:1=H3_hybrid ratio:2 more parts.1.x=x parts.2.x -->\n"
+	const first = "<!-- bench: speed.jsonl context mode h3_tokens_per_s:1=H3_hybrid ratio:2 more parts.1.x=x " +
+		"parts.2.x -->\n"
 	const page = "before\n" + first + "old\n<!-- end -->\nafter\n"
-	const row = `{"bench":"speed","context":512,"mode":"exact","h3_tokens_per_s":20.06,"ratio":2.006,"parts":[1,{"x":7}]}` + "\n"
+	const row = `{"bench":"speed","context":512,"mode":"exact","h3_tokens_per_s":20.06,"ratio":2.006,` +
+		`"parts":[1,{"x":7}]}` + "\n"
 	write := func(text string) {
 		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
@@ -212,7 +214,8 @@ func TestFillBenches(t *testing.T) {
 	write(row + `{"bench":"origin","commit":"0123456789","date":"2026-11-22T14:00:00Z","machine":"a machine"}` + "\n")
 	got, err := (&Book{root: root}).fillPage(page, "x.md")
 	const want = "before\n" + first + "| context | mode | H3 hybrid | ratio | more | x | parts.2.x |\n" +
-		"|---:|---:|---:|---:|---:|---:|---:|\n| 512 | exact | 20.1 | 2.01 |  | 7 |  |\n\n0123456, 2026-11-22. Machine: a machine.\n<!-- end -->\nafter\n"
+		"|---:|---:|---:|---:|---:|---:|---:|\n| 512 | exact | 20.1 | 2.01 |  | 7 |  |\n\n" +
+		"0123456, 2026-11-22. Machine: a machine.\n<!-- end -->\nafter\n"
 	if err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}

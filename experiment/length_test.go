@@ -24,7 +24,8 @@ func trainedAt8(t *testing.T, model string, epochs int, lr float64) (*Result, st
 		t.Fatal(err)
 	}
 	if r.Test.Accuracy < 95 || len(r.Extra[1].Tags) != 3 {
-		t.Errorf("%s: %.1f %% at the length of training, %v at four times that", model, r.Test.Accuracy, r.Extra[1].Tags)
+		t.Errorf("%s: %.1f %% at the length of training, %v at four times that", model, r.Test.Accuracy,
+			r.Extra[1].Tags)
 	}
 	return r, c.Out
 }

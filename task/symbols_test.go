@@ -378,7 +378,8 @@ func TestKnownSymbols(t *testing.T) {
 					}
 				}
 				if ex.Targets[at] != want {
-					t.Fatalf("%s: example %d of %v learns %v, want %d at %d", name, i, whole.Tokens, ex.Targets, want, at)
+					t.Fatalf("%s: example %d of %v learns %v, want %d at %d", name, i, whole.Tokens, ex.Targets, want,
+						at)
 				}
 			}
 			if ex.Targets[last] == Ignore {
