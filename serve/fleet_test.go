@@ -295,9 +295,11 @@ func TestFleetDeletesBatches(t *testing.T) {
 	a, b := site(), site()
 	path := "/v1/messages/batches/" + servetest.Post[anthropic.Batch](a, "/v1/messages/batches", `{"requests":[
 		{"custom_id":"a","params":{"max_tokens":2,"messages":[{"role":"user","content":"Call me"}]}}]}`).ID
-	servetest.WaitUntil(t, func() bool {
-		return servetest.Fetch[anthropic.Batch](a, http.MethodGet, path).Ended != nil
-	})
+	for _, s := range []*servetest.Site{a, b} { // a knows it before the bucket, which b reads
+		servetest.WaitUntil(t, func() bool {
+			return servetest.Fetch[anthropic.Batch](s, http.MethodGet, path).Ended != nil
+		})
+	}
 	want(t, b, 200, http.MethodDelete, path, "")
 	want(t, a, 404, http.MethodGet, path, "")
 	for _, name := range bucket.Names() {
