@@ -194,7 +194,9 @@ var (
 	loopWords  = regexp.MustCompile(`(for [a-z]+ in [^ ;]+)[^;]*;`)
 	manyRows   = regexp.MustCompile(`--rows [0-9]+ |--split [0-9,]+`)
 	endOfCall  = regexp.MustCompile(`(?s)^(.*?)(\s*(?:>.*|; done.*)?)$`)
-	lessOfTask = strings.NewReplacer(" smnist ", " 'smnist(valid=50,test=20)' ",
+	lessOfTask = strings.NewReplacer(
+		" smnist psmnist ", " 'smnist(valid=50,test=20)' 'psmnist(valid=50,test=20)' ",
+		" smnist ", " 'smnist(valid=50,test=20)' ",
 		" psmnist ", " 'psmnist(valid=50,test=20)' ",
 		" listops ", " 'listops(train=100,valid=20,test=20)' ", "'smnist(test=2000)'", "'smnist(valid=50,test=20)'",
 		"train=20000,valid=500,test=1000", "train=100,valid=20,test=20", "train=20000,test=1000", "train=100,test=20",
