@@ -18,7 +18,7 @@ type SymbolOptions struct {
 	Longer int    `json:"longer" help:"also test at 2, 4, ... up to so many times the length; 1: not" min:"1" max:"64"`
 	Train  int    `json:"train" help:"sequences to train on" min:"1" max:"1000000"`
 	Test   int    `json:"test" help:"sequences to test on" min:"1" max:"1000000"`
-	Loss   string `json:"loss" help:"learn all symbols, those that follow, the answer" enum:"all,known,answer"`
+	Loss   string `json:"loss" help:"learn all, what follows from others, or the answer" enum:"all,known,answer"`
 	Seed   uint64 `json:"seed" help:"seed of the data"`
 }
 

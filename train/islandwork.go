@@ -265,8 +265,8 @@ func (s *islands) add(values []float32, at, n int, text []byte) ([]float32, erro
 	return values, nil
 }
 
-// Values copies elements of a node.
 // Failed is the failure of this machine's device.
 func (s *islands) Failed() error { return s.loop.failed() }
 
+// Values copies elements of a node.
 func (s *islands) Values(n cluster.Node, at int, dst []float32) { s.sum.values(n, at, dst) }

@@ -1,10 +1,12 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/model"
 )
 
 // Values of Config.Memory.
@@ -49,6 +51,17 @@ func FreeMemory(on engine.Backend) (status.Memory, bool) {
 	}
 	room, known := engine.Room(on)
 	return status.Memory{Bytes: uint64(room), Of: "the device"}, known
+}
+
+// OnDevice reports whether a run had better be computed on a device than on the processor: if it fits, as fits says,
+// nil or a *MemoryError, and a layer takes less time there. told is why. Any other error of fits is returned.
+func OnDevice(fits error, c model.Config, on engine.Backend) (use bool, told string, err error) {
+	if lack := (*MemoryError)(nil); errors.As(fits, &lack) {
+		return false, fmt.Sprintf("computing on the processor: %v", fits), nil
+	} else if fits != nil {
+		return false, "", fits
+	}
+	return model.Faster(c, engine.Float32, on, true)
 }
 
 // WeightsFit returns a *MemoryError if the parameters of a model alone need more memory to be trained than there is.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
@@ -150,10 +149,8 @@ weights as the best model. A run that diverges ends with an error.`,
 			return several.follow(cmd, several.joins(launch, meetingFolder(&said)), &said, launch.Rank, there)
 		}
 		if cfg.Device = there; on == auto && there != nil {
-			use, told := false, ""
-			if err := cfg.FitsDevice(); err != nil {
-				told = fmt.Sprintf("computing on the processor: %v", err)
-			} else if use, told, err = model.Faster(cfg.Model, engine.Float32, there, true); err != nil {
+			use, told, err := train.OnDevice(cfg.FitsDevice(), cfg.Model, there)
+			if err != nil {
 				return err
 			}
 			if noteDevice(told); !use {

@@ -207,7 +207,7 @@ func TestTraining(t *testing.T) {
 	}
 }
 
-// TestTokensReplay: tokens after one another are submitted as what was recorded for one before, not recorded again.
+// TestTokensReplay: the commands of a token are those recorded for an earlier one, which are submitted again.
 func TestTokensReplay(t *testing.T) {
 	ids := toymodel.Text(6, 120, vocab)
 	for name, layers := range families {

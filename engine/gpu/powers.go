@@ -33,8 +33,8 @@ func (c *core) AddPowerSums(dy engine.View, a, w, da, dw [2]engine.View) {
 	c.powers("powers_grad", dy, a, w, [][2]engine.View{da, dw}, 20, 0, 8)
 }
 
-// powers launches a kernel on workgroups of so many positions, 0 for all, and modes of a head. A term takes so many
-// operations.
+// powers launches a kernel. A workgroup takes some positions of a head, or all if positions is 0, and then some of its
+// modes. flops is for one power of one mode.
 func (c *core) powers(name string, y engine.View, a, w [2]engine.View, grads [][2]engine.View, flops, positions,
 	modes int) {
 	l, h, n := y.Shape[0], y.Shape[1], a[0].Shape[1]

@@ -42,7 +42,7 @@ type Config struct {
 	// Device is the engine of a graphics card that computes the run; nil for the processor.
 	Device engine.Backend `json:"-" config:"-"`
 	// Faster, if not nil, lets the device compute only where the network fits and a layer of it takes less time there
-	// than on the processor. It is told what was found.
+	// than on the processor. It receives the reason for the choice.
 	Faster func(told string) `json:"-" config:"-"`
 
 	// MicroBatch is how Shards was given: by the sequences of one.

@@ -22,16 +22,16 @@ func TestFasterDevice(t *testing.T) {
 	told := ""
 	c.Faster = func(text string) { told = text }
 	c.Device = slow
-	if err := c.choose(set); err != nil || c.Device != nil || !strings.HasPrefix(told, "a layer takes ") {
+	if _, err := c.choose(set); err != nil || c.Device != nil || !strings.HasPrefix(told, "a layer takes ") {
 		t.Errorf("slower: %v, on %v: %s", err, c.Device, told)
 	}
 	c.Device = tiny
-	if err := c.choose(set); err != nil || c.Device != nil || !strings.HasPrefix(told,
+	if _, err := c.choose(set); err != nil || c.Device != nil || !strings.HasPrefix(told,
 		"computing on the processor: memory: the run needs about ") {
 		t.Errorf("too small: %v, on %v: %s", err, c.Device, told)
 	}
 	c.Faster, c.Device = nil, slow
-	if err := c.choose(set); err != nil || c.Device == nil {
+	if _, err := c.choose(set); err != nil || c.Device == nil {
 		t.Errorf("no choice: %v, on %v", err, c.Device)
 	}
 	if c.Device = tiny; errOf(newNetwork(&c, set)) == nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -46,10 +45,7 @@ func Open(c Config, all any, set *task.Set, same func(saved []byte) error) (w *W
 		return nil, nil, fmt.Errorf("found %d examples to train on and %d to test on, want some", set.Train.Len(),
 			set.Test.Len())
 	}
-	if err := c.choose(set); err != nil {
-		return nil, nil, err
-	}
-	net, err := newNetwork(&c, set)
+	net, err := c.choose(set)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,23 +83,21 @@ func Open(c Config, all any, set *task.Set, same func(saved []byte) error) (w *W
 	return w, l, err
 }
 
-// choose takes the processor where Faster says so.
-func (c *Config) choose(set *task.Set) error {
+// choose returns the network for a set. It takes the processor where Faster says so.
+func (c *Config) choose(set *task.Set) (*model.Network, error) {
+	net, err := newNetwork(c, set)
 	if c.Device == nil || c.Faster == nil {
-		return nil
+		return net, err
 	}
-	use, told, lack := false, "", (*train.MemoryError)(nil)
-	if _, err := newNetwork(c, set); errors.As(err, &lack) {
-		told = fmt.Sprintf("computing on the processor: %v", err)
-	} else if err != nil {
-		return err
-	} else if use, told, err = model.Faster(c.Network(set).Model, engine.Float32, c.Device, true); err != nil {
-		return err
+	use, told, err := train.OnDevice(err, c.Network(set).Model, c.Device)
+	if err != nil {
+		return nil, err
 	}
-	if c.Faster(told); !use {
-		c.Device = nil
+	if c.Faster(told); use {
+		return net, nil
 	}
-	return nil
+	c.Device = nil
+	return newNetwork(c, set)
 }
 
 // use moves a network whose parameters have values to the device.

@@ -61,7 +61,7 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 	micro := c.Train.BatchSize * held
 	measure := run.extrapolate
 	if e.Measured = 6*float64(e.Params)*float64(micro) <= estimateFlops; e.Measured {
-		measure = func() (probed, error) { return run.probe(shape, run.layers, c.Train.BatchSize, held) }
+		measure = func() (probed, error) { return run.time(shape, run.layers, c.Train.BatchSize, held) }
 	}
 	p, err := measure() // of a shard
 	if err != nil {

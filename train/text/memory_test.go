@@ -162,6 +162,7 @@ func costs(run *probes, sizes *[][2]int) {
 		}
 		return probed{int(bytes), 10 * len(layers), seconds}, nil
 	}
+	run.time = run.measure
 }
 
 // TestExtrapolation: what probes of some layers and few tokens say of a run is exact where its needs are the sums that
@@ -214,6 +215,7 @@ func TestExtrapolation(t *testing.T) {
 				}
 				return measured(shape, layers, batch, l)
 			}
+			run.time = run.measure
 			run.Train.Recompute = false
 			if _, err := run.extrapolate(); !errors.Is(err, failed) {
 				t.Errorf("a probe fails, and all is well: %v", err)

@@ -27,8 +27,8 @@ type probes struct {
 	ranks  map[string]model.ChangeShape // of the matrices that an adapter changes
 	// frozenHead says that the weights of the head are frozen.
 	frozenHead bool
-	// measure is probe, but for tests.
-	measure func(shape model.Config, layers []layer, batch, l int) (probed, error)
+	// measure and time are probe and timedProbe, but for tests.
+	measure, time func(shape model.Config, layers []layer, batch, l int) (probed, error)
 }
 
 // layer is one of the run's model.
@@ -59,7 +59,7 @@ func (c *Config) probes(shape model.Config) (*probes, error) {
 		short.Train.SeqLen, c = held, &short
 	}
 	run := &probes{Config: c, shape: shape, frozen: map[string]bool{}, ranks: map[string]model.ChangeShape{}}
-	run.measure = run.probe
+	run.measure, run.time = run.probe, run.timedProbe
 	first := m.FirstTrained()
 	run.frozenHead = !m.Unembedding().NeedsGrad()
 	for i, entry := range plan {
@@ -170,17 +170,25 @@ type probed struct {
 	seconds        float64
 }
 
-// Updates of a probe: so many, and more while they take less than probedTime.
+// probe runs two updates of a model with these layers on random tokens, and measures the memory of the second. What the
+// run does not train is not trained.
+func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (probed, error) {
+	return run.updates(shape, layers, batch, l, 0)
+}
+
+// timedProbe is probe whose updates go on for probedTime, for the sake of their time.
+func (run *probes) timedProbe(shape model.Config, layers []layer, batch, l int) (probed, error) {
+	return run.updates(shape, layers, batch, l, probedTime)
+}
+
 const (
-	fewestProbed = 2
-	mostProbed   = 15
-	probedTime   = time.Second
+	fewestProbed = 2 // updates
+	probedTime   = 300 * time.Millisecond
 )
 
-// probe runs some updates of a model with these layers on random tokens. It measures the memory of the last, and the
-// median of their times: the machine's speed changes from one to the next, in the run as here. What the run does not
-// train is not trained.
-func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (probed, error) {
+// updates is a probe that takes at least so long. Its time is the median: the machine's speed changes from one update
+// to the next, in the run as here.
+func (run *probes) updates(shape model.Config, layers []layer, batch, l int, least time.Duration) (probed, error) {
 	shape.Layers = entries(layers)
 	const seed = 1 // of tokens, weights and dropout: any does
 	rng := rand.New(rand.NewPCG(seed, seed))
@@ -221,7 +229,7 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 	var p probed
 	var times []float64
 	inputs, wanted, kept := ids[:batch*l], ids[1:], copies{}
-	for began := time.Now(); len(times) < fewestProbed || len(times) < mostProbed && time.Since(began) < probedTime; {
+	for began := time.Now(); len(times) < fewestProbed || time.Since(began) < least; {
 		start := time.Now()
 		t.Reset()
 		train.ForUpdates(t, precision)
@@ -265,7 +273,7 @@ func (run *probes) extrapolate() (probed, error) {
 	l := min(small.length(timedTokens), run.Train.SeqLen)
 	var scratch int
 	timed := func(shape model.Config, layers []layer) (float64, error) {
-		p, err := run.measure(shape, layers, 1, l)
+		p, err := run.time(shape, layers, 1, l)
 		scratch = max(scratch, p.scratch)
 		return p.seconds, err
 	}
