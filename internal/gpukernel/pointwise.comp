@@ -1,6 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#include "turn.glsl"
 
 // y = f(a, b, c), element by element of views with up to four axes.
 layout(local_size_x = 256) in;
@@ -66,6 +67,9 @@ void main() {
 	case 39u: r = load(a, ai) * activate(activation, load(b, bi)); break;
 	case 40u: r = load(a, ai) * load(b, bi) + load(c, ci); break;
 	case 41u: r = -exponential(load(a, ai)); break;
+	case 42u:
+		r = turn(s, a == 0ul ? 1.0 : load(a, ai), b == 0ul ? 0.0 : load(b, bi), c == 0ul ? 0.0 : load(c, ci));
+		break;
 	case 64u: r = load(a, loadInt(c, at[0]) * as[0] + ai - at[0] * as[0]); break;
 	}
 	store(y, yi, r);
