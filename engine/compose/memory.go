@@ -58,17 +58,26 @@ func (e *Engine) keep(x *node) engine.Buffer {
 
 // gradient returns the memory of the gradient of x, zeros at first: that in which it is collected, if it is.
 func (e *Engine) gradient(x *node) engine.Buffer {
+	g, add := e.gradientInto(x)
+	if !add {
+		e.core.Fill(engine.View{Of: g, Shape: []int{x.n}, Stride: []int{1}}, 0)
+	}
+	return g
+}
+
+// gradientInto is gradient for what computes all of it. Unless add is set the memory is new and must be written.
+func (e *Engine) gradientInto(x *node) (g engine.Buffer, add bool) {
 	if x.leaf && e.Leaves != nil {
 		if g := e.Leaves.Gradient(x.of); g != nil {
-			return g.Storage()
+			return g.Storage(), true
 		}
 	}
-	if x.grad == nil {
-		x.grad = e.core.New(x.n)
-		e.lend(x.n)
-		e.core.Fill(engine.View{Of: x.grad, Shape: []int{x.n}, Stride: []int{1}}, 0)
+	if x.grad != nil {
+		return x.grad, true
 	}
-	return x.grad
+	x.grad = e.core.New(x.n)
+	e.lend(x.n)
+	return x.grad, false
 }
 
 func (e *Engine) dropGrad(x *node) {

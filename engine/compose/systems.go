@@ -1,6 +1,8 @@
 package compose
 
 import (
+	"sync"
+
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -11,9 +13,8 @@ func (e *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots en
 		d := x.Dim(-1)
 		B, C := e.in(bw).as(d, -1), e.in(cw).as(d, -1)
 		n := B.dim(1)
-		// shifted[c, j, i] is B[c, j-i], 0 if i > j.
-		shifted := B.pad(1, n-1, 0).windows(1, n).reversed(2)
-		kernel := shifted.einsum("cji,cj->ic", C)
+		shifted := sync.OnceValue(func() *val { return B.pad(1, n-1, 0).windows(1, n).reversed(2) })
+		kernel := B.shiftKernel(C, shifted)
 		all := e.in(x).rows()
 		ys := all.longConvRows(kernel, e.in(dw), r)
 		if len(slots) == 0 {
@@ -26,7 +27,7 @@ func (e *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots en
 			}
 			before := e.carried(slots, i, d, n)
 			m, last := min(l, n), x.slice(0, max(0, l-n), min(l, n)).reversed(0)
-			after := shifted.slice(2, 0, m).einsum("cji,ic->cj", last)
+			after := shifted().slice(2, 0, m).einsum("cji,ic->cj", last)
 			if l < n {
 				after = after.add(before.slice(1, 0, n-l).pad(1, l, 0))
 			}

@@ -38,7 +38,7 @@ func threads(kernel string, constants []uint32) int {
 	switch kernel {
 	case "fft":
 		return int(constants[0])
-	case "attention", "filter", "heads", "reduce", "scan_carry", "scatter", "shift", "system":
+	case "attention", "filter", "filter_grad", "heads", "reduce", "scan_carry", "scatter", "shift", "system":
 		return 64
 	}
 	return 256

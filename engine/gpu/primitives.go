@@ -27,7 +27,9 @@ const (
 	opScaleShift = 40
 	opNegExp     = 41
 	opTurn       = 42
-	opGather     = 64
+
+	opActivateGrad = 43
+	opGather       = 64
 
 	opSum = 0
 	opDot = 1

@@ -90,28 +90,3 @@ func (c *core) Unpack(to engine.Buffer, w tensor.Packed) {
 	}
 	c.unpack(to.(*buffer), p, 0, w.Len()/p.k)
 }
-
-func (e *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
-	if e.Recording {
-		return e.Engine.AddLayerNorm(x, r, w, b, groups, eps)
-	}
-	return e.norm(x, r, w, b, groups, eps, 1)
-}
-
-func (e *Engine) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
-	if e.Recording {
-		return e.Engine.AddRMSNorm(x, r, w, groups, eps)
-	}
-	return e.norm(x, r, w, nil, groups, eps, 0)
-}
-
-func (e *Engine) norm(x, r, w, b *tensor.Tensor, groups int, eps float64, centered int) (s, y *tensor.Tensor) {
-	s, y = x, e.like(x, x.Dim(-1))
-	if r != nil {
-		s = e.like(x, x.Dim(-1))
-	}
-	n := x.Rows() * groups
-	e.run("norm", new(args).address(e.address(y), e.address(s), e.address(x), e.address(r), e.address(w), e.address(b)).
-		int(n, x.Dim(-1)/groups, groups, centered).float(eps).work(16*x.Len(), 4*x.Len()), n)
-	return s, y
-}

@@ -12,7 +12,8 @@ import (
 
 func (e *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
-	if e.Recording {
+	const mostTaps = 16 // that a thread of filter_grad holds
+	if e.Recording && (slots.Any() || w.Len() > mostTaps*x.Dim(-1)) {
 		return e.Engine.CausalConv(x, w, bias, a, r, slots)
 	}
 	const outputs, keeps, both = 1, 2, 3
@@ -23,14 +24,15 @@ func (e *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *e
 			func(p *args) { p.int(t.longest, d, k, int(a), t.count).work(moved, flops) }, part)
 	}
 	n, kept := r.Total(), 8*d*(k-1)*t.count
-	if t.longest == 1 {
+	if t.longest == 1 && !e.Recording {
 		filter(both, 1, 4*(2*n*d+w.Len())+kept, 2*n*w.Len())
 		return y
 	}
 	filter(outputs, t.longest, 4*(2*n*d+w.Len())+kept, 2*n*w.Len())
-	if len(slots) > 0 {
+	if slots.Any() {
 		filter(keeps, 1, kept, 0)
 	}
+	e.filtered(x, w, bias, y, a, r)
 	return y
 }
 

@@ -1,6 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#include "workgroup.glsl"
 
 // s = x + r, and y = (s - mean)/√(mean of squares + eps)·w + b over each group of d elements: a workgroup for each. With
 // centered 0 the mean is not taken away. r may be none, then s is not written; so may b.
@@ -11,21 +12,6 @@ layout(push_constant, std430) uniform Args {
 	int n, d, perRow, centered;
 	float eps;
 };
-
-shared float parts[256];
-
-// The sum over the workgroup.
-float sum(float v) {
-	uint t = gl_LocalInvocationID.x;
-	barrier();
-	parts[t] = v;
-	barrier();
-	for (uint half1 = 128u; half1 > 0u; half1 /= 2u) {
-		if (t < half1) parts[t] += parts[t + half1];
-		barrier();
-	}
-	return parts[0];
-}
 
 float value(int i) {
 	float v = load(x, i);
