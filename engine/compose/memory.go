@@ -1,6 +1,8 @@
 package compose
 
 import (
+	"slices"
+
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -88,9 +90,32 @@ func (e *Engine) dropGrad(x *node) {
 	}
 }
 
+// Lazy is the storage of a tensor that has no memory of its own yet.
+type Lazy interface {
+	tensor.Storage
+	// Settle copies the elements to a buffer.
+	Settle(to engine.Buffer)
+}
+
+// settle gives a tensor memory of its own, as if it had been made before the current operation.
+func (e *Engine) settle(t *tensor.Tensor, s Lazy) *node {
+	x := &node{buf: e.core.New(t.Len()), n: t.Len(), of: t}
+	s.Settle(x.buf)
+	t.SetStorage(x.buf)
+	e.lend(x.n)
+	e.now.mark = min(e.now.mark, len(e.made))
+	e.made = slices.Insert(e.made, e.now.mark, x)
+	e.now.mark++
+	e.nodes[t] = x
+	return x
+}
+
 // node returns the memory of a tensor: its own, or a copy of ordinary memory, which is made again when that changes.
 func (e *Engine) node(t *tensor.Tensor) *node {
 	x, stored := e.nodes[t], t.Storage()
+	if s, ok := stored.(Lazy); ok {
+		return e.settle(t, s)
+	}
 	if x != nil && stored != nil && x.buf != stored || x != nil && stored == nil && !x.copied {
 		e.release(x) // it has other memory now
 		x = nil

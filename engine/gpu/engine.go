@@ -13,7 +13,8 @@ type Engine struct {
 	*compose.Engine
 	c *core
 	// live is memory whose address was taken for the next launch: it must not be lent again before that is recorded.
-	live []*buffer
+	live   []*buffer
+	negExp map[*tensor.Tensor]kept // see NegExp
 }
 
 // Open returns an engine for the tape whose step it reads.
@@ -71,6 +72,9 @@ func (e *Engine) like(x *tensor.Tensor, last int) *tensor.Tensor {
 
 // all is the view of a tensor in a shape, repeated along axes of its own on the left.
 func (e *Engine) all(t *tensor.Tensor, rows, d int) engine.View {
+	if p := partOf(t); p != nil && p.rows == rows && p.width == d {
+		return p.view()
+	}
 	v := engine.View{Of: e.Memory(t), Shape: []int{rows, d}, Stride: []int{d, 1}}
 	if t.Len() == d {
 		v.Stride[0] = 0

@@ -157,8 +157,10 @@ func (b *buffer) Like(n int) tensor.Storage {
 
 // Copy copies n elements of from, from element at on, to element to and on. They may overlap.
 func (b *buffer) Copy(to int, from tensor.Storage, at, n int) {
-	source := from.(*buffer)
-	c := b.c
+	if p, ok := from.(*part); ok {
+		from = p.settled()
+	}
+	source, c := from.(*buffer), b.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil || n == 0 {

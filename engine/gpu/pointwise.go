@@ -57,9 +57,29 @@ func (e *Engine) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
 	return e.fused(opScaleShift, engine.None, x, e.all(x, rows, d), e.all(gamma, rows, d), e.all(beta, rows, d))
 }
 
+// mostNegExp is how many results of NegExp are kept.
+const mostNegExp = 1 << 8
+
+// kept is what was made of a tensor as it was.
+type kept struct {
+	version uint64
+	y       *tensor.Tensor
+}
+
+// NegExp keeps its results while the tape does not record: tokens that are decoded one after another have the same
+// parameters.
 func (e *Engine) NegExp(x *tensor.Tensor) *tensor.Tensor {
 	if e.Recording {
 		return e.Engine.NegExp(x)
 	}
-	return e.fused(opNegExp, engine.None, x, e.all(x, x.Rows(), x.Dim(-1)))
+	if k := e.negExp[x]; k.y != nil && k.version == x.Version() {
+		return k.y
+	}
+	y := tensor.Stored(e.c.New(x.Len()), x.Shape()...)
+	e.c.pointwise(opNegExp, 0, 0, flat(y.Storage(), x.Len()), flat(e.Memory(x), x.Len()))
+	if e.negExp == nil || len(e.negExp) >= mostNegExp {
+		e.negExp = map[*tensor.Tensor]kept{}
+	}
+	e.negExp[x] = kept{x.Version(), y}
+	return y
 }

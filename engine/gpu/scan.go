@@ -12,6 +12,7 @@ type scan struct {
 	u, dt, a, bc, skip *tensor.Tensor // u and bc may be the same tensor, with B at column d
 	d, n, p, groups    int
 	perState           uint32
+	bcStride           int // numbers from a position of bc to the next; see addresses
 
 	pieces  []piece          // of all rows
 	count   []int            // of pieces of each row
@@ -68,7 +69,7 @@ func (s *scan) carry(e *Engine, reversed uint32, x *tensor.Tensor, of []*tensor.
 	}
 	all := s.addresses(e)
 	e.each("scan_ends", &pieces, []uint64{e.address(x), all[1], all[2], all[3]}, s.parts()*s.groups, func(p *args) {
-		p.int(s.d, s.n, s.p, s.groups, n, x.Dim(-1), s.bc.Dim(-1))
+		p.int(s.d, s.n, s.p, s.groups, n, x.Dim(-1), s.bcStride)
 		p.work(4*(l*s.d+s.dt.Len()+l*s.groups*s.n+s.a.Len()+2*n*states), 4*l*states)
 	}, s.perState, reversed)
 	e.each("scan_carry", &rows, []uint64{e.address(to), e.address(ends), e.address(decays)}, blocks(states, 64),
@@ -95,8 +96,8 @@ func (s *scan) parts() int { return blocks(s.d/s.groups, 16) }
 
 // addresses are those of the inputs.
 func (s *scan) addresses(e *Engine) []uint64 {
-	bc := e.address(s.bc)
-	if s.bc == s.u {
+	bc, stride := e.strided(s.bc)
+	if s.bcStride = stride; s.bc == s.u {
 		bc += 4 * uint64(s.d)
 	}
 	return []uint64{e.address(s.u), e.address(s.dt), e.address(s.a), bc, e.address(s.skip)}
@@ -104,7 +105,7 @@ func (s *scan) addresses(e *Engine) []uint64 {
 
 // shape are the arguments after the addresses, with the number of positions if that is wanted.
 func (s *scan) shape(p *args, count int, positions ...int) {
-	p.int(s.d, s.n, s.p, s.groups, count).int(positions...).int(s.u.Dim(-1), s.bc.Dim(-1))
+	p.int(s.d, s.n, s.p, s.groups, count).int(positions...).int(s.u.Dim(-1), s.bcStride)
 }
 
 // scan runs forward. While the tape records, states are new tensors, and those before each tile are kept for backward.

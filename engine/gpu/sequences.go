@@ -20,8 +20,9 @@ func (e *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *e
 	y, d := e.like(x, x.Dim(-1)), x.Dim(-1)
 	k, t := w.Len()/d, e.rowsOf(r, slots)
 	filter := func(part uint32, l, moved, flops int) {
-		e.each("filter", &t, []uint64{e.address(y), e.address(x), e.address(w), e.address(bias)}, blocks(l*d, 64),
-			func(p *args) { p.int(t.longest, d, k, int(a), t.count).work(moved, flops) }, part)
+		from, stride := e.strided(x)
+		e.each("filter", &t, []uint64{e.address(y), from, e.address(w), e.address(bias)}, blocks(l*d, 64),
+			func(p *args) { p.int(t.longest, d, k, int(a), t.count, stride).work(moved, flops) }, part)
 	}
 	n, kept := r.Total(), 8*d*(k-1)*t.count
 	if t.longest == 1 && !e.Recording {
