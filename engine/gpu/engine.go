@@ -59,8 +59,7 @@ func (e *Engine) run(name string, a *args, n int, constants ...uint32) {
 // launch is run; the caller holds the lock.
 func (e *Engine) launch(name string, a *args, n int, constants ...uint32) {
 	e.c.launch(name, a, n, constants...)
-	clear(e.live)
-	e.live = e.live[:0]
+	e.forget()
 }
 
 // like returns a new tensor in the shape of x, with the last axis of length last.

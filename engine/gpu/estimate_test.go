@@ -61,7 +61,7 @@ func estimated(t *testing.T, preset string) (*model.Model, *Backend) {
 	return m, b
 }
 
-// decoded counts the second token of some sequences.
+// decoded counts the third token of some sequences: the second one copies tables in.
 func decoded(t *testing.T, preset string, batch int) Counts {
 	m, b := estimated(t, preset)
 	tape := m.NewTape()
@@ -70,7 +70,7 @@ func decoded(t *testing.T, preset string, batch int) Counts {
 		states[i] = m.NewState()
 	}
 	var before Counts
-	for range 2 {
+	for range 3 {
 		before = b.Counts()
 		tape.Reset()
 		rows := &model.Rows{}

@@ -182,6 +182,7 @@ func (b *buffer) Copy(to int, from tensor.Storage, at, n int) {
 
 // move copies n numbers on the device.
 func (c *core) move(to region, i int, from region, j, n int) {
+	c.flush()
 	a := new(args).work(8*n, 0) // read and written
 	c.counts.add(a, c.limits.seconds(a, n))
 	if c.dev == nil {

@@ -35,19 +35,16 @@ func (e *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.
 	n, k, rows := w.Dim(0), w.Dim(1), x.Rows()
 	y := e.like(x, n)
 	form, at := e.matrix(w)
-	p := new(args).address(e.address(y), e.address(x), e.address(bias)).address(at...).int(n, k, rows, int(a))
 	weights := 4 * n * k
 	if w, ok := w.Packed().(*packed); ok {
 		weights = w.Bytes()
 	}
-	if p.work(weights+4*rows*(n+k), 2*rows*n*k); rows <= fewRows {
-		lanes := 4
-		for lanes < 128 && 8*lanes < k {
-			lanes *= 2
-		}
-		e.run("linear", p, rows*blocks(n, 256/lanes), form, uint32(lanes))
+	if rows <= fewRows {
+		e.multiplyRows(y, x, bias, form, at, weights+4*rows*n, openRows{n: n, k: k, rows: rows, a: a})
 		return y
 	}
+	p := new(args).address(e.address(y), e.address(x), e.address(bias)).address(at...).int(n, k, rows, int(a)).
+		work(weights+4*rows*(n+k), 2*rows*n*k)
 	side := 32
 	if blocks(rows, side)*blocks(n, side) < fewTiles {
 		side = 16
