@@ -52,7 +52,9 @@ func (v *val) losses(targets []int32) *val {
 	y, all := v.e.fresh(rows), v.e.fresh(rows)
 	c.Losses(y.view(), all.view(), v.view(), targets)
 	return y.record(func() {
-		v.addGradOf(func(to engine.View, add bool) { c.LossesGrad(to, y.dy().view(), all.view(), v.view(), targets, add) })
+		v.addGradOf(func(to engine.View, add bool) {
+			c.LossesGrad(to, y.dy().view(), all.view(), v.view(), targets, add)
+		})
 	}, v)
 }
 

@@ -34,6 +34,7 @@ type core struct {
 type Counts struct {
 	In, Out     int // numbers of the host that were copied to the device, and from it
 	IDs         int // of rows, copied in
+	Tables      int // numbers of tables that the engine makes itself: of rows, places and powers
 	Launches    int
 	Submissions int
 	Replayed    int     // of these, of what had been recorded before

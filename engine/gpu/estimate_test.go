@@ -114,8 +114,9 @@ func trained(t *testing.T, preset string, batch, length int) Counts {
 func TestUpdateCopies(t *testing.T) {
 	for _, preset := range []string{"h3-tiny", "s4d-tiny", "dss-tiny", "gss-tiny"} {
 		c := trained(t, preset, 2, 64)
-		if want := 4 * 2 * 64; c.In > 0 || c.Out != 2 || c.IDs != want {
-			t.Errorf("%s: %d numbers in, %d out, %d of ids, want 0, 2 and %d", preset, c.In, c.Out, c.IDs, want)
+		if want := 4 * 2 * 64; c.In > 0 || c.Out != 2 || c.IDs != want || c.Tables > 0 {
+			t.Errorf("%s: %d numbers in, %d out, %d of ids, %d of tables, want 0, 2, %d and 0", preset, c.In, c.Out,
+				c.IDs, c.Tables, want)
 		}
 	}
 }

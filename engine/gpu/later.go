@@ -4,8 +4,8 @@ package gpu
 
 import "slices"
 
-// later is a launch that is not recorded before the next one: an operation that reads its result may take it into its own
-// launch. Whatever else is recorded comes after it.
+// later is a launch that is not recorded before the next one: an operation that reads its result may take it into its
+// own launch. Whatever else is recorded comes after it.
 type later struct {
 	what   any       // what others may take in
 	live   []*buffer // its memory: once some of it has been taken back it may be lent to who would take it in

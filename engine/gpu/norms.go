@@ -75,7 +75,8 @@ func (e *Engine) multiplyRows(y, x, bias *tensor.Tensor, form uint32, w []uint64
 	matrix := append([]uint64{e.address(y), e.address(bias)}, w...)
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
-	if p := postponed[openRows](e.c); p != nil && p.x == x && p.form == form && p.n == o.n && p.k == o.k && p.a == o.a &&
+	p := postponed[openRows](e.c)
+	if p != nil && p.x == x && p.form == form && p.n == o.n && p.k == o.k && p.a == o.a &&
 		len(p.matrices) < mostMatrices {
 		p.matrices, p.moved, p.flops = append(p.matrices, matrix), p.moved+moved, p.flops+o.flops
 		e.more()

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// part is some columns of a matrix where they lie: rows that are stride numbers apart, from number `from` on. Operations
-// that read rows read them there (strided, all); others settle it first.
+// part is some columns of a matrix where they lie: rows that are stride numbers apart, from number `from` on.
+// Operations that read rows read them there (strided, all); others settle it first.
 type part struct {
 	of                        *buffer
 	from, stride, rows, width int

@@ -46,8 +46,8 @@ func (e *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots en
 	if e.Recording || m > most {
 		return e.Engine.ShiftSSM(x, bw, cw, dw, r, slots)
 	}
-	s := &openShift{y: e.like(x, d), r: r, t: e.rowsOf(r, slots), m: m, moved: 4 * (2*x.Len() + 2*bw.Len()*(1+r.Count())),
-		flops: 4 * r.Total() * bw.Len()}
+	s := &openShift{y: e.like(x, d), r: r, t: e.rowsOf(r, slots), m: m,
+		moved: 8 * (x.Len() + bw.Len()*(1+r.Count())), flops: 4 * r.Total() * bw.Len()}
 	y := e.address(s.y)
 	s.from = [4]uint64{e.address(x), e.address(bw), e.address(cw), e.address(dw)}
 	e.c.mu.Lock()
