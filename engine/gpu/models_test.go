@@ -24,9 +24,9 @@ var families = map[string]string{"h3": "h3,h3(head_dim=2)", "hybrid": "h3,attent
 // since are the counts of what was done after before.
 func (c Counts) since(before Counts) Counts {
 	return Counts{In: c.In - before.In, Out: c.Out - before.Out, IDs: c.IDs - before.IDs,
-		Tables: c.Tables - before.Tables, Launches: c.Launches - before.Launches, Submissions: c.Submissions - before.Submissions,
-		Replayed: c.Replayed - before.Replayed,
-		Bytes:    c.Bytes - before.Bytes, Flops: c.Flops - before.Flops, Seconds: c.Seconds - before.Seconds,
+		Tables: c.Tables - before.Tables, Launches: c.Launches - before.Launches,
+		Submissions: c.Submissions - before.Submissions, Replayed: c.Replayed - before.Replayed,
+		Bytes: c.Bytes - before.Bytes, Flops: c.Flops - before.Flops, Seconds: c.Seconds - before.Seconds,
 		Memory: c.Memory}
 }
 
