@@ -105,6 +105,13 @@ func (v *val) addGrad(x *val, factor ...*val) {
 	}
 }
 
+// addDot adds x·y, or what dot makes of them, to the gradient of v if that is wanted.
+func (v *val) addDot(dot func(to, x, y engine.View), x, y *val) {
+	if v.grad {
+		dot(v.gradView(), x.over(v.shape).view(), y.over(v.shape).view())
+	}
+}
+
 // gradInto is gradView for what writes all of v: unless add is set the memory is new.
 func (v *val) gradInto() (to engine.View, add bool) {
 	if !v.whole() {

@@ -5,7 +5,6 @@ package gpu
 import (
 	"slices"
 
-	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -51,15 +50,11 @@ type openNorm struct {
 
 // openRows are products of the same few rows with matrices of one form and shape, to which more may be added.
 type openRows struct {
-	x            *tensor.Tensor
-	from         uint64 // x
-	stride       int    // numbers from a row of it to the next
-	norm         *openNorm
-	form         uint32
-	n, k, rows   int
-	a            engine.Activation
-	matrices     [][]uint64 // of each y, bias, and where it lies
-	moved, flops int
+	product
+	x        *tensor.Tensor
+	stride   int // numbers from a row of it to the next
+	norm     *openNorm
+	matrices [][]uint64 // of each y, bias, and where it lies
 }
 
 // mostMatrices are those of a launch, mostNormed the numbers of a row that a workgroup has in its memory.
@@ -69,34 +64,37 @@ const (
 )
 
 // multiplyRows computes y = a(x wᵀ + bias) for few rows, with what was postponed before it if that fits.
-func (e *Engine) multiplyRows(y, x, bias *tensor.Tensor, form uint32, w []uint64, moved int, o openRows) {
-	o.x, o.form, o.flops = x, form, 2*o.rows*o.n*o.k
-	o.from, o.stride = e.strided(x)
-	matrix := append([]uint64{e.address(y), e.address(bias)}, w...)
+func (e *Engine) multiplyRows(y, x, bias *tensor.Tensor, p *product) {
+	o := &openRows{product: *p, x: x}
+	o.product.x, o.stride = e.strided(x)
+	matrix := append([]uint64{e.address(y), e.address(bias)}, p.w...)
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
-	p := postponed[openRows](e.c)
-	if p != nil && p.x == x && p.form == form && p.n == o.n && p.k == o.k && p.a == o.a &&
-		len(p.matrices) < mostMatrices {
-		p.matrices, p.moved, p.flops = append(p.matrices, matrix), p.moved+moved, p.flops+o.flops
+	before := postponed[openRows](e.c)
+	if before != nil && before.x == x && before.form == p.form && before.n == p.n && before.k == p.k &&
+		before.how == p.how && before.rounds == p.rounds && len(before.matrices) < mostMatrices {
+		before.matrices, before.moved = append(before.matrices, matrix), before.moved+p.moved
 		e.more()
 		return
 	}
-	o.matrices, o.moved = [][]uint64{matrix}, moved+4*o.rows*o.k
-	if m := postponed[openNorm](e.c); m != nil && m.y == x && o.k <= mostNormed {
+	o.matrices, o.moved = [][]uint64{matrix}, p.moved+4*p.rows*p.k
+	if m := postponed[openNorm](e.c); m != nil && m.y == x && p.k <= mostNormed {
 		o.norm, o.moved = m, o.moved+m.moved
 		e.live = append(e.live, e.c.later.live...)
 		e.c.later = nil
 	}
-	e.postpone(&o, func() { e.c.multiplyRows(&o) })
+	e.postpone(o, func() { e.c.multiplyRows(o) })
 }
 
 // multiplyRows launches products of few rows; the caller holds the lock.
 func (c *core) multiplyRows(o *openRows) {
-	lanes, more, norm, most := 4, uint64(0), [6]uint64{0, 0, o.from}, 128
-	count, constant, centered, eps := len(o.matrices), uint32(0), 0, 0.0
+	lanes, more, norm, most := 4, uint64(0), [6]uint64{0, 0, o.product.x}, 128
+	count, rounds, normed, centered, eps := len(o.matrices), uint32(0), uint32(0), 0, 0.0
+	if o.rounds {
+		rounds = 1
+	}
 	if m := o.norm; m != nil { // which each workgroup computes, so they have more elements
-		norm, constant, centered, eps, most = m.from, uint32(o.k), m.centered, m.eps, 64
+		norm, normed, centered, eps, most = m.from, uint32(o.k), m.centered, m.eps, 64
 	}
 	for lanes < most && 8*lanes < o.k {
 		lanes *= 2
@@ -105,6 +103,7 @@ func (c *core) multiplyRows(o *openRows) {
 		more = c.table(addresses(nil, slices.Concat(o.matrices[1:]...)...))
 	}
 	p := new(args).address(o.matrices[0]...).address(more).address(norm[2:]...).address(norm[1], norm[0]).
-		int(o.n, o.k, int(o.a)|count<<8|centered<<12|o.rows<<16, o.stride).float(eps)
-	c.launch("linear", p.work(o.moved, o.flops), o.rows*count*blocks(o.n, 256/lanes), o.form, uint32(lanes), constant)
+		int(o.n, o.k, o.how|count<<8|centered<<12|o.rows<<16, o.stride).float(eps).int(segment(o.k))
+	c.launch("linear", p.work(o.moved, 2*count*o.rows*o.n*o.k), o.rows*count*blocks(o.n, 256/lanes), o.form,
+		uint32(lanes), rounds, normed)
 }

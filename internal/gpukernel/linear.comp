@@ -3,26 +3,31 @@
 #include "common.glsl"
 #include "weights.glsl"
 #include "norm.glsl"
+#include "round.glsl"
 
-// y = a(x Wᵀ + bias), x (rows, k), y (rows, n): LANES threads compute an element of a row. A product is a sum of pieces of
-// 32 terms, each four chains of eight, as in linear_tile.comp: a row has the same bits in both.
+// y = a(x Wᵀ + bias), x (rows, k), y (rows, n): LANES threads compute an element of a row. A product is a sum of segments
+// of pieces of 32 terms, each four chains of eight, as in product.comp: a row has the same bits in both.
 //
-// With NORM the input is the norm of s = x + r first, as in norm.comp; both are written, too. There may be more matrices of
-// the same form and shape, which multiply the same input.
+// With NORM the input is the norm of s = x + r first, as in norm.comp; both are written, too. There may be more matrices
+// of the same form and shape, which multiply the same input.
 layout(local_size_x = 256) in;
 layout(constant_id = 1) const uint LANES = 128u; // a power of two from 4 to 128
-layout(constant_id = 2) const uint NORM = 0u; // k, for an input that is normalized
+layout(constant_id = 2) const uint ROUND = 0u; // 1: x is rounded to bfloat16, and weights in float32 are
+layout(constant_id = 3) const uint NORM = 0u; // k, for an input that is normalized
 
 layout(push_constant, std430) uniform Args {
 	uint64_t y0, bias0, q0, factors0, least0, scales0, more; // of the first matrix, and the others
 	uint64_t x, r, normW, normB, s, normed;
 	int n, k, code, stride; // numbers from a row of x to the next
 	float eps;
+	int segment;
 };
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Other { uint64_t y, bias, q, factors, least, scales; };
 
 shared float inputs[NORM + 1u];
+
+float operand(float v) { return ROUND == 0u ? v : toBFloat16(v); }
 
 void main() {
 	int activation = code & 255, count = code >> 8 & 15, centered = code >> 12 & 1, rows = code >> 16;
@@ -50,12 +55,14 @@ void main() {
 		}
 		barrier();
 	}
-	precise float total = 0.0;
+	precise float total = 0.0, sum = 0.0;
 	for (int from = 0; from < k; from += 8 * lanes) {
 		int lo = from + 8 * lane, hi = min(lo + 8, k);
 		precise float chain = 0.0;
 		if (j < n) {
-			for (int i = lo; i < hi; i++) chain = fma(weight(w, j, i), NORM != 0u ? inputs[i] : load(x, row * stride + i), chain);
+			for (int i = lo; i < hi; i++) {
+				chain = fma(operand(weight(w, j, i)), operand(NORM != 0u ? inputs[i] : load(x, row * stride + i)), chain);
+			}
 		}
 		parts[t] = chain;
 		barrier();
@@ -65,7 +72,14 @@ void main() {
 		parts[t] = piece;
 		barrier();
 		if (lane == 0) {
-			for (int s = 0; s < lanes && from + 8 * s < k; s += 4) total += parts[t + s];
+			for (int s = 0; s < lanes && from + 8 * s < k; s += 4) {
+				sum += parts[t + s];
+				int next = from + 8 * s + 32;
+				if (next % segment == 0 || next >= k) {
+					total += sum;
+					sum = 0.0;
+				}
+			}
 		}
 		barrier();
 	}
