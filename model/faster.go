@@ -10,7 +10,8 @@ import (
 
 // Faster reports whether a layer of a model, the middle one, takes less time on a device than on the processor, with
 // weights in a precision: for a token after another, or in training, for forward and backward of some. told is what was
-// measured. The weights of the layer are random.
+// measured. The weights of the layer are random. A device that fails in it, as one with too little memory does, is not
+// used.
 func Faster(c Config, p engine.Precision, on engine.Backend, training bool) (use bool, told string, err error) {
 	plan, err := c.Plan()
 	if err != nil {
@@ -32,13 +33,16 @@ func Faster(c Config, p engine.Precision, on engine.Backend, training bool) (use
 		took[i] = layerTime(m, training)
 	}
 	if err := engine.Failure(on); err != nil {
-		return false, "", err
+		return false, fmt.Sprintf("%s: no layer could be measured: %v", OnProcessor, err), nil
 	}
 	use = took[1] < took[0]
-	chosen := map[bool]string{true: "the device", false: "the processor"}[use]
-	return use, fmt.Sprintf("a layer takes %v on the device and %v on the processor: computing on %s",
+	chosen := map[bool]string{true: "computing on the device", false: OnProcessor}[use]
+	return use, fmt.Sprintf("a layer takes %v on the device and %v on the processor: %s",
 		took[1].Round(time.Microsecond), took[0].Round(time.Microsecond), chosen), nil
 }
+
+// OnProcessor is in what is told of a choice, if the device is not used.
+const OnProcessor = "computing on the processor"
 
 // layerTime is the least time of a few, after one to warm up.
 func layerTime(m *Model, training bool) (least time.Duration) {

@@ -57,7 +57,7 @@ func FreeMemory(on engine.Backend) (status.Memory, bool) {
 // nil or a *MemoryError, and a layer takes less time there. told is why. Any other error of fits is returned.
 func OnDevice(fits error, c model.Config, on engine.Backend) (use bool, told string, err error) {
 	if lack := (*MemoryError)(nil); errors.As(fits, &lack) {
-		return false, fmt.Sprintf("computing on the processor: %v", fits), nil
+		return false, fmt.Sprintf("%s: %v", model.OnProcessor, fits), nil
 	} else if fits != nil {
 		return false, "", fits
 	}

@@ -35,6 +35,7 @@ type Options struct {
 
 // Report is the outcome.
 type Report struct {
+	Model  string  `json:"model,omitzero"` // its name, for whoever has several
 	Params int     `json:"params"`
 	Checks []Check `json:"checks"`
 	OK     bool    `json:"ok"`

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/model"
 )
 
 // deviceHelp is the help of --device.
@@ -70,7 +71,7 @@ func deviceOrAuto(name string) (engine.Backend, error) {
 	}
 	b, err := device("gpu")
 	if _, other := exitStatus(err); err != nil && !other {
-		note(fmt.Sprintf("device: computing on the processor: %v", err))
+		noteDevice(fmt.Sprintf("%s: %v", model.OnProcessor, err))
 		return nil, nil
 	}
 	return b, err
@@ -85,8 +86,12 @@ func onDevice(name string) (hippo.LoadOption, error) {
 	return hippo.On(b), err
 }
 
-// noteDevice tells what was chosen.
-func noteDevice(told string) { note("device: " + told) }
+// noteDevice tells what was chosen. A device that is not used may have failed.
+func noteDevice(told string) {
+	if note("device: " + told); strings.Contains(told, model.OnProcessor) {
+		failed = nil
+	}
+}
 
 // failing is a backend whose device may fail.
 type failing interface {

@@ -28,9 +28,10 @@ type verifyOptions struct {
 	Lengths   []int   `json:"lengths" min:"1" help:"lengths of sequences, in tokens; empty: 1, 7, 40 and 130"`
 	Forward   bool    `json:"forward" help:"skip gradients: a third of the time"`
 	Tolerance float64 `json:"tolerance" min:"0" help:"factor of the allowed differences"`
-	Preset    string  `json:"preset" help:"verify a fresh model of this preset, such as mamba-tiny, not one in DIR"`
 	Device    string  `json:"device" help:"where to compute: cpu, gpu, or gpu:1 for a number of hippo bench devices"`
 	JSON      bool    `json:"json" help:"print a JSON object"`
+
+	Preset []string `json:"preset" help:"verify fresh models of these presets, such as mamba-tiny, not one in DIR"`
 
 	Certificate int      `json:"certificate" min:"0" help:"positions that the model, or a layer of each mixer, reads"`
 	Mixers      []string `json:"mixers" help:"of the certificate; empty: all whose state does not grow"`
@@ -51,7 +52,8 @@ is read in chunks and step by step, as generation does: the results must be the 
 difference, relative to the largest element, and where it is.
 
 With --certificate N the model reads N positions with its state carried along: in chunks, position by position, and by
-definition in float64. A line shows how far the 
+definition in float64. A line shows how far the outputs are from the definition between two positions.
+
 The exit status is 1 if something differs by more than rounding to float32 explains. The reference engine is slow: a
 model of 125M parameters takes minutes. Send the output of --json with a bug report.`,
 		Example: `  hippo verify runs/tiny
@@ -77,39 +79,56 @@ model of 125M parameters takes minutes. Send the output of --json with a bug rep
 		if opt.Certificate > 0 {
 			return opt.certify(cmd, args, on)
 		}
-		m, o, err := opt.model(args)
-		if err != nil {
-			return err
+		presets, good := opt.Preset, true
+		if len(presets) == 0 {
+			presets = []string{""}
 		}
-		if on != nil {
-			m.Use(on)
+		for _, preset := range presets {
+			report, err := opt.verify(cmd, args, preset, on)
+			if err != nil {
+				return err
+			}
+			if good = good && report.OK; len(presets) > 1 {
+				report.Model = preset
+			}
+			if err := show(cmd, report, func(out io.Writer) error { return printVerify(out, report) }); err != nil {
+				return err
+			}
 		}
-		if !opt.JSON {
-			o.Progress = func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) }
+		if !good {
+			return errDiffers
 		}
-		report, err := verify.Model(cmd.Context(), m, o)
-		if err != nil {
-			return err
-		}
-		err = show(cmd, report, func(out io.Writer) error { return printVerify(out, report) })
-		if err == nil && !report.OK {
-			err = errDiffers
-		}
-		return err
+		return nil
 	})
 }
 
+// verify compares one model.
+func (opt *verifyOptions) verify(cmd *cobra.Command, args []string, preset string,
+	on engine.Backend) (verify.Report, error) {
+	m, o, err := opt.model(args, preset)
+	if err != nil {
+		return verify.Report{}, err
+	}
+	if on != nil {
+		m.Use(on)
+	}
+	if !opt.JSON {
+		o.Progress = func(what string) { fmt.Fprintln(cmd.ErrOrStderr(), what) }
+	}
+	return verify.Model(cmd.Context(), m, o)
+}
+
 // model loads or creates the model, and returns what to compare.
-func (opt *verifyOptions) model(args []string) (*model.Model, verify.Options, error) {
+func (opt *verifyOptions) model(args []string, preset string) (*model.Model, verify.Options, error) {
 	o := verify.Options{Lengths: opt.Lengths, Forward: opt.Forward, Scale: opt.Tolerance}
 	switch {
-	case opt.Preset != "" && len(args) > 0:
-		return nil, o, fmt.Errorf("found the model %s and --preset %s, want one of them", args[0], opt.Preset)
-	case opt.Preset != "" && opt.Text != "":
+	case preset != "" && len(args) > 0:
+		return nil, o, fmt.Errorf("found the model %s and --preset %s, want one of them", args[0], preset)
+	case preset != "" && opt.Text != "":
 		return nil, o, fmt.Errorf("text: found %s together with --preset, want the model of a folder: "+
 			"a preset has no tokenizer", opt.Text)
-	case opt.Preset != "":
-		cfg, err := hippo.Preset(opt.Preset)
+	case preset != "":
+		cfg, err := hippo.Preset(preset)
 		if err != nil {
 			return nil, o, err
 		}
@@ -170,7 +189,7 @@ func (opt *verifyOptions) certify(cmd *cobra.Command, args []string, on engine.B
 		return err
 	}
 	certify := opt.certifyMixers
-	if len(args) > 0 || opt.Preset != "" {
+	if len(args) > 0 || len(opt.Preset) > 0 {
 		certify = opt.certifyModel
 	}
 	if err := certify(cmd.Context(), &c, args); err != nil {
@@ -186,11 +205,14 @@ func (opt *verifyOptions) certifyModel(ctx context.Context, c *verify.Certificat
 	if len(opt.Mixers) > 0 {
 		return errors.New("certificate: found a model and --mixers, want one of them")
 	}
-	m, o, err := opt.model(args)
+	if len(opt.Preset) > 1 {
+		return fmt.Errorf("preset: found %d with --certificate, want one", len(opt.Preset))
+	}
+	name := strings.Join(opt.Preset, "")
+	m, o, err := opt.model(args, name)
 	if err != nil {
 		return err
 	}
-	name := opt.Preset
 	if len(args) > 0 {
 		name = filepath.Base(args[0])
 	}
@@ -220,6 +242,11 @@ func (opt *verifyOptions) certifyMixers(ctx context.Context, c *verify.Certifica
 }
 
 func printVerify(out io.Writer, r verify.Report) error {
+	if r.Model != "" {
+		if _, err := fmt.Fprintln(out, r.Model); err != nil {
+			return err
+		}
+	}
 	var lines [][]string
 	for _, c := range r.Checks {
 		verdict := "ok"

@@ -109,6 +109,65 @@ func (a pair) powers(l int) pair {
 	return all
 }
 
+// Turner is a core that computes angles of many turns as well as small ones: in float32 a thousand radians are off by
+// 1e-4.
+type Turner interface {
+	// Turn sets to to scale·x·e^(u+v) modulo 2π. A view without memory stands for an x of 1, and a u or v of 0.
+	Turn(to, x, u, v engine.View, scale float64)
+}
+
+// angle is scale·x·e^(u+v), modulo 2π where the core is a Turner; nil stands for an x of 1, and a u or v of 0. What is
+// made of it must not change with whole turns.
+func (e *Engine) angle(scale float64, x, u, v *val) *val {
+	rate := func(read func(*val) *val) *val {
+		y := e.full(scale)
+		for _, w := range []*val{u, v} {
+			if w != nil {
+				y = y.mul(read(w).exp())
+			}
+		}
+		return y
+	}
+	times := func(y *val, read func(*val) *val) *val {
+		if x == nil {
+			return y
+		}
+		return y.mul(read(x))
+	}
+	c, ok := e.core.(Turner)
+	if !ok {
+		own := func(w *val) *val { return w }
+		return times(rate(own), own)
+	}
+	var shape []int
+	var inputs []*val
+	for _, w := range []*val{x, u, v} {
+		if w != nil {
+			shape, inputs = both(&val{shape: shape}, w), append(inputs, w)
+		}
+	}
+	views := [3]engine.View{}
+	for i, w := range []*val{x, u, v} {
+		if views[i] = (engine.View{Shape: shape, Stride: make([]int, len(shape))}); w != nil {
+			views[i] = w.over(shape).view()
+		}
+	}
+	y := e.fresh(shape...)
+	c.Turn(y.view(), views[0], views[1], views[2], scale)
+	return y.record(func() {
+		slope := rate((*val).constant)
+		byX := slope
+		for _, w := range []*val{x, u, v} {
+			if w == x && x != nil {
+				slope = times(slope, (*val).constant) // by an exponent
+				x.over(shape).addGrad(y.dy(), byX)
+			} else if w != nil {
+				w.over(shape).addGrad(y.dy(), slope)
+			}
+		}
+	}, inputs...)
+}
+
 // PowerSummer is a core that sums powers of complex numbers (h, n), which are views of their real and imaginary parts
 // with the same strides.
 type PowerSummer interface {

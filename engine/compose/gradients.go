@@ -44,6 +44,16 @@ func (e *Engine) GradientOf(y *tensor.Tensor) (engine.Buffer, bool) {
 	return e.gradient(e.node(y)), true
 }
 
+// GradientInto is GradientOf for what computes all of a gradient: unless add is set the memory is new and must be
+// written.
+func (e *Engine) GradientInto(y *tensor.Tensor) (g engine.Buffer, add, wanted bool) {
+	if !e.wanted(y) {
+		return nil, false, false
+	}
+	g, add = e.gradientInto(e.node(y))
+	return g, add, true
+}
+
 // AddGrad adds dy to the gradient of y if one is wanted.
 func (e *Engine) AddGrad(y, dy *tensor.Tensor) {
 	if !e.wanted(y) {

@@ -1,6 +1,8 @@
 package compose
 
 import (
+	"slices"
+
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -58,17 +60,26 @@ func (e *Engine) keep(x *node) engine.Buffer {
 
 // gradient returns the memory of the gradient of x, zeros at first: that in which it is collected, if it is.
 func (e *Engine) gradient(x *node) engine.Buffer {
+	g, add := e.gradientInto(x)
+	if !add {
+		e.core.Fill(engine.View{Of: g, Shape: []int{x.n}, Stride: []int{1}}, 0)
+	}
+	return g
+}
+
+// gradientInto is gradient for what computes all of it. Unless add is set the memory is new and must be written.
+func (e *Engine) gradientInto(x *node) (g engine.Buffer, add bool) {
 	if x.leaf && e.Leaves != nil {
 		if g := e.Leaves.Gradient(x.of); g != nil {
-			return g.Storage()
+			return g.Storage(), true
 		}
 	}
-	if x.grad == nil {
-		x.grad = e.core.New(x.n)
-		e.lend(x.n)
-		e.core.Fill(engine.View{Of: x.grad, Shape: []int{x.n}, Stride: []int{1}}, 0)
+	if x.grad != nil {
+		return x.grad, true
 	}
-	return x.grad
+	x.grad = e.core.New(x.n)
+	e.lend(x.n)
+	return x.grad, false
 }
 
 func (e *Engine) dropGrad(x *node) {
@@ -79,9 +90,32 @@ func (e *Engine) dropGrad(x *node) {
 	}
 }
 
+// Lazy is the storage of a tensor that has no memory of its own yet.
+type Lazy interface {
+	tensor.Storage
+	// Settle copies the elements to a buffer.
+	Settle(to engine.Buffer)
+}
+
+// settle gives a tensor memory of its own, as if it had been made before the current operation.
+func (e *Engine) settle(t *tensor.Tensor, s Lazy) *node {
+	x := &node{buf: e.core.New(t.Len()), n: t.Len(), of: t}
+	s.Settle(x.buf)
+	t.SetStorage(x.buf)
+	e.lend(x.n)
+	e.now.mark = min(e.now.mark, len(e.made))
+	e.made = slices.Insert(e.made, e.now.mark, x)
+	e.now.mark++
+	e.nodes[t] = x
+	return x
+}
+
 // node returns the memory of a tensor: its own, or a copy of ordinary memory, which is made again when that changes.
 func (e *Engine) node(t *tensor.Tensor) *node {
 	x, stored := e.nodes[t], t.Storage()
+	if s, ok := stored.(Lazy); ok {
+		return e.settle(t, s)
+	}
 	if x != nil && stored != nil && x.buf != stored || x != nil && stored == nil && !x.copied {
 		e.release(x) // it has other memory now
 		x = nil

@@ -10,6 +10,9 @@ import (
 
 // act is a(v).
 func (v *val) act(a engine.Activation) *val {
+	if c, ok := v.e.core.(Activator); ok && a != engine.None {
+		return v.activated(c, a)
+	}
 	switch a {
 	case engine.GeluTanh:
 		return v.halfTimes(v.mul(v).affine(0.044715, 1).mul(v).scale(math.Sqrt(2 / math.Pi)).tanh())

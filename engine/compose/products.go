@@ -63,10 +63,10 @@ func (e *Engine) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s,
 
 // crossEntropy is the loss of the logits that f makes of the rows of x with a target.
 func (e *Engine) crossEntropy(x *val, targets []int32, f func(x *val) *val) *val {
-	var rows, places []int32
+	var rows, known []int32
 	for r, target := range targets {
 		if target != engine.Ignore {
-			rows, places = append(rows, int32(r)), append(places, target)
+			rows, known = append(rows, int32(r)), append(known, target)
 		}
 	}
 	if len(rows) == 0 {
@@ -75,14 +75,7 @@ func (e *Engine) crossEntropy(x *val, targets []int32, f func(x *val) *val) *val
 	if x = x.rows(); len(rows) < len(targets) {
 		x = x.gather(rows)
 	}
-	logits := f(x)
-	v := int32(logits.dim(-1))
-	for i := range places {
-		places[i] += int32(i) * v
-	}
-	top := logits.max()
-	sums := logits.sub(top).exp().sum().log().add(top)
-	return sums.sub(logits.as(-1, 1).gather(places)).as(1, -1).mean().flat()
+	return f(x).losses(known).as(1, -1).mean().flat()
 }
 
 func (e *Engine) CrossEntropy(x *tensor.Tensor, targets []int32) *tensor.Tensor {

@@ -1,6 +1,8 @@
 package compose
 
 import (
+	"sync"
+
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -11,9 +13,8 @@ func (e *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots en
 		d := x.Dim(-1)
 		B, C := e.in(bw).as(d, -1), e.in(cw).as(d, -1)
 		n := B.dim(1)
-		// shifted[c, j, i] is B[c, j-i], 0 if i > j.
-		shifted := B.pad(1, n-1, 0).windows(1, n).reversed(2)
-		kernel := shifted.einsum("cji,cj->ic", C)
+		shifted := sync.OnceValue(func() *val { return B.pad(1, n-1, 0).windows(1, n).reversed(2) })
+		kernel := B.shiftKernel(C, shifted)
 		all := e.in(x).rows()
 		ys := all.longConvRows(kernel, e.in(dw), r)
 		if len(slots) == 0 {
@@ -26,7 +27,7 @@ func (e *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots en
 			}
 			before := e.carried(slots, i, d, n)
 			m, last := min(l, n), x.slice(0, max(0, l-n), min(l, n)).reversed(0)
-			after := shifted.slice(2, 0, m).einsum("cji,ic->cj", last)
+			after := shifted().slice(2, 0, m).einsum("cji,ic->cj", last)
 			if l < n {
 				after = after.add(before.slice(1, 0, n-l).pad(1, l, 0))
 			}
@@ -91,7 +92,8 @@ func (e *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	params := p.Tensors()
 	return system(e, &p.Cache, "DiagSystem", params[:], func() (*engine.DiagSystem, []*tensor.Tensor) {
 		return e.diagonal("DiagSystem", h, n, func() (abar, bbar, c pair) {
-			dt := e.in(p.LogDt).exp().as(h, 1)
+			logDt := e.in(p.LogDt).as(h, 1)
+			dt := logDt.exp()
 			A := pair{realPart(e.in(p.InvAReal).as(h, n), p.Real), e.in(p.AImag).as(h, n)}
 			C, B := pairOf(e.in(p.C).as(h, n, 2)), pair{e.full(1, h, n), e.full(0, h, n)}
 			if p.B != nil {
@@ -99,6 +101,7 @@ func (e *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 			}
 			z := A.times(dt)
 			if p.Disc == engine.ZOH {
+				z.im = e.angle(1, A.im, logDt, nil)
 				return z.exp(), B.mul(z.expm1()).mul(A.recip()), C
 			}
 			q := z.scale(-0.5).plus(1).recip()
@@ -157,55 +160,69 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 	})
 }
 
-// dss is the modes of p: z, S, and k-o of the exponents of the kernel is k - origin. ahead is 1 where Re Λ > 0.
-func (e *Engine) dss(p *engine.DSSParams) (z, signed, S pair, origin, ahead *val) {
+// dssModes are those of p: z; z for exponentials, with an angle in place of Im z, and the same with the sign with which
+// it fades; S. The exponents of the kernel are k - origin. ahead is 1 where Re Λ > 0.
+type dssModes struct {
+	z, turned, signed, S pair
+	origin, ahead, sign  *val
+}
+
+func (e *Engine) dss(p *engine.DSSParams) (m dssModes) {
 	re, im := e.in(p.Re).flat(), e.in(p.Im).flat()
+	x, u := im, (*val)(nil)
 	if p.LogNegRe {
 		re = re.exp().neg()
 	}
 	if p.LogIm {
-		im = im.exp()
+		x, u, im = nil, im, im.exp()
 	}
 	n := re.dim(0)
 	h := p.W.Len() / (2 * n)
 	lambda := pair{re, im}
-	z = pair{re.add(e.full(0, h, n)), im.add(e.full(0, h, n))}
+	m.z = pair{re.add(e.full(0, h, n)), im.add(e.full(0, h, n))}
+	var v *val
 	if p.LogDt != nil {
-		dt := e.in(p.LogDt).exp().as(h, 2)
-		z = pair{re.mul(dt.slice(1, 0, 1)), im.mul(dt.slice(1, 1, 1))}
+		logDt := e.in(p.LogDt).as(h, 2)
+		dt := logDt.exp()
+		m.z, v = pair{re.mul(dt.slice(1, 0, 1)), im.mul(dt.slice(1, 1, 1))}, logDt.slice(1, 1, 1)
 	}
-	ahead = re.constant().positive()
-	signed = z.times(ahead.affine(-2, 1))
-	S = pair{e.full(1, h, n), e.full(0, h, n)}
+	// times is z·c as it is for exponentials.
+	times := func(c float64) pair { return pair{m.z.re.scale(c), e.angle(c, x, u, v)} }
+	m.ahead = re.constant().positive()
+	m.sign = m.ahead.affine(-2, 1)
+	m.turned = times(1)
+	m.signed = m.turned.times(m.sign)
+	m.S = pair{e.full(1, h, n), e.full(0, h, n)}
 	switch p.Scale {
 	case engine.DSSExp:
-		S = z.expm1().mul(lambda.recip())
+		m.S = m.turned.expm1().mul(lambda.recip())
 	case engine.DSSSoftmax:
 		const epsilon = 1e-7 // which the release adds
-		x := signed.scale(float64(p.L)).expm1().mul(lambda)
-		S = signed.expm1().mul(x.conj().times(x.square().plus(epsilon).recip()))
+		x := times(float64(p.L)).times(m.sign).expm1().mul(lambda)
+		m.S = m.signed.expm1().mul(x.conj().times(x.square().plus(epsilon).recip()))
 	}
-	return z, signed, S, ahead.scale(float64(p.L - 1)), ahead
+	m.origin = m.ahead.scale(float64(p.L - 1))
+	return m
 }
 
 func (e *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 	return e.one("DSSKernel", func() *val {
-		z, signed, S, origin, ahead := e.dss(p)
-		from := z
+		m := e.dss(p)
+		from := m.z
 		if p.HoldMax {
-			from = z.constant()
+			from = m.z.constant()
 		}
-		W := pairOf(e.in(p.W).as(z.re.dim(0), -1, 2)).mul(S)
+		W := pairOf(e.in(p.W).as(m.z.re.dim(0), -1, 2)).mul(m.S)
 		if _, sums := e.core.(PowerSummer); sums && p.Scale != engine.DSSSoftmax {
-			return z.exp().powerSums(W, l)
+			return m.turned.exp().powerSums(W, l)
 		} else if sums && !p.HoldMax {
 			// Modes with Re Λ > 0 have exponents -z·(L-1-k): their sums are those of e^-z, from the last to the first.
-			a, zero := signed.exp(), pair{e.full(0), e.full(0)}
-			rest := a.powerSums(W.where(ahead, zero), p.L).reversed(0).slice(0, 0, l)
-			return a.powerSums(zero.where(ahead, W), l).add(rest)
+			a, zero := m.signed.exp(), pair{e.full(0), e.full(0)}
+			rest := a.powerSums(W.where(m.ahead, zero), p.L).reversed(0).slice(0, 0, l)
+			return a.powerSums(zero.where(m.ahead, W), l).add(rest)
 		}
 		steps := e.count(l).as(l, 1, 1)
-		exponent := z.times(steps).add(from.times(origin.neg()))
+		exponent := m.z.times(steps).add(from.times(m.origin.neg()))
 		return exponent.exp().real("khn,hn->kh", W)
 	})
 }
@@ -215,12 +232,13 @@ func (e *Engine) DSSSystem(p *engine.DSSParams) *engine.DiagSystem {
 	h := p.W.Len() / (2 * n)
 	return system(e, &p.Cache[0], "DSSSystem", params[:], func() (*engine.DiagSystem, []*tensor.Tensor) {
 		return e.diagonal("DSSSystem", h, n, func() (abar, bbar, c pair) {
-			_, z, S, _, ahead := e.dss(p)
-			z = z.constant().where(ahead, z)
-			v := z.expm1().mul(z.recip())
+			m := e.dss(p)
+			held := func(x pair) pair { return x.constant().where(m.ahead, x) }
+			z, turned := held(m.z.times(m.sign)), held(m.signed)
+			v := turned.expm1().mul(z.recip())
 			zero := pair{e.full(0), e.full(0)}
-			c = pairOf(e.in(p.W).as(h, n, 2)).mul(S).mul(v.recip()).scale(0.5)
-			return z.exp(), v, zero.where(ahead, c)
+			c = pairOf(e.in(p.W).as(h, n, 2)).mul(m.S).mul(v.recip()).scale(0.5)
+			return turned.exp(), v, zero.where(m.ahead, c)
 		})
 	})
 }

@@ -88,11 +88,20 @@ func (v *val) record(back func(), inputs ...*val) *val {
 
 // addGrad adds x, or its product with a factor, to the gradient of v if that is wanted.
 func (v *val) addGrad(x *val, factor ...*val) {
-	switch {
-	case len(factor) > 0:
-		v.addDot(v.e.core.Dot, x, factor[0])
-	case v.grad:
-		v.e.core.Sum(v.gradView(), x.over(v.shape).view())
+	if !v.grad {
+		return
+	}
+	to, add := v.gradInto()
+	x = x.over(v.shape)
+	switch core := v.e.core; {
+	case len(factor) == 0 && add:
+		core.Sum(to, x.view())
+	case len(factor) == 0:
+		core.Affine(to, x.view(), 1, 0)
+	case add:
+		core.Dot(to, x.view(), factor[0].over(v.shape).view())
+	default:
+		core.Zip(engine.OpTimes, to, x.view(), factor[0].over(v.shape).view())
 	}
 }
 
@@ -101,6 +110,15 @@ func (v *val) addDot(dot func(to, x, y engine.View), x, y *val) {
 	if v.grad {
 		dot(v.gradView(), x.over(v.shape).view(), y.over(v.shape).view())
 	}
+}
+
+// gradInto is gradView for what writes all of v: unless add is set the memory is new.
+func (v *val) gradInto() (to engine.View, add bool) {
+	if !v.whole() {
+		return v.gradView(), true
+	}
+	g, add := v.e.gradientInto(v.n)
+	return engine.View{Of: g, Shape: v.shape, Stride: v.stride}, add
 }
 
 // constant returns v without its gradient.
@@ -209,13 +227,18 @@ func both(a, b *val) []int {
 	return shape
 }
 
+// whole reports whether v is all of a node.
+func (v *val) whole() bool {
+	return v.at == 0 && v.len() == v.n.n && slices.Equal(v.stride, strides(v.shape))
+}
+
 // copy returns a new value.
 func (v *val) copy() *val { return v.affine(1, 0) }
 
 // own returns v itself if it is all of a node of this operation that no tensor has, else a copy.
 func (v *val) own() *val {
 	made := slices.Contains(v.e.made[v.e.now.mark:], v.n)
-	if made && v.n.of == nil && !v.n.kept && v.at == 0 && v.len() == v.n.n && slices.Equal(v.stride, strides(v.shape)) {
+	if made && v.n.of == nil && !v.n.kept && v.whole() {
 		return v
 	}
 	return v.copy()

@@ -118,7 +118,9 @@ func (e *Engine) attend(y, q, qkv *tensor.Tensor, r *engine.Rows, s *sequences, 
 		return
 	}
 	defer e.c.memory.put(memory)
-	e.c.write(memory, slices.Concat(s.pieces, s.rows, s.pages))
+	tables := slices.Concat(s.pieces, s.rows, s.pages)
+	e.c.counts.Tables += len(tables) / 4
+	e.c.write(memory, tables)
 	pieces, n := memory.address(), (o.Heads+2*o.KeyHeads())*hd // of a position
 	rows := pieces + uint64(len(s.pieces))
 	count := len(s.pieces) / pieceBytes

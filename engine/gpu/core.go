@@ -27,13 +27,15 @@ type core struct {
 	points  int               // most complex numbers of a transform in the memory of a workgroup
 	err     error             // the first failure, after which nothing is computed any more
 	counts  Counts
-	pending int // launches that were not submitted
+	pending int    // launches that were not submitted
+	later   *later // nil if no launch is postponed
 }
 
 // Counts are what was done since the engine was opened.
 type Counts struct {
 	In, Out     int // numbers of the host that were copied to the device, and from it
 	IDs         int // of rows, copied in
+	Tables      int // numbers of tables that the engine makes itself: of rows, places and powers
 	Launches    int
 	Submissions int
 	Replayed    int     // of these, of what had been recorded before
@@ -96,6 +98,7 @@ func (c *core) launch(name string, a *args, n int, constants ...uint32) {
 	if c.err != nil || n == 0 {
 		return
 	}
+	c.flush()
 	c.counts.Launches++
 	c.counts.add(a, c.limits.seconds(a, n*threads(name, constants)))
 	if c.dev == nil {
@@ -120,6 +123,7 @@ func (c *core) recorded() {
 }
 
 func (c *core) submit() {
+	c.flush()
 	if c.pending == 0 || c.err != nil {
 		return
 	}
@@ -172,6 +176,7 @@ func (c *core) Free(x engine.Buffer) {
 
 // write copies bytes in.
 func (c *core) write(to region, data []byte) {
+	c.flush()
 	if c.err != nil || len(data) == 0 || c.dev == nil {
 		return
 	}
@@ -183,6 +188,7 @@ func (c *core) write(to region, data []byte) {
 
 // read copies numbers out, after all that was recorded. After a failure they are NaN.
 func (c *core) read(from region, out []float32) {
+	c.flush()
 	if c.err == nil && len(out) > 0 && c.dev == nil {
 		c.counts.Out, c.counts.Submissions = c.counts.Out+len(out), c.counts.Submissions+1
 		clear(out)

@@ -13,7 +13,8 @@ type Engine struct {
 	*compose.Engine
 	c *core
 	// live is memory whose address was taken for the next launch: it must not be lent again before that is recorded.
-	live []*buffer
+	live   []*buffer
+	negExp map[*tensor.Tensor]kept // see NegExp
 }
 
 // Open returns an engine for the tape whose step it reads.
@@ -58,13 +59,7 @@ func (e *Engine) run(name string, a *args, n int, constants ...uint32) {
 // launch is run; the caller holds the lock.
 func (e *Engine) launch(name string, a *args, n int, constants ...uint32) {
 	e.c.launch(name, a, n, constants...)
-	e.recorded()
-}
-
-// recorded lets go of the memory of launches, which are recorded.
-func (e *Engine) recorded() {
-	clear(e.live)
-	e.live = e.live[:0]
+	e.forget()
 }
 
 // like returns a new tensor in the shape of x, with the last axis of length last.
@@ -76,6 +71,9 @@ func (e *Engine) like(x *tensor.Tensor, last int) *tensor.Tensor {
 
 // all is the view of a tensor in a shape, repeated along axes of its own on the left.
 func (e *Engine) all(t *tensor.Tensor, rows, d int) engine.View {
+	if p := partOf(t); p != nil && p.rows == rows && p.width == d {
+		return p.view()
+	}
 	v := engine.View{Of: e.Memory(t), Shape: []int{rows, d}, Stride: []int{d, 1}}
 	if t.Len() == d {
 		v.Stride[0] = 0

@@ -52,7 +52,7 @@ func threads(kernel string, constants []uint32) int {
 		return max(int(constants[size]), int(constants[width]*constants[deep]*constants[along])/perRead)
 	case "fft":
 		return int(constants[0])
-	case "attention", "filter", "heads", "reduce", "scan_carry", "scatter", "shift", "system":
+	case "attention", "filter", "filter_grad", "heads", "reduce", "scan_carry", "scatter", "shift", "system":
 		return 64
 	}
 	return 256

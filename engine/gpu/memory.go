@@ -157,8 +157,10 @@ func (b *buffer) Like(n int) tensor.Storage {
 
 // Copy copies n elements of from, from element at on, to element to and on. They may overlap.
 func (b *buffer) Copy(to int, from tensor.Storage, at, n int) {
-	source := from.(*buffer)
-	c := b.c
+	if p, ok := from.(*part); ok {
+		from = p.settled()
+	}
+	source, c := from.(*buffer), b.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil || n == 0 {
@@ -180,6 +182,7 @@ func (b *buffer) Copy(to int, from tensor.Storage, at, n int) {
 
 // move copies n numbers on the device.
 func (c *core) move(to region, i int, from region, j, n int) {
+	c.flush()
 	a := new(args).work(8*n, 0) // read and written
 	c.counts.add(a, c.limits.seconds(a, n))
 	if c.dev == nil {

@@ -140,12 +140,6 @@ func (p *product) plan(unit *matrixUnit) plan {
 		from = fewMatrixTiles
 	case p.matrices(unit):
 		from = matrixTiles
-	case p.rows <= fewRows && p.batches == 1 && p.how != addTo:
-		lanes := 4
-		for lanes < 128 && 8*lanes < p.k {
-			lanes *= 2
-		}
-		return plan{"linear", []uint32{p.form, uint32(lanes), round}, p.rows * blocks(p.n, 256/lanes), 0}
 	}
 	t, groups, parts := p.divide(from)
 	direct := uint32(0)
@@ -210,11 +204,6 @@ func (p *product) fours() (which uint32) {
 func (c *core) multiply(p product) {
 	how, flops := p.plan(c.unit), 2*p.batches*p.rows*p.n*p.k
 	results, moved := p.batches*p.rows*p.n, p.moved
-	if how.kernel == "linear" {
-		a := new(args).address(p.y, p.x, p.bias).address(p.w...).int(p.n, p.k, p.rows, p.how, segment(p.k))
-		c.launch(how.kernel, a.work(moved, flops), how.groups, how.constants...)
-		return
-	}
 	var parts region
 	if how.parts > 0 {
 		moved += 4 * results * (how.parts - 1)

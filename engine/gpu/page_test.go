@@ -31,7 +31,8 @@ func TestPageListsKernels(t *testing.T) {
 		}
 		for _, d := range file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
-				if _, known := operations.MethodByName(f.Name.Name); known && isEngine(f.Recv.List[0].Type) {
+				_, known := operations.MethodByName(f.Name.Name)
+				if known && f.Name.Name != "ReleaseSince" && isEngine(f.Recv.List[0].Type) {
 					ours = append(ours, f.Name.Name)
 				}
 			}

@@ -84,3 +84,30 @@ func narrow(x []float64) []float32 {
 	}
 	return y
 }
+
+// TestTurn: angles of many turns are off by a rounding of π.
+func TestTurn(t *testing.T) {
+	const n = 500
+	x, u, v := make([]float32, n), make([]float32, n), make([]float32, n)
+	for i := range n {
+		x[i] = float32(math.Pow(1.05, float64(i%200))) * float32(1-i%3)
+		u[i], v[i] = float32(0.01*float64(i)-6), float32(math.Sin(float64(i)))
+	}
+	y := device.core.New(n)
+	for _, scale := range []float64{1, 1 << 14} {
+		for _, all := range [][3]engine.View{{flat(put(x), n), flat(put(u), n), flat(put(v), n)},
+			{{Stride: []int{0}}, flat(put(u), n), {Stride: []int{0}}}} {
+			device.core.Turn(flat(y, n), all[0], all[1], all[2], scale)
+			for i, got := range get(y) {
+				angle := scale * math.Exp(float64(u[i]))
+				if all[0].Of != nil {
+					angle *= float64(x[i]) * math.Exp(float64(v[i]))
+				}
+				want := math.Remainder(angle, 2*math.Pi)
+				if e := math.Remainder(float64(got)-want, 2*math.Pi); !(math.Abs(e) <= 5e-7+1e-13*math.Abs(angle)) {
+					t.Fatalf("of %g radians: %g, want %g", angle, got, want)
+				}
+			}
+		}
+	}
+}

@@ -7,7 +7,10 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/compose"
 )
+
+var _ compose.Turner = (*core)(nil)
 
 // Codes of pointwise.comp and reduce.comp.
 const (
@@ -23,7 +26,10 @@ const (
 	opGate       = 39
 	opScaleShift = 40
 	opNegExp     = 41
-	opGather     = 64
+	opTurn       = 42
+
+	opActivateGrad = 43
+	opGather       = 64
 
 	opSum     = 0
 	opDot     = 1
@@ -41,7 +47,9 @@ func (c *core) pointwise(op int, s, t float64, views ...engine.View) {
 	defer c.mu.Unlock()
 	from := make([]uint64, len(views))
 	for i, v := range views {
-		from[i] = at(v)
+		if v.Of != nil {
+			from[i] = at(v)
+		}
 	}
 	c.elements(op, s, t, a, from)
 }
@@ -108,6 +116,11 @@ func (c *core) Zip(f engine.Operator, to, x, y engine.View) {
 // Select: to = x where the condition is not 0, else y.
 func (c *core) Select(to, condition, x, y engine.View) {
 	c.pointwise(opSelect, 0, 0, to, x, y, condition)
+}
+
+// Turn: to = scale·x·e^(u+v) modulo 2π, without what has no memory.
+func (c *core) Turn(to, x, u, v engine.View, scale float64) {
+	c.pointwise(opTurn, scale, 0, to, x, u, v)
 }
 
 // Sum, Max, Dot and DotBF16 add to the elements of to.

@@ -29,17 +29,23 @@ func (e *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.
 	n, k := w.Dim(0), w.Dim(1)
 	y := e.like(x, n)
 	form, at := e.matrix(w)
-	p := product{y: e.address(y), x: e.address(x), w: at, bias: e.address(bias), how: int(a), form: form, batches: 1,
-		rows: x.Rows(), n: n, k: k, ys: [3]int{0, n, 1}, xs: [3]int{0, k, 1}, ws: [3]int{0, k, 1}, moved: 4 * n * k,
-		rounds: e.Precision == engine.BF16}
+	p := product{w: at, how: int(a), form: form, batches: 1, rows: x.Rows(), n: n, k: k, ys: [3]int{0, n, 1},
+		ws: [3]int{0, k, 1}, moved: 4 * n * k, rounds: e.Precision == engine.BF16}
 	if w, ok := w.Packed().(*packed); ok {
 		p.moved, p.rounds = w.Bytes(), p.form == uint32(engine.BF16) && (p.rounds || !w.Exact())
 	}
-	p.moved += 4 * p.rows * (n + k)
+	if p.moved += 4 * p.rows * n; p.rows <= fewRows && !p.matrices(e.c.unit) {
+		e.multiplyRows(y, x, bias, &p)
+		return y
+	}
+	stride := 0
+	p.x, stride = e.strided(x)
+	p.xs = [3]int{0, stride, 1}
+	p.y, p.bias, p.moved = e.address(y), e.address(bias), p.moved+4*p.rows*k
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
 	e.c.multiply(p)
-	e.recorded()
+	e.forget()
 	return y
 }
 
@@ -76,29 +82,4 @@ func (c *core) Unpack(to engine.Buffer, w tensor.Packed) {
 		return
 	}
 	c.unpack(to.(*buffer), p, 0, w.Len()/p.k)
-}
-
-func (e *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
-	if e.Recording {
-		return e.Engine.AddLayerNorm(x, r, w, b, groups, eps)
-	}
-	return e.norm(x, r, w, b, groups, eps, 1)
-}
-
-func (e *Engine) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
-	if e.Recording {
-		return e.Engine.AddRMSNorm(x, r, w, groups, eps)
-	}
-	return e.norm(x, r, w, nil, groups, eps, 0)
-}
-
-func (e *Engine) norm(x, r, w, b *tensor.Tensor, groups int, eps float64, centered int) (s, y *tensor.Tensor) {
-	s, y = x, e.like(x, x.Dim(-1))
-	if r != nil {
-		s = e.like(x, x.Dim(-1))
-	}
-	n := x.Rows() * groups
-	e.run("norm", new(args).address(e.address(y), e.address(s), e.address(x), e.address(r), e.address(w), e.address(b)).
-		int(n, x.Dim(-1)/groups, groups, centered).float(eps).work(16*x.Len(), 4*x.Len()), n)
-	return s, y
 }

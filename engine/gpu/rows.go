@@ -48,6 +48,7 @@ func (c *core) table(data []byte) uint64 {
 			c.fail(err)
 			return 0
 		}
+		c.counts.Tables += len(data) / 4
 		c.write(at, data)
 		c.tables[string(data)] = at
 	}

@@ -12,6 +12,7 @@ type scan struct {
 	u, dt, a, bc, skip *tensor.Tensor // u and bc may be the same tensor, with B at column d
 	d, n, p, groups    int
 	perState           uint32
+	bcStride           int // numbers from a position of bc to the next; see addresses
 
 	pieces  []piece          // of all rows
 	count   []int            // of pieces of each row
@@ -68,7 +69,7 @@ func (s *scan) carry(e *Engine, reversed uint32, x *tensor.Tensor, of []*tensor.
 	}
 	all := s.addresses(e)
 	e.each("scan_ends", &pieces, []uint64{e.address(x), all[1], all[2], all[3]}, s.parts()*s.groups, func(p *args) {
-		p.int(s.d, s.n, s.p, s.groups, n, x.Dim(-1), s.bc.Dim(-1))
+		p.int(s.d, s.n, s.p, s.groups, n, x.Dim(-1), s.bcStride)
 		p.work(4*(l*s.d+s.dt.Len()+l*s.groups*s.n+s.a.Len()+2*n*states), 4*l*states)
 	}, s.perState, reversed)
 	e.each("scan_carry", &rows, []uint64{e.address(to), e.address(ends), e.address(decays)}, blocks(states, 64),
@@ -95,8 +96,8 @@ func (s *scan) parts() int { return blocks(s.d/s.groups, 16) }
 
 // addresses are those of the inputs.
 func (s *scan) addresses(e *Engine) []uint64 {
-	bc := e.address(s.bc)
-	if s.bc == s.u {
+	bc, stride := e.strided(s.bc)
+	if s.bcStride = stride; s.bc == s.u {
 		bc += 4 * uint64(s.d)
 	}
 	return []uint64{e.address(s.u), e.address(s.dt), e.address(s.a), bc, e.address(s.skip)}
@@ -104,7 +105,7 @@ func (s *scan) addresses(e *Engine) []uint64 {
 
 // shape are the arguments after the addresses, with the number of positions if that is wanted.
 func (s *scan) shape(p *args, count int, positions ...int) {
-	p.int(s.d, s.n, s.p, s.groups, count).int(positions...).int(s.u.Dim(-1), s.bc.Dim(-1))
+	p.int(s.d, s.n, s.p, s.groups, count).int(positions...).int(s.u.Dim(-1), s.bcStride)
 }
 
 // scan runs forward. While the tape records, states are new tensors, and those before each tile are kept for backward.
@@ -120,11 +121,21 @@ func (e *Engine) scan(name string, s *scan, r *engine.Rows, slots engine.Slots) 
 	if s.borders != nil {
 		kept = s.borders.Len()
 	}
-	e.each("scan", &t, append([]uint64{e.address(y)}, s.addresses(e)...), s.parts()*s.groups, func(p *args) {
-		p.address(e.address(s.borders))
+	from, moved := append([]uint64{e.address(y)}, s.addresses(e)...), 2*l*s.d+s.dt.Len()+2*l*s.groups*s.n+s.a.Len()
+	moved += 2*t.count*states + kept
+	borders, open := e.address(s.borders), &openScan{y: y}
+	e.c.mu.Lock()
+	from = append(from, e.c.table(t.data), borders)
+	e.postpone(open, func() {
+		p := new(args).address(from...)
 		s.shape(p, t.count)
-		p.work(4*(2*l*s.d+s.dt.Len()+2*l*s.groups*s.n+s.a.Len()+2*t.count*states+kept), 6*l*states)
-	}, s.perState)
+		p.int(int(open.activation)).address(open.gate, open.gated).int(open.stride)
+		if open.gate != 0 {
+			moved += 2 * l * s.d
+		}
+		e.c.launch("scan", p.work(4*moved, 6*l*states), s.parts()*s.groups*t.count, s.perState)
+	})
+	e.c.mu.Unlock()
 	if e.Recording {
 		outputs, inputs := []*tensor.Tensor{y}, []*tensor.Tensor{s.u, s.dt, s.a, s.bc, s.skip}
 		for i, x := range s.after {
@@ -135,6 +146,30 @@ func (e *Engine) scan(name string, s *scan, r *engine.Rows, slots engine.Slots) 
 		e.Record(name, outputs, inputs, func() { s.backward(e, y) })
 	}
 	return y
+}
+
+// openScan is a scan that may take in a gate.
+type openScan struct {
+	y           *tensor.Tensor
+	activation  engine.Activation
+	gate, gated uint64
+	stride      int // numbers from a position of the gate to the next
+}
+
+// gated has the scan that gives x, if that is postponed, give y = x·a(z) too, and reports whether it does.
+func (e *Engine) gated(y, x, z *tensor.Tensor, a engine.Activation) bool {
+	gate, stride := e.strided(z)
+	to := e.address(y)
+	e.c.mu.Lock()
+	defer e.c.mu.Unlock()
+	s := postponed[openScan](e.c)
+	if s == nil || s.y != x || z.Len() != x.Len() {
+		return false
+	}
+	s.activation, s.gate, s.gated, s.stride = a, gate, to, stride
+	e.more()
+	e.c.flush()
+	return true
 }
 
 // record is the table of the pieces of rows, with new tensors for the states after rows.

@@ -3,6 +3,8 @@
 package gpu
 
 import (
+	"slices"
+
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -12,25 +14,28 @@ import (
 
 func (e *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
-	if e.Recording {
+	const mostTaps = 16 // that a thread of filter_grad holds
+	if e.Recording && (slots.Any() || w.Len() > mostTaps*x.Dim(-1)) {
 		return e.Engine.CausalConv(x, w, bias, a, r, slots)
 	}
 	const outputs, keeps, both = 1, 2, 3
 	y, d := e.like(x, x.Dim(-1)), x.Dim(-1)
 	k, t := w.Len()/d, e.rowsOf(r, slots)
 	filter := func(part uint32, l, moved, flops int) {
-		e.each("filter", &t, []uint64{e.address(y), e.address(x), e.address(w), e.address(bias)}, blocks(l*d, 64),
-			func(p *args) { p.int(t.longest, d, k, int(a), t.count).work(moved, flops) }, part)
+		from, stride := e.strided(x)
+		e.each("filter", &t, []uint64{e.address(y), from, e.address(w), e.address(bias)}, blocks(l*d, 64),
+			func(p *args) { p.int(t.longest, d, k, int(a), t.count, stride).work(moved, flops) }, part)
 	}
 	n, kept := r.Total(), 8*d*(k-1)*t.count
-	if t.longest == 1 {
+	if t.longest == 1 && !e.Recording {
 		filter(both, 1, 4*(2*n*d+w.Len())+kept, 2*n*w.Len())
 		return y
 	}
 	filter(outputs, t.longest, 4*(2*n*d+w.Len())+kept, 2*n*w.Len())
-	if len(slots) > 0 {
+	if slots.Any() {
 		filter(keeps, 1, kept, 0)
 	}
+	e.filtered(x, w, bias, y, a, r)
 	return y
 }
 
@@ -41,12 +46,27 @@ func (e *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots en
 	if e.Recording || m > most {
 		return e.Engine.ShiftSSM(x, bw, cw, dw, r, slots)
 	}
-	y, t := e.like(x, d), e.rowsOf(r, slots)
-	e.each("shift", &t, []uint64{e.address(y), e.address(x), e.address(bw), e.address(cw), e.address(dw)}, blocks(d, 4),
-		func(p *args) {
-			p.int(d, t.count).work(4*(2*x.Len()+2*bw.Len()*(1+t.count)), 4*r.Total()*bw.Len())
-		}, uint32(m))
-	return y
+	s := &openShift{y: e.like(x, d), r: r, t: e.rowsOf(r, slots), m: m,
+		moved: 8 * (x.Len() + bw.Len()*(1+r.Count())), flops: 4 * r.Total() * bw.Len()}
+	y := e.address(s.y)
+	s.from = [4]uint64{e.address(x), e.address(bw), e.address(cw), e.address(dw)}
+	e.c.mu.Lock()
+	defer e.c.mu.Unlock()
+	table := e.c.table(s.t.data)
+	e.postpone(s, func() {
+		e.c.launch("shift", new(args).address(y).address(s.from[:]...).address(table).int(d, s.t.count).
+			work(s.moved, s.flops), s.t.count*blocks(d, 4), uint32(m))
+	})
+	return s.y
+}
+
+// openShift is a shift that the system after it may take in.
+type openShift struct {
+	y               *tensor.Tensor
+	r               *engine.Rows
+	t               rows
+	from            [4]uint64 // x, B, C and D
+	m, moved, flops int
 }
 
 func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
@@ -60,9 +80,35 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 	}
 	d := s.H * g.HeadDim
 	n := d * g.HeadDim * s.N // of the state, in pairs
-	e.each("diagonal", &t, []uint64{e.address(y), e.address(g.Q), e.address(g.K), e.address(g.V), e.address(s.Abar),
-		e.address(s.Bbar), e.address(s.C), e.address(skip)}, blocks(d, 16), func(p *args) {
-		p.int(s.H, g.HeadDim, s.N, major, t.count).work(16*(r.Total()*d+n*t.count)+24*s.H*s.N, 8*r.Total()*n)
-	})
+	from := []uint64{e.address(y), e.address(g.Q), e.address(g.K), e.address(g.V), e.address(s.Abar), e.address(s.Bbar),
+		e.address(s.C), e.address(skip)}
+	e.c.mu.Lock()
+	defer e.c.mu.Unlock()
+	shift, data, m, with := e.shifted(g, r), t.data, 1, uint32(0)
+	if shift != nil {
+		data, m, with = slices.Concat(t.data, shift.t.data), shift.m, 1
+	} else {
+		shift = &openShift{}
+	}
+	table := e.c.table(data)
+	if with != 0 && postponed[openShift](e.c) != shift { // to copy the table in, it was recorded
+		m, with, shift = 1, 0, &openShift{}
+	}
+	if with != 0 {
+		e.c.later = nil
+	}
+	a := new(args).address(from...).address(table).int(s.H, g.HeadDim, s.N, major, t.count, 0).address(shift.from[:]...)
+	e.launch("diagonal", a.work(16*(r.Total()*d+n*t.count)+24*s.H*s.N+shift.moved, 8*r.Total()*n+shift.flops),
+		t.count*blocks(d, 16), uint32(m), with)
 	return y
+}
+
+// shifted is the shift that gives the keys of g, if the system can take it in; the caller holds the lock.
+func (e *Engine) shifted(g engine.Gates, r *engine.Rows) *openShift {
+	const most = 64 // states of a channel in the memory of a workgroup that has 16 channels
+	s := postponed[openShift](e.c)
+	if s == nil || g.K != s.y || s.r != r || g.HeadDim != 1 || s.m > most {
+		return nil
+	}
+	return s
 }

@@ -62,6 +62,7 @@ func (c *core) roots(n int) uint64 {
 			x[2*i], x[2*i+1] = float32(cos), float32(sin)
 		}
 		b = c.make(2*n, 8*n)
+		c.counts.Tables += len(x)
 		c.write(b.at, bytesOf(x))
 		c.root[n] = b
 	}

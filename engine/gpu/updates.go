@@ -3,28 +3,48 @@
 package gpu
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// AdamW is a launch for each parameter.
+// updates is the table of updates.glsl.
+type updates struct {
+	data                   []byte
+	count, groups, numbers int
+}
+
+// many is how many numbers a workgroup takes.
+const many = 1 << 12
+
+// add adds a parameter: the places of it, its moments and its gradient, of n numbers, with its learning rate and decay.
+func (u *updates) add(places [4]uint64, n int, rate, decay float64) {
+	u.data = numbers(addresses(u.data, places[:]...), n, u.groups)
+	for _, x := range []float64{rate, decay} {
+		u.data = binary.LittleEndian.AppendUint32(u.data, math.Float32bits(float32(x)))
+	}
+	u.count, u.groups, u.numbers = u.count+1, u.groups+blocks(n, many), u.numbers+n
+}
+
+// AdamW is a launch for all parameters that are on the device.
 func (b *Backend) AdamW(params []*tensor.Tensor, moments []engine.Moments, grads []*tensor.Tensor, s engine.AdamWStep) {
 	c := b.core
+	var all updates
 	for k, o := range moments {
 		p, m, v, g := b.there(params[k]), b.there(o.M), b.there(o.V), b.there(grads[k])
 		if p == nil || m == nil || v == nil || g == nil {
 			b.Backend.AdamW(params[k:k+1], moments[k:k+1], grads[k:k+1], s)
 			continue
 		}
-		lr := o.LR * s.Factor
-		c.mu.Lock()
-		c.launch("adamw", new(args).address(p.at.address(), m.at.address(), v.at.address(), g.at.address()).int(p.n).
-			float(s.GradScale, s.Beta1, 1-s.Beta1, s.Beta2, 1-s.Beta2).
-			float(1-lr*o.Decay, lr/s.Correct1, 1/s.Correct2, s.Eps).work(32*p.n, 0), blocks(p.n, 256))
-		c.mu.Unlock()
+		all.add([4]uint64{p.at.address(), m.at.address(), v.at.address(), g.at.address()}, p.n, o.LR, o.Decay)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.launch("adamw", new(args).address(c.table(all.data)).int(all.count).
+		float(s.GradScale, s.Beta1, 1-s.Beta1, s.Beta2, 1-s.Beta2, s.Factor, 1/s.Correct1, 1/s.Correct2, s.Eps).
+		work(32*all.numbers, 12*all.numbers), all.groups)
 }
 
 // there is the memory of a tensor that is on the device, nil for others.
@@ -35,48 +55,27 @@ func (b *Backend) there(x *tensor.Tensor) *buffer {
 	return nil
 }
 
-// pieces is how many numbers of a sum a thread adds up.
-const pieces = 256
-
-// Norm adds up squares in pieces, then pieces in larger ones: one thread alone would take long.
+// Norm adds up squares in pieces, and then these sums.
 func (b *Backend) Norm(xs []*tensor.Tensor) float64 {
-	total := b.core.New(len(xs))
-	defer b.core.Free(total)
-	b.core.Fill(flat(total, len(xs)), 0)
-	for i, x := range xs {
+	var all updates
+	for _, x := range xs {
 		m := b.there(x)
 		if m == nil {
 			return b.Backend.Norm(xs)
 		}
-		b.sum(engine.View{Of: total, At: i, Shape: []int{1}, Stride: []int{1}}, m, m.n, b.core.Dot)
+		all.add([4]uint64{0, 0, 0, m.at.address()}, m.n, 0, 0)
 	}
-	all := b.core.New(1)
-	defer b.core.Free(all)
-	b.core.Fill(flat(all, 1), 0)
-	b.sum(flat(all, 1), total, len(xs), func(to, x, _ engine.View) { b.core.Sum(to, x) })
+	c := b.core
+	parts := c.New(all.groups + 1).(*buffer)
+	defer c.Free(parts) // after the lock is given back
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sums := parts.at.address()
+	first := sums + 4*uint64(all.groups)
+	c.launch("squares", new(args).address(sums, c.table(all.data), 0).int(all.count, 0).
+		work(4*all.numbers, 2*all.numbers), all.groups, 0)
+	c.launch("squares", new(args).address(first, 0, sums).int(0, all.groups).work(4*all.groups, all.groups), 1, 1)
 	var sum [1]float32
-	all.Read(sum[:])
+	c.read(region{parts.at.block, parts.at.at + 4*uint64(all.groups), 4}, sum[:])
 	return math.Sqrt(float64(sum[0]))
-}
-
-// sum adds n numbers of a buffer, or their squares if add is Dot, to an element.
-func (b *Backend) sum(to engine.View, x engine.Buffer, n int, add func(to, x, y engine.View)) {
-	view := func(of engine.Buffer, at, rows, stride, n, one int) engine.View {
-		return engine.View{Of: of, At: at, Shape: []int{rows, n}, Stride: []int{stride, one}}
-	}
-	rows, done := n/pieces, 0
-	if rows > 1 {
-		parts := b.core.New(rows)
-		defer b.core.Free(parts)
-		b.core.Fill(flat(parts, rows), 0)
-		all := view(x, 0, rows, pieces, pieces, 1)
-		add(view(parts, 0, rows, 1, pieces, 0), all, all)
-		b.sum(to, parts, rows, func(to, x, _ engine.View) { b.core.Sum(to, x) })
-		done = rows * pieces
-		n -= done
-	}
-	if n > 0 {
-		rest := view(x, done, 1, n, n, 1)
-		add(view(to.Of, to.At, 1, 1, n, 0), rest, rest)
-	}
 }

@@ -31,7 +31,7 @@ func TestUpdates(t *testing.T) {
 		}
 		return norm, out
 	}
-	for _, n := range []int{1, pieces - 1, 2*pieces - 1, 2 * pieces, pieces*pieces*2 + pieces + 7} {
+	for _, n := range []int{1, many - 1, many, 2*many + 7, 300 * many} {
 		var x [4][]float32
 		for i := range x {
 			x[i] = make([]float32, n)

@@ -187,3 +187,27 @@ float activate(uint a, float x) {
 	}
 	return x;
 }
+
+// Their derivatives.
+float slope(uint a, float x) {
+	float y;
+	switch (a) {
+	case 1u:
+		y = hyperbolicTangent(0.797884561 * (x + 0.044715 * x * x * x));
+		return 0.5 * (1.0 + y) + 0.5 * x * (1.0 - y * y) * 0.797884561 * (1.0 + 0.134145 * x * x);
+	case 2u: return 0.5 * (1.0 + errorFunction(x * 0.707106781)) + x * 0.39894228 * exponential(-0.5 * x * x);
+	case 3u:
+		y = logistic(x);
+		return y * (1.0 + x * (1.0 - y));
+	case 4u:
+		y = logistic(x);
+		return y * (1.0 - y);
+	case 5u:
+		y = hyperbolicTangent(x);
+		return 1.0 - y * y;
+	case 6u: return logistic(x);
+	case 7u: return 2.0 * max(x, 0.0);
+	case 8u: return x >= 0.0 ? 1.0 : 1.0 / ((1.0 - x) * (1.0 - x));
+	}
+	return 1.0;
+}

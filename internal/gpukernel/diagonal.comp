@@ -6,14 +6,22 @@
 
 // Diagonal systems with the gates of H3 along rows: for head h and its channels i and j, u = k_i·v_j, x = Abar·x + Bbar·u
 // for each of n complex modes, z_ij = 2 Re Σ C·x + D·u, y_j = Σ_i q_i·z_ij. States are (h·p², n, 2), Abar, Bbar and C (h,
-// n, 2). q and k may be none, with p = 1.
+// n, 2). q and k may be none, with p = 1. With SHIFT, for p = 1, k is what the shift SSM with its B, C and D makes of x, and is
+// written; its states are in a second table of the same rows.
 layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint M = 1u; // states of the shift SSM
+layout(constant_id = 1) const uint SHIFT = 0u;
 
 layout(push_constant, std430) uniform Args {
 	uint64_t y, q, k, v, abar, bbar, c, skip, rows;
-	int h, p, n, headMajor, count;
+	int h, p, n, headMajor, count, none;
+	uint64_t shiftX, shiftB, shiftC, shiftD;
 };
 
+const int CHANNELS = 16;
+#include "shift.glsl"
+
+shared float ks[TILE][16];
 shared float us[TILE][16], parts[TILE][WIDE];
 
 void main() {
@@ -22,6 +30,12 @@ void main() {
 	Row r = rowAt(rows, row);
 	int mode = int(gl_LocalInvocationID.x) & 15, channel = int(gl_LocalInvocationID.x) >> 4; // also a channel, a position
 	int from = int(r.from), l = int(r.l), at = c0 + channel, own = c0 + mode;
+	uint64_t shiftAfter = 0ul;
+	if (SHIFT != 0u) {
+		Row s = rowAt(rows, count + row);
+		shiftAfter = s.after;
+		shiftLoad(s.before, channel, mode, at, at < d);
+	}
 	int to = headMajor != 0 ? own : own % p * h + own / p;
 	for (int i = 0; i < p; i++) {
 		for (int s0 = 0; s0 < n; s0 += 16) {
@@ -42,7 +56,20 @@ void main() {
 				int last = min(TILE, l - t0), place = (from + t0 + channel) * d;
 				bool loads = channel < last && own < d;
 				precise float u = loads ? load(v, place + own) : 0.0;
-				if (loads && k != 0ul) u *= load(k, place + own / p * p + i);
+				if (SHIFT != 0u && s0 == 0) {
+					for (int t = 0; t < last; t++) {
+						float x = at < d ? load(shiftX, (from + t0 + t) * d + at) : 0.0;
+						float y = shiftStep(channel, mode, at, at < d, x, shiftB, shiftC, shiftD);
+						if (mode == 0) ks[t][channel] = y;
+					}
+					barrier();
+					if (loads) {
+						store(k, place + own, ks[channel][mode]); // and is read by the same thread
+						u *= ks[channel][mode];
+					}
+				} else if (loads && k != 0ul) {
+					u *= load(k, place + own / p * p + i);
+				}
 				us[channel][mode] = u;
 				barrier();
 				for (int t = 0; t < last; t++) {
@@ -71,4 +98,5 @@ void main() {
 			}
 		}
 	}
+	if (SHIFT != 0u) shiftStore(shiftAfter, channel, mode, at, at < d);
 }

@@ -10,12 +10,12 @@ layout(constant_id = 0) const uint PART = 1u;
 
 layout(push_constant, std430) uniform Args {
 	uint64_t y, x, w, bias, rows;
-	int most, d, k, activation, count; // most positions of a row
+	int most, d, k, activation, count, stride; // most positions of a row; numbers from a position to the next in x
 };
 
 // Input t of channel c of a row, from -(k-1) on.
 float take(Row r, int t, int c) {
-	if (t >= 0) return load(x, (int(r.from) + t) * d + c);
+	if (t >= 0) return load(x, (int(r.from) + t) * stride + c);
 	return r.before != 0ul ? load(r.before, (k - 1 + t) * d + c) : 0.0;
 }
 

@@ -1,13 +1,14 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#include "turn.glsl"
 
 // y = f(a, b, c), element by element of views with up to four axes.
 layout(local_size_x = 256) in;
 
 layout(push_constant, std430) uniform Args {
 	uint64_t y, a, b, c;
-	uint n, code; // the operation, and above eight bits an activation
+	uint n, code; // the operation, above eight bits an activation, above sixteen whether it is added to y
 	float s, t;
 	int shape[4], ys[4], as[4], bs[4], cs[4];
 };
@@ -21,7 +22,7 @@ uint64_t mix(uint64_t z) {
 }
 
 void main() {
-	uint op = code & 255u, activation = code >> 8;
+	uint op = code & 255u, activation = code >> 8 & 255u;
 	uint i = group() * 256u + gl_LocalInvocationID.x;
 	if (i >= n) return;
 	ivec4 at;
@@ -66,7 +67,11 @@ void main() {
 	case 39u: r = load(a, ai) * activate(activation, load(b, bi)); break;
 	case 40u: r = load(a, ai) * load(b, bi) + load(c, ci); break;
 	case 41u: r = -exponential(load(a, ai)); break;
+	case 42u:
+		r = turn(s, a == 0ul ? 1.0 : load(a, ai), b == 0ul ? 0.0 : load(b, bi), c == 0ul ? 0.0 : load(c, ci));
+		break;
+	case 43u: r = load(a, ai) * slope(activation, load(b, bi)); break;
 	case 64u: r = load(a, loadInt(c, at[0]) * as[0] + ai - at[0] * as[0]); break;
 	}
-	store(y, yi, r);
+	store(y, yi, code >> 16 != 0u ? load(y, yi) + r : r);
 }

@@ -4,11 +4,14 @@
 #include "scan.glsl"
 
 // The scans along rows. Positions are read one after another, so any way to cut a row gives the same bits. While a tape
-// records, the states before each tile are kept in borders (tiles, d, n).
+// records, the states before each tile are kept in borders (tiles, d, n). With a gate, gated = y·activation(gate).
 layout(push_constant, std430) uniform Args {
 	uint64_t y, u, dt, a, bc, skip, rows, borders;
 	int d, n, p, groups, count;
 	int uStride, bStride; // numbers from a position to the next in u and in bc
+	int activation;
+	uint64_t gate, gated;
+	int gateStride;
 };
 
 void main() {
@@ -42,7 +45,11 @@ void main() {
 				precise float sum = 0.0;
 				for (int j = 0; j < m; j++) sum += cs[q][j] * states[q][17 * x + j];
 				precise float first = s0 > 0 ? load(y, at * d + own) : load(skip, PER_STATE != 0u ? own : own / p) * us[q][x];
-				store(y, at * d + own, first + sum);
+				precise float total = first + sum;
+				store(y, at * d + own, total);
+				if (gate != 0ul && s0 + 16 >= n) {
+					store(gated, at * d + own, total * activate(uint(activation), load(gate, at * gateStride + own)));
+				}
 			}
 			barrier();
 		}

@@ -2,6 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "complex.glsl"
+#include "turn.glsl"
 
 // Diagonal systems from their parameters, and the gradients of these: A = real(re) + i·im, dt = e^logDt, z = A·dt, B of
 // ones where it is 0. ZOH: Abar = e^z, Bbar = B (e^z - 1)/A; else Abar = (1 + z/2)/(1 - z/2), Bbar = B dt/(1 - z/2).
@@ -51,8 +52,9 @@ void main() {
 		vec2 real = realPart(load(re, i)), a = vec2(real.x, load(im, i)), z = a * dt;
 		vec2 b = bs == 0ul ? vec2(1.0, 0.0) : pair(bs, i), dAbar, dBbar, by, da = vec2(0.0);
 		if (ZOH != 0u) { // Bbar = B·by
-			float grown = exponential(z.x), cosine = sine(z.y, 1), half1 = sine(0.5 * z.y, 0);
-			dAbar = grown * vec2(cosine, sine(z.y, 0)); // by z, and so is dBbar
+			float angle = turn(1.0, a.y, load(logDt, h), 0.0);
+			float grown = exponential(z.x), cosine = sine(angle, 1), half1 = sine(0.5 * angle, 0);
+			dAbar = grown * vec2(cosine, sine(angle, 0)); // by z, and so is dBbar
 			vec2 r = reciprocal(a), less = vec2(exponentialLess1(z.x) * cosine - 2.0 * half1 * half1, dAbar.y);
 			by = product(less, r);
 			dBbar = product(product(b, dAbar), r);

@@ -1,6 +1,7 @@
 package labelled
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -13,8 +14,13 @@ type tight struct{ smallengine.Backend[float32] }
 
 func (tight) Room() int64 { return 1 }
 
-// TestFasterDevice: a network is not on a device that is slower or too small, if that may be chosen, and what was found
-// is told. Without a choice it is an error, or it is on the device.
+// broken is a device that fails.
+type broken struct{ smallengine.Backend[float32] }
+
+func (broken) Err() error { return errors.New("it is lost") }
+
+// TestFasterDevice: a network is not on a device that is slower, too small or broken, if that may be chosen, and what
+// was found is told. Without a choice it is an error, or it is on the device.
 func TestFasterDevice(t *testing.T) {
 	set := toytask.Made("numbers")
 	tiny, slow := tight{smallengine.New[float32]()}, smallengine.New[float32]()
@@ -29,6 +35,11 @@ func TestFasterDevice(t *testing.T) {
 	if _, err := c.choose(set); err != nil || c.Device != nil || !strings.HasPrefix(told,
 		"computing on the processor: memory: the run needs about ") {
 		t.Errorf("too small: %v, on %v: %s", err, c.Device, told)
+	}
+	c.Device = broken{slow}
+	if _, err := c.choose(set); err != nil || c.Device != nil ||
+		told != "computing on the processor: no layer could be measured: it is lost" {
+		t.Errorf("broken: %v, on %v: %s", err, c.Device, told)
 	}
 	c.Faster, c.Device = nil, slow
 	if _, err := c.choose(set); err != nil || c.Device == nil {

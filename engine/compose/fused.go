@@ -1,0 +1,99 @@
+package compose
+
+import (
+	"slices"
+
+	"github.com/hippo-ssm/hippo/engine"
+)
+
+// What a core may compute in a launch each, forward and backward, where it otherwise takes many. A gradient is written
+// to memory that is new, or added if add is set.
+
+// Activator is a core that has activations.
+type Activator interface {
+	// Activate: to = a(x).
+	Activate(a engine.Activation, to, x engine.View)
+	// ActivateGrad: to = dy·a'(x).
+	ActivateGrad(a engine.Activation, to, dy, x engine.View, add bool)
+}
+
+// activated is a(v) of such a core.
+func (v *val) activated(c Activator, a engine.Activation) *val {
+	y := v.e.fresh(v.shape...)
+	c.Activate(a, y.view(), v.view())
+	return y.record(func() {
+		v.addGradOf(func(to engine.View, add bool) { c.ActivateGrad(a, to, y.dy().view(), v.view(), add) })
+	}, v)
+}
+
+// Losser is a core that has the cross-entropy of rows x (rows, v), which lie one after the other, with targets.
+type Losser interface {
+	// Losses: all = log Σ e^x, to = all - x[target] of each row.
+	Losses(to, all, x engine.View, targets []int32)
+	// LossesGrad: to = dy (e^(x-all) - 1 at the target).
+	LossesGrad(to, dy, all, x engine.View, targets []int32, add bool)
+}
+
+// losses are those of rows v for their targets, (rows).
+func (v *val) losses(targets []int32) *val {
+	rows := len(targets)
+	c, ok := v.e.core.(Losser)
+	if !ok {
+		places, n := slices.Clone(targets), int32(v.dim(-1))
+		for i := range places {
+			places[i] += int32(i) * n
+		}
+		return v.logSumExp().flat().sub(v.as(-1, 1).gather(places).flat())
+	}
+	if !slices.Equal(v.stride, strides(v.shape)) {
+		v = v.copy()
+	}
+	targets = slices.Clone(targets) // backward reads them later
+	y, all := v.e.fresh(rows), v.e.fresh(rows)
+	c.Losses(y.view(), all.view(), v.view(), targets)
+	return y.record(func() {
+		v.addGradOf(func(to engine.View, add bool) {
+			c.LossesGrad(to, y.dy().view(), all.view(), v.view(), targets, add)
+		})
+	}, v)
+}
+
+// Correlator is a core that has the impulse response of the shift SSM.
+type Correlator interface {
+	// Correlate: to[i, d] = Σ_{j≥i} c[d, j]·b[d, j-i]; to (n, d), b and c (d, n), all of them contiguous.
+	Correlate(to, b, c engine.View)
+	// CorrelateGrad adds the gradients of b and c, without memory where none is wanted, by that of to.
+	CorrelateGrad(dy, b, c, db, dc engine.View)
+}
+
+// shiftKernel is the impulse response of the shift SSM with B and C (d, n), (n, d). shifted[c, j, i] is B[c, j-i], 0 if
+// i > j.
+func (B *val) shiftKernel(C *val, shifted func() *val) *val {
+	e := B.e
+	c, ok := e.core.(Correlator)
+	if !ok {
+		return shifted().einsum("cji,cj->ic", C)
+	}
+	grad := func(v *val) (g engine.View) {
+		if v.grad {
+			g = v.gradView()
+		}
+		return g
+	}
+	y := e.fresh(B.dim(1), B.dim(0))
+	c.Correlate(y.view(), B.view(), C.view())
+	return y.record(func() { c.CorrelateGrad(y.dy().view(), B.view(), C.view(), grad(B), grad(C)) }, B, C)
+}
+
+// addGradOf has f write or add the gradient of v, if that is wanted.
+func (v *val) addGradOf(f func(to engine.View, add bool)) {
+	switch {
+	case !v.grad:
+	case v.whole():
+		f(v.gradInto())
+	default:
+		x := v.e.fresh(v.shape...)
+		f(x.view(), false)
+		v.addGrad(x)
+	}
+}

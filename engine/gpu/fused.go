@@ -1,0 +1,79 @@
+//go:build gpu
+
+package gpu
+
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/compose"
+)
+
+// What composed operations ask for, and get in a launch.
+var (
+	_ compose.Activator  = (*core)(nil)
+	_ compose.Losser     = (*core)(nil)
+	_ compose.Correlator = (*core)(nil)
+)
+
+// adding is the bit of an operation that adds to its result.
+func adding(add bool) int {
+	if add {
+		return 1 << 16
+	}
+	return 0
+}
+
+// Activate: to = a(x).
+func (c *core) Activate(a engine.Activation, to, x engine.View) {
+	c.pointwise(opActivate|int(a)<<8, 0, 0, to, x)
+}
+
+// ActivateGrad: to = dy·a'(x).
+func (c *core) ActivateGrad(a engine.Activation, to, dy, x engine.View, add bool) {
+	c.pointwise(opActivateGrad|int(a)<<8|adding(add), 0, 0, to, dy, x)
+}
+
+// Losses is a launch with a workgroup for each row.
+func (c *core) Losses(to, all, x engine.View, targets []int32) {
+	c.losses(at(to), 1, all, x, 0, targets, 0)
+}
+
+// LossesGrad is likewise.
+func (c *core) LossesGrad(to, dy, all, x engine.View, targets []int32, add bool) {
+	back := uint32(1)
+	if add {
+		back = 2
+	}
+	c.losses(at(dy), dy.Stride[0], all, x, at(to), targets, back)
+}
+
+func (c *core) losses(y uint64, stride int, all, x engine.View, dx uint64, targets []int32, back uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	places, done := c.ids(targets)
+	defer done()
+	rows, v := x.Shape[0], x.Shape[1]
+	c.launch("loss", new(args).address(y, at(all), at(x), dx, places[0]).int(rows, v, stride).
+		work(4*rows*v*int(1+back), 20*rows*v), rows, back)
+}
+
+// Correlate is a launch with a thread for each tap.
+func (c *core) Correlate(to, b, k engine.View) { c.taps(at(to), b, k, 0, 0, 0) }
+
+// CorrelateGrad has a thread for each element of both.
+func (c *core) CorrelateGrad(dy, b, k, db, dk engine.View) {
+	var to [2]uint64
+	for i, v := range []engine.View{db, dk} {
+		if v.Of != nil {
+			to[i] = at(v)
+		}
+	}
+	c.taps(at(dy), b, k, to[0], to[1], 1)
+}
+
+func (c *core) taps(y uint64, b, k engine.View, db, dk uint64, back uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d, n := b.Shape[0], b.Shape[1]
+	c.launch("taps", new(args).address(y, at(b), at(k), db, dk).int(d, n).
+		work(4*d*n*int(3+4*back), d*n*n*int(1+back)), blocks(n*d, 256), back)
+}
