@@ -243,7 +243,7 @@ func (p *packedProduct) overflown(j int) {
 	}
 }
 
-// addProduct is sum + x·w, rounded once, for x and w that are bfloat16.
+// addProduct is sum + x·w, rounded once.
 func addProduct(sum, x, w float32) float32 {
 	p, s := float64(x)*float64(w), float64(sum) // exact
 	y := p + s
