@@ -74,7 +74,7 @@ func (p *packedProduct) compute(lo, hi int) {
 	}
 	for panel := lo; panel < hi; panel++ {
 		switch j := panel * packedWidth; {
-		case p.roundsX() && cpu.has(packedPairsCode) && p.m > fewPairs:
+		case p.roundsX() && inPairs() && p.m > fewPairs:
 			p.panelPairs(j)
 		case p.directFloat(j):
 		case p.precision == BF16:
