@@ -35,14 +35,6 @@ func Pages(f func(page *engine.Page, bytes, seen int), states ...State) {
 	}
 }
 
-// InIntegers reports whether one of some states holds keys and values as integers of 8 bits.
-func InIntegers(states ...State) bool {
-	return slices.ContainsFunc(states, func(s State) bool {
-		c, ok := s.(interface{ InIntegers() bool })
-		return ok && c.InIntegers()
-	})
-}
-
 // names are those of keys and values, or of keys alone.
 func (s *attentionState) names() []string {
 	if s.KeysAsValues {

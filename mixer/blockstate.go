@@ -34,9 +34,6 @@ func (s *blockState) Size() int {
 // Pages visits those of the window.
 func (s *blockState) Pages(f func(page *engine.Page, bytes, seen int)) { s.window.Pages(f) }
 
-// InIntegers is that of the window.
-func (s *blockState) InIntegers() bool { return s.window.InIntegers() }
-
 func (s *blockState) Clone() State {
 	c := *s
 	c.rows, c.qkv, c.window = s.rows.Clone(), s.qkv.Clone(), s.window.Clone().(*attentionState)

@@ -15,7 +15,6 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/engine/native"
 	"github.com/hippo-ssm/hippo/internal/parallel"
-	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/nn"
 )
 
@@ -25,9 +24,6 @@ type identity struct {
 	version uint64 // of all parameters
 	text    string // "" where it has not been computed
 	earlier string // fingerprint of earlier versions for a model of integers
-
-	packed  engine.Precision // for which kernels was found
-	kernels int
 }
 
 // OfIntegers is the prefix of the fingerprint of a model with integer weights. Earlier versions computed one without
@@ -46,9 +42,10 @@ func (m *Model) Fingerprint() string {
 	return m.identity.text
 }
 
-// kernelsOfIntegers is the version of attention over keys and values that are integers. Before 1 it multiplied them as
-// floats; before 2 it divided each weight by their sum, not the result.
-const kernelsOfIntegers = 2
+// kernelsOfIntegers is the version of products of weights that are integers, and of attention over keys and values that
+// are. Before 1 attention multiplied them as floats; before 2 it divided each weight by their sum, not the result;
+// before 3 products of weights rounded each term before they added it.
+const kernelsOfIntegers = 3
 
 // kernelsOfTiles is the version of products in bf16 by tiles of AMX, which sum in another order than all others.
 const kernelsOfTiles = 1
@@ -62,16 +59,7 @@ func (m *Model) Kernels() int {
 	case m.precision < engine.Int8:
 		return 0
 	}
-	id := &m.identity
-	id.mu.Lock()
-	defer id.mu.Unlock()
-	if id.packed != m.precision { // a state is large, and whoever saves a session asks
-		id.packed, id.kernels = m.precision, 0
-		if mixer.InIntegers(m.NewState().Mixers...) {
-			id.kernels = kernelsOfIntegers
-		}
-	}
-	return id.kernels
+	return kernelsOfIntegers
 }
 
 // HasFingerprint reports whether f is the Fingerprint of m in this or an earlier version.

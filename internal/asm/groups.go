@@ -85,8 +85,8 @@ func (c asm) groupFunction(form groupForm) {
 		"func(m, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor, bias *float32, ahead *uint8, fetch int)",
 		"sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for "+
 			"i < m, at most 8 in vectors of 512 bits and 4 in those of 256, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To each g-th term is added: "+least+
-			". Every operation besides the inner sum, which is exact, is rounded to float32, and sums run in the order of "+
-			"g, from zero.",
+			". The inner sum is exact; the product of factors is rounded to float32, and each term once when it is "+
+			"multiplied and added, in the order of g, from zero.",
 		"",
 		fmt.Sprintf("A block of w is two groups: the numbers of 16 bits of both, %d each, of which number j is factor[j,g], "+
 			"then the integers of both, %d bytes each. The 4 terms of step s = p/4 are ",
@@ -107,10 +107,10 @@ func (p *groupCode) code() {
 	p.zeroSums()
 	p.constants()
 	p.Label(label("block"))
-	for p.half = range 2 {
-		if p.lanes == 16 && p.vnni {
-			p.products()
-		} else {
+	if p.lanes == 16 && p.vnni {
+		p.products()
+	} else {
+		for p.half = range 2 {
 			p.tile()
 		}
 	}
@@ -192,37 +192,73 @@ func (p *groupCode) constants() {
 	}
 }
 
-// products multiplies a group by VNNI, unsigned weights by signed x. The sums of the first group of a block are added
-// between the products of the second, which keeps both kinds of units busy.
+// products multiplies both groups of a block by VNNI, unsigned weights by signed x. The second group follows the first
+// by two steps. So there are enough products that do not wait for each other: one waits 4 or 5 cycles for the one before
+// it in its sum, and some processors begin two in a cycle. And while the sums of one group are added the other's are still
+// multiplied.
 func (p *groupCode) products() {
-	for i := range p.rows {
-		if p.form.least {
-			p.zero(p.sum(i, 0))
-		} else {
-			p.VPBROADCASTD(p.term(i, recordStart), p.sum(i, 0))
+	const behind = 2
+	for at := range groupSteps + behind {
+		if at < groupSteps {
+			p.half = 0
+			p.step(at)
+		}
+		if at >= behind {
+			p.half = 1
+			p.step(at - behind)
+		}
+		if at >= groupSteps {
+			p.half = 0
+			p.sums((at-groupSteps)*p.rows/behind, (at-groupSteps+1)*p.rows/behind)
 		}
 	}
-	p.eachStep(func(step int, w reg.Register) {
+	p.half = 1
+	p.sums(0, p.rows)
+}
+
+// step adds the products of a step.
+func (p *groupCode) step(step int) {
+	if step == 0 {
 		for i := range p.rows {
-			p.VPDPBUSD_BCST(p.term(i, 4*step), w, p.sum(i, 0))
+			if p.form.least {
+				p.zero(p.halfSum(i))
+			} else {
+				p.VPBROADCASTD(p.term(i, recordStart), p.halfSum(i))
+			}
 		}
-		if step == 0 {
-			p.fetch(p.half)
-		}
-		if p.half == 1 && step < p.rows {
-			p.half = 0
-			p.add(step, 0, p.floats(step))
-			p.half = 1
-		}
-	})
-	p.loadFactors(0)
+	}
+	w := p.spare(2*p.half + step%2)
+	switch low, mask := p.spare(2*p.half), p.spare(maskAt); {
+	case p.form.bits == 8:
+		p.VMOVDQU32(p.words(step, 0), w)
+	case step%2 == 0:
+		high := p.spare(2*p.half + 1)
+		p.VMOVDQU32(p.words(step/2, 0), high)
+		p.VPANDD(high, mask, low)
+		p.VPSRLD(U8(4), high, high)
+		p.VPANDD(high, mask, high)
+	}
 	for i := range p.rows {
-		p.VCVTDQ2PS(p.sum(i, 0), p.floats(i))
-		if p.half == 1 {
-			p.add(i, 0, p.floats(i))
-		}
+		p.VPDPBUSD_BCST(p.term(i, 4*step), w, p.halfSum(i))
+	}
+	if step == 0 {
+		p.fetch(p.half)
 	}
 }
+
+// sums adds the sums of a group of rows lo to hi to those over groups.
+func (p *groupCode) sums(lo, hi int) {
+	if lo == 0 {
+		p.loadFactors(0)
+	}
+	for i := lo; i < hi; i++ {
+		p.VCVTDQ2PS(p.halfSum(i), p.halfSum(i))
+		p.add(i, 0, p.halfSum(i))
+	}
+}
+
+// halfSum is the register of the sums of the group of row i, of which there is one for each group of a block.
+func (p *groupCode) halfSum(i int) reg.Register { return p.vec(16*p.half + i) }
 
 // fetches tells whether the code fetches weights that will be used later.
 func (p *groupCode) fetches() bool { return p.lanes == 16 && p.rows >= fetchRows }
@@ -243,31 +279,6 @@ func (p *groupCode) fetch(half int) {
 	p.Label(string(skip))
 }
 
-// floats is the register of the sums of a group as floats.
-func (p *groupCode) floats(i int) reg.Register { return p.vec(16 + i) }
-
-// eachStep calls f with the weights of each step.
-func (p *groupCode) eachStep(f func(step int, w reg.Register)) {
-	if p.form.bits == 8 {
-		for step := range groupSteps {
-			w := p.spare(step % 2)
-			p.VMOVDQU32(p.words(step, 0), w)
-			f(step, w)
-		}
-		return
-	}
-	mask := p.spare(maskAt)
-	for step := 0; step < groupSteps; step += 2 {
-		low, high := p.spare(0), p.spare(1)
-		p.VMOVDQU32(p.words(step/2, 0), high)
-		p.VPANDD(high, mask, low)
-		p.VPSRLD(U8(4), high, high)
-		p.VPANDD(high, mask, high)
-		f(step, low)
-		f(step+1, high)
-	}
-}
-
 // Spare registers of factors and least numbers, and a spare one besides.
 const (
 	scaleAt = 4
@@ -282,34 +293,31 @@ func (p *groupCode) loadFactors(part int) {
 	}
 }
 
-// add adds the sums of a group, times their factors, to y. It changes sum.
+// add adds the sums of a group, times their factors, to y. It may change sum.
 func (p *groupCode) add(i, part int, sum reg.Register) {
-	t := p.spare(otherAt)
-	p.times(i, recordScale, p.spare(scaleAt), t)
-	p.VMULPS(t, sum, sum)
-	if p.inMemory() {
-		p.VADDPS(p.place(i, part), sum, sum)
-	} else {
-		p.VADDPS(sum, p.y(i, part), p.y(i, part))
-		sum = p.y(i, part)
-	}
-	if p.form.least {
-		p.times(i, recordSum, p.spare(leastAt), t)
-		p.VADDPS(t, sum, sum)
-	}
-	if p.inMemory() {
-		p.VMOVUPS(sum, p.place(i, part))
-	}
-}
-
-// times sets to to v times a float of the record of row i.
-func (p *groupCode) times(i, disp int, v, to reg.Register) {
+	t, y := p.spare(otherAt), sum
 	if p.lanes == 16 {
-		p.VMULPS_BCST(p.term(i, disp), v, to)
-		return
+		p.VMULPS_BCST(p.term(i, recordScale), p.spare(scaleAt), t)
+	} else {
+		p.VBROADCASTSS(p.term(i, recordScale), t)
+		p.VMULPS(p.spare(scaleAt), t, t)
 	}
-	p.VBROADCASTSS(p.term(i, disp), to)
-	p.VMULPS(v, to, to)
+	if p.inMemory() {
+		p.VFMADD213PS(p.place(i, part), t, y)
+	} else {
+		y = p.y(i, part)
+		p.VFMADD231PS(t, sum, y)
+	}
+	switch {
+	case p.form.least && p.lanes == 16:
+		p.VFMADD231PS_BCST(p.term(i, recordSum), p.spare(leastAt), y)
+	case p.form.least:
+		p.VBROADCASTSS(p.term(i, recordSum), t)
+		p.VFMADD231PS(p.spare(leastAt), t, y)
+	}
+	if p.inMemory() {
+		p.VMOVUPS(y, p.place(i, part))
+	}
 }
 
 // finish multiplies the sums by the factors of rows of weights, adds the bias and stores them.

@@ -200,15 +200,13 @@ func (p *groupNeon) scale() {
 			sum, total := p.sum(i, part), p.total(i, part)
 			p.v(scvtfV, sum, sum)
 			p.e(fmulE, t, factor, p.term(i), 0)
-			p.v(fmulV, sum, sum, t)
 			if p.inMemory() {
 				total = y
 				p.load(whole, y, p.y[i], 16*part)
 			}
-			p.v(faddV, total, total, sum)
+			p.v(fmlaV, total, sum, t)
 			if p.form.least {
-				p.e(fmulE, t, least, p.term(i), 2)
-				p.v(faddV, total, total, t)
+				p.e(fmlaE, total, least, p.term(i), 2)
 			}
 			if p.inMemory() {
 				p.store(whole, y, p.y[i], 16*part)

@@ -16,8 +16,8 @@ func atLevels(t *testing.T, f func(t *testing.T)) {
 	}
 	for _, l := range has {
 		t.Run(l.String(), func(t *testing.T) {
-			defer func(old level) { cpu = old }(cpu)
-			cpu = l
+			defer func(old level, pay func() bool) { cpu, pairsPay = old, pay }(cpu, pairsPay)
+			cpu, pairsPay = l, func() bool { return true }
 			f(t)
 		})
 	}

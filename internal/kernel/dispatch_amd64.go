@@ -476,8 +476,8 @@ func vecExpandPairs(blocks int, x *float32, ldx int, w *uint32, heads *uint32, y
 
 // vecPackedInt8 sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, at
 // most 8 in vectors of 512 bits and 4 in those of 256, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is
-// nil. To each g-th term is added: nothing. Every operation besides the inner sum, which is exact, is rounded to
-// float32, and sums run in the order of g, from zero.
+// nil. To each g-th term is added: nothing. The inner sum is exact; the product of factors is rounded to float32, and
+// each term once when it is multiplied and added, in the order of g, from zero.
 //
 // A block of w is two groups: the numbers of 16 bits of both, 16 each, of which number j is factor[j,g], then the
 // integers of both, 512 bytes each. The 4 terms of step s = p/4 are bytes less 128: word j, s is its word 16·s + j. A
@@ -491,8 +491,8 @@ func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 
 // vecPackedInt4 sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, at
 // most 8 in vectors of 512 bits and 4 in those of 256, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is
-// nil. To each g-th term is added: nothing. Every operation besides the inner sum, which is exact, is rounded to
-// float32, and sums run in the order of g, from zero.
+// nil. To each g-th term is added: nothing. The inner sum is exact; the product of factors is rounded to float32, and
+// each term once when it is multiplied and added, in the order of g, from zero.
 //
 // A block of w is two groups: the numbers of 16 bits of both, 16 each, of which number j is factor[j,g], then the
 // integers of both, 256 bytes each. The 4 terms of step s = p/4 are nibbles less 8: of word j, s/2, its word 16·(s/2)
@@ -506,8 +506,9 @@ func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 
 // vecPackedInt4Min sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, at
 // most 8 in vectors of 512 bits and 4 in those of 256, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is
-// nil. To each g-th term is added: the sum of the group of x times its number 16 + j of 16 bits. Every operation
-// besides the inner sum, which is exact, is rounded to float32, and sums run in the order of g, from zero.
+// nil. To each g-th term is added: the sum of the group of x times its number 16 + j of 16 bits. The inner sum is
+// exact; the product of factors is rounded to float32, and each term once when it is multiplied and added, in the
+// order of g, from zero.
 //
 // A block of w is two groups: the numbers of 16 bits of both, 32 each, of which number j is factor[j,g], then the
 // integers of both, 256 bytes each. The 4 terms of step s = p/4 are nibbles: of word j, s/2, its word 16·(s/2) + j,

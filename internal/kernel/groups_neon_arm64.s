@@ -128,26 +128,22 @@ block_1:
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
 	WORD $0xfd40043a // ldr d26, [x1, #8]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
 	WORD $0xfd40083a // ldr d26, [x1, #16]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
 	WORD $0xfd400c3a // ldr d26, [x1, #24]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
 	WORD $0x4f00e402 // movi v2.16b, #0
@@ -255,26 +251,22 @@ block_1:
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
 	WORD $0xfd40143a // ldr d26, [x1, #40]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
 	WORD $0xfd40183a // ldr d26, [x1, #48]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
 	WORD $0xfd401c3a // ldr d26, [x1, #56]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
 	ADD $96, R6, R6
 	ADD $1088, R1, R1
 	SUBS $1, R2, R2
@@ -483,42 +475,34 @@ block_2:
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e24d694 // fadd v20.4s, v20.4s, v4.4s
+	WORD $0x4e3ccc94 // fmla v20.4s, v4.4s, v28.4s
 	WORD $0xfd40043a // ldr d26, [x1, #8]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e25d6b5 // fadd v21.4s, v21.4s, v5.4s
+	WORD $0x4e3cccb5 // fmla v21.4s, v5.4s, v28.4s
 	WORD $0xfd40083a // ldr d26, [x1, #16]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e26d6d6 // fadd v22.4s, v22.4s, v6.4s
+	WORD $0x4e3cccd6 // fmla v22.4s, v6.4s, v28.4s
 	WORD $0xfd400c3a // ldr d26, [x1, #24]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e3cccf7 // fmla v23.4s, v7.4s, v28.4s
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
 	WORD $0x4f00e402 // movi v2.16b, #0
@@ -665,42 +649,34 @@ block_2:
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e24d694 // fadd v20.4s, v20.4s, v4.4s
+	WORD $0x4e3ccc94 // fmla v20.4s, v4.4s, v28.4s
 	WORD $0xfd40143a // ldr d26, [x1, #40]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e25d6b5 // fadd v21.4s, v21.4s, v5.4s
+	WORD $0x4e3cccb5 // fmla v21.4s, v5.4s, v28.4s
 	WORD $0xfd40183a // ldr d26, [x1, #48]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e26d6d6 // fadd v22.4s, v22.4s, v6.4s
+	WORD $0x4e3cccd6 // fmla v22.4s, v6.4s, v28.4s
 	WORD $0xfd401c3a // ldr d26, [x1, #56]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e3cccf7 // fmla v23.4s, v7.4s, v28.4s
 	ADD $96, R6, R6
 	ADD $96, R8, R8
 	ADD $1088, R1, R1
@@ -976,81 +952,69 @@ block_3:
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0xfd400434 // ldr d20, [x1, #8]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0xfd400834 // ldr d20, [x1, #16]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0xfd400c34 // ldr d20, [x1, #24]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
@@ -1237,81 +1201,69 @@ block_3:
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0xfd401434 // ldr d20, [x1, #40]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0xfd401834 // ldr d20, [x1, #48]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0xfd401c34 // ldr d20, [x1, #56]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	ADD $96, R6, R6
 	ADD $96, R8, R8
@@ -1664,105 +1616,89 @@ block_4:
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36dd8c // fmul v12.4s, v12.4s, v22.4s
 	WORD $0x3dc001b7 // ldr q23, [x13, #0]
-	WORD $0x4e2cd6f7 // fadd v23.4s, v23.4s, v12.4s
+	WORD $0x4e36cd97 // fmla v23.4s, v12.4s, v22.4s
 	WORD $0x3d8001b7 // str q23, [x13, #0]
 	WORD $0xfd400434 // ldr d20, [x1, #8]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddad // fmul v13.4s, v13.4s, v22.4s
 	WORD $0x3dc005b7 // ldr q23, [x13, #16]
-	WORD $0x4e2dd6f7 // fadd v23.4s, v23.4s, v13.4s
+	WORD $0x4e36cdb7 // fmla v23.4s, v13.4s, v22.4s
 	WORD $0x3d8005b7 // str q23, [x13, #16]
 	WORD $0xfd400834 // ldr d20, [x1, #16]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddce // fmul v14.4s, v14.4s, v22.4s
 	WORD $0x3dc009b7 // ldr q23, [x13, #32]
-	WORD $0x4e2ed6f7 // fadd v23.4s, v23.4s, v14.4s
+	WORD $0x4e36cdd7 // fmla v23.4s, v14.4s, v22.4s
 	WORD $0x3d8009b7 // str q23, [x13, #32]
 	WORD $0xfd400c34 // ldr d20, [x1, #24]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddef // fmul v15.4s, v15.4s, v22.4s
 	WORD $0x3dc00db7 // ldr q23, [x13, #48]
-	WORD $0x4e2fd6f7 // fadd v23.4s, v23.4s, v15.4s
+	WORD $0x4e36cdf7 // fmla v23.4s, v15.4s, v22.4s
 	WORD $0x3d800db7 // str q23, [x13, #48]
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
@@ -1988,105 +1924,89 @@ block_4:
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36dd8c // fmul v12.4s, v12.4s, v22.4s
 	WORD $0x3dc001b7 // ldr q23, [x13, #0]
-	WORD $0x4e2cd6f7 // fadd v23.4s, v23.4s, v12.4s
+	WORD $0x4e36cd97 // fmla v23.4s, v12.4s, v22.4s
 	WORD $0x3d8001b7 // str q23, [x13, #0]
 	WORD $0xfd401434 // ldr d20, [x1, #40]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddad // fmul v13.4s, v13.4s, v22.4s
 	WORD $0x3dc005b7 // ldr q23, [x13, #16]
-	WORD $0x4e2dd6f7 // fadd v23.4s, v23.4s, v13.4s
+	WORD $0x4e36cdb7 // fmla v23.4s, v13.4s, v22.4s
 	WORD $0x3d8005b7 // str q23, [x13, #16]
 	WORD $0xfd401834 // ldr d20, [x1, #48]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddce // fmul v14.4s, v14.4s, v22.4s
 	WORD $0x3dc009b7 // ldr q23, [x13, #32]
-	WORD $0x4e2ed6f7 // fadd v23.4s, v23.4s, v14.4s
+	WORD $0x4e36cdd7 // fmla v23.4s, v14.4s, v22.4s
 	WORD $0x3d8009b7 // str q23, [x13, #32]
 	WORD $0xfd401c34 // ldr d20, [x1, #56]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddef // fmul v15.4s, v15.4s, v22.4s
 	WORD $0x3dc00db7 // ldr q23, [x13, #48]
-	WORD $0x4e2fd6f7 // fadd v23.4s, v23.4s, v15.4s
+	WORD $0x4e36cdf7 // fmla v23.4s, v15.4s, v22.4s
 	WORD $0x3d800db7 // str q23, [x13, #48]
 	ADD $96, R6, R6
 	ADD $96, R8, R8
@@ -2300,26 +2220,22 @@ block_1:
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
 	WORD $0xfd40043a // ldr d26, [x1, #8]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
 	WORD $0xfd40083a // ldr d26, [x1, #16]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
 	WORD $0xfd400c3a // ldr d26, [x1, #24]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
 	WORD $0x3dc014d8 // ldr q24, [x6, #80]
 	WORD $0x4e0c0700 // dup v0.4s, v24.s[1]
 	WORD $0x4e0c0701 // dup v1.4s, v24.s[1]
@@ -2396,26 +2312,22 @@ block_1:
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
 	WORD $0xfd40143a // ldr d26, [x1, #40]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
 	WORD $0xfd40183a // ldr d26, [x1, #48]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
 	WORD $0xfd401c3a // ldr d26, [x1, #56]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
 	ADD $96, R6, R6
 	ADD $1088, R1, R1
 	SUBS $1, R2, R2
@@ -2593,42 +2505,34 @@ block_2:
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e24d694 // fadd v20.4s, v20.4s, v4.4s
+	WORD $0x4e3ccc94 // fmla v20.4s, v4.4s, v28.4s
 	WORD $0xfd40043a // ldr d26, [x1, #8]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e25d6b5 // fadd v21.4s, v21.4s, v5.4s
+	WORD $0x4e3cccb5 // fmla v21.4s, v5.4s, v28.4s
 	WORD $0xfd40083a // ldr d26, [x1, #16]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e26d6d6 // fadd v22.4s, v22.4s, v6.4s
+	WORD $0x4e3cccd6 // fmla v22.4s, v6.4s, v28.4s
 	WORD $0xfd400c3a // ldr d26, [x1, #24]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e3cccf7 // fmla v23.4s, v7.4s, v28.4s
 	WORD $0x3dc014d8 // ldr q24, [x6, #80]
 	WORD $0x4e0c0700 // dup v0.4s, v24.s[1]
 	WORD $0x4e0c0701 // dup v1.4s, v24.s[1]
@@ -2745,42 +2649,34 @@ block_2:
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e24d694 // fadd v20.4s, v20.4s, v4.4s
+	WORD $0x4e3ccc94 // fmla v20.4s, v4.4s, v28.4s
 	WORD $0xfd40143a // ldr d26, [x1, #40]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e25d6b5 // fadd v21.4s, v21.4s, v5.4s
+	WORD $0x4e3cccb5 // fmla v21.4s, v5.4s, v28.4s
 	WORD $0xfd40183a // ldr d26, [x1, #48]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e26d6d6 // fadd v22.4s, v22.4s, v6.4s
+	WORD $0x4e3cccd6 // fmla v22.4s, v6.4s, v28.4s
 	WORD $0xfd401c3a // ldr d26, [x1, #56]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e3cccf7 // fmla v23.4s, v7.4s, v28.4s
 	ADD $96, R6, R6
 	ADD $96, R8, R8
 	ADD $1088, R1, R1
@@ -3026,81 +2922,69 @@ block_3:
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0xfd400434 // ldr d20, [x1, #8]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0xfd400834 // ldr d20, [x1, #16]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0xfd400c34 // ldr d20, [x1, #24]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	WORD $0x3dc014d0 // ldr q16, [x6, #80]
 	WORD $0x4e0c0600 // dup v0.4s, v16.s[1]
@@ -3258,81 +3142,69 @@ block_3:
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0xfd401434 // ldr d20, [x1, #40]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0xfd401834 // ldr d20, [x1, #48]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0xfd401c34 // ldr d20, [x1, #56]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	ADD $96, R6, R6
 	ADD $96, R8, R8
@@ -3656,105 +3528,89 @@ block_4:
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36dd8c // fmul v12.4s, v12.4s, v22.4s
 	WORD $0x3dc001b7 // ldr q23, [x13, #0]
-	WORD $0x4e2cd6f7 // fadd v23.4s, v23.4s, v12.4s
+	WORD $0x4e36cd97 // fmla v23.4s, v12.4s, v22.4s
 	WORD $0x3d8001b7 // str q23, [x13, #0]
 	WORD $0xfd400434 // ldr d20, [x1, #8]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddad // fmul v13.4s, v13.4s, v22.4s
 	WORD $0x3dc005b7 // ldr q23, [x13, #16]
-	WORD $0x4e2dd6f7 // fadd v23.4s, v23.4s, v13.4s
+	WORD $0x4e36cdb7 // fmla v23.4s, v13.4s, v22.4s
 	WORD $0x3d8005b7 // str q23, [x13, #16]
 	WORD $0xfd400834 // ldr d20, [x1, #16]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddce // fmul v14.4s, v14.4s, v22.4s
 	WORD $0x3dc009b7 // ldr q23, [x13, #32]
-	WORD $0x4e2ed6f7 // fadd v23.4s, v23.4s, v14.4s
+	WORD $0x4e36cdd7 // fmla v23.4s, v14.4s, v22.4s
 	WORD $0x3d8009b7 // str q23, [x13, #32]
 	WORD $0xfd400c34 // ldr d20, [x1, #24]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddef // fmul v15.4s, v15.4s, v22.4s
 	WORD $0x3dc00db7 // ldr q23, [x13, #48]
-	WORD $0x4e2fd6f7 // fadd v23.4s, v23.4s, v15.4s
+	WORD $0x4e36cdf7 // fmla v23.4s, v15.4s, v22.4s
 	WORD $0x3d800db7 // str q23, [x13, #48]
 	WORD $0x3dc014d0 // ldr q16, [x6, #80]
 	WORD $0x4e0c0600 // dup v0.4s, v16.s[1]
@@ -3952,105 +3808,89 @@ block_4:
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36dd8c // fmul v12.4s, v12.4s, v22.4s
 	WORD $0x3dc001b7 // ldr q23, [x13, #0]
-	WORD $0x4e2cd6f7 // fadd v23.4s, v23.4s, v12.4s
+	WORD $0x4e36cd97 // fmla v23.4s, v12.4s, v22.4s
 	WORD $0x3d8001b7 // str q23, [x13, #0]
 	WORD $0xfd401434 // ldr d20, [x1, #40]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddad // fmul v13.4s, v13.4s, v22.4s
 	WORD $0x3dc005b7 // ldr q23, [x13, #16]
-	WORD $0x4e2dd6f7 // fadd v23.4s, v23.4s, v13.4s
+	WORD $0x4e36cdb7 // fmla v23.4s, v13.4s, v22.4s
 	WORD $0x3d8005b7 // str q23, [x13, #16]
 	WORD $0xfd401834 // ldr d20, [x1, #48]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddce // fmul v14.4s, v14.4s, v22.4s
 	WORD $0x3dc009b7 // ldr q23, [x13, #32]
-	WORD $0x4e2ed6f7 // fadd v23.4s, v23.4s, v14.4s
+	WORD $0x4e36cdd7 // fmla v23.4s, v14.4s, v22.4s
 	WORD $0x3d8009b7 // str q23, [x13, #32]
 	WORD $0xfd401c34 // ldr d20, [x1, #56]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddef // fmul v15.4s, v15.4s, v22.4s
 	WORD $0x3dc00db7 // ldr q23, [x13, #48]
-	WORD $0x4e2fd6f7 // fadd v23.4s, v23.4s, v15.4s
+	WORD $0x4e36cdf7 // fmla v23.4s, v15.4s, v22.4s
 	WORD $0x3d800db7 // str q23, [x13, #48]
 	ADD $96, R6, R6
 	ADD $96, R8, R8
@@ -4281,26 +4121,22 @@ block_1:
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
 	WORD $0xfd40043a // ldr d26, [x1, #8]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
 	WORD $0xfd40083a // ldr d26, [x1, #16]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
 	WORD $0xfd400c3a // ldr d26, [x1, #24]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
 	WORD $0x3dc014d8 // ldr q24, [x6, #80]
 	WORD $0x4e0c0700 // dup v0.4s, v24.s[1]
 	WORD $0x4e0c0701 // dup v1.4s, v24.s[1]
@@ -4393,26 +4229,22 @@ block_1:
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
 	WORD $0xfd40143a // ldr d26, [x1, #40]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
 	WORD $0xfd40183a // ldr d26, [x1, #48]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
 	WORD $0xfd401c3a // ldr d26, [x1, #56]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
 	ADD $96, R6, R6
 	ADD $576, R1, R1
 	SUBS $1, R2, R2
@@ -4607,42 +4439,34 @@ block_2:
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e24d694 // fadd v20.4s, v20.4s, v4.4s
+	WORD $0x4e3ccc94 // fmla v20.4s, v4.4s, v28.4s
 	WORD $0xfd40043a // ldr d26, [x1, #8]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e25d6b5 // fadd v21.4s, v21.4s, v5.4s
+	WORD $0x4e3cccb5 // fmla v21.4s, v5.4s, v28.4s
 	WORD $0xfd40083a // ldr d26, [x1, #16]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e26d6d6 // fadd v22.4s, v22.4s, v6.4s
+	WORD $0x4e3cccd6 // fmla v22.4s, v6.4s, v28.4s
 	WORD $0xfd400c3a // ldr d26, [x1, #24]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e3cccf7 // fmla v23.4s, v7.4s, v28.4s
 	WORD $0x3dc014d8 // ldr q24, [x6, #80]
 	WORD $0x4e0c0700 // dup v0.4s, v24.s[1]
 	WORD $0x4e0c0701 // dup v1.4s, v24.s[1]
@@ -4775,42 +4599,34 @@ block_2:
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e24d694 // fadd v20.4s, v20.4s, v4.4s
+	WORD $0x4e3ccc94 // fmla v20.4s, v4.4s, v28.4s
 	WORD $0xfd40143a // ldr d26, [x1, #40]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e25d6b5 // fadd v21.4s, v21.4s, v5.4s
+	WORD $0x4e3cccb5 // fmla v21.4s, v5.4s, v28.4s
 	WORD $0xfd40183a // ldr d26, [x1, #48]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e26d6d6 // fadd v22.4s, v22.4s, v6.4s
+	WORD $0x4e3cccd6 // fmla v22.4s, v6.4s, v28.4s
 	WORD $0xfd401c3a // ldr d26, [x1, #56]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e3cccf7 // fmla v23.4s, v7.4s, v28.4s
 	ADD $96, R6, R6
 	ADD $96, R8, R8
 	ADD $576, R1, R1
@@ -5073,81 +4889,69 @@ block_3:
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0xfd400434 // ldr d20, [x1, #8]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0xfd400834 // ldr d20, [x1, #16]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0xfd400c34 // ldr d20, [x1, #24]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	WORD $0x3dc014d0 // ldr q16, [x6, #80]
 	WORD $0x4e0c0600 // dup v0.4s, v16.s[1]
@@ -5321,81 +5125,69 @@ block_3:
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0xfd401434 // ldr d20, [x1, #40]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0xfd401834 // ldr d20, [x1, #48]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0xfd401c34 // ldr d20, [x1, #56]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	ADD $96, R6, R6
 	ADD $96, R8, R8
@@ -5736,105 +5528,89 @@ block_4:
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36dd8c // fmul v12.4s, v12.4s, v22.4s
 	WORD $0x3dc001b7 // ldr q23, [x13, #0]
-	WORD $0x4e2cd6f7 // fadd v23.4s, v23.4s, v12.4s
+	WORD $0x4e36cd97 // fmla v23.4s, v12.4s, v22.4s
 	WORD $0x3d8001b7 // str q23, [x13, #0]
 	WORD $0xfd400434 // ldr d20, [x1, #8]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddad // fmul v13.4s, v13.4s, v22.4s
 	WORD $0x3dc005b7 // ldr q23, [x13, #16]
-	WORD $0x4e2dd6f7 // fadd v23.4s, v23.4s, v13.4s
+	WORD $0x4e36cdb7 // fmla v23.4s, v13.4s, v22.4s
 	WORD $0x3d8005b7 // str q23, [x13, #16]
 	WORD $0xfd400834 // ldr d20, [x1, #16]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddce // fmul v14.4s, v14.4s, v22.4s
 	WORD $0x3dc009b7 // ldr q23, [x13, #32]
-	WORD $0x4e2ed6f7 // fadd v23.4s, v23.4s, v14.4s
+	WORD $0x4e36cdd7 // fmla v23.4s, v14.4s, v22.4s
 	WORD $0x3d8009b7 // str q23, [x13, #32]
 	WORD $0xfd400c34 // ldr d20, [x1, #24]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddef // fmul v15.4s, v15.4s, v22.4s
 	WORD $0x3dc00db7 // ldr q23, [x13, #48]
-	WORD $0x4e2fd6f7 // fadd v23.4s, v23.4s, v15.4s
+	WORD $0x4e36cdf7 // fmla v23.4s, v15.4s, v22.4s
 	WORD $0x3d800db7 // str q23, [x13, #48]
 	WORD $0x3dc014d0 // ldr q16, [x6, #80]
 	WORD $0x4e0c0600 // dup v0.4s, v16.s[1]
@@ -6048,105 +5824,89 @@ block_4:
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36dd8c // fmul v12.4s, v12.4s, v22.4s
 	WORD $0x3dc001b7 // ldr q23, [x13, #0]
-	WORD $0x4e2cd6f7 // fadd v23.4s, v23.4s, v12.4s
+	WORD $0x4e36cd97 // fmla v23.4s, v12.4s, v22.4s
 	WORD $0x3d8001b7 // str q23, [x13, #0]
 	WORD $0xfd401434 // ldr d20, [x1, #40]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddad // fmul v13.4s, v13.4s, v22.4s
 	WORD $0x3dc005b7 // ldr q23, [x13, #16]
-	WORD $0x4e2dd6f7 // fadd v23.4s, v23.4s, v13.4s
+	WORD $0x4e36cdb7 // fmla v23.4s, v13.4s, v22.4s
 	WORD $0x3d8005b7 // str q23, [x13, #16]
 	WORD $0xfd401834 // ldr d20, [x1, #48]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddce // fmul v14.4s, v14.4s, v22.4s
 	WORD $0x3dc009b7 // ldr q23, [x13, #32]
-	WORD $0x4e2ed6f7 // fadd v23.4s, v23.4s, v14.4s
+	WORD $0x4e36cdd7 // fmla v23.4s, v14.4s, v22.4s
 	WORD $0x3d8009b7 // str q23, [x13, #32]
 	WORD $0xfd401c34 // ldr d20, [x1, #56]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddef // fmul v15.4s, v15.4s, v22.4s
 	WORD $0x3dc00db7 // ldr q23, [x13, #48]
-	WORD $0x4e2fd6f7 // fadd v23.4s, v23.4s, v15.4s
+	WORD $0x4e36cdf7 // fmla v23.4s, v15.4s, v22.4s
 	WORD $0x3d800db7 // str q23, [x13, #48]
 	ADD $96, R6, R6
 	ADD $96, R8, R8
@@ -6378,40 +6138,32 @@ block_1:
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd610 // fadd v16.4s, v16.4s, v28.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
+	WORD $0x4f981b70 // fmla v16.4s, v27.4s, v24.s[2]
 	WORD $0xfd40043a // ldr d26, [x1, #8]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0xfd40143b // ldr d27, [x1, #40]
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd631 // fadd v17.4s, v17.4s, v28.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
+	WORD $0x4f981b71 // fmla v17.4s, v27.4s, v24.s[2]
 	WORD $0xfd40083a // ldr d26, [x1, #16]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0xfd40183b // ldr d27, [x1, #48]
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd652 // fadd v18.4s, v18.4s, v28.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
+	WORD $0x4f981b72 // fmla v18.4s, v27.4s, v24.s[2]
 	WORD $0xfd400c3a // ldr d26, [x1, #24]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0xfd401c3b // ldr d27, [x1, #56]
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd673 // fadd v19.4s, v19.4s, v28.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
+	WORD $0x4f981b73 // fmla v19.4s, v27.4s, v24.s[2]
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
 	WORD $0x4f00e402 // movi v2.16b, #0
@@ -6505,40 +6257,32 @@ block_1:
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd610 // fadd v16.4s, v16.4s, v28.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
+	WORD $0x4f981b70 // fmla v16.4s, v27.4s, v24.s[2]
 	WORD $0xfd40243a // ldr d26, [x1, #72]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0xfd40343b // ldr d27, [x1, #104]
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd631 // fadd v17.4s, v17.4s, v28.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
+	WORD $0x4f981b71 // fmla v17.4s, v27.4s, v24.s[2]
 	WORD $0xfd40283a // ldr d26, [x1, #80]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0xfd40383b // ldr d27, [x1, #112]
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd652 // fadd v18.4s, v18.4s, v28.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
+	WORD $0x4f981b72 // fmla v18.4s, v27.4s, v24.s[2]
 	WORD $0xfd402c3a // ldr d26, [x1, #88]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0xfd403c3b // ldr d27, [x1, #120]
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd673 // fadd v19.4s, v19.4s, v28.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
+	WORD $0x4f981b73 // fmla v19.4s, v27.4s, v24.s[2]
 	ADD $96, R6, R6
 	ADD $640, R1, R1
 	SUBS $1, R2, R2
@@ -6733,64 +6477,48 @@ block_2:
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd610 // fadd v16.4s, v16.4s, v28.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
+	WORD $0x4f981b70 // fmla v16.4s, v27.4s, v24.s[2]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e24d694 // fadd v20.4s, v20.4s, v4.4s
-	WORD $0x4f999b7c // fmul v28.4s, v27.4s, v25.s[2]
-	WORD $0x4e3cd694 // fadd v20.4s, v20.4s, v28.4s
+	WORD $0x4e3ccc94 // fmla v20.4s, v4.4s, v28.4s
+	WORD $0x4f991b74 // fmla v20.4s, v27.4s, v25.s[2]
 	WORD $0xfd40043a // ldr d26, [x1, #8]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0xfd40143b // ldr d27, [x1, #40]
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd631 // fadd v17.4s, v17.4s, v28.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
+	WORD $0x4f981b71 // fmla v17.4s, v27.4s, v24.s[2]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e25d6b5 // fadd v21.4s, v21.4s, v5.4s
-	WORD $0x4f999b7c // fmul v28.4s, v27.4s, v25.s[2]
-	WORD $0x4e3cd6b5 // fadd v21.4s, v21.4s, v28.4s
+	WORD $0x4e3cccb5 // fmla v21.4s, v5.4s, v28.4s
+	WORD $0x4f991b75 // fmla v21.4s, v27.4s, v25.s[2]
 	WORD $0xfd40083a // ldr d26, [x1, #16]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0xfd40183b // ldr d27, [x1, #48]
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd652 // fadd v18.4s, v18.4s, v28.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
+	WORD $0x4f981b72 // fmla v18.4s, v27.4s, v24.s[2]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e26d6d6 // fadd v22.4s, v22.4s, v6.4s
-	WORD $0x4f999b7c // fmul v28.4s, v27.4s, v25.s[2]
-	WORD $0x4e3cd6d6 // fadd v22.4s, v22.4s, v28.4s
+	WORD $0x4e3cccd6 // fmla v22.4s, v6.4s, v28.4s
+	WORD $0x4f991b76 // fmla v22.4s, v27.4s, v25.s[2]
 	WORD $0xfd400c3a // ldr d26, [x1, #24]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0xfd401c3b // ldr d27, [x1, #56]
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd673 // fadd v19.4s, v19.4s, v28.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
+	WORD $0x4f981b73 // fmla v19.4s, v27.4s, v24.s[2]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
-	WORD $0x4f999b7c // fmul v28.4s, v27.4s, v25.s[2]
-	WORD $0x4e3cd6f7 // fadd v23.4s, v23.4s, v28.4s
+	WORD $0x4e3cccf7 // fmla v23.4s, v7.4s, v28.4s
+	WORD $0x4f991b77 // fmla v23.4s, v27.4s, v25.s[2]
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
 	WORD $0x4f00e402 // movi v2.16b, #0
@@ -6923,64 +6651,48 @@ block_2:
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc00 // fmul v0.4s, v0.4s, v28.4s
-	WORD $0x4e20d610 // fadd v16.4s, v16.4s, v0.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd610 // fadd v16.4s, v16.4s, v28.4s
+	WORD $0x4e3ccc10 // fmla v16.4s, v0.4s, v28.4s
+	WORD $0x4f981b70 // fmla v16.4s, v27.4s, v24.s[2]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdc84 // fmul v4.4s, v4.4s, v28.4s
-	WORD $0x4e24d694 // fadd v20.4s, v20.4s, v4.4s
-	WORD $0x4f999b7c // fmul v28.4s, v27.4s, v25.s[2]
-	WORD $0x4e3cd694 // fadd v20.4s, v20.4s, v28.4s
+	WORD $0x4e3ccc94 // fmla v20.4s, v4.4s, v28.4s
+	WORD $0x4f991b74 // fmla v20.4s, v27.4s, v25.s[2]
 	WORD $0xfd40243a // ldr d26, [x1, #72]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0xfd40343b // ldr d27, [x1, #104]
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc21 // fmul v1.4s, v1.4s, v28.4s
-	WORD $0x4e21d631 // fadd v17.4s, v17.4s, v1.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd631 // fadd v17.4s, v17.4s, v28.4s
+	WORD $0x4e3ccc31 // fmla v17.4s, v1.4s, v28.4s
+	WORD $0x4f981b71 // fmla v17.4s, v27.4s, v24.s[2]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdca5 // fmul v5.4s, v5.4s, v28.4s
-	WORD $0x4e25d6b5 // fadd v21.4s, v21.4s, v5.4s
-	WORD $0x4f999b7c // fmul v28.4s, v27.4s, v25.s[2]
-	WORD $0x4e3cd6b5 // fadd v21.4s, v21.4s, v28.4s
+	WORD $0x4e3cccb5 // fmla v21.4s, v5.4s, v28.4s
+	WORD $0x4f991b75 // fmla v21.4s, v27.4s, v25.s[2]
 	WORD $0xfd40283a // ldr d26, [x1, #80]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0xfd40383b // ldr d27, [x1, #112]
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc42 // fmul v2.4s, v2.4s, v28.4s
-	WORD $0x4e22d652 // fadd v18.4s, v18.4s, v2.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd652 // fadd v18.4s, v18.4s, v28.4s
+	WORD $0x4e3ccc52 // fmla v18.4s, v2.4s, v28.4s
+	WORD $0x4f981b72 // fmla v18.4s, v27.4s, v24.s[2]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdcc6 // fmul v6.4s, v6.4s, v28.4s
-	WORD $0x4e26d6d6 // fadd v22.4s, v22.4s, v6.4s
-	WORD $0x4f999b7c // fmul v28.4s, v27.4s, v25.s[2]
-	WORD $0x4e3cd6d6 // fadd v22.4s, v22.4s, v28.4s
+	WORD $0x4e3cccd6 // fmla v22.4s, v6.4s, v28.4s
+	WORD $0x4f991b76 // fmla v22.4s, v27.4s, v25.s[2]
 	WORD $0xfd402c3a // ldr d26, [x1, #88]
 	WORD $0x0e217b5a // fcvtl v26.4s, v26.4h
 	WORD $0xfd403c3b // ldr d27, [x1, #120]
 	WORD $0x0e217b7b // fcvtl v27.4s, v27.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f98935c // fmul v28.4s, v26.4s, v24.s[0]
-	WORD $0x6e3cdc63 // fmul v3.4s, v3.4s, v28.4s
-	WORD $0x4e23d673 // fadd v19.4s, v19.4s, v3.4s
-	WORD $0x4f989b7c // fmul v28.4s, v27.4s, v24.s[2]
-	WORD $0x4e3cd673 // fadd v19.4s, v19.4s, v28.4s
+	WORD $0x4e3ccc73 // fmla v19.4s, v3.4s, v28.4s
+	WORD $0x4f981b73 // fmla v19.4s, v27.4s, v24.s[2]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f99935c // fmul v28.4s, v26.4s, v25.s[0]
-	WORD $0x6e3cdce7 // fmul v7.4s, v7.4s, v28.4s
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
-	WORD $0x4f999b7c // fmul v28.4s, v27.4s, v25.s[2]
-	WORD $0x4e3cd6f7 // fadd v23.4s, v23.4s, v28.4s
+	WORD $0x4e3cccf7 // fmla v23.4s, v7.4s, v28.4s
+	WORD $0x4f991b77 // fmla v23.4s, v27.4s, v25.s[2]
 	ADD $96, R6, R6
 	ADD $96, R8, R8
 	ADD $640, R1, R1
@@ -7242,27 +6954,21 @@ block_3:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0xfd400434 // ldr d20, [x1, #8]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
@@ -7270,27 +6976,21 @@ block_3:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0xfd400834 // ldr d20, [x1, #16]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
@@ -7298,27 +6998,21 @@ block_3:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0xfd400c34 // ldr d20, [x1, #24]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
@@ -7326,27 +7020,21 @@ block_3:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
@@ -7519,27 +7207,21 @@ block_3:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0xfd402434 // ldr d20, [x1, #72]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
@@ -7547,27 +7229,21 @@ block_3:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0xfd402834 // ldr d20, [x1, #80]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
@@ -7575,27 +7251,21 @@ block_3:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0xfd402c34 // ldr d20, [x1, #88]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
@@ -7603,27 +7273,21 @@ block_3:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	ADD $96, R6, R6
 	ADD $96, R8, R8
@@ -7962,35 +7626,27 @@ block_4:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36dd8c // fmul v12.4s, v12.4s, v22.4s
 	WORD $0x3dc001b7 // ldr q23, [x13, #0]
-	WORD $0x4e2cd6f7 // fadd v23.4s, v23.4s, v12.4s
-	WORD $0x4f939ab6 // fmul v22.4s, v21.4s, v19.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd97 // fmla v23.4s, v12.4s, v22.4s
+	WORD $0x4f931ab7 // fmla v23.4s, v21.4s, v19.s[2]
 	WORD $0x3d8001b7 // str q23, [x13, #0]
 	WORD $0xfd400434 // ldr d20, [x1, #8]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
@@ -7998,35 +7654,27 @@ block_4:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddad // fmul v13.4s, v13.4s, v22.4s
 	WORD $0x3dc005b7 // ldr q23, [x13, #16]
-	WORD $0x4e2dd6f7 // fadd v23.4s, v23.4s, v13.4s
-	WORD $0x4f939ab6 // fmul v22.4s, v21.4s, v19.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cdb7 // fmla v23.4s, v13.4s, v22.4s
+	WORD $0x4f931ab7 // fmla v23.4s, v21.4s, v19.s[2]
 	WORD $0x3d8005b7 // str q23, [x13, #16]
 	WORD $0xfd400834 // ldr d20, [x1, #16]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
@@ -8034,35 +7682,27 @@ block_4:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddce // fmul v14.4s, v14.4s, v22.4s
 	WORD $0x3dc009b7 // ldr q23, [x13, #32]
-	WORD $0x4e2ed6f7 // fadd v23.4s, v23.4s, v14.4s
-	WORD $0x4f939ab6 // fmul v22.4s, v21.4s, v19.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cdd7 // fmla v23.4s, v14.4s, v22.4s
+	WORD $0x4f931ab7 // fmla v23.4s, v21.4s, v19.s[2]
 	WORD $0x3d8009b7 // str q23, [x13, #32]
 	WORD $0xfd400c34 // ldr d20, [x1, #24]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
@@ -8070,35 +7710,27 @@ block_4:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddef // fmul v15.4s, v15.4s, v22.4s
 	WORD $0x3dc00db7 // ldr q23, [x13, #48]
-	WORD $0x4e2fd6f7 // fadd v23.4s, v23.4s, v15.4s
-	WORD $0x4f939ab6 // fmul v22.4s, v21.4s, v19.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cdf7 // fmla v23.4s, v15.4s, v22.4s
+	WORD $0x4f931ab7 // fmla v23.4s, v21.4s, v19.s[2]
 	WORD $0x3d800db7 // str q23, [x13, #48]
 	WORD $0x4f00e400 // movi v0.16b, #0
 	WORD $0x4f00e401 // movi v1.16b, #0
@@ -8310,35 +7942,27 @@ block_4:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
 	WORD $0x3dc000f7 // ldr q23, [x7, #0]
-	WORD $0x4e20d6f7 // fadd v23.4s, v23.4s, v0.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc17 // fmla v23.4s, v0.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d8000f7 // str q23, [x7, #0]
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00137 // ldr q23, [x9, #0]
-	WORD $0x4e24d6f7 // fadd v23.4s, v23.4s, v4.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc97 // fmla v23.4s, v4.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800137 // str q23, [x9, #0]
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
 	WORD $0x3dc00177 // ldr q23, [x11, #0]
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd17 // fmla v23.4s, v8.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800177 // str q23, [x11, #0]
 	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36dd8c // fmul v12.4s, v12.4s, v22.4s
 	WORD $0x3dc001b7 // ldr q23, [x13, #0]
-	WORD $0x4e2cd6f7 // fadd v23.4s, v23.4s, v12.4s
-	WORD $0x4f939ab6 // fmul v22.4s, v21.4s, v19.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd97 // fmla v23.4s, v12.4s, v22.4s
+	WORD $0x4f931ab7 // fmla v23.4s, v21.4s, v19.s[2]
 	WORD $0x3d8001b7 // str q23, [x13, #0]
 	WORD $0xfd402434 // ldr d20, [x1, #72]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
@@ -8346,35 +7970,27 @@ block_4:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
 	WORD $0x3dc004f7 // ldr q23, [x7, #16]
-	WORD $0x4e21d6f7 // fadd v23.4s, v23.4s, v1.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc37 // fmla v23.4s, v1.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d8004f7 // str q23, [x7, #16]
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
 	WORD $0x3dc00537 // ldr q23, [x9, #16]
-	WORD $0x4e25d6f7 // fadd v23.4s, v23.4s, v5.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36ccb7 // fmla v23.4s, v5.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800537 // str q23, [x9, #16]
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
 	WORD $0x3dc00577 // ldr q23, [x11, #16]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800577 // str q23, [x11, #16]
 	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddad // fmul v13.4s, v13.4s, v22.4s
 	WORD $0x3dc005b7 // ldr q23, [x13, #16]
-	WORD $0x4e2dd6f7 // fadd v23.4s, v23.4s, v13.4s
-	WORD $0x4f939ab6 // fmul v22.4s, v21.4s, v19.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cdb7 // fmla v23.4s, v13.4s, v22.4s
+	WORD $0x4f931ab7 // fmla v23.4s, v21.4s, v19.s[2]
 	WORD $0x3d8005b7 // str q23, [x13, #16]
 	WORD $0xfd402834 // ldr d20, [x1, #80]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
@@ -8382,35 +7998,27 @@ block_4:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
 	WORD $0x3dc008f7 // ldr q23, [x7, #32]
-	WORD $0x4e22d6f7 // fadd v23.4s, v23.4s, v2.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc57 // fmla v23.4s, v2.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d8008f7 // str q23, [x7, #32]
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
 	WORD $0x3dc00937 // ldr q23, [x9, #32]
-	WORD $0x4e26d6f7 // fadd v23.4s, v23.4s, v6.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36ccd7 // fmla v23.4s, v6.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800937 // str q23, [x9, #32]
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
 	WORD $0x3dc00977 // ldr q23, [x11, #32]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd57 // fmla v23.4s, v10.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800977 // str q23, [x11, #32]
 	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddce // fmul v14.4s, v14.4s, v22.4s
 	WORD $0x3dc009b7 // ldr q23, [x13, #32]
-	WORD $0x4e2ed6f7 // fadd v23.4s, v23.4s, v14.4s
-	WORD $0x4f939ab6 // fmul v22.4s, v21.4s, v19.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cdd7 // fmla v23.4s, v14.4s, v22.4s
+	WORD $0x4f931ab7 // fmla v23.4s, v21.4s, v19.s[2]
 	WORD $0x3d8009b7 // str q23, [x13, #32]
 	WORD $0xfd402c34 // ldr d20, [x1, #88]
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
@@ -8418,35 +8026,27 @@ block_4:
 	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	WORD $0x4f909296 // fmul v22.4s, v20.4s, v16.s[0]
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
 	WORD $0x3dc00cf7 // ldr q23, [x7, #48]
-	WORD $0x4e23d6f7 // fadd v23.4s, v23.4s, v3.4s
-	WORD $0x4f909ab6 // fmul v22.4s, v21.4s, v16.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cc77 // fmla v23.4s, v3.4s, v22.4s
+	WORD $0x4f901ab7 // fmla v23.4s, v21.4s, v16.s[2]
 	WORD $0x3d800cf7 // str q23, [x7, #48]
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x4f919296 // fmul v22.4s, v20.4s, v17.s[0]
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
 	WORD $0x3dc00d37 // ldr q23, [x9, #48]
-	WORD $0x4e27d6f7 // fadd v23.4s, v23.4s, v7.4s
-	WORD $0x4f919ab6 // fmul v22.4s, v21.4s, v17.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36ccf7 // fmla v23.4s, v7.4s, v22.4s
+	WORD $0x4f911ab7 // fmla v23.4s, v21.4s, v17.s[2]
 	WORD $0x3d800d37 // str q23, [x9, #48]
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4f929296 // fmul v22.4s, v20.4s, v18.s[0]
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
 	WORD $0x3dc00d77 // ldr q23, [x11, #48]
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
-	WORD $0x4f929ab6 // fmul v22.4s, v21.4s, v18.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cd77 // fmla v23.4s, v11.4s, v22.4s
+	WORD $0x4f921ab7 // fmla v23.4s, v21.4s, v18.s[2]
 	WORD $0x3d800d77 // str q23, [x11, #48]
 	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x4f939296 // fmul v22.4s, v20.4s, v19.s[0]
-	WORD $0x6e36ddef // fmul v15.4s, v15.4s, v22.4s
 	WORD $0x3dc00db7 // ldr q23, [x13, #48]
-	WORD $0x4e2fd6f7 // fadd v23.4s, v23.4s, v15.4s
-	WORD $0x4f939ab6 // fmul v22.4s, v21.4s, v19.s[2]
-	WORD $0x4e36d6f7 // fadd v23.4s, v23.4s, v22.4s
+	WORD $0x4e36cdf7 // fmla v23.4s, v15.4s, v22.4s
+	WORD $0x4f931ab7 // fmla v23.4s, v21.4s, v19.s[2]
 	WORD $0x3d800db7 // str q23, [x13, #48]
 	ADD $96, R6, R6
 	ADD $96, R8, R8

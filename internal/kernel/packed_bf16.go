@@ -3,6 +3,7 @@ package kernel
 import (
 	"math"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/hippo-ssm/hippo/internal/parallel"
@@ -40,8 +41,34 @@ var _, _ [0]struct{} = [pairTerms % shortChunk]struct{}{}, [blockedK % shortChun
 // with more rows the first pairRows expand the short form for the others.
 const pairRows, fewPairs = 8, 16
 
-// roundedX is x as an operand: at level avx512bf16 rows of words, which are pairs as in a panel, otherwise rows of
-// float32. Rows are ld apart. Those of odd length have a zero after them.
+// inPairs reports whether products with weights in bfloat16 multiply pairs: by tiles, or by VDPBF16PS where that is
+// faster than products of float32, which give the same bits.
+func inPairs() bool {
+	return cpu.has(packedPairsCode) && (cpu.has(gemmTilesCode) || pairsPay())
+}
+
+// pairsPay reports whether VDPBF16PS is faster, which is measured once in some 50 µs. In the time of an FMA a Zen 4
+// does one. An Intel Xeon of the fifth generation does 0.22: it has tiles for that, which a virtual machine may hide.
+var pairsPay = sync.OnceValue(func() bool {
+	const words = pairTerms / 2
+	var x [pairRows * pairTerms]float32
+	var w [pairTerms * packedWidth]uint16
+	var y [pairRows * packedWidth]float32
+	fastest := func(f func(m, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32,
+		add bool)) time.Duration {
+		best := time.Duration(math.MaxInt64)
+		for range 8 {
+			start := time.Now()
+			f(pairRows, words, &x[0], pairTerms, &w[0], &y[0], packedWidth, nil, false)
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	return fastest(vecPackedPairs) < fastest(vecPackedBF16)
+})
+
+// roundedX is x as an operand: in pairs rows of words, which are as in a panel, otherwise rows of float32. Rows are ld
+// apart. Those of odd length have a zero after them.
 type roundedX struct {
 	x  []float32
 	ld int
@@ -52,7 +79,7 @@ var roundedXPool = sync.Pool{New: func() any { return new(roundedX) }}
 // set rounds m rows of k floats.
 func (r *roundedX) set(m, k int, x []float32, ldx int) {
 	r.ld = wordsWidth(2 * k)
-	if cpu.has(roundPackedCode) {
+	if inPairs() {
 		r.ld = wordsWidth(k)
 	}
 	if cap(r.x) < m*r.ld {
@@ -76,7 +103,7 @@ func (r *roundedX) shared(m, k int, x []float32, ldx int) {
 
 // rows rounds the rows lo to hi.
 func (r *roundedX) rows(lo, hi, k int, x []float32, ldx int) {
-	if cpu.has(roundPackedCode) {
+	if inPairs() {
 		few := max(1, roundWork/k)
 		for i := lo; i < hi; i += few {
 			vecRoundPacked(min(few, hi-i), k, &x[i*ldx], ldx, &r.x[i*r.ld], r.ld)
@@ -111,7 +138,7 @@ func (p *packedProduct) sumsBF16(i, m, j, k int, y *float32, ldy int, bias *floa
 	terms := min(p.blockTerms(), p.k-k)
 	at, step := p.at(j)
 	at += k / 2 * step
-	pairs, first := cpu.has(packedPairsCode) && !p.exact, k
+	pairs, first := inPairs() && !p.exact, k
 	if pairs {
 		first = k / 2
 	}
@@ -243,7 +270,7 @@ func (p *packedProduct) overflown(j int) {
 	}
 }
 
-// addProduct is sum + x·w, rounded once, for x and w that are bfloat16.
+// addProduct is sum + x·w, rounded once.
 func addProduct(sum, x, w float32) float32 {
 	p, s := float64(x)*float64(w), float64(sum) // exact
 	y := p + s

@@ -131,7 +131,10 @@ func TestPackedBF16IsItsDefinition(t *testing.T) {
 					t.Fatalf("weight %d, %v, became %v, want %v", i, c.w[i], v, w[i])
 				}
 			}
-			c.wantBits(t, "bfloat16", c.mul(packed), want[cpu.has(gemmTilesCode)])
+			for _, pay := range []bool{true, false} {
+				pairsPay = func() bool { return pay }
+				c.wantBits(t, "bfloat16", c.mul(packed), want[cpu.has(gemmTilesCode)])
+			}
 		})
 	}
 }

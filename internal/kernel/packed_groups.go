@@ -372,9 +372,9 @@ func (p *packedProduct) rowsOfGroupsPortable(i, m, j int, y []float32, ldy int, 
 			}
 			row := y[r*ldy:][:groupWidth]
 			for t, sum := range sums {
-				row[t] += float32(float32(sum) * float32(x.factor*factor(t)))
+				row[t] = addProduct(row[t], float32(sum), x.factor*factor(t))
 				if form.least {
-					row[t] += float32(x.sum * factor(groupWidth+t))
+					row[t] = addProduct(row[t], x.sum, factor(groupWidth+t))
 				}
 			}
 		}

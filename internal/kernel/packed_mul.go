@@ -13,9 +13,10 @@ import "github.com/hippo-ssm/hippo/internal/parallel"
 //
 //	y[i,j] = c[j]·Σ_g (xFactor[i,g]·wFactor[j,g])·Σ_p q[i,g,p]·W[j,g,p] + bias[j]
 //
-// The inner sum is exact and every other operation is rounded to float32, in the order of g: the bits are the same at
-// every CPU level. With a least number m for each group, m[j,g] times the sum of the numbers of the group of x is added
-// after each g. A row of x that holds a NaN or an infinity gives a row of NaN.
+// The inner sum is exact. The product of the factors is rounded to float32, and so is each term of the sum over g, in
+// its order, once it is multiplied and added: the bits are the same at every CPU level. With a least number m for each
+// group, m[j,g] times the sum of the numbers of the group of x is added so after each g. A row of x that holds a NaN or
+// an infinity gives a row of NaN.
 func (w *Packed) Mul(m int, x []float32, ldx int, y []float32, ldy int, bias []float32) {
 	if m <= 0 || w.n <= 0 {
 		return
@@ -73,7 +74,7 @@ func (p *packedProduct) compute(lo, hi int) {
 	}
 	for panel := lo; panel < hi; panel++ {
 		switch j := panel * packedWidth; {
-		case p.roundsX() && cpu.has(packedPairsCode) && p.m > fewPairs:
+		case p.roundsX() && inPairs() && p.m > fewPairs:
 			p.panelPairs(j)
 		case p.directFloat(j):
 		case p.precision == BF16:

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -129,9 +130,9 @@ func TestPackedIntegersAreTheirDefinition(t *testing.T) {
 							for i, q := range x.q {
 								sum += int64(q) * (int64(u[i]) + int64(w.form().zero))
 							}
-							y += float32(float32(sum) * float32(x.factor*widen16(factor)))
+							y = fused(y, float32(sum), x.factor*widen16(factor))
 							if p == Int4Min {
-								y += float32(x.sum * widen16(least))
+								y = fused(y, x.sum, widen16(least))
 							}
 						}
 						y *= w.groups.row[j]
@@ -145,6 +146,14 @@ func TestPackedIntegersAreTheirDefinition(t *testing.T) {
 			}
 		})
 	})
+}
+
+// fused is sum + x·w, rounded once.
+func fused(sum, x, w float32) float32 {
+	exact := func(v float32) *big.Float { return big.NewFloat(float64(v)).SetPrec(600) }
+	p := exact(x)
+	y, _ := p.Mul(p, exact(w)).Add(p, exact(sum)).Float32()
+	return y
 }
 
 // TestPackedIntegersAreProducts: the product is near that in float64 of the weights that Row returns with x, by the
