@@ -63,13 +63,14 @@ func system[S any](e *Engine, kept *engine.Cache, of string, params []*tensor.Te
 	return s
 }
 
-// diagonal is the system of h·n modes that f discretizes.
-func (e *Engine) diagonal(name string, h, n int, f func() (abar, bbar, c pair)) (*engine.DiagSystem, []*tensor.Tensor) {
+// diagonal is the system of h·n modes that f discretizes. Its private part is dt·A, z.
+func (e *Engine) diagonal(name string, h, n int, f func() (z, abar, bbar, c pair)) (*engine.DiagSystem,
+	[]*tensor.Tensor) {
 	all := e.compute(name, func() []*val {
-		abar, bbar, c := f()
-		return []*val{abar.join(), bbar.join(), c.join()}
+		z, abar, bbar, c := f()
+		return []*val{abar.join(), bbar.join(), c.join(), z.join()}
 	})
-	return &engine.DiagSystem{H: h, N: n, Abar: all[0], Bbar: all[1], C: all[2]}, all
+	return &engine.DiagSystem{H: h, N: n, Abar: all[0], Bbar: all[1], C: all[2], Private: all[3]}, all
 }
 
 // realPart is the real part of A.
@@ -90,19 +91,19 @@ func (e *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	n := p.InvAReal.Len() / h
 	params := p.Tensors()
 	return system(e, &p.Cache, "DiagSystem", params[:], func() (*engine.DiagSystem, []*tensor.Tensor) {
-		return e.diagonal("DiagSystem", h, n, func() (abar, bbar, c pair) {
+		return e.diagonal("DiagSystem", h, n, func() (z, abar, bbar, c pair) {
 			dt := e.in(p.LogDt).exp().as(h, 1)
 			A := pair{realPart(e.in(p.InvAReal).as(h, n), p.Real), e.in(p.AImag).as(h, n)}
 			C, B := pairOf(e.in(p.C).as(h, n, 2)), pair{e.full(1, h, n), e.full(0, h, n)}
 			if p.B != nil {
 				B = pairOf(e.in(p.B).as(h, n, 2))
 			}
-			z := A.times(dt)
+			z = A.times(dt)
 			if p.Disc == engine.ZOH {
-				return z.exp(), B.mul(z.expm1()).mul(A.recip()), C
+				return z, z.exp(), B.mul(z.expm1()).mul(A.recip()), C
 			}
 			q := z.scale(-0.5).plus(1).recip()
-			return z.scale(0.5).plus(1).mul(q), B.times(dt).mul(q), C
+			return z, z.scale(0.5).plus(1).mul(q), B.times(dt).mul(q), C
 		})
 	})
 }
@@ -154,6 +155,24 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 			z = z.einsum("thj->tjh", nil)
 		}
 		return z.as(g.V.Shape()...)
+	})
+}
+
+// DiagScan scans with the decays of each position.
+func (e *Engine) DiagScan(u, steps *tensor.Tensor, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
+	return e.one("DiagScan", func() *val {
+		z, c := pairOf(e.in(s.Private.(*tensor.Tensor))), pairOf(e.in(s.C))
+		b := pairOf(e.in(s.Bbar)).mul(z.expm1().recip())
+		by, D := e.in(steps).rows(), e.in(skip).flat()
+		return e.in(u).rows().each(r, func(i int, u *val) *val {
+			l := r.Len(i)
+			past := z.times(by.row(r, i).as(l, 1, 1))
+			in := b.mul(past.expm1()).times(u.as(l, s.H, 1))
+			x := scan(past.exp(), in, pairOf(e.carried(slots, i, s.H, s.N, 2)))
+			e.carry(slots, i, func() *val { return x.cut(l-1, 1).join() })
+			return x.real("thn,hn->th", c).scale(2).add(u.mul(D))
+		}).as(u.Shape()...)
 	})
 }
 
@@ -214,13 +233,13 @@ func (e *Engine) DSSSystem(p *engine.DSSParams) *engine.DiagSystem {
 	n, params := p.Re.Len(), p.Tensors()
 	h := p.W.Len() / (2 * n)
 	return system(e, &p.Cache[0], "DSSSystem", params[:], func() (*engine.DiagSystem, []*tensor.Tensor) {
-		return e.diagonal("DSSSystem", h, n, func() (abar, bbar, c pair) {
-			_, z, S, _, ahead := e.dss(p)
-			z = z.constant().where(ahead, z)
+		return e.diagonal("DSSSystem", h, n, func() (z, abar, bbar, c pair) {
+			_, signed, S, _, ahead := e.dss(p)
+			z = signed.constant().where(ahead, signed)
 			v := z.expm1().mul(z.recip())
 			zero := pair{e.full(0), e.full(0)}
 			c = pairOf(e.in(p.W).as(h, n, 2)).mul(S).mul(v.recip()).scale(0.5)
-			return z.exp(), v, zero.where(ahead, c)
+			return z, z.exp(), v, zero.where(ahead, c)
 		})
 	})
 }
