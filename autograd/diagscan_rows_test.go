@@ -16,7 +16,8 @@ func diagScanSequences(name string, lens []int, keeps []bool, h, n int, dss bool
 		params = [][]int{{h, 2}, {n}, {n}, {h, n, 2}, {h}}
 	}
 	return sequences{name: "DiagScan/" + name, lens: lens, keeps: keeps, along: []int{h, 1}, params: params,
-		states: [][]int{{h, n, 2}}, scale: append([]float64{1, 1, 0.5, 0.3, 2}, repeated(20, []float64{1})...), tol: 5e-5,
+		states: [][]int{{h, n, 2}}, tol: 5e-5,
+		scale: append([]float64{1, 1, 0.5, 0.3, 2}, repeated(20, []float64{1})...),
 		of: func(input, i int, x float64) float64 {
 			switch {
 			case input == 1 && i%3 == 0:

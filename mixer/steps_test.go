@@ -189,11 +189,13 @@ func TestInputsAreHeld(t *testing.T) {
 		even func(m Mixer)
 		most int
 	}{
-		{variant{name: "s4d", build: S4DInfo.New, cfg: Config{DState: 8, Options: Options{"train_b": "true", "channels": "2"}}},
-			nil, 4},
-		{variant{name: "bilinear s4d", build: S4DInfo.New, cfg: Config{DState: 8, Options: Options{"disc": "bilinear"}}},
+		{variant{name: "s4d", build: S4DInfo.New,
+			cfg: Config{DState: 8, Options: Options{"train_b": "true", "channels": "2"}}}, nil, 4},
+		{variant{name: "bilinear s4d", build: S4DInfo.New,
+			cfg: Config{DState: 8, Options: Options{"disc": "bilinear"}}},
 			func(m Mixer) { m.(*S4D).systems[0] = s4dByZOH(m.(*S4D)) }, 4},
-		{variant{name: "real s4d", build: S4DInfo.New, cfg: Config{DState: 8, Options: Options{"real": "true"}}}, nil, 4},
+		{variant{name: "real s4d", build: S4DInfo.New,
+			cfg: Config{DState: 8, Options: Options{"real": "true"}}}, nil, 4},
 		{variant{name: "dss", build: DSSInfo.New, cfg: Config{DState: 8}}, nil, 4},
 		{variant{name: "gss", build: GSSInfo.New, cfg: Config{DState: 8}}, func(m Mixer) { zoh(&m.(*GSS).Diag) }, 4},
 		{variant{name: "h3", build: H3Info.New, cfg: Config{DState: 8, HeadDim: 1}},

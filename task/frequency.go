@@ -9,8 +9,9 @@ import (
 
 // Frequency asks how many hertz an oscillation has that decays in noise, from samples at times of their own:
 //
-//	x(t) = e^(-t/duration)·sin(2π f t + φ) + noise·ε,   f one of so many from low to high, evenly on a logarithmic scale
+//	x(t) = e^(-t/duration)·sin(2π f t + φ) + noise·ε
 //
+// Frequencies f are a constant factor apart.
 // With clocks=uneven a sensor takes 100 samples a second of which it loses all but a share, from a tenth to all, that
 // each sequence has of its own. With clocks=mixed it has a clock of 1 Hz in half of the sequences and of 100 Hz in the
 // others. The frequency in cycles a sample says little then: a network needs the times. It gets them as dt says, or, to
