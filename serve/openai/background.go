@@ -81,6 +81,16 @@ func (s *tasks) get(name string) *task {
 	return s.all[name]
 }
 
+// wait waits until a task has ended and is stored, or until the client disconnects.
+func (t *task) wait(c *request.Call) error {
+	select {
+	case <-t.done:
+		return nil
+	case <-c.Request.Context().Done():
+		return context.Cause(c.Request.Context())
+	}
+}
+
 // any returns some task, or nil.
 func (s *tasks) any() *task {
 	s.mu.Lock()
@@ -303,13 +313,19 @@ func (s *Responses) Show(c *request.Call) error {
 	if t != nil {
 		log = t.log
 	}
-	switch {
-	case t != nil && !streams:
+	if t != nil && !streams {
 		t.q.mu.Lock()
-		data := request.JSON(&t.q.object)
+		data, running := request.JSON(&t.q.object), t.q.object.unfinished()
 		t.q.mu.Unlock()
-		return c.Send(http.StatusOK, "application/json", append(data, '\n'))
-	case t == nil:
+		if running {
+			return c.Send(http.StatusOK, "application/json", append(data, '\n'))
+		}
+		if err := t.wait(c); err != nil { // what has ended can be continued: it is stored by then
+			return err
+		}
+		t = nil
+	}
+	if t == nil {
 		r, err := s.response(c, id)
 		if err != nil {
 			return err
@@ -343,10 +359,8 @@ func (s *Responses) Cancel(c *request.Call) error {
 func (s *Responses) stop(c *request.Call, id string) (*responseRecord, error) {
 	if t := s.tasks.get(responseName(c.Owner(), id)); t != nil {
 		t.cancel(errCancelled)
-		select {
-		case <-t.done:
-		case <-c.Request.Context().Done():
-			return nil, context.Cause(c.Request.Context())
+		if err := t.wait(c); err != nil {
+			return nil, err
 		}
 	}
 	r, err := s.response(c, id)

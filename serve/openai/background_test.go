@@ -77,6 +77,27 @@ func TestBackground(t *testing.T) {
 	}
 }
 
+// TestBackgroundStored: a response is shown as ended only when it is stored, so that it can be continued at once.
+func TestBackgroundStored(t *testing.T) {
+	s := servetest.NewSite(t, serve.Options{})
+	a := servetest.Post[openai.Response](s, "/v1/responses", strings.Replace(behind, `,"background":true`, "}", 1))
+	stored := s.Hippo.Responses.Ending("all", a)
+	shown := make(chan string)
+	go func() {
+		shown <- servetest.Fetch[openai.Response](s, http.MethodGet, "/v1/responses/"+a.ID).Status
+	}()
+	select {
+	case status := <-shown:
+		t.Errorf("before it is stored it is %s", status)
+		stored()
+	case <-time.After(50 * time.Millisecond):
+		stored()
+		if status := <-shown; status != openai.ResponseCut {
+			t.Errorf("after it is stored it is %s", status)
+		}
+	}
+}
+
 // TestBackgroundCancelled: one that is cancelled ends at once with what it has, and its events end; one that is deleted
 // is gone. A client that follows goes on to the last event, wherever it began. Nothing continues from either, and
 // nobody else sees them.

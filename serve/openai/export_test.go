@@ -33,3 +33,10 @@ var ResponseName = responseName
 
 // Store is where responses are stored.
 func (s *Responses) Store() *records.Store { return s.store }
+
+// Ending has a response that has ended be one in the background that is not stored yet, until the function is called.
+func (s *Responses) Ending(owner string, a Response) func() {
+	name := responseName(owner, a.ID)
+	_ = s.tasks.add(owner, name, &task{q: &responding{object: a}, done: make(chan struct{})})
+	return func() { s.tasks.end(owner, name) }
+}
