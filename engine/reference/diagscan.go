@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DiagScan is a diagonal system at the times of its inputs: with z = dt·A, b = B̄/(e^z - 1) = B/A and r = steps, at each
-// position of a channel
+// DiagScan is a diagonal system at the times of its inputs: with z = dt·A, b = B̄/(e^z - 1) = B/A and r = steps, at
+// each position of a channel
 //
 //	x' = e^(r z)·x + b·(e^(r z) - 1)·u  (n modes),   y = 2 Re Σ_n C·x' + D·u
 //
