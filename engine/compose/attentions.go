@@ -51,13 +51,14 @@ func (e *Engine) notAfter(l, n, window int) *val {
 }
 
 // attend is softmax attention of queries (l, k, g, d) to keys and values (k, n, d), with what mask makes of the scores
-// (k, g, l, n) and drop of their softmax.
-func attend(q, k, v *val, scale float64, mask, drop func(x *val) *val) *val {
-	p := mask(q.einsum("lkgd,knd->kgln", k).scale(scale)).softmax()
+// (k, g, l, n) and drop of their softmax. einsum is (*val).einsum, or matmul for the precision of the tape.
+func attend(q, k, v *val, einsum func(v *val, spec string, b *val) *val, scale float64,
+	mask, drop func(x *val) *val) *val {
+	p := mask(einsum(q, "lkgd,knd->kgln", k).scale(scale)).softmax()
 	if drop != nil {
 		p = drop(p)
 	}
-	return p.einsum("kgln,knd->lkgd", v)
+	return einsum(p, "kgln,knd->lkgd", v)
 }
 
 func (e *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions,
@@ -90,7 +91,7 @@ func (e *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.
 			if r.Trains() && o.Dropout > 0 {
 				dropped = func(p *val) *val { return p.mul(e.mask(r.Seed(i, drop), o.Dropout, p.len()).as(p.shape...)) }
 			}
-			return attend(q, k, v, o.ScaleOf(hd), mask, dropped).as(l, -1)
+			return attend(q, k, v, (*val).matmul, o.ScaleOf(hd), mask, dropped).as(l, -1)
 		})
 	})
 }
@@ -173,8 +174,8 @@ func (e *Engine) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine
 		return e.in(q).rows().each(rq, func(i int, q *val) *val {
 			both := kv.row(rkv, i).as(-1, 2, heads, hd).einsum("nahd->ahnd", nil)
 			none := func(s *val) *val { return s }
-			return attend(q.as(-1, heads, 1, hd), both.pick(0, 0), both.pick(0, 1), 1/math.Sqrt(float64(hd)), none,
-				nil).as(-1, heads*hd)
+			return attend(q.as(-1, heads, 1, hd), both.pick(0, 0), both.pick(0, 1), (*val).einsum,
+				1/math.Sqrt(float64(hd)), none, nil).as(-1, heads*hd)
 		}).as(q.Shape()...)
 	})
 }
@@ -202,11 +203,11 @@ func (e *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions,
 			l := r.Len(i)
 			q, k, v := heads(q), heads(K.row(r, i)), heads(V.row(r, i))
 			S, Z := e.carried(s, i, o.Heads, q.dim(2), v.dim(2)), e.carried(z, i, o.Heads, q.dim(2))
-			w := q.einsum("the,she->hts", k)
+			w := q.matmul("the,she->hts", k)
 			w = w.where(e.notAfter(l, l, 0), e.full(0))
-			sums := w.einsum("hts,shm->thm", v).add(q.einsum("the,hem->thm", S))
+			sums := w.matmul("hts,shm->thm", v).add(q.matmul("the,hem->thm", S))
 			norm := w.einsum("hts->th", nil).add(q.einsum("the,he->th", Z)).plus(float64(o.Eps))
-			e.carry(s, i, func() *val { return S.add(k.einsum("the,thm->hem", v)) })
+			e.carry(s, i, func() *val { return S.add(k.matmul("the,thm->hem", v)) })
 			e.carry(z, i, func() *val { return Z.add(k.einsum("the->he", nil)) })
 			return sums.div(norm.as(l, o.Heads, 1)).as(l, -1)
 		}).as(v.Shape()...)
@@ -280,7 +281,7 @@ func (e *Engine) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []
 			l, n := r.Len(i), all.dim(0)
 			mix := w.slice(0, r.Start(i), l).slice(1, r.Start(i)+l-n, n)
 			mix = mix.where(e.notAfter(l, n, 0), e.full(0))
-			return mix.einsum("tj,jc->tc", all).add(bias.slice(0, r.Start(i), l).as(l, 1))
+			return mix.matmul("tj,jc->tc", all).add(bias.slice(0, r.Start(i), l).as(l, 1))
 		}).as(x.Shape()...)
 	})
 }

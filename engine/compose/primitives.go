@@ -162,8 +162,23 @@ func (v *val) pad(axis, n, m int) *val {
 	return concat(axis, zeros(n), v, zeros(m))
 }
 
+// Rounder is a core that multiplies at bf16: DotBF16 is Dot of operands rounded to bfloat16, to nearest even.
+type Rounder interface {
+	DotBF16(to, x, y engine.View)
+}
+
+// matmul is einsum at the precision of the tape, forward and backward. A core that does not round has float32.
+func (v *val) matmul(spec string, b *val) *val {
+	if r, ok := v.e.core.(Rounder); ok && v.e.Precision == engine.BF16 {
+		return v.einsumBy(r.DotBF16, spec, b)
+	}
+	return v.einsum(spec, b)
+}
+
 // einsum multiplies and sums in Einstein's notation: "ij,jk->ik" is a matrix product. b is nil for one operand.
-func (v *val) einsum(spec string, b *val) *val {
+func (v *val) einsum(spec string, b *val) *val { return v.einsumBy(v.e.core.Dot, spec, b) }
+
+func (v *val) einsumBy(dot func(to, x, y engine.View), spec string, b *val) *val {
 	from, to, _ := strings.Cut(spec, "->")
 	left, right, _ := strings.Cut(from, ",")
 	letters, length := to, map[rune]int{}
@@ -187,17 +202,17 @@ func (v *val) einsum(spec string, b *val) *val {
 		}
 		return x.viewed(x.at, shape, stride)
 	}
-	y, core := v.e.full(0, shape[:len(to)]...), v.e.core
+	y := v.e.full(0, shape[:len(to)]...)
 	v, all := over(v, left), over(y, to)
 	if b == nil {
-		core.Sum(all.view(), v.view())
+		v.e.core.Sum(all.view(), v.view())
 		return y.record(func() { v.addGrad(all.dy()) }, v)
 	}
 	b = over(b, right)
-	core.Dot(all.view(), v.view(), b.view())
+	dot(all.view(), v.view(), b.view())
 	return y.record(func() {
-		v.addGrad(all.dy(), b)
-		b.addGrad(all.dy(), v)
+		v.addDot(dot, all.dy(), b)
+		b.addDot(dot, all.dy(), v)
 	}, v, b)
 }
 

@@ -7,7 +7,7 @@ import (
 
 // linear is v wᵀ + bias.
 func (v *val) linear(w, bias *val) *val {
-	return v.rows().einsum("rk,nk->rn", w).addTo(bias).like(v)
+	return v.rows().matmul("rk,nk->rn", w).addTo(bias).like(v)
 }
 
 func (e *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
@@ -24,7 +24,7 @@ func (e *Engine) LinearLowRank(x, w, bias *tensor.Tensor, c engine.LowRank, a en
 func (e *Engine) BlockLinear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	return e.one("BlockLinear", func() *val {
 		x, w := e.in(x), e.in(w)
-		y := x.as(-1, w.dim(0), w.dim(1)).einsum("rhk,hkn->rhn", w).add(e.in(bias).as(w.dim(0), -1))
+		y := x.as(-1, w.dim(0), w.dim(1)).matmul("rhk,hkn->rhn", w).add(e.in(bias).as(w.dim(0), -1))
 		return y.as(-1, w.dim(0)*w.dim(2)).like(x).act(a)
 	})
 }

@@ -87,7 +87,7 @@ func (e *Engine) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slo
 			s := e.carried(slots, i, n)
 			var all []*val
 			for t := range r.Len(i) {
-				s = R.einsum("ij,j->i", s).add(u.pick(0, t))
+				s = R.matmul("ij,j->i", s).add(u.pick(0, t))
 				s = concat(0, s.slice(0, 0, tanhs).tanh(), s.slice(0, tanhs, n-tanhs))
 				all = append(all, s.unsqueeze(0))
 			}

@@ -12,7 +12,7 @@ func (e *Engine) SLSTM(x engine.SLSTM, r *engine.Rows, slots engine.SLSTMSlots) 
 		in, rw, bias := e.in(x.X).as(-1, h, n), e.in(x.R).as(h, n, 4, n), e.in(x.Bias).as(h, 4, n)
 		var gates []*val
 		for _, w := range x.W {
-			gates = append(gates, in.einsum("thk,hjk->thj", e.in(w).as(h, n, n)).unsqueeze(2))
+			gates = append(gates, in.matmul("thk,hjk->thj", e.in(w).as(h, n, n)).unsqueeze(2))
 		}
 		return concat(2, gates...).each(r, func(i int, u *val) *val {
 			var s [4]*val

@@ -58,9 +58,9 @@ func (s *bucketed) attend() *val {
 	var parts []*val
 	if s.first > 0 {
 		front := func(x *val) *val { return x.slice(0, 0, s.first) }
-		p := front(s.q).einsum("id,jd->ij", front(s.k)).scale(scale)
+		p := front(s.q).matmul("id,jd->ij", front(s.k)).scale(scale)
 		p = p.where(e.notAfter(s.first, s.first, 0), e.full(unseen)).softmax()
-		parts = append(parts, p.einsum("ij,jd->id", front(s.v)))
+		parts = append(parts, p.matmul("ij,jd->id", front(s.v)))
 	}
 	if u := (n - s.first + size - 1) / size; u > 0 {
 		weights, picked := s.picks(u)
@@ -81,12 +81,12 @@ func (s *bucketed) attend() *val {
 		K := concat(1, buckets(pickedK, picked), buckets(k, own))
 		V := concat(1, buckets(pickedV, picked), buckets(v, own))
 		R := concat(1, weights, e.full(1, u, size)).as(u, 1, -1)
-		scores := buckets(s.q.pad(0, 0, 1), own).einsum("uid,ujd->uij", K).scale(scale).mul(R)
+		scores := buckets(s.q.pad(0, 0, 1), own).matmul("uid,ujd->uij", K).scale(scale).mul(R)
 		if !s.o.Ahead {
 			sees := concat(1, e.full(1, size, s.o.Top*size), e.notAfter(size, size, 0))
 			scores = scores.where(sees, e.full(unseen))
 		}
-		y := scores.softmax().mul(R).einsum("uij,ujd->uid", V)
+		y := scores.softmax().mul(R).matmul("uij,ujd->uid", V)
 		parts = append(parts, y.as(length, -1).slice(0, 0, n-s.first))
 	}
 	return concat(0, parts...)
@@ -292,9 +292,9 @@ func (s *spatten) row(x *val) *val {
 		s.k = concat(0, s.k, part.pick(1, 1).rotate(s.o.Rotary, s.position, -1))
 		s.v = concat(0, s.v, part.pick(1, 2))
 		active, n := s.mass.lessThan(0).affine(-1, 1).as(-1, 1, 1), s.k.dim(0)
-		p := q.einsum("thd,mhd->htm", s.k).scale(scale).where(e.notAfter(l, n, 0), e.full(unseen)).softmax()
+		p := q.matmul("thd,mhd->htm", s.k).scale(scale).where(e.notAfter(l, n, 0), e.full(unseen)).softmax()
 		p = p.where(active, zero)
-		y := s.read(p).einsum("htm,mhd->htd", s.v)
+		y := s.read(p).matmul("htm,mhd->htd", s.v)
 		s.importance = s.importance.pad(0, 0, l).add(p.constant().einsum("htm->m", nil))
 		s.mass = s.mass.add(y.abs().einsum("htd->h", nil))
 		ys = append(ys, y.einsum("htd->thd", nil))

@@ -89,11 +89,17 @@ func (v *val) record(back func(), inputs ...*val) *val {
 // addGrad adds x, or its product with a factor, to the gradient of v if that is wanted.
 func (v *val) addGrad(x *val, factor ...*val) {
 	switch {
-	case !v.grad:
-	case len(factor) == 0:
+	case len(factor) > 0:
+		v.addDot(v.e.core.Dot, x, factor[0])
+	case v.grad:
 		v.e.core.Sum(v.gradView(), x.over(v.shape).view())
-	default:
-		v.e.core.Dot(v.gradView(), x.over(v.shape).view(), factor[0].over(v.shape).view())
+	}
+}
+
+// addDot adds x·y, or what dot makes of them, to the gradient of v if that is wanted.
+func (v *val) addDot(dot func(to, x, y engine.View), x, y *val) {
+	if v.grad {
+		dot(v.gradView(), x.over(v.shape).view(), y.over(v.shape).view())
 	}
 }
 

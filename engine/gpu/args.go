@@ -16,7 +16,8 @@ type args struct {
 	data [vulkan.PushBytes]byte
 	n    int
 
-	moved, flops int // see Counts
+	moved, flops int  // see Counts
+	matrices     bool // flops are those of cooperative matrices
 }
 
 // work says what the launch moves at least, in bytes, and how many sums and products of numbers it computes.

@@ -46,6 +46,10 @@ func Open(number int, validate bool, most uint64) (*Backend, error) {
 	}
 	c := newCore(dev)
 	c.memory.most = most
+	if c.unit != nil && !c.multiplies() {
+		c.unit = nil
+	}
+	c.counts = Counts{}
 	return &Backend{Backend: compose.Backend{Core: c}, core: c, in: in}, nil
 }
 

@@ -23,6 +23,7 @@ type core struct {
 	memory  pool
 	tables  map[string]region // see table
 	root    map[int]*buffer   // see roots
+	unit    *matrixUnit       // nil for a device without
 	points  int               // most complex numbers of a transform in the memory of a workgroup
 	err     error             // the first failure, after which nothing is computed any more
 	counts  Counts
@@ -49,7 +50,9 @@ const mostPending = 1 << 11
 func newCore(dev *vulkan.Device) *core {
 	c := &core{dev: dev, kernels: map[string]*vulkan.Kernel{}, tables: map[string]region{},
 		root: map[int]*buffer{}, points: mostPoints}
-	c.memory.dev = dev
+	if c.memory.dev = dev; dev != nil {
+		c.unit = unitOf(dev.Info, "bfloat16", "product_matrix")
+	}
 	return c
 }
 

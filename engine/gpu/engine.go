@@ -58,6 +58,11 @@ func (e *Engine) run(name string, a *args, n int, constants ...uint32) {
 // launch is run; the caller holds the lock.
 func (e *Engine) launch(name string, a *args, n int, constants ...uint32) {
 	e.c.launch(name, a, n, constants...)
+	e.recorded()
+}
+
+// recorded lets go of the memory of launches, which are recorded.
+func (e *Engine) recorded() {
 	clear(e.live)
 	e.live = e.live[:0]
 }

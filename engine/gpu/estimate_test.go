@@ -21,12 +21,17 @@ import (
 func TestPageHasTheEstimate(t *testing.T) {
 	var table strings.Builder
 	for _, preset := range []string{"h3-125m", "mamba-130m"} {
-		for _, batch := range []int{1, 64} {
-			estimateRow(&table, preset, fmt.Sprintf("a token for %d", batch), batch, decoded(t, preset, batch))
+		for _, p := range []engine.Precision{engine.Float32, engine.BF16} {
+			for _, batch := range []int{1, 64} {
+				estimateRow(&table, preset, fmt.Sprintf("a token for %d", batch), p, batch,
+					decoded(t, preset, p, batch, 1))
+			}
+			const batch, length = 8, 1024
+			estimateRow(&table, preset, fmt.Sprintf("a prompt of %d × %d", batch, length), p, batch*length,
+				decoded(t, preset, p, batch, length))
+			estimateRow(&table, preset, fmt.Sprintf("an update of %d × %d", batch, length), p, batch*length,
+				trained(t, preset, p, batch, length))
 		}
-		const batch, length = 8, 1024
-		estimateRow(&table, preset, fmt.Sprintf("an update of %d × %d", batch, length), batch*length,
-			trained(t, preset, batch, length))
 	}
 	page, err := os.ReadFile("../../docs/gpu.md")
 	if err != nil {
@@ -37,15 +42,30 @@ func TestPageHasTheEstimate(t *testing.T) {
 	}
 }
 
-func estimateRow(table *strings.Builder, preset, work string, tokens int, c Counts) {
-	launches := float64(c.Launches) * H200.Launch
-	fmt.Fprintf(table, "| %s | %s | %d | %.3g | %.3g | %.3g | %.3g | %.0f %% | %.0f %% | %.3g |\n", preset, work,
-		c.Launches, c.Bytes/1e9, c.Flops/1e9, float64(c.Memory)/1e9, c.Seconds*1e3, 100*launches/c.Seconds,
-		100*c.Bytes/H200.Bandwidth/c.Seconds, float64(tokens)/c.Seconds)
+func estimateRow(table *strings.Builder, preset, work string, p engine.Precision, tokens int, c Counts) {
+	launches, peak := float64(c.Launches)*H200.Launch, H200.Flops
+	if p == engine.BF16 {
+		peak = H200.Matrices
+	}
+	fmt.Fprintf(table, "| %s | %s | %v | %d | %.3g | %.3g | %.3g | %.3g | %.0f %% | %.0f %% | %.2g %% | %.3g |\n",
+		preset, work, p, c.Launches, c.Bytes/1e9, c.Flops/1e9, float64(c.Memory)/1e9, c.Seconds*1e3,
+		100*launches/c.Seconds, 100*c.Bytes/H200.Bandwidth/c.Seconds, 100*c.Flops/peak/c.Seconds,
+		float64(tokens)/c.Seconds)
 }
 
-// estimated is a model of a preset whose weights have no values, on a backend that counts.
-func estimated(t *testing.T, preset string) (*model.Model, *Backend) {
+// rounded is a packed matrix of bfloat16 numbers without values.
+type rounded struct{ n, k int }
+
+func (w rounded) Len() int                                         { return w.n * w.k }
+func (w rounded) Bytes() int                                       { return 2 * w.Len() }
+func (rounded) Stored() engine.Precision                           { return engine.BF16 }
+func (rounded) Exact() bool                                        { return false }
+func (rounded) ReadRow([]float32, int)                             {}
+func (rounded) ReadGroups(int, []int8, []uint16, []uint16) float32 { return 0 }
+func (rounded) Sums() []byte                                       { return nil }
+
+// estimated is a model of a preset whose weights have no values, packed at a precision, on a backend that counts.
+func estimated(t *testing.T, preset string, p engine.Precision) (*model.Model, *Backend) {
 	t.Helper()
 	c, err := model.Preset(preset)
 	if err != nil {
@@ -56,14 +76,19 @@ func estimated(t *testing.T, preset string) (*model.Model, *Backend) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.Params("", func(_ string, w *nn.Param) {
+		if p == engine.BF16 && (w.Role == nn.Weight || w.Role == nn.Table) {
+			w.SetPacked(rounded{w.Dim(0), w.Dim(1)})
+		}
+	})
 	b := Estimate(H200)
 	m.Use(b)
 	return m, b
 }
 
-// decoded counts the second token of some sequences.
-func decoded(t *testing.T, preset string, batch int) Counts {
-	m, b := estimated(t, preset)
+// decoded counts the second part, of some tokens, of some sequences.
+func decoded(t *testing.T, preset string, p engine.Precision, batch, tokens int) Counts {
+	m, b := estimated(t, preset, p)
 	tape := m.NewTape()
 	states := make([]*model.State, batch)
 	for i := range states {
@@ -75,16 +100,16 @@ func decoded(t *testing.T, preset string, batch int) Counts {
 		tape.Reset()
 		rows := &model.Rows{}
 		for _, s := range states {
-			rows.Add(1, s)
+			rows.Add(tokens, s)
 		}
-		m.LastLogits(tape, m.Forward(tape, make([]int32, batch), rows), rows).Floats()
+		m.LastLogits(tape, m.Forward(tape, make([]int32, batch*tokens), rows), rows).Floats()
 	}
 	return b.Counts().since(before)
 }
 
 // trained counts the second update of some sequences.
-func trained(t *testing.T, preset string, batch, length int) Counts {
-	m, b := estimated(t, preset)
+func trained(t *testing.T, preset string, p engine.Precision, batch, length int) Counts {
+	m, b := estimated(t, preset, engine.Float32)
 	var params []optim.Param
 	var leaves []*tensor.Tensor
 	m.Params("", func(name string, p *nn.Param) {
@@ -94,6 +119,7 @@ func trained(t *testing.T, preset string, batch, length int) Counts {
 	opt := optim.NewAdamW(b, params, 0.9, 0.99, 1e-8, 1)
 	tape.Collect(grads)
 	tape.Record(true)
+	tape.SetPrecision(p)
 	ids := make([]int32, batch*length)
 	var before Counts
 	for step := range 2 {
@@ -113,7 +139,7 @@ func trained(t *testing.T, preset string, batch, length int) Counts {
 // gradient out.
 func TestUpdateCopies(t *testing.T) {
 	for _, preset := range []string{"h3-tiny", "s4d-tiny", "dss-tiny", "gss-tiny"} {
-		c := trained(t, preset, 2, 64)
+		c := trained(t, preset, engine.Float32, 2, 64)
 		if want := 4 * 2 * 64; c.In > 0 || c.Out != 2 || c.IDs != want {
 			t.Errorf("%s: %d numbers in, %d out, %d of ids, want 0, 2 and %d", preset, c.In, c.Out, c.IDs, want)
 		}

@@ -25,9 +25,10 @@ const (
 	opNegExp     = 41
 	opGather     = 64
 
-	opSum = 0
-	opDot = 1
-	opMax = 2
+	opSum     = 0
+	opDot     = 1
+	opMax     = 2
+	opDotBF16 = 3
 )
 
 // pointwise launches y = f(a, b, c) on views of one shape, of which there are up to four, the result first.
@@ -109,10 +110,13 @@ func (c *core) Select(to, condition, x, y engine.View) {
 	c.pointwise(opSelect, 0, 0, to, x, y, condition)
 }
 
-// Sum, Max and Dot add to the elements of to.
+// Sum, Max, Dot and DotBF16 add to the elements of to.
 func (c *core) Sum(to, x engine.View)    { c.reduce(opSum, to, x, x) }
 func (c *core) Max(to, x engine.View)    { c.reduce(opMax, to, x, x) }
 func (c *core) Dot(to, x, y engine.View) { c.reduce(opDot, to, x, y) }
+
+// DotBF16 is compose.Rounder.
+func (c *core) DotBF16(to, x, y engine.View) { c.reduce(opDotBF16, to, x, y) }
 
 func (c *core) reduce(op int, to, x, y engine.View) {
 	all, empty := axesOf(to, x, y)
@@ -146,7 +150,7 @@ func (c *core) sums(op int, kept, over axes, from []uint64) {
 	for k := range kept.stride {
 		moved += 4 * kept.extent(k) * over.extent(k)
 	}
-	if op == opDot && c.product(kept, over, from, moved, flops) {
+	if (op == opDot || op == opDotBF16) && c.product(op, kept, over, from, moved) {
 		return
 	}
 	p := new(args).address(from...).int(n, op).int(padded(most, 1, kept.shape)...)
@@ -157,7 +161,7 @@ func (c *core) sums(op int, kept, over axes, from []uint64) {
 	for _, s := range over.stride[1:] {
 		p.int(padded(most, 0, s)...)
 	}
-	if p.work(moved, flops); n < fewSums && over.len() >= longSum {
+	if p.int(segment(over.len())).work(moved, flops); n < fewSums && over.len() >= longSum {
 		c.launch("reduce", p, n, 64)
 		return
 	}
@@ -172,9 +176,15 @@ const (
 
 // product launches sums of products that are a matrix product, or many of one size, and reports whether they are: each
 // sum over one axis, one axis that only x has, one that only y has, and perhaps one that both have. Sums are in the
-// order of the other kernel, so that results have the same bits.
-func (c *core) product(kept, over axes, from []uint64, moved, flops int) bool {
-	const least = 8 // of each axis
+// order of the other kernel, so that results have the same bits. Cooperative matrices have others: where products are
+// theirs, one row or column is a matrix, too.
+func (c *core) product(op int, kept, over axes, from []uint64, moved int) bool {
+	p := product{y: from[0], x: from[1], w: []uint64{from[2], 0, 0, 0}, how: addTo, moved: moved,
+		rounds: op == opDotBF16}
+	least := 8 // of each axis
+	if p.matrices(c.unit) {
+		least = 1
+	}
 	if len(over.shape) != 1 || over.shape[0] < least {
 		return false
 	}
@@ -192,19 +202,24 @@ func (c *core) product(kept, over axes, from []uint64, moved, flops int) bool {
 		}
 		*which = i
 	}
-	if row < 0 || column < 0 || kept.shape[row] < least || kept.shape[column] < least {
+	of := func(axis, view int) (n, stride int) {
+		if axis < 0 {
+			return 1, 0
+		}
+		return kept.shape[axis], kept.stride[view][axis]
+	}
+	p.batches, p.ys[0] = of(batch, 0)
+	p.rows, p.ys[1] = of(row, 0)
+	p.n, p.ys[2] = of(column, 0)
+	_, p.xs[0] = of(batch, 1)
+	_, p.xs[1] = of(row, 1)
+	_, p.ws[0] = of(batch, 2)
+	_, p.ws[1] = of(column, 2)
+	if p.rows < least || p.n < least {
 		return false
 	}
-	batches, along := 1, [3]int{}
-	if batch >= 0 {
-		batches = kept.shape[batch]
-		along = [3]int{kept.stride[0][batch], kept.stride[1][batch], kept.stride[2][batch]}
-	}
-	rows, n := kept.shape[row], kept.shape[column]
-	p := new(args).address(from...).int(batches, rows, n, over.shape[0], along[0], kept.stride[0][row],
-		kept.stride[0][column], along[1], kept.stride[1][row], over.stride[1][0], along[2], kept.stride[2][column],
-		over.stride[2][0])
-	c.launch("product", p.work(moved, flops), batches*blocks(rows, 32)*blocks(n, 32))
+	p.k, p.xs[2], p.ws[2] = over.shape[0], over.stride[1][0], over.stride[2][0]
+	c.multiply(p)
 	return true
 }
 

@@ -22,37 +22,24 @@ func (e *Engine) matrix(w *tensor.Tensor) (form uint32, at []uint64) {
 	return 0, []uint64{e.address(w), 0, 0, 0}
 }
 
-// fewRows are the rows up to which each is multiplied alone. A row has the same bits either way.
-const fewRows = 8
-
-// fewTiles are so few tiles of 32 by 32 that tiles of 16 by 16 keep more of a card busy.
-const fewTiles = 256
-
 func (e *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	if e.Recording {
 		return e.Engine.Linear(x, w, bias, a)
 	}
-	n, k, rows := w.Dim(0), w.Dim(1), x.Rows()
+	n, k := w.Dim(0), w.Dim(1)
 	y := e.like(x, n)
 	form, at := e.matrix(w)
-	p := new(args).address(e.address(y), e.address(x), e.address(bias)).address(at...).int(n, k, rows, int(a))
-	weights := 4 * n * k
+	p := product{y: e.address(y), x: e.address(x), w: at, bias: e.address(bias), how: int(a), form: form, batches: 1,
+		rows: x.Rows(), n: n, k: k, ys: [3]int{0, n, 1}, xs: [3]int{0, k, 1}, ws: [3]int{0, k, 1}, moved: 4 * n * k,
+		rounds: e.Precision == engine.BF16}
 	if w, ok := w.Packed().(*packed); ok {
-		weights = w.Bytes()
+		p.moved, p.rounds = w.Bytes(), p.form == uint32(engine.BF16) && (p.rounds || !w.Exact())
 	}
-	if p.work(weights+4*rows*(n+k), 2*rows*n*k); rows <= fewRows {
-		lanes := 4
-		for lanes < 128 && 8*lanes < k {
-			lanes *= 2
-		}
-		e.run("linear", p, rows*blocks(n, 256/lanes), form, uint32(lanes))
-		return y
-	}
-	side := 32
-	if blocks(rows, side)*blocks(n, side) < fewTiles {
-		side = 16
-	}
-	e.run("linear_tile", p, blocks(rows, side)*blocks(n, side), form, uint32(side))
+	p.moved += 4 * p.rows * (n + k)
+	e.c.mu.Lock()
+	defer e.c.mu.Unlock()
+	e.c.multiply(p)
+	e.recorded()
 	return y
 }
 
@@ -76,7 +63,7 @@ func (e *Engine) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
 // unpack fills memory with rows of a packed matrix: those at places, or the first n. The caller holds the lock.
 func (c *core) unpack(to *buffer, p *packed, places uint64, n int) {
 	a := new(args).address(to.at.address(), places).address(p.matrix()...).int(n, p.k)
-	c.launch("unpack", a.work(p.q.Bytes()+4*n*p.k, 0), blocks(n*p.k, 256), uint32(p.form))
+	c.launch("unpack", a.work(p.q.Bytes()/max(1, p.Len()/p.k)*n+4*n*p.k, 0), blocks(n*p.k, 256), uint32(p.form))
 }
 
 // Unpack is compose.Unpacker, for operations that have no kernel for packed weights.

@@ -51,38 +51,3 @@ func TestUpdates(t *testing.T) {
 		}
 	}
 }
-
-// TestProducts: matrix products of views with any strides have the bits of sums one by one, and add to what is there.
-func TestProducts(t *testing.T) {
-	const batches, rows, n, k = 3, 37, 50, 71
-	rng := rand.New(rand.NewPCG(4, 5))
-	numbers := func(n int) []float32 {
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = float32(rng.NormFloat64())
-		}
-		return x
-	}
-	x, w, start := put(numbers(batches*rows*k)), put(numbers(batches*n*k)), numbers(batches*rows*n)
-	for name, s := range map[string]struct{ x, w, y [4]int }{ // strides along batch, row, column, term
-		"rows":    {[4]int{rows * k, k, 0, 1}, [4]int{n * k, 0, k, 1}, [4]int{rows * n, n, 1, 0}},
-		"columns": {[4]int{rows * k, 1, 0, rows}, [4]int{n * k, 0, 1, n}, [4]int{rows * n, 1, rows, 0}},
-		"interwoven": {[4]int{k, batches * k, 0, 1}, [4]int{1, 0, batches * k, batches},
-			[4]int{1, batches * n, batches, 0}},
-	} {
-		of := func(batches, rows int, at func(s [4]int) int, to engine.Buffer) {
-			view := func(b engine.Buffer, s [4]int) engine.View {
-				return engine.View{Of: b, At: at(s), Shape: []int{batches, rows, n, k}, Stride: s[:]}
-			}
-			device.core.Dot(view(to, s.y), view(x, s.x), view(w, s.w))
-		}
-		together, alone := put(start), put(start)
-		of(batches, rows, func([4]int) int { return 0 }, together)
-		for i := range batches * rows { // a row alone is no matrix product
-			of(1, 1, func(s [4]int) int { return i/rows*s[0] + i%rows*s[1] }, alone)
-		}
-		if got, want := get(together), get(alone); !slices.Equal(got, want) || slices.Equal(got, start) {
-			t.Errorf("%s: products together have other bits than one by one", name)
-		}
-	}
-}

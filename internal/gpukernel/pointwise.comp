@@ -24,7 +24,7 @@ void main() {
 	uint op = code & 255u, activation = code >> 8;
 	uint i = group() * 256u + gl_LocalInvocationID.x;
 	if (i >= n) return;
-	int at[4];
+	ivec4 at;
 	uint left = i;
 	for (int k = 3; k > 0; k--) {
 		at[k] = int(left % uint(shape[k]));

@@ -60,6 +60,12 @@ func (in *Instance) Open(i int) (*Device, error) {
 	if p.extensions["VK_KHR_portability_subset"] { // which must be asked for where there is one
 		extensions = append(extensions, "VK_KHR_portability_subset")
 	}
+	if len(p.Matrices) > 0 {
+		extensions = append(extensions, cooperativeMatrix, subgroupSize)
+	}
+	if p.multiplies("bfloat16") {
+		extensions = append(extensions, shaderBFloat16)
+	}
 	info := deviceCreate{head: head{typeDeviceCreate, unsafe.Pointer(p.wanted())}, queueCount: 1, queues: &queue,
 		extensionCount: uint32(len(extensions)), extensions: texts(extensions...)}
 	err := call(in.function("vkCreateDevice"), p.handle, uintptr(unsafe.Pointer(&info)), 0,
@@ -74,9 +80,17 @@ func (in *Instance) Open(i int) (*Device, error) {
 	return d, nil
 }
 
-// wanted are the features that are switched on: those that hippo needs.
+// wanted are the features that are switched on: those that hippo needs, and matrices where there are some.
 func (p *physical) wanted() *features2 {
 	twelve := &features12{head: head{kind: typeFeatures12}}
+	if len(p.Matrices) > 0 {
+		twelve.on[modelFeature], twelve.on[float16Feature] = 1, p.features.on[float16Feature]
+		whole := &subgroupFeatures{head{kind: typeSubgroupFeatures}, [2]uint32{0, 1}}
+		twelve.next = unsafe.Pointer(&matrixFeatures{head{typeMatrixFeatures, unsafe.Pointer(whole)}, [2]uint32{1}})
+	}
+	if p.multiplies("bfloat16") {
+		twelve.next = unsafe.Pointer(&bfloat16Features{head{typeBFloat16, twelve.next}, [3]uint32{1, 0, 1}, 0})
+	}
 	for _, i := range []int{storage8Feature, int8Feature, scalarFeature, timelineFeature, addressesFeature} {
 		twelve.on[i] = p.features.on[i]
 	}

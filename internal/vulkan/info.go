@@ -4,6 +4,7 @@ package vulkan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -22,9 +23,20 @@ type Info struct {
 	Float16 bool   `json:"float16"`
 	Int8    bool   `json:"int8"`
 	Float64 bool   `json:"float64"`
-	Matrix  bool   `json:"matrix"` // cooperative matrices
+	// Matrices are the products of cooperative matrices that the device has, of numbers that kernels use.
+	Matrices []Matrix `json:"matrices,omitempty"`
+	Subgroup int      `json:"subgroup"` // threads that compute in step, and cooperate on a matrix
 	// Lacks is what hippo needs and the device does not have, empty for a device that can be opened.
 	Lacks []string `json:"lacks,omitempty"`
+}
+
+// Matrix is a product of a matrix (M, K) with one (K, N), which threads of a subgroup compute together, with sums in
+// float32.
+type Matrix struct {
+	Of string `json:"of"` // the numbers: bfloat16 or float16
+	M  int    `json:"m"`
+	N  int    `json:"n"`
+	K  int    `json:"k"`
 }
 
 // Has are the names of what the device has beyond what hippo needs.
@@ -33,13 +45,18 @@ func (d Info) Has() string {
 	for _, x := range []struct {
 		name string
 		has  bool
-	}{{"float16", d.Float16}, {"int8", d.Int8}, {"float64", d.Float64}, {"cooperative matrices", d.Matrix},
-		{"memory shared with the host", d.Shared}} {
+	}{{"float16", d.Float16}, {"int8", d.Int8}, {"float64", d.Float64}, {"memory shared with the host", d.Shared},
+		{"cooperative matrices of bfloat16", d.multiplies("bfloat16")},
+		{"cooperative matrices of float16", d.multiplies("float16")}} {
 		if x.has {
 			all = append(all, x.name)
 		}
 	}
 	return strings.Join(all, ", ")
+}
+
+func (d Info) multiplies(numbers string) bool {
+	return slices.ContainsFunc(d.Matrices, func(m Matrix) bool { return m.Of == numbers })
 }
 
 var kinds = []string{"other", "integrated GPU", "discrete GPU", "virtual GPU", "CPU"}
@@ -53,6 +70,9 @@ type physical struct {
 	memory     memoryProperties2
 	extensions map[string]bool
 	features   features12 // with the chain of all features that the device has
+	matrix     matrixFeatures
+	subgroups  subgroupFeatures
+	bfloat16   bfloat16Features
 }
 
 // Devices describes all devices, in the driver's order.
@@ -68,7 +88,8 @@ func (in *Instance) Devices() []Info {
 func (in *Instance) describe(i int) *physical {
 	p := &physical{handle: in.physical[i]}
 	p.extensions = in.deviceExtensions(p.handle)
-	driver := &driverProperties{head: head{kind: typeDriverProperties}}
+	subgroup := &subgroupProperties{head: head{kind: typeSubgroup}}
+	driver := &driverProperties{head: head{typeDriverProperties, unsafe.Pointer(subgroup)}}
 	about := &properties2{head: head{typeProperties2, unsafe.Pointer(driver)}}
 	purego.SyscallN(in.function("vkGetPhysicalDeviceProperties2"), p.handle, uintptr(unsafe.Pointer(about)))
 	p.limits = about.limits
@@ -81,7 +102,10 @@ func (in *Instance) describe(i int) *physical {
 	all := p.ask(in)
 	p.Float16, p.Int8 = p.features.on[float16Feature] != 0, p.features.on[int8Feature] != 0
 	p.Float64 = all.on[float64Feature] != 0
-	p.Matrix = p.extensions["VK_KHR_cooperative_matrix"]
+	p.Subgroup = int(subgroup.size)
+	if p.matrix.on[0] != 0 && p.subgroups.on[1] != 0 && p.features.on[modelFeature] != 0 {
+		p.Matrices = matricesOf(in.matrices(p.handle), p.Float16, p.bfloat16.on[2] != 0)
+	}
 	p.missing(about.api, all, p.queues(in))
 	return p
 }
@@ -89,10 +113,65 @@ func (in *Instance) describe(i int) *physical {
 // ask fills the features: all of Vulkan 1.0 in the result, whose chain has those of 1.1 and 1.2.
 func (p *physical) ask(in *Instance) *features2 {
 	p.features.head = head{kind: typeFeatures12}
+	for _, x := range []struct {
+		extension string
+		head      *head
+		kind      uint32
+	}{{cooperativeMatrix, &p.matrix.head, typeMatrixFeatures}, {shaderBFloat16, &p.bfloat16.head, typeBFloat16},
+		{subgroupSize, &p.subgroups.head, typeSubgroupFeatures}} {
+		if p.extensions[x.extension] {
+			*x.head = head{x.kind, p.features.next}
+			p.features.next = unsafe.Pointer(x.head)
+		}
+	}
 	eleven := &features11{head: head{typeFeatures11, unsafe.Pointer(&p.features)}}
 	all := &features2{head: head{typeFeatures2, unsafe.Pointer(eleven)}}
 	purego.SyscallN(in.function("vkGetPhysicalDeviceFeatures2"), p.handle, uintptr(unsafe.Pointer(all)))
 	return all
+}
+
+// Extensions of devices that have matrices.
+const (
+	cooperativeMatrix = "VK_KHR_cooperative_matrix"
+	shaderBFloat16    = "VK_KHR_shader_bfloat16"
+	subgroupSize      = "VK_EXT_subgroup_size_control" // kernels with matrices want whole subgroups
+)
+
+// matrices asks a driver for its products of cooperative matrices.
+func (in *Instance) matrices(physical uintptr) []matrixProperties {
+	f, count := in.function("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"), uint32(0)
+	if f == 0 || call(f, physical, uintptr(unsafe.Pointer(&count)), 0) != nil || count == 0 {
+		return nil
+	}
+	all := make([]matrixProperties, count)
+	for i := range all {
+		all[i].kind = typeMatrixProperties
+	}
+	if call(f, physical, uintptr(unsafe.Pointer(&count)), uintptr(unsafe.Pointer(&all[0]))) != nil {
+		return nil
+	}
+	return all[:count]
+}
+
+// matricesOf are those of all products that kernels use: of float16 or bfloat16 numbers where shaders have these, with
+// sums in float32, by a subgroup.
+func matricesOf(all []matrixProperties, float16, bfloat16 bool) (out []Matrix) {
+	for _, x := range all {
+		if x.a != x.b || x.c != float32Numbers || x.sum != float32Numbers || x.scope != subgroupScope {
+			continue
+		}
+		of := ""
+		switch {
+		case x.a == bfloat16Numbers && bfloat16:
+			of = "bfloat16"
+		case x.a == float16Numbers && float16:
+			of = "float16"
+		default:
+			continue
+		}
+		out = append(out, Matrix{of, int(x.m), int(x.n), int(x.k)})
+	}
+	return out
 }
 
 // heaps describes the memory.

@@ -35,11 +35,26 @@ func (d *Device) Kernel(name string, code []byte, constants ...uint32) (*Kernel,
 	info := computePipelineCreate{head: head{kind: typeComputePipelineCreate}, layout: d.layout, baseIndex: -1,
 		stage: shaderStage{head: head{kind: typeShaderStageCreate}, stage: computeStage, module: k.module,
 			name: text("main"), specialization: specialize(constants)}}
+	if hasMatrices(words) {
+		const wholeSubgroups = 2
+		info.stage.flags = wholeSubgroups
+	}
 	if err := call(d.fn.createPipelines, d.handle, 0, 1, uintptr(unsafe.Pointer(&info)), 0,
 		uintptr(unsafe.Pointer(&k.pipeline))); err != nil {
 		return nil, d.fail("the kernel "+name, err)
 	}
 	return k, nil
+}
+
+// hasMatrices reports whether a kernel has cooperative matrices, by the capabilities with which SPIR-V begins.
+func hasMatrices(words []uint32) bool {
+	const header, capability, matrices = 5, 2<<16 | 17, 6022
+	for i := header; i+1 < len(words) && words[i] == capability; i += 2 {
+		if words[i+1] == matrices {
+			return true
+		}
+	}
+	return false
 }
 
 func specialize(constants []uint32) *specialization {

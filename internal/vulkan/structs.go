@@ -30,12 +30,17 @@ const (
 	typeMemoryProperties2     = 1000059006
 	typeMemoryFlags           = 1000060000
 	typeDebugMessengerCreate  = 1000128004
+	typeSubgroup              = 1000094000
+	typeBFloat16              = 1000141000
 	typeDriverProperties      = 1000196000
+	typeSubgroupFeatures      = 1000225002
 	typeSemaphoreTypeCreate   = 1000207002
 	typeTimelineSubmit        = 1000207003
 	typeSemaphoreWait         = 1000207004
 	typeMemoryBudget          = 1000237000
 	typeBufferAddress         = 1000244001
+	typeMatrixFeatures        = 1000506000
+	typeMatrixProperties      = 1000506001
 )
 
 // head begins most structs.
@@ -108,6 +113,7 @@ const (
 	scalarFeature    = 31
 	timelineFeature  = 37
 	addressesFeature = 38
+	modelFeature     = 41 // of memory, as Vulkan defines it
 )
 
 type properties2 struct {
@@ -131,6 +137,48 @@ type limits struct {
 	invocations   uint32
 	groupSize     [3]uint32
 	_             [32]uint64
+}
+
+// matrixFeatures are those of VK_KHR_cooperative_matrix: matrices, and that places outside of buffers are safe.
+type matrixFeatures struct {
+	head
+	on [2]uint32
+}
+
+// subgroupFeatures are those of VK_EXT_subgroup_size_control: sizes that are asked for, and subgroups that are whole.
+type subgroupFeatures struct {
+	head
+	on [2]uint32
+}
+
+// bfloat16Features are those of VK_KHR_shader_bfloat16: the type, its dot products, and its cooperative matrices.
+type bfloat16Features struct {
+	head
+	on [3]uint32
+	_  uint32
+}
+
+// matrixProperties are a product of matrices (m, k) and (k, n) in which a scope of threads cooperates.
+type matrixProperties struct {
+	head
+	m, n, k      uint32
+	a, b, c, sum uint32 // types of numbers
+	saturates    uint32
+	scope        uint32
+	_            uint32
+}
+
+// Types of numbers of matrices, and the scope of a subgroup.
+const (
+	float16Numbers  = 0
+	float32Numbers  = 1
+	bfloat16Numbers = 1000141000
+	subgroupScope   = 3
+)
+
+type subgroupProperties struct {
+	head
+	size, stages, operations, quads uint32
 }
 
 type driverProperties struct {

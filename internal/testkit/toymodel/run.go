@@ -38,6 +38,9 @@ func NewTrainer(t testing.TB, layers string, vocab int, b engine.Backend) *Train
 	return x
 }
 
+// SetPrecision sets the precision of products of the updates that follow.
+func (x *Trainer) SetPrecision(p engine.Precision) { x.tape.SetPrecision(p) }
+
 // Step makes an update for the two halves of ids and returns the loss before it. It copies ids in, and the loss and the
 // norm of the gradient out.
 func (x *Trainer) Step(ids []int32, step int) float64 {
