@@ -25,7 +25,8 @@ func (t *Tape) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots engi
 func (t *Tape) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	h := p.LogDt.Len()
 	n := p.InvAReal.Len() / h
-	if p.InvAReal.Len() != h*n || p.AImag.Len() != h*n || p.C.Len() != 2*h*n || p.B != nil && p.B.Len() != 2*h*n {
+	if p.InvAReal.Len() != h*n || p.AImag.Len() != h*n || p.C.Len() != 2*h*n || p.B != nil && p.B.Len() != 2*h*n ||
+		p.Uneven && p.Disc != engine.ZOH {
 		shapePanic("DiagSystem", p.LogDt, p.InvAReal, p.AImag, p.B, p.C)
 	}
 	return t.engine.DiagSystem(p)
@@ -58,6 +59,24 @@ func (t *Tape) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor
 	}
 	checkSlots("DiagSSM", r, slots, d*g.HeadDim*s.N*2)
 	return t.engine.DiagSSM(g, s, skip, r, slots)
+}
+
+// DiagScan runs the systems of s over the rows of u (n, h) at times of their own: position t comes after r = steps[t]
+// times dt, for which its input is held. With z = dt·A,
+//
+//	x[t] = e^(r z)·x[t-1] + B̄·(e^(r z)-1)/(e^z-1)·u[t],   y[t] = 2 Re Σ_n C x[t] + D u[t]
+//
+// steps (n, 1) are not below zero, the skip D is (h), a slot (h, modes, 2). Where all steps are 1 that is DiagSSM of a
+// system sampled by zero-order hold. s is of params that are Uneven, or of DSSSystem.
+func (t *Tape) DiagScan(u, steps *tensor.Tensor, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
+	d := u.Dim(-1)
+	checkRows("DiagScan", r, u)
+	if d != s.H || skip.Len() != d || steps.Len() != u.Rows() {
+		shapePanic("DiagScan", u, steps, skip)
+	}
+	checkSlots("DiagScan", r, slots, 2*d*s.N)
+	return t.engine.DiagScan(u, steps, s, skip, r, slots)
 }
 
 // DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0. Other modes have no causal

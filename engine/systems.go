@@ -21,6 +21,10 @@ type Systems interface {
 	// DiagSSM: u_ij = k_i·v_j, z_ij = SSM(u_ij) + D u_ij, y_j = Σ_i q_i·z_ij for each head; D (h), slots
 	// (h·head_dim², modes, 2).
 	DiagSSM(g Gates, s *DiagSystem, skip *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor
+	// DiagScan is DiagSSM without gates where position t comes after r = steps[t] times dt: with z = dt·A,
+	// x[t] = e^(r z)·x[t-1] + Bbar·(e^(r z)-1)/(e^z-1)·u[t], which holds u[t] for that time, y = 2 Re Σ_n C x + D u.
+	// u (n, h), steps (n, 1), D (h), slots (h, modes, 2). s is of DiagParams that are Uneven, or of DSSSystem.
+	DiagScan(u, steps *tensor.Tensor, s *DiagSystem, skip *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor
 
 	// DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0.
 	DSSSystem(p *DSSParams) *DiagSystem
@@ -122,6 +126,7 @@ type DiagParams struct {
 	LogDt, InvAReal, AImag, B, C *tensor.Tensor
 	Disc                         Discretization
 	Real                         RealPart
+	Uneven                       bool // the system is for DiagScan, and sampled by ZOH
 
 	Cache Cache
 }

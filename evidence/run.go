@@ -200,6 +200,7 @@ var (
 		" psmnist ", " 'psmnist(valid=50,test=20)' ",
 		" listops ", " 'listops(train=100,valid=20,test=20)' ", "'smnist(test=2000)'", "'smnist(valid=50,test=20)'",
 		"train=20000,valid=500,test=1000", "train=100,valid=20,test=20", "train=20000,test=1000", "train=100,test=20",
+		"clocks=mixed,train=1000", "clocks=mixed,train=50,valid=10,test=10",
 		"train=5000,test=300", "train=10,test=5", " 'author' ", " 'author(test=20)' ",
 		"(length=512)", "(length=512,test=20)", "bs=200000", "bs=20000",
 		"--test runs/data/wikitext2/test.txt", "--test runs/wt2-valid.txt")

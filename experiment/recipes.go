@@ -37,6 +37,7 @@ var recipes = map[*task.Task][]Recipe{
 	task.SameAuthor:       withRivals(passageRecipes),
 	task.SMNIST:           withRivals(mnistRecipes),
 	task.PSMNIST:          withRivals(mnistRecipes),
+	task.Frequency:        frequencyRecipes,
 	task.Digits:           digitsRecipes,
 	task.ECG:              ecgRecipes,
 	task.DNA:              dnaRecipes,

@@ -36,6 +36,22 @@ func smallImages(layers, mlp string, lr float64) func(*labelled.Config) {
 	}
 }
 
+// frequencyRecipes are of a few thousand parameters. Modes turn by up to half a circle a step of a hundredth of a
+// second.
+var frequencyRecipes = []Recipe{
+	{Name: "s4d-small", Set: func(c *labelled.Config) { frequency(c, "s4d*2", "none") }},
+	{Name: "h3-small", Set: func(c *labelled.Config) { frequency(c, "h3*2", "gelu") }},
+	{Name: "mamba-small", Set: func(c *labelled.Config) { frequency(c, "mamba*2", "none") }},
+}
+
+func frequency(c *labelled.Config, layers, mlp string) {
+	c.Model.Layers, c.Model.DModel, c.Model.DInner, c.Model.MLP, c.Model.DState = layers, 16, 32, mlp, 16
+	c.Model.ResidDropout, c.Model.DtMin, c.Model.DtMax = 0, 0.001, 0.1
+	c.Pool, c.Epochs, c.BatchSize, c.EvalEvery = "mean", 10, 32, 1
+	c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = 0.01, 0.01, 0, "cosine"
+	c.Optim.WarmupEpochs = 0.2
+}
+
 var digitsRecipes = []Recipe{
 	// With four modes a channel and steps from 0.0005 to 0.7 the first layer starts as a bank of filters whose width is
 	// proportional to their frequency, from the rhythm of speech to 4 kHz. In the next layers the slow channels follow

@@ -248,7 +248,8 @@ func TestDt(t *testing.T) {
 	path := write(t, "uneven.csv", uneven(600))
 	for _, c := range []struct{ layers, dt, want string }{
 		{"mamba(d_state=4)*1", fit.DtSteps, fit.DtSteps}, {"mamba2(d_state=4,headdim=8)*1", fit.DtBoth, fit.DtBoth},
-		{"s4d*1", "auto", fit.DtInput}, {"mamba(d_state=4)*1", fit.DtNone, fit.DtNone},
+		{"s4d*1", "auto", fit.DtInput}, {"s4d*1", fit.DtSteps, fit.DtSteps}, {"h3*1", fit.DtBoth, fit.DtBoth},
+		{"mamba(d_state=4)*1", fit.DtNone, fit.DtNone},
 	} {
 		res := run(t, small(t, path, func(f *fit.Config) {
 			f.Target, f.Length, f.Epochs, f.Model.Layers, f.Dt = []string{"level"}, 40, 1, c.layers, c.dt
@@ -268,7 +269,7 @@ func TestDt(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ text, layers, want string }{
-		{uneven(100), "s4d*1", "dt: found steps, but layers s4d*1"},
+		{uneven(100), "s4*1", "dt: found steps, but layers s4*1"},
 		{spikes(100), "mamba*1", "dt: found steps, but no column of times"},
 	} {
 		_, err := fit.Run(context.Background(), small(t, write(t, "x.csv", c.text), func(f *fit.Config) {

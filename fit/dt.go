@@ -31,14 +31,14 @@ func (f *frame) settleDt(c *Config) error {
 	steps := c.Dt == DtSteps || c.Dt == DtBoth
 	switch {
 	case c.Dt == "auto" && p.Irregular:
-		p.Dt = DtInput // which was measured to do better than the steps: see docs/fit.md
+		p.Dt = DtInput // the fastest, and often the best: see docs/fit.md
 	case c.Dt == "auto":
 		return nil
 	case steps && p.Time == nil:
 		return fmt.Errorf("dt: found %s, but no column of times (--time_column)", c.Dt)
 	case steps && !model.GoesBySteps(shape):
 		return fmt.Errorf("dt: found %s, but layers %s, none of which uses the times of rows; "+
-			"want mamba or mamba2 among them, such as --model.layers 'mamba*2'", c.Dt, shape.Layers)
+			"want such as s4d, dss, gss, h3 or mamba among them, as in --model.layers 's4d*2'", c.Dt, shape.Layers)
 	default:
 		p.Dt = c.Dt
 	}

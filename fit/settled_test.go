@@ -21,7 +21,8 @@ func TestSettleDt(t *testing.T) {
 		{DtInput, "", true, true, DtInput, "is an input"}, {DtSteps, "mamba*1", true, true, DtSteps, "dt are scaled"},
 		{DtBoth, "s4d,mamba", true, true, DtBoth, "which is also an input"}, {DtBoth, "mamba", false, true, DtBoth, ""},
 		{DtSteps, "mamba", true, false, "", "dt: found steps, but no column of times"},
-		{DtBoth, "", true, true, "", "dt: found both, but layers s4d*3, none of which"},
+		{DtBoth, "s4", true, true, "", "dt: found both, but layers s4, none of which"},
+		{DtBoth, "", true, true, DtBoth, "which is also an input"},
 	} {
 		f := &frame{plan: &Plan{Task: Next, Irregular: c.irregular}}
 		if c.timed {

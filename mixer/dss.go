@@ -76,7 +76,8 @@ func newDSS(cfg Config, o dssOptions) (Mixer, error) {
 		Re: m.LambdaLogNegRe.Tensor, Im: m.LambdaIm.Tensor, LogDt: m.LogDt.Tensor, W: m.W.Tensor, LogNegRe: true,
 		Scale: dssScales[o.Version], L: o.LMax,
 	}
-	m.systems = []system{diagonalSystem(func(t *autograd.Tape) *engine.DiagSystem { return t.DSSSystem(params) })}
+	of := func(t *autograd.Tape) *engine.DiagSystem { return t.DSSSystem(params) }
+	m.systems = []system{diagonalSystem(of, of)}
 	return m, nil
 }
 

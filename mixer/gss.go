@@ -70,7 +70,7 @@ func newGSS(cfg Config, o gssOptions) (Mixer, error) {
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *GSS) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	x := m.InputLinear.Forward(t, u) // (n, d_model/bottleneck)
-	y := t.DiagSSM(engine.Gates{V: x}, m.Diag.System(t), m.D.Tensor, r.Rows, r.fixed(0))
+	y := m.Diag.run(t, x, m.D.Tensor, r, 0)
 	y = m.OutputLinear.Forward(t, t.Activate(y, engine.GeluErf))
 	return m.OutputGate.Forward(t, t.Gate(y, m.InputGate.Forward(t, u), engine.GeluErf))
 }
@@ -81,7 +81,7 @@ func (m *GSS) NewState() State {
 }
 
 // Traits are those of a recurrence that is computed as a convolution.
-func (m *GSS) Traits() Traits { return Traits{Convolves: true, StepsRows: true} }
+func (m *GSS) Traits() Traits { return Traits{Steps: true, Convolves: true, StepsRows: true} }
 
 // Params visits the parameters under the names of the official layer.
 func (m *GSS) Params(prefix string, visit nn.Visitor) {

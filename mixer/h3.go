@@ -88,6 +88,9 @@ func (m *H3) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor
 	q, k, v := m.Q.Forward(t, u), m.K.Forward(t, u), m.V.Forward(t, u) // (n, d) each
 	// Σ_j C_j k[·-j] + D k
 	k = t.ShiftSSM(k, m.Shift.B.Tensor, m.Shift.C.Tensor, m.Shift.D.Tensor, r.Rows, r.fixed(0))
+	if r.Steps != nil && m.cfg.HeadDim == 1 {
+		return m.Out.Forward(t, t.Mul(q, m.Diag.run(t, t.Mul(k, v), m.D.Tensor, r, 1)))
+	}
 	gates := engine.Gates{Q: q, K: k, V: v, HeadDim: m.cfg.HeadDim, Order: m.order}
 	y := t.DiagSSM(gates, m.Diag.System(t), m.D.Tensor, r.Rows, r.fixed(1)) // per head: q · (K * (k⊗v) + D (k⊗v))
 	return m.Out.Forward(t, y)
@@ -100,8 +103,11 @@ func (m *H3) NewState() State {
 		[]int{c.DModel, c.DState}, []int{c.DModel * c.HeadDim, c.DState / 2, 2})
 }
 
-// Traits are those of a recurrence that is computed as a convolution.
-func (m *H3) Traits() Traits { return Traits{Convolves: true, StepsRows: true} }
+// Traits are those of a recurrence that is computed as a convolution. The diagonal system of heads of one channel goes
+// by the times of positions, the shift never does.
+func (m *H3) Traits() Traits {
+	return Traits{Steps: m.cfg.HeadDim == 1, Convolves: true, StepsRows: true}
+}
 
 // Params visits the parameters under their official names.
 func (m *H3) Params(prefix string, visit nn.Visitor) {

@@ -54,19 +54,23 @@ func (r *Rows) stepped(t *autograd.Tape, dt *tensor.Tensor) *tensor.Tensor {
 	if r.Steps == nil {
 		return dt
 	}
-	n, c := dt.Rows(), dt.Dim(-1)
-	if len(r.Steps) != n {
-		panic(fmt.Sprintf("mixer: %d steps of time for %d positions", len(r.Steps), n))
+	return t.Mul(dt, r.times(t, dt.Dim(-1)))
+}
+
+// times is Steps for each of c channels, (n, c).
+func (r *Rows) times(t *autograd.Tape, c int) *tensor.Tensor {
+	if len(r.Steps) != r.Total() {
+		panic(fmt.Sprintf("mixer: %d steps of time for %d positions", len(r.Steps), r.Total()))
 	}
-	wide := make([]float32, 0, n*c)
+	wide := make([]float32, 0, len(r.Steps)*c)
 	for _, x := range r.Steps {
 		for range c {
 			wide = append(wide, x)
 		}
 	}
-	by := t.New(n, c)
+	by := t.New(len(r.Steps), c)
 	by.CopyFrom(wide)
-	return t.Mul(dt, by)
+	return by
 }
 
 // Forget lets go of all states.

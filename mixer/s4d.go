@@ -105,9 +105,11 @@ func newS4D(cfg Config, o s4dOptions) (Mixer, error) {
 			LogDt: m.LogDt.Tensor, InvAReal: m.LogAReal.Tensor, AImag: m.AImag.Tensor, B: b, C: c.Tensor, Disc: disc,
 			Real: m.real,
 		}
+		uneven := unevenly(params)
 		m.C = append(m.C, c)
 		m.systems = append(m.systems,
-			diagonalSystem(func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(params) }))
+			diagonalSystem(func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(params) },
+				func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(uneven) }))
 	}
 	return m, nil
 }
@@ -143,7 +145,8 @@ func newRealS4D(cfg Config, o s4dOptions, disc engine.Discretization) (Mixer, er
 		}
 		m.C = append(m.C, c)
 		m.systems = append(m.systems,
-			diagonalSystem(func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(real.params(t)) }))
+			diagonalSystem(func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(real.params(t)) },
+				func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(unevenly(real.params(t))) }))
 	}
 	return m, nil
 }

@@ -17,17 +17,27 @@ type system struct {
 	// kernel computes their kernels (l, d) for sequences of at most longest positions.
 	kernel  func(t *autograd.Tape, l int) *tensor.Tensor
 	longest int
+	// uneven makes them for DiagScan; nil for systems that assume even steps.
+	uneven func(t *autograd.Tape) *engine.DiagSystem
 }
 
 // diagonalSystem makes a system of diagonal ones.
-func diagonalSystem(of func(t *autograd.Tape) *engine.DiagSystem) system {
+func diagonalSystem(of, uneven func(t *autograd.Tape) *engine.DiagSystem) system {
 	return system{
 		run: func(t *autograd.Tape, u, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 			return t.DiagSSM(engine.Gates{V: u}, of(t), skip, r, slots)
 		},
 		kernel:  func(t *autograd.Tape, l int) *tensor.Tensor { return t.DiagKernel(of(t), l) },
-		longest: engine.LongestAtOnce,
+		longest: engine.LongestAtOnce, uneven: uneven,
 	}
+}
+
+// along applies the systems along rows, at their times where the systems can.
+func (s *system) along(t *autograd.Tape, u, skip *tensor.Tensor, r *Rows, part int) *tensor.Tensor {
+	if r.Steps != nil && s.uneven != nil {
+		return t.DiagScan(u, r.times(t, 1), s.uneven(t), skip, r.Rows, r.fixed(part))
+	}
+	return s.run(t, u, skip, r.Rows, r.fixed(part))
 }
 
 // s4Layer is the layer that S4 and S4D share in the official repository, around different systems:
@@ -97,7 +107,7 @@ func (m *s4Layer) forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.T
 			ys[c] = m.bothWays(t, u, skip.Tensor, &m.systems[c], &m.systems[m.opt.Channels+c], r.Rows)
 			continue
 		}
-		ys[c] = m.systems[c].run(t, u, skip.Tensor, r.Rows, r.fixed(c))
+		ys[c] = m.systems[c].along(t, u, skip.Tensor, r, c)
 	}
 	y := ys[0]
 	if m.opt.Channels > 1 {
@@ -146,7 +156,8 @@ func (m *s4Layer) NewState() State {
 
 // Traits tell whether the layer is bidirectional.
 func (m *s4Layer) Traits() Traits {
-	return Traits{LooksAhead: m.opt.Bidirectional, Convolves: true, StepsRows: true}
+	return Traits{LooksAhead: m.opt.Bidirectional, Steps: !m.opt.Bidirectional && m.systems[0].uneven != nil,
+		Convolves: true, StepsRows: true}
 }
 
 // visitD visits the skips.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/nn"
@@ -174,6 +175,76 @@ func TestMixersGoBySteps(t *testing.T) {
 				m.Traits().Steps)
 		}
 	}
+}
+
+// TestInputsAreHeld: a position that comes r steps behind the one before has the outputs of a system that was given its
+// input r times, by convolution, of whole sequences and position by position. Systems that are otherwise sampled by the
+// bilinear rule are compared as if by zero-order hold. The shift of H3 overlooks steps: it has none of more than 1.
+func TestInputsAreHeld(t *testing.T) {
+	const b, l = 2, 40
+	rng := rand.New(rand.NewPCG(10, 11))
+	zoh := func(d *Diagonal) { d.params.Disc = engine.ZOH }
+	for _, c := range []struct {
+		variant
+		even func(m Mixer)
+		most int
+	}{
+		{variant{name: "s4d", build: S4DInfo.New,
+			cfg: Config{DState: 8, Options: Options{"train_b": "true", "channels": "2"}}}, nil, 4},
+		{variant{name: "bilinear s4d", build: S4DInfo.New,
+			cfg: Config{DState: 8, Options: Options{"disc": "bilinear"}}},
+			func(m Mixer) { m.(*S4D).systems[0] = s4dByZOH(m.(*S4D)) }, 4},
+		{variant{name: "real s4d", build: S4DInfo.New,
+			cfg: Config{DState: 8, Options: Options{"real": "true"}}}, nil, 4},
+		{variant{name: "dss", build: DSSInfo.New, cfg: Config{DState: 8}}, nil, 4},
+		{variant{name: "gss", build: GSSInfo.New, cfg: Config{DState: 8}}, func(m Mixer) { zoh(&m.(*GSS).Diag) }, 4},
+		{variant{name: "h3", build: H3Info.New, cfg: Config{DState: 8, HeadDim: 1}},
+			func(m Mixer) { zoh(&m.(*H3).Diag) }, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := c.mixer(t)
+			u := sequences(3, b, l)
+			steps, held := make([]float32, b*l), &Rows{Rows: &engine.Rows{}}
+			var long, last []float32 // the inputs, each as often as it holds; where each ends
+			for i := range b {
+				from := len(long)
+				for at := i * l; at < (i+1)*l; at++ {
+					steps[at] = float32(1 + rng.IntN(c.most))
+					for range int(steps[at]) {
+						long = append(long, u.Data()[at*dModel:][:dModel]...)
+					}
+					last = append(last, float32(len(long)/dModel-1))
+				}
+				held.Add((len(long)-from)/dModel, 0)
+			}
+			rows := equalRows(b, l)
+			rows.Steps = steps
+			uneven, one := read(m.Forward(newTape(), u, rows)), byPosition(m, u, l, steps)
+			if c.even != nil {
+				c.even(m)
+			}
+			all := read(m.Forward(newTape(), tensor.FromSlice(long, len(long)/dModel, dModel), held))
+			var want []float64
+			for _, at := range last {
+				for _, x := range all[int(at)*dModel:][:dModel] {
+					want = append(want, float64(x))
+				}
+			}
+			golden.Close(t, "y", uneven, want, formulaTol)
+			golden.Close(t, "y, position by position", one, want, formulaTol)
+			if !m.Traits().Steps {
+				t.Error("it does not say that it goes by steps")
+			}
+		})
+	}
+}
+
+// s4dByZOH is the first system of m sampled by zero-order hold.
+func s4dByZOH(m *S4D) system {
+	params := &engine.DiagParams{LogDt: m.LogDt.Tensor, InvAReal: m.LogAReal.Tensor, AImag: m.AImag.Tensor,
+		C: m.C[0].Tensor, Disc: engine.ZOH}
+	of := func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(params) }
+	return diagonalSystem(of, of)
 }
 
 // byPosition is the output of a mixer that reads its sequences position by position.

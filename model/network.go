@@ -29,7 +29,7 @@ type NetworkConfig struct {
 	Pool       string `json:"pool"`  // one of Pools, for one output per sequence
 	// Steps marks the last channel as time instead of input: it is the natural logarithm of the time since the position
 	// before, in steps of the data. Mixers that can (see mixer.Rows) use it in their recurrences. So irregularly
-	// sampled data is discretized at its own times (Mamba's Δ is multiplied by the time).
+	// sampled data is discretized at its own times: Δ of Mamba, dt of S4D, DSS, GSS and H3 is multiplied by the time.
 	Steps bool `json:"steps,omitempty"`
 
 	// Signal describes the data that the network was trained on, nil if unknown. It does not change what the network
@@ -80,8 +80,8 @@ func NewNetwork(cfg NetworkConfig) (*Network, error) {
 		m.Encoder = newEncoder(cfg.inputs(), c.DModel)
 	}
 	if cfg.Steps && !m.goesBySteps() {
-		return nil, fmt.Errorf("steps: found layers %s, none of which goes by the times of positions; want mamba or "+
-			"mamba2 among them", c.Layers)
+		return nil, fmt.Errorf("steps: found layers %s, none of which goes by the times of positions; want such as "+
+			"s4d, dss, gss, h3 or mamba among them", c.Layers)
 	}
 	if cfg.Pairs {
 		m.Joint = nn.NewLinear(3*c.DModel, c.DModel, 1/math.Sqrt(float64(3*c.DModel)))

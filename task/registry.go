@@ -17,6 +17,7 @@ var all = []*Task{
 	SameAuthor,
 	SMNIST,
 	PSMNIST,
+	Frequency,
 	Digits,
 	ECG,
 	DNA,

@@ -17,6 +17,7 @@ type SymbolOptions struct {
 	Length int    `json:"length" help:"symbols before the question" min:"2" max:"65536"`
 	Longer int    `json:"longer" help:"also test at 2, 4, ... up to so many times the length; 1: not" min:"1" max:"64"`
 	Train  int    `json:"train" help:"sequences to train on" min:"1" max:"1000000"`
+	Valid  int    `json:"valid" help:"sequences to choose by; 0: none, as published" min:"0" max:"1000000"`
 	Test   int    `json:"test" help:"sequences to test on" min:"1" max:"1000000"`
 	Loss   string `json:"loss" help:"learn all, what follows from others, or the answer" enum:"all,known,answer"`
 	Seed   uint64 `json:"seed" help:"seed of the data"`
@@ -49,6 +50,11 @@ func (o *SymbolOptions) set(asked int, draw sentence, of key) (*Set, error) {
 	if s.Train = train; o.Loss == "known" {
 		for _, ex := range train {
 			ex.keepKnown(of)
+		}
+	}
+	if o.Valid > 0 {
+		if s.Valid, err = o.distinct(validStream, o.Valid, o.Length, false, draw); err != nil {
+			return nil, err
 		}
 	}
 	if s.Test, err = o.distinct(testStream, o.Test, o.Length, false, draw); err != nil {

@@ -64,13 +64,14 @@ func system[S any](e *Engine, kept *engine.Cache, of string, params []*tensor.Te
 	return s
 }
 
-// diagonal is the system of h·n modes that f discretizes.
-func (e *Engine) diagonal(name string, h, n int, f func() (abar, bbar, c pair)) (*engine.DiagSystem, []*tensor.Tensor) {
+// diagonal is the system of h·n modes that f discretizes. Its private part is dt·A, z.
+func (e *Engine) diagonal(name string, h, n int, f func() (z, abar, bbar, c pair)) (*engine.DiagSystem,
+	[]*tensor.Tensor) {
 	all := e.compute(name, func() []*val {
-		abar, bbar, c := f()
-		return []*val{abar.join(), bbar.join(), c.join()}
+		z, abar, bbar, c := f()
+		return []*val{abar.join(), bbar.join(), c.join(), z.join()}
 	})
-	return &engine.DiagSystem{H: h, N: n, Abar: all[0], Bbar: all[1], C: all[2]}, all
+	return &engine.DiagSystem{H: h, N: n, Abar: all[0], Bbar: all[1], C: all[2], Private: all[3]}, all
 }
 
 // realPart is the real part of A.
@@ -91,7 +92,7 @@ func (e *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	n := p.InvAReal.Len() / h
 	params := p.Tensors()
 	return system(e, &p.Cache, "DiagSystem", params[:], func() (*engine.DiagSystem, []*tensor.Tensor) {
-		return e.diagonal("DiagSystem", h, n, func() (abar, bbar, c pair) {
+		return e.diagonal("DiagSystem", h, n, func() (z, abar, bbar, c pair) {
 			logDt := e.in(p.LogDt).as(h, 1)
 			dt := logDt.exp()
 			A := pair{realPart(e.in(p.InvAReal).as(h, n), p.Real), e.in(p.AImag).as(h, n)}
@@ -99,13 +100,13 @@ func (e *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 			if p.B != nil {
 				B = pairOf(e.in(p.B).as(h, n, 2))
 			}
-			z := A.times(dt)
+			z = A.times(dt)
 			if p.Disc == engine.ZOH {
-				z.im = e.angle(1, A.im, logDt, nil)
-				return z.exp(), B.mul(z.expm1()).mul(A.recip()), C
+				turned := pair{z.re, e.angle(1, A.im, logDt, nil)}
+				return z, turned.exp(), B.mul(turned.expm1()).mul(A.recip()), C
 			}
 			q := z.scale(-0.5).plus(1).recip()
-			return z.scale(0.5).plus(1).mul(q), B.times(dt).mul(q), C
+			return z, z.scale(0.5).plus(1).mul(q), B.times(dt).mul(q), C
 		})
 	})
 }
@@ -157,6 +158,24 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 			z = z.einsum("thj->tjh", nil)
 		}
 		return z.as(g.V.Shape()...)
+	})
+}
+
+// DiagScan scans with the decays of each position.
+func (e *Engine) DiagScan(u, steps *tensor.Tensor, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
+	return e.one("DiagScan", func() *val {
+		z, c := pairOf(e.in(s.Private.(*tensor.Tensor))), pairOf(e.in(s.C))
+		b := pairOf(e.in(s.Bbar)).mul(z.expm1().recip())
+		by, D := e.in(steps).rows(), e.in(skip).flat()
+		return e.in(u).rows().each(r, func(i int, u *val) *val {
+			l := r.Len(i)
+			past := z.times(by.row(r, i).as(l, 1, 1))
+			in := b.mul(past.expm1()).times(u.as(l, s.H, 1))
+			x := scan(past.exp(), in, pairOf(e.carried(slots, i, s.H, s.N, 2)))
+			e.carry(slots, i, func() *val { return x.cut(l-1, 1).join() })
+			return x.real("thn,hn->th", c).scale(2).add(u.mul(D))
+		}).as(u.Shape()...)
 	})
 }
 
@@ -231,14 +250,15 @@ func (e *Engine) DSSSystem(p *engine.DSSParams) *engine.DiagSystem {
 	n, params := p.Re.Len(), p.Tensors()
 	h := p.W.Len() / (2 * n)
 	return system(e, &p.Cache[0], "DSSSystem", params[:], func() (*engine.DiagSystem, []*tensor.Tensor) {
-		return e.diagonal("DSSSystem", h, n, func() (abar, bbar, c pair) {
+		return e.diagonal("DSSSystem", h, n, func() (z, abar, bbar, c pair) {
 			m := e.dss(p)
 			held := func(x pair) pair { return x.constant().where(m.ahead, x) }
-			z, turned := held(m.z.times(m.sign)), held(m.signed)
+			z = held(m.z.times(m.sign))
+			turned := held(m.signed)
 			v := turned.expm1().mul(z.recip())
 			zero := pair{e.full(0), e.full(0)}
 			c = pairOf(e.in(p.W).as(h, n, 2)).mul(m.S).mul(v.recip()).scale(0.5)
-			return turned.exp(), v, zero.where(m.ahead, c)
+			return z, turned.exp(), v, zero.where(m.ahead, c)
 		})
 	})
 }

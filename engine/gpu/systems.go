@@ -7,9 +7,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DiagSystem discretizes with one launch, and goes back with one. What is not trained is composed, and cached.
+// DiagSystem discretizes with one launch, and goes back with one. What is not trained, or scanned at
+// uneven times, is composed; the first is cached.
 func (e *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
-	if !e.Recording {
+	if !e.Recording || p.Uneven {
 		return e.Engine.DiagSystem(p)
 	}
 	h := p.LogDt.Len()

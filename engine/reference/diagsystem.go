@@ -37,8 +37,10 @@ func (eng *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 		}
 		return A, B, dt
 	}
-	for i := range h * n {
+	exponents := make([]complex128, h*n) // dt·A, for DiagScan
+	for i := range exponents {
 		A, B, dt := mode(i)
+		exponents[i] = dt * A
 		if p.Disc == engine.Bilinear {
 			setPair(Abar, i, (1+dt*A/2)/(1-dt*A/2))
 			setPair(Bbar, i, B*dt/(1-dt*A/2))
@@ -47,6 +49,7 @@ func (eng *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 			setPair(Bbar, i, B*(cmplx.Exp(dt*A)-1)/A)
 		}
 	}
+	s.Private = exponents
 	eng.record("DiagSystem", list{s.Abar, s.Bbar, s.C}, list{p.LogDt, p.InvAReal, p.AImag, p.B, p.C}, func() {
 		dLogDt, dRe, dIm := eng.gradOf(p.LogDt), eng.gradOf(p.InvAReal), eng.gradOf(p.AImag)
 		dB, dC := eng.grad(p.B, 2*h*n), eng.gradOf(p.C)

@@ -150,9 +150,12 @@ func (eng *Engine) DSSSystem(p *engine.DSSParams) *engine.DiagSystem {
 	h := size / n
 	s := &engine.DiagSystem{H: h, N: n, Abar: eng.New(h, n, 2), Bbar: eng.New(h, n, 2), C: eng.New(h, n, 2)}
 	Abar, Bbar, C, W := eng.values(s.Abar), eng.values(s.Bbar), eng.values(s.C), eng.values(p.W)
+	exponents := make([]complex128, size)
+	s.Private = exponents
 	for i := range size {
 		m := eng.dssMode(p, i)
 		z := complex(m.sign, 0) * m.z
+		exponents[i] = z
 		v := (cmplx.Exp(z) - 1) / z
 		setPair(Abar, i, cmplx.Exp(z))
 		setPair(Bbar, i, v)

@@ -34,6 +34,14 @@ func (e *tracer) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 		func(g engine.Gates) *tensor.Tensor { return e.Engine.DiagSSM(g, s, e.held(skip), r, fresh(e, slots)) })
 }
 
+// DiagScan holds nothing fixed but the steps, which do not depend on the sequence.
+func (e *tracer) DiagScan(u, steps *tensor.Tensor, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
+	return e.carried("DiagScan", u, nil, func(u *tensor.Tensor) *tensor.Tensor {
+		return e.Engine.DiagScan(u, steps, s, e.held(skip), r, fresh(e, slots))
+	})
+}
+
 func (e *tracer) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	return e.convolved("DPLRSSM", engine.Gates{V: u}, s.H,
