@@ -1,11 +1,12 @@
 #!/bin/sh
-# Measures what hippo reaches of the goals that were set for one core, in lines of JSON, 40 minutes on a machine that does nothing else:
+# Measures what hippo reaches of the goals that were set for one core, in lines of JSON, half an hour on a machine that does nothing else:
 #
 #     LLAMA=../llama bench/limits.sh > docs/limits.jsonl
 #
-# A line has what was measured, what it was when the goal was set (on a Zen 4 core), the goal, what is reached, and the command. HIPPO is a
-# program that is built already. FLAGS are those of each "hippo bench" (--rounds 3 --seconds 0.5). Without LLAMA (see llama.sh), without PyTorch in PYTHON, without
-# OpenBLAS or FFTW the rows beside them are left out, and standard error says so.
+# A line has what was measured, what it was when the goal was set (on a Zen 4 core), the goal, what is reached, and the command.
+# HIPPO is a program that is built already. FLAGS are those of each "hippo bench" (--rounds 3 --seconds 0.2). Without LLAMA
+# (see llama.sh), without PyTorch in PYTHON, without OpenBLAS or FFTW the rows beside them are left out, and standard error
+# says so.
 set -eu
 cd "$(dirname "$0")/.."
 tmp=$(mktemp -d)
@@ -13,7 +14,7 @@ trap 'rm -rf "$tmp"' EXIT
 if [ -n "${HIPPO-}" ]; then cp "$HIPPO" "$tmp/hippo"; else go build -o "$tmp/hippo" ./cmd/hippo; fi
 unset HIPPO # no setting of the program
 PATH=$tmp:$PATH
-flags=${FLAGS:---rounds 3 --seconds 0.5}
+flags=${FLAGS:---rounds 3 --seconds 0.2}
 
 # rows COMMAND [FLAG...] measures by a command, of which limit then reads the rows. FLAGs are not shown.
 rows() {
@@ -51,6 +52,8 @@ for level in avx2 avx2+vnni avx512 avx512+vnni; do
 			"\"$model\"" '"batch":1,'
 	done
 done
+# at the last of these levels
+limit "32 sessions in int8, states in bf16, times float32" "Mamba2-130M" "none" 1.5 states_bf16 '"Mamba2-130M"' '"batch":32'
 
 rows 'hippo bench decode' --json "$flags"
 for model in H3-hybrid GPT Mamba-130M; do
@@ -63,8 +66,6 @@ rows 'hippo bench sessions --precision int8' --json "$flags"
 for model in H3-hybrid Mamba-130M GPT; do
 	limit "16 sessions in int8, times one" "$model" "3.7 to 4.2" 5 over_one "\"$model" '"sessions":16,'
 done
-rows 'hippo bench prompt --precision int8' --json "$flags"
-limit "32 sessions in int8, states in bf16, times float32" "Mamba2-130M" "none" 1.5 states_bf16 '"Mamba2-130M"' '"batch":32'
 
 rows "hippo bench gemm --precision float32 --peer 'sh bench/peer.sh gemm'" --json "$flags"
 for shape in 1024,1024,1024 4096,768,768; do
@@ -87,7 +88,7 @@ done
 
 if [ -n "${LLAMA-}" ]; then
 	for model in granite-4.0-h-350m mamba2-130m lfm2-350m; do
-		rows "ROUNDS=3 SECONDS_EACH=0.5 FLAGS=--json bench/llama.sh $model-q8_0"
+		rows "ROUNDS=3 SECONDS_EACH=0.2 FLAGS=--json bench/llama.sh $model-q8_0"
 		limit "one sequence in int8, times llama.cpp" "$model" "1.30 to 1.35" 1.5 ratio_tokens_per_s '"decode"' '"batch":1,'
 	done
 else
