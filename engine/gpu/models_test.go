@@ -250,6 +250,9 @@ func TestTraining(t *testing.T) {
 // tables, except those of attention, are those of an earlier one.
 func TestTokensReplay(t *testing.T) {
 	ids := toymodel.Text(6, 120, vocab)
+	// Memory that the garbage collector gives back moves what a token takes, and tables with such addresses, now and
+	// then. The smallest table, copied in for each of 60 tokens, is 600 numbers.
+	const most = 500
 	for name, layers := range families {
 		m := toymodel.New(t, layers, vocab)
 		m.Use(device)
@@ -266,7 +269,7 @@ func TestTokensReplay(t *testing.T) {
 		c, least := device.Counts().since(before), 54
 		if name == "gpt" || name == "hybrid" {
 			least = 18 // a page that grows, every eighth token here, moves what follows
-		} else if c.Tables > 0 {
+		} else if c.Tables >= most {
 			t.Errorf("%s: %d numbers of tables are copied in, want those of earlier tokens", name, c.Tables)
 		}
 		if c.Replayed < least || c.Submissions != 60 {
