@@ -11,7 +11,6 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/ssm"
-	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // Diagonal is h diagonal state-space systems of d_state/2 complex modes each, as H3 and S4D have them ("On the
@@ -19,7 +18,8 @@ import (
 // A = -exp(inv_A_real) + i·A_imag and dt = exp(log_dt).
 type Diagonal struct {
 	C, LogDt, B, InvAReal, AImag *nn.Param
-	params, uneven               *engine.DiagParams
+	params                       *engine.DiagParams
+	systems                      system
 }
 
 // diagonalOptions are the options of mixers with diagonal systems.
@@ -71,7 +71,7 @@ func newDiagonal(h int, cfg Config, disc engine.Discretization) (*Diagonal, erro
 		LogDt: m.LogDt.Tensor, InvAReal: m.InvAReal.Tensor, AImag: m.AImag.Tensor, B: m.B.Tensor,
 		C: m.C.Tensor, Disc: disc,
 	}
-	m.uneven = unevenly(m.params)
+	m.systems = sampled(m.params)
 	return m, nil
 }
 
@@ -138,14 +138,6 @@ func (c Config) checkSystem() error {
 
 // System discretizes the systems.
 func (m *Diagonal) System(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(m.params) }
-
-// run applies the systems to u (n, h), at the times of the rows, with a skip. Part i of the rows' states is theirs.
-func (m *Diagonal) run(t *autograd.Tape, u, skip *tensor.Tensor, r *Rows, i int) *tensor.Tensor {
-	if r.Steps != nil {
-		return t.DiagScan(u, r.times(t, 1), t.DiagSystem(m.uneven), skip, r.Rows, r.fixed(i))
-	}
-	return t.DiagSSM(engine.Gates{V: u}, m.System(t), skip, r.Rows, r.fixed(i))
-}
 
 // Params visits the parameters under their official names.
 func (m *Diagonal) Params(prefix string, visit nn.Visitor) {

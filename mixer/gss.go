@@ -70,7 +70,7 @@ func newGSS(cfg Config, o gssOptions) (Mixer, error) {
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *GSS) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	x := m.InputLinear.Forward(t, u) // (n, d_model/bottleneck)
-	y := m.Diag.run(t, x, m.D.Tensor, r, 0)
+	y := m.Diag.systems.along(t, x, m.D.Tensor, r, 0)
 	y = m.OutputLinear.Forward(t, t.Activate(y, engine.GeluErf))
 	return m.OutputGate.Forward(t, t.Gate(y, m.InputGate.Forward(t, u), engine.GeluErf))
 }

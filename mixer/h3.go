@@ -89,7 +89,7 @@ func (m *H3) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor
 	// Σ_j C_j k[·-j] + D k
 	k = t.ShiftSSM(k, m.Shift.B.Tensor, m.Shift.C.Tensor, m.Shift.D.Tensor, r.Rows, r.fixed(0))
 	if r.Steps != nil && m.cfg.HeadDim == 1 {
-		return m.Out.Forward(t, t.Mul(q, m.Diag.run(t, t.Mul(k, v), m.D.Tensor, r, 1)))
+		return m.Out.Forward(t, t.Mul(q, m.Diag.systems.along(t, t.Mul(k, v), m.D.Tensor, r, 1)))
 	}
 	gates := engine.Gates{Q: q, K: k, V: v, HeadDim: m.cfg.HeadDim, Order: m.order}
 	y := t.DiagSSM(gates, m.Diag.System(t), m.D.Tensor, r.Rows, r.fixed(1)) // per head: q · (K * (k⊗v) + D (k⊗v))

@@ -105,11 +105,7 @@ func newS4D(cfg Config, o s4dOptions) (Mixer, error) {
 			LogDt: m.LogDt.Tensor, InvAReal: m.LogAReal.Tensor, AImag: m.AImag.Tensor, B: b, C: c.Tensor, Disc: disc,
 			Real: m.real,
 		}
-		uneven := unevenly(params)
-		m.C = append(m.C, c)
-		m.systems = append(m.systems,
-			diagonalSystem(func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(params) },
-				func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(uneven) }))
+		m.C, m.systems = append(m.C, c), append(m.systems, sampled(params))
 	}
 	return m, nil
 }

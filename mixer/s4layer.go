@@ -32,7 +32,15 @@ func diagonalSystem(of, uneven func(t *autograd.Tape) *engine.DiagSystem) system
 	}
 }
 
-// along applies the systems along rows, at their times where the systems can.
+// sampled makes a system of the diagonal ones of p.
+func sampled(p *engine.DiagParams) system {
+	uneven := unevenly(p)
+	return diagonalSystem(func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(p) },
+		func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(uneven) })
+}
+
+// along applies the systems to u (n, h) with a skip, at the times of the rows where the systems can. One part of the
+// states of the rows is theirs.
 func (s *system) along(t *autograd.Tape, u, skip *tensor.Tensor, r *Rows, part int) *tensor.Tensor {
 	if r.Steps != nil && s.uneven != nil {
 		return t.DiagScan(u, r.times(t, 1), s.uneven(t), skip, r.Rows, r.fixed(part))

@@ -41,7 +41,7 @@ func Faster(c Config, p engine.Precision, on engine.Backend, training bool) (use
 		took[1].Round(time.Microsecond), took[0].Round(time.Microsecond), chosen), nil
 }
 
-// OnProcessor is in what is told of a choice, if the device is not used.
+// OnProcessor is a part of what Faster tells if the device is not used.
 const OnProcessor = "computing on the processor"
 
 // layerTime is the least time of a few, after one to warm up.

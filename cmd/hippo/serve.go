@@ -18,6 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/serve/batch"
 	"github.com/hippo-ssm/hippo/serve/host"
@@ -219,7 +220,7 @@ func (o *serveOptions) device() (func() (engine.Backend, error), error) {
 	}
 	first, err := openNamed(name)
 	if _, other := exitStatus(err); err != nil && !other && o.Device == auto {
-		noteDevice(fmt.Sprintf("computing on the processor: %v", err))
+		noteDevice(fmt.Sprintf("%s: %v", model.OnProcessor, err))
 		return nil, nil
 	}
 	if err != nil {

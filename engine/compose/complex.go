@@ -119,25 +119,24 @@ type Turner interface {
 // angle is scale·x·e^(u+v), modulo 2π where the core is a Turner; nil stands for an x of 1, and a u or v of 0. What is
 // made of it must not change with whole turns.
 func (e *Engine) angle(scale float64, x, u, v *val) *val {
-	rate := func(read func(*val) *val) *val {
+	rate := func(exponents ...*val) *val {
 		y := e.full(scale)
-		for _, w := range []*val{u, v} {
+		for _, w := range exponents {
 			if w != nil {
-				y = y.mul(read(w).exp())
+				y = y.mul(w.exp())
 			}
 		}
 		return y
 	}
-	times := func(y *val, read func(*val) *val) *val {
+	times := func(y, x *val) *val {
 		if x == nil {
 			return y
 		}
-		return y.mul(read(x))
+		return y.mul(x)
 	}
 	c, ok := e.core.(Turner)
 	if !ok {
-		own := func(w *val) *val { return w }
-		return times(rate(own), own)
+		return times(rate(u, v), x)
 	}
 	var shape []int
 	var inputs []*val
@@ -155,14 +154,20 @@ func (e *Engine) angle(scale float64, x, u, v *val) *val {
 	y := e.fresh(shape...)
 	c.Turn(y.view(), views[0], views[1], views[2], scale)
 	return y.record(func() {
-		slope := rate((*val).constant)
-		byX := slope
-		for _, w := range []*val{x, u, v} {
-			if w == x && x != nil {
-				slope = times(slope, (*val).constant) // by an exponent
-				x.over(shape).addGrad(y.dy(), byX)
-			} else if w != nil {
-				w.over(shape).addGrad(y.dy(), slope)
+		fixed := func(w *val) *val {
+			if w == nil {
+				return nil
+			}
+			return w.constant()
+		}
+		byX := rate(fixed(u), fixed(v))
+		byExponent := times(byX, fixed(x))
+		if x != nil {
+			x.over(shape).addGrad(y.dy(), byX)
+		}
+		for _, w := range []*val{u, v} {
+			if w != nil {
+				w.over(shape).addGrad(y.dy(), byExponent)
 			}
 		}
 	}, inputs...)
@@ -185,14 +190,7 @@ func (a pair) powerSums(w pair, l int) *val {
 		return a.powers(l).real("jhn,hn->jh", w)
 	}
 	views := func(x pair) [2]engine.View { return [2]engine.View{x.re.view(), x.im.view()} }
-	grads := func(x pair) (g [2]engine.View) {
-		for i, v := range []*val{x.re, x.im} {
-			if v.grad {
-				g[i] = v.gradView()
-			}
-		}
-		return g
-	}
+	grads := func(x pair) [2]engine.View { return [2]engine.View{x.re.wantedGrad(), x.im.wantedGrad()} }
 	a, w = a.alike(), w.alike()
 	y := e.fresh(l, a.re.dim(0))
 	c.PowerSums(y.view(), views(a), views(w))

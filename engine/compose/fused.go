@@ -74,15 +74,11 @@ func (B *val) shiftKernel(C *val, shifted func() *val) *val {
 	if !ok {
 		return shifted().einsum("cji,cj->ic", C)
 	}
-	grad := func(v *val) (g engine.View) {
-		if v.grad {
-			g = v.gradView()
-		}
-		return g
-	}
 	y := e.fresh(B.dim(1), B.dim(0))
 	c.Correlate(y.view(), B.view(), C.view())
-	return y.record(func() { c.CorrelateGrad(y.dy().view(), B.view(), C.view(), grad(B), grad(C)) }, B, C)
+	return y.record(func() {
+		c.CorrelateGrad(y.dy().view(), B.view(), C.view(), B.wantedGrad(), C.wantedGrad())
+	}, B, C)
 }
 
 // addGradOf has f write or add the gradient of v, if that is wanted.

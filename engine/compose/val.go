@@ -121,6 +121,14 @@ func (v *val) gradInto() (to engine.View, add bool) {
 	return engine.View{Of: g, Shape: v.shape, Stride: v.stride}, add
 }
 
+// wantedGrad is gradView, or a view without memory if no gradient is wanted.
+func (v *val) wantedGrad() (g engine.View) {
+	if v.grad {
+		g = v.gradView()
+	}
+	return g
+}
+
 // constant returns v without its gradient.
 func (v *val) constant() *val {
 	y := *v

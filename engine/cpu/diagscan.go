@@ -1,7 +1,7 @@
 package cpu
 
 import (
-	"math"
+	"math/cmplx"
 	"sync"
 
 	"github.com/hippo-ssm/hippo/engine"
@@ -83,11 +83,7 @@ func (o *diagScanOp) exponent(c, i int) (z, gain complex128) {
 }
 
 // power is e^(r z).
-func power(r float32, z complex128) complex128 {
-	sin, cos := math.Sincos(float64(r) * imag(z))
-	size := math.Exp(float64(r) * real(z))
-	return complex(size*cos, size*sin)
-}
+func power(r float32, z complex128) complex128 { return cmplx.Exp(complex(float64(r), 0) * z) }
 
 // prepare makes the table of channel c.
 func (o *diagScanOp) prepare(w *diagScanWork, c int) {
@@ -240,14 +236,14 @@ func (o *diagScanGrads) toSystem(w *diagScanWork, c int) {
 		for k, r := range o.distinct.values {
 			t, decay := w.grads.Table[4*n*k:][:4*n], power(r, z)
 			dIn := complex(t[2*n+i], t[3*n+i])
-			dz += complex(float64(r), 0) * conj(decay) * (complex(t[i], t[n+i]) + dIn*conj(gain))
-			db += dIn * conj(decay-1)
+			dz += complex(float64(r), 0) * cmplx.Conj(decay) * (complex(t[i], t[n+i]) + dIn*cmplx.Conj(gain))
+			db += dIn * cmplx.Conj(decay-1)
 		}
 		at, half := c*s.width+i, s.width/2
 		abar := complex(s.abar[at], s.abar[at+half])
-		dA, dB := -db*conj(gain/(abar-1)), db*conj(1/(abar-1))
+		dA, dB := -db*cmplx.Conj(gain/(abar-1)), db*cmplx.Conj(1/(abar-1))
 		if abar != 0 { // else the mode is gone before the next position
-			dA += dz * conj(1/abar)
+			dA += dz * cmplx.Conj(1/abar)
 		}
 		s.dA[at] += real(dA)
 		s.dA[at+half] += imag(dA)
@@ -257,5 +253,3 @@ func (o *diagScanGrads) toSystem(w *diagScanWork, c int) {
 		s.dC[at+half] += w.grads.C[n+i]
 	}
 }
-
-func conj(z complex128) complex128 { return complex(real(z), -imag(z)) }

@@ -69,8 +69,13 @@ func flat(b engine.Buffer, n int) engine.View {
 	return engine.View{Of: b, Shape: []int{n}, Stride: []int{1}}
 }
 
-// at is the address of the first element of a view.
-func at(v engine.View) uint64 { return v.Of.(*buffer).at.address() + 4*uint64(v.At) }
+// at is the address of the first element of a view, 0 for one without memory.
+func at(v engine.View) uint64 {
+	if v.Of == nil {
+		return 0
+	}
+	return v.Of.(*buffer).at.address() + 4*uint64(v.At)
+}
 
 // axes are those of several views of one shape.
 type axes struct {

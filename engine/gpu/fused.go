@@ -61,13 +61,7 @@ func (c *core) Correlate(to, b, k engine.View) { c.taps(at(to), b, k, 0, 0, 0) }
 
 // CorrelateGrad has a thread for each element of both.
 func (c *core) CorrelateGrad(dy, b, k, db, dk engine.View) {
-	var to [2]uint64
-	for i, v := range []engine.View{db, dk} {
-		if v.Of != nil {
-			to[i] = at(v)
-		}
-	}
-	c.taps(at(dy), b, k, to[0], to[1], 1)
+	c.taps(at(dy), b, k, at(db), at(dk), 1)
 }
 
 func (c *core) taps(y uint64, b, k engine.View, db, dk uint64, back uint32) {

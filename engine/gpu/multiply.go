@@ -165,7 +165,8 @@ func (p *product) lies() bool {
 	return p.form == uint32(engine.BF16) && p.k%directTile.deep == 0 && p.n >= directTile.width && p.w[0]%16 == 0
 }
 
-// divide chooses the first tile of which there are enough, also by segments, or the last.
+// divide chooses the first tile that gives enough workgroups, with segments counted where they have one each, else the
+// last.
 func (p *product) divide(from []tileSize) (t tileSize, groups, parts int) {
 	segments := blocks(p.k, segment(p.k))
 	for _, t = range from {

@@ -171,7 +171,7 @@ func TestDriverIsTried(t *testing.T) {
 	}
 }
 
-// TestRoundedOperands: products at bf16 are float32 sums of products of rounded numbers, of which halves go to even.
+// TestRoundedOperands: products at bf16 are float32 sums of products of rounded numbers. Halves are rounded to even.
 func TestRoundedOperands(t *testing.T) {
 	const rows, n, k = 20, 30, 700
 	x, w := normals(1, rows*k, false), normals(2, n*k, false)
@@ -257,7 +257,7 @@ func TestTrainsAtBF16(t *testing.T) {
 		for i := range got {
 			e, rounding := apart(got[i], want[i]), apart(want[i], full[i])
 			most := rounding / 5
-			if name == "Attention" { // of which the processor rounds the softmax before it is divided by its sum
+			if name == "Attention" { // perhaps as the processor rounds elsewhere around its softmax; not traced
 				most = rounding / 1.5
 			}
 			if !(e < most) {

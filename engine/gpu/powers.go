@@ -9,16 +9,10 @@ import (
 
 var _ compose.PowerSummer = (*core)(nil)
 
-// parts is the address of the real and imaginary part of complex numbers, 0 for none.
+// parts are the addresses of the real and imaginary parts of complex numbers.
 func (a *args) parts(all ...[2]engine.View) *args {
 	for _, x := range all {
-		for _, v := range x {
-			if v.Of == nil {
-				a.address(0)
-			} else {
-				a.address(at(v))
-			}
-		}
+		a.address(at(x[0]), at(x[1]))
 	}
 	return a
 }

@@ -47,9 +47,7 @@ func (c *core) pointwise(op int, s, t float64, views ...engine.View) {
 	defer c.mu.Unlock()
 	from := make([]uint64, len(views))
 	for i, v := range views {
-		if v.Of != nil {
-			from[i] = at(v)
-		}
+		from[i] = at(v)
 	}
 	c.elements(op, s, t, a, from)
 }

@@ -84,22 +84,18 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 		e.address(s.C), e.address(skip)}
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
-	shift, data, m, with := e.shifted(g, r), t.data, 1, uint32(0)
-	if shift != nil {
-		data, m, with = slices.Concat(t.data, shift.t.data), shift.m, 1
-	} else {
-		shift = &openShift{}
+	open, data := e.shifted(g, r), t.data
+	if open != nil {
+		data = slices.Concat(t.data, open.t.data)
 	}
 	table := e.c.table(data)
-	if with != 0 && postponed[openShift](e.c) != shift { // to copy the table in, it was recorded
-		m, with, shift = 1, 0, &openShift{}
-	}
-	if with != 0 {
-		e.c.later = nil
+	shift, with := &openShift{m: 1}, uint32(0)
+	if open != nil && open == postponed[openShift](e.c) { // else it was recorded, to copy the table in
+		shift, with, e.c.later = open, 1, nil
 	}
 	a := new(args).address(from...).address(table).int(s.H, g.HeadDim, s.N, major, t.count, 0).address(shift.from[:]...)
 	e.launch("diagonal", a.work(16*(r.Total()*d+n*t.count)+24*s.H*s.N+shift.moved, 8*r.Total()*n+shift.flops),
-		t.count*blocks(d, 16), uint32(m), with)
+		t.count*blocks(d, 16), uint32(shift.m), with)
 	return y
 }
 
