@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/compare"
+	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/experiment"
 	"github.com/hippo-ssm/hippo/fit"
 	"github.com/hippo-ssm/hippo/train"
@@ -92,6 +93,7 @@ func readRun(path string) (result, error) {
 	var compared struct {
 		Run                    *compare.Result
 		Params                 int
+		Baseline               *data.Baseline
 		Machine, Version, Date string
 		Plan                   json.RawMessage // of hippo fit and forecast
 	}
@@ -111,6 +113,9 @@ func readRun(path string) (result, error) {
 			Task: "language", Model: c.Model, Seed: c.Seed, Params: compared.Params,
 			Score: *c.ValidLoss, Unit: "nats", Loss: *c.ValidLoss, Steps: c.Steps, CPU: c.Seconds,
 			Machine: compared.Machine, Commit: compared.Version, Date: compared.Date,
+		}
+		if b := compared.Baseline; b != nil {
+			r.Also = append(r.Also, also{"bigram counts", b.Bigram, "nats"})
 		}
 		if t := c.Test; t != nil {
 			r.Score, r.Unit, r.Loss = t.BitsByte, bitsPerByte, t.Loss
