@@ -91,8 +91,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestGoldenRetention: the authors' layer, whole with gradients, in chunks and position by position. Its forms scale what
-// they normalize differently, which makes no difference but for ε: that of these cases is 1e-12.
+// TestGoldenRetention: the authors' layer, whole with gradients, in chunks and position by position. Its forms scale
+// what they normalize differently, which makes no difference but for ε: that of these cases is 1e-12.
 func TestGoldenRetention(t *testing.T) {
 	golden.Run(t, "14_retention_layer", func(t *testing.T, c golden.Case) {
 		var cfg struct {

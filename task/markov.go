@@ -68,8 +68,8 @@ func (m markov) chances(past, order int) [4]float64 {
 	return p
 }
 
-// markovBaseline is the score on the test part of the Markov model that has counted the training part, of the order that
-// is best on the validation part. It is nil if a part has no bases.
+// markovBaseline is the score on the test part of the Markov model that has counted the training part, of the order
+// that is best on the validation part. It is nil if a part has no bases.
 func markovBaseline(train, valid, test [][]byte) []Simple {
 	m := newMarkov(train, slices.Max(markovOrders))
 	least, order := math.Inf(1), 0
