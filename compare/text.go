@@ -7,7 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 )
 
-// Text reads the text of the comparison, and counts in it. Runs after it keep the losses of counting with their results.
+// Text reads the text of the comparison, and counts in it. Runs after it keep the losses of counting with their
+// results.
 func (c *Comparison) Text(ctx context.Context) (Text, error) {
 	cfg := c.Models[0].Config
 	d, err := cfg.OpenData(ctx, nil)
