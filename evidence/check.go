@@ -159,8 +159,8 @@ func (b *Book) checkSystems(r *Report, page, text string) (int, error) {
 			}
 		}
 		if out == "none" {
-			r.fault("%s: system %s: found nothing that was taken out of the code, want what its tests fail without", page,
-				number)
+			r.fault("%s: system %s: found nothing that was taken out of the code, want what its tests fail without",
+				page, number)
 		}
 		for _, link := range ofSection.FindAllStringSubmatch(shown, -1) {
 			if !strings.Contains(section(text, link[1]), "\n|") {

@@ -76,9 +76,10 @@ func TestEverySystemIsListed(t *testing.T) {
 		"# One\nNothing.\n## Two, `three`\n| a |\n|---|\n")
 	if got := strings.Join(slices.Concat(r.Faults, r.Notes), "\n"); err != nil || got != "page: system 1: found the "+
 		"command none, want a call of hippo\npage: system 1: found b, want links to a picture or result, or the "+
-		"command's pictures\npage: system 1: found none, want the names of tests\npage: system 1: found nothing that was "+
-		"taken out of the code, want what its tests fail without\npage: system 2: found the command `hippo c NAME`, want "+
-		"a call of hippo\npage: system 3: found no test TestY\npage: no result of system 2 is kept" {
+		"command's pictures\npage: system 1: found none, want the names of tests\npage: system 1: found nothing that "+
+		"was taken out of the code, want what its tests fail without\npage: system 2: found the command "+
+		"`hippo c NAME`, want a call of hippo\npage: system 3: found no test TestY\n"+
+		"page: no result of system 2 is kept" {
 		t.Errorf("found %s, %v", got, err)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/compare"
-	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/experiment"
 	"github.com/hippo-ssm/hippo/fit"
 	"github.com/hippo-ssm/hippo/train"
@@ -93,7 +92,7 @@ func readRun(path string) (result, error) {
 	var compared struct {
 		Run                    *compare.Result
 		Params                 int
-		Baseline               *data.Baseline
+		Baseline               *struct{ Bigram float64 }
 		Machine, Version, Date string
 		Plan                   json.RawMessage // of hippo fit and forecast
 	}
