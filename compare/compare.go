@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/train/text"
 )
@@ -82,6 +83,8 @@ type Comparison struct {
 	Options Options
 	Models  []Entrant // with all settings but seed and folder
 	Params  []int     // of each
+
+	counted *data.Baseline // of Text, nil before it is read
 }
 
 // New prepares a comparison. It gives every model the options and the width that yields the number of parameters, and

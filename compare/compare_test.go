@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/train"
 	"github.com/hippo-ssm/hippo/train/text"
@@ -52,16 +53,27 @@ func contest(t *testing.T, change func(*Options), layers ...string) *Comparison 
 	return c
 }
 
-// TestCompare: every model is trained once for each seed, has losses, and stands in the table by them.
+// TestCompare: every model is trained once for each seed, has losses, and stands in the table by them. With each result
+// the losses of counting are kept.
 func TestCompare(t *testing.T) {
 	c := contest(t, func(o *Options) { o.Seeds = 2 }, "h3*2", "h3,attention", "attention*2")
+	text, err := c.Text(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
 	runs, _, err := c.Run(context.Background(), Events{})
 	if err != nil || len(runs) != 6 {
 		t.Fatalf("%d runs, %v, want 6", len(runs), err)
 	}
-	text, err := c.Text(context.Background())
-	if err != nil {
-		t.Fatal(err)
+	kept, err := filepath.Glob(filepath.Join(c.Options.Out, "*", "seed-*", resultFile))
+	if err != nil || len(kept) != 6 {
+		t.Fatalf("found the results %q, %v, want 6", kept, err)
+	}
+	for _, path := range kept {
+		var s Saved
+		if err := disk.ReadJSON(path, &s); err != nil || s.Baseline == nil || *s.Baseline != text.Baseline {
+			t.Errorf("%s: found the losses of counting %+v, %v, want %+v", path, s.Baseline, err, text.Baseline)
+		}
 	}
 	rows := c.Report(text, runs).Models
 	if len(rows) != 3 || !slices.IsSortedFunc(rows, func(a, b Row) int {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
@@ -154,8 +155,9 @@ const resultFile = "result.json"
 
 // Saved is the content of result.json in a run's folder: a result and the settings behind it.
 type Saved struct {
-	Run    Result `json:"run"`
-	Params int    `json:"params"`
+	Run      Result         `json:"run"`
+	Params   int            `json:"params"`
+	Baseline *data.Baseline `json:"baseline,omitempty"` // on the validation text
 	train.Origin
 	Config text.Config `json:"config"`
 }
@@ -231,7 +233,7 @@ func (c *Comparison) trainOne(ctx context.Context, name string, cfg text.Config,
 	if err != nil {
 		return r, err
 	}
-	return r, disk.WriteJSON(filepath.Join(cfg.Out, resultFile), Saved{r, params, train.Here(), cfg})
+	return r, disk.WriteJSON(filepath.Join(cfg.Out, resultFile), Saved{r, params, c.counted, train.Here(), cfg})
 }
 
 // test scores the network in the folder of a run on the test text, if there is one.

@@ -7,7 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 )
 
-// Text reads the text of the comparison, and counts in it.
+// Text reads the text of the comparison, and counts in it. Runs after it keep the losses of counting with their
+// results.
 func (c *Comparison) Text(ctx context.Context) (Text, error) {
 	cfg := c.Models[0].Config
 	d, err := cfg.OpenData(ctx, nil)
@@ -26,6 +27,7 @@ func (c *Comparison) Text(ctx context.Context) (Text, error) {
 		t.BytesPerToken = float64(bytes) / float64(d.Valid.Len()-1)
 	}
 	t.Baseline, err = data.NGramBaseline(ctx, d.Train, d.Valid, d.Tokenizer.VocabSize())
+	c.counted = &t.Baseline
 	return t, err
 }
 

@@ -59,7 +59,9 @@ func (b *Book) Check(parse func(args []string) error) (*Report, error) {
 		}
 		if b.ours(page) {
 			b.checkFigures(r, page, string(text))
-			b.checkSystems(r, page, string(text))
+			if _, err := b.checkSystems(r, page, string(text)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return r, b.checkRecipes(r, parse)
@@ -119,19 +121,27 @@ var (
 
 // systemRow is a row of the table of systems: what shows each.
 var (
-	systemRow  = regexp.MustCompile(`(?m)^\| (\d+) \| [^|]+ \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
-	systemTest = regexp.MustCompile("^`(?:Test|Fuzz)[A-Z]")
+	systemRow  = regexp.MustCompile(`(?m)^\| (\d+) \| [^|]+ \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
+	systemTest = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)`")
+	testFunc   = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w*)\(`)
 	headings   = regexp.MustCompile(`(?m)^#+ `)
 	ofSection  = regexp.MustCompile(`\(#([^)]+)\)`)
 )
 
-// checkSystems finds the systems of a page without a command that could be parsed, without a picture or result, or
-// without a test, and notes those that are shown by sections of the page in which no result is kept yet. It returns how
-// many systems there are.
-func (b *Book) checkSystems(r *Report, page, text string) int {
+// checkSystems finds the systems of a page without a command that could be parsed, without a picture or result, without
+// tests that exist, or without what was taken out of the code to see these fail, and notes those that are shown by
+// sections of the page in which no result is kept yet. It returns how many systems there are.
+func (b *Book) checkSystems(r *Report, page, text string) (int, error) {
 	rows := systemRow.FindAllStringSubmatch(text, -1)
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	exist, err := b.testNames()
+	if err != nil {
+		return 0, err
+	}
 	for _, row := range rows {
-		number, command, shown, tests := row[1], row[2], row[3], row[4]
+		number, command, shown, tests, out := row[1], row[2], row[3], row[4], row[5]
 		if len(callsOf("| "+command+" |")) != 1 {
 			r.fault("%s: system %s: found the command %s, want a call of hippo", page, number, command)
 		}
@@ -139,8 +149,18 @@ func (b *Book) checkSystems(r *Report, page, text string) int {
 			r.fault("%s: system %s: found %s, want links to a picture or result, or the command's pictures", page,
 				number, shown)
 		}
-		if !systemTest.MatchString(tests) {
+		named := systemTest.FindAllStringSubmatch(tests, -1)
+		if named == nil {
 			r.fault("%s: system %s: found %s, want the names of tests", page, number, tests)
+		}
+		for _, test := range named {
+			if !exist[test[1]] {
+				r.fault("%s: system %s: found no test %s", page, number, test[1])
+			}
+		}
+		if out == "none" {
+			r.fault("%s: system %s: found nothing that was taken out of the code, want what its tests fail without",
+				page, number)
 		}
 		for _, link := range ofSection.FindAllStringSubmatch(shown, -1) {
 			if !strings.Contains(section(text, link[1]), "\n|") {
@@ -148,7 +168,29 @@ func (b *Book) checkSystems(r *Report, page, text string) int {
 			}
 		}
 	}
-	return len(rows)
+	return len(rows), nil
+}
+
+// testNames are the names of the tree's tests.
+func (b *Book) testNames() (map[string]bool, error) {
+	all := map[string]bool{}
+	err := filepath.WalkDir(filepath.Clean(b.root), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch name := entry.Name(); {
+		case entry.IsDir() && (name == "runs" || name == "node_modules"):
+			return fs.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range testFunc.FindAllStringSubmatch(string(text), -1) {
+			all[found[1]] = true
+		}
+		return err
+	})
+	return all, err
 }
 
 // section is the text below the heading of a page that a link names, to the next heading.

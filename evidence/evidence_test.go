@@ -103,12 +103,13 @@ func TestFill(t *testing.T) {
 		t.Errorf("checked: %q, %v, want the page's name and the page as it was", changed, err)
 	}
 	runResult(t, filepath.Join(runs, "text", "h3", "seed-1"), `{
-		"run":{"model":"h3*2","seed":1,"steps":7,"train_s":300,"valid_loss":1.25},
+		"run":{"model":"h3*2","seed":1,"steps":7,"train_s":300,"valid_loss":1.25},"baseline":{"bigram":1.375},
 		"params":99,"machine":"a machine","version":"0123456789abcdef","date":"2026-11-22T10:00:00Z"}`)
 	take()
 	for _, want := range []string{
 		"<!-- commands: demo -->\n```sh\nhippo task table --out runs/evidence/demo\n```\n<!-- end -->\n",
-		"| `language` | `h3*2` | 99 | 1.25 nats |  | 1.2500 |  | 7 | 5m0s | 1 | 0123456, 2026-11-22 |\n",
+		"| `language` | `h3*2` | 99 | 1.25 nats | bigram counts 1.375 | 1.2500 |  | 7 | 5m0s | 1 | 0123456, " +
+			"2026-11-22 |\n",
 		"| `recall(loss=answer)` | `h3` | 12 | 85.0 % (80.0 to 90.0) | paper 88.0; guessing 5.0 | 1.0000 | " +
 			"length 40: 42.5 % (40.0 to 45.0) | 3 | 30s | 1, 2 | 0123456, 2026-11-22 |\n",
 		"\nWorse than what stands beside it, in 1 of 2 rows:\n\n" +

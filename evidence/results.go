@@ -92,6 +92,7 @@ func readRun(path string) (result, error) {
 	var compared struct {
 		Run                    *compare.Result
 		Params                 int
+		Baseline               *struct{ Bigram float64 }
 		Machine, Version, Date string
 		Plan                   json.RawMessage // of hippo fit and forecast
 	}
@@ -111,6 +112,9 @@ func readRun(path string) (result, error) {
 			Task: "language", Model: c.Model, Seed: c.Seed, Params: compared.Params,
 			Score: *c.ValidLoss, Unit: "nats", Loss: *c.ValidLoss, Steps: c.Steps, CPU: c.Seconds,
 			Machine: compared.Machine, Commit: compared.Version, Date: compared.Date,
+		}
+		if b := compared.Baseline; b != nil {
+			r.Also = append(r.Also, also{"bigram counts", b.Bigram, "nats"})
 		}
 		if t := c.Test; t != nil {
 			r.Score, r.Unit, r.Loss = t.BitsByte, bitsPerByte, t.Loss

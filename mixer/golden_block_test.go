@@ -162,8 +162,7 @@ func narrow(x []float64) []float32 {
 }
 
 // positionsOf copies the positions [lo, hi) of every sequence of x (b, l, d).
-func positionsOf(x []float32, s []int, lo, hi int) []float32 {
-	var out []float32
+func positionsOf[T any](x []T, s []int, lo, hi int) (out []T) {
 	for b := range s[0] {
 		out = append(out, x[(b*s[1]+lo)*s[2]:(b*s[1]+hi)*s[2]]...)
 	}

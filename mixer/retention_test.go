@@ -3,6 +3,7 @@ package mixer
 import (
 	"math"
 	"math/cmplx"
+	"slices"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
@@ -90,60 +91,54 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRetentionAsPublished compares the mixer with the parallel form of the authors' code (torchscale,
-// multiscale_retention.py and retnet.py at 05a9628) in float64: neighbors are pairs; D is divided by the roots of its
-// sums, and scores by their sums where these are above 1; the norm of a head has no weights.
-func TestRetentionAsPublished(t *testing.T) {
-	const heads, hd, d, wide = 2, 6, 12, 24
-	m, err := RetentionInfo.New(Config{DModel: d, NumHeads: heads, NLayer: 1, Options: Options{"published": "true"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	nn.InitAll(m, "", 1)
-	r, l := m.(*Retention), 50
-	u := tensor.New(l, d)
-	for i := range u.Data() {
-		u.Data()[i] = float32(3 * math.Sin(float64(i*i%101)))
-	}
-	turned := func(x []float64, position int) []float64 { // θ = 10000^(-linspace(0, 1, head_dim/2))
-		y := make([]float64, hd)
-		for i := range hd / 2 {
-			a, b := x[i], x[hd/2+i] // neighbors there, for other rows of W_q and W_k
-			sin, cos := math.Sincos(float64(position) * math.Pow(10000, -float64(i)/float64(hd/2-1)))
-			y[2*i], y[2*i+1] = a*cos-b*sin, b*cos+a*sin
+// TestGoldenRetention: the authors' layer, whole with gradients, in chunks and position by position. Its forms scale
+// what they normalize differently, which makes no difference but for ε: that of these cases is 1e-12.
+func TestGoldenRetention(t *testing.T) {
+	golden.Run(t, "14_retention_layer", func(t *testing.T, c golden.Case) {
+		var cfg struct {
+			DModel   int `json:"d_model"`
+			NumHeads int `json:"num_heads"`
+			Chunk    int
+			Eps      float64
 		}
-		return y
-	}
-	p := rowsFrom(u.Data(), d).each(affine(r.In))
-	gate, v, k, q := p.columns(0, wide).each(siluOf), p.columns(wide, 2*wide), p.columns(2*wide, 2*wide+d),
-		p.columns(2*wide+d, 2*wide+2*d)
-	y := make(matrix, l)
-	for i := range y {
-		for h := range heads {
-			gamma, mask, total := 1-math.Exp2(float64(-5-h)), 0.0, 0.0
-			scores := make([]float64, i+1)
-			for j := range scores {
-				mask += math.Pow(gamma, float64(i-j))
+		c.Config(&cfg)
+		m, err := RetentionInfo.New(Config{DModel: cfg.DModel, NumHeads: cfg.NumHeads, NLayer: 1,
+			Options: Options{"published": "true"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, s, d, half := m.(*Retention), c.Shape("in/x"), cfg.DModel, cfg.DModel/cfg.NumHeads/2
+		halved := func(x []float64) (out []float64) { // rows of which neighbors are pairs, as halves of a head
+			for row := range d {
+				head, part, i := row/(2*half), row/half%2, row%half
+				out = append(out, x[(head*2*half+2*i+part)*d:][:d]...)
 			}
-			for j := range scores {
-				scores[j] = dotOf(turned(q[i][h*hd:][:hd], i), turned(k[j][h*hd:][:hd], j)) / math.Sqrt(hd) *
-					math.Pow(gamma, float64(i-j)) / math.Sqrt(mask)
-				total += scores[j]
-			}
-			o := make([]float64, wide/heads)
-			for j, s := range scores {
-				for c := range o {
-					o[c] += s / max(1, math.Abs(total)) * v[j][h*wide/heads+c]
-				}
-			}
-			size := math.Sqrt(dotOf(o, o) / float64(len(o)))
-			for c, x := range o {
-				y[i] = append(y[i], x/size*gate[i][h*wide/heads+c])
+			return out
+		}
+		in := func(of string) []float64 {
+			return slices.Concat(c.F64(of+"g_proj.weight"), c.F64(of+"v_proj.weight"),
+				halved(c.F64(of+"k_proj.weight")), halved(c.F64(of+"q_proj.weight")))
+		}
+		nn.InitAll(m, "", 1) // the norm's weights: ones
+		r.Norm.Eps = cfg.Eps
+		r.In.Weight.CopyFrom(narrow(in("param/")))
+		r.Out.Weight.CopyFrom(c.F32("param/out_proj.weight"))
+		const tol = 2e-5
+		x, tape := leaf(c.F32("in/x"), s[0]*s[1], d), recording()
+		y := m.Forward(tape, x, equalRows(s[0], s[1]))
+		golden.Close(t, "y", read(y), c.F64("out/y"), tol)
+		tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
+		golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), tol)
+		golden.Close(t, "gradient of In", gradient(tape, r.In.Weight.Tensor), in("grad/"), tol)
+		golden.Close(t, "gradient of Out", gradient(tape, r.Out.Weight.Tensor), c.F64("grad/out_proj.weight"), tol)
+		for form, n := range map[string]int{"out/y_chunkwise": cfg.Chunk, "out/y_recurrent": 1} {
+			st, tape := begin(m, s[0]), newTape()
+			for lo := 0; lo < s[1]; lo += n {
+				u := tensor.FromSlice(positionsOf(c.F32("in/x"), s, lo, lo+n), s[0]*n, d)
+				golden.Close(t, form, read(st.forward(tape, u)), positionsOf(c.F64(form), s, lo, lo+n), tol)
 			}
 		}
-	}
-	// The mixer's norm adds 1e-6 to a mean square that is no smaller than about 0.01 here.
-	golden.Close(t, "y", read(m.Forward(newTape(), u, equalRows(1, l))), y.each(affine(r.Out)).flat(), 2e-4)
+	})
 }
 
 // TestRetentionLongState: after thousands of single steps, each of which turns the state, it is that of the whole

@@ -17,7 +17,7 @@ import (
 // FASTA files; their letters are the tokens of tokenizer.DNA. The last tenth of each sequence is the test part and the
 // tenth before it the validation part, unless whole files are set aside for testing.
 //
-// The score to beat is the score of Markov models, which count the bases that follow the last k.
+// The score to beat is that of a Markov model, which counts the bases that follow the last k.
 var DNA = &Task{
 	Name: "dna", Group: "streams",
 	About:  "bases of genomes; at each of them, the next one",
@@ -86,10 +86,9 @@ func openDNA(ctx context.Context, dir string, o *dnaOptions) (*Set, error) {
 		Vocab: vocab, Outputs: vocab, Everywhere: true, Classes: dnaNames(vocab),
 		MaxLength: max(longest(&train), longest(&valid), longest(&test)),
 		Train:     &train, Valid: &valid, Test: &test,
-		Notes: append([]string{
-			fmt.Sprintf("%d files: %d bases to train, %d to validate, %d to test", len(paths),
-				train.bases(), valid.bases(), test.bases()),
-		}, markovBaselines(train.parts, test.parts)...),
+		Simple: markovBaseline(train.parts, valid.parts, test.parts),
+		Notes: []string{fmt.Sprintf("%d files: %d bases to train, %d to validate, %d to test", len(paths),
+			train.bases(), valid.bases(), test.bases())},
 	}, nil
 }
 

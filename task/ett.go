@@ -88,7 +88,7 @@ func openETT(ctx context.Context, from origin, dir, file string, o *ETTOptions) 
 		Channels: test.width(), Outputs: h.variables, Numbers: true, Everywhere: true,
 		MaxLength: o.Lookback + o.Horizon,
 		Train:     part(0, ettTrain), Valid: part(ettTrain, ettValid), Test: test,
-		Notes:  ettBaselines(test),
+		Simple: ettBaselines(test),
 		Inputs: test.inputs(), Results: test.results(), Forecast: o.forecast(h.variables),
 	}, nil
 }

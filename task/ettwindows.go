@@ -1,10 +1,6 @@
 package task
 
-import (
-	"fmt"
-	"math"
-	"slices"
-)
+import "slices"
 
 // ettWindows is a Split of all windows of a part of a series: window i starts at row first + i.
 type ettWindows struct {
@@ -90,8 +86,8 @@ func (w *ettWindows) Example(i int, ex *Example) {
 	}
 }
 
-// ettBaselines reports the errors of forecasts without learning, on all windows of a part.
-func ettBaselines(w *ettWindows) []string {
+// ettBaselines are the mean squared errors of forecasts without learning, on all windows of a part.
+func ettBaselines(w *ettWindows) (all []Simple) {
 	c := w.series.variables
 	at := func(row, v int) float64 { return float64(w.series.values[row*c+v]) }
 	back := func(period int) func(now, step, v int) float64 { // the same hour of the last given period
@@ -107,26 +103,21 @@ func ettBaselines(w *ettWindows) []string {
 		{"the last week repeated", 7 * 24, back(7 * 24)},
 		{"the mean of the training part", 0, func(_, _, _ int) float64 { return 0 }},
 	}
-	var notes []string
 	for _, g := range guesses {
 		if g.reach > w.Lookback {
 			continue
 		}
-		var square, absolute float64
+		square := 0.0
 		for i := range w.n {
 			now := w.first + i + w.Lookback
 			for step := range w.Horizon {
 				for v := range c {
 					e := g.guess(now, step, v) - at(now+step, v)
 					square += e * e
-					absolute += math.Abs(e)
 				}
 			}
 		}
-		n := float64(w.n * w.Horizon * c)
-		notes = append(notes,
-			fmt.Sprintf("on the %d test windows, %s: mean squared error %.4f, mean absolute error %.4f",
-				w.n, g.name, square/n, absolute/n))
+		all = append(all, Simple{Name: g.name, Loss: square / float64(w.n*w.Horizon*c)})
 	}
-	return notes
+	return all
 }

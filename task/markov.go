@@ -3,6 +3,7 @@ package task
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // markovOrders are the numbers of past bases that the Markov models use.
@@ -67,35 +68,36 @@ func (m markov) chances(past, order int) [4]float64 {
 	return p
 }
 
-// markovBaselines reports the scores on the test part of Markov models that have counted the training part.
-func markovBaselines(train, test [][]byte) []string {
-	m := newMarkov(train, markovOrders[len(markovOrders)-1])
-	var notes []string
-	for _, order := range markovOrders {
-		var loss float64
-		var right, n int
-		for _, part := range test {
-			eachBase(part, func(past, known, base int) {
-				p := m.chances(past, min(order, known))
-				best := 0
-				for b := range p {
-					if p[b] > p[best] {
-						best = b
-					}
-				}
-				if best == base {
-					right++
-				}
-				loss -= math.Log(p[base])
-				n++
-			})
-		}
-		if n > 0 {
-			notes = append(notes,
-				fmt.Sprintf("the Markov model of order %d on the test part: loss %.4f nats (%.4f bits) a base, "+
-					"accuracy %.2f %%", order, loss/float64(n), loss/float64(n)/math.Ln2,
-					100*float64(right)/float64(n)))
+// markovBaseline is the score on the test part of the Markov model that has counted the training part, of the order
+// that is best on the validation part. It is nil if a part has no bases.
+func markovBaseline(train, valid, test [][]byte) []Simple {
+	m := newMarkov(train, slices.Max(markovOrders))
+	least, order := math.Inf(1), 0
+	for _, k := range markovOrders {
+		if loss, _ := m.score(valid, k); loss < least {
+			least, order = loss, k
 		}
 	}
-	return notes
+	loss, accuracy := m.score(test, order)
+	if math.IsInf(least, 1) || math.IsNaN(loss) {
+		return nil
+	}
+	return []Simple{{Name: fmt.Sprintf("a Markov model of order %d", order), Loss: loss, Accuracy: accuracy}}
+}
+
+// score returns the loss of the model of an order, in nats a base, and how many percent of the bases are the likeliest.
+// Both are NaN if the parts have no bases.
+func (m markov) score(parts [][]byte, order int) (loss, accuracy float64) {
+	n := 0.0
+	for _, part := range parts {
+		eachBase(part, func(past, known, base int) {
+			p := m.chances(past, min(order, known))
+			if base == slices.Index(p[:], slices.Max(p[:])) {
+				accuracy++
+			}
+			loss -= math.Log(p[base])
+			n++
+		})
+	}
+	return loss / n, 100 * accuracy / n
 }
