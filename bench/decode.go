@@ -68,7 +68,7 @@ func decodeCases(shrink int) []Case {
 						row := Row{{"tokens_per_s", rounded(float64(c.batch) / t[0].CPU)},
 							{"weight_gb_per_s", rounded(speed)},
 							{"dram_gb_per_s", rounded(limit)}, {"dram_share", rounded(speed / limit)}}
-						if len(t) > 2 {
+						if len(t) > 2 && t[0].CPU > t[2].CPU {
 							speed = (cache - float64(start.StateSize())) / (t[0].CPU - t[2].CPU) / 1e9
 							row = append(row, Field{"cache_gb_per_s", rounded(speed)},
 								Field{"cache_share", rounded(speed / limit)})

@@ -55,8 +55,9 @@ limit() {
 
 # copies WHAT CASE FUNCTION COMMAND: the share of memmove in the time of a function.
 copies() {
+	rm -f "$tmp/cpu.pprof"
 	rows "$4" --json --seconds 1 --profile "$tmp/cpu.pprof"
-	go tool pprof -top -nodefraction=0 -nodecount=10000 -focus="$3" -relative_percentages "$tmp/cpu.pprof" 2>/dev/null | awk '
+	[ ! -f "$tmp/cpu.pprof" ] || go tool pprof -top -nodefraction=0 -nodecount=10000 -focus="$3" -relative_percentages "$tmp/cpu.pprof" 2>/dev/null | awk '
 		NF >= 6 && $2 ~ /%$/ { samples = 1 }
 		$6 == "runtime.memmove" { share = $2 }
 		END { if (samples) printf "{\"memmove\":%s}\n", share + 0 }' >"$tmp/rows"
