@@ -286,8 +286,8 @@ func TestOnly(t *testing.T) {
 	for _, c := range []struct{ only, want string }{
 		{"model=GPT,H3 batch=1", "H3 GPT GPT"}, {"model=GPT,batch=1,context=-", "GPT"}, {"context=256", "GPT"},
 		{"batch=32,1 model=H3", "H3 H3"},
-		{"model=GPT-2", "only: found no case with model=GPT-2 among 9, such as prompt model Mamba-130M precision int8 " +
-			"batch 1 tokens 512"},
+		{"model=GPT-2", "only: found no case with model=GPT-2 among 9, such as prompt model Mamba-130M " +
+			"precision int8 batch 1 tokens 512"},
 		{"GPT", `only: found "GPT", want FIELD=VALUE, such as model=GPT`},
 	} {
 		some, err := Only(cases, strings.FieldsFunc(c.only, func(r rune) bool { return r == ' ' || r == ',' }))

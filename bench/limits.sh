@@ -65,6 +65,16 @@ copies() {
 	limit "copies, memmove's % of time" "$1, $2" "5 to 8" 1 memmove
 }
 
+# fast_torch tells whether PyTorch multiplies by OpenBLAS or MKL: the reference BLAS, which Debian installs, is slower many times.
+fast_torch() {
+	${PYTHON:-python3} - <<-'END' >&2 || { left="$left; training beside PyTorch" && return 1; }
+		import os, torch
+		maps = open("/proc/self/maps").read() if os.path.exists("/proc/self/maps") else ""
+		if not torch.backends.mkl.is_available() and "libblas.so" in maps and "openblas" not in maps:
+		    raise SystemExit("limits.sh: found PyTorch with the reference BLAS, want OpenBLAS (on Debian libopenblas0-pthread)")
+	END
+}
+
 if chosen prompts; then
 	for level in avx2 avx2+vnni avx512 avx512+vnni; do
 		HIPPO_CPU=$level hippo version >"$tmp/version" 2>&1 || continue
@@ -134,7 +144,7 @@ if chosen ort; then
 	limit "prompt in float32, times ONNX Runtime" "GPT" "1.12" null ratio_tokens_per_s '"GPT"'
 fi
 
-if chosen train; then
+if chosen train && fast_torch; then
 	rows "hippo bench train a --peer 'sh bench/peer.sh train a'" --json "$flags"
 	for row in H3,tuned H3-hybrid,tuned GPT,plain; do
 		for precision in float32 bf16; do

@@ -44,16 +44,6 @@ echo "peer.sh: OPENBLAS_CORETYPE=${core:-(as OpenBLAS picks)}, threads $n" >&2
 # named adds the kernels of the BLAS to rows of JSON.
 named() { sed "/^{.*}\$/s/}\$/,\"blas_core\":\"$core\"}/"; }
 
-# blas refuses a PyTorch whose products are those of the reference BLAS, which is slower many times.
-blas() {
-	"${PYTHON:-python3}" - <<'END'
-import os, torch
-maps = open("/proc/self/maps").read() if os.path.exists("/proc/self/maps") else ""
-if not torch.backends.mkl.is_available() and "libblas.so" in maps and "openblas" not in maps:
-    raise SystemExit("peer.sh: found PyTorch with the reference BLAS, want OpenBLAS (on Debian libopenblas0-pthread)")
-END
-}
-
 # build SOURCE FLAG...: compiles one of the peers' programs into a folder that is removed at the end.
 build() {
 	tmp=$(mktemp -d)
@@ -82,7 +72,6 @@ fftw) # lines "FFTW L=1024: batched 3.1  one-at-a-time 3.4  channel-last strided
 	;;
 onednn)
 	shift
-	blas
 	"${PYTHON:-python3}" "$root/bench/gemm_torch.py" "$@" || echo "gemm_torch.py: exit status $?"
 	;;
 ort) # lines "onnxruntime VERSION gpt512.onnx 447.0 tok/s cpu"
@@ -94,13 +83,11 @@ ort) # lines "onnxruntime VERSION gpt512.onnx 447.0 tok/s cpu"
 		printf "{\"peer\":\"onnxruntime\",\"bench\":\"prompt\",\"model\":\"GPT\",\"precision\":\"float32\",\"batch\":1,\"tokens\":512,\"context\":0,\"threads\":1,\"tokens_per_s\":%s}\n", $4 }'
 	;;
 chars | mixers)
-	blas
 	program=$root/bench/$1_torch.py
 	shift
 	{ "${PYTHON:-python3}" "$program" "$@" || echo "$program: exit status $?"; } | named
 	;;
 *) # a GPT's rows come a second time, to be set beside H3 of that size; a line that is no JSON tells that PyTorch's program failed
-	blas
 	{ "${PYTHON:-python3}" "$peers/bench.py" "$@" || echo "$peers/bench.py: exit status $?"; } |
 		sed '/"bench": "decode", "model": "GPT"/{p; s/"model": "GPT", "how": "/"model": "H3-hybrid", "how": "GPT /;}' | named
 	;;

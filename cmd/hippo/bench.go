@@ -21,7 +21,7 @@ import (
 type benchOptions struct {
 	Threads   int      `json:"threads" min:"1" help:"cores to use (GOMAXPROCS)"`
 	Seconds   float64  `json:"seconds" min:"0" help:"time for each measurement in a round; three repetitions at least"`
-	Rounds    int      `json:"rounds" min:"0" help:"how often to measure: medians count; 0 for 3 with a peer, 1 without"`
+	Rounds    int      `json:"rounds" min:"0" help:"how often to measure: medians count; 0: 3 with a peer, 1 without"`
 	Device    string   `json:"device" help:"where to compute, for train and decode: cpu, gpu, or gpu:1"`
 	Peer      string   `json:"peer" help:"command of a peer that prints JSON lines, run after hippo in each round"`
 	Precision string   `json:"precision" enum:",float32,stored,bf16,int8,int4" help:"measure only this; empty: all"`
