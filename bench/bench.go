@@ -108,6 +108,35 @@ func Cases(name string, args []string, precision string, shrink int) ([]Case, er
 	return some, nil
 }
 
+// Only returns the cases that have one of the values wanted of each field, "-" for none: "model=GPT", "batch=1", "32".
+// A value without a field is one more of the field before it.
+func Only(cases []Case, wanted []string) ([]Case, error) {
+	values, field := map[string][]string{}, ""
+	for _, w := range wanted {
+		name, value, named := strings.Cut(w, "=")
+		if !named {
+			name, value = field, w
+		}
+		if name == "" {
+			return nil, fmt.Errorf("only: found %q, want FIELD=VALUE, such as model=GPT", w)
+		}
+		field, values[name] = name, append(values[name], value)
+	}
+	some := slices.DeleteFunc(slices.Clone(cases), func(c Case) bool {
+		for field, want := range values {
+			if v, _ := c.ID.Get(field); !slices.Contains(want, Text(v)) {
+				return true
+			}
+		}
+		return false
+	})
+	if len(some) == 0 && len(cases) > 0 {
+		return nil, fmt.Errorf("only: found no case with %s among %d, such as %s", strings.Join(wanted, ", "),
+			len(cases), cases[0].ID)
+	}
+	return some, nil
+}
+
 func unknown(name string) error {
 	return fmt.Errorf("found the benchmark %q, want one of %s", name, strings.Join(Names(), ", "))
 }

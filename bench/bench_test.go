@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -45,13 +46,15 @@ func TestConfigurations(t *testing.T) {
 		{"synth", "synth task ind model h3; synth task ind model attn"},
 		{"synth ar20", "synth task ar20 model h3; synth task ar20 model attn"},
 		{"decode", `decode model H3-hybrid batch 1 context 1024; decode model H3-hybrid batch 1 context 8000;
-			decode model H3-hybrid batch 32 context 1024; decode model GPT batch 1 context 1024;
+			decode model H3-hybrid batch 32 context 1024; decode model H3-hybrid batch 1 context 131072;
+			decode model GPT batch 1 context 1024;
 			decode model GPT batch 1 context 8000; decode model linear-attention batch 1 context 1024;
 			decode model Mamba-130M batch 1 context 1024`},
 		{"prompt", `prompt model Mamba-130M batch 1 tokens 512; prompt model Mamba-130M batch 32 tokens 1;
 			prompt model Mamba2-130M batch 1 tokens 512; prompt model Mamba2-130M batch 32 tokens 1;
 			prompt model H3 batch 1 tokens 512; prompt model H3 batch 32 tokens 1;
-			prompt model GPT batch 1 tokens 512; prompt model GPT batch 32 tokens 1`},
+			prompt model GPT batch 1 tokens 512; prompt model GPT batch 32 tokens 1;
+			prompt model GPT batch 1 tokens 512 context 8192`},
 		{"generation", `generation context 128; generation context 512; generation context 1024;
 			generation context 2048; generation context 4096; generation context 8192; generation context 16384`},
 		{"memory", "memory mode read"},
@@ -271,6 +274,38 @@ func TestPrecision(t *testing.T) {
 	want := `train: found the precision "fp8", want one of float32, bf16`
 	if _, err := Cases("train", []string{"a"}, "fp8", 1); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// TestOnly: cases are chosen by their fields, some values of each, and by the lack of one.
+func TestOnly(t *testing.T) {
+	cases, err := Cases("prompt", nil, "int8", 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ only, want string }{
+		{"model=GPT,H3 batch=1", "H3 GPT GPT"}, {"model=GPT,batch=1,context=-", "GPT"}, {"context=256", "GPT"},
+		{"batch=32,1 model=H3", "H3 H3"},
+		{"model=GPT-2", "only: found no case with model=GPT-2 among 9, such as prompt model Mamba-130M " +
+			"precision int8 batch 1 tokens 512"},
+		{"GPT", `only: found "GPT", want FIELD=VALUE, such as model=GPT`},
+	} {
+		some, err := Only(cases, strings.FieldsFunc(c.only, func(r rune) bool { return r == ' ' || r == ',' }))
+		got := fmt.Sprint(err)
+		if err == nil {
+			var models []string
+			for _, x := range some {
+				model, _ := x.ID.Get("model")
+				models = append(models, Text(model))
+			}
+			got = strings.Join(models, " ")
+		}
+		if got != c.want {
+			t.Errorf("only %s: %s, want %s", c.only, got, c.want)
+		}
+	}
+	if all, err := Only(cases, nil); err != nil || len(all) != len(cases) {
+		t.Errorf("%d of %d cases, error %v, want all", len(all), len(cases), err)
 	}
 }
 

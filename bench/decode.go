@@ -14,7 +14,9 @@ import (
 // decodeCases measure decoding token by token at a position of the text, for H3-125M, a GPT and linear attention of its
 // size, and Mamba-130M, at each precision of the weights. The fields are tokens_per_s of all sequences together;
 // weight_gb_per_s, the speed at which weights are read; dram_gb_per_s, the speed of memory, measured in turn; and
-// dram_share, their ratio.
+// dram_share, their ratio. At long contexts there are also cache_gb_per_s, the speed at which keys and values are read,
+// by how much longer a token takes than one at the start of a text, measured in turn; and cache_share, its ratio to the
+// speed of memory.
 func decodeCases(shrink int) []Case {
 	full, gpt := hybridAndGPT(shrink)
 	linear := full
@@ -26,6 +28,7 @@ func decodeCases(shrink int) []Case {
 		batch, context int
 	}{
 		{"H3-hybrid", full.build, 1, 1024}, {"H3-hybrid", full.build, 1, 8000}, {"H3-hybrid", full.build, 32, 1024},
+		{"H3-hybrid", full.build, 1, 131072},
 		{"GPT", gpt.build, 1, 1024}, {"GPT", gpt.build, 1, 8000},
 		{"linear-attention", linear.build, 1, 1024},
 		{"Mamba-130M", preset("mamba-130m", shrink), 1, 1024},
@@ -54,11 +57,23 @@ func decodeCases(shrink int) []Case {
 						}}, nil
 					}
 					memory := newMemory(shrink)
-					return trial{runs: []func() error{decoding(s), memory.read}, fields: func(t []Timing) Row {
+					runs := []func() error{decoding(s), memory.read}
+					start := generate.NewBatch(m, c.batch)
+					if c.context > 1024 {
+						runs = append(runs, decoding(start))
+					}
+					cache := float64(s.StateSize())
+					return trial{runs: runs, fields: func(t []Timing) Row {
 						speed, limit := float64(m.Bytes())/t[0].CPU/1e9, memory.gigabytes()/t[1].CPU
-						return Row{{"tokens_per_s", rounded(float64(c.batch) / t[0].CPU)},
+						row := Row{{"tokens_per_s", rounded(float64(c.batch) / t[0].CPU)},
 							{"weight_gb_per_s", rounded(speed)},
 							{"dram_gb_per_s", rounded(limit)}, {"dram_share", rounded(speed / limit)}}
+						if len(t) > 2 && t[0].CPU > t[2].CPU {
+							speed = (cache - float64(start.StateSize())) / (t[0].CPU - t[2].CPU) / 1e9
+							row = append(row, Field{"cache_gb_per_s", rounded(speed)},
+								Field{"cache_share", rounded(speed / limit)})
+						}
+						return row
 					}}, nil
 				},
 			})
@@ -100,6 +115,9 @@ func decoding(s *generate.Batch) func() error {
 // fillPast puts a state at a position: it fills the caches of attention layers with random keys and values. Recurrent
 // states stay as they are: the work does not depend on their values.
 func fillPast(state *model.State, m *model.Model, past int) error {
+	if past == 0 {
+		return nil
+	}
 	heads := m.Config.NumHeads
 	kv := []int{heads, past, m.Config.DModel / heads}
 	x := uniform(rand.New(rand.NewPCG(1, 8)), past*m.Config.DModel)

@@ -29,6 +29,13 @@ func direction(field string) int {
 	return 0
 }
 
+// isRatio reports whether a field compares measurements: over_one, wall_over_cpu, dram_share, times_faster.
+func isRatio(field string) bool {
+	words := strings.Split(field, "_")
+	return slices.Contains(words, "over") || slices.Contains(words, "share") || words[0] == "times" ||
+		field == states16
+}
+
 // Pair is a row of hippo with one of a peer that measured the same.
 type Pair struct {
 	Ours, Theirs Row
@@ -137,8 +144,7 @@ func medians(rows []Row) []Row {
 		}
 		out[i] = slices.Clone(row)
 		for j, f := range out[i] {
-			measured := direction(f.Name) != 0 || f.Name == wallOverCPU || f.Name == overOneCore
-			if x, ok := f.Value.(float64); ok && measured {
+			if x, ok := f.Value.(float64); ok && (direction(f.Name) != 0 || isRatio(f.Name)) {
 				name := id + " " + f.Name
 				values[name] = append(values[name], x)
 				out[i][j].Value = median(slices.Clone(values[name]))

@@ -98,15 +98,15 @@ func TestJoin(t *testing.T) {
 
 func TestMedians(t *testing.T) {
 	rows := parse(t,
-		`{"bench":"conv","l":8,"params":3,"fwd_ns":5,"fwd_bwd_ns":null}`,
+		`{"bench":"conv","l":8,"params":3,"fwd_ns":5,"fwd_bwd_ns":null,"over_float32":2,"dram_share":1}`,
 		`{"bench":"conv","l":16,"fwd_ns":1}`,
-		`{"bench":"conv","l":8,"params":4,"fwd_ns":9,"fwd_bwd_ns":null}`,
+		`{"bench":"conv","l":8,"params":4,"fwd_ns":9,"fwd_bwd_ns":null,"over_float32":1,"dram_share":2}`,
 		`{"bench":"conv","l":16,"fwd_ns":1}`,
-		`{"bench":"conv","l":8,"params":5,"fwd_ns":2,"fwd_bwd_ns":7}`,
+		`{"bench":"conv","l":8,"params":5,"fwd_ns":2,"fwd_bwd_ns":7,"over_float32":3,"dram_share":3}`,
 		`{"bench":"conv","l":16,"how":"fast","fwd_ns":0.5}`,
 	)
 	want := parse(t,
-		`{"bench":"conv","l":8,"params":5,"fwd_ns":5,"fwd_bwd_ns":7}`,
+		`{"bench":"conv","l":8,"params":5,"fwd_ns":5,"fwd_bwd_ns":7,"over_float32":2,"dram_share":2}`,
 		`{"bench":"conv","l":16,"fwd_ns":1}`,
 		`{"bench":"conv","l":16,"how":"fast","fwd_ns":0.5}`,
 	)

@@ -13,7 +13,7 @@
 # LLAMA is a folder in which npm has installed node-llama-cpp (npm install node-llama-cpp@3.22.1), which carries llama.cpp built; PEERS
 # the folder of the peers' programs (default ../shared/peers), of which llama/bench.mjs is run; FILES where the models are kept (6 GB in
 # all; default a folder that is removed). THREADS and ROUNDS are 1 and 3, SECONDS_EACH 2. SHRINK=8 tries it quickly with fewer layers.
-# FLAGS are further ones of hippo bench: FLAGS=--json prints lines of JSON.
+# ONE=1 measures one more token for one sequence alone. FLAGS are further ones of hippo bench: FLAGS=--json prints lines of JSON.
 set -eu
 cd "$(dirname "$0")/.."
 llama=${LLAMA:?is not set: want a folder in which npm has installed node-llama-cpp}
@@ -47,8 +47,10 @@ for name in $names; do
 	gpt2-*) decode=$decode,1x$((8192 / shrink)) ;;
 	qwen3.5-*) prefill=$prefill,$((8192 / shrink)) ;;
 	esac
+	only=''
+	[ -z "${ONE-}" ] || decode=${decode%%,*} prefill='' only='--only bench=decode --only batch=1'
 	printf '\n%s\n' "$name" >&2
-	"$tmp/hippo" bench files "$files/$name.gguf" --threads "$threads" --seconds "$seconds" --rounds "$rounds" --shrink "$shrink" ${FLAGS-} \
-		--peer "sh $tmp/peer.sh $peer --threads $threads --seconds $seconds --decode $decode --prefill $prefill $files/$name.gguf"
+	"$tmp/hippo" bench files "$files/$name.gguf" --threads "$threads" --seconds "$seconds" --rounds "$rounds" --shrink "$shrink" $only ${FLAGS-} \
+		--peer "sh $tmp/peer.sh $peer --threads $threads --seconds $seconds --decode $decode ${prefill:+--prefill $prefill} $files/$name.gguf"
 	[ "$files" != "$tmp" ] || rm "$files/$name.gguf"
 done

@@ -2,12 +2,15 @@
 # Runs a peer of "hippo bench" and prints its results as JSON lines:
 #
 #     bench/peer.sh gemm                        OpenBLAS
+#     bench/peer.sh onednn [--threads N]        oneDNN by PyTorch 2, for "hippo bench gemm --precision bf16"
 #     bench/peer.sh fftw                        FFTW, for "hippo bench conv"
+#     bench/peer.sh ort                         ONNX Runtime, for "hippo bench prompt --only model=GPT"
 #     bench/peer.sh chars [--threads N] FILE    nanoGPT's recipe in PyTorch
 #     bench/peer.sh mixers [--threads N] NAME...        mamba, linear-attention, hyena, s4, gated-deltanet and kda in PyTorch
 #     bench/peer.sh [--threads N] WHAT ARG...   PyTorch, for all others: train a, conv, kernel, mixer, decode, synth ind h3
 #
-# PEERS is the folder of the peers' programs (default ../shared/peers), PYTHON a Python that has torch, CC a C compiler.
+# PEERS is the folder of the peers' programs (default ../shared/peers), PYTHON a Python that has torch, CC a C compiler. ORT is a folder
+# in which npm has installed onnxruntime-node, with the graphs that PYTHON has written there by PEERS/ort/export.py.
 #
 # OpenBLAS takes a processor that it does not know for a Haswell, which halves its speed on one with AVX-512. So OPENBLAS_CORETYPE is
 # set by what the processor can do, unless it is set already; standard error and the rows name it. Peers run on one thread, or on N.
@@ -66,6 +69,18 @@ fftw) # lines "FFTW L=1024: batched 3.1  one-at-a-time 3.4  channel-last strided
 		for (i = 1; i <= 3; i++)
 			printf "{\"peer\":\"fftw\",\"bench\":\"conv\",\"b\":1,\"d\":16,\"l\":%d,\"how\":\"%s\",\"threads\":1,\"fwd_ns\":%s}\n", $2, how[i], ns[i]
 	}'
+	;;
+onednn)
+	shift
+	"${PYTHON:-python3}" "$root/bench/gemm_torch.py" "$@" || echo "gemm_torch.py: exit status $?"
+	;;
+ort) # lines "onnxruntime VERSION gpt512.onnx 447.0 tok/s cpu"
+	[ -f "${ORT:-}/gpt512.onnx" ] || { echo "peer.sh: ORT: found no gpt512.onnx in '${ORT:-}', want a folder with it" >&2 && exit 1; }
+	tmp=$(mktemp "$ORT/run-XXXXXX.mjs") # node looks for packages beside the program
+	trap 'rm -f "$tmp"' EXIT
+	cp "$peers/ort/run.mjs" "$tmp"
+	(cd "$ORT" && node "$tmp") | awk '$3 == "gpt512.onnx" {
+		printf "{\"peer\":\"onnxruntime\",\"bench\":\"prompt\",\"model\":\"GPT\",\"precision\":\"float32\",\"batch\":1,\"tokens\":512,\"context\":0,\"threads\":1,\"tokens_per_s\":%s}\n", $4 }'
 	;;
 chars | mixers)
 	program=$root/bench/$1_torch.py

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -18,18 +19,20 @@ import (
 
 // benchOptions are the flags of hippo bench.
 type benchOptions struct {
-	Threads   int     `json:"threads" min:"1" help:"cores to use (GOMAXPROCS)"`
-	Seconds   float64 `json:"seconds" min:"0" help:"time for each measurement in a round; three repetitions at least"`
-	Rounds    int     `json:"rounds" min:"0" help:"how often to measure: medians count; 0 for 3 with a peer, 1 without"`
-	Device    string  `json:"device" help:"where to compute, for train and decode: cpu, gpu, or gpu:1"`
-	Peer      string  `json:"peer" help:"command of a peer that prints JSON lines, run after hippo in each round"`
-	Precision string  `json:"precision" enum:",float32,stored,bf16,int8,int4" help:"measure only this; empty: all"`
-	Scaling   bool    `json:"scaling" help:"measure on one core in turn with the threads, and print the ratio"`
-	JSON      bool    `json:"json" help:"print one JSON object a line"`
-	Plot      string  `json:"plot" help:"PNG file to draw the measurements by length or context into"`
-	Out       string  `json:"out" help:"JSON file to write the rows into, with the machine, to send"`
-	From      string  `json:"from" help:"measure nothing: take the rows from this file, of --json or --out"`
-	Shrink    int     `json:"shrink" min:"1" help:"divide sizes by this"`
+	Threads   int      `json:"threads" min:"1" help:"cores to use (GOMAXPROCS)"`
+	Seconds   float64  `json:"seconds" min:"0" help:"time for each measurement in a round; three repetitions at least"`
+	Rounds    int      `json:"rounds" min:"0" help:"how often to measure: medians count; 0: 3 with a peer, 1 without"`
+	Device    string   `json:"device" help:"where to compute, for train and decode: cpu, gpu, or gpu:1"`
+	Peer      string   `json:"peer" help:"command of a peer that prints JSON lines, run after hippo in each round"`
+	Precision string   `json:"precision" enum:",float32,stored,bf16,int8,int4" help:"measure only this; empty: all"`
+	Only      []string `json:"only" help:"measure only cases with one of these values of a field, as in model=GPT,H3"`
+	Scaling   bool     `json:"scaling" help:"measure on one core in turn with the threads, and print the ratio"`
+	JSON      bool     `json:"json" help:"print one JSON object a line"`
+	Plot      string   `json:"plot" help:"PNG file to draw the measurements by length or context into"`
+	Profile   string   `json:"profile" help:"file to write a profile of the CPU into, for go tool pprof"`
+	Out       string   `json:"out" help:"JSON file to write the rows into, with the machine, to send"`
+	From      string   `json:"from" help:"measure nothing: take the rows from this file, of --json or --out"`
+	Shrink    int      `json:"shrink" min:"1" help:"divide sizes by this"`
 }
 
 func newBench() *cobra.Command {
@@ -107,7 +110,8 @@ they measured are printed with their ratio: how many times faster hippo is.`,
 		Example: `  hippo bench gemm
   hippo bench train a --threads 2 --scaling --json
   hippo bench machine --out machine.json
-  hippo bench decode --precision int8
+  hippo bench decode --precision int8 --only context=8000
+  hippo bench prompt --only model=Mamba-130M --profile cpu.pprof && go tool pprof -top cpu.pprof
   hippo bench generation --precision float32 --plot generation.png --json > generation.jsonl
   hippo bench generation --from generation.jsonl --plot again.png
   hippo bench serve turn qwen3.5-0.8b
@@ -148,6 +152,9 @@ they measured are printed with their ratio: how many times faster hippo is.`,
 			return err
 		}
 		cases, err := bench.Cases(args[0], args[1:], opt.Precision, opt.Shrink)
+		if err == nil {
+			cases, err = bench.Only(cases, opt.Only)
+		}
 		if err != nil {
 			return err
 		}
@@ -181,6 +188,10 @@ func runBench(cmd *cobra.Command, cases []bench.Case, on engine.Backend, of benc
 			rounds = 3
 		}
 	}
+	profiled, err := profile(opt.Profile)
+	if err != nil {
+		return err
+	}
 	out := cmd.OutOrStdout()
 	p := newProgress("bench, rows:")
 	done := 0
@@ -194,6 +205,7 @@ func runBench(cmd *cobra.Command, cases []bench.Case, on engine.Backend, of benc
 		PeerStarts: func() { p.printer.Printf("round %d of %d: %s\n", done/len(cases), rounds, opt.Peer) },
 	})
 	p.close()
+	err = errors.Join(err, profiled())
 	var pairs []bench.Pair
 	if err == nil && opt.Peer != "" {
 		pairs, err = bench.Join(ours, theirs)
@@ -205,6 +217,21 @@ func runBench(cmd *cobra.Command, cases []bench.Case, on engine.Backend, of benc
 		opt.Peer = ""
 	}
 	return errors.Join(err, showBench(out, ours, theirs, pairs, opt))
+}
+
+// profile begins a profile of the CPU in a file, unless path is "", and returns what ends it.
+func profile(path string) (end func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.Create(path)
+	if err == nil {
+		err = pprof.StartCPUProfile(f)
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, err
 }
 
 // showSaved prints rows of an earlier measurement.

@@ -4,14 +4,22 @@ package kernel
 // channel with taps of its own: y[t] = bias + Σ_{i<m, i≤t} taps[i]·x[t-i], taps (m, d), bias (d) or nil for zeros. The
 // result does not depend on how the rows are divided among calls. The rows of x may lie further apart.
 func CausalConv(y []float32, x Rows, taps, bias []float32, d, m, lo, hi int) {
-	for t := lo; t < hi; t++ {
-		if bias == nil {
-			clear(y[t*d:][:d])
-		} else {
-			copy(y[t*d:][:d], bias)
-		}
+	f := directFilter{Rows{y, d}, x, taps, d, m}
+	part, width := cpu.firTile()
+	if m < width { // rows are filtered one by one
+		part = 1
 	}
-	directFilter{Rows{y, d}, x, taps, d, m}.rows(lo, hi-lo, 1, lo)
+	for ; lo < hi; lo += part { // what has the bias is in the cache still
+		part = min(part, hi-lo)
+		for t := range part {
+			if row := f.out.Row(lo+t, d); bias == nil {
+				clear(row)
+			} else {
+				copy(row, bias)
+			}
+		}
+		f.rows(lo, part, 1, lo)
+	}
 }
 
 // CausalConvPast adds to y (d) of position t < m-1 of a row what the inputs before the row give to it: Σ_{t<i<m}
