@@ -6,8 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Products of integers in vectors of 256 bits: 4 rows of x by the two vectors of a step, whose weights are unpacked
-// once for all rows. Their 8 vectors of sums of a group leave no registers for the sums over groups, which are in y.
+// Products of integers in vectors of 256 bits: 4 rows of x, or 8 joined ones, by the two vectors of a step, whose weights
+// are unpacked once for all rows. Their 8 or 12 vectors of sums of a group leave no registers for the sums over groups,
+// which are in y.
 // And those in vectors of 512 bits without VNNI: 8 rows of x by the vector of a step.
 //
 // Without VNNI two products of bytes and their sum take an operation each for 16 bits: VPMADDWD, which adds two products
@@ -37,8 +38,8 @@ func (s isa) joins(form groupForm) bool { return form.bits == 8 && !s.vnni }
 // of each those of the odd ones.
 const joinedBytes = 2 * groupTerms
 
-// factorRows is the number of rows of factors: of x, joined or not.
-func (p *groupCode) factorRows() int {
+// sumRows is the number of rows of sums of a group: of rows of x, or of joined ones.
+func (p *groupCode) sumRows() int {
 	if p.joins(p.form) {
 		return p.rows - p.rows/4
 	}
@@ -124,7 +125,7 @@ func (p *groupCode) begin() {
 	if p.joins(p.form) {
 		start = recordJoin
 	}
-	for j := range p.factorRows() {
+	for j := range p.sumRows() {
 		for part := range p.parts() {
 			switch {
 			case p.form.least:
@@ -215,7 +216,7 @@ func (p *groupCode) tileJoined() {
 					p.VPSRLW(U8(8), w(part), w(part))
 				}
 			}
-			for j := range p.factorRows() {
+			for j := range p.sumRows() {
 				base, row := p.joined, p.joinedRow(j)
 				if row >= 4 {
 					base, row = p.joined4, row-4
