@@ -37,6 +37,7 @@ type symbolModel struct {
 // are the same.
 var symbolModels = append([]symbolModel{
 	{"h3", "h3*2", "none", 4e-3, 4e-3, 100, 99.8},
+	{"h3-heads", "h3(head_dim=8)*2", "none", 4e-3, 4e-3, 0, 0}, // a head's state has 8 times 8 numbers for each mode
 	{"s4d", "s4d(measure=diag-inv,gate=false)*2", "none", 2e-3, 1e-3, 35.6, 86.0},
 	{"gss", "gss(measure=diag-lin)*2", "none", 2e-3, 1e-3, 6.8, 78.0},
 	{"gss-wide", "gss(bottleneck=1,measure=diag-lin)*2", "none", 2e-3, 1e-3, 0, 0}, // 32 systems, not 8

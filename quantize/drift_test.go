@@ -72,7 +72,8 @@ func TestDriftIsThatOfWholePasses(t *testing.T) {
 				"loss": {part.Loss, loss / count}, "divergence": {got.KL, want.KL / count},
 				"more loss": {got.More, want.More / count}, "logits": {got.Logits, math.Sqrt(off / spread)},
 			} {
-				if math.Abs(x[0]-x[1]) > 1e-3*math.Abs(x[1])+1e-5*part.Loss { // the loss of two models is a difference
+				// More loss is a difference. Pieces of another length round some activations to another integer.
+				if math.Abs(x[0]-x[1]) > 1e-3*math.Abs(x[1])+3e-5*part.Loss {
 					t.Errorf("pieces of %d, to %d: %s is %g, want %g", piece, part.To, what, x[0], x[1])
 				}
 			}
