@@ -84,8 +84,8 @@ func (c asm) groupFunction(form groupForm) {
 	c.function(form.name,
 		"func(m, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor, bias *float32, ahead *uint8, fetch int)",
 		"sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for "+
-			"i < m, at most 8, but 4 in vectors of 256 bits unless rows are joined, j < 16, g < 2·blocks and p < 32, plus "+
-			"bias[j] unless bias is nil. To each g-th term is added: "+least+
+			"i < m, at most 8, but 4 in vectors of 256 bits unless rows are joined, j < 16, g < 2·blocks and p < 32, "+
+			"plus bias[j] unless bias is nil. To each g-th term is added: "+least+
 			". The inner sum is exact; the product of factors is rounded to float32, and each term once when it is "+
 			"multiplied and added, in the order of g, from zero.",
 		"",
@@ -93,9 +93,11 @@ func (c asm) groupFunction(form groupForm) {
 			"then the integers of both, %d bytes each. The 4 terms of step s = p/4 are ",
 			form.factorBytes()/2, form.weightBytes())+integers+". A group of x is a record of 48 bytes: the integers, "+
 			"their factor, the integer where the inner sum begins, which takes away what W has less, the sum of the "+
-			"numbers, and the same as the integer for what joinRows makes of the row. That follows the records of a row, "+
-			"for products of bytes without VNNI, which join rows. ldx counts bytes. With 3 and more rows each block fetches as many bytes as it has from ahead on, "+
-			"fetch bytes further for each block, into the cache of the second level, unless ahead is nil.")
+			"numbers, and the same as the integer for what joinRows makes of the row. That follows the records of a "+
+			"row, for products of bytes without VNNI, which join rows. ldx counts bytes. With 3 and more rows each block "+
+			"fetches "+
+			"as many bytes as it has from ahead on, fetch bytes further for each block, into the cache of the second "+
+			"level, unless ahead is nil.")
 }
 
 func (p *groupCode) code() {

@@ -6,13 +6,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Products of integers in vectors of 256 bits: 4 rows of x, or 8 joined ones, by the two vectors of a step, whose weights
-// are unpacked once for all rows. Their 8 or 12 vectors of sums of a group leave no registers for the sums over groups,
-// which are in y.
-// And those in vectors of 512 bits without VNNI: 8 rows of x by the vector of a step.
+// Products of integers in vectors of 256 bits: 4 rows of x, or 8 joined ones, by the two vectors of a step, whose
+// weights are unpacked once for all rows. Their 8 or 12 vectors of sums of a group leave no registers for the sums
+// over groups, which are in y. And those in vectors of 512 bits without VNNI: 8 rows of x by the vector of a step.
 //
-// Without VNNI two products of bytes and their sum take an operation each for 16 bits: VPMADDWD, which adds two products
-// of integers of 16 bits, and VPADDD. A row of x fills half of the 16 bits. So 4 rows become 3, joined rows
+// Without VNNI two products of bytes and their sum take an operation each for 16 bits: VPMADDWD, which adds two
+// products of integers of 16 bits, and VPADDD. A row of x fills half of the 16 bits. So 4 rows become 3, joined rows
 //
 //	z0 = x0 + 256·x1, z1 = x1 + 256·x2, z2 = x2 + 256·x3
 //
@@ -34,8 +33,8 @@ func (p *groupCode) inMemory() bool { return p.lanes == 8 && p.rows > 2 }
 // joins tells whether rows of x are joined.
 func (s isa) joins(form groupForm) bool { return form.bits == 8 && !s.vnni }
 
-// joinedBytes are those of a group of a joined row, integers of 16 bits: of each word of x those of the even terms, then
-// of each those of the odd ones.
+// joinedBytes are those of a group of a joined row, integers of 16 bits: of each word of x those of the even terms,
+// then of each those of the odd ones.
 const joinedBytes = 2 * groupTerms
 
 // sumRows is the number of rows of sums of a group: of rows of x, or of joined ones.

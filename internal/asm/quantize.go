@@ -177,8 +177,8 @@ func (c vector) quantizeGroups() {
 // joinRows makes what products of bytes multiply where there is no VNNI.
 func (c vector) joinRows() {
 	c.function("joinRows", "func(groups int, x, next *int8, base int, to *int16)",
-		"sets to to x + base·next, of the integers of groups, at least 1, of two rows whose records of 48 bytes are x and "+
-			"next: of a group, terms 0, 2, 4 and so on, then 1, 3, 5 and so on. The last 4 bytes of each record of x "+
+		"sets to to x + base·next, of the integers of groups, at least 1, of two rows whose records of 48 bytes are x "+
+			"and next: of a group, terms 0, 2, 4 and so on, then 1, 3, 5 and so on. The last 4 bytes of each record of x "+
 			"become the same of the integers where sums begin.")
 	groups, x, next, base, to, start, more := c.arg("groups"), c.arg("x"), c.arg("next"), c.arg("base"), c.arg("to"),
 		c.GP32(), c.GP32()

@@ -211,8 +211,9 @@ func bytesRow(row *[groupTerms]float32, ints []uint8, f, m float32) {
 	}
 }
 
-// quantized is x as integers: of each row its groups. With joins, bytes of weights are multiplied without VNNI: rows of
-// integers of 16 bits, a record's worth and a third more for each group, lie behind those that vecJoinRows makes them of.
+// quantized is x as integers: of each row its groups. With joins, bytes of weights are multiplied without VNNI: rows
+// of integers of 16 bits, a record's worth and a third more for each group, lie behind those that vecJoinRows makes
+// them of.
 type quantized struct {
 	records []record
 	groups  int // of a row
