@@ -17,7 +17,8 @@ const (
 	recordBytes = 48 // a group of a row of x: its integers,
 	recordScale = 32 // their factor,
 	recordStart = 36 // where sums of products begin,
-	recordSum   = 40 // and the sum of the numbers
+	recordSum   = 40 // the sum of the numbers,
+	recordJoin  = 44 // and where sums begin of the row that joinRows makes of it
 	fetchRows   = 3  // from so many rows of x on, products take so long that weights are to be fetched ahead
 )
 
@@ -52,23 +53,22 @@ type groupCode struct {
 	half  int // the group of the two of a block that is being written
 	ahead reg.GPVirtual
 
-	// Of vectors of 256 bits:
-	out, ldy, ldy3 reg.GPVirtual // y, if sums over groups are there
-	wide           Mem           // a group of each row of x as integers of 16 bits
+	out, out4, ldy, ldy3 reg.GPVirtual // y, if sums over groups are there, for want of registers
+	joined, joined4      reg.GPVirtual // joined rows of x, if products are theirs
 }
 
 // groups generates the products of integers.
 func (c asm) groups() {
 	for _, form := range groupForms {
 		c.groupFunction(form)
-		wide := Mem{}
-		if c.widens(form) {
-			wide = c.AllocLocal(c.groupTile() * wideBytes)
-		}
-		c.forRows(c.groupTile(), func(rows int) {
-			p := groupCode{packedCode: packedCode{asm: c, rows: rows}, form: form, wide: wide}
+		c.forRows(c.groupTile(form), func(rows int) {
+			p := groupCode{packedCode: packedCode{asm: c, rows: rows}, form: form}
 			p.code()
 		})
+	}
+	if !c.vnni {
+		c.data("evenBytes")
+		c.AddDatum(0, U32(0x00ff00ff))
 	}
 }
 
@@ -84,16 +84,20 @@ func (c asm) groupFunction(form groupForm) {
 	c.function(form.name,
 		"func(m, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor, bias *float32, ahead *uint8, fetch int)",
 		"sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for "+
-			"i < m, at most 8 in vectors of 512 bits and 4 in those of 256, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To each g-th term is added: "+least+
+			"i < m, at most 8, but 4 in vectors of 256 bits unless rows are joined, j < 16, g < 2·blocks and p < 32, "+
+			"plus bias[j] unless bias is nil. To each g-th term is added: "+least+
 			". The inner sum is exact; the product of factors is rounded to float32, and each term once when it is "+
 			"multiplied and added, in the order of g, from zero.",
 		"",
 		fmt.Sprintf("A block of w is two groups: the numbers of 16 bits of both, %d each, of which number j is factor[j,g], "+
 			"then the integers of both, %d bytes each. The 4 terms of step s = p/4 are ",
 			form.factorBytes()/2, form.weightBytes())+integers+". A group of x is a record of 48 bytes: the integers, "+
-			"their factor, the integer where the inner sum begins, which takes away what W has less, and the sum of the "+
-			"numbers. ldx counts bytes. With 3 and more rows each block fetches as many bytes as it has from ahead on, "+
-			"fetch bytes further for each block, into the cache of the second level, unless ahead is nil.")
+			"their factor, the integer where the inner sum begins, which takes away what W has less, the sum of the "+
+			"numbers, and the same as the integer for what joinRows makes of the row. That follows the records of a "+
+			"row, for products of bytes without VNNI, which join rows. ldx counts bytes. With 3 and more rows each block "+
+			"fetches "+
+			"as many bytes as it has from ahead on, fetch bytes further for each block, into the cache of the second "+
+			"level, unless ahead is nil.")
 }
 
 func (p *groupCode) code() {
@@ -106,6 +110,7 @@ func (p *groupCode) code() {
 	}
 	p.zeroSums()
 	p.constants()
+	p.findJoined()
 	p.Label(label("block"))
 	if p.lanes == 16 && p.vnni {
 		p.products()
@@ -117,6 +122,12 @@ func (p *groupCode) code() {
 	p.ADDQ(U8(2*recordBytes), p.x)
 	if p.rows > 4 {
 		p.ADDQ(U8(2*recordBytes), p.x4)
+	}
+	if p.joins(p.form) {
+		p.ADDQ(I32(2*joinedBytes), p.joined)
+		if p.rows > 4 {
+			p.ADDQ(I32(2*joinedBytes), p.joined4)
+		}
 	}
 	p.ADDQ(I32(p.form.blockBytes()), p.w)
 	if p.fetches() {
@@ -150,7 +161,7 @@ func (p *groupCode) spare(i int) reg.Register {
 	return p.vec(8 + i)
 }
 
-// maskAt is the spare register that selects the low nibbles, or the bytes of integers of 16 bits.
+// maskAt is the spare register that selects the low nibbles.
 const maskAt = 7
 
 // words are part of the words of a step.
@@ -180,15 +191,12 @@ func (p *groupCode) constants() {
 		p.VMOVD(t, low)
 		p.VPBROADCASTD(low, v)
 	}
-	switch {
-	case p.widens(p.form):
-		set(0x00ff00ff, maskAt)
-	case p.form.bits == 4 || p.inHalves():
-		set(0x0f0f0f0f, maskAt)
+	if p.form.bits == 8 {
+		return
 	}
+	set(0x0f0f0f0f, maskAt)
 	if p.lanes == 16 && !p.vnni {
 		set(0x00010001, onesAt)
-		set(0x00100010, sixteensAt)
 	}
 }
 

@@ -6,13 +6,22 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Products of integers in vectors of 256 bits: 4 rows of x by the two vectors of a step, whose weights are unpacked
-// once for all rows. Their 8 vectors of sums of a group leave no registers for the sums over groups, which are in y.
-// And those in vectors of 512 bits without VNNI: 8 rows of x by the vector of a step.
+// Products of integers in vectors of 256 bits: 4 rows of x, or 8 joined ones, by the two vectors of a step, whose
+// weights are unpacked once for all rows. Their 8 or 12 vectors of sums of a group leave no registers for the sums
+// over groups, which are in y. And those in vectors of 512 bits without VNNI: 8 rows of x by the vector of a step.
+//
+// Without VNNI two products of bytes and their sum take an operation each for 16 bits: VPMADDWD, which adds two
+// products of integers of 16 bits, and VPADDD. A row of x fills half of the 16 bits. So 4 rows become 3, joined rows
+//
+//	z0 = x0 + 256·x1, z1 = x1 + 256·x2, z2 = x2 + 256·x3
+//
+// and 3 sums T of products with them give the 4 of the rows, S: in T0 - 256·T1 + 65536·T2 = S0 + 2^24·S3 the low 24
+// bits are S0, for |S| ≤ 32·127·128 < 2^23, and the others follow one from the other. A T is below 2^27. Rows that are
+// left over are joined with nothing.
 
 // groupTile is the most rows of x that products of integers take.
-func (s isa) groupTile() int {
-	if s.lanes == 16 {
+func (s isa) groupTile(form groupForm) int {
+	if s.lanes == 16 || s.joins(form) {
 		return 8
 	}
 	return 4
@@ -21,19 +30,42 @@ func (s isa) groupTile() int {
 // inMemory tells whether the sums over groups are in y, for want of registers.
 func (p *groupCode) inMemory() bool { return p.lanes == 8 && p.rows > 2 }
 
-// widens tells whether bytes are multiplied as integers of 16 bits: sums of two products of bytes do not fit into
-// those, and VPMADDWD has sums of 32 bits.
-func (s isa) widens(form groupForm) bool { return form.bits == 8 && s.lanes == 8 && !s.vnni }
+// joins tells whether rows of x are joined.
+func (s isa) joins(form groupForm) bool { return form.bits == 8 && !s.vnni }
 
-// inHalves tells whether bytes are multiplied nibble by nibble: sums of a group of either nibble fit into 16 bits. That
-// takes as many multiplications as widening, but twice the registers.
-func (p *groupCode) inHalves() bool { return p.form.bits == 8 && p.lanes == 16 && !p.vnni }
+// joinedBytes are those of a group of a joined row, integers of 16 bits: of each word of x those of the even terms,
+// then of each those of the odd ones.
+const joinedBytes = 2 * groupTerms
 
-// highs is the register of the sums of a group of the high nibbles of bytes.
-func (p *groupCode) highs(i int) reg.Register { return p.vec(16 + i) }
+// sumRows is the number of rows of sums of a group: of rows of x, or of joined ones.
+func (p *groupCode) sumRows() int {
+	if p.joins(p.form) {
+		return p.rows - p.rows/4
+	}
+	return p.rows
+}
 
-// wideBytes are those of a group of a row of x as integers of 16 bits.
-const wideBytes = 2 * groupTerms
+// joinedRow is row j of the joined ones. It lies with the first of the rows of x that it is made of.
+func (p *groupCode) joinedRow(j int) int {
+	if p.joins(p.form) {
+		return j + j/3
+	}
+	return j
+}
+
+// findJoined sets where the joined rows are.
+func (p *groupCode) findJoined() {
+	if !p.joins(p.form) {
+		return
+	}
+	p.joined = p.GP64()
+	p.IMUL3Q(U8(2*recordBytes), p.steps, p.joined)
+	if p.rows > 4 {
+		p.joined4 = p.GP64()
+		p.LEAQ(Mem{Base: p.joined, Index: p.x4, Scale: 1}, p.joined4)
+	}
+	p.ADDQ(p.x, p.joined)
+}
 
 // zeroSums clears the sums over groups.
 func (p *groupCode) zeroSums() {
@@ -43,13 +75,20 @@ func (p *groupCode) zeroSums() {
 	}
 	p.out, p.ldy, p.ldy3 = p.arg("y"), p.bytes("ldy"), p.GP64()
 	p.LEAQ(Mem{Base: p.ldy, Index: p.ldy, Scale: 2}, p.ldy3)
+	if p.rows > 4 {
+		p.out4 = p.GP64()
+		p.LEAQ(Mem{Base: p.out, Index: p.ldy, Scale: 4}, p.out4)
+	}
 	p.zero(p.vec(0))
 	p.each(func(i, part int) { p.VMOVUPS(p.vec(0), p.place(i, part)) })
 }
 
 // place is where part of row i is in y.
 func (p *groupCode) place(i, part int) Mem {
-	return stride(p.out, p.ldy, p.ldy3, i).Offset(4 * p.lanes * part)
+	if i < 4 {
+		return stride(p.out, p.ldy, p.ldy3, i).Offset(4 * p.lanes * part)
+	}
+	return stride(p.out4, p.ldy, p.ldy3, i-4).Offset(4 * p.lanes * part)
 }
 
 // tile multiplies a group and adds its sums.
@@ -59,50 +98,55 @@ func (p *groupCode) tile() {
 	switch {
 	case p.vnni:
 		p.tileVNNI()
-	case p.widens(p.form):
-		p.tileInt8()
+	case p.joins(p.form):
+		p.tileJoined()
 	default:
 		p.tileNibbles()
 	}
 	for part := range p.parts() {
 		p.loadFactors(part)
-		for i := range p.rows {
-			p.VCVTDQ2PS(p.sum(i, part), p.sum(i, part))
-			p.add(i, part, p.sum(i, part))
+		for i := 0; i < p.rows; {
+			for _, sum := range p.separate(i, part) {
+				p.VCVTDQ2PS(sum, sum)
+				p.add(i, part, sum)
+				i++
+			}
 		}
 	}
 }
 
 // begin sets the sums of a group to what they begin with, unless the first product does.
 func (p *groupCode) begin() {
-	if !p.vnni && !p.widens(p.form) {
+	if !p.vnni && !p.joins(p.form) {
 		return
 	}
-	p.each(func(i, part int) {
-		switch {
-		case p.form.least:
-			p.zero(p.sum(i, part))
-		case part == 0:
-			p.VPBROADCASTD(p.term(i, recordStart), p.sum(i, 0))
-		default:
-			p.VMOVAPS(p.sum(i, 0), p.sum(i, part))
+	start := recordStart
+	if p.joins(p.form) {
+		start = recordJoin
+	}
+	for j := range p.sumRows() {
+		for part := range p.parts() {
+			switch {
+			case p.form.least:
+				p.zero(p.sum(j, part))
+			case part == 0:
+				p.VPBROADCASTD(p.term(p.joinedRow(j), start), p.sum(j, 0))
+			default:
+				p.VMOVAPS(p.sum(j, 0), p.sum(j, part))
+			}
 		}
-	})
+	}
 }
 
 // nibbles sets spare registers 2·part and 2·part+1 to the low and high nibbles of words.
 func (p *groupCode) nibbles(words int) {
 	mask := p.spare(maskAt)
-	and := func(x, y, z Op) { p.VPAND(x, y, z) }
-	if p.lanes == 16 {
-		and = func(x, y, z Op) { p.VPANDD(x, y, z) }
-	}
 	for part := range p.parts() {
 		low, high := p.spare(2*part), p.spare(2*part+1)
 		p.VMOVUPS(p.words(words, part), high)
-		and(high, mask, low)
+		p.and(high, mask, low)
 		p.VPSRLD(U8(4), high, high)
-		and(high, mask, high)
+		p.and(high, mask, high)
 	}
 }
 
@@ -156,37 +200,57 @@ func (c asm) vexVPDPBUSD(x, w, sum reg.Register) {
 	}
 }
 
-// tileInt8 multiplies bytes as integers of 16 bits, the even ones of a word and the odd ones.
-func (p *groupCode) tileInt8() {
-	mask, t := p.spare(maskAt), p.spare(otherAt)
-	wide := func(i, odd, step int) Mem { return p.wide.Offset(i*wideBytes + odd*groupTerms + 4*step) }
-	x := []reg.Register{p.spare(4), p.spare(5)}
-	for i := range p.rows {
-		p.VMOVUPS(p.term(i, 0), t)
-		p.VPSLLW(U8(8), t, x[0])
-		p.VPSRAW(U8(8), x[0], x[0])
-		p.VPSRAW(U8(8), t, x[1])
-		for odd := range 2 {
-			p.VMOVUPS(x[odd], wide(i, odd, 0))
-		}
-	}
+// tileJoined multiplies bytes as integers of 16 bits, the even ones of a word and the odd ones.
+func (p *groupCode) tileJoined() {
+	w := func(part int) reg.Register { return p.spare(4 + part) }
+	x, t, mask := p.spare(6), p.spare(7), NewDataAddr(NewStaticSymbol("evenBytes"), 0)
 	for step := range groupSteps {
-		for part := range p.parts() {
-			even, odd := p.spare(2*part), p.spare(2*part+1)
-			p.VMOVUPS(p.words(step, part), odd)
-			p.VPAND(odd, mask, even)
-			p.VPSRLW(U8(8), odd, odd)
-		}
-		for i := range p.rows {
-			for odd := range 2 {
-				p.VPBROADCASTD(wide(i, odd, step), x[odd])
+		for odd := range 2 {
+			for part := range p.parts() {
+				if odd == 0 {
+					p.VPBROADCASTD(mask, w(part))
+					p.and(p.words(step, part), w(part), w(part))
+				} else {
+					p.VMOVUPS(p.words(step, part), w(part))
+					p.VPSRLW(U8(8), w(part), w(part))
+				}
+			}
+			for j := range p.sumRows() {
+				base, row := p.joined, p.joinedRow(j)
+				if row >= 4 {
+					base, row = p.joined4, row-4
+				}
+				p.VPBROADCASTD(stride(base, p.ldx, p.ldx3, row).Offset(p.half*joinedBytes+odd*groupTerms+4*step), x)
 				for part := range p.parts() {
-					p.VPMADDWD(x[odd], p.spare(2*part+odd), t)
-					p.VPADDD(t, p.sum(i, part), p.sum(i, part))
+					p.VPMADDWD(x, w(part), t)
+					p.VPADDD(t, p.sum(j, part), p.sum(j, part))
 				}
 			}
 		}
 	}
+}
+
+// separate returns the registers of the sums of the group of row i, or of 4 rows from i on, which it separates.
+func (p *groupCode) separate(i, part int) []reg.Register {
+	if !p.joins(p.form) {
+		return []reg.Register{p.sum(i, part)}
+	}
+	j := i - i/4
+	if i >= p.rows&^3 {
+		return []reg.Register{p.sum(j, part)}
+	}
+	s, t := []reg.Register{p.spare(5), p.sum(j, part), p.sum(j+1, part), p.sum(j+2, part)}, p.spare(6)
+	p.VPSLLD(U8(8), s[3], t)
+	p.VPSUBD(t, s[2], t)
+	p.VPSLLD(U8(16), t, t)
+	p.VPSLLD(U8(8), s[1], s[0])
+	p.VPSUBD(t, s[0], s[0])
+	p.VPSRAD(U8(8), s[0], s[0])
+	for n := range 3 {
+		p.VPSUBD(s[n], s[n+1], s[n+1])
+		p.VPSRAD(U8(8), s[n+1], s[n+1])
+	}
+	return s
 }
 
 // tileNibbles multiplies nibbles by x: sums of a whole group fit into 16 bits, two to a column.
@@ -201,19 +265,11 @@ func (p *groupCode) tileNibbles() {
 			p.VPMADDUBSW(x, w, t)
 			p.VPADDW(t, sum, sum)
 		}
-		switch {
-		case p.inHalves():
-			p.nibbles(step)
-		case step%2 == 0:
+		if step%2 == 0 {
 			p.nibbles(step / 2)
 		}
 		for i := range p.rows {
 			p.VPBROADCASTD(p.term(i, 4*step), x)
-			if p.inHalves() {
-				add(p.spare(0), p.sum(i, 0))
-				add(p.spare(1), p.highs(i))
-				continue
-			}
 			for part := range p.parts() {
 				add(p.spare(2*part+step%2), p.sum(i, part))
 			}
@@ -227,10 +283,6 @@ func (p *groupCode) tileNibbles() {
 		for part := range p.parts() {
 			sum := p.sum(i, part)
 			p.VPMADDWD(ones, sum, sum)
-			if p.inHalves() {
-				p.VPMADDWD(p.spare(sixteensAt), p.highs(i), p.highs(i))
-				p.VPADDD(p.highs(i), sum, sum)
-			}
 			if !p.form.least {
 				p.VPADDD(x, sum, sum)
 			}
@@ -238,11 +290,8 @@ func (p *groupCode) tileNibbles() {
 	}
 }
 
-// Spare registers of integers of 16 bits that are 1, and 16, in vectors of 512 bits.
-const (
-	onesAt     = 2
-	sixteensAt = 3
-)
+// onesAt is the spare register of integers of 16 bits that are 1, in vectors of 512 bits.
+const onesAt = 2
 
 // ones is a register of integers of 16 bits that are 1.
 func (p *groupCode) ones() reg.Register {

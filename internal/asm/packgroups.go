@@ -35,7 +35,7 @@ func (c vector) take(mask, v, to reg.Register) {
 	}
 }
 
-func (c vector) and(a Op, b, to reg.Register) {
+func (c asm) and(a Op, b, to reg.Register) {
 	if c.lanes == 16 {
 		c.VPANDD(a, b, to)
 	} else {

@@ -20,6 +20,8 @@ func quantize(ctx *build.Context, s isa) {
 	c.tileWeights()
 	if c.lanes == 16 {
 		c.quarters()
+	} else {
+		c.joinRows()
 	}
 	c.table()
 }
@@ -168,6 +170,44 @@ func (c vector) quantizeGroups() {
 	c.MOVL(start, Mem{Base: to, Disp: recordStart})
 	c.ADDQ(U8(128), x)
 	c.ADDQ(U8(recordBytes), to)
+	c.countDown(groups, "group")
+	c.end()
+}
+
+// joinRows makes what products of bytes multiply where there is no VNNI.
+func (c vector) joinRows() {
+	c.function("joinRows", "func(groups int, x, next *int8, base int, to *int16)",
+		"sets to to x + base·next, of the integers of groups, at least 1, of two rows whose records of 48 bytes are x "+
+			"and next: of a group, terms 0, 2, 4 and so on, then 1, 3, 5 and so on. The last 4 bytes of each record of x "+
+			"become the same of the integers where sums begin.")
+	groups, x, next, base, to, start, more := c.arg("groups"), c.arg("x"), c.arg("next"), c.arg("base"), c.arg("to"),
+		c.GP32(), c.GP32()
+	bases := c.vec(0)
+	c.VMOVD(base.As32(), c.xmm(bases))
+	c.VPBROADCASTW(c.xmm(bases), bases)
+	c.Label("group")
+	for odd := range 2 {
+		for i, row := range []reg.Register{x, next} {
+			v := c.vec(1 + i)
+			c.VMOVUPS(Mem{Base: row}, v)
+			if odd == 0 {
+				c.VPSLLW(U8(8), v, v)
+			}
+			c.VPSRAW(U8(8), v, v)
+		}
+		c.VPMULLW(c.vec(2), bases, c.vec(2))
+		c.VPADDW(c.vec(1), c.vec(2), c.vec(2))
+		c.VMOVUPS(c.vec(2), Mem{Base: to, Disp: groupTerms * odd})
+	}
+	c.MOVL(Mem{Base: next, Disp: recordStart}, more)
+	c.IMULL(base.As32(), more)
+	c.MOVL(Mem{Base: x, Disp: recordStart}, start)
+	c.ADDL(more, start)
+	c.MOVL(start, Mem{Base: x, Disp: recordJoin})
+	for _, row := range []reg.Register{x, next} {
+		c.ADDQ(U8(recordBytes), row)
+	}
+	c.ADDQ(U8(joinedBytes), to)
 	c.countDown(groups, "group")
 	c.end()
 }

@@ -47,6 +47,7 @@ const (
 	packInt8Code           level = avx2
 	packInt4Code           level = avx2
 	tileWeightsCode        level = avx2
+	joinRowsCode           level = avx2
 	packCode               level = avx2
 	copyCode               level = avx2
 	difCode                level = avx2
@@ -202,6 +203,7 @@ var codes = map[string][]level{
 	"packInt8":           {avx512, avx2},
 	"packInt4":           {avx512, avx2},
 	"tileWeights":        {avx512, avx2},
+	"joinRows":           {avx2},
 	"pack":               {avx2},
 	"copy":               {avx2},
 	"dif":                {avx512, avx2},
@@ -475,47 +477,50 @@ func vecExpandShort(blocks int, w *uint32, heads *uint32, dst *uint32)
 func vecExpandPairs(blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool, dst *uint32)
 
 // vecPackedInt8 sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, at
-// most 8 in vectors of 512 bits and 4 in those of 256, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is
-// nil. To each g-th term is added: nothing. The inner sum is exact; the product of factors is rounded to float32, and
-// each term once when it is multiplied and added, in the order of g, from zero.
+// most 8, but 4 in vectors of 256 bits unless rows are joined, j < 16, g < 2·blocks and p < 32, plus bias[j] unless
+// bias is nil. To each g-th term is added: nothing. The inner sum is exact; the product of factors is rounded to
+// float32, and each term once when it is multiplied and added, in the order of g, from zero.
 //
 // A block of w is two groups: the numbers of 16 bits of both, 16 each, of which number j is factor[j,g], then the
 // integers of both, 512 bytes each. The 4 terms of step s = p/4 are bytes less 128: word j, s is its word 16·s + j. A
 // group of x is a record of 48 bytes: the integers, their factor, the integer where the inner sum begins, which takes
-// away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and more rows each block fetches as many
-// bytes as it has from ahead on, fetch bytes further for each block, into the cache of the second level, unless ahead
-// is nil.
+// away what W has less, the sum of the numbers, and the same as the integer for what joinRows makes of the row. That
+// follows the records of a row, for products of bytes without VNNI, which join rows. ldx counts bytes. With 3 and more
+// rows each block fetches as many bytes as it has from ahead on, fetch bytes further for each block, into the cache of
+// the second level, unless ahead is nil.
 //
 //go:noescape
 func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 
 // vecPackedInt4 sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, at
-// most 8 in vectors of 512 bits and 4 in those of 256, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is
-// nil. To each g-th term is added: nothing. The inner sum is exact; the product of factors is rounded to float32, and
-// each term once when it is multiplied and added, in the order of g, from zero.
+// most 8, but 4 in vectors of 256 bits unless rows are joined, j < 16, g < 2·blocks and p < 32, plus bias[j] unless
+// bias is nil. To each g-th term is added: nothing. The inner sum is exact; the product of factors is rounded to
+// float32, and each term once when it is multiplied and added, in the order of g, from zero.
 //
 // A block of w is two groups: the numbers of 16 bits of both, 16 each, of which number j is factor[j,g], then the
 // integers of both, 256 bytes each. The 4 terms of step s = p/4 are nibbles less 8: of word j, s/2, its word 16·(s/2)
 // + j, the low ones if s is even. A group of x is a record of 48 bytes: the integers, their factor, the integer where
-// the inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and
-// more rows each block fetches as many bytes as it has from ahead on, fetch bytes further for each block, into the
-// cache of the second level, unless ahead is nil.
+// the inner sum begins, which takes away what W has less, the sum of the numbers, and the same as the integer for what
+// joinRows makes of the row. That follows the records of a row, for products of bytes without VNNI, which join rows.
+// ldx counts bytes. With 3 and more rows each block fetches as many bytes as it has from ahead on, fetch bytes further
+// for each block, into the cache of the second level, unless ahead is nil.
 //
 //go:noescape
 func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 
 // vecPackedInt4Min sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, at
-// most 8 in vectors of 512 bits and 4 in those of 256, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is
-// nil. To each g-th term is added: the sum of the group of x times its number 16 + j of 16 bits. The inner sum is
-// exact; the product of factors is rounded to float32, and each term once when it is multiplied and added, in the
+// most 8, but 4 in vectors of 256 bits unless rows are joined, j < 16, g < 2·blocks and p < 32, plus bias[j] unless
+// bias is nil. To each g-th term is added: the sum of the group of x times its number 16 + j of 16 bits. The inner sum
+// is exact; the product of factors is rounded to float32, and each term once when it is multiplied and added, in the
 // order of g, from zero.
 //
 // A block of w is two groups: the numbers of 16 bits of both, 32 each, of which number j is factor[j,g], then the
 // integers of both, 256 bytes each. The 4 terms of step s = p/4 are nibbles: of word j, s/2, its word 16·(s/2) + j,
 // the low ones if s is even. A group of x is a record of 48 bytes: the integers, their factor, the integer where the
-// inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and more
-// rows each block fetches as many bytes as it has from ahead on, fetch bytes further for each block, into the cache of
-// the second level, unless ahead is nil.
+// inner sum begins, which takes away what W has less, the sum of the numbers, and the same as the integer for what
+// joinRows makes of the row. That follows the records of a row, for products of bytes without VNNI, which join rows.
+// ldx counts bytes. With 3 and more rows each block fetches as many bytes as it has from ahead on, fetch bytes further
+// for each block, into the cache of the second level, unless ahead is nil.
 //
 //go:noescape
 func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
@@ -653,6 +658,13 @@ func vecPackInt4(x *float32, scale *float32, factors *uint16, ints *uint8)
 //
 //go:noescape
 func vecTileWeights(m int, p *float32, ldp int, scale *float32, to *uint8, factor *float32)
+
+// vecJoinRows sets to to x + base·next, of the integers of groups, at least 1, of two rows whose records of 48 bytes
+// are x and next: of a group, terms 0, 2, 4 and so on, then 1, 3, 5 and so on. The last 4 bytes of each record of x
+// become the same of the integers where sums begin.
+//
+//go:noescape
+func vecJoinRows(groups int, x *int8, next *int8, base int, to *int16)
 
 // vecPack transposes 8 rows of k ≥ 1 floats: dst[p·width + r] = src[r·ld + p] for p < k, r < 8.
 //

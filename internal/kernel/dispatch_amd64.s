@@ -347,6 +347,10 @@ TEXT ·vecTileWeights(SB), NOSPLIT, $0-48
 avx2:
 	JMP   ·tileWeightsAVX2(SB)
 
+// func vecJoinRows(groups int, x *int8, next *int8, base int, to *int16)
+TEXT ·vecJoinRows(SB), NOSPLIT, $0-40
+	JMP   ·joinRowsAVX2(SB)
+
 // func vecPack(k int, src *float32, ld int, dst *float32, width int)
 TEXT ·vecPack(SB), NOSPLIT, $0-40
 	JMP   ·packAVX2(SB)

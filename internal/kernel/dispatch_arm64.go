@@ -47,6 +47,7 @@ const (
 	packInt8Code           level = noCode
 	packInt4Code           level = noCode
 	tileWeightsCode        level = noCode
+	joinRowsCode           level = noCode
 	packCode               level = neon
 	copyCode               level = neon
 	difCode                level = neon
@@ -367,6 +368,8 @@ func vecPackInt8(x *float32, scale *float32, factors *uint16, ints *uint8) {}
 func vecPackInt4(x *float32, scale *float32, factors *uint16, ints *uint8) {}
 
 func vecTileWeights(m int, p *float32, ldp int, scale *float32, to *uint8, factor *float32) {}
+
+func vecJoinRows(groups int, x *int8, next *int8, base int, to *int16) {}
 
 //go:noescape
 func vecPack(k int, src *float32, ld int, dst *float32, width int)

@@ -17,8 +17,8 @@ type work struct {
 var works = []work{
 	{"products float32", "gemm", level.tileShape},
 	{"products bf16", "gemmTiles", func(level) string { return ", tiles of 32x32" }},
-	{"products int8", "packedInt8", level.groupShape},
-	{"products int4", "packedInt4", level.groupShape},
+	{"products int8", "packedInt8", func(l level) string { return l.groupShape(Int8) }},
+	{"products int4", "packedInt4", func(l level) string { return l.groupShape(Int4) }},
 	{"attention over int8", "tileDots", nil},
 	{manyQueries, "manyDots", nil},
 	{"attention", "rowDots", nil},
@@ -47,8 +47,10 @@ var instructions = map[level]string{
 	i8mm:         "USDOT of FEAT_I8MM",
 }
 
-func (l level) tileShape() string  { return fmt.Sprintf(", tiles of %dx%d", l.height(), l.panel()) }
-func (l level) groupShape() string { return fmt.Sprintf(", %d rows at a time", l.groupRows()) }
+func (l level) tileShape() string { return fmt.Sprintf(", tiles of %dx%d", l.height(), l.panel()) }
+func (l level) groupShape(p Precision) string {
+	return fmt.Sprintf(", %d rows at a time", l.groupRows(p))
+}
 
 // code is the feature whose code a kernel runs: the first that the level has, as in dispatch_amd64.s and
 // dispatch_arm64.s.

@@ -16,7 +16,7 @@ func TestInUse(t *testing.T) {
 		pairs       = "products bf16: VDPBF16PS of AVX-512 BF16, tiles of 8x48; "
 		ints        = "products int8, products int4: "
 		tiles       = "attention over int8"
-		plain       = ints + "AVX2, 4 rows at a time; " + tiles + ", "
+		plain       = "products int8: AVX2, 8 rows at a time; products int4: AVX2, 4 rows at a time; " + tiles + ", "
 		plainWide   = ints + "AVX-512, 8 rows at a time; " + tiles + ": AVX2; "
 		vex         = "VPDPBUSD of AVX-VNNI, 256 bits"
 		short       = "VPDPBUSD of AVX-512 VNNI, 256 bits"

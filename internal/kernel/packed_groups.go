@@ -211,11 +211,18 @@ func bytesRow(row *[groupTerms]float32, ints []uint8, f, m float32) {
 	}
 }
 
-// quantized is x as integers: of each row its groups.
+// quantized is x as integers: of each row its groups. With joins, bytes of weights are multiplied without VNNI: rows
+// of integers of 16 bits, a record's worth and a third more for each group, lie behind those that vecJoinRows makes
+// them of.
 type quantized struct {
 	records []record
 	groups  int // of a row
+	ld      int // from one row to the next, in records
+	joins   bool
 }
+
+// joins reports whether products of bytes join rows of x, 4 to 3.
+func (l level) joins() bool { return l.has(avx2) && !l.flips() }
 
 var quantizedPool = sync.Pool{New: func() any { return new(quantized) }}
 
@@ -223,12 +230,14 @@ var quantizedPool = sync.Pool{New: func() any { return new(quantized) }}
 const quantizeGrain = 1 << 15
 
 // set quantizes m rows of k floats.
-func (q *quantized) set(m, k int, x []float32, ldx int, zero int32) {
+func (q *quantized) set(m, k int, x []float32, ldx int, form groupForm) {
 	q.groups = 2 * ceil(k, 2*groupTerms)
-	if cap(q.records) < m*q.groups {
-		q.records = make([]record, m*q.groups)
+	q.ld, q.joins = q.groups, form.bits == 8 && cpu.joins()
+	if q.joins {
+		q.ld += ceil(2*groupTerms*q.groups, recordBytes)
 	}
-	q.records = q.records[:m*q.groups]
+	q.records = grown(q.records, m*q.ld)
+	zero := form.zero
 	if m*k <= quantizeGrain || parallel.Workers() == 1 {
 		q.rows(0, m, k, x, ldx, zero)
 		return
@@ -238,7 +247,9 @@ func (q *quantized) set(m, k int, x []float32, ldx int, zero int32) {
 
 // shared quantizes on all cores. It is a function of its own so that one core makes no garbage.
 func (q *quantized) shared(m, k int, x []float32, ldx int, zero int32) {
-	parallel.For(m, max(1, quantizeGrain/k), func(lo, hi int) { q.rows(lo, hi, k, x, ldx, zero) })
+	parallel.For(ceil(m, joinedSet), max(1, quantizeGrain/(joinedSet*k)), func(lo, hi int) {
+		q.rows(lo*joinedSet, min(m, hi*joinedSet), k, x, ldx, zero)
+	})
 }
 
 // rows quantizes the rows lo to hi.
@@ -246,17 +257,34 @@ func (q *quantized) rows(lo, hi, k int, x []float32, ldx int, zero int32) {
 	for i := lo; i < hi; i++ {
 		quantizeGroups(q.row(i), x[i*ldx:][:k], zero)
 	}
+	if !q.joins || k == 0 {
+		return
+	}
+	for i := lo; i < hi; i++ {
+		next, base := i+1, joinedBase
+		switch {
+		case hi-i+i%joinedSet < joinedSet: // not one of 4
+			next, base = i, 0
+		case i%joinedSet == joinedSet-1:
+			continue
+		}
+		vecJoinRows(q.groups, &q.row(i)[0].q[0], &q.row(next)[0].q[0], base,
+			(*int16)(unsafe.Pointer(&q.records[i*q.ld+q.groups])))
+	}
 }
 
+// joinedSet is the number of rows that are joined to one fewer, each times joinedBase to the one before it.
+const joinedSet, joinedBase = 4, 256
+
 // row is row i.
-func (q *quantized) row(i int) []record { return q.records[i*q.groups:][:q.groups] }
+func (q *quantized) row(i int) []record { return q.records[i*q.ld:][:q.groups] }
 
 // groupRows is the most rows of x that a call for a panel takes.
 const groupRows = 8
 
-// groupRows is the same at a level: in vectors of 256 bits sums of more rows find no registers.
-func (l level) groupRows() int {
-	if l.narrow() {
+// groupRows is the same at a level: in vectors of 256 bits sums of more rows find no registers, unless rows are joined.
+func (l level) groupRows(p Precision) int {
+	if l.narrow() && (p != Int8 || !l.joins()) {
 		return 4
 	}
 	return groupRows
@@ -268,7 +296,7 @@ const cachedGroups = 384 << 10
 
 // panelsOfGroups computes the columns of panels lo to hi.
 func (p *packedProduct) panelsOfGroups(lo, hi int) {
-	rows, several := cpu.groupRows(), 1
+	rows, several := cpu.groupRows(p.precision), 1
 	if p.m > mostFetched {
 		several = max(1, cachedGroups/(p.rowBlocks()*p.form().blockBytes()+1))
 	}
@@ -311,7 +339,7 @@ func (p *packedProduct) rowsOfGroups(i, m, j int, y []float32, ldy int, bias []f
 	if bias != nil {
 		b = &bias[0]
 	}
-	x, ldx := &p.q.row(i)[0].q[0], p.q.groups*int(unsafe.Sizeof(record{}))
+	x, ldx := &p.q.row(i)[0].q[0], p.q.ld*recordBytes
 	w, row := &p.Packed.block(j/groupWidth, 0)[0], &p.groups.row[j]
 	ahead, fetch := (*uint8)(nil), 0
 	if p.m >= fewFetched && p.m <= mostFetched {

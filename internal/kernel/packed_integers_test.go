@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -72,6 +73,52 @@ func TestPackGroupsOfAnyIntegers(t *testing.T) {
 				}
 				if off := float64(y[i*n+j]) - sum; max(off, -off) > 1e-5*size { // float32 sums of few terms
 					t.Errorf("%s: y[%d,%d] = %v, want %v", p, i, j, y[i*n+j], sum)
+				}
+			}
+		}
+	}
+}
+
+// TestProductsOfExtremeIntegers: sums of the largest integers, and of any, in 1 to 13 rows have the bits of portable
+// code. Joined rows of such have the largest sums that there are.
+func TestProductsOfExtremeIntegers(t *testing.T) {
+	defer func(l level) { cpu = l }(cpu)
+	rng := rand.New(rand.NewPCG(5, 7))
+	const most, n, k = 13, 37, 96
+	extremes := []int8{-128, -127, 127}
+	w := PackGroups(Int8, Groups{n, k, func(j int, q []int8, factor, least []uint16) float32 {
+		rng := rand.New(rand.NewPCG(uint64(j), 3))
+		for g := range factor {
+			factor[g] = narrow16(float32(rng.NormFloat64()))
+		}
+		for i := range q {
+			switch q[i] = extremes[j%3]; { // a row of each, of any of these, and of any integers
+			case j%9 >= 6:
+				q[i] = int8(rng.IntN(256))
+			case j%9 >= 3:
+				q[i] = extremes[rng.IntN(3)]
+			}
+		}
+		return 1
+	}})[0]
+	x, y, want := make([]float32, most*k), make([]float32, most*n), make([]float32, most*n)
+	for m := 1; m <= most; m++ {
+		for signs := range 16 { // of any 4 rows of x
+			for i := range x {
+				x[i] = float32(2*(signs>>(i/k%4)&1) - 1)
+				if signs == 0 && i%k >= 64 {
+					x[i] = rng.Float32()*2 - 1
+				}
+			}
+			cpu = generic
+			w.Mul(m, x, k, want, n, nil)
+			for _, l := range machineLevels() {
+				cpu = l
+				w.Mul(m, x, k, y, n, nil)
+				for i, v := range y[:m*n] {
+					if math.Float32bits(v) != math.Float32bits(want[i]) {
+						t.Fatalf("%v, %d rows, signs %04b: y[%d,%d] = %v, want %v", l, m, signs, i/n, i%n, v, want[i])
+					}
 				}
 			}
 		}

@@ -25,7 +25,7 @@ func (w *Packed) Mul(m int, x []float32, ldx int, y []float32, ldy int, bias []f
 	if w.inGroups() {
 		p.q = quantizedPool.Get().(*quantized)
 		defer quantizedPool.Put(p.q)
-		p.q.set(m, w.k, x, ldx, w.form().zero)
+		p.q.set(m, w.k, x, ldx, w.form())
 	}
 	if w.roundsX() {
 		r := roundedXPool.Get().(*roundedX)

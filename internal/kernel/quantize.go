@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // record is a group of 32 numbers as integers from -127 to 127 times a factor. The assembly of products reads it.
 type record struct {
@@ -8,8 +11,10 @@ type record struct {
 	factor float32
 	start  int32   // of a sum of products: what takes away the zero of the weights
 	sum    float32 // of the numbers
-	_      int32
+	joined int32   // start of the joined row of which it is the first: see vecJoinRows
 }
+
+const recordBytes = int(unsafe.Sizeof(record{}))
 
 // quantizeGroups sets a record for every groupTerms numbers of x; the last may have fewer, and records after it become
 // zero. The integers are

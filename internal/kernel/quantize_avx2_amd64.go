@@ -19,3 +19,6 @@ func packInt4AVX2(x *float32, scale *float32, factors *uint16, ints *uint8)
 
 //go:noescape
 func tileWeightsAVX2(m int, p *float32, ldp int, scale *float32, to *uint8, factor *float32)
+
+//go:noescape
+func joinRowsAVX2(groups int, x *int8, next *int8, base int, to *int16)

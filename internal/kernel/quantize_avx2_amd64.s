@@ -5032,6 +5032,47 @@ rows:
 	VZEROUPPER
 	RET
 
+// func joinRowsAVX2(groups int, x *int8, next *int8, base int, to *int16)
+// Requires: AVX, AVX2
+TEXT ·joinRowsAVX2(SB), NOSPLIT, $0-40
+	MOVQ         groups+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         next+16(FP), DX
+	MOVQ         base+24(FP), BX
+	MOVQ         to+32(FP), SI
+	VMOVD        BX, X0
+	VPBROADCASTW X0, Y0
+
+group:
+	VMOVUPS (CX), Y1
+	VPSLLW  $0x08, Y1, Y1
+	VPSRAW  $0x08, Y1, Y1
+	VMOVUPS (DX), Y2
+	VPSLLW  $0x08, Y2, Y2
+	VPSRAW  $0x08, Y2, Y2
+	VPMULLW Y2, Y0, Y2
+	VPADDW  Y1, Y2, Y2
+	VMOVUPS Y2, (SI)
+	VMOVUPS (CX), Y1
+	VPSRAW  $0x08, Y1, Y1
+	VMOVUPS (DX), Y2
+	VPSRAW  $0x08, Y2, Y2
+	VPMULLW Y2, Y0, Y2
+	VPADDW  Y1, Y2, Y2
+	VMOVUPS Y2, 32(SI)
+	MOVL    36(DX), R8
+	IMULL   BX, R8
+	MOVL    36(CX), DI
+	ADDL    R8, DI
+	MOVL    DI, 44(CX)
+	ADDQ    $0x30, CX
+	ADDQ    $0x30, DX
+	ADDQ    $0x40, SI
+	DECQ    AX
+	JNZ     group
+	VZEROUPPER
+	RET
+
 DATA constants<>+0(SB)/4, $0x7fffffff
 DATA constants<>+4(SB)/4, $0x7fffffff
 DATA constants<>+8(SB)/4, $0x7fffffff
