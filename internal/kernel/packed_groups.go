@@ -211,9 +211,9 @@ func bytesRow(row *[groupTerms]float32, ints []uint8, f, m float32) {
 	}
 }
 
-// quantized is x as integers: of each row its groups. With joins, bytes of weights are multiplied without VNNI: rows
-// of integers of 16 bits, a record's worth and a third more for each group, lie behind those that vecJoinRows makes
-// them of.
+// quantized is x as integers: of each row its groups. Without VNNI, weights in int8 are multiplied by joined rows: see
+// joins. A joined row has integers of 16 bits, 64 bytes for each group. It lies behind the first of the two rows that
+// vecJoinRows makes it of.
 type quantized struct {
 	records []record
 	groups  int // of a row
