@@ -223,6 +223,35 @@ func TestLeases(t *testing.T) {
 	})
 }
 
+// TestReadAsItIsLost: a server that reads its record while it finds out that another has changed it gets the change.
+func TestReadAsItIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const name = "a/conv_A"
+		bucket := buckettest.New()
+		view := bucket.View()
+		a, b := open(t, view, 10*time.Second), open(t, bucket.View(), 10*time.Second)
+		if err := a.Put(name, []byte("1")); err != nil {
+			t.Fatal(err)
+		}
+		l, err := a.Lock(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Change(name, func([]byte) ([]byte, error) { return []byte("2"), nil }); err != nil {
+			t.Fatal(err)
+		}
+		view.Hook(func(string, string) error { time.Sleep(time.Second); return nil }, nil)
+		time.Sleep(2500 * time.Millisecond) // in the middle of renewing the lease
+		if got, err := a.Get(name); err != nil || string(got) != "2" {
+			t.Errorf("got %q, %v", got, err)
+		}
+		<-l.Lost()
+		l.Release()
+		a.Close()
+		b.Close()
+	})
+}
+
 // TestLostAnswers: a server that does not hear whether the bucket has taken its entry finds out, and goes on from it.
 func TestLostAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -32,15 +32,27 @@ const mostSeen = 10_000
 // Get returns the content of a record that changes. If it does not exist, the error is fs.ErrNotExist.
 func (s *Store) Get(name string) ([]byte, error) {
 	if l := s.lease(name); l != nil {
-		l.turn <- struct{}{}
-		defer func() { <-l.turn }()
-		return l.content, nil
+		if content, ok := l.read(); ok {
+			return content, nil
+		}
 	}
 	e, content, err := s.last(name)
 	if err == nil && e.At == 0 {
 		err = fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 	}
 	return content, err
+}
+
+// read returns the content of the record, or false if another server has taken it meanwhile.
+func (l *Lease) read() ([]byte, bool) {
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
+	select {
+	case <-l.lost:
+		return nil, false
+	default:
+		return l.content, true
+	}
 }
 
 // lease returns the lease of a record that this server holds, or nil.
