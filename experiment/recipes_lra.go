@@ -106,15 +106,16 @@ var lraRivals = []struct {
 	rate         float64 // of s4d-small's
 }{
 	{"h3-small", "h3(d_state=32)*%d", 0.5},
-	{"s4-small", "s4(d_state=32,bidirectional=true)*%d", 1},
+	{"s4-small", "s4(d_state=32,l_max=LENGTH,bidirectional=true)*%d", 1},
 	{"mamba-small", "mamba*%d", 0.5},
 	{"attention-small", "attention(num_heads=4,bidirectional=true)*%d", 0.25},
 }
 
-// rivals are recipes with the settings of s4d-small and other layers. Attention has learned
-// positions, and MLPs no wider than the model.
-func rivals(small func(*labelled.Config)) (all []Recipe) {
+// rivals are recipes with the settings of s4d-small and other layers. Attention has learned positions, and MLPs no wider
+// than the model. The kernels of S4 are as long as the sequences: in pieces, training takes many times as long.
+func rivals(small func(*labelled.Config), length int) (all []Recipe) {
 	for _, r := range lraRivals {
+		layers := strings.ReplaceAll(r.layers, "LENGTH", strconv.Itoa(length))
 		all = append(all, Recipe{Name: r.name, Set: func(c *labelled.Config) {
 			small(c)
 			_, depth, _ := strings.Cut(c.Model.Layers, "*")
@@ -122,7 +123,7 @@ func rivals(small func(*labelled.Config)) (all []Recipe) {
 			if err != nil {
 				panic(err) // TestRecipes reads them all
 			}
-			c.Model.Layers, c.Optim.LR = fmt.Sprintf(r.layers, n), c.Optim.LR*r.rate
+			c.Model.Layers, c.Optim.LR = fmt.Sprintf(layers, n), c.Optim.LR*r.rate
 			if strings.HasPrefix(r.name, "attention") {
 				c.Model.MLP, c.Model.DInner, c.Positions = "gelu", c.Model.DModel, "learned"
 			}
@@ -131,9 +132,9 @@ func rivals(small func(*labelled.Config)) (all []Recipe) {
 	return all
 }
 
-// withRivals adds rivals of the first recipe, but none whose name is there.
-func withRivals(recipes []Recipe) []Recipe {
-	for _, r := range rivals(recipes[0].Set) {
+// withRivals adds rivals of the first recipe for sequences of a length, but none whose name is there.
+func withRivals(recipes []Recipe, length int) []Recipe {
+	for _, r := range rivals(recipes[0].Set, length) {
 		if !slices.ContainsFunc(recipes, func(x Recipe) bool { return x.Name == r.Name }) {
 			recipes = append(recipes, r)
 		}
