@@ -111,7 +111,7 @@ var lraRivals = []struct {
 	{"attention-small", "attention(num_heads=4,bidirectional=true)*%d", 0.25},
 }
 
-// rivals are recipes with the settings of s4d-small and other layers. Attention has learned positions, and MLPs no wider
+// rivals are recipes with the settings of s4d-small and other layers. Attention has learned positions and MLPs no wider
 // than the model. The kernels of S4 are as long as the sequences: in pieces, training takes many times as long.
 func rivals(small func(*labelled.Config), length int) (all []Recipe) {
 	for _, r := range lraRivals {

@@ -44,7 +44,7 @@ type s4Options struct {
 	Measure string  `json:"measure" help:"the HiPPO matrix that A starts from, such as legs, legt, fourier, fourier2"`
 	DtMin   float64 `json:"dt_min" help:"smallest initial dt"`
 	DtMax   float64 `json:"dt_max" help:"largest initial dt"`
-	LMax    int     `json:"l_max" help:"length of the kernel; longer sequences go in pieces, and train many times as long" min:"1" max:"1048576"`
+	LMax    int     `json:"l_max" help:"length of the kernel; longer ones go in slow pieces" min:"1" max:"1048576"`
 	layerOptions
 }
 
