@@ -327,6 +327,40 @@ func TestCurve(t *testing.T) {
 	}
 }
 
+// TestLearning: the scores during a run of a task are kept, twenty at most and the last of them, and drawn by epochs
+// beside what the last fifth of the run has changed.
+func TestLearning(t *testing.T) {
+	dir := t.TempDir()
+	var points []string
+	for i := range 50 {
+		points = append(points, fmt.Sprintf(`{"epoch":%d,"train_loss":%d,"valid":{"loss":1,"accuracy":%d}}`,
+			i+1, 100-i, min(i, 40)))
+	}
+	runResult(t, dir, `{"task":"recall","recipe":"h3","seed":3,"params":12,"machine":"a machine","version":"0123456789",
+		"date":"2026-11-22T10:00:00Z","config":{"out":"x"},"test":{"loss":0.5,"accuracy":90,"count":5},"curve":[`+
+		strings.Join(points, ",")+`]}`)
+	r, err := readRun(filepath.Join(dir, "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.Curve); n != 17 || r.Curve[0] != (moment{2, 1, 99}) || r.Curve[n-1] != (moment{50, 40, 51}) {
+		t.Errorf("found %v", r.Curve)
+	}
+	r.Command = "demo"
+	book := &Book{root: dir, drawing: true, recipes: []Recipe{{Name: "demo"}}, results: []result{r}}
+	got, err := book.fillPage("<!-- learning: x.png recall demo -->\n<!-- end -->\n", "x.md")
+	if want := "| `h3` | 3 | 37.0 | 40.0 | 63 | 51 |\n"; err != nil || !strings.Contains(got, want) {
+		t.Errorf("found %s, %v, want %s", got, err, want)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "x.png")); err != nil {
+		t.Error(err)
+	}
+	_, err = book.fillPage("<!-- learning: x.png mqar demo -->\n<!-- end -->\n", "x.md")
+	if err == nil || !strings.Contains(err.Error(), "no curve of the task mqar") {
+		t.Errorf("found %v", err)
+	}
+}
+
 // TestTestedLanguage: a run with test text is scored on it in bits per byte; perplexities by word and by token of
 // GPT-2 and the validation loss stand in the column also.
 func TestTestedLanguage(t *testing.T) {

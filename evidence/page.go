@@ -19,6 +19,7 @@ import (
 //	<!-- results: NAME... -->       their results, seeds in one row
 //	<!-- groups: WORD NAME... -->   the scores of groups of targets that have a word in their names
 //	<!-- curve: FILE MODEL NAME... -->  a picture of scores by parameters, and how many fewer have MODEL's
+//	<!-- learning: FILE TASK NAME... -->  a picture of a task's scores by epochs, and what the end of each run changed
 //	<!-- bench: FILE COLUMN... -->  rows of a file and where they were measured, typed without one: see benchRows
 //	<!-- rows: FILE COLUMN... -->   rows of a file
 //	<!-- typed: NAME... -->         what was typed by hand, as long as no result of such recipes is kept
@@ -28,7 +29,7 @@ import (
 var marked = regexp.MustCompile(`(?ms)^<!-- (\w+): ([^\n]*) -->\n(.*?)^<!-- end -->\n`)
 
 // kinds are the parts that a page may have.
-var kinds = []string{"commands", "results", "groups", "curve", "bench", "rows", "typed", "test", "facts"}
+var kinds = []string{"commands", "results", "groups", "curve", "learning", "bench", "rows", "typed", "test", "facts"}
 
 // begins is the first line of a part.
 var begins = regexp.MustCompile(`(?m)^<!-- (` + strings.Join(kinds, "|") + `):`)
@@ -82,7 +83,9 @@ func (b *Book) part(kind string, words []string, old, page string) (string, erro
 		word, words = words[0], words[1:]
 	case kind == "curve" && len(words) < 3:
 		return "", fmt.Errorf("found %q, want a picture, a model, and recipes", words)
-	case kind == "curve":
+	case kind == "learning" && len(words) < 3:
+		return "", fmt.Errorf("found %q, want a picture, a task, and recipes", words)
+	case kind == "curve", kind == "learning":
 		word, base, words = words[0], words[1], words[2:]
 	}
 	if err := b.known(words); err != nil && kind != "typed" {
@@ -109,6 +112,11 @@ func (b *Book) part(kind string, words []string, old, page string) (string, erro
 	case len(chosen) > 0 && kind == "curve":
 		var err error
 		if body, err = b.curve(page, word, base, chosen); err != nil {
+			return "", err
+		}
+	case len(chosen) > 0 && kind == "learning":
+		var err error
+		if body, err = b.learning(page, word, base, chosen); err != nil {
 			return "", err
 		}
 	case len(chosen) > 0:

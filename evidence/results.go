@@ -21,21 +21,22 @@ import (
 
 // result is what is kept of a run: a line of results.jsonl.
 type result struct {
-	Command string  `json:"command"` // the recipe, whose folder below runs/evidence the run was in
-	Task    string  `json:"task"`
-	Model   string  `json:"model"`
-	Seed    uint64  `json:"seed"`
-	Params  int     `json:"params"`
-	Score   float64 `json:"score"`
-	Unit    string  `json:"unit"` // of scores: %, MSE, nats of a language model's validation loss, or bitsPerByte
-	Loss    float64 `json:"loss"` // of the test, in nats or MSE
-	Also    []also  `json:"also,omitempty"`
-	Groups  []also  `json:"groups,omitempty"` // scores of groups of the test's targets
-	Steps   int     `json:"steps"`
-	CPU     float64 `json:"cpu_seconds"`
-	Machine string  `json:"machine"`
-	Commit  string  `json:"commit"`
-	Date    string  `json:"date"`
+	Command string   `json:"command"` // the recipe, whose folder below runs/evidence the run was in
+	Task    string   `json:"task"`
+	Model   string   `json:"model"`
+	Seed    uint64   `json:"seed"`
+	Params  int      `json:"params"`
+	Score   float64  `json:"score"`
+	Unit    string   `json:"unit"` // of scores: %, MSE, nats of a language model's validation loss, or bitsPerByte
+	Loss    float64  `json:"loss"` // of the test, in nats or MSE
+	Also    []also   `json:"also,omitempty"`
+	Groups  []also   `json:"groups,omitempty"` // scores of groups of the test's targets
+	Curve   []moment `json:"curve,omitempty"`  // scores during the run
+	Steps   int      `json:"steps"`
+	CPU     float64  `json:"cpu_seconds"`
+	Machine string   `json:"machine"`
+	Commit  string   `json:"commit"`
+	Date    string   `json:"date"`
 }
 
 // bitsPerByte is the unit of a language model's score on test text.
@@ -139,7 +140,7 @@ func readRun(path string) (result, error) {
 	out := result{
 		Task: r.Task, Model: r.Recipe, Seed: r.Seed, Params: r.Params,
 		Score: score(r.Test), Unit: unit, Loss: r.Test.Loss, Steps: r.Steps, CPU: r.CPUSeconds,
-		Machine: r.Machine, Commit: r.Version, Date: r.Date,
+		Machine: r.Machine, Commit: r.Version, Date: r.Date, Curve: momentsOf(r.Curve, score),
 	}
 	for _, x := range r.Simple {
 		out.Also = append(out.Also, also{x.Name, score(train.Score{Loss: x.Loss, Accuracy: x.Accuracy}), unit})
