@@ -142,7 +142,7 @@ func stepping(m mixer.Mixer, d, l int) func() error {
 	m.Forward(tape, random(l, d), &mixer.Rows{Rows: engine.NewRows(l), States: []mixer.State{start}})
 	rows := &mixer.Rows{Rows: &engine.Rows{}, States: []mixer.State{nil}}
 	n := 0
-	return func() error {
+	step := func() error {
 		if n%stepsOn == 0 {
 			rows.States[0] = start.Clone()
 		}
@@ -153,6 +153,8 @@ func stepping(m mixer.Mixer, d, l int) func() error {
 		m.Forward(tape, x, rows)
 		return nil
 	}
+	_ = step() // the first one makes tables, such as that of angles; it never fails
+	return step
 }
 
 // kernelCases measure the generation of the convolution kernels of 768 diagonal SSMs, from their parameters: ms,
