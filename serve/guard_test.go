@@ -392,3 +392,17 @@ func TestDrain(t *testing.T) {
 		}
 	}
 }
+
+// TestEndpointsOfOthers: a path that other servers have is answered with what does the same here.
+func TestEndpointsOfOthers(t *testing.T) {
+	s := servetest.NewSite(t, serve.Options{})
+	for path, want := range map[string]string{
+		"/generate": "want /v1/completions", "/v1/rerank": "want /v1/embeddings of the query",
+		"/v1/nothing": "there is no POST",
+	} {
+		status, _, data := s.Do(http.MethodPost, path, "{}")
+		if status != 404 || !strings.Contains(string(data), want) {
+			t.Errorf("%s: status %d, %s, want %s", path, status, data, want)
+		}
+	}
+}

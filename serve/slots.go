@@ -31,6 +31,9 @@ func (s *Server) version(c *request.Call) error {
 	return c.JSON(map[string]string{"version": s.o.Version})
 }
 
+// byVectors is how this server ranks documents for a query.
+const byVectors = "/v1/embeddings of the query and of each document, to compare"
+
 // elsewhere are endpoints of other servers, and those of this one for the same.
 var elsewhere = map[string]string{
 	"/completion": "/v1/completions", "/completions": "/v1/completions", "/chat/completions": "/v1/chat/completions",
@@ -38,4 +41,5 @@ var elsewhere = map[string]string{
 	"/embeddings": "/v1/embeddings", "/embed": "/v1/embeddings", "/models": "/v1/models", "/info": "/props",
 	"/infill": "/v1/completions: the models read from left to right only", "/ping": "/health",
 	"/v1/completion": "/v1/completions", "/v1/complete": "/v1/messages",
+	"/rerank": byVectors, "/v1/rerank": byVectors, "/v2/rerank": byVectors, "/v1/score": byVectors,
 }
