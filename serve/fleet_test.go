@@ -22,7 +22,7 @@ import (
 )
 
 // term is that of the leases of a fleet in tests.
-const term = 600 * time.Millisecond
+const term = 1200 * time.Millisecond
 
 // fleet are servers that share a bucket.
 type fleet struct {
