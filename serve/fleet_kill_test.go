@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,6 +120,7 @@ func TestKilledFleet(t *testing.T) {
 	done := make(chan struct{})
 	talks := make([]client, clients)
 	var talking sync.WaitGroup
+	var answered atomic.Int64
 	for i := range talks {
 		status, data := send("/v1/sessions", `{"text":"Begin."}`)
 		if status != 200 {
@@ -139,6 +141,9 @@ func TestKilledFleet(t *testing.T) {
 				token := fmt.Sprintf("(%d-%d)", i, n)
 				status, data := send(c.path+"/append", `{"text":"`+token+`"}`)
 				c.tokens, c.status = append(c.tokens, token), append(c.status, status)
+				if status == 200 {
+					answered.Add(1)
+				}
 				if status != 0 && status != 200 && status != 409 && status != 503 {
 					t.Errorf("status %d: %s", status, data)
 				}
@@ -157,6 +162,7 @@ func TestKilledFleet(t *testing.T) {
 		all[i] = p
 		mu.Unlock()
 	}
+	servetest.WaitUntil(t, func() bool { return answered.Load() >= kills }) // on a slow machine they take longer
 	close(done)
 	talking.Wait()
 	m := servetest.Model(t, "tiny")
@@ -220,9 +226,6 @@ func TestKilledFleet(t *testing.T) {
 		if got.Text != written {
 			t.Errorf("client %d: the session goes on with %q, read again with %q", i, got.Text, written)
 		}
-	}
-	if ok < kills {
-		t.Errorf("only %d requests were answered", ok)
 	}
 	t.Logf("%d kills, %d answers", kills, ok)
 }
