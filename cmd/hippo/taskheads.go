@@ -33,7 +33,7 @@ trigger of the task induction: 19, the last of its 20 symbols. No other symbol a
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
 	cmd.Flags().IntVar(&top, "top", 3, "heads of each layer to print, those of the highest prefix score; 0 for all")
-	jsonFlag(cmd, "print all scores as one JSON object")
+	jsonFlag(cmd, "print the scores of all layers (head -1) and heads as JSON objects, one a line")
 	return configured(cmd, &opt, func(cmd *cobra.Command, args []string) error {
 		if top < 0 {
 			return fmt.Errorf("top: found %d, want 0 or more", top)
@@ -46,8 +46,19 @@ trigger of the task induction: 19, the last of its 20 symbols. No other symbol a
 		if err != nil {
 			return err
 		}
-		return show(cmd, r, func(out io.Writer) error { return printHeads(out, r, top) })
+		var all []headScore
+		for _, s := range r.Scores {
+			all = append(all, headScore{args[0], r.Chance, s})
+		}
+		return showList(cmd, all, func(out io.Writer, _ []headScore) error { return printHeads(out, r, top) })
 	})
+}
+
+// headScore is a line of JSON: the scores of a head of a model.
+type headScore struct {
+	Model  string  `json:"model"`
+	Chance float64 `json:"chance"` // prefix of a head that reads all positions so far alike
+	heads.Score
 }
 
 // printHeads prints a line for each layer and for the heads of its highest prefix scores.
