@@ -134,7 +134,7 @@ var (
 	recallRecipes = symbolRecipes(func(m symbolModel) float64 { return m.recall },
 		func(m symbolModel) symbolTraining {
 			t := answerOnly("linear", m.lr, m.ssmLR, 100)
-			if m.name == "attention" { // with the loss at the answer alone most seeds stay at half
+			if m.name == "attention" || m.name == "mla" { // with the loss at the answer alone most seeds stay at half
 				t.loss = "all"
 			}
 			return t
