@@ -67,10 +67,8 @@ func (b *Book) curve(page, picture, base string, results []result) (string, erro
 		}
 		chart.Lines = append(chart.Lines, l)
 	}
-	if b.drawing {
-		if err := chart.WritePNG(filepath.Join(b.root, filepath.Dir(page), picture)); err != nil {
-			return "", err
-		}
+	if err := b.draw(chart, page, picture); err != nil {
+		return "", err
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "![%s by number of parameters](%s)\n\n| parameters of `%s` | %s |", unit, picture, base, unit)
@@ -96,4 +94,12 @@ func (b *Book) curve(page, picture, base string, results []result) (string, erro
 		out.WriteByte('\n')
 	}
 	return out.String() + machines(results), nil
+}
+
+// draw draws a picture beside a page, if pages are written.
+func (b *Book) draw(chart figure.Chart, page, picture string) error {
+	if !b.drawing {
+		return nil
+	}
+	return chart.WritePNG(filepath.Join(b.root, filepath.Dir(page), picture))
 }

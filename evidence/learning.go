@@ -3,8 +3,6 @@ package evidence
 import (
 	"errors"
 	"fmt"
-	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,18 +22,15 @@ type moment [3]float64
 func momentsOf(points []train.Point, score func(train.Score) float64) (all []moment) {
 	step := (len(points) + mostPoints - 1) / mostPoints
 	for i, p := range points {
-		if (len(points)-1-i)%max(step, 1) == 0 {
+		if (len(points)-1-i)%step == 0 {
 			all = append(all, moment{fourDigits(p.Epoch), fourDigits(score(p.Valid)), fourDigits(p.TrainLoss)})
 		}
 	}
 	return all
 }
 
-// fourDigits rounds a number to as many; what is none becomes 0, as JSON has no other.
+// fourDigits rounds a number to as many.
 func fourDigits(x float64) float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return 0
-	}
 	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64) // it reads what the other has written
 	return x
 }
@@ -58,10 +53,8 @@ func (b *Book) learning(page, picture, task string, results []result) (string, e
 		}
 		chart.Lines = append(chart.Lines, l)
 	}
-	if b.drawing {
-		if err := chart.WritePNG(filepath.Join(b.root, filepath.Dir(page), picture)); err != nil {
-			return "", err
-		}
+	if err := b.draw(chart, page, picture); err != nil {
+		return "", err
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "![%[1]s by epochs](%[2]s)\n\n| model | seed | score after four fifths, %[1]s | at the end | "+

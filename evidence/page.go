@@ -109,14 +109,13 @@ func (b *Book) part(kind string, words []string, old, page string) (string, erro
 		return old, nil
 	case len(chosen) > 0 && kind == "groups":
 		body = groupTable(chosen, word)
-	case len(chosen) > 0 && kind == "curve":
-		var err error
-		if body, err = b.curve(page, word, base, chosen); err != nil {
-			return "", err
+	case len(chosen) > 0 && (kind == "curve" || kind == "learning"):
+		drawn := b.curve
+		if kind == "learning" {
+			drawn = b.learning
 		}
-	case len(chosen) > 0 && kind == "learning":
 		var err error
-		if body, err = b.learning(page, word, base, chosen); err != nil {
+		if body, err = drawn(page, word, base, chosen); err != nil {
 			return "", err
 		}
 	case len(chosen) > 0:
