@@ -3,10 +3,8 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hippo-ssm/hippo/cluster"
@@ -37,13 +35,9 @@ const (
 	warmExchanges = 3
 )
 
-// exchanges are the sizes of exchanges, in numbers, and how many of each there are.
-func exchanges(shrink int) (sizes, counts []int) {
-	for n := exchangeLeast; n <= exchangeMost; n *= 4 {
-		sizes = append(sizes, max(1, n/4/shrink))
-		counts = append(counts, warmExchanges+min(max(fewExchanges, exchangeTotal/n/shrink), manyExchanges))
-	}
-	return sizes, counts
+// exchangeCount is how many exchanges of some bytes are made.
+func exchangeCount(bytes, shrink int) int {
+	return warmExchanges + min(max(fewExchanges, exchangeTotal/(bytes*shrink*shrink)), manyExchanges)
 }
 
 // updateMembers are the members that train together.
@@ -55,12 +49,12 @@ var updateMembers = []int{1, 2, 4}
 // of a step. Mode "updates" is training of the preset tiny in 4 shards by members in this process, beside one alone: of
 // is the speed of one alone by theirs. After it all have the same bits, or it is an error.
 func clusterCases(shrink int) (cases []Case) {
-	sizes, counts := exchanges(shrink)
-	for i, n := range sizes {
+	for bytes := exchangeLeast; bytes <= exchangeMost; bytes *= 4 {
+		n := max(1, bytes/4/shrink)
 		cases = append(cases, Case{
 			ID: Row{{"bench", "cluster"}, {"mode", "exchange"}, {"bytes", float64(4 * n)}},
 			prepare: func(ctx context.Context) (trial, error) {
-				return exchangeTrial(ctx, n, counts[i])
+				return exchangeTrial(ctx, n, exchangeCount(4*n, shrink))
 			},
 		})
 	}
@@ -75,110 +69,46 @@ func clusterCases(shrink int) (cases []Case) {
 	return cases
 }
 
-// OfLaunch are the cases that a launch measures: exchanges alone, where there is a team.
-func OfLaunch(cases []Case, c Cluster) []Case {
-	if c.Team == nil {
-		return cases
+// OfLaunch are the cases that a launch measures: exchanges alone.
+func OfLaunch(cases []Case) ([]Case, error) {
+	cases = slices.DeleteFunc(cases, func(c Case) bool { return exchanged(c) == 0 })
+	if len(cases) == 0 {
+		return nil, errors.New("only: found no exchange, want one for a launcher, such as bytes=4194304")
 	}
-	return cases[:len(cases)-len(updateMembers)]
+	return cases, nil
 }
 
-// idle is a step without computation.
-type idle struct{ values []float32 }
-
-func (w *idle) Rows(int, bool) [][]byte { return nil }
-
-func (w *idle) Take(int, []byte) error { return nil }
-
-func (w *idle) Compute(int, func(lo, hi int)) (cluster.Result, error) {
-	return cluster.Result{Mean: 1, Weight: 1}, nil
-}
-
-func (w *idle) Values(_ cluster.Node, at int, dst []float32) { copy(dst, w.values[at:]) }
-
-// exchangeSums exchanges n numbers count times, from a step on, and returns how many seconds each took.
-func exchangeSums(ctx context.Context, t *cluster.Team, members, step, n, count int) (seconds []float64, err error) {
-	w, sum := &idle{make([]float32, n)}, make([]float32, n)
-	for k := range count {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		start := time.Now()
-		if _, err := t.Step(ctx, step+k, members, 1, w, sum); err != nil {
-			return nil, err
-		}
-		seconds = append(seconds, time.Since(start).Seconds())
-	}
-	return seconds, nil
+// exchanged is the size of the exchanges of a case in bytes, 0 if it has none.
+func exchanged(c Case) int {
+	bytes, _ := c.ID.Get("bytes")
+	n, _ := bytes.(float64)
+	return int(n)
 }
 
 // FollowCluster takes part in the exchanges that the leader of a launch measures, which was started with the same
-// options.
-func FollowCluster(ctx context.Context, w cluster.Wire, members, rounds, shrink int) error {
-	t, err := cluster.Join(ctx, w, noState, time.Now)
+// options: of the cases that OfLaunch returns.
+func FollowCluster(ctx context.Context, w cluster.Wire, members, rounds, shrink int, cases []Case) error {
+	t, err := cluster.Join(ctx, w, cluster.NoState, time.Now)
 	if err != nil {
 		return errors.Join(err, w.Close())
 	}
 	step := 0
-	sizes, counts := exchanges(shrink)
-	for range max(1, rounds) {
-		for i, n := range sizes {
-			if _, err = exchangeSums(ctx, t, members, step, n, counts[i]); err != nil {
+	for range rounds {
+		for _, c := range cases {
+			bytes := exchanged(c)
+			count := exchangeCount(bytes, shrink)
+			if _, err = cluster.ExchangeSums(ctx, t, members, step, bytes/4, count); err != nil {
 				return errors.Join(err, t.Leave())
 			}
-			step += counts[i]
+			step += count
 		}
 	}
-	_, err = exchangeSums(ctx, t, members, step, 1, 1) // the leader ends it
+	_, err = cluster.ExchangeSums(ctx, t, members, step, 1, 1) // the leader ends it
 	var ended *cluster.EndedError
 	if errors.As(err, &ended) && ended.Why == cluster.Finished {
 		err = nil
 	}
 	return errors.Join(err, t.Leave())
-}
-
-// noState is the room of a member whose steps need nothing from before.
-func noState(_ []byte, n int) ([]float32, error) { return make([]float32, n), nil }
-
-// ClusterHost lets all take part.
-var ClusterHost = cluster.Host{
-	Check:   func(cluster.Greeting) error { return nil },
-	Welcome: func() ([]byte, []float32) { return nil, nil },
-	Note:    func(string) {},
-}
-
-// inProcess is a team of members on the loopback of this process. follow is a member's life; end ends all.
-func inProcess(ctx context.Context, members int, host cluster.Host,
-	follow func(cluster.Wire) error) (t *cluster.Team, end func() error, err error) {
-	wire, err := cluster.Listen("127.0.0.1:0", cluster.NewKey())
-	if err != nil {
-		return nil, nil, err
-	}
-	t = cluster.NewLeader(wire, "leader", host, time.Now)
-	var others sync.WaitGroup
-	failed := make([]error, members)
-	end = func() error {
-		err := t.End(cluster.Finished)
-		others.Wait()
-		return errors.Join(append(failed, err)...)
-	}
-	for i := 1; i < members; i++ {
-		g := cluster.Greeting{Name: fmt.Sprintf("member %d", i)}
-		w, err := cluster.Dial(ctx, []string{wire.Address().String()}, wire.Key(), g)
-		if err != nil {
-			return nil, nil, errors.Join(err, end())
-		}
-		others.Go(func() {
-			var ended *cluster.EndedError
-			if err := follow(w); !errors.As(err, &ended) {
-				failed[i] = err
-			}
-		})
-	}
-	if _, err := t.Gather(ctx, members-1); err != nil {
-		return nil, nil, errors.Join(err, end())
-	}
-	return t, end, nil
 }
 
 // exchangeTrial exchanges n numbers count times, in the launch or between two members of this process.
@@ -187,10 +117,10 @@ func exchangeTrial(ctx context.Context, n, count int) (trial, error) {
 	if here.Team == nil {
 		var err error
 		here = &Cluster{Members: 2, Wire: "tcp", Rate: here.Rate}
-		here.Team, end, err = inProcess(ctx, here.Members, ClusterHost, func(w cluster.Wire) error {
-			t, err := cluster.Join(ctx, w, noState, time.Now)
+		here.Team, end, err = cluster.Loopback(ctx, here.Members, cluster.AnyHost, func(w cluster.Wire) error {
+			t, err := cluster.Join(ctx, w, cluster.NoState, time.Now)
 			if err == nil {
-				_, err = exchangeSums(ctx, t, here.Members, 0, n, count+1)
+				_, err = cluster.ExchangeSums(ctx, t, here.Members, 0, n, count+1)
 			}
 			return errors.Join(err, t.Leave())
 		})
@@ -200,7 +130,7 @@ func exchangeTrial(ctx context.Context, n, count int) (trial, error) {
 	}
 	var seconds []float64
 	run := func() (err error) {
-		seconds, err = exchangeSums(ctx, here.Team, here.Members, here.step, n, count)
+		seconds, err = cluster.ExchangeSums(ctx, here.Team, here.Members, here.step, n, count)
 		here.step += count
 		return errors.Join(err, end())
 	}
@@ -229,7 +159,7 @@ func updatesTrial(ctx context.Context, members, updates, shrink int) (trial, err
 	if err != nil {
 		return trial{}, err
 	}
-	t, end, err := inProcess(ctx, members, ClusterHost, func(w cluster.Wire) error {
+	t, end, err := cluster.Loopback(ctx, members, cluster.AnyHost, func(w cluster.Wire) error {
 		return text.Follow(ctx, w, nil, train.Events{})
 	})
 	if err != nil {

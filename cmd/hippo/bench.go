@@ -166,11 +166,9 @@ they measured are printed with their ratio: how many times faster hippo is.`,
 			}
 			return runBench(cmd, cases, on, bench.Cluster{}, opt)
 		}
-		of, led, end, err := several.benchCluster(cmd, network, opt)
-		if err != nil || !led {
-			return err
-		}
-		return end(runBench(cmd, bench.OfLaunch(cases, of), on, of, opt))
+		return several.benchCluster(cmd, network, opt, cases, func(cases []bench.Case, of bench.Cluster) error {
+			return runBench(cmd, cases, on, of, opt)
+		})
 	})
 	several.registerLaunch(cmd)
 	cmd.Flags().StringVar(&network, "network", "", "for cluster: the speed of the network, such as 1Gbit")

@@ -33,6 +33,9 @@ func printEstimate(cmd *cobra.Command, cfg text.Config, machines int, network st
 	}
 	together := ""
 	if machines > 1 {
+		if err := e.MeasureExchange(cmd.Context()); err != nil {
+			return err
+		}
 		t, err := cfg.Together(e, machines, network)
 		if err != nil {
 			return err

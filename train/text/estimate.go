@@ -28,7 +28,8 @@ type Estimate struct {
 	StepSeconds  float64 `json:"step_s"`
 	RunSeconds   float64 `json:"run_s"` // without evaluations
 	Tokens       int     `json:"tokens"`
-	Measured     bool    `json:"measured"` // by updates of the run itself
+	Measured     bool    `json:"measured"`                      // by updates of the run itself
+	PerByte      float64 `json:"exchange_s_per_byte,omitempty"` // that is sent: time of all cores, by MeasureExchange
 }
 
 // estimateFlops bounds the work of a measurement: some seconds with portable kernels.

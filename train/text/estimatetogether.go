@@ -2,7 +2,9 @@ package text
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -12,8 +14,9 @@ import (
 )
 
 // Together is what a run will need on several machines like this one, each with a network of some speed. A step is the
-// shards of the machine that has the most, and what is left of the exchange then. It begins within the last of them:
-// see hidden. With islands a step has its part of a round: of the meeting, and of states for checkpoints.
+// shards of the machine that has the most, what is left of the exchange then, and its processor time. The exchange
+// begins within the last shard: see hidden. With islands a step has its part of a round: of the meeting, and of states
+// for checkpoints.
 type Together struct {
 	Machines     int     `json:"machines"`
 	Network      string  `json:"network"`
@@ -71,6 +74,7 @@ func (c *Config) Together(e Estimate, machines int, network string) (Together, e
 	exchange := t.Sent / rate
 	exchange -= c.hidden(e, traffic*gradient/rate)
 	exchange += idBytes * float64(c.Train.tokensPerStep()) * (n - 1) / n / rate
+	exchange += t.Sent * e.PerByte
 	t.StepSeconds = e.StepSeconds*float64(most)/float64(parts) + exchange
 	t.Exchange = exchange / t.StepSeconds
 	t.TokensPerSec = float64(c.Train.tokensPerStep()) / t.StepSeconds
@@ -87,6 +91,13 @@ func (c *Config) Together(e Estimate, machines int, network string) (Together, e
 		t.Memory += 4 * e.Trained * (train.SumsOf(most) + 2 - train.SumsOf(c.Train.Shards))
 	}
 	return t, nil
+}
+
+// MeasureExchange measures what an exchange takes of this machine's processor, for Together.
+func (e *Estimate) MeasureExchange(ctx context.Context) error {
+	cost, err := cluster.ExchangeCost(ctx, status.CPUTime)
+	e.PerByte = cost / float64(runtime.GOMAXPROCS(0))
+	return err
 }
 
 // payload is how much of a packet is data of TCP over Ethernet: 1448 of 1514 bytes.

@@ -299,7 +299,7 @@ func TestFixedLength(t *testing.T) {
 
 // TestTogether: on several machines a step takes the time of the shards of one, and that of sending what the exchange
 // is known to send at the speed of the network, but for what goes on in the backward of the last shard: all but the
-// embedding, if there is time.
+// embedding, if there is time. What a byte takes of the processor counts for all.
 func TestTogether(t *testing.T) {
 	c := small(t)
 	c.Train.Shards = 16
@@ -331,6 +331,11 @@ func TestTogether(t *testing.T) {
 	split, bad := c.Together(e, 4, "1Gbit")
 	if err != nil || bad != nil || whole.Memory-split.Memory != 4e6 || math.Abs(split.Sent-whole.Sent-2e6) > 1 {
 		t.Errorf("with moments of 8 MB split on 4: %+v, %v, want 4 MB and 2 MB sent besides %+v", split, bad, whole)
+	}
+	e.PerByte = 1e-8
+	costly, err := c.Together(e, 4, "1Gbit")
+	if err != nil || math.Abs(costly.StepSeconds-split.StepSeconds-0.08) > 1e-9 {
+		t.Errorf("8 MB of 10 ns a byte: %+v, %v, want 0.08 s more than %+v", costly, err, split)
 	}
 	for network, machines := range map[string]int{"1Gbit": 17, "fast": 2, "0Gbit": 2, "-1Gbit": 2, "": 2, "1": 2,
 		"nanGbit": 2} {
