@@ -13,6 +13,7 @@ trap 'kill -KILL $leader "${members[@]}" 2>"$tmp/ended"; rm -rf "$tmp"' EXIT
 [[ -n ${HIPPO-} ]] && cp "$HIPPO" "$tmp/hippo" || go build -o "$tmp/hippo" ./cmd/hippo
 unset HIPPO # no setting of the program
 cp README.md "$tmp/text"
+: >"$tmp/leader.log" >"$tmp/members.log"
 cd "$tmp"
 HIPPO_JOIN_KEY=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 export HIPPO_JOIN_KEY GOMAXPROCS=1
