@@ -155,6 +155,14 @@ func (m *machines) gather(ctx context.Context, l cluster.Launch, folder string, 
 	return others, remove, err
 }
 
+// enoughParts checks that each process of a launch has something to compute.
+func enoughParts(l cluster.Launch, c *text.Config) error {
+	if parts, setting := c.Train.Parts(); l.Size > parts {
+		return fmt.Errorf("%s: found %d for %d processes (%s), want at least as many", setting, parts, l.Size, l.By)
+	}
+	return nil
+}
+
 // lead starts the leader of a run and, under a launcher, waits for all others. said are the settings as every machine
 // reads them. end tells the others how the run ended. There is no team where nobody can join.
 func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
@@ -163,9 +171,8 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 	if m.listen == "" && l.Size < 2 {
 		return end, nil
 	}
-	if parts, setting := c.Train.Parts(); l.Size > parts {
-		return end, fmt.Errorf("%s: found %d for %d processes (%s), want at least as many", setting, parts, l.Size,
-			l.By)
+	if err := enoughParts(l, c); err != nil {
+		return end, err
 	}
 	if m.listen != "" && c.Train.CarryState {
 		return end, errors.New("train.carry_state: found true with --listen, want a launcher that starts all " +

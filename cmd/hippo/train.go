@@ -146,6 +146,9 @@ weights as the best model. A run that diverges ends with an error.`,
 		case launch.Rank > 0 && (dryRun || smoke || show != 0 || find.updates != 0): // the first process does it
 			return nil
 		case launch.Rank > 0:
+			if err := enoughParts(launch, &said); err != nil { // the leader says the same, and ends
+				return err
+			}
 			return several.follow(cmd, several.joins(launch, meetingFolder(&said)), &said, launch.Rank, there)
 		}
 		if cfg.Device = there; on == auto && there != nil {
