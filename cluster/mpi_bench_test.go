@@ -14,15 +14,6 @@ import (
 	"time"
 )
 
-// flat is a step without computation: what is left of its time is the exchange.
-type flat struct{ toy }
-
-func (w *flat) Rows(int, bool) [][]byte                       { return nil }
-func (w *flat) Take(int, []byte) error                        { return nil }
-func (w *flat) Compute(int, func(lo, hi int)) (Result, error) { return Result{1, 1}, nil }
-
-func (w *flat) Values(_ Node, at int, dst []float32) { copy(dst, w.weights[at:]) }
-
 // BenchmarkPeer is hippo's side of bench/mpi/run, which says what to do by a variable: "sum BYTES ROUNDS" in steps of a
 // team, or "swap BYTES ROUNDS" by the calls alone, of two processes of MPI. Process 0 prints the milliseconds of the
 // fastest round.
@@ -53,18 +44,15 @@ func BenchmarkPeer(b *testing.B) {
 }
 
 func sumByTeam(l Launch, bytes, rounds int) (ms []float64, err error) {
-	var wire Wire
-	if wire, err = StartMPI(l, "", Greeting{Name: "peer"}); err != nil {
+	const warm = 3
+	wire, err := StartMPI(l, "", Greeting{Name: "peer"})
+	if err != nil {
 		return nil, err
 	}
-	w := &flat{*newToy(bytes/4, 2)}
-	sum := make([]float32, bytes/4)
 	if l.Rank > 0 {
-		t, err := Join(context.Background(), wire, func(_ []byte, n int) ([]float32, error) {
-			return make([]float32, n), nil
-		}, time.Now)
-		for step := 0; err == nil; step++ {
-			_, err = t.Step(context.Background(), step, 2, 1, w, sum)
+		t, err := Join(context.Background(), wire, NoState, time.Now)
+		if err == nil {
+			_, err = ExchangeSums(context.Background(), t, l.Size, 0, bytes/4, rounds+warm+1) // the leader ends it
 		}
 		var ended *EndedError
 		if errors.As(err, &ended) {
@@ -72,18 +60,18 @@ func sumByTeam(l Launch, bytes, rounds int) (ms []float64, err error) {
 		}
 		return nil, err
 	}
-	t := lead(wire, &w.toy, func(string) {})
-	if _, err := t.Gather(context.Background(), 1); err != nil {
+	t := NewLeader(wire, "leader", AnyHost, time.Now)
+	if _, err := t.Gather(context.Background(), l.Size-1); err != nil {
 		return nil, err
 	}
-	for step := range rounds + 3 {
-		start := time.Now()
-		if _, err := t.Step(context.Background(), step, 2, 1, w, sum); err != nil {
-			return nil, err
-		}
-		ms = append(ms, 1e3*time.Since(start).Seconds())
+	took, err := ExchangeSums(context.Background(), t, l.Size, 0, bytes/4, rounds+warm)
+	if err != nil {
+		return nil, err
 	}
-	return ms[3:], t.End(Finished)
+	for _, s := range took[warm:] {
+		ms = append(ms, 1e3*s)
+	}
+	return ms, t.End(Finished)
 }
 
 func swap(l Launch, bytes, rounds int) (ms []float64, err error) {
