@@ -268,8 +268,11 @@ func (m *machines) follow(cmd *cobra.Command, join joining, said *text.Config, r
 			time.AfterFunc(m.wait, cancel)
 		})()
 	}
-	for {
+	for waited := false; ; waited = true {
 		wire, err := join(ctx, g)
+		if err != nil && waited && ctx.Err() == nil {
+			return fmt.Errorf("the leader has not come back in %s: %w", m.wait, err)
+		}
 		if err == nil {
 			err = text.Follow(working, wire, on, following(p, g.Name))
 		}
