@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hippo-ssm/hippo/cluster"
 )
@@ -42,8 +41,5 @@ func TestOfLaunch(t *testing.T) {
 	}
 	if err := end(); err != nil {
 		t.Error(err)
-	}
-	if cost, err := cluster.ExchangeCost(t.Context(), func() time.Duration { return 0 }); cost != 0 || err != nil {
-		t.Errorf("by a clock that stands: %g s, %v", cost, err)
 	}
 }

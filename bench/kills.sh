@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Kills of real processes: bash bench/kills.sh [KILLS] [SEED]
-# Members join a run, and again and again (10) a random one is killed, told to end, or stopped, or the leader is killed
-# and resumed. At the end weights and moments are compared with those of one process alone, and it prints a line of JSON.
+# Three members join a run. KILLS times (10) a random one is killed, told to end or stopped, or the leader is killed and
+# resumed. At the end weights and moments are compared with those of one process alone, and it prints a line of JSON.
 # It needs Go. HIPPO names a program that is built already.
 set -euo pipefail
 kills=${1:-10} seed=${2:-1}
@@ -36,17 +36,17 @@ ended() {
 		sleep 0.05
 	done
 }
+count() { grep -c -- "$2" "$1" || true; }
 # until_more FILE TEXT N waits until a file has more than N lines with a text.
 until_more() {
 	for _ in {1..1200}; do
-		(($(grep -cs -- "$2" "$1") > $3)) && return
+		(($(count "$1" "$2") > $3)) && return
 		sleep 0.1
 	done
 	tail -n 20 leader.log members.log >&2
 	echo "found no \"$2\" in two minutes" >&2
 	exit 1
 }
-count() { grep -cs -- "$2" "$1" || true; }
 
 leads "${settings[@]}" --train.steps 1000000 --train.save_every 20 --out run
 until_more leader.log 'others join by' 0

@@ -19,8 +19,8 @@ const benchFolder = "runs"
 // clusterFlags are the flags of the benchmark cluster alone.
 var clusterFlags = []string{"network", "key", "meet", "members", "wait", "wire", "mpi"}
 
-// benchCluster measures a cluster: between members in this process or, under a launcher, between its processes, the
-// first of which measures and ends the others.
+// benchCluster measures a cluster. Without a launcher its members are in this process. With one they are the launcher's
+// processes: the first measures, and ends the others.
 func (m *machines) benchCluster(cmd *cobra.Command, network string, opt benchOptions, cases []bench.Case,
 	measure func([]bench.Case, bench.Cluster) error) (err error) {
 	var c bench.Cluster

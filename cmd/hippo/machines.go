@@ -271,7 +271,7 @@ func (m *machines) follow(cmd *cobra.Command, join joining, said *text.Config, r
 	for waited := false; ; waited = true {
 		wire, err := join(ctx, g)
 		if err != nil && waited && ctx.Err() == nil {
-			return fmt.Errorf("the leader has not come back in %s: %w", m.wait, err)
+			return fmt.Errorf("waiting for the leader: %w", err)
 		}
 		if err == nil {
 			err = text.Follow(working, wire, on, following(p, g.Name))
