@@ -4,6 +4,7 @@ package gpu
 
 import (
 	"math"
+	"runtime/debug"
 	"slices"
 	"testing"
 
@@ -250,9 +251,9 @@ func TestTraining(t *testing.T) {
 // tables, except those of attention, are those of an earlier one.
 func TestTokensReplay(t *testing.T) {
 	ids := toymodel.Text(6, 120, vocab)
-	// Memory that the garbage collector gives back moves what a token takes, and tables with such addresses, now and
-	// then. The smallest table, copied in for each of 60 tokens, is 600 numbers.
-	const most = 500
+	// Memory that the garbage collector gives back moves what later tokens take, and with it addresses in their commands
+	// and tables. When it runs is chance, so it does not run here.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	for name, layers := range families {
 		m := toymodel.New(t, layers, vocab)
 		m.Use(device)
@@ -266,10 +267,10 @@ func TestTokensReplay(t *testing.T) {
 			rows := model.OneRow(1, state)
 			m.LastLogits(tape, m.Forward(tape, []int32{id}, rows), rows).Floats()
 		}
-		c, least := device.Counts().since(before), 54
+		c, least := device.Counts().since(before), 60
 		if name == "gpt" || name == "hybrid" {
 			least = 18 // a page that grows, every eighth token here, moves what follows
-		} else if c.Tables >= most {
+		} else if c.Tables > 0 {
 			t.Errorf("%s: %d numbers of tables are copied in, want those of earlier tokens", name, c.Tables)
 		}
 		if c.Replayed < least || c.Submissions != 60 {
