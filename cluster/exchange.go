@@ -9,33 +9,34 @@ import (
 	"time"
 )
 
-// exchange is the exchange of a round. A member owns every n-th chunk of the numbers, so that all have something to add
-// whichever part is final. A chunk of a node is sent as soon as its numbers are final, beside the computation.
+// exchange is the exchange of one round. Each of n members owns every n-th chunk of the numbers, so that all members
+// have something to add whichever numbers become final first. A chunk of a node is sent as soon as its numbers are
+// final, while the computation goes on.
 type exchange struct {
 	*Team
-	round   order // as it is in this exchange: another may begin while the last parts are sent
+	round   order // of this exchange: Team may begin another while the last parts are sent
 	nodes   []Node
 	by      []ID
 	work    Work
 	sum     []float32
 	chunks  int
-	missing int                 // chunks without a sum here
-	have    []bool              // of each chunk
-	parts   map[int][][]float32 // of own chunks, by node
-	left    map[int]int         // parts missing
-	open    map[int][]int       // of own nodes, by place: numbers of each chunk that are not final
-	jobs    chan job            // has room for all
-	stop    func()              // ends sending
-	waiting []Message           // that came before the order of the round
-	said    bool                // that all sums are here
-	failed  error               // while a shard was computed
-	spent   time.Duration       // on messages, while a shard was computed
+	missing int                 // chunks whose sum has not arrived
+	have    []bool              // whether the sum of each chunk has arrived
+	parts   map[int][][]float32 // of own chunks: by chunk, then by node
+	left    map[int]int         // missing parts of each own chunk
+	open    map[int][]int       // by index of an own node: how many numbers of each chunk are not final
+	jobs    chan job            // buffered for all parts
+	stop    func()              // stops the goroutine that sends
+	waiting []Message           // messages that came before the order of the round
+	said    bool                // whether the leader was told that all sums are here
+	failed  error               // the error of an exchange while a shard was computed
+	spent   time.Duration       // time spent on messages while a shard was computed
 }
 
 // job is a part to send.
 type job struct{ node, chunk int }
 
-// newExchange begins the exchange of the round.
+// newExchange begins the exchange of the current round.
 func (t *Team) newExchange(w Work, sum []float32) *exchange {
 	chunks := (len(sum) + chunk - 1) / chunk
 	x := &exchange{Team: t, round: t.round, nodes: t.nodes, by: t.by, work: w, sum: sum, chunks: chunks,
@@ -63,14 +64,14 @@ func (t *Team) newExchange(w Work, sum []float32) *exchange {
 	return x
 }
 
-// computed says that a shard is computed, and completes a node if it is the last of it.
+// computed records that a shard is computed. If the shard is the last of a node, it completes the node.
 func (x *exchange) computed(shard int) {
 	if i := x.ends(shard); i >= 0 {
 		x.final(i, 0, len(x.sum))
 	}
 }
 
-// ends is the place of the own node that a shard is the last of, -1 for none.
+// ends returns the index of this member's node whose last shard is the given one, or -1.
 func (x *exchange) ends(shard int) int {
 	for i := range x.open {
 		if n := x.nodes[i]; shard == min(n.Width*(n.At+1), len(x.round.Holders))-1 {
@@ -80,7 +81,8 @@ func (x *exchange) ends(shard int) int {
 	return -1
 }
 
-// during is what Compute calls while it computes a shard; nil if the shard does not complete a node.
+// during returns the function that Compute calls while it computes a shard, or nil if the shard does not complete a
+// node.
 func (x *exchange) during(shard int) func(lo, hi int) {
 	i := x.ends(shard)
 	if i < 0 {
@@ -97,11 +99,12 @@ func (x *exchange) during(shard int) func(lo, hi int) {
 	}
 }
 
-// final says that numbers of an own node are final. All are final when it is said of all at once.
+// final marks the numbers from lo to before hi of an own node as final. A call for all numbers at once makes all of
+// them final, whatever was marked before.
 func (x *exchange) final(node, lo, hi int) {
 	open, whole := x.open[node], lo == 0 && hi == len(x.sum)
 	first, end := lo/chunk, (hi+chunk-1)/chunk
-	for k := range end - first { // each member begins with another's chunk
+	for k := range end - first { // members begin at different chunks
 		c := first + (k+1+x.memberAt(x.wire.Self()))%(end-first)
 		from, to := x.span(c)
 		if open[c] == 0 {
@@ -124,7 +127,7 @@ func (x *exchange) final(node, lo, hi int) {
 	}
 }
 
-// poll takes the messages that are there.
+// poll handles the messages that have already arrived.
 func (x *exchange) poll() error {
 	for {
 		m, ok := x.next()
@@ -137,7 +140,7 @@ func (x *exchange) poll() error {
 	}
 }
 
-// finish exchanges what is left, until the sum counts.
+// finish exchanges the rest, until the sum counts.
 func (x *exchange) finish() (Outcome, error) {
 	for {
 		if x.missing == 0 && !x.said {
@@ -167,7 +170,7 @@ func (x *exchange) finish() (Outcome, error) {
 	}
 }
 
-// receive is take, and knows when a sum may count.
+// receive handles a message as take does. A commit before all sums are here is an error.
 func (x *exchange) receive(m Message) (*Outcome, error) {
 	outcome, err := x.take(m)
 	if outcome != nil && !x.said {
@@ -176,7 +179,7 @@ func (x *exchange) receive(m Message) (*Outcome, error) {
 	return outcome, err
 }
 
-// next is a message that is there: those first that came before the order of the round.
+// next returns a message that has already arrived, if any. Those that came before the order of the round come first.
 func (x *exchange) next() (m Message, ok bool) {
 	if n := len(x.waiting); n > 0 {
 		m, x.waiting = x.waiting[0], x.waiting[1:]
@@ -185,13 +188,13 @@ func (x *exchange) next() (m Message, ok bool) {
 	return x.wire.Poll()
 }
 
-// owner is the member who adds a chunk.
+// owner returns the member that adds a chunk.
 func (x *exchange) owner(c int) ID { return x.round.Members[c%len(x.round.Members)].ID }
 
-// span are the places of a chunk.
+// span returns the range of numbers in a chunk, from lo to before hi.
 func (x *exchange) span(c int) (lo, hi int) { return c * chunk, min((c+1)*chunk, len(x.sum)) }
 
-// put adds an own chunk when all parts are there, and sends the sum to all.
+// put stores a node's part of an own chunk. When all parts are here, it adds them and sends the sum to all members.
 func (x *exchange) put(c, node int, v []float32) {
 	all := x.parts[c]
 	if all == nil {
@@ -215,7 +218,7 @@ func (x *exchange) put(c, node int, v []float32) {
 	}
 }
 
-// got keeps the sum of a chunk.
+// got stores the sum of a chunk.
 func (x *exchange) got(c int, v []float32) {
 	if !x.have[c] {
 		x.have[c] = true
@@ -256,7 +259,7 @@ func (x *exchange) take(m Message) (*Outcome, error) {
 	switch {
 	case m.Round < x.round.Round: // of a round that was given up
 		return nil, nil
-	case m.Round > x.round.Round: // its order is on the way
+	case m.Round > x.round.Round: // the order of that round is on its way
 		if m.Round != math.MaxUint64 {
 			x.early = append(x.early, m)
 		}
@@ -291,7 +294,8 @@ func (x *exchange) take(m Message) (*Outcome, error) {
 	return nil, nil
 }
 
-// strange disconnects a member that breaks the rules. Gone follows: the leader drops it, others accuse it.
+// strange disconnects a member that breaks the protocol. A Gone message follows: on it the leader drops the member, and
+// other members report the member to the leader.
 func (x *exchange) strange(m Message) {
 	why := fmt.Sprintf("found %d values at %d of node %d, of %d values and %d nodes", len(m.Values), m.At, m.Node,
 		len(x.sum), len(x.nodes))

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// TestExchangeBegins: what is final of the members' last shards is exchanged while they compute the rest: when half of
-// it is final everywhere, its sums are on their way before any member has computed its last shard.
+// TestExchangeBegins checks that the final numbers of the members' last shards are exchanged while the members compute
+// the rest. When half of the numbers are final at all members, their sums are sent before any member has computed its
+// last shard.
 func TestExchangeBegins(t *testing.T) {
 	const shards, steps = 3, 3
 	size := 64 * chunk
@@ -19,7 +20,7 @@ func TestExchangeBegins(t *testing.T) {
 	n := NewLocal()
 	defer n.Close()
 	n.Delay = func(from, to ID) time.Duration { return time.Duration(1+from+2*to) * time.Millisecond }
-	// Each of three sends two thirds of the numbers as parts, and its third of the sums to two.
+	// Each of the three members sends two thirds of the numbers as parts, and its third of the sums to two members.
 	state, whole := 2*4*size, 3*4*size*(2+2)/3
 	halves := func(w *toy) *toy {
 		last := -1
@@ -61,7 +62,8 @@ func TestExchangeBegins(t *testing.T) {
 	}
 }
 
-// TestExchangeVolume: two members that hold half of the tree each send the 2(n−1)/n of the numbers that a ring would.
+// TestExchangeVolume checks that two members that hold half of the tree each send as many numbers as in a ring:
+// 2(n−1)/n of them.
 func TestExchangeVolume(t *testing.T) {
 	size := 64 * chunk
 	n := NewLocal()
@@ -84,7 +86,7 @@ func TestExchangeVolume(t *testing.T) {
 	if _, err := w.train(team, 3); err != nil {
 		t.Fatal(err)
 	}
-	const members, both = 2, 2 // each member sends
+	const members, both = 2, 2 // each of the two members sends
 	got, want := (n.Bytes()-before)/2, both*2*(members-1)*4*size/members
 	if got < want || got > want+4000 {
 		t.Errorf("a step sends %d bytes, want about %d", got, want)
@@ -97,8 +99,8 @@ func TestExchangeVolume(t *testing.T) {
 	}
 }
 
-// TestVolume: the prediction of an exchange is a ring's where runs are whole subtrees, and more elsewhere. Of 16 shards
-// on three machines the second computes 5 to 10, which are 4 nodes: 5, 6+7, 8+9 and 10.
+// TestVolume checks that Volume predicts the traffic of a ring if runs are whole subtrees, and more otherwise. Of 16
+// shards on three machines, the second computes shards 5 to 10, which are 4 nodes: 5, 6+7, 8+9 and 10.
 func TestVolume(t *testing.T) {
 	for _, c := range []struct {
 		shards, members, most int

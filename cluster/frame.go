@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// A frame is a message on a connection. All numbers are little-endian:
+// A frame is a message as it is sent on a connection. All numbers are little-endian:
 //
 //	offset  size
 //	     0     1  kind
@@ -21,13 +21,13 @@ import (
 //	    32        the body, then the values, 4 bytes each
 const headSize = 32
 
-// Limits of what a frame may hold. The rows of a shard are the longest bodies.
+// Limits of a frame. The longest bodies are the rows of a shard.
 const (
 	maxBody   = 1 << 28
-	maxBefore = 1 << 16 // body of a member that is not let in yet
+	maxBefore = 1 << 16 // for the body of a member that is not admitted yet
 )
 
-// head is the head of a message's frame.
+// head returns the header of a message's frame.
 func (m *Message) head() (head [headSize]byte) {
 	le := binary.LittleEndian
 	head[0] = byte(m.Kind)
@@ -39,7 +39,8 @@ func (m *Message) head() (head [headSize]byte) {
 	return head
 }
 
-// readHead reads a head: the message, with a body of at most most bytes and values that are still to come.
+// readHead parses a header. It returns the message without its body and values, and their lengths. A body of more than
+// most bytes is an error.
 func readHead(head []byte, most int) (m Message, body, values int, err error) {
 	le := binary.LittleEndian
 	m = Message{Kind: Kind(head[0]), Node: int(le.Uint32(head[4:])), Round: le.Uint64(head[8:]),
@@ -52,7 +53,7 @@ func readHead(head []byte, most int) (m Message, body, values int, err error) {
 	return m, body, values, err
 }
 
-// writeFrame writes a message.
+// writeFrame writes a message as a frame.
 func writeFrame(w *bufio.Writer, m Message) error {
 	head := m.head()
 	if _, err := w.Write(head[:]); err != nil {
@@ -64,10 +65,10 @@ func writeFrame(w *bufio.Writer, m Message) error {
 	return writeValues(w, m.Values)
 }
 
-// bigEndian says that numbers lie in memory the other way round than in a frame.
+// bigEndian reports whether this machine stores numbers in the opposite byte order of a frame.
 var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
-// bytesOf are the bytes of values, in memory.
+// bytesOf returns the memory of v as bytes.
 func bytesOf(v []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))
 }
@@ -88,7 +89,8 @@ func readValues(r *bufio.Reader, v []float32) error {
 	return binary.Read(r, binary.LittleEndian, v)
 }
 
-// readFrame reads a message with a body of at most most bytes. A length alone makes it take no memory.
+// readFrame reads a message with a body of at most most bytes. It allocates a body as the bytes arrive, so an announced
+// length alone takes no memory.
 func readFrame(r *bufio.Reader, most int) (m Message, err error) {
 	var head [headSize]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Join waits until the leader lets in a member, whose wire has greeted it. It calls room with the body of the welcome
-// and the length of the state, and receives the state into what room returns. Errors: *EndedError if the leader
-// refuses, ErrLeaderGone, those of room.
+// Join waits until the leader admits a member whose wire has greeted it. It calls room with the body of the welcome and
+// the length of the state, and receives the state into the slice that room returns. The error is *EndedError if the
+// leader refuses, ErrLeaderGone if it is lost, or an error of room.
 func Join(ctx context.Context, w Wire, room func(body []byte, state int) ([]float32, error),
 	now func() time.Time) (*Team, error) {
 	t := &Team{wire: w, now: now}
@@ -46,5 +46,5 @@ func Join(ctx context.Context, w Wire, room func(body []byte, state int) ([]floa
 	return t, nil
 }
 
-// Leave ends a member's part.
+// Leave ends the member's part in the run.
 func (t *Team) Leave() error { return t.wire.Close() }

@@ -8,20 +8,21 @@ import (
 	"strings"
 )
 
-// Keeper has what members keep two each, in parts: the moments of an optimizer. Who keeps a part computes the weights
-// that go with it, and sends them to all others.
+// Keeper holds the parts of a state that is split over the members, such as an optimizer's moments. Two members keep
+// each part. They compute the weights that belong to it and send them to all others.
 type Keeper interface {
 	Parts() int
-	// Numbers are the weights of a part or, if kept is true, what is kept of it: none if all of that is zero.
+	// Numbers returns the weights of a part or, if kept is true, its kept state: no numbers if all are zero.
 	Numbers(part int, kept bool) []float32
-	// Set puts numbers in their place, from at on. It reports whether the part is whole, as it is where there are none.
+	// Set stores values from index at on. It reports whether the part is whole. An empty kept state is whole.
 	Set(part int, kept bool, at int, values []float32) (whole bool, err error)
-	// Has reports whether this member keeps a part as a whole, Forget ends that.
+	// Has reports whether this member keeps the whole state of a part. Forget drops that state.
 	Has(part int) bool
 	Forget(part int)
 }
 
-// Keep lets this member and others keep parts two each. A leader has all of them, others none.
+// Keep splits the kept state over the members, two for each part. At first the leader has all parts and the others have
+// none.
 func (t *Team) Keep(k Keeper) {
 	t.kept, t.wanted = k, map[int]bool{}
 	if t.lead != nil {
@@ -29,8 +30,8 @@ func (t *Team) Keep(k Keeper) {
 	}
 }
 
-// keeping are the members of n that keep a part of so many: two neighbors in a ring, so that the loss of two members
-// that are none loses nothing.
+// keeping returns the members that keep one of the given number of parts: two neighbors in a ring, so that the loss of
+// two members that are not neighbors loses no part.
 func keeping(part, parts int, members []ID) []ID {
 	n := len(members)
 	if n < 2 {
@@ -40,21 +41,21 @@ func keeping(part, parts int, members []ID) []ID {
 	return []ID{members[first], members[(first+1)%n]}
 }
 
-// keepersOf are the members that keep a part.
+// keepersOf returns the members that keep a part.
 func (t *Team) keepersOf(part int) []ID { return keeping(part, t.kept.Parts(), t.keepers) }
 
 // keeps reports whether this member keeps a part.
 func (t *Team) keeps(part int) bool { return slices.Contains(t.keepersOf(part), t.wire.Self()) }
 
-// deal is the body of Deal: who sends which parts to whom, by the members of the time.
+// deal is the body of a Deal message. It says who sends which parts to whom, and who the members are.
 type deal struct {
 	Number  uint64   `json:"number"`
-	Kept    bool     `json:"kept"` // what is kept; else weights
+	Kept    bool     `json:"kept"` // send the kept state, not the weights
 	Members []Member `json:"members"`
 	Sends   []send   `json:"sends"`
 }
 
-// send says that a member sends the parts from First to before End.
+// send tells member From to send the parts from First to before End to the members To.
 type send struct {
 	First int  `json:"first"`
 	End   int  `json:"end"`
@@ -62,7 +63,8 @@ type send struct {
 	To    []ID `json:"to"`
 }
 
-// sends are the parts that have someone to go to, from the first member that keeps each.
+// sends returns who sends which parts. to returns the members that a part goes to. The first of its keepers that is not
+// lost sends it.
 func (t *Team) sends(to func(part int) []ID) (all []send, err error) {
 	for part := range t.kept.Parts() {
 		whom := to(part)
@@ -84,19 +86,19 @@ func (t *Team) sends(to func(part int) []ID) (all []send, err error) {
 	return all, nil
 }
 
-// LostPartsError says that parts are lost, as all their keepers are.
+// LostPartsError reports that parts are lost because all their keepers are lost.
 type LostPartsError struct {
 	Parts, Of int
-	Keepers   []string // that were lost
+	Keepers   []string // names of the lost members
 }
 
-// Error says how many, and whose.
+// Error returns how many parts are lost, and who kept them.
 func (e *LostPartsError) Error() string {
 	return fmt.Sprintf("found no copy of %d of %d parts of the moments: %s kept them, and are lost", e.Parts, e.Of,
 		strings.Join(e.Keepers, " and "))
 }
 
-// orphans returns a *LostPartsError if no member is left that keeps a part.
+// orphans returns a *LostPartsError if a part has no keeper left.
 func (t *Team) orphans() error {
 	if t.kept == nil {
 		return nil
@@ -120,8 +122,8 @@ func (t *Team) orphans() error {
 	return e
 }
 
-// rekeep lets the members of the leader's team keep the parts, whoever has come or gone. They forget what others keep
-// when a round begins.
+// rekeep moves the parts to the current members of the leader's team after members have come or gone. Members forget
+// the parts that others keep when a round begins.
 func (t *Team) rekeep() error {
 	if t.kept == nil {
 		return nil
@@ -149,7 +151,7 @@ func (t *Team) rekeep() error {
 	}
 }
 
-// Share lets all members have the weights of all parts, which those who keep them have just computed.
+// Share gives all members the weights of all parts, after the keepers of each part have computed them.
 func (t *Team) Share() error {
 	clear(t.wanted)
 	for part := range t.kept.Parts() {
@@ -170,7 +172,7 @@ func (t *Team) Share() error {
 		}
 	}
 	if t.lead != nil {
-		t.lead.last = nil // who is lost from here on costs no shard
+		t.lead.last = nil // a member that is lost from here on costs no shard
 	}
 	for t.lead != nil {
 		again, err := t.dealOut(false, func(part int) (to []ID) {
@@ -188,7 +190,7 @@ func (t *Team) Share() error {
 	return nil
 }
 
-// Lend lets the leader have what is kept of a part until it forgets it.
+// Lend gives the leader the kept state of a part, which the leader has until it forgets the part.
 func (t *Team) Lend(part int) error {
 	for !t.kept.Has(part) {
 		_, err := t.dealOut(true, func(p int) []ID {
@@ -204,8 +206,8 @@ func (t *Team) Lend(part int) error {
 	return nil
 }
 
-// dealOut lets parts be sent by those who keep them to others, and waits until these have them. again says that a
-// member was lost meanwhile.
+// dealOut makes keepers send parts to the members that to returns, and waits until these have received them. again
+// reports that a member was lost meanwhile.
 func (t *Team) dealOut(kept bool, to func(part int) []ID) (again bool, err error) {
 	sends, err := t.sends(to)
 	if err != nil || len(sends) == 0 {
@@ -239,7 +241,7 @@ func (t *Team) dealOut(kept bool, to func(part int) []ID) (again bool, err error
 	return false, nil
 }
 
-// takeDeal begins what the leader deals out.
+// takeDeal checks a deal of the leader and begins it.
 func (t *Team) takeDeal(body []byte) error {
 	var d deal
 	if err := json.Unmarshal(body, &d); err != nil || t.kept == nil || d.Number <= t.dealt.Number {
@@ -258,7 +260,7 @@ func (t *Team) takeDeal(body []byte) error {
 	return nil
 }
 
-// deals sends the parts that this member sends in a deal, and expects those that it gets.
+// deals sends the parts that a deal asks of this member, and prepares to receive those that it gets.
 func (t *Team) deals(d deal) {
 	t.dealt, t.at = d, map[int]int{}
 	for _, s := range d.Sends {
@@ -282,25 +284,25 @@ func (t *Team) deals(d deal) {
 	}
 }
 
-// sendPart sends a part of the deal.
+// sendPart sends a part of the current deal.
 func (t *Team) sendPart(part int, to []ID) {
 	values := t.kept.Numbers(part, t.dealt.Kept)
 	for _, id := range to {
 		for at := 0; at == 0 || at < len(values); at += chunk {
-			piece := slices.Clone(values[at:min(at+chunk, len(values))]) // as the next update changes them
+			piece := slices.Clone(values[at:min(at+chunk, len(values))]) // the next update changes the values
 			t.wire.Send(id, Message{Kind: Piece, Round: t.dealt.Number, Node: part, At: at, Values: piece})
 		}
 	}
 }
 
-// piece takes numbers of a part.
+// piece stores received numbers of a part.
 func (t *Team) piece(m Message) {
 	if m.Round > t.dealt.Number { // its deal is on the way
 		t.pieces = append(t.pieces, m)
 	}
 	at, expected := t.at[m.Node]
 	if m.Round != t.dealt.Number || !expected {
-		return // of a deal that is over, or a part that is here
+		return // the deal is not the current one, or the part is already here
 	}
 	from := slices.IndexFunc(t.dealt.Sends, func(s send) bool {
 		return s.From == m.From && s.First <= m.Node && m.Node < s.End
@@ -327,14 +329,14 @@ func (t *Team) piece(m Message) {
 	}
 }
 
-// haveAll tells the leader that this member has all parts of the deal.
+// haveAll tells the leader that this member has received all its parts of the deal.
 func (t *Team) haveAll() {
 	if t.lead == nil {
 		t.wire.Send(Lead, Message{Kind: Have, Round: t.dealt.Number})
 	}
 }
 
-// settle forgets the parts that others keep.
+// settle sets the keepers and forgets the parts that only others keep.
 func (t *Team) settle(keepers []ID) error {
 	if t.kept == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// partSize makes parts that are several messages long and not all of one size.
+// partSize is chosen so that a part is several messages long and parts differ in size.
 const partSize = 100
 
 func (w *toy) Parts() int { return (len(w.weights) + partSize - 1) / partSize }
@@ -43,7 +43,7 @@ func (w *toy) Has(part int) bool { _, has := w.kept[part]; return has }
 
 func (w *toy) Forget(part int) { delete(w.kept, part) }
 
-// update moves weights by their velocity: of the parts that are kept here, and then of all.
+// update moves weights by their velocity: it updates the parts that are kept here and shares the weights of all parts.
 func (w *toy) update(t *Team, sum []float32, scale float32) error {
 	if !w.split {
 		for i := range w.weights {
@@ -66,8 +66,8 @@ func (w *toy) update(t *Team, sum []float32, scale float32) error {
 	return t.Share()
 }
 
-// TestKeeping: each part has two keepers, each member keeps two of n parts, and the loss of two members that are no
-// neighbors loses nothing.
+// TestKeeping checks that each part has two keepers, that each member keeps two of n parts, and that the loss of two
+// members that are not neighbors loses no part.
 func TestKeeping(t *testing.T) {
 	const parts = 240
 	for n := 1; n <= 9; n++ {
@@ -96,12 +96,13 @@ func TestKeeping(t *testing.T) {
 	}
 }
 
-// TestPiecesOfOthers: a member that sends a part that another has to send, or numbers that are not the next ones, or
-// too many, is lost. What belongs to a deal that is over, or to a part that nobody waits for, is dropped.
+// TestPiecesOfOthers checks that a member is dropped if it sends a part that another member has to send, numbers that
+// are not the next ones, or too many numbers. Numbers of a finished deal, or of a part that is not expected, are
+// ignored.
 func TestPiecesOfOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		piece Message
-		lost  string // why the sender is
+		lost  string // why the sender is lost
 		holds bool
 	}{
 		"good":     {Message{From: 2, Node: 1, Values: make([]float32, partSize)}, "", true},

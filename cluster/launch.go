@@ -7,37 +7,38 @@ import (
 	"strings"
 )
 
-// Launch is what a launcher says that started this process.
+// Launch describes the launch of this process, as the launcher's variables give it.
 type Launch struct {
-	By         string // the launcher's variable of the rank; "" if there is no launcher
+	By         string // name of the launcher's variable for the rank; "" if there is no launcher
 	Rank, Size int
-	Meet       string // host:port of the leader, "" if no variable says it
-	Job        string // names the launch, "" if no variable does
-	MPI        string // whose processes these are: OpenMPI or MPICH, "" if the launcher starts none of MPI
+	Meet       string // host:port of the leader; "" if no variable gives it
+	Job        string // name of the launch; "" if no variable gives it
+	MPI        string // the kind of MPI: OpenMPI or MPICH; "" if the launcher starts no MPI processes
 }
 
-// The two kinds of MPI: libraries whose launchers set variables of PMIx, and such that set those of PMI.
+// The two kinds of MPI. Launchers of the first set variables of PMIx, launchers of the second those of PMI.
 const (
 	OpenMPI = "Open MPI"
 	MPICH   = "MPICH"
 )
 
-// DefaultPort is where a leader listens that a launcher's variables lead to.
+// DefaultPort is the leader's port if a launcher's variables name only its host.
 const DefaultPort = "7700"
 
-// Variables of srun. mpirun starts its own helpers by srun, whose processes inherit them.
+// Variables of srun. mpirun starts its own helpers with srun, and their processes inherit these variables.
 const (
 	slurmRank  = "SLURM_PROCID"
 	slurmTasks = "SLURM_STEP_NUM_TASKS"
 )
 
-// mpirun reports whether mpirun has started this process, of Open MPI, or of MPICH and Intel MPI.
+// mpirun reports whether this process was started by mpirun of Open MPI, MPICH or Intel MPI.
 func mpirun(getenv func(string) string) bool {
 	return getenv("OMPI_COMM_WORLD_RANK") != "" || getenv("MPI_LOCALRANKID") != ""
 }
 
-// launchers are the variables of launchers: the rank, the number of processes, and the job. A rank that needs its size
-// says nothing without: SLURM_PROCID in a batch script, outside of srun, and RANK, which other programs may set.
+// launchers lists the variables of launchers: the rank, the number of processes and the job. If needsSize is true, the
+// rank is ignored without the number of processes: a batch script has SLURM_PROCID outside of srun, and other programs
+// may set RANK.
 var launchers = []struct {
 	rank, size, job string
 	needsSize       bool
@@ -51,9 +52,9 @@ var launchers = []struct {
 	{"AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES", "AWS_BATCH_JOB_ID", false},
 }
 
-// Launched reads the variables of launchers. members, if above 0, is the number of processes that the user says, which
-// indexed Jobs of Kubernetes have no variable for. A process that none has started is alone: its By is "". Two
-// variables that disagree are an error, as is a rank without a number of processes.
+// Launched reads the variables of launchers. members, if above 0, is the number of processes that the user gave:
+// indexed Jobs of Kubernetes have no variable for it. If no launcher started the process, By is "". Variables that
+// disagree are an error, and so is a rank without a number of processes.
 func Launched(getenv func(string) string, members int) (Launch, error) {
 	var l Launch
 	var sizeBy string
@@ -127,7 +128,8 @@ func number(getenv func(string) string, name string) (int, error) {
 	return n, nil
 }
 
-// meetingPlace is where the leader listens, as variables say it. Under mpirun, srun's hosts are those of its helpers.
+// meetingPlace returns where the leader listens according to the variables, or "". Under mpirun, where nested is true,
+// it takes the hosts of the Slurm job, as those of the srun step belong to mpirun's helpers.
 func meetingPlace(getenv func(string) string, nested bool) string {
 	hosts := "SLURM_STEP_NODELIST"
 	if nested {
@@ -148,7 +150,7 @@ func meetingPlace(getenv func(string) string, nested bool) string {
 	return ""
 }
 
-// firstHost is the first of a list of hosts as Slurm writes it: n[01-03,7],m2 gives n01.
+// firstHost returns the first host of a list in Slurm's notation: n[01-03,7],m2 gives n01.
 func firstHost(list string) string {
 	var host strings.Builder
 	for list != "" && list[0] != ',' {

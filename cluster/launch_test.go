@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestLaunched: each launcher's variables say the rank, the number of processes and the meeting place. Those that
-// disagree, and a rank of nothing, are errors that name the variables.
+// TestLaunched checks that each launcher's variables give the rank, the number of processes and the meeting place.
+// Variables that disagree, and a rank without a number of processes, are errors that name the variables.
 func TestLaunched(t *testing.T) {
 	for _, c := range []struct {
 		environment string
@@ -39,7 +39,7 @@ func TestLaunched(t *testing.T) {
 		{"JOB_COMPLETION_INDEX=1", 0, Launch{}, "JOB_COMPLETION_INDEX=1, and no number of processes"},
 		{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 RANK=0 WORLD_SIZE=1", 0, Launch{},
 			"OMPI_COMM_WORLD_SIZE=4 and WORLD_SIZE=1"},
-		// mpirun in a job of Slurm, whose helper on the second node srun has started.
+		// mpirun in a Slurm job, where srun has started its helper on the second node.
 		{"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_NODELIST=n2 SLURM_JOB_NODELIST=n[1-2] " +
 			"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2", 0,
 			Launch{"OMPI_COMM_WORLD_RANK", 1, 2, "n1:7700", "", OpenMPI}, ""},
@@ -86,8 +86,8 @@ func TestFirstHost(t *testing.T) {
 	}
 }
 
-// TestMeeting: members find a leader by a file that only their user may read, also if an old one is there and if the
-// leader comes late.
+// TestMeeting checks that members find a leader by a file that only their user can read, even if an old file is there
+// or the leader starts late.
 func TestMeeting(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Invite(dir, "job/7", Meeting{Addresses: []string{"127.0.0.1:1"}, Key: NewKey()}); err != nil {
@@ -138,7 +138,8 @@ func TestMeeting(t *testing.T) {
 	}
 }
 
-// TestShares: every member gets a run, faster ones a longer one, of few nodes; all shards are given.
+// TestShares checks that share gives away all shards, that every member gets a run, that faster members get longer
+// runs, and that runs have few nodes.
 func TestShares(t *testing.T) {
 	for _, c := range []struct {
 		shards int

@@ -12,46 +12,46 @@ import (
 	"time"
 )
 
-// leastPatience is how long a member may be silent, where five steps take no longer.
+// leastPatience is how long a member may be silent, unless five steps take longer.
 const leastPatience = 20 * time.Second
 
-// Host is what a leader does besides its share of the work.
+// Host holds the functions that a leader needs besides its share of the work.
 type Host struct {
-	// Check returns why a member may not join, in the words of one line, nil if it may.
+	// Check returns why a member may not join, as one line, or nil if it may.
 	Check func(Greeting) error
-	// Welcome is what a member needs to know before its first step, and the numbers that it starts from.
+	// Welcome returns what a member needs to know before its first step, and the state that it starts from.
 	Welcome func() (body []byte, state []float32)
-	// Note tells that members have come and gone.
+	// Note is called with a line of text when members have come or gone.
 	Note func(text string)
 }
 
-// leading is what the leader knows.
+// leading is the state of the leader.
 type leading struct {
 	Host
-	waiting []Message // greetings of those who are not members yet
+	waiting []Message // greetings of those not admitted yet
 	speed   map[ID]float64
 	last    []ID // holders of shards in the last round of the step
-	before  []ID // holders of shards in the step before, with their states
-	stay    bool // who held a shard in the step before gets it again
+	before  []ID // holders of shards in the previous step, who have their states
+	stay    bool // shards go to their holders of the previous step
 	done    map[ID]bool
 	lost    []loss // in this step
 	names   map[ID]string
 }
 
-// loss is a member that was lost in a step.
+// loss describes a member that was lost in a step.
 type loss struct {
 	name, why string
 	shards    int
 	at        time.Time
 }
 
-// NewLeader returns the team of a leader, which is alone at first.
+// NewLeader returns the team of a leader, which has no other members at first.
 func NewLeader(w Wire, name string, h Host, now func() time.Time) *Team {
 	l := &leading{Host: h, speed: map[ID]float64{}, names: map[ID]string{Lead: name}}
 	return &Team{wire: w, now: now, members: []Member{{ID: Lead, Name: name}}, lead: l}
 }
 
-// Gather waits until n members have greeted, and returns what they say of themselves. They join in the next step.
+// Gather waits until n members have greeted the leader, and returns their greetings. They join in the next step.
 func (t *Team) Gather(ctx context.Context, n int) ([]Greeting, error) {
 	for len(t.lead.waiting) < n {
 		m, err := t.wire.Receive(ctx)
@@ -73,21 +73,21 @@ func (t *Team) Gather(ctx context.Context, n int) ([]Greeting, error) {
 	return all, nil
 }
 
-// Size is how many members a leader's team has, with those who wait to be let in.
+// Size returns the number of members in a leader's team, including those that wait to be admitted.
 func (t *Team) Size() int {
 	return len(t.members) + len(t.lead.waiting)
 }
 
-// Lead sets what the leader does for members, where that is known only now.
+// Lead sets the Welcome and Note functions of a leader that does not know them when it calls NewLeader.
 func (t *Team) Lead(welcome func() (body []byte, state []float32), note func(text string)) {
 	t.lead.Welcome, t.lead.Note = welcome, note
 }
 
-// leadStep is Step of the leader.
+// leadStep is Step for the leader.
 func (t *Team) leadStep(step, shards int, factor float64, w Work, sum []float32) (Outcome, error) {
 	l := t.lead
 	began := t.now()
-	l.last = nil // who is lost between steps costs nothing
+	l.last = nil // a member that is lost between steps costs nothing
 	for m, ok := t.wire.Poll(); ok; m, ok = t.wire.Poll() {
 		if err := t.leadTake(m); err != nil && !errors.Is(err, errAgain) {
 			return Outcome{}, err
@@ -140,7 +140,7 @@ func (t *Team) leadStep(step, shards int, factor float64, w Work, sum []float32)
 	}
 }
 
-// stays reports whether nobody but the member that has computed it can compute some shard.
+// stays reports whether some shard can be computed only by the member that computed it before.
 func (l *leading) stays(w Lasting) bool {
 	for shard := range l.before {
 		if w.Again(shard) != nil {
@@ -150,7 +150,7 @@ func (l *leading) stays(w Lasting) bool {
 	return false
 }
 
-// stranded says which shards nobody can compute, as their member is lost.
+// stranded returns an error if a shard cannot be computed any more because its member is lost.
 func (t *Team) stranded(w Lasting) error {
 	for shard, id := range t.lead.before {
 		if w == nil || t.memberAt(id) >= 0 {
@@ -163,18 +163,18 @@ func (t *Team) stranded(w Lasting) error {
 	return nil
 }
 
-// LossError says that the loss of a shard is not finite.
+// LossError reports that the loss of a shard is not finite.
 type LossError struct {
 	Loss   float64
-	Member string // that has computed it
+	Member string // name of the member that computed it
 }
 
-// Error says what the loss is, and whose.
+// Error returns a message with the loss and the member.
 func (e *LossError) Error() string {
 	return fmt.Sprintf("the loss of a shard of %s is %v", e.Member, e.Loss)
 }
 
-// Total is the mean loss over the targets of all shards, and their number, or 1.
+// Total returns the mean loss over the targets of all shards, and the number of targets, at least 1.
 func Total(shards []Result) (loss, count float64) {
 	for _, r := range shards {
 		loss, count = loss+float64(r.Weight*r.Mean), count+r.Weight
@@ -183,7 +183,7 @@ func Total(shards []Result) (loss, count float64) {
 	return loss / count, count
 }
 
-// hears notes how long a member takes for a shard.
+// hears updates a member's speed with the seconds that it took for a shard.
 func (l *leading) hears(id ID, seconds float64) {
 	if seconds <= 0 {
 		return
@@ -194,7 +194,7 @@ func (l *leading) hears(id ID, seconds float64) {
 	l.speed[id] = 1 / seconds
 }
 
-// noteDone notes that a member has the sums of the round, and what it has computed.
+// noteDone records that a member has the sums of the round, and stores its results.
 func (l *leading) noteDone(t *Team, m Message) error {
 	var r report
 	if err := json.Unmarshal(m.Body, &r); err != nil {
@@ -221,7 +221,7 @@ func (l *leading) allDone(t *Team) bool {
 	return true
 }
 
-// deal gives every shard without a holder to a member, and tells all.
+// deal assigns every shard without a holder to a member, and sends the order of the round to all.
 func (t *Team) deal(step, shards int, w Work) {
 	l := t.lead
 	holders := slices.Clone(l.last)
@@ -267,7 +267,8 @@ func (t *Team) deal(step, shards int, w Work) {
 	t.toAll(Message{Kind: Round, Round: t.round.Round, Body: asJSON(t.round)})
 }
 
-// speeds are those of the members, in shards per second; of one that has computed nothing the mean of the others.
+// speeds returns the speeds of the members, in shards per second. A member that has computed nothing gets the mean of
+// the others.
 func (t *Team) speeds() []float64 {
 	total, n := 0., 0
 	for _, m := range t.members {
@@ -293,7 +294,7 @@ func (t *Team) toAll(m Message) {
 	}
 }
 
-// leadTake handles a message to the leader that is not of an exchange. The error is errAgain if a member is lost.
+// leadTake handles a message to the leader outside an exchange. The error is errAgain if a member is lost.
 func (t *Team) leadTake(m Message) error {
 	l := t.lead
 	switch m.Kind {
@@ -337,7 +338,7 @@ func (t *Team) leadTake(m Message) error {
 	return nil
 }
 
-// tellLosses tells which members were lost, when others have computed their shards.
+// tellLosses notes which members were lost, after others have computed their shards.
 func (t *Team) tellLosses(step int) {
 	l := t.lead
 	for _, g := range l.lost {
@@ -350,7 +351,7 @@ func (t *Team) tellLosses(step int) {
 	l.lost = nil
 }
 
-// admit lets those in who wait, as far as there are shards for them.
+// admit admits the waiting members, as long as there are shards for them, and turns the others away.
 func (t *Team) admit(step, shards int) {
 	l := t.lead
 	defer func() { l.waiting = nil }()
@@ -388,7 +389,7 @@ func (t *Team) admit(step, shards int) {
 	}
 }
 
-// Fetch lets the leader keep the states of all shards after the last step, but of those whose member is lost.
+// Fetch collects the states of all shards after the last step at the leader, except those of lost members.
 func (t *Team) Fetch(w Lasting) error {
 	l := t.lead
 	asked := map[int]bool{}
@@ -420,7 +421,7 @@ func (t *Team) Fetch(w Lasting) error {
 	return nil
 }
 
-// End ends the run for all members, with Finished or why.
+// End ends the run for all members. why is Finished or another reason.
 func (t *Team) End(why string) error {
 	if t.lead != nil {
 		end := Message{Kind: End, Body: []byte(why)}

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// link is a connection to another member, perhaps one that is not there yet.
+// link is a connection to another member, which may not be established yet.
 type link struct {
 	id    ID
 	conn  *tls.Conn
 	out   *outbox
-	heard atomic.Int64 // when something came last, in ns
+	heard atomic.Int64 // when data last arrived, in ns since 1970
 }
 
-// link returns the link to a member. The lock is held.
+// link returns the link to a member, and creates it if there is none. mu must be held.
 func (t *TCP) link(id ID) *link {
 	l := t.links[id]
 	if l == nil {
@@ -28,7 +28,7 @@ func (t *TCP) link(id ID) *link {
 	return l
 }
 
-// connect gives a link its connection. The lock is held.
+// connect sets the connection of a link and starts its reader and writer. mu must be held.
 func (t *TCP) connect(l *link, conn *tls.Conn) {
 	l.conn = conn
 	l.heard.Store(time.Now().UnixNano())
@@ -37,7 +37,7 @@ func (t *TCP) connect(l *link, conn *tls.Conn) {
 	go t.read(l)
 }
 
-// outbox is what is queued for a member, nil if it is lost.
+// outbox returns the queue of messages to a member, or nil if the member is lost.
 func (t *TCP) outbox(id ID) *outbox {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *TCP) Send(to ID, m Message) {
 	}
 }
 
-// Ready waits until little is queued.
+// Ready waits until the queue to a member is short.
 func (t *TCP) Ready(ctx context.Context, to ID) error {
 	if o := t.outbox(to); o != nil {
 		return o.ready(ctx)
@@ -62,10 +62,10 @@ func (t *TCP) Ready(ctx context.Context, to ID) error {
 	return ctx.Err()
 }
 
-// write sends what is queued, and a sign of life where nothing is.
+// write sends the queued messages, and a heartbeat every pingEvery while the queue is empty.
 func (t *TCP) write(l *link) {
 	defer t.writers.Done()
-	defer l.conn.Close() // the reader says what is wrong with it
+	defer l.conn.Close() // the reader reports the error
 	w := bufio.NewWriterSize(l.conn, 1<<17)
 	quiet := time.NewTicker(pingEvery)
 	defer quiet.Stop()
@@ -77,7 +77,7 @@ func (t *TCP) write(l *link) {
 			err = writeFrame(w, m)
 		case ended:
 			if w.Flush() == nil {
-				_ = l.conn.CloseWrite() // says that it is no accident
+				_ = l.conn.CloseWrite() // tells the other end that this is no accident
 			}
 			return
 		default:
@@ -115,14 +115,14 @@ func (t *TCP) read(l *link) {
 		m.From = l.id
 		switch m.Kind {
 		case ping, bye:
-		case Hello, Gone: // which only a wire says
+		case Hello, Gone: // only a wire creates these
 		default:
 			t.box.put(m)
 		}
 	}
 }
 
-// heard notes when something comes.
+// heard is a Reader that records when data arrives.
 type heard struct {
 	io.Reader
 	at *atomic.Int64
@@ -136,14 +136,14 @@ func (h *heard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Drop disconnects a member, after what is queued for it.
+// Drop disconnects a member after sending the messages queued for it.
 func (t *TCP) Drop(id ID, why string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.drop(id, why)
 }
 
-// drop is Drop. The lock is held.
+// drop is Drop. mu must be held.
 func (t *TCP) drop(id ID, why string) {
 	l := t.links[id]
 	if l == nil {
@@ -151,7 +151,7 @@ func (t *TCP) drop(id ID, why string) {
 	}
 	delete(t.links, id)
 	if l.conn != nil {
-		_ = l.conn.SetDeadline(time.Now().Add(flushTime)) // it is closed at the latest then
+		_ = l.conn.SetDeadline(time.Now().Add(flushTime)) // the connection is closed by then
 	}
 	l.out.end()
 	t.box.put(Message{From: id, Kind: Gone, Body: []byte(why)})

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Local is a network of members in one process, with a clock of its own: what happens next in its time happens now. It
-// is for tests: of delays, silence, kills and volume.
+// Local is a network of members in one process, with a simulated clock: the next event runs at once, and the clock
+// jumps to its time. It is for tests of delays, silence, killed members and the volume of messages.
 type Local struct {
-	// Delay is how long a message is on its way. Nil is no time.
+	// Delay returns how long a message is on its way. If it is nil, messages take no time.
 	Delay func(from, to ID) time.Duration
-	// Before, if not nil, is called before message n is delivered, counted from 1: to kill and stop members.
+	// Before, if not nil, is called before message n is delivered, counted from 1. It may kill and stop members.
 	Before func(n int)
 
 	mu     sync.Mutex
@@ -29,11 +29,11 @@ type Local struct {
 	bytes  int
 }
 
-// event is what happens at a time.
+// event is a function that runs at a time.
 type event struct {
 	at      time.Duration
 	order   int
-	message bool // is delivered
+	message bool // do delivers a message
 	do      func()
 }
 
@@ -60,7 +60,7 @@ func NewLocal() *Local {
 	return n
 }
 
-// run lets happen what is next.
+// run runs the events in order until the network is closed.
 func (n *Local) run() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,7 +84,7 @@ func (n *Local) run() {
 	}
 }
 
-// at lets something happen at a time. The lock is held.
+// at schedules do at a time. mu must be held.
 func (n *Local) at(at time.Duration, do func()) { n.add(event{at: at, do: do}) }
 
 func (n *Local) add(e event) {
@@ -94,14 +94,14 @@ func (n *Local) add(e event) {
 	n.wake.Signal()
 }
 
-// Now is the network's time.
+// Now returns the time of the simulated clock.
 func (n *Local) Now() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return time.Unix(0, 0).Add(n.now)
 }
 
-// Bytes is what has been sent so far: the bytes of values and bodies.
+// Bytes returns the number of bytes in the values and bodies sent so far.
 func (n *Local) Bytes() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,7 +119,7 @@ func (n *Local) Close() {
 	}
 }
 
-// Wire connects a member: the leader first.
+// Wire adds a member and returns its wire. The first member is the leader.
 func (n *Local) Wire(g Greeting) Wire {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -137,10 +137,10 @@ func (n *Local) Wire(g Greeting) Wire {
 	return w
 }
 
-// Kill ends a member: all its connections close.
+// Kill kills a member: all its connections close.
 func (n *Local) Kill(id ID) { n.gone(id, "connection closed") }
 
-// Stop lets a member be silent for some time. Others lose it if that is longer than their patience.
+// Stop makes a member silent for a duration. The others lose it if that is longer than the leader's patience.
 func (n *Local) Stop(id ID, d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -164,7 +164,7 @@ func (n *Local) gone(id ID, why string) {
 	n.lose(id, why)
 }
 
-// lose disconnects a member from all others. The lock is held.
+// lose disconnects a member from all others. mu must be held.
 func (n *Local) lose(id ID, why string) {
 	w := n.wires[id]
 	if w == nil {
@@ -175,11 +175,11 @@ func (n *Local) lose(id ID, why string) {
 		n.post(id, to, Message{Kind: Gone, Body: []byte(why)})
 	}
 	n.at(max(n.now, n.last[[2]ID{Lead, id}], w.silent), func() {
-		w.box.put(Message{From: Lead, Kind: Gone, Body: []byte(why)}) // after what the leader has sent before
+		w.box.put(Message{From: Lead, Kind: Gone, Body: []byte(why)}) // after all messages from the leader
 	})
 }
 
-// post puts a message on its way. The lock is held.
+// post sends a message. mu must be held.
 func (n *Local) post(from, to ID, m Message) {
 	m.From = from
 	n.bytes += 4*len(m.Values) + len(m.Body)
@@ -198,7 +198,7 @@ func (n *Local) post(from, to ID, m Message) {
 		return
 	}
 	n.add(event{at: at, message: true, do: func() {
-		if w.silent > n.now { // it reads when it wakes
+		if w.silent > n.now { // a silent member reads later
 			n.at(w.silent, func() { w.box.put(m) })
 			return
 		}
@@ -206,7 +206,7 @@ func (n *Local) post(from, to ID, m Message) {
 	}})
 }
 
-// localWire is a member's end.
+// localWire is the Wire of one member.
 type localWire struct {
 	net      *Local
 	id       ID
@@ -243,7 +243,7 @@ func (w *localWire) Patience(d time.Duration) {
 	w.patience = d
 }
 
-// Close ends the member: the others hear of it after what it has sent.
+// Close ends the member. The others learn of it after its last messages.
 func (w *localWire) Close() error {
 	w.net.gone(w.id, "it has ended")
 	return nil

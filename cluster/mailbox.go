@@ -10,7 +10,7 @@ type mailbox struct {
 	mu     sync.Mutex
 	queue  []Message
 	err    error
-	signal chan struct{} // has room for one
+	signal chan struct{} // buffered for one
 }
 
 func (b *mailbox) init() { b.signal = make(chan struct{}, 1) }
@@ -22,7 +22,7 @@ func (b *mailbox) put(m Message) {
 	signal(b.signal)
 }
 
-// close lets take return an error when the queue is empty: the first that it is closed with.
+// close makes take return err when the queue is empty. Later calls do not change the error.
 func (b *mailbox) close(err error) {
 	b.mu.Lock()
 	if b.err == nil {

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// AnyHost lets all take part, for measurements.
+// AnyHost is a Host that admits every member, for measurements.
 var AnyHost = Host{
 	Check:   func(Greeting) error { return nil },
 	Welcome: func() ([]byte, []float32) { return nil, nil },
 	Note:    func(string) {},
 }
 
-// NoState is the room of a member whose steps need nothing from before.
+// NoState is the room function of Join for members whose steps need no state.
 func NoState(_ []byte, n int) ([]float32, error) { return make([]float32, n), nil }
 
-// idle is a step without computation.
+// idle is Work without computation.
 type idle struct{ values []float32 }
 
 func (w *idle) Rows(int, bool) [][]byte { return nil }
@@ -29,7 +29,7 @@ func (w *idle) Compute(int, func(lo, hi int)) (Result, error) { return Result{Me
 
 func (w *idle) Values(_ Node, at int, dst []float32) { copy(dst, w.values[at:]) }
 
-// ExchangeSums exchanges n numbers count times, from a step on, and returns how many seconds each took.
+// ExchangeSums exchanges n numbers count times, in steps from step on, and returns how many seconds each exchange took.
 func ExchangeSums(ctx context.Context, t *Team, members, step, n, count int) (seconds []float64, err error) {
 	w, sum := &idle{make([]float32, n)}, make([]float32, n)
 	for k := range count {
@@ -45,7 +45,8 @@ func ExchangeSums(ctx context.Context, t *Team, members, step, n, count int) (se
 	return seconds, nil
 }
 
-// Loopback is a team of members in this process, on its loopback by TLS. follow is a member's life; end ends all.
+// Loopback starts a team of members in this process, connected by TLS over the loopback interface. Each member except
+// the leader runs follow. end ends the run and waits for the members.
 func Loopback(ctx context.Context, members int, host Host, follow func(Wire) error) (t *Team, end func() error,
 	err error) {
 	wire, err := Listen("127.0.0.1:0", NewKey())
@@ -78,8 +79,8 @@ func Loopback(ctx context.Context, members int, host Host, follow func(Wire) err
 	return t, end, nil
 }
 
-// ExchangeCost measures the processor time of an exchange: seconds for each byte that a member sends, and gets. clock
-// is the processor time of this process.
+// ExchangeCost measures the processor time of an exchange, in seconds for each byte that a member sends, including the
+// time to receive one. clock returns the processor time of this process.
 func ExchangeCost(ctx context.Context, clock func() time.Duration) (float64, error) {
 	const members, n, warm, count = 2, 1 << 20, 2, 8
 	t, end, err := Loopback(ctx, members, AnyHost, func(w Wire) error {

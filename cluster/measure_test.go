@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestExchangeCost: the cost is the time that the clock says, for each byte that two members send in 8 exchanges of
+// TestExchangeCost checks that the cost is the time of the clock, for each byte that two members send in 8 exchanges of
 // 4 MiB.
 func TestExchangeCost(t *testing.T) {
 	defer func(was int) { chunk = was }(chunk)

@@ -15,14 +15,15 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Meeting is where a leader is found in a folder that its members share, and the key to join it.
+// Meeting is what members need to join a leader: its addresses and the key. A leader writes it to a folder that its
+// members share.
 type Meeting struct {
 	Addresses []string `json:"addresses"`
 	Key       string   `json:"key"`
-	Given     bool     `json:"-"` // by the user: a wrong key stays wrong
+	Given     bool     `json:"-"` // the user gave the key: if it is wrong, it stays wrong
 }
 
-// meetingFile is the file of a launch in a folder.
+// meetingFile returns the path of the file for a launch in a folder.
 func meetingFile(dir, job string) string {
 	job = strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '.' {
@@ -33,8 +34,8 @@ func meetingFile(dir, job string) string {
 	return filepath.Join(dir, strings.TrimSuffix(".meet-"+job, "-"))
 }
 
-// Invite writes the file by which members find a leader, for the owner alone to read. remove removes it, and an empty
-// folder.
+// Invite writes the file by which members find a leader. Only the owner can read it. remove removes the file, and the
+// folder if it is then empty.
 func Invite(dir, job string, m Meeting) (remove func() error, err error) {
 	path := meetingFile(dir, job)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -48,13 +49,13 @@ func Invite(dir, job string, m Meeting) (remove func() error, err error) {
 	}
 	remove = func() error {
 		err := os.Remove(path)
-		_ = os.Remove(dir) // where nothing else came into it
+		_ = os.Remove(dir) // unless it has other files
 		return err
 	}
 	return remove, os.WriteFile(path, asJSON(m), 0o600)
 }
 
-// Find reads where the leader of a launch is.
+// Find reads where the leader of a launch is, and its key.
 func Find(dir, job string) (m Meeting, err error) {
 	err = disk.ReadJSON(meetingFile(dir, job), &m)
 	if err == nil && (len(m.Addresses) == 0 || len(m.Key) < leastKey) {
@@ -64,7 +65,7 @@ func Find(dir, job string) (m Meeting, err error) {
 	return m, err
 }
 
-// Addresses are those by which others may reach a listener, the name of the machine first.
+// Addresses returns the addresses by which others may reach a listener, beginning with the name of the machine.
 func Addresses(l net.Addr) []string {
 	_, port, err := net.SplitHostPort(l.String())
 	if err != nil {
@@ -74,7 +75,7 @@ func Addresses(l net.Addr) []string {
 	if name, err := os.Hostname(); err == nil {
 		hosts = append(hosts, name)
 	}
-	nets, _ := net.InterfaceAddrs() // without them there is the name
+	nets, _ := net.InterfaceAddrs() // without them, the name is left
 	for _, a := range nets {
 		if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLinkLocalUnicast() {
 			hosts = append(hosts, ip.IP.String())
@@ -86,8 +87,8 @@ func Addresses(l net.Addr) []string {
 	return slices.Compact(hosts)
 }
 
-// Patiently tries to join until it works or wait is over: the leader may start later, or again. where says before every
-// try where it is. A given key that is wrong ends it.
+// Patiently tries to join a leader until it succeeds or wait is over, as the leader may start later or again. It calls
+// where before every try to find the leader. It stops at once if the user gave the key and the key is wrong.
 func Patiently(ctx context.Context, wait time.Duration, where func() (Meeting, error), g Greeting) (*TCP, error) {
 	late := time.Now().Add(wait)
 	for {

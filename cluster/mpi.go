@@ -10,34 +10,35 @@ import (
 	"time"
 )
 
-// MPI is Wire by messages of MPI, among the processes of one launch, whose ranks are the members' IDs. Its launcher
-// says who they are: there is no key. MPI goes on without none of them. So if one is lost, the run ends, and who has
-// started it may start it again.
+// MPI is a Wire that uses MPI messages between the processes of one launch. The rank of a process is its member ID.
+// There is no key, as the launcher says who the members are. MPI cannot go on without one of its processes: if one is
+// lost, the run ends, and whoever started it may start it again.
 //
-// One thread makes all calls of MPI. A frame is cut into packets of packetSize. For each other process some receives
-// are always waiting, and some sends are on their way, so that large messages follow each other without a pause.
+// One thread makes all calls of MPI. A frame is cut into packets of packetSize. For each other process, several
+// receives are always posted and several sends may be in progress, so that large messages follow each other without a
+// pause.
 type MPI struct {
 	calls mpiCalls
 	id    ID
 	peers []*peer // by rank, nil for this process
 	box   mailbox
-	wake  chan struct{} // has room for one: something is queued
+	wake  chan struct{} // buffered for one: a message is queued
 	close sync.Once
 
 	mu       sync.Mutex
 	members  []Member
-	held     []Message // of processes that are no members yet
+	held     []Message // messages from processes that are not members yet
 	patience time.Duration
 	closing  time.Time     // when Close was called
-	dropped  map[ID]string // since the last turn, which takes it; nil for none
+	dropped  map[ID]string // by Drop, since the last turn, with the reasons; nil for none
 	finished chan struct{} // closed when Close may return
 	aborts   chan int
-	whole    bool // MPI has ended, as all have said that they do; read when finished is closed
+	whole    bool // MPI has ended properly, as all processes said bye; read it when finished is closed
 }
 
 var _ Wire = (*MPI)(nil)
 
-// mpiCalls are the calls of MPI that a wire makes, each from one thread.
+// mpiCalls are the calls of MPI that a wire makes. One thread makes all of them.
 type mpiCalls interface {
 	isend(b []byte, to int) (*mpiRequest, error)
 	irecv(b []byte, from int) (*mpiRequest, error)
@@ -46,26 +47,27 @@ type mpiCalls interface {
 	abort(status int)
 }
 
-// mpiRequest is a send or receive on its way. Its memory is MPI's until it is done.
+// mpiRequest is a send or receive in progress. MPI owns its memory until it is done.
 type mpiRequest struct {
 	packet []byte
-	kept   any // what its calls keep of it
+	kept   any // data of the mpiCalls for this request
 }
 
-// How a wire waits when nothing moves: it tries again at once, then ever less often. A message that is sent wakes it.
+// How a wire waits when nothing moves: it tries again at once, then at longer and longer intervals. A message to send
+// ends the wait.
 const (
 	mpiEager = 200 * time.Microsecond
 	mpiCalm  = 10 * time.Millisecond
 )
 
-// newMPI starts a wire. open starts MPI on the thread that makes all other calls.
+// newMPI starts a wire. It calls open to start MPI, on the thread that makes all other calls.
 func newMPI(open func() (calls mpiCalls, rank, size int, err error), g Greeting) (*MPI, error) {
 	w := &MPI{wake: make(chan struct{}, 1), patience: leastPatience, finished: make(chan struct{}),
 		aborts: make(chan int)}
 	w.box.init()
 	opened := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for ever: MPI belongs to this thread
+		runtime.LockOSThread() // MPI belongs to this thread
 		calls, rank, size, err := open()
 		if err == nil {
 			w.calls, w.id, w.peers = calls, ID(rank), make([]*peer, size)
@@ -96,7 +98,7 @@ func (w *MPI) run() {
 	moved := time.Now()
 	for last := moved; err == nil; {
 		now := time.Now()
-		if now.Sub(last) > pingEvery { // this process was stopped, not the others
+		if now.Sub(last) > pingEvery { // this process was stopped, the others were not silent
 			w.each(func(p *peer) { p.heard = now })
 		}
 		last = now
@@ -132,7 +134,7 @@ func (w *MPI) each(do func(*peer)) {
 	}
 }
 
-// begin waits for packets of all.
+// begin posts the receives for the packets of all other processes.
 func (w *MPI) begin() (err error) {
 	w.each(func(p *peer) {
 		for range mpiWindow {
@@ -142,7 +144,7 @@ func (w *MPI) begin() (err error) {
 	return err
 }
 
-// turn receives and sends what can be, and says whether there was anything.
+// turn receives and sends what it can without waiting. any reports whether there was anything.
 func (w *MPI) turn(now time.Time) (any bool, err error) {
 	w.mu.Lock()
 	dropped, patience, closing := w.dropped, w.patience, !w.closing.IsZero()
@@ -175,7 +177,7 @@ func (w *MPI) turn(now time.Time) (any bool, err error) {
 	return any, err
 }
 
-// wait waits the longer, the longer nothing has moved.
+// wait pauses before the next turn. The longer nothing has moved, the longer it pauses.
 func (w *MPI) wait(still time.Duration) {
 	pause := time.Millisecond
 	switch {
@@ -191,7 +193,7 @@ func (w *MPI) wait(still time.Duration) {
 	}
 }
 
-// lose tells that a process is lost: the leader ends the run.
+// lose reports that a process is lost. At the leader, that ends the run.
 func (w *MPI) lose(p *peer, why string) {
 	if p.lost {
 		return
@@ -212,7 +214,7 @@ func (w *MPI) lose(p *peer, why string) {
 	w.box.close(fmt.Errorf("%s: %s; MPI does not go on without a process", name, why))
 }
 
-// over reports whether the wire has closed. MPI ends if all processes have said that they send nothing more.
+// over reports whether the wire has closed. It ends MPI if all processes have said that they send nothing more.
 func (w *MPI) over(now time.Time) (bool, error) {
 	w.mu.Lock()
 	since, patience := w.closing, w.patience
@@ -236,10 +238,10 @@ func (w *MPI) over(now time.Time) (bool, error) {
 	return now.Sub(since) > patience, nil
 }
 
-// Self is the process's rank.
+// Self returns the rank of the process.
 func (w *MPI) Self() ID { return w.id }
 
-// peer is another process, nil if there is none.
+// peer returns another process, or nil if there is none with this ID.
 func (w *MPI) peer(id ID) *peer {
 	if id < 0 || int(id) >= len(w.peers) {
 		return nil
@@ -254,7 +256,7 @@ func (w *MPI) Send(to ID, m Message) {
 	}
 }
 
-// Ready waits until little is queued.
+// Ready waits until the queue of messages to a process is short.
 func (w *MPI) Ready(ctx context.Context, to ID) error {
 	if p := w.peer(to); p != nil {
 		return p.out.ready(ctx)
@@ -262,13 +264,13 @@ func (w *MPI) Ready(ctx context.Context, to ID) error {
 	return ctx.Err()
 }
 
-// Receive returns the next message. Its error says who is lost.
+// Receive returns the next message. If a process is lost, the error says which.
 func (w *MPI) Receive(ctx context.Context) (Message, error) { return w.box.take(ctx) }
 
-// Poll is Receive where there is a message at once.
+// Poll returns the next message if there is one, without waiting.
 func (w *MPI) Poll() (Message, bool) { return w.box.poll() }
 
-// Know says who is there: what others have sent before may come now.
+// Know sets the members, and delivers the messages that they have sent before.
 func (w *MPI) Know(members []Member) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -282,7 +284,7 @@ func (w *MPI) Know(members []Member) {
 	})
 }
 
-// Drop says that a process is of no use. The leader ends the run.
+// Drop declares a process lost. At the leader, that ends the run.
 func (w *MPI) Drop(id ID, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -293,19 +295,19 @@ func (w *MPI) Drop(id ID, why string) {
 	signal(w.wake)
 }
 
-// Patience is how long a process may be silent.
+// Patience sets how long a process may be silent.
 func (w *MPI) Patience(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.patience = d
 }
 
-// Close says to all that this process ends, and waits until all have said so. Then MPI ends. Otherwise only Abort, or
-// the launcher, ends the others.
+// Close tells all processes that this one ends, and waits until all have said so. Then MPI ends. Otherwise only Abort
+// or the launcher can end the other processes.
 func (w *MPI) Close() error {
 	w.close.Do(func() {
 		w.each(func(p *peer) {
-			for range mpiWindow { // so that no receive is left
+			for range mpiWindow { // one for each posted receive of the other process
 				p.out.put(Message{Kind: bye})
 			}
 			p.out.end()
@@ -319,12 +321,12 @@ func (w *MPI) Close() error {
 	return nil
 }
 
-// Abort ends all processes of a launch in which one is lost, this one with a status. It returns where MPI has ended as
-// it should.
+// Abort ends all processes of a launch in which one is lost. This process ends with the given status. If MPI has ended
+// properly, Abort only returns.
 func (w *MPI) Abort(status int) {
-	_ = w.Close() // it has no error
+	_ = w.Close() // Close returns no error
 	if !w.whole {
 		w.aborts <- status
-		<-w.aborts // if MPI has not ended this process
+		<-w.aborts // returns if MPI has not ended this process
 	}
 }

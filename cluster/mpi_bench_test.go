@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// BenchmarkPeer is hippo's side of bench/mpi/run, which says what to do by a variable: "sum BYTES ROUNDS" in steps of a
-// team, or "swap BYTES ROUNDS" by the calls alone, of two processes of MPI. Process 0 prints the milliseconds of the
+// BenchmarkPeer is hippo's side of bench/mpi/run, which sets a variable to "sum BYTES ROUNDS" or "swap BYTES ROUNDS".
+// sum runs the steps of a team, swap only the MPI calls of two processes. Process 0 prints the milliseconds of the
 // fastest round.
 func BenchmarkPeer(b *testing.B) {
 	do := strings.Fields(os.Getenv("PEER"))

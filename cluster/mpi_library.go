@@ -12,19 +12,20 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// HasMPI says whether this program can exchange by MPI: it is built with -tags mpi.
+// HasMPI reports whether this program can exchange by MPI: it is built with -tags mpi.
 const HasMPI = true
 
-// library is a library of MPI, as C programs call it: names are those of the standard, handles those of the library.
+// library holds the functions and handles of an MPI library, as C programs use them. Functions have the names of the
+// standard, and handles have the values of the library.
 type library struct {
 	initCall, rankCall, sizeCall, isendCall, irecvCall, testCall, finalizeCall, abortCall uintptr
 
 	world, bytes, ignore uintptr // MPI_COMM_WORLD, MPI_BYTE, MPI_STATUS_IGNORE
 
-	flag int32 // of test
+	flag int32 // result of test
 }
 
-// Handles of the ABI that MPICH, Intel MPI, MVAPICH and Cray MPICH share (https://www.mpich.org/abi/), of mpi.h.
+// Handles from mpi.h of the ABI that MPICH, Intel MPI, MVAPICH and Cray MPICH share (https://www.mpich.org/abi/).
 const (
 	mpichWorld  = 0x44000000
 	mpichByte   = 0x4c00010d
@@ -37,14 +38,14 @@ const funneled = 1
 // mpiTag is the tag of all messages.
 const mpiTag = 77
 
-// libraries are the names of those of Open MPI 4 and 5, and of the MPICH ABI. Debian and Cray have names of their own.
+// libraries lists the file names of Open MPI 4 and 5, and of the MPICH ABI. Debian and Cray have names of their own.
 var libraries = map[string][]string{
 	OpenMPI: {"libmpi.so.40", "libmpi.so"},
 	MPICH:   {"libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12", "libmpi_gnu.so.12", "libmpi.so"},
 }
 
-// StartMPI starts MPI in a process of a launch, which has as many processes as the launcher says, and greets the
-// leader. file is its library, "" for that of the launcher.
+// StartMPI starts MPI in a process of a launch and greets the leader. MPI must give the rank and the number of
+// processes that the launcher gives. file is the MPI library, or "" for the launcher's.
 func StartMPI(l Launch, file string, g Greeting) (*MPI, error) {
 	return newMPI(func() (mpiCalls, int, int, error) {
 		lib, name, err := openLibrary(file, l.MPI)
@@ -60,7 +61,7 @@ func StartMPI(l Launch, file string, g Greeting) (*MPI, error) {
 	}, g)
 }
 
-// openLibrary loads a library and finds out whose handles it has.
+// openLibrary loads an MPI library and finds out which handles it uses.
 func openLibrary(file, kind string) (lib *library, name string, err error) {
 	names := libraries[kind]
 	if file != "" {
@@ -69,7 +70,7 @@ func openLibrary(file, kind string) (lib *library, name string, err error) {
 	var handle uintptr
 	var missing []error
 	for _, name = range names {
-		// The parts of Open MPI that are loaded later look for the symbols of this one.
+		// The parts of Open MPI that are loaded later look up symbols of this one.
 		if handle, err = purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL); err == nil {
 			break
 		}
@@ -107,9 +108,10 @@ func openLibrary(file, kind string) (lib *library, name string, err error) {
 	return nil, "", fmt.Errorf("%s: found %.60q, want Open MPI 4 or 5, or the MPICH ABI", name, what)
 }
 
-// atOnce lets Open MPI send a packet over TCP without asking first, unless the user has said at which size it asks. The
-// question and its answer wait behind the packets of both directions, which halves the rate; and packets need no
-// question, as receives are always waiting. C's variables are set, as Open MPI does not see those of Go.
+// atOnce makes Open MPI send a packet over TCP without asking the receiver first, unless the user has set the size from
+// which it asks. The request and its answer would wait behind the packets of both directions, which halves the rate.
+// Packets need no request, as receives are always posted. The function sets C's environment variables, as Open MPI does
+// not see those of Go.
 func atOnce(handle uintptr) error {
 	setenv, err := purego.Dlsym(handle, "setenv")
 	if err == nil {
@@ -119,19 +121,19 @@ func atOnce(handle uintptr) error {
 	return err
 }
 
-// version is what a library says of itself.
+// version returns the version text of a library.
 func version(handle uintptr) (string, error) {
 	ask, err := purego.Dlsym(handle, "MPI_Get_library_version")
 	if err != nil {
 		return "", err
 	}
-	text := make([]byte, 8192) // MPI_MAX_LIBRARY_VERSION_STRING, the largest
+	text := make([]byte, 8192) // the largest MPI_MAX_LIBRARY_VERSION_STRING
 	n := new(int32)
 	r, _, _ := purego.SyscallN(ask, uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(n)))
 	return string(text[:max(0, min(int(*n), len(text)))]), failed("MPI_Get_library_version", r)
 }
 
-// failed is the error of a call.
+// failed returns the error of a call, or nil if its result is 0.
 func failed(call string, result uintptr) error {
 	if code := int32(result); code != 0 {
 		return fmt.Errorf("%s: error %d", call, code)
@@ -139,7 +141,7 @@ func failed(call string, result uintptr) error {
 	return nil
 }
 
-// start starts MPI for calls of this thread.
+// start starts MPI for calls of this thread, and returns the rank and the number of processes.
 func (l *library) start() (rank, size int, err error) {
 	n := new([3]int32)
 	r, _, _ := purego.SyscallN(l.initCall, 0, 0, funneled, uintptr(unsafe.Pointer(&n[0])))
@@ -169,13 +171,13 @@ func (l *library) irecv(b []byte, from int) (*mpiRequest, error) {
 	return l.post("MPI_Irecv", l.irecvCall, b, from)
 }
 
-// kept is what a request has of the library.
+// kept is the library's data for a request.
 type kept struct {
-	handle uint64 // as large as any library's
+	handle uint64 // large enough for every library
 	pin    runtime.Pinner
 }
 
-// post is MPI_Isend or MPI_Irecv: (buffer, count, type, rank, tag, communicator, request).
+// post calls MPI_Isend or MPI_Irecv: (buffer, count, type, rank, tag, communicator, request).
 func (l *library) post(name string, call uintptr, b []byte, rank int) (*mpiRequest, error) {
 	k := &kept{}
 	k.pin.Pin(&b[0])

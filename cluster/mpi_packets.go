@@ -7,10 +7,10 @@ import (
 	"unsafe"
 )
 
-// packetSize is the most bytes that are sent at once: a frame with the values of a chunk.
+// packetSize is the maximum number of bytes of a packet: a frame with the values of a chunk.
 const packetSize = headSize + 4<<16
 
-// mpiWindow is how many packets are on their way to or from another process.
+// mpiWindow is how many packets may be in progress to or from another process.
 const mpiWindow = 4
 
 // peer is another process.
@@ -18,10 +18,10 @@ type peer struct {
 	id       ID
 	out      *outbox
 	sending  []*mpiRequest
-	left     [][]byte // of the frame that is being sent
+	left     [][]byte // rest of the frame being sent
 	receives []*mpiRequest
-	message  Message  // that is being received
-	room     [][]byte // for the rest of it
+	message  Message  // being received
+	room     [][]byte // memory for the rest of message
 	sent     time.Time
 	heard    time.Time
 	ends     bool // it sends nothing more
@@ -34,7 +34,8 @@ func (w *MPI) expect(p *peer, packet []byte) error {
 	return err
 }
 
-// send sends a packet if there is one, or finds that one has been sent.
+// send sends a packet if there is one to send, and checks whether an earlier one has been sent. any reports whether
+// there was either.
 func (w *MPI) send(p *peer, now time.Time) (any bool, err error) {
 	if len(p.sending) > 0 {
 		done, err := w.calls.test(p.sending[0])
@@ -76,7 +77,7 @@ func (w *MPI) send(p *peer, now time.Time) (any bool, err error) {
 	return true, err
 }
 
-// receive takes a packet if there is one.
+// receive takes a packet if one has arrived.
 func (w *MPI) receive(p *peer, now time.Time, closing bool) (any bool, err error) {
 	if len(p.receives) == 0 {
 		return false, nil
@@ -88,7 +89,7 @@ func (w *MPI) receive(p *peer, now time.Time, closing bool) (any bool, err error
 	packet := p.receives[0].packet
 	p.receives = slices.Delete(p.receives, 0, 1)
 	p.heard = now
-	if p.ends { // one of the packets that end what waits
+	if p.ends { // a further bye, which completes a posted receive
 		return true, nil
 	}
 	rest := packet
@@ -99,7 +100,7 @@ func (w *MPI) receive(p *peer, now time.Time, closing bool) (any bool, err error
 		}
 		rest = packet[headSize:]
 		p.message.From = p.id
-		if body == 0 && values > packetSize/8 { // its receiver gets the packet
+		if body == 0 && values > packetSize/8 { // the message takes over the packet's memory
 			p.message.Values = unsafe.Slice((*float32)(unsafe.Pointer(&rest[0])), values)
 			packet = make([]byte, packetSize)
 		} else {
@@ -124,7 +125,7 @@ func (w *MPI) receive(p *peer, now time.Time, closing bool) (any bool, err error
 	return true, w.expect(p, packet)
 }
 
-// take takes a message.
+// take delivers a received message.
 func (w *MPI) take(p *peer, closing bool) {
 	m := p.message
 	p.message = Message{}
@@ -150,7 +151,8 @@ func (w *MPI) take(p *peer, closing bool) {
 	}
 }
 
-// known reports whether messages of a process may come: the leader tells members of each other. The lock is held.
+// known reports whether messages of a process may be delivered: the leader tells members of each other. mu must be
+// held.
 func (w *MPI) known(id ID) bool {
 	return w.id == Lead || id == Lead || slices.ContainsFunc(w.members, func(m Member) bool { return m.ID == id })
 }

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// world is MPI among goroutines, by the rules that a wire relies on: messages of one process to another fill its
-// receives in the order of both, a send is done when it is received, and one that is longer than its receive is an
+// world simulates MPI between goroutines, with the rules that a wire relies on: messages from one process to another
+// fill the receives in order, a send is done when it is received, and a send that is longer than its receive is an
 // error.
 type world struct {
 	mu       sync.Mutex
 	sends    map[[2]int][]*toyRequest
 	receives map[[2]int][]*toyRequest
-	open     int // requests of processes that have ended
+	open     int // unfinished requests of processes that have ended
 	aborted  []int
 	ended    int
 }
@@ -30,11 +30,11 @@ type toyRequest struct {
 	err    error
 }
 
-// toyMPI is one process.
+// toyMPI is the mpiCalls of one process.
 type toyMPI struct {
 	*world
 	rank    int
-	stopped bool // sends and receives nothing, as a process that is stopped
+	stopped bool // the process is stopped: it sends and receives nothing
 	left    int  // requests that are not done
 }
 
@@ -96,7 +96,7 @@ func (m *toyMPI) abort(status int) {
 	m.aborted = append(m.aborted, status)
 }
 
-// byMPI are the wires of some processes.
+// byMPI returns the wires of a world of processes.
 func byMPI(t *testing.T, size int) (*world, []*MPI, []*toyMPI) {
 	t.Helper()
 	all := &world{sends: map[[2]int][]*toyRequest{}, receives: map[[2]int][]*toyRequest{}}
@@ -113,7 +113,8 @@ func byMPI(t *testing.T, size int) (*world, []*MPI, []*toyMPI) {
 	return all, wires, calls
 }
 
-// TestMPI: members by MPI have the weights of one, and MPI ends with no request open, and without Abort.
+// TestMPI checks that members connected by MPI get the same weights as a single member, and that MPI ends with no
+// request open and without Abort.
 func TestMPI(t *testing.T) {
 	const size, shards, steps = 1000, 7, 6
 	want, _ := alone(t, size, shards, steps)
@@ -149,7 +150,7 @@ func TestMPI(t *testing.T) {
 	}
 }
 
-// TestMPIMessages: messages of any sizes come as they were sent, in order, also such of many packets.
+// TestMPIMessages checks that messages of any size, including those of many packets, arrive unchanged and in order.
 func TestMPIMessages(t *testing.T) {
 	defer func(was int) { chunk = was }(chunk)
 	chunk = 1 << 16 // as in programs
@@ -185,10 +186,11 @@ func TestMPIMessages(t *testing.T) {
 	closed(wires...)
 }
 
-// TestMPIKnown: what a process sends to another waits until the leader has told that one of it.
+// TestMPIKnown checks that a message from one process to another is held until the leader has told the receiver about
+// the sender.
 func TestMPIKnown(t *testing.T) {
 	_, wires, _ := byMPI(t, 3)
-	for _, nobody := range []ID{-1, 2, 3} { // as a leader might say
+	for _, nobody := range []ID{-1, 2, 3} { // IDs that are no other process
 		wires[2].Send(nobody, Message{Kind: Part})
 	}
 	wires[2].Send(1, Message{Kind: Part, Node: 5})
@@ -215,8 +217,9 @@ func closed(wires ...*MPI) {
 	all.Wait()
 }
 
-// TestMPILoss: a process that is silent, leaves or is dropped ends the run of the leader, which names it. Another that
-// has lost the leader knows it. If one is silent, MPI is not ended, but aborted.
+// TestMPILoss checks that a process that is silent, leaves or is dropped ends the run of the leader, with an error that
+// names it, and that another process learns that it has lost the leader. If a process is silent, MPI is aborted instead
+// of ended.
 func TestMPILoss(t *testing.T) {
 	hear := func(t *testing.T, w *MPI, kind Kind) {
 		t.Helper()
@@ -236,7 +239,7 @@ func TestMPILoss(t *testing.T) {
 			calls[1].mu.Unlock()
 			hear(t, wires[0], Hello)
 			hear(t, wires[0], Hello)
-			wires[2].Send(0, Message{Kind: Part}) // it was heard later, however long a turn takes
+			wires[2].Send(0, Message{Kind: Part}) // heard later, however long a turn takes
 			hear(t, wires[0], Part)
 			wires[0].Patience(10 * time.Millisecond)
 		}, false},
@@ -285,7 +288,8 @@ func TestMPILoss(t *testing.T) {
 	}
 }
 
-// TestMPIFails: an error of a call ends Receive and Close, and one of the start is that of the wire.
+// TestMPIFails checks that an error of an MPI call ends Receive and Close, and that newMPI returns an error of the
+// start.
 func TestMPIFails(t *testing.T) {
 	broken := errors.New("broken")
 	if _, err := newMPI(func() (mpiCalls, int, int, error) { return nil, 0, 0, broken }, Greeting{}); err != broken {

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// outbox is what is queued for a member.
+// outbox is the queue of messages to a member.
 type outbox struct {
 	mu      sync.Mutex
 	queue   []Message
 	queued  int           // bytes
-	more    chan struct{} // has room for one: something is queued, or the outbox ends
-	drained chan struct{} // closed when little is queued, or the outbox ends
+	more    chan struct{} // buffered for one: a message is queued, or the outbox ends
+	drained chan struct{} // closed when the queue gets short, or the outbox ends
 	ended   bool
 }
 
@@ -37,7 +37,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// ready waits until little is queued.
+// ready waits until the queue is short.
 func (o *outbox) ready(ctx context.Context) error {
 	for {
 		o.mu.Lock()
@@ -54,7 +54,7 @@ func (o *outbox) ready(ctx context.Context) error {
 	}
 }
 
-// next takes what is queued next. ended says that nothing more comes.
+// next takes the next message from the queue. ended reports that no more will come.
 func (o *outbox) next() (m Message, ok, ended bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -71,7 +71,7 @@ func (o *outbox) next() (m Message, ok, ended bool) {
 	return m, true, false
 }
 
-// end lets no more in. What is queued is still to be taken.
+// end closes the outbox for new messages. Those already queued can still be taken.
 func (o *outbox) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

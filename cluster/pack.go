@@ -5,25 +5,26 @@ import (
 	"math"
 )
 
-// packBlock is how many numbers in 8 bits share a power of two. It divides every chunk.
+// packBlock is how many 8-bit numbers share a power of two. It divides every chunk.
 const packBlock = 64
 
-// Bits of a number on its way.
+// Bits of a number in a message.
 const (
 	float32Bits = 32
 	bf16Bits    = 16
 	int8Bits    = 8
 )
 
-// RoundTo rounds numbers to such as 16 or 8 bits hold, so that they lose nothing on their way to others: to bf16, or in
-// blocks of 64 to integers from -127 to 127 times 2^k, with the least k that reaches the largest of them. 32 bits hold
-// all. Numbers that were rounded stay the same. They must be finite.
+// RoundTo rounds numbers in place to values that fit into 16 or 8 bits, so that they lose nothing when they are sent.
+// 16 bits are bf16. For 8 bits, the numbers of a block of 64 become integers from -127 to 127 times 2^k, with the least
+// k that reaches the largest of them. 32 bits change nothing. Rounding again changes nothing. The numbers must be
+// finite.
 func RoundTo(v []float32, bits int) {
 	switch bits {
 	case bf16Bits:
 		for i, x := range v {
 			u := math.Float32bits(x)
-			u += 0x7fff + u>>16&1 // to the nearest, and to even
+			u += 0x7fff + u>>16&1 // to the nearest, ties to even
 			v[i] = math.Float32frombits(u &^ 0xffff)
 		}
 	case int8Bits:
@@ -37,7 +38,8 @@ func RoundTo(v []float32, bits int) {
 	}
 }
 
-// exponent is the least k, of those whose powers of two are normal, such that all of a block are at most 127·2^k.
+// exponent returns the least k such that all numbers of a block are at most 127·2^k in magnitude and 2^k is a normal
+// float32.
 func exponent(b []float32) int {
 	most := float32(0)
 	for _, x := range b {
@@ -51,8 +53,8 @@ func exponent(b []float32) int {
 	return min(max(k, -126), 127)
 }
 
-// pack writes numbers that were rounded to so many bits: 2 bytes each, or a byte each after one of the power of two of
-// a block.
+// pack encodes numbers that RoundTo has rounded to the same bits. A bf16 number takes 2 bytes. An 8-bit number takes
+// one, and each block begins with a byte for its k.
 func pack(v []float32, bits int) (body []byte) {
 	if bits == bf16Bits {
 		for _, x := range v {
@@ -71,7 +73,7 @@ func pack(v []float32, bits int) (body []byte) {
 	return body
 }
 
-// packed is how many bytes pack writes of n numbers.
+// packed returns the number of bytes that pack writes for n numbers.
 func packed(n, bits int) int {
 	if bits == bf16Bits {
 		return 2 * n
@@ -79,7 +81,7 @@ func packed(n, bits int) int {
 	return n + (n+packBlock-1)/packBlock
 }
 
-// unpack reads n numbers that pack wrote; nil if there are not so many.
+// unpack decodes n numbers that pack encoded. It returns nil if body does not have their length.
 func unpack(body []byte, n, bits int) (v []float32) {
 	if len(body) != packed(n, bits) {
 		return nil

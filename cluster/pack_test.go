@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPacked: numbers that were rounded are the same after another rounding and on the other side of a wire; none was
-// moved by more than half of what lies between two neighbors.
+// TestPacked checks that rounded numbers stay the same when they are rounded again or packed and unpacked, and that
+// rounding moves a number by at most half of the distance between two neighbors.
 func TestPacked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -50,7 +50,8 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// TestApart: of shards whose numbers have few bits each is a node, whoever holds it, and the sum is that of the tree.
+// TestApart checks that each shard with numbers of few bits is its own node, whoever holds it, and that the sum is that
+// of the tree.
 func TestApart(t *testing.T) {
 	for shards := 1; shards <= 9; shards++ {
 		holders, values := make([]ID, shards), make([][]float32, shards)
@@ -69,7 +70,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// treeSum adds neighbors, and then their sums.
+// treeSum adds neighbors, then their sums, and so on.
 func treeSum(values [][]float32) []float32 {
 	for len(values) > 1 {
 		var next [][]float32

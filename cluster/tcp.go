@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// TCP is Wire by connections of TLS 1.3, to the leader and between any two members. A member shows the leader the join
-// key; the leader tells members each other's certificates.
+// TCP is a Wire that uses TLS 1.3 connections, to the leader and between any two members. A member and the leader prove
+// to each other that they have the join key. The leader tells members each other's certificates.
 type TCP struct {
 	id       ID
 	key      string
-	host     string // of the leader, as this member has reached it
+	host     string // of the leader, as this member dialed it
 	cert     tls.Certificate
 	print    []byte
 	listener net.Listener
@@ -31,14 +31,14 @@ type TCP struct {
 	links    map[ID]*link
 	known    map[ID]Member
 	changed  chan struct{} // closed when known changes
-	ids      ID            // that are given, to before this one
+	ids      ID            // next ID to give to a member
 	patience time.Duration
 	closed   chan struct{}
 }
 
 var _ Wire = (*TCP)(nil)
 
-// The protocols of a connection: a member to the leader, and to another member. The number is their version.
+// The protocols of a connection: from a member to the leader, and to another member. The number is the version.
 const (
 	joinProtocol = "hippo-join/1"
 	peerProtocol = "hippo-peer/1"
@@ -46,12 +46,12 @@ const (
 
 const (
 	handshakeTime = 10 * time.Second
-	maxHandshakes = 16               // at once
-	failTime      = time.Second      // that one takes which fails: keys cannot be tried in numbers
-	pingEvery     = 2 * time.Second  // where there is nothing else to send
-	flushTime     = 5 * time.Second  // of a connection that closes
-	queueLimit    = 4 << 20          // bytes, at which Ready waits
-	dialTime      = 10 * time.Second // to another member
+	maxHandshakes = 16               // in progress at the same time
+	failTime      = time.Second      // delay after a failed one, so that few keys can be tried
+	pingEvery     = 2 * time.Second  // interval of heartbeats while the queue is empty
+	flushTime     = 5 * time.Second  // time to send the queue of a connection that closes
+	queueLimit    = 4 << 20          // queued bytes from which Ready waits
+	dialTime      = 10 * time.Second // to connect to an address
 )
 
 // Listen starts the wire of a leader.
@@ -75,7 +75,7 @@ func newTCP(address, key string) (*TCP, error) {
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, err // names the address
+		return nil, err // the error names the address
 	}
 	sum := sha256.Sum256(cert.Certificate[0])
 	t := &TCP{key: key, cert: cert, print: sum[:], listener: l, links: map[ID]*link{}, known: map[ID]Member{},
@@ -84,10 +84,10 @@ func newTCP(address, key string) (*TCP, error) {
 	return t, nil
 }
 
-// Address is where the wire listens.
+// Address returns the address on which the wire listens.
 func (t *TCP) Address() net.Addr { return t.listener.Addr() }
 
-// Key is the join key.
+// Key returns the join key.
 func (t *TCP) Key() string { return t.key }
 
 // Dial joins the leader at the first address that answers, and greets it.
@@ -117,7 +117,7 @@ func Dial(ctx context.Context, addresses []string, key string, g Greeting) (*TCP
 	return nil, errors.Join(err, t.listener.Close())
 }
 
-// join shows the leader at an address the key, and learns the member's ID.
+// join connects to the leader at an address, proves that it has the key, sends the greeting and stores the member's ID.
 func (t *TCP) join(ctx context.Context, address string, g Greeting) (*tls.Conn, error) {
 	conn, err := t.dial(ctx, address, joinProtocol, nil)
 	if err != nil {
@@ -142,20 +142,20 @@ func (t *TCP) join(ctx context.Context, address string, g Greeting) (*tls.Conn, 
 		err = conn.SetDeadline(time.Time{})
 	}
 	if err != nil {
-		conn.Close() // it is of no use
+		conn.Close() // the connection is of no use
 		return nil, err
 	}
 	t.id = ID(m.Node)
 	return conn, nil
 }
 
-// dial connects to an address, whose certificate has the SHA-256 print, nil for any.
+// dial connects to an address. print is the SHA-256 of the certificate that it expects there, or nil for any.
 func (t *TCP) dial(ctx context.Context, address, protocol string, print []byte) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	d := tls.Dialer{Config: &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{t.cert}, NextProtos: []string{protocol},
-		InsecureSkipVerify: true, // the key or the print says who is there
+		InsecureSkipVerify: true, // the key or print identifies the other end
 		VerifyConnection: func(s tls.ConnectionState) error {
 			got, err := fingerprint(s)
 			if err == nil && print != nil && !bytes.Equal(got, print) {
@@ -171,7 +171,7 @@ func (t *TCP) dial(ctx context.Context, address, protocol string, print []byte) 
 	return c.(*tls.Conn), nil
 }
 
-// accept takes connections until Close.
+// accept accepts connections until Close.
 func (t *TCP) accept() {
 	protocol := peerProtocol
 	if t.id == Lead {
@@ -186,7 +186,7 @@ func (t *TCP) accept() {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(pingEvery) // too many open files, say
+			time.Sleep(pingEvery) // for example too many open files
 			continue
 		}
 		room <- struct{}{}
@@ -195,13 +195,13 @@ func (t *TCP) accept() {
 			conn := tls.Server(c, config)
 			if err := t.greet(conn); err != nil {
 				time.Sleep(failTime)
-				conn.Close() // whoever it was
+				conn.Close()
 			}
 		}()
 	}
 }
 
-// greet finds out who has connected.
+// greet finds out who has connected, and completes the connection. A leader gives a new member its ID.
 func (t *TCP) greet(conn *tls.Conn) error {
 	if err := conn.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return err
@@ -238,13 +238,13 @@ func (t *TCP) greet(conn *tls.Conn) error {
 	t.ids++
 	t.link(id)
 	t.mu.Unlock()
-	t.Send(id, Message{Kind: Hello, Node: int(id)}) // before what the leader sends
+	t.Send(id, Message{Kind: Hello, Node: int(id)}) // before other messages of the leader
 	t.box.put(Message{From: id, Kind: Hello, Body: asJSON(g)})
 	return t.settle(conn, id)
 }
 
-// reached is the address of a member by that of its connection and of its port; without a host if it is on the
-// leader's machine.
+// reached returns the address of a member: the host from which it has connected and the port on which it listens. The
+// host is empty if the member is on the leader's machine.
 func reached(from net.Addr, address string) string {
 	_, port, err := net.SplitHostPort(address)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
@@ -257,7 +257,7 @@ func reached(from net.Addr, address string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// whoHas waits until the leader has said which member has a certificate.
+// whoHas returns the member with a certificate. It waits until the leader has named that member.
 func (t *TCP) whoHas(print []byte) (ID, error) {
 	late := time.After(handshakeTime)
 	for {
@@ -280,7 +280,7 @@ func (t *TCP) whoHas(print []byte) (ID, error) {
 	}
 }
 
-// settle gives a member's link its connection.
+// settle sets the connection of a member's link.
 func (t *TCP) settle(conn *tls.Conn, id ID) error {
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return err
@@ -295,7 +295,8 @@ func (t *TCP) settle(conn *tls.Conn, id ID) error {
 	return nil
 }
 
-// Know disconnects all others, and connects to those who were here before.
+// Know disconnects everyone who is not a member, and connects to the members that joined before this one. At a leader
+// it disconnects nobody.
 func (t *TCP) Know(members []Member) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -313,7 +314,7 @@ func (t *TCP) Know(members []Member) {
 		}
 	}
 	for id := range t.links {
-		if _, ok := known[id]; !ok && id != Lead && t.id != Lead { // with the leader are those who wait, too
+		if _, ok := known[id]; !ok && id != Lead && t.id != Lead { // a leader also has links to those who wait
 			t.drop(id, "the leader has dropped it")
 		}
 	}
@@ -332,7 +333,7 @@ func (t *TCP) reach(m Member) {
 		var conn *tls.Conn
 		if conn, err = t.dial(context.Background(), net.JoinHostPort(host, port), peerProtocol, m.Print); err == nil {
 			if err = t.settle(conn, m.ID); err != nil {
-				conn.Close() // it is dropped by now
+				conn.Close() // the member is dropped by now
 			}
 			return
 		}
@@ -340,23 +341,23 @@ func (t *TCP) reach(m Member) {
 	t.Drop(m.ID, fmt.Sprintf("%s: %v", net.JoinHostPort(host, port), err))
 }
 
-// Self is the member's ID.
+// Self returns the member's ID.
 func (t *TCP) Self() ID { return t.id }
 
 // Receive returns the next message.
 func (t *TCP) Receive(ctx context.Context) (Message, error) { return t.box.take(ctx) }
 
-// Poll is Receive where there is a message at once.
+// Poll returns the next message if there is one, without waiting.
 func (t *TCP) Poll() (Message, bool) { return t.box.poll() }
 
-// Patience is how long another end may be silent.
+// Patience sets how long another member may be silent.
 func (t *TCP) Patience(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.patience = d
 }
 
-// watch drops those who are silent.
+// watch drops members that are silent for too long.
 func (t *TCP) watch() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -376,7 +377,7 @@ func (t *TCP) watch() {
 	}
 }
 
-// Close ends all connections when what is queued has been sent, or after some seconds.
+// Close sends the queued messages, for some seconds at most, and closes all connections.
 func (t *TCP) Close() error {
 	t.mu.Lock()
 	select {

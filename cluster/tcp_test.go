@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// listen starts a leader's wire, whose address members dial.
+// listen starts a leader's wire and returns it and the address to dial.
 func listen(t *testing.T) (wire *TCP, address string) {
 	t.Helper()
 	wire, err := Listen("127.0.0.1:0", NewKey())
@@ -28,7 +28,8 @@ func listen(t *testing.T) (wire *TCP, address string) {
 	return wire, wire.Address().String()
 }
 
-// TestTCP: three members on connections have the weights of one, though one of them closes its connections in a step.
+// TestTCP checks that three members connected by TCP get the same weights as a single member, although one of them
+// closes its connections in a step.
 func TestTCP(t *testing.T) {
 	const size, shards, steps = 1000, 7, 6
 	want, _ := alone(t, size, shards, steps)
@@ -82,7 +83,8 @@ func TestTCP(t *testing.T) {
 	}
 }
 
-// TestKeys: neither end takes another without the key, and who stands between them cannot pass on what they say.
+// TestKeys checks that neither end accepts another without the key, and that a man in the middle cannot pass on their
+// messages.
 func TestKeys(t *testing.T) {
 	wire, address := listen(t)
 	_, err := Dial(t.Context(), []string{address}, NewKey(), Greeting{})
@@ -93,7 +95,7 @@ func TestKeys(t *testing.T) {
 		t.Error("a short key was taken")
 	}
 
-	// In the middle: what one end of each connection sends goes to the other.
+	// The man in the middle: what one end of each connection sends goes to the other.
 	own, err := certificate()
 	if err != nil {
 		t.Fatal(err)
@@ -127,8 +129,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestHostileFrames: lengths that a frame may not have are refused before memory is taken, those that are cut short end
-// with the connection.
+// TestHostileFrames checks that invalid lengths in a frame are refused before memory is allocated, and that frames cut
+// short end with the connection.
 func TestHostileFrames(t *testing.T) {
 	frame := func(kind byte, body, values uint32, rest ...byte) []byte {
 		b := make([]byte, headSize)
@@ -167,8 +169,8 @@ func TestHostileFrames(t *testing.T) {
 	}
 }
 
-// TestSilence: a member that is connected and sends nothing is dropped after the leader's patience. One that computes
-// is not, as its wire says that it lives.
+// TestSilence checks that a member that is connected but sends nothing is dropped after the leader's patience. A member
+// that computes is not dropped, as its wire sends heartbeats.
 func TestSilence(t *testing.T) {
 	wire, address := listen(t)
 	quick, err := Dial(t.Context(), []string{address}, wire.Key(), Greeting{})
@@ -192,7 +194,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestOutsiders: who connects without a certificate, or with one that no member has, gets in nowhere.
+// TestOutsiders checks that a connection without a certificate, or with one that no member has, is refused everywhere.
 func TestOutsiders(t *testing.T) {
 	wire, address := listen(t)
 	m, err := Dial(t.Context(), []string{address}, wire.Key(), Greeting{})

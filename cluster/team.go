@@ -9,52 +9,53 @@ import (
 	"time"
 )
 
-// Work is a step as its members compute it. The functions are called by the goroutine that calls Team.Step, Values by
-// others beside it.
+// Work is the computation of a step by its members. The goroutine that calls Team.Step calls the methods. Another
+// goroutine may call Values at the same time.
 type Work interface {
-	// Rows are what a member needs to compute a shard, Take keeps each of them. The leader has all. anew says that the
-	// member has not computed the shard in the step before.
+	// Rows returns what a member needs to compute a shard, and Take stores each element of it there. The leader has all
+	// rows. anew reports that the member has not computed the shard in the step before.
 	Rows(shard int, anew bool) [][]byte
 	Take(shard int, rows []byte) error
-	// Compute computes a shard and adds it to its tree. ready, if not nil, may be called while it does: numbers from lo
-	// to before hi of the node that the shard completes are final, each once. They are sent beside the computation.
+	// Compute computes a shard and adds it to its tree. If ready is not nil, Compute may call it meanwhile to report
+	// that numbers from lo to before hi of the node that the shard completes are final. Each number may be reported
+	// only once. Final numbers are sent while Compute goes on.
 	Compute(shard int, ready func(lo, hi int)) (Result, error)
-	// Values copies the final numbers of a node from place at on.
+	// Values copies the final numbers of a node from index at on to dst.
 	Values(n Node, at int, dst []float32)
 }
 
-// Failing is Work whose device may fail, so that numbers of Values are wrong. A member asks before it says that it has
-// all sums.
+// Failing is Work on a device that may fail, which makes the numbers of Values wrong. A member calls Failed before it
+// reports that it has all sums.
 type Failing interface {
 	Work
 	Failed() error
 }
 
-// Lasting is Work whose shards have a state, which stays with the member that has computed them: they are dealt anew
-// only if a member has joined or is lost. Numbers of a shard have few bits if Bits is less than 32 (see RoundTo): they
-// are sent one by one then, not as sums.
+// Lasting is Work whose shards have a state. The state stays with the member that has computed the shard, so shards are
+// dealt anew only if a member has joined or is lost. If Bits returns less than 32, the numbers of a shard have that
+// many bits (see RoundTo), and each shard is sent on its own, not in a sum.
 type Lasting interface {
 	Work
 	Bits() int
-	// Again says why nobody else can compute a shard of a lost member, nil if others can.
+	// Again returns why no other member can compute a shard of a lost member, or nil if others can.
 	Again(shard int) error
-	// State is that of a shard after the last step, for the leader; Keep keeps a part of it, and reports whether the
-	// state is whole.
+	// State returns the state of a shard after the last step, in parts for the leader. Keep stores one part of it, and
+	// reports whether the state is whole.
 	State(shard int) [][]byte
 	Keep(shard int, state []byte) (whole bool, err error)
 }
 
-// Result is what a shard gives besides its gradient.
+// Result holds the mean loss of a shard and the weight of that mean.
 type Result struct{ Mean, Weight float64 }
 
 // Outcome is what all members know when a sum counts.
 type Outcome struct {
-	Loss, Count Float // the mean, and by what the sum is divided
-	Factor      Float // of the learning rate, as the leader says
-	Alone       bool  `json:"-"` // one member has computed all, whose node of all shards is the sum
+	Loss, Count Float // the mean loss, and the number by which the sum is divided
+	Factor      Float // of the learning rate, from the leader
+	Alone       bool  `json:"-"` // one member has computed all shards: its root node is the sum
 }
 
-// Float is a float64 that is any number in JSON, too, by its bits.
+// Float is a float64 that JSON stores by its bits, so that it may be any number.
 type Float float64
 
 func (f Float) MarshalJSON() ([]byte, error) { return json.Marshal(math.Float64bits(float64(f))) }
@@ -66,7 +67,7 @@ func (f *Float) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Team is a member at work. Its methods are for one goroutine.
+// Team is the part of one member in a run. Only one goroutine may call its methods.
 type Team struct {
 	wire Wire
 	now  func() time.Time
@@ -78,33 +79,33 @@ type Team struct {
 	nodes   []Node         // of the round
 	by      []ID
 	shards  int // of the step
-	bits    int // of numbers of a node on their way
+	bits    int // of a number of a node in a message
 	early   []Message
-	seconds float64 // of the shards computed here in this step
+	seconds float64 // spent on the shards computed here in this step
 
-	kept    Keeper       // nil where all keep all
-	keepers []ID         // the members by whom parts are kept, in the order of the ring
+	kept    Keeper       // nil if every member keeps everything
+	keepers []ID         // the members that keep parts, in the order of the ring
 	dealt   deal         // the last one
-	at      map[int]int  // numbers that came so far of the parts that are to come in it
+	at      map[int]int  // by part expected in that deal: how many numbers have arrived
 	wanted  map[int]bool // parts of this step without new weights here
-	pieces  []Message    // of a deal to come
+	pieces  []Message    // that belong to a later deal
 
-	lead *leading // nil for others
+	lead *leading // nil unless this member leads
 }
 
-// order is the body of Round.
+// order is the body of a Round message.
 type order struct {
 	Round   uint64   `json:"round"`
 	Step    int      `json:"step"`
 	Holders []ID     `json:"holders"` // of each shard
 	Members []Member `json:"members"`
-	Keepers []ID     `json:"keepers,omitempty"` // of parts, in the order of their ring
+	Keepers []ID     `json:"keepers,omitempty"` // of parts, in the order of the ring
 }
 
-// report is the body of Done.
+// report is the body of a Done message.
 type report struct {
 	Results map[int]shardResult `json:"results"`
-	Seconds float64             `json:"seconds"` // for each shard
+	Seconds float64             `json:"seconds"` // per shard
 }
 
 type shardResult struct{ Mean, Weight Float }
@@ -112,12 +113,13 @@ type shardResult struct{ Mean, Weight Float }
 // chunk is how many numbers are exchanged at once. Tests make it small.
 var chunk = 1 << 16
 
-// errAgain says that a round cannot be completed: another follows.
+// errAgain reports that a round cannot be completed, and that another follows.
 var errAgain = errors.New("a member is lost")
 
-// Step computes the sum of the shards of a step with all members. sum has room for it, and is filled unless the outcome
-// is Alone. factor, of the learning rate, is what the leader says. Errors: those of Work, *LossError of the leader,
-// ErrLeaderGone and *EndedError of others, and that of ctx while these wait for a step to begin.
+// Step computes the sum of the shards of a step, together with all members. sum must have the sum's length, and is
+// filled unless the outcome is Alone. factor, of the learning rate, counts only at the leader, whose value all members
+// get in the Outcome. The error is one of Work, *LossError at the leader, or ErrLeaderGone or *EndedError at others. It
+// is that of ctx if ctx is done while another member waits for the step to begin.
 func (t *Team) Step(ctx context.Context, step, shards int, factor float64, w Work, sum []float32) (Outcome, error) {
 	t.results, t.mine, t.seconds, t.shards = map[int]Result{}, map[int]bool{}, 0, shards
 	t.bits = float32Bits
@@ -145,7 +147,7 @@ func (t *Team) await(ctx context.Context, step int, w Work) error {
 		if err != nil {
 			return err
 		}
-		if m.Kind == Part || m.Kind == Sum { // of a member that has the order already
+		if m.Kind == Part || m.Kind == Sum { // from a member that has the order already
 			t.early = append(t.early, m)
 		} else if _, err = t.take(m, w); errors.Is(err, errAgain) {
 			if t.round.Step != step {
@@ -190,7 +192,7 @@ func (t *Team) attempt(w Work, sum []float32) (Outcome, error) {
 	return x.finish()
 }
 
-// Left is how many shards of the round this member has still to compute. It is for Work's Compute.
+// Left returns how many shards of the round this member has yet to compute. It is for use by Work.Compute.
 func (t *Team) Left() (n int) {
 	for shard, id := range t.round.Holders {
 		if id == t.wire.Self() && !t.mine[shard] {
@@ -200,7 +202,7 @@ func (t *Team) Left() (n int) {
 	return n
 }
 
-// take handles a message that is not of an exchange. The error is errAgain if another round begins or has to.
+// take handles a message outside an exchange. The error is errAgain if another round begins or has to.
 func (t *Team) take(m Message, w Work) (done *Outcome, err error) {
 	if t.lead != nil {
 		return nil, t.leadTake(m)
@@ -214,7 +216,7 @@ func (t *Team) take(m Message, w Work) (done *Outcome, err error) {
 		if t.memberAt(m.From) >= 0 {
 			t.wire.Send(Lead, Message{Kind: Lost, Node: int(m.From), Body: m.Body})
 		}
-	case m.From != Lead: // of an exchange that is over
+	case m.From != Lead: // from an exchange that is over
 	case m.Kind == End:
 		return nil, &EndedError{string(m.Body)}
 	case m.Kind == Alive:
@@ -239,7 +241,7 @@ func (t *Team) take(m Message, w Work) (done *Outcome, err error) {
 	return nil, nil
 }
 
-// begin begins the round of an order: the error is errAgain.
+// begin starts the round of an order. It returns errAgain if it succeeds.
 func (t *Team) begin(body []byte) error {
 	var o order
 	if err := json.Unmarshal(body, &o); err != nil {
@@ -279,7 +281,7 @@ func (t *Team) name(id ID) string {
 	return fmt.Sprintf("member %d", id)
 }
 
-// report is what this member has computed.
+// report returns what this member has computed.
 func (t *Team) report() report {
 	r := report{Results: map[int]shardResult{}}
 	for shard := range t.mine {
@@ -294,7 +296,7 @@ func (t *Team) report() report {
 func asJSON(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // of our own types, which have no number that JSON lacks
+		panic(err) // not reached: v is of our own types, which have no number that JSON lacks
 	}
 	return text
 }

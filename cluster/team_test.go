@@ -16,24 +16,25 @@ import (
 
 func init() { chunk = 64 }
 
-// toy is a run whose gradient is made up of weights, step and shard.
+// toy is Work whose gradient depends on the weights, the step and the shard.
 type toy struct {
 	weights []float32
 	step    int
 	shards  int
-	mu      sync.Mutex // of nodes, which are sent beside the computation
+	mu      sync.Mutex // guards nodes, which are sent during the computation
 	nodes   map[Node][]float32
-	rows    map[int]bool // of shards, that a member got
+	rows    map[int]bool // which shards a member got rows of
 	leads   bool
 	fails   func(step, shard int) (Result, error)
 
-	// What is kept: each weight has a velocity, in parts of partSize, in whole or as far as it has come.
+	// The kept state: each weight has a velocity. Parts have partSize weights. kept holds whole parts, coming those
+	// that are still being received.
 	split  bool
 	kept   map[int][]float32
 	coming map[int][]float32
-	most   int // parts that were kept at once while a step was made
+	most   int // the most parts that were kept during a step
 
-	// went, unless nil, is called when numbers from a place on are final.
+	// went, if not nil, is called when the numbers from index at on are final.
 	went func(at int, ready func(lo, hi int))
 }
 
@@ -85,7 +86,7 @@ func (w *toy) Compute(shard int, ready func(lo, hi int)) (Result, error) {
 		add(g, other)
 	}
 	sum := slices.Clone(g)
-	if ready != nil { // one number is final after the other
+	if ready != nil { // numbers become final one after the other
 		for i := range g {
 			g[i] = float32(math.NaN())
 		}
@@ -112,7 +113,7 @@ func (w *toy) Values(n Node, at int, dst []float32) {
 	copy(dst, w.nodes[n][at:])
 }
 
-// train makes the steps that are left and returns the sum of the losses.
+// train runs the remaining steps and returns the sum of the losses.
 func (w *toy) train(t *Team, steps int) (loss float64, err error) {
 	if w.split {
 		for part := 0; part < w.Parts() && w.leads; part++ {
@@ -140,7 +141,7 @@ func (w *toy) train(t *Team, steps int) (loss float64, err error) {
 	return loss, nil
 }
 
-// alone is a run of one member.
+// alone runs the steps with a single member.
 func alone(t *testing.T, size, shards, steps int) (*toy, float64) {
 	return aloneBy(t, newToy(size, shards), steps)
 }
@@ -156,7 +157,7 @@ func aloneBy(t *testing.T, w *toy, steps int) (*toy, float64) {
 	return w, loss
 }
 
-// lead returns the team of a leader that lets everyone in.
+// lead returns the team of a leader that admits everyone.
 func lead(wire Wire, w *toy, note func(string)) *Team {
 	w.leads = true
 	return NewLeader(wire, "lead", Host{
@@ -166,7 +167,7 @@ func lead(wire Wire, w *toy, note func(string)) *Team {
 	}, time.Now)
 }
 
-// wantLeader has the leader of a team make its steps and end, with the weights of want.
+// wantLeader runs the steps of a leader, ends the run and checks that the weights are those of want.
 func wantLeader(t *testing.T, team *Team, w *toy, steps int, want *toy) {
 	t.Helper()
 	if _, err := w.train(team, steps); err != nil {
@@ -178,7 +179,7 @@ func wantLeader(t *testing.T, team *Team, w *toy, steps int, want *toy) {
 	}
 }
 
-// follow is a member's whole life.
+// follow runs a member from joining to leaving.
 func follow(wire Wire, size, shards, steps int) (*toy, error) {
 	return followBy(wire, newToy(size, shards), steps)
 }
@@ -213,9 +214,9 @@ func sameWeights(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// TestAnyMembersSameBits: runs in which members are killed, are silent for some time and join at random moments have
-// the weights and losses of one member alone, and so have the members that are left. In every second one velocities are
-// kept by two members each. It ends if both are lost, and does not if one is.
+// TestAnyMembersSameBits checks that runs in which members are killed, fall silent and join at random moments give the
+// weights and losses of a single member, at the leader and at the members that are left. In every second run, two
+// members keep each velocity. Such a run ends if both keepers of a part are lost, and goes on if one is.
 func TestAnyMembersSameBits(t *testing.T) {
 	runs := 500
 	if testing.Short() {
@@ -238,7 +239,7 @@ func TestAnyMembersSameBits(t *testing.T) {
 		want, wantLoss := aloneBy(t, toys(), steps)
 
 		n := NewLocal()
-		var mu sync.Mutex // of rng, which Delay uses
+		var mu sync.Mutex // guards rng, which Delay uses
 		n.Delay = func(ID, ID) time.Duration {
 			mu.Lock()
 			defer mu.Unlock()
@@ -342,8 +343,8 @@ func TestAnyMembersSameBits(t *testing.T) {
 	}
 }
 
-// TestBadShards: a loss that is not finite ends the run with the name of who computed it; a member that cannot
-// compute is lost, and others do its part.
+// TestBadShards checks that a loss that is not finite ends the run with the name of the member that computed it, and
+// that a member that cannot compute is lost and others compute its shards.
 func TestBadShards(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
 		for _, broken := range []bool{false, true} {
@@ -394,7 +395,8 @@ func TestBadShards(t *testing.T) {
 	}
 }
 
-// TestTooMany: a member is told so if there is no shard left for it, and the run goes on.
+// TestTooMany checks that a member is turned away with the reason if there is no shard left for it, and that the run
+// goes on.
 func TestTooMany(t *testing.T) {
 	n := NewLocal()
 	defer n.Close()
@@ -424,7 +426,8 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// TestWhoIsLost: of a new member that cannot reach an old one the old one stays if it is there, and the new one if not.
+// TestWhoIsLost checks which member is dropped if a new member cannot reach an old one: the new one if the old one is
+// alive, otherwise the old one.
 func TestWhoIsLost(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		n := NewLocal()

@@ -2,11 +2,11 @@ package cluster
 
 import "math"
 
-// Node is the sum of the shards from Width·At to before Width·(At+1), as far as there are so many. Width is a power of
-// two. A node's sum is the sum of its left half plus that of its right half: ((0+1)+(2+3))+...
+// Node is the sum of the shards from Width·At to before Width·(At+1), as far as these exist. Width is a power of two. A
+// node's sum is the sum of its left half plus that of its right half: ((0+1)+(2+3))+...
 type Node struct{ Width, At int }
 
-// root is the node of all shards.
+// root returns the node of all shards.
 func root(shards int) Node {
 	n := Node{1, 0}
 	for n.Width < shards {
@@ -19,14 +19,14 @@ func (n Node) halves() (left, right Node) {
 	return Node{n.Width / 2, 2 * n.At}, Node{n.Width / 2, 2*n.At + 1}
 }
 
-// Parent is the node that n is a half of.
+// Parent returns the node that n is a half of.
 func (n Node) Parent() Node { return Node{2 * n.Width, n.At / 2} }
 
-// Leaf is the node of a shard alone.
+// Leaf returns the node of a single shard.
 func Leaf(shard, shards int) Node { return Node{1, shard}.settled(shards) }
 
-// held are the largest nodes that one member holds alone, in the order of the tree, and who does. holders has a member
-// for each shard. If they are apart, each shard is a node.
+// held returns the largest nodes that one member holds alone, in the order of the tree, and their members. holders has
+// a member for each shard. If apart is true, each shard is a node.
 func held(holders []ID, apart bool) (nodes []Node, by []ID) {
 	var visit func(n Node)
 	visit = func(n Node) {
@@ -48,7 +48,8 @@ func held(holders []ID, apart bool) (nodes []Node, by []ID) {
 	return nodes, by
 }
 
-// settled is the largest node with the same shards: a right half that is empty makes its parent's sum that of the left.
+// settled returns the largest node with the same shards as n. A parent whose right half is empty has the sum of its
+// left half.
 func (n Node) settled(shards int) Node {
 	for n.Width < shards && n.At%2 == 0 && n.Width*(n.At+1) >= shards {
 		n = n.Parent()
@@ -56,7 +57,8 @@ func (n Node) settled(shards int) Node {
 	return n
 }
 
-// addNodes adds the values of nodes in the order of the tree, into those of the first. nodes are those of held.
+// addNodes adds the values of nodes in the order of the tree, in place. It returns the sum in the memory of the first
+// node's values. nodes must be those of held.
 func addNodes(shards int, nodes []Node, values [][]float32) []float32 {
 	at := 0
 	var sum func(n Node) []float32
@@ -87,8 +89,9 @@ func add(dst, src []float32) {
 	}
 }
 
-// share cuts shards into runs by the speeds of members, in shards per second: each member gets one or more. The cuts
-// lie at multiples of powers of two as large as a sixteenth of a member's share allows, so that a run is few nodes.
+// share cuts shards into runs in proportion to the speeds of members, in shards per second. Each member gets at least
+// one shard. A cut lies at a multiple of the largest power of two for which it moves by at most a sixteenth of a
+// member's share, so that a run has few nodes.
 func share(shards int, speeds []float64) (runs []int) {
 	total := 0.
 	for _, v := range speeds {
@@ -109,7 +112,7 @@ func share(shards int, speeds []float64) (runs []int) {
 	return runs
 }
 
-// roundest is the multiple of the largest power of two that is at most slack from x.
+// roundest returns the multiple of the largest power of two that is at most slack from x.
 func roundest(x, slack float64) int {
 	for width := 1 << 20; width > 1; width /= 2 {
 		if m := math.Round(x/float64(width)) * float64(width); math.Abs(m-x) <= slack && m > 0 {

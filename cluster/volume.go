@@ -1,9 +1,10 @@
 package cluster
 
-// Volume predicts a step of members that are alike: how many shards one of them computes at most, and how many bytes
-// one of them sends or receives at most for each byte of the gradient. Where runs are whole subtrees, that is a ring's
-// 2(n-1)/n: the parts of the others' ranges once, and the sum of the own range to all. A run of several nodes sends
-// those parts for each. Numbers of a node have so many bits (see Lasting).
+// Volume predicts the cost of a step of equal members. most is the largest number of shards that one member computes.
+// traffic is the largest number of bytes that one member sends or receives, for each byte of the gradient. If runs are
+// whole subtrees, traffic is that of a ring, 2(n-1)/n: the parts of the others' ranges once, and the sum of the own
+// range to all. A member whose run has several nodes sends those parts for each node. bits is the number of bits of a
+// node's numbers (see Lasting).
 func Volume(shards, members, bits int) (most int, traffic float64) {
 	speeds := make([]float64, members)
 	for i := range speeds {
