@@ -1,12 +1,13 @@
-// Package fleet stores the records of several servers in one bucket: what changes is changed by one server at a time.
+// Package fleet stores the records of several servers in one bucket. Only one server at a time can change a record.
 //
-// A bucket can create an object unless it exists, and that is all it is asked for. A record that changes is a chain of
-// objects, NAME/000000000001 and on. Each is either a new content or says which server holds the record: a lease. A
-// server writes the entry after the last that it knows. If another has written that one, it has lost the record, and
-// nothing of it is stored. So no two servers ever change one state, whatever their clocks say, however long one sleeps:
-// time decides only when a server may take what another has ceased to renew.
+// The bucket must be able to create an object only if it does not exist. Nothing else is asked of it. A record that
+// changes is a chain of objects, NAME/000000000001 and on. Each entry has a new content, or says which server holds the
+// record (a lease), or both. A server writes the entry after the last one that it knows. If another server has already
+// written that entry, the first server has lost the record, and its change is not stored. So two servers never change
+// the same state, whatever their clocks say and however long one sleeps. Time decides only when a server may take a
+// record whose holder no longer renews its lease.
 //
-// How the files read: chain has the entries, lease who holds a record, fleet what servers ask for.
+// How to read the files: chain has the entries, lease who holds a record, fleet what servers call.
 package fleet
 
 import (
@@ -26,22 +27,22 @@ import (
 
 // Kinds of errors.
 var (
-	// ErrHeld is the error of a record that another request or server holds.
+	// ErrHeld reports that another request or server holds the record.
 	ErrHeld = errors.New("fleet: another server has it")
-	// ErrLost is the error of a change of a record that another server has changed or taken meanwhile.
+	// ErrLost reports that another server has changed or taken the record meanwhile.
 	ErrLost = errors.New("fleet: another server has taken it meanwhile")
-	// ErrUnavailable is the error of a bucket that does not do what it is asked for.
+	// ErrUnavailable reports that the bucket does not do what it is asked to do.
 	ErrUnavailable = errors.New("fleet: the bucket fails")
 )
 
-// Options configure a Store. A time below 1 means the default given here.
+// Options configure a Store. A time of 0 or less means the default given here.
 type Options struct {
-	Term time.Duration // after which a lease that is not renewed may be taken: 10 seconds
-	Wait time.Duration // for an answer of the bucket: 30 seconds
+	Term time.Duration // time after which a lease that is not renewed may be taken: 10 seconds
+	Wait time.Duration // time to wait for an answer of the bucket: 30 seconds
 }
 
-// Store stores the records of one server in a bucket. Names consist of letters, digits, "-", "_", "." and "/". Methods
-// may be called from any number of goroutines.
+// Store stores records in a bucket, for one server. Names consist of letters, digits, "-", "_", "." and "/". Any number
+// of goroutines may call its methods at the same time.
 type Store struct {
 	bucket store.Shared
 	o      Options
@@ -53,7 +54,8 @@ type Store struct {
 	seen map[string]sighting
 }
 
-// Open opens a store in a bucket, which it tries: one that overwrites objects would lose what clients have been told.
+// Open opens a store in a bucket and tests the bucket: one that overwrites existing objects would lose changes that
+// clients were told are stored.
 func Open(b store.Shared, o Options) (*Store, error) {
 	const term, wait = 10 * time.Second, 30 * time.Second
 	o.Term, o.Wait = cmp.Or(max(0, o.Term), term), cmp.Or(max(0, o.Wait), wait)
@@ -79,10 +81,10 @@ func (s *Store) String() string { return "store " + s.bucket.String() }
 // Term returns the time after which a lease that is not renewed may be taken.
 func (s *Store) Term() time.Duration { return s.o.Term }
 
-// Close waits for what still has to be deleted. Leases must have been released.
+// Close waits for pending deletions. All leases must have been released.
 func (s *Store) Close() { s.work.Wait() }
 
-// ask calls the bucket. Its errors are fs.ErrNotExist, fs.ErrExist and ErrUnavailable.
+// ask calls the bucket. The error is fs.ErrNotExist, fs.ErrExist or ErrUnavailable.
 func (s *Store) ask(what func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.o.Wait)
 	defer cancel()
@@ -111,8 +113,8 @@ func (s *Store) Write(name string, data []byte) error {
 	return s.ask(func(ctx context.Context) error { return s.bucket.Put(ctx, name, data) })
 }
 
-// Add creates an object. If another has the name, the error is ErrLost, unless it is the same: a write whose answer was
-// lost.
+// Add creates an object. If an object with the same name and other content exists, the error is ErrLost. If the content
+// is the same, the object was created by a write whose answer was lost, and there is no error.
 func (s *Store) Add(name string, data []byte) error {
 	err := s.create(name, data)
 	if err == nil {
@@ -124,23 +126,23 @@ func (s *Store) Add(name string, data []byte) error {
 		return nil
 	case e == nil:
 		return ErrLost
-	case errors.Is(err, fs.ErrExist): // which it may say of this write, sent again by a driver
+	case errors.Is(err, fs.ErrExist): // perhaps because of this very write, if a driver has sent it again
 		return fmt.Errorf("%w: %s: %w", ErrUnavailable, s, e)
 	}
 	return err
 }
 
-// Drop deletes an object. It is no error if it does not exist.
+// Drop deletes an object. It is no error if the object does not exist.
 func (s *Store) Drop(name string) error {
 	return s.ask(func(ctx context.Context) error { return s.bucket.Delete(ctx, name) })
 }
 
-// Find visits the objects whose names start with a prefix, those of chains, too.
+// Find calls visit for each object whose name starts with prefix, including the entries of chains.
 func (s *Store) Find(prefix string, visit func(store.Entry)) error {
 	return s.ask(func(ctx context.Context) error { return s.bucket.Find(ctx, prefix, visit) })
 }
 
-// List returns the objects and the records of a folder. The size of a record is that of its largest entry.
+// List returns the objects and records in a folder. The size of a record is that of its largest entry.
 func (s *Store) List(dir string) (all []store.Entry, err error) {
 	index, removed := map[string]int{}, map[string]time.Time{}
 	err = s.Find(dir+"/", func(e store.Entry) {
@@ -172,7 +174,7 @@ func (s *Store) List(dir string) (all []store.Entry, err error) {
 	return kept, err
 }
 
-// Folders returns the folders below a folder.
+// Folders returns the names of the folders in a folder.
 func (s *Store) Folders(dir string) (all []string, err error) {
 	seen := map[string]bool{}
 	err = s.Find(dir+"/", func(e store.Entry) {

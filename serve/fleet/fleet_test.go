@@ -26,9 +26,9 @@ func open(t *testing.T, b store.Shared, term time.Duration) *Store {
 	return s
 }
 
-// TestOneHistory: whatever servers do to a record at the same time, through a bucket that is slow and fails, while
-// servers are killed and sleep for longer than their terms, and with clocks that run at different speed: it has one
-// history, with every change that was said to be stored, and none that was said not to be.
+// TestOneHistory checks that a record has one history, with every change that was reported as stored and none that was
+// reported as not stored. Several servers change the record at the same time, through a bucket that is slow and fails.
+// Servers are killed, sleep for longer than their terms, and have clocks that run at different speeds.
 func TestOneHistory(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { oneHistory(t, seed) }) })
@@ -48,7 +48,7 @@ func oneHistory(t *testing.T, seed uint64) {
 		view := b.View()
 		s := open(t, view, time.Duration(4+3*i)*time.Second)
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
-		var of sync.Mutex // rng
+		var of sync.Mutex // guards rng
 		chance := func(n int) bool { of.Lock(); defer of.Unlock(); return rng.IntN(n) == 0 }
 		pause := func(most time.Duration) time.Duration {
 			of.Lock()
@@ -73,7 +73,7 @@ func oneHistory(t *testing.T, seed uint64) {
 		all.Go(func() {
 			defer s.Close()
 			for n := range changes {
-				if i == 0 && n == changes/2 { // killed with the record in its hands
+				if i == 0 && n == changes/2 { // killed while it holds the record
 					if l, err := s.Lock(name); err == nil {
 						view.Cut(true)
 						defer l.Release()
@@ -114,7 +114,7 @@ func oneHistory(t *testing.T, seed uint64) {
 	}
 }
 
-// changeOnce appends a token to a record, once it has it.
+// changeOnce waits until it holds a record, then appends a token to it.
 func changeOnce(s *Store, name, token string, pause func(time.Duration) time.Duration) error {
 	for {
 		l, err := s.Lock(name)
@@ -130,13 +130,14 @@ func changeOnce(s *Store, name, token string, pause func(time.Duration) time.Dur
 		if err != nil {
 			return err
 		}
-		time.Sleep(pause(8 * time.Second)) // the model writes
+		time.Sleep(pause(8 * time.Second)) // stands for the time in which the model writes
 		return s.Put(name, fmt.Appendf(nil, "%s %s", before, token))
 	}
 }
 
-// TestLeases: a record is taken by one server, from one that renews it by nobody, and from one that does not after a
-// term. Who has lost it hears of it, and changes nothing.
+// TestLeases checks that one server takes a free record, that nobody takes a record whose holder renews the lease, and
+// that another server takes one whose holder has not renewed the lease for a term. The holder that has lost the record
+// learns of it, and changes nothing.
 func TestLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const name = "responses/all/conv_A.json"
@@ -164,7 +165,7 @@ func TestLeases(t *testing.T) {
 		}
 		view.Cut(true)
 		time.Sleep(time.Minute)
-		if _, err := b.Lock(name); !errors.Is(err, ErrHeld) { // b has not looked since
+		if _, err := b.Lock(name); !errors.Is(err, ErrHeld) { // b has not seen the latest entry before
 			t.Fatalf("taken at first sight: %v", err)
 		}
 		time.Sleep(11 * time.Second)
@@ -189,7 +190,7 @@ func TestLeases(t *testing.T) {
 		if got, err := a.Get(name); err != nil || string(got) != "3" {
 			t.Errorf("got %q, %v", got, err)
 		}
-		for range 30 { // entries are deleted behind the last
+		for range 30 { // old entries are deleted
 			if l, err = b.Lock(name); err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +210,7 @@ func TestLeases(t *testing.T) {
 		if all, err := b.List("responses/all"); len(all) != 0 || err != nil {
 			t.Errorf("the list has %v, %v", all, err)
 		}
-		if names := bucket.Names(); len(names) != 2 { // the last entry, and that it is gone
+		if names := bucket.Names(); len(names) != 2 { // the last entry and the gone object
 			t.Errorf("left are %q", names)
 		}
 		time.Sleep(8 * 24 * time.Hour)
@@ -223,7 +224,8 @@ func TestLeases(t *testing.T) {
 	})
 }
 
-// TestReadAsItIsLost: a server that reads its record while it finds out that another has changed it gets the change.
+// TestReadAsItIsLost checks that a server gets the new content if it reads its record while it finds out that another
+// server has changed it.
 func TestReadAsItIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const name = "a/conv_A"
@@ -252,7 +254,8 @@ func TestReadAsItIsLost(t *testing.T) {
 	})
 }
 
-// TestLostAnswers: a server that does not hear whether the bucket has taken its entry finds out, and goes on from it.
+// TestLostAnswers checks that a server that does not learn whether the bucket has stored its entry finds out, and
+// continues from that entry.
 func TestLostAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		view := buckettest.New().View()
@@ -287,7 +290,7 @@ func (r replacing) Create(ctx context.Context, name string, data []byte) error {
 	return r.Put(ctx, name, data)
 }
 
-// TestBucketWithoutConditions: a bucket that does not know conditional writes is refused, and one that fails.
+// TestBucketWithoutConditions checks that Open refuses a bucket without conditional writes, and a bucket that fails.
 func TestBucketWithoutConditions(t *testing.T) {
 	view := buckettest.New().View()
 	if _, err := Open(replacing{view}, Options{}); err == nil || !strings.Contains(err.Error(), "If-None-Match") {
@@ -299,7 +302,7 @@ func TestBucketWithoutConditions(t *testing.T) {
 	}
 }
 
-// TestFolderIsShared: a folder has what a bucket must have.
+// TestFolderIsShared checks that a folder has the guarantees that a bucket must have.
 func TestFolderIsShared(t *testing.T) {
 	b, err := store.Connect(t.Context(), "file://"+t.TempDir()+"/new")
 	if err != nil {

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Lease is a record that this server holds. It is renewed until Release.
+// Lease is a record that this server holds. The lease is renewed until Release.
 type Lease struct {
 	s    *Store
 	name string
 	lost chan struct{} // closed when another server has taken the record
 	done chan struct{} // closed by Release
 
-	turn    chan struct{} // holds one element for who uses the fields below, also while the bucket is asked
+	turn    chan struct{} // lock of the fields below: full while it is held, also during calls of the bucket
 	last    entry
 	content []byte
-	unsure  string // Write of an entry that may have been written
+	unsure  string // Write of an entry that may or may not have been stored; "" for none
 }
 
-// sighting is when this server has first seen the last entry of a record that another server holds.
+// sighting records when this server first saw the last entry of a record that another server holds.
 type sighting struct {
 	write string
 	at    time.Time
 }
 
-// mostSeen is the maximum number of sightings, which a client could otherwise make many of.
+// mostSeen is the maximum number of sightings, as a client could otherwise cause any number of them.
 const mostSeen = 10_000
 
-// Get returns the content of a record that changes. If it does not exist, the error is fs.ErrNotExist.
+// Get returns the content of a record. If the record does not exist, the error is fs.ErrNotExist.
 func (s *Store) Get(name string) ([]byte, error) {
 	if l := s.lease(name); l != nil {
 		if content, ok := l.read(); ok {
@@ -62,10 +62,10 @@ func (s *Store) lease(name string) *Lease {
 	return s.held[name]
 }
 
-// Put creates a record that changes or, if this server holds it, changes and frees it.
+// Put creates a record or, if this server holds it, changes and frees it.
 func (s *Store) Put(name string, data []byte) error { return s.put(name, data, true) }
 
-// Keep is Put, but a record that this server holds stays held.
+// Keep is like Put, but a record that this server holds stays held.
 func (s *Store) Keep(name string, data []byte) error { return s.put(name, data, false) }
 
 func (s *Store) put(name string, data []byte, free bool) error {
@@ -75,8 +75,8 @@ func (s *Store) put(name string, data []byte, free bool) error {
 	return s.write(name, &entry{n: 1, head: head{At: 1}, body: data})
 }
 
-// Lock takes a record. The error is ErrHeld if another request or server has it, and fs.ErrNotExist if it does not
-// exist.
+// Lock takes a record. The error is ErrHeld if another request or server holds the record, and fs.ErrNotExist if it
+// does not exist.
 func (s *Store) Lock(name string) (*Lease, error) {
 	e, content, err := s.last(name)
 	if err == nil && e.At == 0 {
@@ -104,8 +104,8 @@ func (s *Store) Lock(name string) (*Lease, error) {
 	return l, nil
 }
 
-// mayTake reports whether this server may take a record after its last entry: it is free, or its holder has not renewed
-// it for a term, by the clock of this server alone.
+// mayTake reports whether this server may take a record whose last entry is e. It may if the record is free, or if the
+// holder has not renewed its lease for a term, measured by the clock of this server alone.
 func (s *Store) mayTake(name string, e *entry) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Store) mayTake(name string, e *entry) bool {
 // Lost returns a channel that is closed when another server has taken the record.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// Put changes the record, and frees it: another server may then take it.
+// Put changes the record. If free is true, it also frees the record, so that another server may take it.
 func (l *Lease) Put(data []byte, free bool) error {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
@@ -139,7 +139,7 @@ func (l *Lease) Put(data []byte, free bool) error {
 	return l.next(by, data)
 }
 
-// next writes the next entry, with a new content unless data is nil. It is the caller's turn.
+// next writes the next entry, with a new content unless data is nil. turn must be held.
 func (l *Lease) next(server string, data []byte) error {
 	for {
 		e := &entry{n: l.last.n + 1, head: head{After: l.last.Write, Server: server, At: l.last.At}}
@@ -155,7 +155,7 @@ func (l *Lease) next(server string, data []byte) error {
 			l.last.body = nil
 			return nil
 		case errors.Is(err, ErrLost) && l.unsure != "":
-			// Perhaps it is an earlier one of this lease, of which the bucket did not say that it has it.
+			// The entry may be an earlier one of this lease, which the bucket has stored without confirming it.
 			found, err := l.s.read(l.name, e.n)
 			if err == nil && found.Write == l.unsure {
 				if l.last, l.unsure = found, ""; found.At == found.n {
@@ -174,7 +174,7 @@ func (l *Lease) next(server string, data []byte) error {
 	}
 }
 
-// lose notes that another server has the record. It is the caller's turn.
+// lose records that another server has the record. turn must be held.
 func (l *Lease) lose() {
 	select {
 	case <-l.lost:
@@ -184,7 +184,7 @@ func (l *Lease) lose() {
 	l.forget()
 }
 
-// forget makes the record no longer one that this server holds.
+// forget removes the record from those that this server holds.
 func (l *Lease) forget() {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
@@ -208,13 +208,13 @@ func (l *Lease) renew() {
 		}
 		l.turn <- struct{}{}
 		if l.last.Server != "" {
-			_ = l.next(l.s.id, nil) // ErrLost ends it; after other errors the next tick tries again
+			_ = l.next(l.s.id, nil) // ErrLost closes lost; after other errors the next tick tries again
 		}
 		<-l.turn
 	}
 }
 
-// Release frees the record, unless a change has. If that fails, others wait for a term.
+// Release frees the record, unless Put has freed it. If Release fails, other servers must wait for a term.
 func (l *Lease) Release() {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
@@ -229,7 +229,8 @@ func (l *Lease) Release() {
 	l.forget()
 }
 
-// Change changes a record, whoever holds it: the holder loses it. by returns the new content, nil for none.
+// Change changes a record, whoever holds it. The holder loses the record. by returns the new content, or nil to remove
+// the record.
 func (s *Store) Change(name string, by func(content []byte) ([]byte, error)) error {
 	for {
 		e, content, err := s.last(name)
@@ -252,7 +253,7 @@ func (s *Store) Change(name string, by func(content []byte) ([]byte, error)) err
 	}
 }
 
-// Remove removes a record that changes, whoever holds it. It is no error if it does not exist.
+// Remove removes a record, whoever holds it. It is no error if the record does not exist.
 func (s *Store) Remove(name string) error {
 	err := s.Change(name, func([]byte) ([]byte, error) { return nil, nil })
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
