@@ -48,7 +48,7 @@ func DefaultOptions(first text.Config) Options {
 	}
 }
 
-// Check returns all problems of a comparison of these models that show before any text is read.
+// Check returns all problems of a comparison of the given models that can be found before any text is read.
 func (o *Options) Check(models []Entrant) error {
 	var p config.Problems
 	if slices.Contains(slices.Concat(o.Data, o.Valid, o.Test), "-") {
@@ -82,13 +82,13 @@ func (o *Options) text() text.Config {
 type Comparison struct {
 	Options Options
 	Models  []Entrant // with all settings but seed and folder
-	Params  []int     // of each
+	Params  []int     // number of parameters of each model
 
-	counted *data.Baseline // of Text, nil before it is read
+	counted *data.Baseline // computed by Text, nil before
 }
 
-// New prepares a comparison. It gives every model the options and the width that yields the number of parameters, and
-// reports all errors before anything is trained.
+// New prepares a comparison. It applies the options to every model and chooses the width that yields the number of
+// parameters. It reports all errors before anything is trained.
 func New(models []Entrant, o Options) (*Comparison, error) {
 	if err := o.Check(models); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (o *Options) settings() (map[string]string, error) {
 // never is a number of steps that no run reaches.
 const never = math.MaxInt32
 
-// configure returns a model's configuration with the common settings, but not its final width. A vocab of 0 is not
+// configure returns a model's configuration with the common settings, but not its final width. If vocab is 0, it is not
 // known yet.
 func (o *Options) configure(cfg text.Config, settings map[string]string, vocab int) (text.Config, error) {
 	if cfg.Init != "" && cfg.Tokenizer != o.Tokenizer {
@@ -156,7 +156,7 @@ func (o *Options) configure(cfg text.Config, settings map[string]string, vocab i
 	return cfg, p.Err()
 }
 
-// closeEnough is how far parameters may be off before a width is changed.
+// closeEnough is the relative difference in parameters up to which a width is left unchanged.
 const closeEnough = 0.05
 
 // prepare returns a model's final configuration and its number of parameters.

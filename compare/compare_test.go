@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// contest prepares a comparison of small models, of one update each, in its own folder.
+// contest prepares a comparison of small models that train for one update each, in a folder of its own.
 func contest(t *testing.T, change func(*Options), layers ...string) *Comparison {
 	t.Helper()
 	base, err := text.Preset("tiny")
@@ -53,8 +53,8 @@ func contest(t *testing.T, change func(*Options), layers ...string) *Comparison 
 	return c
 }
 
-// TestCompare: every model is trained once for each seed, has losses, and stands in the table by them. With each result
-// the losses of counting are kept.
+// TestCompare checks that every model is trained once for each seed, has losses, and is ranked by them in the table.
+// Each result is saved with the losses of the n-gram counts.
 func TestCompare(t *testing.T) {
 	c := contest(t, func(o *Options) { o.Seeds = 2 }, "h3*2", "h3,attention", "attention*2")
 	text, err := c.Text(context.Background())
@@ -99,7 +99,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestBitsOfLongTokens: bits per byte are of the text's bytes, of which each token here is two.
+// TestBitsOfLongTokens checks that bits per byte refer to the bytes of the text. Each token here is two bytes.
 func TestBitsOfLongTokens(t *testing.T) {
 	c := contest(t, nil, "h3*2", "attention*2")
 	for i := range c.Models {
@@ -126,10 +126,11 @@ func TestBitsOfLongTokens(t *testing.T) {
 	}
 }
 
-// TestCompareGoesOn: finished runs are not repeated, and an interrupted one resumes from its checkpoint.
+// TestCompareGoesOn checks that finished runs are not repeated, and that an interrupted run resumes from its
+// checkpoint.
 func TestCompareGoesOn(t *testing.T) {
 	c := contest(t, func(o *Options) { o.Time = time.Hour }, "h3*2", "attention*2")
-	c.Models[0].Config.Train.Time = time.Nanosecond // the first is done at once, the second far from it
+	c.Models[0].Config.Train.Time = time.Nanosecond // the first is done at once, the second is far from done
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	started := []string{}
@@ -176,7 +177,7 @@ func TestCompareGoesOn(t *testing.T) {
 	}
 }
 
-// TestCompareDiverges: a run that diverges has no losses, reports it, and is not repeated.
+// TestCompareDiverges checks that a run that diverges has no losses, says so, and is not repeated.
 func TestCompareDiverges(t *testing.T) {
 	c := contest(t, func(o *Options) {
 		o.Time, o.Set = time.Hour, []string{"optim.lr=10", "optim.weight_decay=100", "optim.clip=0", "optim.warmup=0"}
@@ -194,7 +195,7 @@ func TestCompareDiverges(t *testing.T) {
 	}
 }
 
-// TestEntrants: the models that arguments name, and errors in arguments.
+// TestEntrants checks the models that arguments name, and the errors for wrong arguments.
 func TestEntrants(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mine.yaml")
 	if err := os.WriteFile(file, []byte("preset: small\noptim: {lr: 1e-3}\n"), 0o666); err != nil {
@@ -234,7 +235,7 @@ func TestEntrants(t *testing.T) {
 	}
 }
 
-// TestCompareOptions: all invalid options are reported.
+// TestCompareOptions checks that all invalid options are reported.
 func TestCompareOptions(t *testing.T) {
 	models, err := Entrants([]string{"tiny", "h3"})
 	if err != nil {
@@ -257,7 +258,7 @@ func TestCompareOptions(t *testing.T) {
 	}
 }
 
-// TestNothingIsKept: a comparison without Out leaves no folder.
+// TestNothingIsKept checks that a comparison without Out leaves no folder.
 func TestNothingIsKept(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("TMP", os.Getenv("TMPDIR")) // Windows
@@ -272,8 +273,9 @@ func TestNothingIsKept(t *testing.T) {
 	}
 }
 
-// TestCompareGoingOn: a model that continues from a trained one starts with its weights, so after one update it is
-// ahead of the same shape from scratch. One of another size or with another tokenizer is refused.
+// TestCompareGoingOn checks that a model that continues from a trained one starts with its weights, so that after one
+// update it is ahead of the same shape from scratch. A trained model of another size or with another tokenizer is
+// refused.
 func TestCompareGoingOn(t *testing.T) {
 	c := contest(t, nil, "h3*2", "attention*2")
 	cfg := c.Models[0].Config
@@ -316,8 +318,8 @@ func TestCompareGoingOn(t *testing.T) {
 	}
 }
 
-// TestTestText: finished models are scored on the test text, per byte, per word and per token of GPT-2, which a later
-// call of the same comparison reads again; the same folder is refused without the text.
+// TestTestText checks that finished models are scored on the test text per byte, per word and per token of GPT-2, and
+// that a later call of the same comparison reads these scores. The same folder without the test text is refused.
 func TestTestText(t *testing.T) {
 	test := filepath.Join(t.TempDir(), "test.txt")
 	sentences := strings.Repeat("the lazy fox jumps over a quick dog; ", 40)
@@ -373,8 +375,8 @@ func TestTestText(t *testing.T) {
 	}
 }
 
-// TestEqualParameters: with equal, inner widths make up for steps of the width, and a shape without an MLP is refused
-// that has no such width.
+// TestEqualParameters checks that Equal adjusts inner widths where steps of the width are too coarse, and that a shape
+// without an MLP and without a fitting width is refused.
 func TestEqualParameters(t *testing.T) {
 	base, err := text.Preset("tiny")
 	if err != nil {

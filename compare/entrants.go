@@ -15,15 +15,15 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// Entrant is a model of a comparison: its name and its settings.
+// Entrant is a model of a comparison, with its settings.
 type Entrant struct {
 	Name   string
 	Config text.Config
 }
 
-// Entrants are the models that the arguments of a comparison name. Each is a preset, a glob over presets, a mixer (for
-// its tiny preset), the path of a YAML file, a list of layers such as h3*2,attention in the shape of tiny, or init: and
-// the folder of a trained model to continue. Duplicates are dropped.
+// Entrants returns the models that the arguments of a comparison name. An argument is a preset, a glob over presets, a
+// mixer (for its tiny preset), the path of a YAML file, a list of layers such as h3*2,attention in the shape of tiny,
+// or init: and the folder of a trained model to continue. Duplicates are dropped.
 func Entrants(args []string) ([]Entrant, error) {
 	var all []Entrant
 	var p config.Problems
@@ -52,10 +52,10 @@ func Entrants(args []string) ([]Entrant, error) {
 	return all, p.Err()
 }
 
-// looksLikeLayers matches lists of layers, as opposed to misspelt names.
+// looksLikeLayers matches lists of layers, but not misspelt names.
 var looksLikeLayers = regexp.MustCompile(`[,(]|\*\s*\d+$`)
 
-// initPrefix marks the folder of a model that an entrant starts from.
+// initPrefix precedes the folder of a trained model that an entrant starts from.
 const initPrefix = "init:"
 
 // trainedEntrant returns an entrant with the shape and the weights of a trained model. It trains like tiny, with a
@@ -124,8 +124,8 @@ func matchingPresets(glob string) []string {
 	return names
 }
 
-// isFile reports whether an argument means a file: by its extension, so that a missing one is reported as such, or
-// because it exists.
+// isFile reports whether an argument means a file: it has the extension of a YAML file, which lets a missing file be
+// reported as such, or it exists.
 func isFile(arg string) bool {
 	if ext := filepath.Ext(arg); ext == ".yaml" || ext == ".yml" {
 		return true

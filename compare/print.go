@@ -10,13 +10,13 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// counting is the loss of a baseline of n-gram counts.
+// counting is a baseline of n-gram counts and its loss.
 type counting struct {
 	name string
 	loss float64
 }
 
-// cells are the table: a heading, the models, and the baselines.
+// cells returns the table: a heading, the models, and the baselines.
 func (r *Report) cells() [][]string {
 	b := r.Text.Baseline
 	countings := []counting{{"bigram", b.Bigram}, {"unigram", b.Unigram}}
@@ -62,7 +62,7 @@ func (r *Report) cells() [][]string {
 	return rows
 }
 
-// cells are bits per byte, and the perplexities per word and per token of GPT-2.
+// cells returns the bits per byte, and the perplexities per word and per token of GPT-2.
 func (t *Test) cells() []string {
 	if t == nil {
 		return []string{"-", "-", "-"}
@@ -72,7 +72,7 @@ func (t *Test) cells() []string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// loss writes the validation loss with its spread, or that the model diverged.
+// loss returns the validation loss with its spread as text, or that the model diverged.
 func (m *Row) loss() string {
 	text := lossText(m.ValidLoss)
 	if m.Spread != nil {

@@ -21,7 +21,7 @@ import (
 
 func pointer(x float64) *float64 { return &x }
 
-// byHand is a comparison of four models, of which one diverged in one run of two, one in both, and one was not run.
+// byHand returns a comparison of four models. One diverged in one of two runs, one in both, and one was not run.
 func byHand() (c *Comparison, about Text, runs []Result) {
 	c = &Comparison{Options: Options{Time: 90 * time.Second, Clock: "cpu", Params: 1000, Seeds: 2},
 		Params: []int{1000, 1001, 1002, 1003}}
@@ -43,8 +43,8 @@ func byHand() (c *Comparison, about Text, runs []Result) {
 	return c, about, runs
 }
 
-// TestReportByHand: means over seeds, the spread (the sample's standard deviation), tokens of a run per second of all
-// of them, and the order by validation loss, of runs with results by hand.
+// TestReportByHand checks the report of results made by hand: the means over seeds, the spread (the standard deviation
+// of the sample), the tokens per second over all runs, and the order by validation loss.
 func TestReportByHand(t *testing.T) {
 	c, about, runs := byHand()
 	r := c.Report(about, runs)
@@ -85,7 +85,7 @@ func TestReportByHand(t *testing.T) {
 	}
 }
 
-// TestPrintedReport: the table and the caption, as text and as Markdown.
+// TestPrintedReport checks the table and the caption, as text and as Markdown.
 func TestPrintedReport(t *testing.T) {
 	c, about, runs := byHand()
 	r := c.Report(about, runs)
@@ -132,7 +132,7 @@ func TestPrintedReport(t *testing.T) {
 	}
 }
 
-// TestOptionsReachEveryModel: the text, precision, clock and time of a comparison are those of all its runs.
+// TestOptionsReachEveryModel checks that all runs have the text, precision, clock and time of the comparison.
 func TestOptionsReachEveryModel(t *testing.T) {
 	var want Options
 	valid := filepath.Join(t.TempDir(), "valid.txt")
@@ -162,8 +162,8 @@ func TestOptionsReachEveryModel(t *testing.T) {
 	}
 }
 
-// TestRunsAreCounted: every model has one seed before the next, the events say which run it is, and models whose names
-// differ in what folders cannot have get their own.
+// TestRunsAreCounted checks that all models are trained with one seed before the next, that the events give the number
+// of the run, and that models whose names differ only in characters that folders cannot have get different folders.
 func TestRunsAreCounted(t *testing.T) {
 	c := contest(t, func(o *Options) { o.Seeds, o.Seed = 2, 5 }, "h3,h3", "h3, h3", "h3 , h3")
 	var found []string
@@ -189,7 +189,7 @@ func TestRunsAreCounted(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// The folder may be moved, and the check of memory be another.
+	// The folder may be moved, and the memory check may change.
 	moved := filepath.Join(t.TempDir(), "moved")
 	if err := os.Rename(c.Options.Out, moved); err != nil {
 		t.Fatal(err)
@@ -209,8 +209,8 @@ func TestRunsAreCounted(t *testing.T) {
 	}
 }
 
-// TestTrainedModelsAreNotEntrants: the folder of a trained model is named with what to do with it, and files of
-// settings are known by either ending.
+// TestTrainedModelsAreNotEntrants checks that the error for the folder of a trained model says what to do with it, and
+// that YAML files are recognized by either extension.
 func TestTrainedModelsAreNotEntrants(t *testing.T) {
 	c := contest(t, nil, "h3*2", "attention*2")
 	cfg := c.Models[0].Config
@@ -245,7 +245,7 @@ func TestTrainedModelsAreNotEntrants(t *testing.T) {
 	}
 }
 
-// TestSizeOfATrainedModel: it may be off the size of the others by a twentieth.
+// TestSizeOfATrainedModel checks that the size of a trained model may differ from the others by a twentieth.
 func TestSizeOfATrainedModel(t *testing.T) {
 	c := contest(t, nil, "h3*2", "attention*2")
 	cfg := c.Models[0].Config
@@ -258,7 +258,7 @@ func TestSizeOfATrainedModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := c.Params[0]
-	least, most := n*9/10, n*11/10 // of which n is off by no more than a twentieth
+	least, most := n*9/10, n*11/10 // narrowed below to those from which n is off by at most a twentieth
 	for n-least > least/20 {
 		least++
 	}
@@ -276,7 +276,7 @@ func TestSizeOfATrainedModel(t *testing.T) {
 	}
 }
 
-// TestCheck: what can be known before any text is read is found by Check alone, each problem once.
+// TestCheck checks that Check alone finds the problems that can be known before any text is read, each of them once.
 func TestCheck(t *testing.T) {
 	c := contest(t, nil, "h3*2", "attention*2")
 	for want, change := range map[string]func(*Options){

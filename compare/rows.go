@@ -12,7 +12,7 @@ import (
 // Report is the outcome of a comparison.
 type Report struct {
 	Text    Text    `json:"text"`
-	Seconds float64 `json:"time_s"` // of training, of each run
+	Seconds float64 `json:"time_s"` // training time of each run
 	Clock   string  `json:"clock"`
 	Params  int     `json:"params"` // as requested, or those of the first model
 	Seeds   int     `json:"seeds"`
@@ -25,16 +25,16 @@ type Row struct {
 	Model       string   `json:"model"`
 	Params      int      `json:"params"`
 	DModel      int      `json:"d_model"`
-	Steps       int      `json:"steps"`  // of a run, as a mean; so are the next three
+	Steps       int      `json:"steps"`  // mean per run, as are the next three
 	Tokens      int      `json:"tokens"` // of training
 	TokensPerS  float64  `json:"tokens_per_s"`
 	Seconds     float64  `json:"train_s"`
 	TrainLoss   *float64 `json:"train_loss,omitempty"`
 	ValidLoss   *float64 `json:"valid_loss,omitempty"`
-	Spread      *float64 `json:"valid_loss_spread,omitempty"` // standard deviation over seeds, of two at least
+	Spread      *float64 `json:"valid_loss_spread,omitempty"` // standard deviation over seeds, if there are two or more
 	BitsPerByte *float64 `json:"bits_per_byte,omitempty"`
 	Test        *Test    `json:"test,omitempty"`
-	Diverged    int      `json:"diverged"` // number of runs
+	Diverged    int      `json:"diverged"` // number of runs that diverged
 	Runs        []Result `json:"runs"`
 }
 
@@ -96,7 +96,8 @@ func (row *Row) sumUp(text *Text) {
 	row.Test = meanTest(tests)
 }
 
-// meanTest has the means of scores, nil of none. Perplexities are averaged as such.
+// meanTest returns the means of scores, or nil if there are none. It averages the perplexities, not the losses behind
+// them.
 func meanTest(tests []*Test) *Test {
 	if len(tests) == 0 {
 		return nil

@@ -20,25 +20,25 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// Result is the outcome of a run. A run that diverged has no losses, but the reason.
+// Result is the outcome of a run. A run that diverged has the reason in Diverged, and no losses.
 type Result struct {
 	Model     string   `json:"model"`
 	Seed      uint64   `json:"seed"`
 	Steps     int      `json:"steps"`
 	Tokens    int      `json:"tokens"`
-	Seconds   float64  `json:"train_s"` // by the clock of the comparison
+	Seconds   float64  `json:"train_s"` // training time, by the clock of the comparison
 	TrainLoss *float64 `json:"train_loss,omitempty"`
 	ValidLoss *float64 `json:"valid_loss,omitempty"`
 	Diverged  string   `json:"diverged,omitempty"`
 	Test      *Test    `json:"test,omitempty"` // nil without a test text
 }
 
-// Test is how well a model predicts the test text.
+// Test holds the scores of a model on the test text.
 type Test struct {
 	Text     string  `json:"text"`
 	Loss     float64 `json:"loss"` // nats per token
 	BitsByte float64 `json:"bits_per_byte"`
-	Word     float64 `json:"word_perplexity"` // per word between white space
+	Word     float64 `json:"word_perplexity"` // per word, where white space separates words
 	GPT2     float64 `json:"gpt2_perplexity"` // per token of GPT-2, whatever the model's tokens
 }
 
@@ -46,17 +46,18 @@ type Test struct {
 type Events struct {
 	// Run is called before a run trains, and returns the callbacks for its training.
 	Run func(name string, seed uint64, number, runs int) train.Events
-	// Finished is called with the result of a run. before is set if it was saved by an earlier call of Comparison.Run.
+	// Finished is called with the result of a run. before reports that the result was saved before this call of
+	// Comparison.Run.
 	Finished func(r Result, before bool)
 }
 
 // Runs returns the number of runs.
 func (c *Comparison) Runs() int { return len(c.Models) * c.Options.Seeds }
 
-// Run trains the models that are not trained yet, in folders below Options.Out, and returns the results in the order of
-// the models and seeds, and who makes the others. Any number of processes that share Out each take a run that no other
-// has. When ctx is done, Run saves the current run and returns ctx's error with the results so far. If Out is "", all
-// folders are removed at the end.
+// Run trains the models that are not trained yet, in folders below Options.Out. It returns the results in the order of
+// the models and seeds, and which processes are making the other runs. Any number of processes may share Out: each
+// takes runs that no other process has. When ctx is done, Run saves the current run and returns ctx's error with the
+// results so far. If Out is "", all folders are removed at the end.
 func (c *Comparison) Run(ctx context.Context, ev Events) (runs []Result, held []*disk.LockedError, err error) {
 	out := c.Options.Out
 	if out == "" {
@@ -75,12 +76,13 @@ func (c *Comparison) Run(ctx context.Context, ev Events) (runs []Result, held []
 
 // planned is a run of a comparison.
 type planned struct {
-	model, number int // of a model, and in the order of all runs, from 1
+	model, number int // index of the model, and number of the run among all runs, from 1
 	cfg           text.Config
-	result        *Result // nil until it is made
+	result        *Result // nil until the run is made
 }
 
-// planned are all runs: all models have one seed before the next, so that an early end leaves a table.
+// planned returns all runs. All models are trained with one seed before the next seed, so that an early end leaves a
+// table.
 func (c *Comparison) planned(out string) (all []*planned, err error) {
 	folders := c.folders()
 	for i := range c.Options.Seeds {
@@ -97,7 +99,7 @@ func (c *Comparison) planned(out string) (all []*planned, err error) {
 	return all, nil
 }
 
-// done are the results of runs, in the order of the models and seeds.
+// done returns the results of the runs that have one, in the order of the models and seeds.
 func done(all []*planned) (runs []Result) {
 	slices.SortStableFunc(all, func(a, b *planned) int { return a.model - b.model })
 	for _, p := range all {
@@ -108,12 +110,12 @@ func done(all []*planned) (runs []Result) {
 	return runs
 }
 
-// take makes a run unless it is made, or another process has it: then the error is a *disk.LockedError.
+// take makes a run unless it has been made. If another process has the run, the error is a *disk.LockedError.
 func (c *Comparison) take(ctx context.Context, p *planned, patient bool, ev Events) error {
 	r, before, err := c.readResult(p.cfg)
 	if err == nil && !before {
 		err = disk.Claim(ctx, disk.Inside(p.cfg.Out), patient, func(ctx context.Context) error {
-			if r, before, err = c.readResult(p.cfg); err != nil || before { // others had it meanwhile
+			if r, before, err = c.readResult(p.cfg); err != nil || before { // another process may have made it
 				return err
 			}
 			var events train.Events
@@ -153,7 +155,7 @@ func (c *Comparison) folders() []string {
 // resultFile is the name of the result in a run's folder.
 const resultFile = "result.json"
 
-// Saved is the content of result.json in a run's folder: a result and the settings behind it.
+// Saved is the content of result.json in a run's folder: a result and its settings.
 type Saved struct {
 	Run      Result         `json:"run"`
 	Params   int            `json:"params"`
@@ -162,7 +164,7 @@ type Saved struct {
 	Config text.Config `json:"config"`
 }
 
-// readResult reads the result in the folder of a run, if there is one. It must be one of the same settings.
+// readResult reads the result in the folder of a run, if there is one. A result of other settings is an error.
 func (c *Comparison) readResult(cfg text.Config) (r Result, found bool, err error) {
 	path := filepath.Join(cfg.Out, resultFile)
 	var s Saved
@@ -222,7 +224,7 @@ func (c *Comparison) trainOne(ctx context.Context, name string, cfg text.Config,
 		return r, ctx.Err()
 	default:
 		r.ValidLoss = &res.ValidLoss
-		if !math.IsNaN(res.Loss) { // else all updates were made before the run was resumed
+		if !math.IsNaN(res.Loss) { // NaN if all updates were made before the run was resumed
 			r.TrainLoss = &res.Loss
 		}
 		if r.Test, err = c.test(ctx, cfg.Out); err != nil {

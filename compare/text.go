@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 )
 
-// Text reads the text of the comparison, and counts in it. Runs after it keep the losses of counting with their
-// results.
+// Text reads the text of the comparison and computes the losses of n-gram counts on it. Later runs save these losses
+// with their results.
 func (c *Comparison) Text(ctx context.Context) (Text, error) {
 	cfg := c.Models[0].Config
 	d, err := cfg.OpenData(ctx, nil)
@@ -41,7 +41,8 @@ type Text struct {
 	Baseline      data.Baseline `json:"baseline"`
 }
 
-// BitsPerByte turns nats per token into bits per byte of the text. It is nil if one of them is not known.
+// BitsPerByte converts nats per token to bits per byte of the text. It returns nil if nats is nil or the bytes per
+// token are not known.
 func (t *Text) BitsPerByte(nats *float64) *float64 {
 	if nats == nil || t.BytesPerToken == 0 {
 		return nil
