@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Budget is the setting that says how long a trial trains, with its value for a whole run.
+// Budget is the setting that limits how long a trial trains, with its value for a full run.
 type Budget struct {
 	Setting string
-	Full    float64 // seconds, of a time
+	Full    float64 // in seconds if it is a time
 	Time    bool
 }
 
-// ParseBudget reads SETTING=VALUE, a number of updates or epochs or a time such as 10m.
+// ParseBudget parses SETTING=VALUE. The value is a number of updates or epochs, or a time such as 10m.
 func ParseBudget(text string) (b Budget, err error) {
 	name, given, _ := strings.Cut(text, "=")
 	b.Setting = strings.TrimLeft(strings.TrimSpace(name), "-")
@@ -30,7 +30,7 @@ func ParseBudget(text string) (b Budget, err error) {
 	return b, nil
 }
 
-// share is the setting of a share of the budget: a whole number, 1 at least.
+// share returns the setting for a share of the budget: a whole number, at least 1.
 func (b *Budget) share(share float64) Setting {
 	n := max(1, math.Round(b.Full*share))
 	if b.Time {
@@ -42,11 +42,12 @@ func (b *Budget) share(share float64) Setting {
 // rung is a round of successive halving.
 type rung struct {
 	trials int
-	share  float64 // of the budget of a whole run
+	share  float64 // of the budget of a full run
 }
 
-// rungs are those of successive halving (Jamieson and Talwalkar, arXiv:1502.07943) in the form of Hyperband (Li et al.,
-// arXiv:1603.06560, Algorithm 1): with s = ⌊log_η n⌋, round i has ⌊n/η^i⌋ trials of the share η^(i-s) of the budget.
+// rungs returns the rounds of successive halving (Jamieson and Talwalkar, arXiv:1502.07943) in the form of Hyperband
+// (Li et al., arXiv:1603.06560, Algorithm 1): with s = ⌊log_η n⌋, round i has ⌊n/η^i⌋ trials with the share η^(i-s) of
+// the budget.
 func rungs(n, eta int) (all []rung) {
 	share := 1.0
 	for left := n; left > 0; left /= eta {

@@ -13,7 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Print writes the trials as a table, round by round from the last, the best first, then those that failed.
+// Print writes the trials as a table: the rounds from last to first, the best trial of each first, then the failed
+// trials.
 func (r *Record) Print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "trial\tvalidation")
@@ -48,7 +49,7 @@ func (r *Record) line(w io.Writer, t Trial, result string) {
 	fmt.Fprintln(w, "\t"+t.Out)
 }
 
-// names are those of the settings.
+// names returns the names of the settings.
 func (r *Record) names() (names []string) {
 	for _, s := range r.Trials[0].Settings {
 		names = append(names, s.Name)
@@ -56,7 +57,7 @@ func (r *Record) names() (names []string) {
 	return names
 }
 
-// scoreText is what trials are ranked by.
+// scoreText returns the score of a trial as text.
 func scoreText(s train.Score) string {
 	if s.Accuracy > 0 {
 		return fmt.Sprintf("%.2f %%, loss %.5g", s.Accuracy, s.Loss)
@@ -64,10 +65,10 @@ func scoreText(s train.Score) string {
 	return fmt.Sprintf("loss %.5g", s.Loss)
 }
 
-// PicturePage is the name of the pictures in the folder of a sweep.
+// PicturePage is the name of the page of pictures in the folder of a sweep.
 const PicturePage = "sweep.html"
 
-// Draw writes a page of pictures, and each as PNG: the validation score over each setting.
+// Draw writes the pictures of the validation score over each setting, as a page and as PNG.
 func (r *Record) Draw(out string) error {
 	page := r.page()
 	for _, name := range []string{PicturePage, strings.TrimSuffix(PicturePage, ".html") + ".png"} {
@@ -107,8 +108,8 @@ func (r *Record) page() *figure.Page {
 		}}}
 }
 
-// axis returns the axis of a setting, and where a value stands on it. Values that are not numbers stand in the order of
-// their names, by which the axis is labelled.
+// axis returns the axis of a setting, and a function that returns the position of a value on it. Values that are not
+// numbers are placed in alphabetical order, and the label of the axis lists them.
 func (r *Record) axis(i int, name string) (a figure.Axis, place func(value string) float64) {
 	a.Label = name
 	if g, err := ParseRange(r.Plan.Over[i]); err == nil && len(g.Values) == 0 {

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Range is a setting and what it may be: one of some values, or a number between two.
+// Range is a setting and its possible values: a list of values, or the numbers between two ends.
 type Range struct {
 	Setting string
 	Values  []string // empty for numbers
 	Lo, Hi  float64
-	Int     bool // whole numbers, both ends among them
-	Log     bool // drawn by the logarithm
+	Int     bool // whole numbers, including both ends
+	Log     bool // drawn on a logarithmic scale
 }
 
-// logarithmic is the ratio of the ends of a range from which it is drawn by the logarithm.
+// logarithmic is the ratio of the two ends from which a range is drawn on a logarithmic scale.
 const logarithmic = 10
 
-// ParseRange reads SETTING=A|B|C or SETTING=LO..HI. Ends without point and exponent are whole numbers. A range of
-// positive numbers whose end is at least ten times its start is drawn by the logarithm, so that 1e-4..1e-2 gives as
-// many values below 1e-3 as above.
+// ParseRange parses SETTING=A|B|C or SETTING=LO..HI. If the ends have no point and no exponent, the values are whole
+// numbers. A range of positive numbers whose end is at least ten times its start is drawn on a logarithmic scale, so
+// that 1e-4..1e-2 gives as many values below 1e-3 as above.
 func ParseRange(text string) (Range, error) {
 	wrong := func(found string) (Range, error) {
 		return Range{}, fmt.Errorf("over: found %s, want SETTING=A|B|C, or SETTING=LOW..HIGH with two numbers", found)
@@ -59,7 +59,7 @@ func (r *Range) draw(rng *rand.Rand) string {
 	}
 	lo, hi := r.Lo, r.Hi
 	if r.Int {
-		lo, hi = lo-0.5, hi+0.5 // so that both ends are as probable as what is between
+		lo, hi = lo-0.5, hi+0.5 // so that both ends are as probable as the numbers between
 	}
 	x := lo + rng.Float64()*(hi-lo)
 	if r.Log {
@@ -68,7 +68,7 @@ func (r *Range) draw(rng *rand.Rand) string {
 	if r.Int {
 		return strconv.FormatFloat(min(r.Hi, max(r.Lo, math.Round(x))), 'f', 0, 64)
 	}
-	return strconv.FormatFloat(x, 'g', 4, 64) // three digits and a bit are what a search can tell apart
+	return strconv.FormatFloat(x, 'g', 4, 64) // a search cannot distinguish more digits
 }
 
 // Setting is a setting with its value in a trial.
@@ -77,11 +77,11 @@ type Setting struct {
 	Value string `json:"value"`
 }
 
-// draws returns n trials of a space, all different, by a seed: the first ones of a longer list. There are fewer if the
-// space has no more.
+// draws returns n different trials of a space, drawn by a seed. They are the first ones of any longer list. There are
+// fewer if the space has no more.
 func draws(space []Range, n int, seed uint64) (all [][]Setting) {
 	rng := rand.New(rand.NewPCG(seed, 0x7377656570))
-	const tries = 1000 // in a row that find nothing new
+	const tries = 1000 // draws in a row that find nothing new
 	seen := map[string]bool{}
 	for failed := 0; len(all) < n && failed < tries; failed++ {
 		var one []Setting

@@ -1,7 +1,7 @@
-// Package sweep searches settings: it trains with random ones (Bergstra and Bengio, JMLR 13, 2012), all of them to the
-// end or by successive halving, and ranks them by their score on validation data. It knows neither models nor data: a
-// function that the caller gives makes a trial. What is done is saved after every trial, so a sweep that was
-// interrupted resumes.
+// Package sweep searches for good settings. It trains with random settings (Bergstra and Bengio, JMLR 13, 2012), either
+// all trials to the end or by successive halving, and ranks the trials by their score on validation data. It knows
+// neither models nor data: the caller provides a function that makes a trial. The record is saved after every trial, so
+// that an interrupted sweep can resume.
 package sweep
 
 import (
@@ -23,17 +23,17 @@ import (
 // File is the name of a sweep's record in its folder.
 const File = "sweep.json"
 
-// Plan is what a sweep does.
+// Plan describes a sweep.
 type Plan struct {
-	Command []string `json:"command"` // that each trial runs, with its settings added
+	Command []string `json:"command"` // what each trial runs, with its settings added
 	Over    []string `json:"over"`    // see ParseRange
 	Halving string   `json:"halving"` // see ParseBudget; empty for trials that all train to the end
 	Trials  int      `json:"trials"`
-	Eta     int      `json:"eta"` // of so many trials one goes on to the next round
+	Eta     int      `json:"eta"` // one of Eta trials goes on to the next round
 	Seed    uint64   `json:"seed"`
 }
 
-// Trial is a run with its settings.
+// Trial is one training run and its settings.
 type Trial struct {
 	Number   int          `json:"trial"` // from 1
 	Round    int          `json:"round"` // of halving, from 1
@@ -45,27 +45,28 @@ type Trial struct {
 	Seconds  float64      `json:"seconds"`
 }
 
-// Record is a sweep's file.
+// Record is the content of a sweep's file.
 type Record struct {
 	Plan   Plan    `json:"plan"`
-	Trials []Trial `json:"trials"` // that have ended, in this order
+	Trials []Trial `json:"trials"` // that have ended, in the order in which they ended
 }
 
-// Runner makes a trial and returns the best score on validation data. An error that is not of ctx is noted, and the
-// sweep continues.
+// Runner makes a trial and returns its best score on validation data. If it fails before ctx is done, the error is
+// recorded and the sweep continues.
 type Runner func(ctx context.Context, t Trial) (train.Score, error)
 
-// mostFailures is how many trials may fail before any has succeeded.
+// mostFailures is the number of failed trials that end a sweep in which none has succeeded.
 const mostFailures = 3
 
-// Events report what a sweep does.
+// Events are callbacks of a sweep.
 type Events struct {
-	Trial func(t Trial, of int)          // before each that this process makes, with the number of all
-	Wait  func(held []*disk.LockedError) // for others, whose trials of a round the next one needs
+	Trial func(t Trial, of int)          // before each trial that this process makes; of is the number of all trials
+	Wait  func(held []*disk.LockedError) // when the next round needs trials that other processes are making
 }
 
-// Run makes the trials of a plan that the record in the folder out does not have yet and no other process has, on any
-// machine that shares the folder: see disk.Claim. It returns the record, and who still makes trials of the last round.
+// Run makes the trials of a plan that are not in the record in the folder out and that no other process has, on any
+// machine that shares the folder: see disk.Claim. It returns the record, and which processes are still making trials of
+// the last round.
 func Run(ctx context.Context, out string, p Plan, run Runner, ev Events) (*Record, []*disk.LockedError, error) {
 	space, rounds, budget, err := p.parse()
 	if err == nil {
@@ -84,7 +85,7 @@ func Run(ctx context.Context, out string, p Plan, run Runner, ev Events) (*Recor
 		rounds[i].trials = min(rounds[i].trials, len(trials))
 		of += rounds[i].trials
 	}
-	numbers := make([]int, len(trials)) // that take part in a round
+	numbers := make([]int, len(trials)) // trials that take part in a round
 	for i := range numbers {
 		numbers[i] = i + 1
 	}
@@ -130,7 +131,7 @@ func Run(ctx context.Context, out string, p Plan, run Runner, ev Events) (*Recor
 	return r, nil, nil
 }
 
-// pause is how long a process waits before it looks again what others have done.
+// pause is how long a process waits before it checks again which trials others have finished.
 const pause = time.Second
 
 // parse returns the parts of a plan, or all its problems.
@@ -178,11 +179,12 @@ func open(out string, p Plan) (*Record, error) {
 		return nil, fmt.Errorf("%s: found a sweep with other settings: %+v, now %+v; remove it, or choose another "+
 			"folder with --out", filepath.Join(out, File), r.Plan, p)
 	}
-	r.Plan = p // more trials go on
+	r.Plan = p // the sweep continues if there are more trials
 	return r, nil
 }
 
-// read reads the record in a folder, to which others may have added. It stays as it is where there is none.
+// read reads the record in a folder, to which other processes may have added trials. If there is no record, r stays as
+// it is.
 func (r *Record) read(out string) error {
 	now := Record{Plan: r.Plan}
 	err := disk.ReadJSON(filepath.Join(out, File), &now)
@@ -200,13 +202,13 @@ func (r *Record) has(t Trial) bool {
 	return slices.ContainsFunc(r.Trials, func(o Trial) bool { return o.Number == t.Number && o.Round == t.Round })
 }
 
-// take makes a trial unless the record has it, or another process: then the error is a *disk.LockedError.
+// take makes a trial unless the record has it. If another process has the trial, the error is a *disk.LockedError.
 func (r *Record) take(ctx context.Context, out string, t Trial, patient bool, run Runner, started func()) error {
 	if r.has(t) {
 		return nil
 	}
 	return disk.Claim(ctx, t.Out, patient, func(ctx context.Context) error {
-		if err := r.read(out); err != nil || r.has(t) { // others have made it meanwhile
+		if err := r.read(out); err != nil || r.has(t) { // another process may have made it meanwhile
 			return err
 		}
 		started()
@@ -228,7 +230,8 @@ func (r *Record) take(ctx context.Context, out string, t Trial, patient bool, ru
 	})
 }
 
-// add adds a trial to the record in the folder, to which other processes add theirs. failed is its error.
+// add adds a trial to the record in the folder, to which other processes may add theirs. failed is the error of the
+// trial.
 func (r *Record) add(ctx context.Context, out string, t Trial, failed error) error {
 	for {
 		err := disk.Claim(ctx, filepath.Join(out, File), true, func(context.Context) error {
@@ -274,7 +277,7 @@ func (r *Record) Ranking(round int) (all []Trial) {
 	return all
 }
 
-// Last is the last round with a result, 0 if there is none.
+// Last returns the number of the last round with a result, or 0 if there is none.
 func (r *Record) Last() int {
 	last := 0
 	for _, t := range r.Trials {

@@ -18,8 +18,9 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// TestDraws: a logarithmic range has as many values below its geometric mean as above, a linear one below its mean,
-// whole numbers reach both ends, and a longer list of trials begins like a shorter one.
+// TestDraws checks that a logarithmic range has as many values below its geometric mean as above, that a linear range
+// has as many below its mean, that whole numbers reach both ends, and that a longer list of trials begins like a
+// shorter one.
 func TestDraws(t *testing.T) {
 	of := func(text string, n int) (x []float64) {
 		r, err := ParseRange(text)
@@ -65,7 +66,7 @@ func TestDraws(t *testing.T) {
 	}
 }
 
-// TestRungs: Hyperband's Table 1 with R = 81, η = 3 and 81 trials, in shares of the budget.
+// TestRungs checks the rounds against Hyperband's Table 1 with R = 81, η = 3 and 81 trials, in shares of the budget.
 func TestRungs(t *testing.T) {
 	b, err := ParseBudget("train.steps=81")
 	if err != nil {
@@ -90,7 +91,8 @@ func TestRungs(t *testing.T) {
 	}
 }
 
-// bowl is a runner whose loss is least at x = 0.3, with noise that a larger budget takes away. It counts its calls.
+// bowl returns a runner whose loss is least at x = 0.3, with noise that vanishes as the budget grows. It counts its
+// calls.
 func bowl(calls *int) Runner {
 	return func(_ context.Context, t Trial) (train.Score, error) {
 		*calls++
@@ -106,7 +108,7 @@ func bowl(calls *int) Runner {
 
 var ignore = Events{Trial: func(Trial, int) {}, Wait: func([]*disk.LockedError) {}}
 
-// sweepAlone makes a sweep that no other process takes part in.
+// sweepAlone runs a sweep in which no other process takes part.
 func sweepAlone(ctx context.Context, out string, p Plan, run Runner, ev Events) (*Record, error) {
 	r, held, err := Run(ctx, out, p, run, ev)
 	if len(held) > 0 {
@@ -115,7 +117,7 @@ func sweepAlone(ctx context.Context, out string, p Plan, run Runner, ev Events) 
 	return r, err
 }
 
-// TestHalving finds the least loss with a fraction of the trials at the full budget.
+// TestHalving checks that halving finds the least loss with a fraction of the trials at the full budget.
 func TestHalving(t *testing.T) {
 	calls, out := 0, t.TempDir()
 	p := Plan{Command: []string{"fit"}, Over: []string{"x=0.0..1.0"}, Halving: "epochs=27", Trials: 27, Eta: 3, Seed: 1}
@@ -147,7 +149,8 @@ func TestHalving(t *testing.T) {
 	}
 }
 
-// TestResume: a sweep that was interrupted makes the trials that are left and no other, and ends like one that was not.
+// TestResume checks that an interrupted sweep makes only the remaining trials, and ends like one that was not
+// interrupted.
 func TestResume(t *testing.T) {
 	p := Plan{Command: []string{"fit"}, Over: []string{"x=0.0..1.0", "kind=a|b"}, Halving: "epochs=9", Trials: 9,
 		Eta: 3}
@@ -189,7 +192,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestFailures: a trial that fails does not end a sweep, three at its start do.
+// TestFailures checks that a failed trial does not end a sweep, but three failed trials at its start do.
 func TestFailures(t *testing.T) {
 	p := Plan{Command: []string{"fit"}, Over: []string{"x=0.0..1.0"}, Trials: 5, Eta: 3}
 	calls := 0
@@ -209,8 +212,9 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestTogether: of several processes each makes trials that no other has, and each is made once. The next round of
-// halving waits for all of the one before. A trial that another process has in the last round is named.
+// TestTogether checks that several processes share the trials and that each trial is made once. The next round of
+// halving waits for all trials of the previous one. A trial of the last round that another process is making is
+// reported.
 func TestTogether(t *testing.T) {
 	p := Plan{Command: []string{"fit"}, Over: []string{"x=0.0..1.0"}, Halving: "epochs=9", Trials: 9, Eta: 3, Seed: 1}
 	calls := 0
