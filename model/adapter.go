@@ -27,25 +27,26 @@ type Adapter struct {
 
 // Change is the low-rank change of one parameter.
 type Change struct {
-	Name string // of the parameter
+	Name string // name of the parameter
 	Of   *nn.Param
 	*nn.LowRank
 }
 
-// AdapterShape says which matrices an adapter changes, and at which rank.
+// AdapterShape selects the matrices that an adapter changes, and sets the rank of the changes.
 type AdapterShape struct {
 	Rank int
 	// Alpha/Rank multiplies the changes, so the rank can be varied alone.
 	Alpha float64
-	// Targets are patterns of parameter names, as for Freeze. None stands for the matrices of all products.
+	// Targets are patterns of parameter names, as for Freeze. If there are none, the matrices of all products are
+	// changed.
 	Targets []string
 }
 
 // maxRank bounds the cost of an invalid or hostile adapter.
 const maxRank = 1 << 12
 
-// Adapt attaches an adapter of a shape to the model, which must not have one. Its parameters have no values yet (see
-// Init). From then on only they are trained. A pattern that matches no matrix of a product is an error.
+// Adapt attaches an adapter of the given shape to the model, which must not have one. The adapter's parameters have no
+// values yet (see Init). From then on only they are trained. A pattern that matches no matrix of a product is an error.
 func (m *Model) Adapt(s AdapterShape) (*Adapter, error) {
 	var p config.Problems
 	if s.Rank < 1 || s.Rank > min(maxRank, m.Config.DModel) {
@@ -76,7 +77,7 @@ func (m *Model) Adapt(s AdapterShape) (*Adapter, error) {
 	return a, err
 }
 
-// TrainAdapter freezes all parameters of the model but those of its adapter.
+// TrainAdapter freezes all parameters of the model except those of its adapter.
 func (m *Model) TrainAdapter() {
 	m.Params("", func(_ string, q *nn.Param) { q.SetNeedsGrad(false) })
 }
@@ -87,8 +88,8 @@ type ChangeShape struct {
 	Scale float64
 }
 
-// AdaptEach attaches an adapter for inference, not for training. shapes has the shape of each change by the name of its
-// parameter.
+// AdaptEach attaches an adapter for inference, not for training. shapes maps the name of a parameter to the shape of
+// its change.
 func (m *Model) AdaptEach(shapes map[string]ChangeShape) (*Adapter, error) {
 	if m.adapter != nil {
 		return nil, errAdapter
@@ -117,12 +118,12 @@ func (a *Adapter) SetDropout(p float64) {
 	}
 }
 
-// Adapter returns the model's adapter, nil for none.
+// Adapter returns the model's adapter, or nil if it has none.
 func (m *Model) Adapter() *Adapter { return m.adapter }
 
 // Product is a matrix that may have a change: the weights of a Linear, (N, K).
 type Product struct {
-	Name string // of the parameter
+	Name string // name of the parameter
 	N, K int
 }
 
@@ -136,7 +137,7 @@ func (m *Model) Products() (all []Product) {
 	return all
 }
 
-// compileTarget is compileGlob for targets. A target may also be the last part of a module's name: q_proj.
+// compileTarget is compileGlob for targets. A target may also be the last part of a module's name, such as q_proj.
 func compileTarget(pattern string) (*regexp.Regexp, error) {
 	if !strings.ContainsAny(pattern, ".*?") && pattern != "" {
 		return compileGlob("*." + pattern)
@@ -144,7 +145,7 @@ func compileTarget(pattern string) (*regexp.Regexp, error) {
 	return compileGlob(pattern)
 }
 
-// parts returns names, their prefixes up to a dot, and the last parts of the names of modules.
+// parts returns the names, their prefixes up to a dot, and the last parts of the names of modules.
 func parts(names []string) []string {
 	all := withParts(names)
 	for _, name := range names {
@@ -156,7 +157,7 @@ func parts(names []string) []string {
 	return all
 }
 
-// Module returns the name of a matrix without ".weight".
+// Module returns the name of the matrix without ".weight".
 func (c *Change) Module() string { return strings.TrimSuffix(c.Name, ".weight") }
 
 // Params visits the parameters of the changes.
@@ -166,13 +167,13 @@ func (a *Adapter) Params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// Init initializes the parameters from seed. The new adapter changes nothing yet.
+// Init initializes the parameters from seed. A newly initialized adapter changes nothing.
 func (a *Adapter) Init(seed uint64) { nn.InitAll(a, "", seed) }
 
-// NumParams returns the number of trainable numbers.
+// NumParams returns the number of trainable values.
 func (a *Adapter) NumParams() int { return numParams(a) }
 
-// fingerprint identifies an adapter by the values and scales of its changes.
+// fingerprint returns a checksum of the names, scales and values of the changes.
 func (a *Adapter) fingerprint() []byte {
 	h := fnv.New128a()
 	for _, c := range a.Changes {
@@ -185,8 +186,8 @@ func (a *Adapter) fingerprint() []byte {
 	return h.Sum(nil)
 }
 
-// Beside returns another model without an adapter that shares the weights in memory. From then on each can be trained
-// or changed only through its adapter.
+// Beside returns another model that shares the weights in memory and has no adapter. From then on, each of the two
+// models can be trained or changed only through its adapter.
 func (m *Model) Beside() (*Model, error) {
 	other, err := New(m.Config)
 	if err != nil {
@@ -204,8 +205,8 @@ func (m *Model) Beside() (*Model, error) {
 	return other, nil
 }
 
-// Merge adds the changes of the adapter to the weights, W + Scale·B A, and removes the adapter. It is an error if the
-// model is packed. The sums are computed in float64 and rounded once.
+// Merge adds the changes of the adapter to the weights, W + Scale·B A, and removes the adapter. It returns an error if
+// the model is packed. The sums are computed in float64 and rounded once.
 func (m *Model) Merge() error {
 	if isPacked(m) {
 		return errPacked

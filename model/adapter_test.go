@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// adapted attaches an adapter of rank 3 to a model whose changes are as large as the weights.
+// adapted attaches an adapter of rank 3 to a model. Its changes are as large as the weights.
 func adapted(t testing.TB, m *Model, seed uint64) *Model {
 	t.Helper()
 	a, err := m.Adapt(AdapterShape{Rank: 3, Alpha: 6})
@@ -54,7 +54,7 @@ func onTape(m *Model, tape *autograd.Tape) (loss []float32, grads [][]float32) {
 	return loss, grads
 }
 
-// near fails unless two slices differ by at most tol times the largest element.
+// wantNear fails the test unless two slices differ by at most tol times the largest element.
 func wantNear(t *testing.T, what string, got, want []float32, tol float64) {
 	t.Helper()
 	most, worst := 1e-6, 0.0
@@ -67,9 +67,9 @@ func wantNear(t *testing.T, what string, got, want []float32, tol float64) {
 	}
 }
 
-// TestAdapterGradients: over float32 weights, loss and gradients of an adapter equal those of the reference engine, and
-// over rounded weights those of float32 with the rounded numbers, in layers of every kind of product. The weights of
-// the model have no gradients and do not change.
+// TestAdapterGradients checks the loss and the gradients of an adapter in layers of every kind of product. Over float32
+// weights they equal those of the reference engine, and over rounded weights those of float32 with the rounded numbers.
+// The weights of the model have no gradients and do not change.
 func TestAdapterGradients(t *testing.T) {
 	const layers = "h3,attention/swiglu,mamba,mamba2/none," + mixtures
 	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
@@ -131,8 +131,8 @@ func copyRounded(t *testing.T, to, from *Model) {
 	}
 }
 
-// TestMerge: a merged model has the logits of the model with the adapter, in layers of every mixer, whole and step by
-// step, and other weights. A new adapter changes nothing, to the bit.
+// TestMerge checks that a merged model has other weights, but the logits of the model with the adapter, for whole
+// sequences and step by step, in layers of every mixer. A new adapter does not change a bit.
 func TestMerge(t *testing.T) {
 	layers := every()
 	plain, m, fresh := hybrid(t, layers), adapted(t, hybrid(t, layers), 1), hybrid(t, layers)
@@ -168,8 +168,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestBeside: models from Beside share the memory of the weights, compute at once, and do not change each other's
-// results.
+// TestBeside checks that models from Beside share the memory of the weights, can compute concurrently, and do not
+// change each other's results.
 func TestBeside(t *testing.T) {
 	for _, p := range []engine.Precision{engine.Float32, engine.Int8} {
 		m := packed(t, p)
@@ -212,7 +212,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestAdapterTargets: patterns choose matrices of products; invalid patterns are reported.
+// TestAdapterTargets checks that patterns choose matrices of products, and that invalid patterns are reported.
 func TestAdapterTargets(t *testing.T) {
 	changed := func(targets ...string) string {
 		m := hybrid(t, "h3,attention,mamba")

@@ -8,8 +8,9 @@ import (
 	"github.com/hippo-ssm/hippo/engine/cpu"
 )
 
-// TestAdapterDropout: an adapter's dropout mask depends only on the seed of an example, in layers of every mixer: an
-// example has the same bits in a batch as alone. Rows that do not train have the bits of an adapter without dropout.
+// TestAdapterDropout checks, in layers of every mixer, that an adapter's dropout mask depends only on the seed of an
+// example: an example has the same bits in a batch as alone. Rows that do not train have the bits of an adapter without
+// dropout.
 func TestAdapterDropout(t *testing.T) {
 	const l = 40
 	m := adapted(t, hybrid(t, every()), 1)

@@ -5,8 +5,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Advance maps the next positions of a sequence to the output of the backbone (l, d_model), on any tape, and brings s
-// behind them. x (l, inputs) are the numbers of the channels, without a time of positions (NetworkConfig.Steps).
+// Advance maps the next positions of a sequence to the output of the backbone (l, d_model), on any tape, and updates
+// the state s. x (l, inputs) holds the input numbers. It does not include the channel with the times of positions
+// (NetworkConfig.Steps).
 func (m *Network) Advance(t *autograd.Tape, x *tensor.Tensor, s *State) *tensor.Tensor {
 	r := OneRow(x.Rows(), s)
 	t.Scope("encoder")

@@ -12,48 +12,48 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Backbone is the common part of language models and networks over labelled sequences: pre-norm blocks of a mixer and
-// an MLP, and a final norm.
+// Backbone is the part that language models and networks over labelled sequences have in common: pre-norm blocks of a
+// mixer and an MLP, and a final norm.
 type Backbone struct {
-	Norm0  nn.AddNorm // after the embedding, nil for none
+	Norm0  nn.AddNorm // after the embedding, or nil
 	Blocks []*Block
 	LnF    nn.AddNorm
-	Tapes  *autograd.Tapes // for inference: sessions borrow one while they compute
+	Tapes  *autograd.Tapes // for inference: sessions borrow a tape while they compute
 
 	backend engine.Backend
-	divided *divided            // nil where all layers compute on backend
-	rounder engine.StateRounder // nil where states are float32: see SetStatePrecision
-	spares  *tensor.Spares      // for the states of sequences that go on from copies
+	divided *divided            // nil if all layers compute on backend
+	rounder engine.StateRounder // nil if states are float32: see SetStatePrecision
+	spares  *tensor.Spares      // spare memory for states of which there are copies
 }
 
-// Warm makes memory ready for states that will be copied, some of it in a call, for when there is nothing else to do.
-// It reports whether there is more to do. Results do not depend on it.
+// Warm prepares memory for states that will be copied. Each call does a part of the work, to be called when there is
+// nothing else to do. It reports whether there is more to do. It does not affect results.
 func (bb *Backbone) Warm() (more bool) { return bb.spares.Warm() }
 
-// Backend returns the engine of the model: native.Backend unless Use has chosen another.
+// Backend returns the engine of the model: native.Backend unless Use has set another.
 func (bb *Backbone) Backend() engine.Backend { return bb.backend }
 
 // NewTape returns an empty tape on the engine of the model.
 func (bb *Backbone) NewTape() *autograd.Tape { return autograd.NewTape(bb.backend) }
 
-// use sets the engine of tapes. States are float32 from then on.
+// use sets the engine of the tapes. From then on states are float32.
 func (bb *Backbone) use(b engine.Backend) {
 	bb.backend, bb.Tapes, bb.divided, bb.rounder = b, autograd.NewTapes(b), nil, nil
 }
 
-// Block is one layer: x + mixer(norm1(x)), then, if it has an MLP, x + mlp(norm2(x)). If the norms come after the
-// parts, these two are nn.Sum.
+// Block is one layer: x + mixer(norm1(x)), then, if it has an MLP, x + mlp(norm2(x)). If the norms come after the mixer
+// and the MLP, Norm1 and Norm2 are nn.Sum.
 type Block struct {
 	Kind         string // names of its mixers
 	Mixer        mixer.Mixer
-	Shared       *mixer.Shared // extends the mixer's input; nil for none
+	Shared       *mixer.Shared // extends the mixer's input, or nil
 	Norm1, Norm2 nn.AddNorm
-	MLP          mixer.Mixer // nil for none, and Norm2 too; a mixer of positions alone but for RWKV-7
-	remembers    bool        // the MLP has a state
+	MLP          mixer.Mixer // nil for none, as is Norm2 then; except in RWKV-7, a mixer of single positions
+	remembers    bool        // whether the MLP has a state
 	scopes       [2]string
 }
 
-// newBackbone returns the blocks of a valid configuration; an encoder may have mixers that look ahead.
+// newBackbone returns the blocks of a valid configuration. An encoder may have mixers that look ahead.
 func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 	plan, err := cfg.Plan()
 	if err != nil {
@@ -112,7 +112,8 @@ func (b *Block) params(at string, names naming, visit nn.Visitor) {
 	}
 }
 
-// enter returns the stream before the first block: x (n, d_model) with learned positions, nil for none, and normed.
+// enter returns the stream before the first block: x (n, d_model) plus learned positions, if any, and normed if there
+// is a Norm0.
 func (bb *Backbone) enter(t *autograd.Tape, positions *nn.Embedding, x *tensor.Tensor, r *Rows) *tensor.Tensor {
 	x = addPositions(t, positions, x, &r.at)
 	if bb.Norm0 != nil {
@@ -126,7 +127,7 @@ func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop f
 	return bb.runFrom(t, 0, hidden, hidden, r, drop)
 }
 
-// runFrom is run from a block on. first is the stream before the first block.
+// runFrom is run from block from on. first is the stream before the first block.
 func (bb *Backbone) runFrom(t *autograd.Tape, from int, hidden, first *tensor.Tensor, r *Rows,
 	drop float64) *tensor.Tensor {
 	if from == 0 {
@@ -157,8 +158,8 @@ func (bb *Backbone) runFrom(t *autograd.Tape, from int, hidden, first *tensor.Te
 	return out
 }
 
-// forward takes the stream as residual + hidden, so each sum is fused with the next norm. first is the stream before
-// the first block.
+// forward takes the stream as residual + hidden, so that each sum is fused with the next norm. first is the stream
+// before the first block.
 func (b *Block) forward(t *autograd.Tape, residual, hidden, first *tensor.Tensor, rows *mixer.Rows,
 	drop float64) (r, h *tensor.Tensor) {
 	t.Scope(b.scopes[0])
@@ -180,7 +181,8 @@ func (b *Block) forward(t *autograd.Tape, residual, hidden, first *tensor.Tensor
 	return residual, t.Dropout(hidden, drop, rows.Rows)
 }
 
-// share returns the stream and the input of the mixer: the norm of the stream and of the shared block's output.
+// share returns the stream, and the input of the mixer: the norm of the sum of the stream and the shared block's
+// output.
 func (b *Block) share(t *autograd.Tape, residual, hidden, first *tensor.Tensor, rows *mixer.Rows) (r,
 	h *tensor.Tensor) {
 	if residual != nil {
@@ -190,14 +192,14 @@ func (b *Block) share(t *autograd.Tape, residual, hidden, first *tensor.Tensor, 
 	return hidden, seen
 }
 
-// The parts of a block that may have states, in the order in which a state has them.
+// The parts of a block that may have states, in their order within the state of the block.
 const (
 	sharedPart = iota
 	mixerPart
 	mlpPart
 )
 
-// part returns rows with the states of a part. A state is that of the mixer alone if no other part has one.
+// part returns rows with the states of part i. If only the mixer has a state, it is the state of the block itself.
 func (b *Block) part(rows *mixer.Rows, i int) *mixer.Rows {
 	switch {
 	case b.Shared == nil && !b.Remembers(), i == mlpPart && !b.Remembers():
@@ -238,8 +240,8 @@ func (b *Block) traits() mixer.Traits {
 	return all
 }
 
-// hand computes what the layers before i hand to it and later ones, for rows without states, from the stream before the
-// first layer: it runs those up to the one that hands something on.
+// hand computes what layers before i hand on to layer i and later ones, for rows without states. first is the stream
+// before the first layer. hand runs the layers up to the last one before i that hands something on.
 func (bb *Backbone) hand(t *autograd.Tape, i int, first *tensor.Tensor, r *Rows) {
 	giver := bb.giver(i)
 	if giver < 0 {
@@ -256,7 +258,7 @@ func (bb *Backbone) hand(t *autograd.Tape, i int, first *tensor.Tensor, r *Rows)
 	}
 }
 
-// giver is the last layer before i that hands something to later ones, -1 for none.
+// giver returns the last layer before i that hands something on to later ones, or -1.
 func (bb *Backbone) giver(i int) int {
 	for i--; i >= 0 && !mixer.Hands(bb.Blocks[i].Mixer); {
 		i--
@@ -264,7 +266,7 @@ func (bb *Backbone) giver(i int) int {
 	return i
 }
 
-// HandsOn reports whether a layer hands to later ones what is not in the stream.
+// HandsOn reports whether a layer hands on values to later ones outside the stream.
 func (bb *Backbone) HandsOn() bool { return bb.giver(len(bb.Blocks)) >= 0 }
 
 // LooksAhead reports whether an output depends on later inputs, as in encoders.
@@ -277,7 +279,7 @@ func (bb *Backbone) LooksAhead() bool {
 	return false
 }
 
-// CountReads is mixer.CountReads for all layers.
+// CountReads calls mixer.CountReads for all layers and reports whether any of them returned true.
 func (bb *Backbone) CountReads(c *engine.SpAttenCounts) (some bool) {
 	for i := range bb.Blocks {
 		some = mixer.CountReads(bb.Blocks[i].Mixer, c) || some
@@ -302,7 +304,7 @@ func (bb *Backbone) goesBySteps() bool {
 	return slices.ContainsFunc(bb.Blocks, func(b *Block) bool { return b.traits().Steps })
 }
 
-// maxLength returns the length of the longest sequence that all mixers take, 0 for any.
+// maxLength returns the length of the longest sequence that all mixers take, or 0 if there is no limit.
 func (bb *Backbone) maxLength() int {
 	least := 0
 	for _, b := range bb.Blocks {
@@ -311,7 +313,7 @@ func (bb *Backbone) maxLength() int {
 	return least
 }
 
-// shorter returns the smaller of two lengths. A length of 0 means any.
+// shorter returns the smaller of two maximum lengths. A length of 0 means no limit.
 func shorter(a, b int) int {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -319,7 +321,7 @@ func shorter(a, b int) int {
 	return a
 }
 
-// numParams returns the number of trainable numbers of a module.
+// numParams returns the number of trainable values of a module.
 func numParams(m nn.Module) int {
 	n := 0
 	m.Params("", func(_ string, p *nn.Param) {

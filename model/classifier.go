@@ -16,7 +16,7 @@ type Classifier struct {
 // ClassifierPrefix is the prefix of the names of the head's parameters.
 const ClassifierPrefix = "head.output_transform."
 
-// NewClassifier returns a classifier with the given number of classes, whose head has no values yet.
+// NewClassifier returns a classifier with the given number of classes. Its head has no values yet.
 func NewClassifier(m *Model, classes int) *Classifier {
 	c := &Classifier{Model: m, Head: nn.NewLinear(m.Config.DModel, classes, nn.InitStd)}
 	c.Parameters = Parameters{of: c, backbone: &m.Backbone, shape: &m.Config, config: m.configFile}
@@ -29,7 +29,7 @@ func (c *Classifier) Params(prefix string, visit nn.Visitor) {
 	c.Head.Params(prefix+ClassifierPrefix, visit)
 }
 
-// Forward maps token ids as Model.Forward to logits (rows, classes).
+// Forward maps token ids, as Model.Forward does, to logits (rows, classes).
 func (c *Classifier) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 	hidden := c.Model.Forward(t, ids, r)
 	t.Scope("head")

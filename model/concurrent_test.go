@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestStepsAtOnce: goroutines that run forward and backward passes of one model at the same time, each on its own tape
-// with its own gradients, get the same bits as alone. It is most useful with -race.
+// TestStepsAtOnce checks that goroutines that run forward and backward passes of one model concurrently, each with its
+// own tape and gradients, get the same bits as alone. It is most useful with -race.
 func TestStepsAtOnce(t *testing.T) {
 	const b, l, goroutines = 2, 40, 3
 	m := hybrid(t, every())
@@ -27,7 +27,7 @@ func TestStepsAtOnce(t *testing.T) {
 			tape.Collect(autograd.NewGradients(tape.Backend(), leaves...))
 		}
 		tape.Record(true)
-		for pass := range uint64(2) { // the second adds
+		for pass := range uint64(2) { // the second pass adds to the gradients
 			tape.Reset()
 			ids := text(uint64(i), b*l)
 			rows := EqualRows(b, l)

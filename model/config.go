@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// Config is the shape of a model, as in config.json. Names are those of the official constructor if it has the field.
+// Config is the shape of a model, as in config.json. Fields are named as in the official constructor, if it has them.
 type Config struct {
 	DModel   int    `json:"d_model" help:"width of the residual stream"`
 	NLayer   int    `json:"n_layer" help:"number of blocks"`
@@ -52,7 +52,7 @@ type Config struct {
 	Tokenizer string `json:"tokenizer_fingerprint,omitempty" config:"-"`
 }
 
-// DefaultConfig has the values of fields that a config.json leaves out.
+// DefaultConfig returns the values of fields that a config.json leaves out.
 func DefaultConfig() Config {
 	return Config{
 		Mixer: "h3", Norm: NormLayer, MLP: MLPGelu, DState: 64, HeadDim: 1, HeadOrder: "dh", Measure: "diag-lin",
@@ -105,14 +105,14 @@ func (c *Config) ValidateEncoder() error {
 	return shape.validate(true)
 }
 
-// validate is Validate for a language model or an encoder, which may look ahead.
+// validate is Validate for a language model, or for an encoder, which may look ahead.
 func (c *Config) validate(encoder bool) error {
 	var p config.Problems
 	checkSize(&p, "d_model", c.DModel, 1)
 	checkSize(&p, "vocab_size", c.VocabSize, 1)
 	checkSize(&p, "pad_vocab_size_multiple", c.PadVocab, 0)
 	checkSize(&p, "max_position_embeddings", c.MaxPositions, 0)
-	checkSize(&p, "d_inner", c.DInner, 0) // 0 for 4·d_model
+	checkSize(&p, "d_inner", c.DInner, 0) // 0 means 4·d_model
 	for _, f := range []struct {
 		key string
 		v   float64
@@ -171,7 +171,7 @@ func (c *Config) validate(encoder bool) error {
 	return p.Err()
 }
 
-// checkSize reports a size that is too small, or so large that numbers computed from it would not fit into an int.
+// checkSize reports a size that is too small, or so large that numbers computed from it could overflow an int.
 func checkSize(p *config.Problems, key string, v, least int) {
 	switch {
 	case v < least:
@@ -199,7 +199,7 @@ const ConfigFile = "config.json"
 // JSON returns the configuration in the form of config.json.
 func (c *Config) JSON() []byte {
 	data, err := json.MarshalIndent(c, "", "  ")
-	if err != nil { // only a NaN can fail in a struct of numbers and strings
+	if err != nil { // in a struct of numbers and strings, only a NaN can fail
 		panic(err)
 	}
 	return append(data, '\n')

@@ -14,7 +14,7 @@ import (
 func TestPlan(t *testing.T) {
 	for _, c := range []struct {
 		layers string
-		want   string // joined by spaces; or, after "!", part of the error
+		want   string // joined by spaces; after "!", a part of the error
 	}{
 		{"h3*2,attention,h3", "h3 h3 attention h3"},
 		{" s4d , h3 * 3", "s4d h3 h3 h3"},
@@ -45,7 +45,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// wrong changes one field of a valid configuration.
+// wrong holds changes of one field of a valid configuration, by the name of the field.
 var wrong = map[string]func(*Config){
 	"d_model":            func(c *Config) { c.DModel = 0 },
 	"vocab_size":         func(c *Config) { c.VocabSize = -1 },
@@ -76,7 +76,7 @@ func good() Config {
 	return c
 }
 
-// TestValidate: every error is reported under the name of its field.
+// TestValidate checks that every error is reported under the name of its field.
 func TestValidate(t *testing.T) {
 	c := good()
 	if err := c.Validate(); err != nil {
@@ -97,8 +97,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestLayerOptions: an entry of layers may set options of its mixer alone; an unknown option is reported with the
-// existing ones.
+// TestLayerOptions checks that an entry of layers can set options of its mixer alone, and that an unknown option is
+// reported with the existing ones.
 func TestLayerOptions(t *testing.T) {
 	c := good()
 	c.Layers = "h3(d_state=16, head_dim=2),h3,attention(num_heads=2)"
@@ -142,7 +142,7 @@ func TestLayerOptions(t *testing.T) {
 	}
 }
 
-// TestRegistry: every mixer has a description and its options as a struct.
+// TestRegistry checks that every mixer has a description, and its options as a struct.
 func TestRegistry(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range Mixers() {
@@ -163,7 +163,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// TestValidateReportsAll: one error lists all problems that can occur together.
+// TestValidateReportsAll checks that one error lists all problems that can occur together.
 func TestValidateReportsAll(t *testing.T) {
 	c := good()
 	fields := []string{"vocab_size", "d_inner", "embed_dropout", "attn_dropout", "resid_dropout", "layer_norm_epsilon",
@@ -179,8 +179,9 @@ func TestValidateReportsAll(t *testing.T) {
 	}
 }
 
-// TestPresets: the published shapes have the published numbers of parameters (H3-125M: arXiv:2212.14052's release; the
-// others by hand from their shapes), and a model of billions of parameters is described without allocating them.
+// TestPresets checks that the published shapes have the published numbers of parameters (H3-125M: arXiv:2212.14052's
+// release; the others computed by hand from their shapes), and that a model of billions of parameters is described
+// without allocating them.
 func TestPresets(t *testing.T) {
 	h3 := func(d int) int { // q, k, v, out; shift B, C, D; diagonal C, B, log_dt, A; D
 		return 4*(d*d+d) + 2*64*d + d + 4*32*d + d + 2*32*d + d
@@ -195,7 +196,7 @@ func TestPresets(t *testing.T) {
 		"h3-355m": published(1024, 24, 2), "h3-1.3b": published(2048, 24, 2), "h3-2.7b": published(2560, 32, 3),
 	}
 	maps.Copy(want, mambaParams)
-	// Hyena of order 2: projections, short and implicit filter, MLP, norms; features where they are trained.
+	// Hyena of order 2: projections, short and implicit filter, MLP, norms; and features if they are trained.
 	hyena := func(d, inner, embDim, features int) int {
 		return 4*d*d + 4*d + 4*3*d + d + embDim*64 + 64 + 2*(64*64+64) + 64*d + 64 + features + 2*d*inner +
 			inner + d + 4*d
@@ -228,7 +229,7 @@ func TestPresets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.VocabSize == 0 { // the tokenizer's
+		if c.VocabSize == 0 { // the tokenizer determines it
 			c.VocabSize = 256
 		}
 		if err := c.Validate(); err != nil {
@@ -248,7 +249,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// mambaParams are the numbers of parameters of releases, as their checkpoints have them.
+// mambaParams holds the numbers of parameters of releases, counted in their checkpoints.
 var mambaParams = map[string]int{
 	"qwen3.5-0.8b": 752_393_024,
 	"mamba-130m":   129_135_360, "mamba-370m": 371_516_416, "mamba-790m": 793_204_224, "mamba-1.4b": 1_372_178_432,
@@ -257,7 +258,7 @@ var mambaParams = map[string]int{
 	"mamba2-2.7b": 2_702_599_680,
 }
 
-// TestCountDoesNotAllocate: to count or check a model costs no memory for its parameters.
+// TestCountDoesNotAllocate checks that counting or checking a model allocates no memory for its parameters.
 func TestCountDoesNotAllocate(t *testing.T) {
 	c, err := Preset("h3-2.7b")
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// divided says which layers of a model compute on its engine, a device, and which on the processor: the first ones, and
-// the others. What is before and after the layers is on the device. So the stream goes to the processor and back once
-// in each call.
+// divided describes a model of which the first layers compute on its engine, a device, and the others on the processor.
+// Everything before and after the layers is on the device. So the stream is copied to the processor and back once in
+// each call.
 type divided struct {
-	layers      int // on the device
-	there, here int // bytes of the weights on the device, and of those on the processor
+	layers      int // number of layers on the device
+	there, here int // bytes of the weights on the device, and on the processor
 	tapes       *autograd.Tapes
 }
 
-// UseWithin is Use for a model that does not train, on a device that may have too little memory: layers for which there
-// are no bytes stay on the processor, the last ones. It is an error if what is outside of the layers does not fit, or
-// if it must be divided and its layers share something.
+// UseWithin is Use for a model that is not trained, on a device with the given number of bytes for weights. If not all
+// layers fit, the last ones stay on the processor. It returns an error if the weights outside the layers do not fit, or
+// if the model must be divided and its layers share weights or values.
 func (p *Parameters) UseWithin(b engine.Backend, bytes int) error {
 	bb, all := p.backbone, 0
 	p.of.Params("", func(_ string, q *nn.Param) { all += bytesOf(q) })
@@ -57,7 +57,7 @@ func (p *Parameters) UseWithin(b engine.Backend, bytes int) error {
 	return nil
 }
 
-// bytesOf is the memory of a parameter and of its change.
+// bytesOf returns the memory of a parameter and of its change, in bytes.
 func bytesOf(q *nn.Param) int {
 	n := q.Bytes()
 	if q.Change != nil {
@@ -66,7 +66,8 @@ func bytesOf(q *nn.Param) int {
 	return n
 }
 
-// Place moves parameters to where the model computes that are not there, such as those of an adapter that was attached.
+// Place moves parameters to the engine on which they are used, unless they are already there. Call it after an adapter
+// was attached, for example.
 func (p *Parameters) Place() {
 	bb, here := p.backbone, map[*nn.Param]bool{}
 	if d := bb.divided; d != nil {
@@ -85,7 +86,8 @@ func (p *Parameters) Place() {
 	})
 }
 
-// Divided says how the model is divided between a device and the processor, "" where it is not.
+// Divided describes how the model is divided between a device and the processor. It returns "" if the model is not
+// divided.
 func (bb *Backbone) Divided() string {
 	const mib = 1 << 20
 	if d := bb.divided; d != nil {
@@ -95,7 +97,7 @@ func (bb *Backbone) Divided() string {
 	return ""
 }
 
-// onProcessor is the part of runFrom from layer i on, for layers on the processor.
+// onProcessor is the part of runFrom from layer i on. These layers compute on the processor.
 func (bb *Backbone) onProcessor(t *autograd.Tape, i int, residual, hidden *tensor.Tensor, r *Rows,
 	drop float64) (res, hid *tensor.Tensor) {
 	if t.Recording() {

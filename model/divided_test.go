@@ -9,9 +9,9 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 )
 
-// TestDivided: layers for which a device has no memory compute on the processor, with the logits of a model that is all
-// there; a token takes the stream out and back, and nothing else but its id and its logits. A state that was read so
-// moves to the processor.
+// TestDivided checks that layers for which a device has no memory compute on the processor, with the same logits as a
+// model that is all on the device. For a token, only the stream is copied out and back, besides the id and the logits.
+// A state that was read this way can move to the processor.
 func TestDivided(t *testing.T) {
 	const vocab = 40
 	ids := toymodel.Text(6, 73, vocab)
@@ -41,12 +41,12 @@ func TestDivided(t *testing.T) {
 			}
 		}
 		d := whole.Config.DModel
-		back, there := 2*d, 2*d // residual and hidden
+		back, there := 2*d, 2*d // numbers of the stream copied to the device and from it: residual and hidden
 		switch how {
 		case "":
 			back, there = 0, 0
 		case "0":
-			there = d // no layer has added anything
+			there = d // without a residual, as no layer has added anything
 		}
 		if in != back || out != vocab+there {
 			t.Errorf("%d bytes (%s): a token copies %d numbers in and %d out, want %d and %d", bytes, m.Divided(), in,

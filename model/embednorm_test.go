@@ -10,8 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestEmbeddingNorm: the stream before the first block has mean 0 and variance 1 where embedding_norm asks for it, with
-// learned positions, too; all that goes by pieces sees the same; and a frozen block 0 does not keep it from training.
+// TestEmbeddingNorm checks that embedding_norm gives the stream before the first block mean 0 and variance 1, also with
+// learned positions. Computation in pieces sees the same stream, and freezing block 0 does not keep the norm from
+// training.
 func TestEmbeddingNorm(t *testing.T) {
 	cfg := hybrid(t, "h3,attention,mamba").Config
 	cfg.EmbedNorm, cfg.MaxPositions = true, 50

@@ -13,20 +13,20 @@ import (
 
 // expertsOptions are the options of a mixture of experts.
 type expertsOptions struct {
-	Experts    int     `json:"experts"`     // how many there are
-	TopK       int     `json:"top_k"`       // how many each position uses
-	DInner     int     `json:"d_inner"`     // inner width of one
-	DShared    int     `json:"d_shared"`    // inner width of the part shared by all positions; 0 for none
-	SharedGate bool    `json:"shared_gate"` // each position multiplies the output of that part by a sigmoid of its own
+	Experts    int     `json:"experts"`     // number of experts
+	TopK       int     `json:"top_k"`       // number of experts that each position uses
+	DInner     int     `json:"d_inner"`     // inner width of an expert
+	DShared    int     `json:"d_shared"`    // inner width of the MLP that all positions share; 0 for none
+	SharedGate bool    `json:"shared_gate"` // multiply the output of that MLP by a sigmoid for each position
 	DLatent    int     `json:"d_latent"`    // channels that experts work on; 0 for all
-	Sigmoid    bool    `json:"sigmoid"`     // scores by sigmoids instead of a softmax
-	ChoiceBias bool    `json:"choice_bias"` // a constant for each expert is added to its score for the choice
-	Normalize  bool    `json:"normalize"`   // weights of chosen experts are divided by their sum
+	Sigmoid    bool    `json:"sigmoid"`     // sigmoids instead of a softmax give the scores
+	ChoiceBias bool    `json:"choice_bias"` // add a constant for each expert to its score when choosing
+	Normalize  bool    `json:"normalize"`   // divide the weights of the chosen experts by their sum
 	Epsilon    float64 `json:"epsilon"`     // added to that sum
-	Scale      float64 `json:"scale"`       // of the weights
-	Groups     int     `json:"groups"`      // groups of experts; the choice is limited to some of them
-	TopGroups  int     `json:"top_groups"`  // how many of them
-	Balance    float64 `json:"balance"`     // weight of the loss that balances their load in training
+	Scale      float64 `json:"scale"`       // multiplies the weights
+	Groups     int     `json:"groups"`      // number of groups of experts; the choice is limited to some of them
+	TopGroups  int     `json:"top_groups"`  // number of groups to choose from
+	Balance    float64 `json:"balance"`     // weight of the loss that balances the load of experts in training
 }
 
 var defaultExperts = expertsOptions{Experts: 8, TopK: 2, Normalize: true, Scale: 1}
@@ -61,8 +61,8 @@ func (c *Config) experts(plan []string) (n int) {
 	return n
 }
 
-// routed creates mixtures of experts that are MLPs, with or without a gate. The inner width of a configuration is the
-// total over the experts that a position uses.
+// routed returns a function that creates mixtures of experts. The experts are MLPs, with or without a gate. The inner
+// width of a configuration is the total over the experts that a position uses.
 func routed(a engine.Activation, gates bool) func(feedForwardShape, mixer.Options) (mixer.Mixer, error) {
 	return func(s feedForwardShape, given mixer.Options) (mixer.Mixer, error) {
 		o := defaultExperts

@@ -8,10 +8,10 @@ import (
 	"github.com/hippo-ssm/hippo/engine/native"
 )
 
-// Faster reports whether a layer of a model, the middle one, takes less time on a device than on the processor, with
-// weights in a precision: for a token after another, or in training, for forward and backward of some. told is what was
-// measured. The weights of the layer are random. A device that fails in it, as one with too little memory does, is not
-// used.
+// Faster reports whether the middle layer of a model takes less time on a device than on the processor, with weights of
+// precision p. It measures decoding one token at a time or, for training, the forward and backward passes over a few
+// tokens. told describes the measurement. The weights of the layer are random. A device that fails in the measurement,
+// for example because it has too little memory, is not used.
 func Faster(c Config, p engine.Precision, on engine.Backend, training bool) (use bool, told string, err error) {
 	plan, err := c.Plan()
 	if err != nil {
@@ -41,12 +41,12 @@ func Faster(c Config, p engine.Precision, on engine.Backend, training bool) (use
 		took[1].Round(time.Microsecond), took[0].Round(time.Microsecond), chosen), nil
 }
 
-// OnProcessor is a part of what Faster tells if the device is not used.
+// OnProcessor is the part of the text from Faster which says that the device is not used.
 const OnProcessor = "computing on the processor"
 
-// layerTime is the least time of a few, after one to warm up.
+// layerTime returns the shortest of a few times, after one pass to warm up.
 func layerTime(m *Model, training bool) (least time.Duration) {
-	const trained, again = 64, 4 // tokens, times
+	const trained, again = 64, 4 // number of tokens, number of passes
 	ids := make([]int32, trained)
 	t, state := m.NewTape(), m.NewState()
 	for i := range 1 + again {
@@ -57,7 +57,7 @@ func layerTime(m *Model, training bool) (least time.Duration) {
 			rows := EqualRows(1, trained)
 			rows.Train(uint64(i))
 			t.Backward(m.Loss(t, m.Forward(t, ids, rows), ids))
-			t.Grad(m.Embedding.Weight.Tensor).Floats() // waits for all of it
+			t.Grad(m.Embedding.Weight.Tensor).Floats() // waits until all work is done
 		} else {
 			rows := OneRow(1, state)
 			m.LastLogits(t, m.Forward(t, ids[:1], rows), rows).Floats()

@@ -15,7 +15,7 @@ import (
 // feedForwardShape is the shape of a feed-forward part.
 type feedForwardShape struct {
 	d, inner int
-	outStd   float64 // initial deviation of its last projection
+	outStd   float64 // initial standard deviation of its last projection
 }
 
 // feedForwards are the feed-forward parts that a configuration can name. Each function creates one from the options of
@@ -33,19 +33,19 @@ var feedForwards = map[string]func(s feedForwardShape, o mixer.Options) (mixer.M
 	"relu2" + expertsSuffix:  routed(engine.SquaredReLU, false),
 }
 
-// denseOptions are the options of a feed-forward part that is no mixture of experts.
+// denseOptions are the options of a feed-forward part that is not a mixture of experts.
 type denseOptions struct {
 	DInner int  `json:"d_inner"`
 	Bias   bool `json:"bias"`
 }
 
-// gatedOptions are those of one with a gate.
+// gatedOptions are the options of a feed-forward part with a gate.
 type gatedOptions struct {
 	denseOptions
 	GateScale float64 `json:"gate_scale"`
 }
 
-// mlp creates parts of two matrices with an activation between them.
+// mlp returns a function that creates parts of two matrices with an activation between them.
 func mlp(a engine.Activation) func(feedForwardShape, mixer.Options) (mixer.Mixer, error) {
 	return func(s feedForwardShape, given mixer.Options) (mixer.Mixer, error) {
 		o := denseOptions{s.inner, true}
@@ -61,7 +61,7 @@ func mlp(a engine.Activation) func(feedForwardShape, mixer.Options) (mixer.Mixer
 	}
 }
 
-// channelMix creates the second part of RWKV-7's blocks.
+// channelMix creates the feed-forward part of RWKV-7's blocks.
 func channelMix(s feedForwardShape, given mixer.Options) (mixer.Mixer, error) {
 	o := struct {
 		DInner int `json:"d_inner"`
@@ -72,7 +72,7 @@ func channelMix(s feedForwardShape, given mixer.Options) (mixer.Mixer, error) {
 	return mixer.NewChannelMix(s.d, o.DInner, s.outStd), nil
 }
 
-// gated creates parts with a gate.
+// gated returns a function that creates parts with a gate.
 func gated(a engine.Activation) func(feedForwardShape, mixer.Options) (mixer.Mixer, error) {
 	return func(s feedForwardShape, given mixer.Options) (mixer.Mixer, error) {
 		o := gatedOptions{denseOptions{s.inner, true}, 1}
@@ -90,7 +90,7 @@ func gated(a engine.Activation) func(feedForwardShape, mixer.Options) (mixer.Mix
 
 // readFeedForward sets the options of a part and checks its inner width.
 func readFeedForward(o any, given mixer.Options, inner *int) error {
-	if len(given) > 0 { // reflection costs more than everything else, and there may be 10,000 layers
+	if len(given) > 0 { // reflection is the largest cost here, and there may be 10,000 layers
 		if err := config.Pairs(o, given); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func readFeedForward(o any, given mixer.Options, inner *int) error {
 	return nil
 }
 
-// newFeedForward returns the part of an entry NAME or NAME(OPTION=VALUE,...), nil for MLPNone.
+// newFeedForward returns the part of an entry NAME or NAME(OPTION=VALUE,...), or nil for MLPNone.
 func newFeedForward(entry string, s feedForwardShape) (mixer.Mixer, error) {
 	name, options, err := ParseEntry(entry)
 	if err != nil || name == MLPNone && options == nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestFeedForwardKindsHaveGradients: a model of each kind has gradients in all its parameters, including the gate.
+// TestFeedForwardKindsHaveGradients checks that a model with each kind of MLP has gradients for all its parameters,
+// including the gate.
 func TestFeedForwardKindsHaveGradients(t *testing.T) {
 	for kind, parts := range map[string]int{"gelu": 4, "relu2": 4, "glu": 6, "swiglu": 6,
 		"geglu": 6, "swiglu(bias=false,gate_scale=0.5,out_scale=0.3)": 3,
@@ -53,7 +54,7 @@ func TestFeedForwardKindsHaveGradients(t *testing.T) {
 	}
 }
 
-// TestLookingAheadIsRefused: a language model must not see the tokens that it predicts.
+// TestLookingAheadIsRefused checks that a language model cannot see the tokens that it predicts.
 func TestLookingAheadIsRefused(t *testing.T) {
 	for _, layer := range []string{"s4(bidirectional=true)", "s4d(bidirectional=true)"} {
 		cfg := hybrid(t, "h3").Config

@@ -14,15 +14,16 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// filling fills any model from a file: compare for all parameters, then fill. It allocates values only after every
-// shape has been found in the file. So the sizes in a configuration cannot cost more memory than the file justifies.
+// filling fills the parameters of a model from a file: call compare for all parameters, then fill. It allocates values
+// only after it has found all shapes in the file. So the sizes in a configuration cannot cost more memory than the file
+// justifies.
 type filling struct {
 	f        *checkpoint.File
-	backend  engine.Backend // packs
+	backend  engine.Backend // packs matrices
 	problems config.Problems
 	names    []string
 	params   []*nn.Param
-	sources  [][]checkpoint.Tensor // of each parameter, one after another by rows
+	sources  [][]checkpoint.Tensor // tensors of each parameter, one after another by rows
 	told     map[string]bool       // tensors with a reported problem
 	elements int
 }
@@ -71,7 +72,7 @@ func (l *filling) compare(m nn.Module, w Weights, keys map[string]string) {
 	})
 }
 
-// find finds a source and checks its shape.
+// find returns the tensor of a source after checking its shape.
 func (l *filling) find(s Source, shape []int, w Weights, left map[string]string) (checkpoint.Tensor, bool) {
 	parts, whole := max(1, s.Of), s.Whole(shape)
 	key, ok := w.Keys[s.Name]
@@ -100,7 +101,8 @@ func (l *filling) find(s Source, shape []int, w Weights, left map[string]string)
 	return y, true
 }
 
-// problem reports the first problem with a tensor. Several parameters may have parts of one tensor.
+// problem reports a problem with a tensor, unless one has been reported before: several parameters may have parts of
+// one tensor.
 func (l *filling) problem(s Source, format string, args ...any) (checkpoint.Tensor, bool) {
 	if !l.told[s.Name] {
 		l.told[s.Name] = true
@@ -120,13 +122,13 @@ func (s Source) Whole(part []int) []int {
 	return rows
 }
 
-// mostElements bounds the count of numbers in a file. A packed archive may hold more numbers than bytes, and its
-// tensors may share memory.
+// mostElements bounds the number of values in a file. A packed archive may hold more values than bytes, and its tensors
+// may share memory.
 func mostElements(f *checkpoint.File) int { return 16<<20 + 16*f.Size() }
 
 // fill reads and sets the values of all parameters that compare has found. If there is a problem, it sets none. The
-// error lists all problems; those of non-finite values come last. With a packing, weight matrices are packed piece by
-// piece from the file.
+// error lists all problems, with those of non-finite values last. If pack is not nil, weight matrices are packed piece
+// by piece as they are read from the file.
 func (l *filling) fill(pack *packing) error {
 	var plain []int
 	packed := map[form][]int{}
@@ -159,7 +161,7 @@ func (l *filling) fill(pack *packing) error {
 	return nil
 }
 
-// report adds the problem of a tensor, unless it is nil.
+// report adds the problem of a tensor, if there is one.
 func (l *filling) report(bad *badTensor) {
 	if bad != nil {
 		l.problems.Addf(bad.name, "%v", bad.err)
@@ -181,8 +183,8 @@ func firstNonFinite(x []float32) int {
 	return slices.IndexFunc(x, func(v float32) bool { return math.Float32bits(v)&0x7f800000 == 0x7f800000 })
 }
 
-// checkFile checks requirements on a file of weights for any model. No tensor is empty, and the file is large enough
-// for the layers and the experts of the plan. So a configuration of a few bytes cannot request a huge model.
+// checkFile checks that no tensor in a file of weights is empty, and that the file is large enough for the layers and
+// the experts of the plan. So a configuration of a few bytes cannot request a huge model.
 func checkFile(f *checkpoint.File, c *Config) error {
 	if err := CheckTensors(f); err != nil {
 		return err
@@ -202,7 +204,7 @@ func checkFile(f *checkpoint.File, c *Config) error {
 	return nil
 }
 
-// CheckTensors returns an error if a tensor has no elements: [2^40, 0] takes no space in a file.
+// CheckTensors returns an error if a tensor has no elements. A shape such as [2^40, 0] takes no space in a file.
 func CheckTensors(f *checkpoint.File) error {
 	for _, name := range f.Names() {
 		if x, _ := f.Tensor(name); slices.Contains(x.Shape, 0) {

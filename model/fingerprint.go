@@ -21,17 +21,17 @@ import (
 // identity is the fingerprint of a model, cached until a parameter changes.
 type identity struct {
 	mu      sync.Mutex
-	version uint64 // of all parameters
-	text    string // "" where it has not been computed
-	earlier string // fingerprint of earlier versions for a model of integers
+	version uint64 // sum of the versions of all parameters
+	text    string // "" if not computed yet
+	earlier string // fingerprint of earlier versions for a model with integer weights, or ""
 }
 
-// OfIntegers is the prefix of the fingerprint of a model with integer weights. Earlier versions computed one without
-// it, from the values in float32.
+// OfIntegers is the prefix of the fingerprint of a model with integer weights. Earlier versions computed a fingerprint
+// without this prefix, from the values in float32.
 const OfIntegers = "i-"
 
 // Fingerprint returns a checksum of the configuration and of all weights as they are in memory: the rounded values of a
-// packed model, and also those of an adapter. It protects against mistakes, not against deliberate collisions. It is
+// packed model, and the values of an adapter. It protects against mistakes, not against deliberate collisions. It is
 // computed once, in about the time that reading the weights takes.
 func (m *Model) Fingerprint() string {
 	text := m.identified()
@@ -42,16 +42,16 @@ func (m *Model) Fingerprint() string {
 	return m.identity.text
 }
 
-// kernelsOfIntegers is the version of products of weights that are integers, and of attention over keys and values that
-// are. Before 1 attention multiplied them as floats; before 2 it divided each weight by their sum, not the result;
-// before 3 products of weights rounded each term before they added it.
+// kernelsOfIntegers is the version of the arithmetic for products of integer weights, and for attention over integer
+// keys and values. Before 1, attention multiplied keys and values as floats. Before 2, it divided each weight by the
+// sum of the weights, instead of the result. Before 3, products of weights rounded each term before adding it.
 const kernelsOfIntegers = 3
 
-// kernelsOfTiles is the version of products in bf16 by tiles of AMX, which sum in another order than all others.
+// kernelsOfTiles is the version of products in bf16 by tiles of AMX, which sum in an order of their own.
 const kernelsOfTiles = 1
 
-// Kernels is the version of the arithmetic of m where an earlier one gave other bits, and 0 elsewhere. What was
-// computed by another version does not go on with the bits that m would have computed.
+// Kernels returns the version of the arithmetic of m if an earlier version gave other bits, and 0 otherwise. A state
+// that another version computed does not continue with the bits that m would have computed.
 func (m *Model) Kernels() int {
 	switch {
 	case m.precision == engine.BF16 && m.Level() != native.Rounding(engine.Float32):
@@ -94,12 +94,12 @@ func (m *Model) identified() (text []byte) {
 	return text
 }
 
-// WeightsFingerprint returns the fingerprint of the weights alone, without the configuration and without an adapter. It
-// is computed at each call.
+// WeightsFingerprint returns the fingerprint of the weights alone, without the configuration and the adapter. It is
+// computed on each call.
 func (m *Model) WeightsFingerprint() string { return m.sum(nil) }
 
-// Fingerprint returns the WeightsFingerprint of a model like m with the values of the file in float32. It does not hold
-// them all in memory at once. They must fit m.
+// Fingerprint returns the WeightsFingerprint of a model like m with the values of the file in float32, without holding
+// all of them in memory at once. The file must fit m.
 func (w Weights) Fingerprint(m *Model) (string, error) {
 	l := w.compareAll(m)
 	if len(l.problems) > 0 {
@@ -137,13 +137,13 @@ func (w Weights) Fingerprint(m *Model) (string, error) {
 // sum returns a checksum of a text and of the values of all parameters in float32.
 func (m *Model) sum(text []byte) string { return m.sumBy(text, m.sumsOf, false) }
 
-// sumBy is sum with given functions for the checksums of the parts of a parameter. Several goroutines call these
-// functions. With integers set, integer weights contribute the checksums of their bytes.
+// sumBy is sum with a given function that returns functions for the checksums of the parts of a parameter. Several
+// goroutines call the latter. If integers is set, integer weights contribute the checksums of their bytes.
 func (m *Model) sumBy(text []byte, of func(*nn.Param) []func() []byte, integers bool) string {
 	type part struct{ param, number int }
 	var names []string
 	var shapes [][]int
-	var sums [][][]byte // of each part of each parameter
+	var sums [][][]byte // checksums of each part of each parameter
 	var parts []part
 	var todo []func() []byte
 	mark := ""
@@ -173,7 +173,8 @@ func (m *Model) sumBy(text []byte, of func(*nn.Param) []func() []byte, integers 
 	return mark + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// sumLen is about the number of values per checksum, partSums the number of checksums computed at a time.
+// sumLen is the approximate number of values per checksum. partSums is the number of checksums that a function
+// computes.
 const sumLen, partSums = 1 << 16, 8
 
 // addSum appends the checksum of some values.
@@ -218,7 +219,8 @@ func (m *Model) sumsOf(p *nn.Param) (parts []func() []byte) {
 // Level names the processor features that the bits of results of m depend on: see native.Rounding.
 func (m *Model) Level() string { return native.Rounding(m.precision) }
 
-// CPULevel names the processor features in use, generic if HIPPO_CPU asks for some that are not there.
+// CPULevel names the processor features in use. It returns "generic" if HIPPO_CPU asks for features that the processor
+// lacks.
 func CPULevel() string {
 	level, _ := native.Level()
 	return level

@@ -8,7 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestFingerprint: the fingerprint depends on the configuration and on every weight, not on their layout in memory.
+// TestFingerprint checks that the fingerprint depends on the configuration and on every weight, but not on their layout
+// in memory.
 func TestFingerprint(t *testing.T) {
 	fresh := func(layers string) *Model {
 		c := DefaultConfig()

@@ -12,10 +12,10 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// Freeze excludes the parameters that patterns name from training: they get no gradient and take no memory for moments.
-// A pattern is the name of a parameter, or a prefix of names up to a dot, such as a layer's. In a pattern * stands for
-// any text, ? for one character, and 0-5 between dots for the numbers from 0 to 5. If a pattern is invalid or matches
-// no name, nothing is frozen, and the error reports all such patterns with similar names.
+// Freeze excludes the parameters that the patterns match from training: they get no gradient and take no memory for
+// moments. A pattern is the name of a parameter, or a prefix of names up to a dot, such as that of a layer. In a
+// pattern, * stands for any text, ? for one character, and 0-5 between dots for the numbers from 0 to 5. If a pattern
+// is invalid or matches no name, nothing is frozen, and the error reports all such patterns with similar names.
 func (p *Parameters) Freeze(patterns []string) error {
 	var params []*nn.Param
 	var names []string
@@ -77,12 +77,12 @@ func withParts(names []string) (all []string) {
 
 var rangePart = regexp.MustCompile(`^(\d+)-(\d+)$`)
 
-// patterns select parameters by the names in a field.
+// patterns selects parameters by the name patterns in a field.
 type patterns struct {
 	field   string
 	names   string // what the names stand for, in errors
 	compile func(pattern string) (*regexp.Regexp, error)
-	parts   func(names []string) []string // suggestions for a pattern without a match
+	parts   func(names []string) []string // names to suggest for a pattern without a match
 }
 
 var (
@@ -90,7 +90,7 @@ var (
 	targets = patterns{"target", "matrix of a product", compileTarget, parts}
 )
 
-// match reports which names match at least one pattern. The error has the problems of all patterns.
+// match reports which names match at least one pattern. The error lists the problems of all patterns.
 func (p patterns) match(names, patterns []string) ([]bool, error) {
 	var problems config.Problems
 	matched := make([]bool, len(names))

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// frozenNames are the parameters that a model does not train.
+// frozenNames returns the parameters that a model does not train.
 func frozenNames(m *Model) (names []string) {
 	m.Params("", func(name string, p *nn.Param) {
 		if !p.NeedsGrad() {
@@ -23,7 +23,7 @@ func frozenNames(m *Model) (names []string) {
 	return names
 }
 
-// twelve is a model of twelve layers, so 1 is a number and a prefix of others.
+// twelve returns a model of twelve layers, so that 1 is a number and also a prefix of others.
 func twelve(t *testing.T) *Model {
 	t.Helper()
 	cfg := DefaultConfig()
@@ -35,7 +35,7 @@ func twelve(t *testing.T) *Model {
 	return m
 }
 
-// TestFreezePatterns: what patterns match, by the layers and kinds of the names.
+// TestFreezePatterns checks which names patterns match, by layers and kinds.
 func TestFreezePatterns(t *testing.T) {
 	for pattern, holds := range map[string]func(name string) bool{
 		"backbone.embeddings.*":     func(n string) bool { return strings.HasPrefix(n, "backbone.embeddings.") },
@@ -74,7 +74,8 @@ func inLayers(name string, first, last int) bool {
 	return false
 }
 
-// TestFreezeErrors: patterns that match nothing are all listed, with near names, and nothing is frozen then.
+// TestFreezeErrors checks that the error lists all patterns without a match, with similar names, and that nothing is
+// frozen then.
 func TestFreezeErrors(t *testing.T) {
 	for pattern, want := range map[string]string{
 		"backbone.layer.3.*":       `"backbone.layer.3.*" matches no parameter, want names such as backbone.layers.3`,
@@ -141,9 +142,9 @@ func gradientsOf(m *Model, tape *autograd.Tape, carried int) map[string][]float3
 	return out
 }
 
-// TestFrozenPartsChangeNoGradient: freezing other parameters does not change a bit of a parameter's gradient. This
-// holds for every mixer, for experts and shared blocks, with tied and untied heads, and in a step that continues from
-// the states of others.
+// TestFrozenPartsChangeNoGradient checks that freezing other parameters does not change a bit of a parameter's
+// gradient: for every mixer, for experts and shared blocks, with tied and untied heads, and in a step that continues
+// from the states of earlier ones.
 func TestFrozenPartsChangeNoGradient(t *testing.T) {
 	models := map[string]func() *Model{"head": func() *Model { return withHead(t, "h3,attention") }}
 	lists := []string{composed, mixtures}
@@ -196,7 +197,7 @@ func withHead(t *testing.T, layers string) *Model {
 	return m
 }
 
-// TestFreezeTiedWeights: a tied head is frozen with the embedding, an untied one is not.
+// TestFreezeTiedWeights checks that a tied head is frozen with the embedding, and an untied one is not.
 func TestFreezeTiedWeights(t *testing.T) {
 	tied, untied := hybrid(t, "h3"), withHead(t, "h3")
 	for _, m := range []*Model{tied, untied} {
@@ -217,8 +218,8 @@ func TestFreezeTiedWeights(t *testing.T) {
 	}
 }
 
-// frozenParts are patterns to freeze in a model of two layers: parts of it; every second parameter, so that each
-// operation has both kinds; and all but one.
+// frozenParts returns lists of patterns to freeze in a model of two layers: parts of it; every second parameter, so
+// that each operation has frozen and trained ones; and all but one.
 func frozenParts(m *Model) map[string][]string {
 	var params []string
 	m.Params("", func(name string, p *nn.Param) {
@@ -251,7 +252,7 @@ func frozenParts(m *Model) map[string][]string {
 	return choices
 }
 
-// TestFrozenLayersTakeNoActivations: below the first trained layer nothing is stored for the backward pass.
+// TestFrozenLayersTakeNoActivations checks that nothing below the first trained layer is stored for the backward pass.
 func TestFrozenLayersTakeNoActivations(t *testing.T) {
 	taken := func(patterns ...string) int {
 		m := hybrid(t, "h3*8")

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine/cpu"
 )
 
-// TestLayerByLayer: Layer for each layer, and Rest from any on, give what Forward does, also where layers hand
-// something on that is not in the stream.
+// TestLayerByLayer checks that Layer for each layer, and Rest from any layer on, return what Forward does, also if
+// layers hand on values outside the stream.
 func TestLayerByLayer(t *testing.T) {
 	for _, layers := range []string{composed, mixtures, handing, "h3," + handing} {
 		m, ids := hybrid(t, layers), text(1, 40)

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestInit: the same seed gives the same weights, another seed others, no two parameters the same, and the initial
-// values of a parameter do not depend on the other layers.
+// TestInit checks that the same seed gives the same weights and another seed other ones, that no two parameters get the
+// same values, and that the initial values of a parameter do not depend on the other layers.
 func TestInit(t *testing.T) {
 	weights := func(layers string, seed uint64) (all, drawn map[string][]float32) {
 		m := hybrid(t, layers)
@@ -40,7 +40,7 @@ func TestInit(t *testing.T) {
 		if slices.Equal(x, otherwise[name]) {
 			t.Errorf("%s: another seed gives the same weights", name)
 		}
-		key := fmt.Sprint(x[:4]) // the shortest has as many
+		key := fmt.Sprint(x[:4]) // the shortest parameter has as many
 		if twin, ok := seen[key]; ok {
 			t.Errorf("%s and %s start with the same weights", name, twin)
 		}

@@ -12,11 +12,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// wholeRow is a group as long as any row.
+// wholeRow is a group that is at least as long as any row.
 const wholeRow = 1 << 20
 
 // inGroups rounds rows of k numbers as int8 does: to integers from -127 to 127 times a factor for each group of terms.
-// A group of 0 rounds nothing.
+// A group size of 0 rounds nothing.
 func inGroups(x []float32, k, group int) []float32 {
 	y := append([]float32(nil), x...)
 	for at := 0; at < len(y) && group > 0; {
@@ -35,7 +35,7 @@ func inGroups(x []float32, k, group int) []float32 {
 	return y
 }
 
-// groupedInputs is the CPU's engine with the inputs of products rounded in groups.
+// groupedInputs is the CPU's engine, except that it rounds the inputs of products in groups.
 type groupedInputs struct {
 	*cpu.Engine
 	group int
@@ -46,7 +46,7 @@ func (eng groupedInputs) Linear(x, w, bias *tensor.Tensor, a engine.Activation) 
 	return eng.Engine.Linear(rounded, w, bias, a)
 }
 
-// smallMamba is a Mamba of random weights.
+// smallMamba returns a small Mamba with random weights.
 func smallMamba(t *testing.T) *Model {
 	t.Helper()
 	c, err := Preset("mamba-130m")
@@ -62,7 +62,7 @@ func smallMamba(t *testing.T) *Model {
 	return m
 }
 
-// roundedLogits are the logits of smallMamba with weights and inputs of products rounded in groups.
+// roundedLogits returns the logits of smallMamba with weights and inputs of products rounded in groups.
 func roundedLogits(t *testing.T, weights, inputs int) []float32 {
 	t.Helper()
 	m := smallMamba(t)
@@ -76,7 +76,7 @@ func roundedLogits(t *testing.T, weights, inputs int) []float32 {
 	}))
 }
 
-// someLogits are the logits of a text.
+// someLogits returns the logits of a text.
 func someLogits(m *Model, tape *autograd.Tape) []float32 {
 	const n = 32
 	return read(m.Logits(tape, m.Forward(tape, text(3, n), EqualRows(1, n))))
@@ -117,7 +117,7 @@ func TestWhereInt8Errs(t *testing.T) {
 	if groups > 0.7*rows {
 		t.Errorf("groups of 32 take the error from %.4f to %.4f: want much less", rows, groups)
 	}
-	// int8 differs from groups of 32 by factors of 16 bits.
+	// The factors of int8 have 16 bits, unlike those of inGroups.
 	m := smallMamba(t)
 	if err := m.Pack(engine.Int8); err != nil {
 		t.Fatal(err)

@@ -61,19 +61,19 @@ func splitOutside(text string, separator rune) []string {
 	return append(parts, text[from:])
 }
 
-// layer is what an entry describes.
+// layer is the layer that an entry describes.
 type layer struct {
 	kind   string // names of its mixers
 	mixer  mixer.Mixer
-	shared *mixer.Shared // nil for none
-	mlp    mixer.Mixer   // nil for none
+	shared *mixer.Shared // or nil
+	mlp    mixer.Mixer   // or nil
 	after  bool          // norms come after its parts
 }
 
-// sharedName is the name in an entry of a block that several layers share.
+// sharedName is the name, in an entry, of a block that several layers share.
 const sharedName = "zamba2-shared"
 
-// normAfter stands in an entry before a mixer and says that norms come after the parts of the layer (2 OLMo 2 Furious,
+// normAfter stands before a mixer in an entry and means that norms come after the parts of the layer (2 OLMo 2 Furious,
 // arXiv:2501.00656, §2.1).
 const normAfter = "norm-after"
 
@@ -128,9 +128,9 @@ func (c *Config) newLayer(entry string, cfg mixer.Config, shape feedForwardShape
 	return l, err
 }
 
-// EntryParts returns the mixers of an entry of a plan and its feed-forward part, "" for that of the configuration. A
-// shared block is the first of the mixers. A feed-forward part in the place of the mixer is among them, and is followed
-// by MLPNone.
+// EntryParts returns the mixers of an entry of a plan and its feed-forward part, or "" for the feed-forward part of the
+// configuration. A shared block is the first of the mixers. A feed-forward part in the place of the mixer is returned
+// as a mixer, with MLPNone as the feed-forward part.
 func EntryParts(entry string) (mixers []string, feedForward string) {
 	halves := splitOutside(entry, '/')
 	for _, part := range splitOutside(halves[0], '>') {
@@ -147,8 +147,8 @@ func EntryParts(entry string) (mixers []string, feedForward string) {
 	return mixers, ""
 }
 
-// PartOptions lists the options of a mixer or a feed-forward part with the values that they have in this configuration
-// if an entry leaves them out, nothing for other names.
+// PartOptions returns the options of a mixer or a feed-forward part, with the values that they have in this
+// configuration if an entry leaves them out. It returns nil for other names.
 func (c *Config) PartOptions(name string) []config.Described {
 	name = cmp.Or(renamed[name], name)
 	for _, m := range registry {
@@ -182,7 +182,7 @@ func newShared(entry string, cfg mixer.Config, blocks mixer.SharedBlocks) (*mixe
 	return mixer.NewShared(cfg, blocks)
 }
 
-// newPart creates one part of the first half of a layer: a mixer, or a feed-forward part in its place.
+// newPart creates one part of the first half of an entry: a mixer, or a feed-forward part in its place.
 func newPart(entry string, cfg mixer.Config, shape feedForwardShape, encoder bool) (name string, m mixer.Mixer,
 	isMixer bool, err error) {
 	name, options, err := ParseEntry(entry)

@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestLayersOfParts: an entry of the list of layers can name several mixers, another MLP, or an MLP alone, and their
-// parameters have their names.
+// TestLayersOfParts checks that an entry of the list of layers can name several mixers, another MLP, or an MLP alone,
+// and that the parameters are named after them.
 func TestLayersOfParts(t *testing.T) {
 	m := hybrid(t, composed+",attention*2")
 	for i, want := range []string{"mamba2+attention", "relu2", "attention", "attention", "attention"} {
@@ -33,7 +33,7 @@ func TestLayersOfParts(t *testing.T) {
 	}
 }
 
-// TestLayersThatAreRefused: the error says what was found.
+// TestLayersThatAreRefused checks that the error says what was found.
 func TestLayersThatAreRefused(t *testing.T) {
 	for entry, want := range map[string]string{
 		"mamba+mamba":                        "found mamba twice",
@@ -69,8 +69,8 @@ func TestLayersThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestHead: an untied head has its own weights; multipliers and the cap act on embedding and logits; the loss matches
-// the logits.
+// TestHead checks that an untied head has its own weights, that the multipliers and the cap act on embedding and
+// logits, and that the loss matches the logits.
 func TestHead(t *testing.T) {
 	cfg := hybrid(t, "h3,attention").Config
 	cfg.Norm = NormRMSPlusOne

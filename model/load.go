@@ -15,7 +15,7 @@ import (
 // WeightsFile is the name of the weights in a model's folder.
 const WeightsFile = "model.safetensors"
 
-// Weights are the tensors of a file by the names of a model's parameters. Package release finds them in the files of
+// Weights maps the names of a model's parameters to the tensors of a file. Package release does this for the files of
 // published models.
 type Weights struct {
 	File *checkpoint.File
@@ -26,12 +26,13 @@ type Weights struct {
 	// nil, each parameter is one tensor of the same name.
 	Sources func(parameter string) []Source
 
-	// Made returns the name and shape of the tensor of a file that a source has been made of, for errors, and false for
-	// one that is itself there. It is nil if all are.
+	// Made returns the name and shape of the file's tensor that a source was made from, for error messages. It returns
+	// false for a source that is itself in the file. Made is nil if all sources are.
 	Made func(source string) (name string, shape []int, ok bool)
 
-	// Extra decides on a tensor that is no parameter, of a key in the file: nil accepts it, an error rejects it. It is
-	// not called for tensors that Keys leaves out. If Extra is nil, such tensors are rejected.
+	// Extra decides about a tensor that is not a parameter. Its arguments are the official name and the key in the
+	// file. It returns nil to accept the tensor and an error to reject it. It is not called for tensors that Keys
+	// leaves out. If Extra is nil, such tensors are rejected.
 	Extra func(name, key string) error
 }
 
@@ -51,13 +52,14 @@ func (w Weights) of(parameter string) []Source {
 	return w.Sources(parameter)
 }
 
-// Matched are the tensors of a parameter, one after another by rows.
+// Matched holds the tensors of a parameter, one after another by rows.
 type Matched struct {
-	Name  string // of the parameter
+	Name  string // name of the parameter
 	Parts []checkpoint.Tensor
 }
 
-// Match finds the tensors of the parameters of m. It leaves out parameters that the file does not fit.
+// Match finds the tensors of the parameters of m. It leaves out parameters whose tensors are missing or have other
+// shapes.
 func (w Weights) Match(m nn.Module) []Matched {
 	l := &filling{f: w.File, told: map[string]bool{}}
 	l.compare(m, w, maps.Clone(w.Keys))
@@ -68,7 +70,7 @@ func (w Weights) Match(m nn.Module) []Matched {
 	return found
 }
 
-// ownWeights returns the weights of a file saved by this package, which uses the names of the parameters.
+// ownWeights returns the weights of a file that this package saved, with the names of the parameters.
 func ownWeights(f *checkpoint.File) Weights {
 	w := Weights{File: f, Keys: map[string]string{}}
 	for _, name := range f.Names() {
@@ -79,7 +81,7 @@ func ownWeights(f *checkpoint.File) Weights {
 
 // NewFor is New for a file of weights, which must have tensors for all layers.
 func NewFor(cfg Config, f *checkpoint.File) (*Model, error) {
-	if err := checkFile(f, &cfg); err != nil { // before its layers are built
+	if err := checkFile(f, &cfg); err != nil { // before the layers are built
 		return nil, err
 	}
 	return New(cfg)
@@ -94,7 +96,7 @@ const (
 	LastDir = "last"
 )
 
-// Resolve finds the folder that holds the model: dir itself, or dir/best or dir/last of a training run.
+// Resolve returns the folder that holds the model: dir itself, or dir/best or dir/last of a training run.
 func Resolve(dir string) (string, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return "", err
@@ -116,7 +118,7 @@ func Resolve(dir string) (string, error) {
 		ConfigFile, BestDir, LastDir)
 }
 
-// folderOf is the first of dir, dir/best and dir/last that has a file of this name, "" if none has.
+// folderOf returns the first of dir, dir/best and dir/last that has a file of this name, or "".
 func folderOf(dir, name string) (string, error) {
 	for _, sub := range []string{"", BestDir, LastDir} {
 		path := filepath.Join(dir, sub)

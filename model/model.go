@@ -9,17 +9,17 @@ import (
 
 // Model is a language model: an embedding, pre-norm blocks of a mixer and an MLP, a final norm, and a head that shares
 // the embedding's weights unless it has its own. Its parameters have the names of the official H3 release
-// (backbone.layers.0.mixer.q_proj.weight) or, without MLPs, those of Mamba's.
+// (backbone.layers.0.mixer.q_proj.weight) or, in models without MLPs, those of Mamba's.
 type Model struct {
 	Config    Config
 	Embedding *nn.Embedding
-	Positions *nn.Embedding // learned, added to the embedding; nil for none
+	Positions *nn.Embedding // learned positions, added to the embedding; or nil
 	Backbone
 	Head *nn.Linear // nil if it shares the embedding's weights
-	MTP  *MTP       // guesses what follows, nil for none: see generate.MTPDrafts
+	MTP  *MTP       // predicts further tokens, or nil: see generate.MTPDrafts
 	Parameters
-	precision engine.Precision // of a model that is packed
-	adapter   *Adapter         // nil for none
+	precision engine.Precision // precision of a packed model
+	adapter   *Adapter         // or nil
 	identity  identity
 }
 
@@ -39,7 +39,7 @@ func New(cfg Config) (*Model, error) {
 	if cfg.UntiedHead {
 		m.Head = nn.NewLinear(cfg.DModel, cfg.PaddedVocab(), nn.InitStd)
 		m.Head.Bias = nil
-		m.Head.Weight.Product = false // it is in the loss
+		m.Head.Weight.Product = false // the loss computes this product
 	}
 	m.Parameters = Parameters{of: m, backbone: &m.Backbone, shape: &m.Config, config: m.configFile}
 	if _, err := shapesOf(m); err != nil {
@@ -48,7 +48,7 @@ func New(cfg Config) (*Model, error) {
 	return m, nil
 }
 
-// newPositions returns the table of learned positions, nil for none.
+// newPositions returns the table of learned positions, or nil if there are none.
 func (c *Config) newPositions() *nn.Embedding {
 	if c.MaxPositions == 0 {
 		return nil
@@ -56,7 +56,7 @@ func (c *Config) newPositions() *nn.Embedding {
 	return nn.NewEmbedding(c.MaxPositions, c.DModel)
 }
 
-// configFile is the content of config.json.
+// configFile returns the name and the content of config.json.
 func (m *Model) configFile() (name string, text []byte, err error) {
 	return ConfigFile, m.Config.JSON(), nil
 }
@@ -74,7 +74,7 @@ func (m *Model) Params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// MaxLength returns the length of the longest sequence that the model takes, 0 for any.
+// MaxLength returns the length of the longest sequence that the model takes, or 0 if there is no limit.
 func (m *Model) MaxLength() int { return shorter(m.maxLength(), m.Config.MaxPositions) }
 
 // CountParams returns the number of parameters of a model of this shape.
@@ -92,12 +92,12 @@ func (m *Model) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 	return m.run(t, t.Dropout(m.Embed(t, ids, r), m.Config.EmbedDropout, &r.at), r, m.Config.ResidDropout)
 }
 
-// embed returns the rows of a table for ids, multiplied as configured.
+// embed returns the rows of a table for ids, multiplied by EmbedScale.
 func (c *Config) embed(t *autograd.Tape, table *nn.Embedding, ids []int32) *tensor.Tensor {
 	return t.Scale(table.Forward(t, ids), orOne(c.EmbedScale))
 }
 
-// orOne returns a factor, for which 0 stands for 1.
+// orOne returns a factor, replacing 0 by 1.
 func orOne(x float64) float64 {
 	if x == 0 {
 		return 1
@@ -105,7 +105,7 @@ func orOne(x float64) float64 {
 	return x
 }
 
-// addPositions adds the rows of the table for the positions of x to x (n, d). A nil table changes nothing.
+// addPositions adds to x (n, d) the rows of the table for the positions of x. A nil table changes nothing.
 func addPositions(t *autograd.Tape, table *nn.Embedding, x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	if table == nil {
 		return x
@@ -127,8 +127,8 @@ func (m *Model) Unembedding() *nn.Param {
 	return m.Embedding.Weight
 }
 
-// Loss returns the mean cross-entropy, in nats per token, of the targets (engine.Ignore for none) given hidden states
-// of Forward.
+// Loss returns the mean cross-entropy of the targets given hidden states of Forward, in nats per token. A target of
+// engine.Ignore does not count.
 func (m *Model) Loss(t *autograd.Tape, hidden *tensor.Tensor, targets []int32) *tensor.Tensor {
 	t.Scope("lm_head")
 	if m.Config.LogitCap > 0 {
@@ -143,7 +143,7 @@ func (m *Model) Logits(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
 	return m.logits(t, hidden)
 }
 
-// LastLogits maps hidden states of rows to the logits after each row: (rows, padded vocabulary).
+// LastLogits maps hidden states of rows to the logits after the last position of each row: (rows, padded vocabulary).
 func (m *Model) LastLogits(t *autograd.Tape, hidden *tensor.Tensor, r *Rows) *tensor.Tensor {
 	t.Scope("lm_head")
 	if r.Total() > r.Count() {
@@ -152,11 +152,11 @@ func (m *Model) LastLogits(t *autograd.Tape, hidden *tensor.Tensor, r *Rows) *te
 	return m.logits(t, hidden)
 }
 
-// LogitsAt is Logits after the given positions only, counted over all rows.
+// LogitsAt is Logits for the given positions only, counted over all rows.
 func (m *Model) LogitsAt(t *autograd.Tape, hidden *tensor.Tensor, at []int32) *tensor.Tensor {
 	t.Scope("lm_head")
 	if len(at) < hidden.Rows() {
-		hidden = t.Embedding(hidden, at) // it picks rows
+		hidden = t.Embedding(hidden, at) // selects rows
 	}
 	return m.logits(t, hidden)
 }
@@ -169,7 +169,7 @@ func (m *Model) logits(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
 	return y
 }
 
-// scaled multiplies the head's input, and so the logits.
+// scaled multiplies the head's input, and thereby the logits, by LogitScale.
 func (m *Model) scaled(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
 	return t.Scale(hidden, orOne(m.Config.LogitScale))
 }

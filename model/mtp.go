@@ -10,12 +10,13 @@ import (
 )
 
 // MTP is a head that predicts one token more than the model (multi-token prediction, "DeepSeek-V3", arXiv:2412.19437,
-// §2.2, in the form of Qwen3-Next): from the hidden state h[t] after the model's final norm and the next id,
+// §2.2, in the form of Qwen3-Next). It computes, from the hidden state h[t] after the model's final norm and the next
+// id,
 //
 //	x[t] = FC( [norm_e(E[id[t+1]]), norm_h(h[t])] );   h'[t] = norm(block(x))[t];   logits of id[t+2] = head(h'[t])
 //
-// with the embedding E and the head of the model. It goes on with h' in the place of h. It guesses what the model then
-// verifies, so that no text depends on it.
+// with the embedding E and the head of the model. For further tokens it takes h' in the place of h. The model verifies
+// its guesses, so that no text depends on them.
 type MTP struct {
 	EmbedNorm, HiddenNorm nn.AddNorm
 	FC                    *nn.Linear // (d_model, 2·d_model)
@@ -44,7 +45,7 @@ func NewMTP(m *Model, layer string) (*MTP, error) {
 	return h, err
 }
 
-// Params visits the parameters: those of the release, and those of the block as of a model of one layer.
+// Params visits the parameters under the names of the release. The block's names are those in a model of one layer.
 func (h *MTP) Params(prefix string, visit nn.Visitor) {
 	h.EmbedNorm.Params(prefix+"mtp.pre_fc_norm_embedding.", visit)
 	h.HiddenNorm.Params(prefix+"mtp.pre_fc_norm_hidden.", visit)
@@ -52,7 +53,7 @@ func (h *MTP) Params(prefix string, visit nn.Visitor) {
 	h.params(prefix, h.config.naming(), visit)
 }
 
-// LoadAlike is Load in the precision of the model: packed where the model is, and otherwise as LoadStored.
+// LoadAlike is Load in the precision of the model: packed if the model is packed, and otherwise as LoadStored.
 func (h *MTP) LoadAlike(w Weights) error {
 	p := h.of.precision
 	return h.load(w, &packing{precision: p, stored: p == engine.Float32})
@@ -61,21 +62,21 @@ func (h *MTP) LoadAlike(w Weights) error {
 // PackAlike converts the weights to the precision of the model, which is packed.
 func (h *MTP) PackAlike() error { return h.pack(h.of.precision, engine.PackRounded) }
 
-// Forward maps ids and the hidden states (n, d_model) before each of them to the head's own (n, d_model), and updates
-// the states of the rows.
+// Forward maps ids, and the hidden states (n, d_model) before each of them, to the head's hidden states (n, d_model).
+// It updates the states of the rows.
 func (h *MTP) Forward(t *autograd.Tape, ids []int32, hidden *tensor.Tensor, r *Rows) *tensor.Tensor {
 	_, e := h.EmbedNorm.AddForward(t, h.config.embed(t, h.of.Embedding, ids), nil)
 	_, x := h.HiddenNorm.AddForward(t, hidden, nil)
 	return h.run(t, h.FC.Forward(t, t.Join(e, x)), r, 0)
 }
 
-// Guesses is what the head of a model keeps of a sequence.
+// Guesses holds what the MTP head of a model remembers of a sequence.
 type Guesses struct {
-	State  *State    // of the head, after all ids
-	Hidden []float32 // of the model, after the last id
+	State  *State    // state of the head after all ids
+	Hidden []float32 // hidden state of the model after the last id
 }
 
-// clone returns a copy, in the memory of an earlier one unless that is nil.
+// clone returns a copy. It reuses the memory of to unless that is nil.
 func (g *Guesses) clone(to *Guesses) *Guesses {
 	switch {
 	case g == nil:
@@ -88,8 +89,8 @@ func (g *Guesses) clone(to *Guesses) *Guesses {
 	return to
 }
 
-// Follow has the head read what the model has read: the ids of rows with states, and the hidden states (n, d_model)
-// after them. A sequence that the head has not seen from its start begins where it does.
+// Follow runs the head over the positions that the model has read: the ids of rows with states, and the hidden states
+// (n, d_model) after them. If the head has not seen a sequence from its start, it begins with these positions.
 func (h *MTP) Follow(t *autograd.Tape, ids []int32, hidden *tensor.Tensor, r *Rows) {
 	d := h.config.DModel
 	var read []int32

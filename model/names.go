@@ -2,24 +2,24 @@ package model
 
 import "github.com/hippo-ssm/hippo/nn"
 
-// naming holds the names of parameters outside the mixers. Package release knows the names in published files.
+// naming holds the names of parameters outside the mixers. Package release maps the names in published files to them.
 type naming struct{ embedding, positions, norm, mlpNorm, finalNorm string }
 
-// embedNorm starts the names of the norm after the embedding.
+// embedNorm is the prefix of the names of the norm after the embedding.
 const embedNorm = "backbone.embedding_norm."
 
 var (
-	mlpNames = naming{ // those of H3
+	mlpNames = naming{ // names of H3
 		embedding: "backbone.embeddings.word_embeddings.", positions: "backbone.embeddings.position_embeddings.",
 		norm: "norm1.", mlpNorm: "norm2.", finalNorm: "backbone.ln_f.",
 	}
-	plainNames = naming{ // those of Mamba
+	plainNames = naming{ // names of Mamba
 		embedding: "backbone.embedding.", positions: "backbone.position_embedding.",
 		norm: "norm.", finalNorm: "backbone.norm_f.",
 	}
 )
 
-// naming returns the names of H3, or those of Mamba for blocks without an MLP.
+// naming returns the names of H3 or, for blocks without an MLP, those of Mamba.
 func (c *Config) naming() naming {
 	if c.MLP == MLPNone && len(splitOutside(c.Layers, '/')) == 1 {
 		return plainNames
@@ -27,7 +27,7 @@ func (c *Config) naming() naming {
 	return mlpNames
 }
 
-// Values of Config.Norm and Config.MLP. MLPNone is for blocks of a mixer alone.
+// Values of Config.Norm and Config.MLP. With MLPNone, blocks consist of a mixer alone.
 const (
 	NormLayer = "layer"
 	NormRMS   = "rms"

@@ -27,9 +27,10 @@ type NetworkConfig struct {
 	Everywhere bool   `json:"everywhere"`
 	Pairs      bool   `json:"pairs"` // an example is two sequences with one output for both
 	Pool       string `json:"pool"`  // one of Pools, for one output per sequence
-	// Steps marks the last channel as time instead of input: it is the natural logarithm of the time since the position
-	// before, in steps of the data. Mixers that can (see mixer.Rows) use it in their recurrences. So irregularly
-	// sampled data is discretized at its own times: Δ of Mamba, dt of S4D, DSS, GSS and H3 is multiplied by the time.
+	// Steps marks the last channel as time instead of input: it is the natural logarithm of the time since the previous
+	// position, in time steps of the data. Mixers that support it (see mixer.Rows) use it in their recurrences, so
+	// irregularly sampled data is discretized at its own times: Δ of Mamba, and dt of S4D, DSS, GSS and H3, is
+	// multiplied by the time.
 	Steps bool `json:"steps,omitempty"`
 
 	// Signal describes the data that the network was trained on, nil if unknown. It does not change what the network
@@ -37,12 +38,12 @@ type NetworkConfig struct {
 	Signal *Signal `json:"signal,omitempty"`
 }
 
-// Network maps sequences of tokens or of rows of numbers to numbers for each position or for the whole: a model for
-// classification, forecasting and streams. If tokens are predicted from tokens, the head shares the weights of the
-// embedding, as in a language model.
+// Network maps sequences of tokens or of rows of numbers to numbers, for each position or for the whole sequence. It is
+// a model for classification, forecasting and streams. If it predicts tokens from tokens, the head shares the weights
+// of the embedding, as in a language model.
 //
 // For two sequences a and b the head sees a, b and a⊙b through one hidden layer, as in the Long Range Arena's retrieval
-// task (arXiv:2011.04006). Its fourth input, the difference, is a linear map of a and b.
+// task (arXiv:2011.04006). That task's fourth input, the difference, is a linear map of a and b.
 type Network struct {
 	Config    NetworkConfig
 	Embedding *nn.Embedding // of tokens, or nil
@@ -96,8 +97,8 @@ func NewNetwork(cfg NetworkConfig) (*Network, error) {
 	return m, nil
 }
 
-// newEncoder returns the map of rows of numbers to the stream. Its bias starts at random, too: with a bias of 0 the
-// first norm would preserve only the sign of a single number.
+// newEncoder returns the linear map of rows of numbers to the stream. Its bias is initialized at random, too: with a
+// bias of 0 the first norm would preserve only the sign of a single number.
 func newEncoder(channels, d int) *nn.Linear {
 	std := 1 / math.Sqrt(float64(channels))
 	m := nn.NewLinear(channels, d, std)
@@ -142,7 +143,7 @@ func (c *NetworkConfig) validate() error {
 	return p.Err()
 }
 
-// Params visits every parameter. Those that a language model also has get the same names.
+// Params visits every parameter. Parameters that a language model also has get the same names.
 func (m *Network) Params(prefix string, visit nn.Visitor) {
 	names := m.Config.Model.naming()
 	if m.Embedding != nil {
@@ -166,7 +167,7 @@ func (m *Network) Params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// MaxLength returns the length of the longest sequence that the network takes, 0 for any.
+// MaxLength returns the length of the longest sequence that the network takes, or 0 if there is no limit.
 func (m *Network) MaxLength() int {
 	most := shorter(m.maxLength(), m.Config.Model.MaxPositions)
 	if m.Class != nil && most > 0 {
@@ -177,17 +178,17 @@ func (m *Network) MaxLength() int {
 
 // Input holds sequences of any lengths, one after another.
 type Input struct {
-	Lengths []int     // of each sequence, in positions
-	Tokens  []int32   // Σ Lengths of them, or
+	Lengths []int     // number of positions of each sequence
+	Tokens  []int32   // Σ Lengths tokens, or
 	Values  []float32 // (Σ Lengths, channels)
 
 	// Seeds are the seeds of dropout, one for each sequence; nil for none.
 	Seeds []uint64
 }
 
-// Forward maps sequences with n positions in total to (n, outputs), or to (sequences, outputs) for one output per
-// sequence. For pairs the input has all first sequences, then all second ones, and the result has one output for each
-// pair.
+// Forward maps sequences with n positions in total to (n, outputs), or to (sequences, outputs) if there is one output
+// per sequence. For pairs the input holds all first sequences, then all second ones, and the result has one output for
+// each pair.
 func (m *Network) Forward(t *autograd.Tape, in Input) *tensor.Tensor {
 	r := &Rows{}
 	for _, l := range in.Lengths {
@@ -203,7 +204,7 @@ func (m *Network) Forward(t *autograd.Tape, in Input) *tensor.Tensor {
 	return m.output(t, hidden)
 }
 
-// Predict returns the result of Forward, computed on a tape of its own.
+// Predict returns the result of Forward, computed on a new tape.
 func (m *Network) Predict(in Input) []float32 {
 	y := m.Forward(m.NewTape(), in)
 	return y.Floats()
@@ -223,7 +224,8 @@ func (m *Network) output(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor
 	return m.Head.Forward(t, hidden)
 }
 
-// hidden maps rows to the output of the backbone, and returns its rows, which include the class token if there is one.
+// hidden maps rows to the output of the backbone. It returns the rows of the output, which include the class token if
+// there is one.
 func (m *Network) hidden(t *autograd.Tape, in Input, r *Rows) (*tensor.Tensor, *Rows) {
 	t.Scope("encoder")
 	var x *tensor.Tensor
@@ -277,7 +279,7 @@ func (m *Network) pool(t *autograd.Tape, hidden *tensor.Tensor, r *Rows) *tensor
 	return t.Last(hidden, &r.at)
 }
 
-// Takes returns an error unless the network takes sequences of a length.
+// Takes returns an error if the network does not take sequences of length l.
 func (m *Network) Takes(l int) error {
 	if most := m.MaxLength(); most > 0 && l > most {
 		return fmt.Errorf("found a sequence of %d positions, but the network takes at most %d", l, most)

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// networkConfig is a small network of the given layers.
+// networkConfig returns the configuration of a small network of the given layers.
 func networkConfig(layers string) NetworkConfig {
 	c := DefaultConfig()
 	c.DModel, c.Layers, c.DState, c.NumHeads = 8, layers, 6, 2
@@ -37,7 +37,7 @@ func normal(n int) []float32 {
 	return x
 }
 
-// TestExamplesAreAlone compares sequences of several lengths in a batch with each by itself: the same numbers, whether
+// TestExamplesAreAlone checks that sequences of several lengths give the same numbers in a batch as alone, whether
 // layers look ahead or not.
 func TestExamplesAreAlone(t *testing.T) {
 	const ch = 2
@@ -69,8 +69,8 @@ func TestExamplesAreAlone(t *testing.T) {
 	}
 }
 
-// TestStream goes through sequences sample by sample and in chunks, with the outputs of the whole: at each position, or
-// of the sequence so far.
+// TestStream checks that a stream, sample by sample and in chunks, has the outputs of the whole sequence: at each
+// position, or for the sequence so far.
 func TestStream(t *testing.T) {
 	const l, ch = 40, 2
 	for _, layers := range []string{"h3,s4d", "mamba", "attention,gss"} {
@@ -120,9 +120,9 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestNetworkSteps: a network whose last channel is the logarithm of the time since the position before has the same
-// outputs from a stream, position by position, as for the whole sequence. With times of 1 it equals a network without
-// that channel; other times change its outputs. A network that cannot use times is refused.
+// TestNetworkSteps checks a network whose last channel is the logarithm of the time since the previous position. It has
+// the same outputs from a stream, position by position, as for the whole sequence. With times of 1 it equals a network
+// without that channel; other times change its outputs. A network that cannot use times is refused.
 func TestNetworkSteps(t *testing.T) {
 	const l, ch = 40, 2
 	for _, layers := range []string{"mamba", "s4d,mamba2", "mamba+attention", "s4d*2", "h3,gss", "dss"} {
@@ -140,7 +140,7 @@ func TestNetworkSteps(t *testing.T) {
 		whole := func(m *Network, x []float32) []float32 { return m.Predict(Input{Lengths: []int{l}, Values: x}) }
 		want := whole(m, x)
 		same, exact := slices.Equal(whole(m, even), whole(without, inputs)), strings.HasPrefix(layers, "mamba")
-		if exact && !same || slices.Equal(want, whole(m, even)) { // convolutions round otherwise
+		if exact && !same || slices.Equal(want, whole(m, even)) { // convolutions round differently
 			t.Errorf("%s: steps of 1 change outputs, or others do not", layers)
 		}
 		s, err := m.NewStream()
@@ -172,8 +172,8 @@ func TestNetworkSteps(t *testing.T) {
 	}
 }
 
-// TestScaleDt uses a slowly changing signal at full and at half rate: with dt doubled the outputs at the same times
-// agree more closely than without.
+// TestScaleDt checks, with a slowly changing signal at full and at half rate, that doubling dt makes the outputs at the
+// same times agree more closely.
 func TestScaleDt(t *testing.T) {
 	const l = 256
 	c := networkConfig("s4d")
@@ -204,11 +204,11 @@ func TestScaleDt(t *testing.T) {
 	}
 }
 
-// TestScaleDtSilences: modes that would turn by more than half a circle per sample have C = 0 until the change is
-// undone.
+// TestScaleDtSilences checks that modes that would turn by more than half a circle per sample have C = 0 until the
+// change is undone.
 func TestScaleDtSilences(t *testing.T) {
 	for _, layers := range []string{"s4d(bidirectional=true)", "h3"} {
-		c := networkConfig(layers) // 3 modes with angles of 0, 0.6 π and 1.2 π a sample, which is -0.8 π
+		c := networkConfig(layers) // 3 modes with angles of 0, 0.6 π and 1.2 π per sample, which is -0.8 π
 		c.Model.DtMin, c.Model.DtMax = 0.6, 0.6
 		m := newNetwork(t, c)
 		x := normal(40)

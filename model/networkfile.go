@@ -14,7 +14,7 @@ import (
 // NetworkFile is the name of a network's configuration in its folder.
 const NetworkFile = "network.json"
 
-// configFile is the content of network.json.
+// configFile returns the name and the content of network.json.
 func (m *Network) configFile() (name string, text []byte, err error) {
 	text, err = json.MarshalIndent(m.Config, "", "  ")
 	return NetworkFile, append(text, '\n'), err
@@ -32,7 +32,7 @@ func FindNetwork(dir string) (*Network, error) {
 	return LoadNetwork(path)
 }
 
-// NetworkOf is FindNetwork where there has to be a network.
+// NetworkOf is FindNetwork, but returns an error if there is no network.
 func NetworkOf(dir string) (*Network, error) {
 	m, err := FindNetwork(dir)
 	if err == nil && m == nil {
@@ -50,7 +50,7 @@ func HasNetwork(dir string) (bool, error) {
 	return path != "", err
 }
 
-// networkIn returns an error for the folder of a network where a language model is wanted, nil if it holds none.
+// networkIn returns an error if dir is the folder of a network, for use where a language model is wanted.
 func networkIn(dir string) error {
 	path, err := folderOf(dir, NetworkFile)
 	if err != nil || path == "" {
@@ -88,7 +88,7 @@ func readNetwork(dir string) (*Network, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if err := checkFile(f, &c.Model); err != nil { // before its layers are built
+	if err := checkFile(f, &c.Model); err != nil { // before the layers are built
 		return nil, err
 	}
 	m, err := NewNetwork(c)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFindNetwork: a network is found in its own folder and in those of a run, the best first. A folder without one is
-// no error.
+// TestFindNetwork checks that a network is found in its own folder and in the folders of a run, the best first. A
+// folder without a network is not an error.
 func TestFindNetwork(t *testing.T) {
 	save := func(dir string, seed uint64) *Network {
 		m := newNetwork(t, networkConfig("h3"))
@@ -25,7 +25,7 @@ func TestFindNetwork(t *testing.T) {
 		t.Errorf("an empty folder: found %v, %v", m, err)
 	}
 	in := Input{Lengths: []int{2}, Values: []float32{1, 2, 3, 4}}
-	for i, sub := range []string{LastDir, BestDir, ""} { // each takes precedence over the earlier ones
+	for i, sub := range []string{LastDir, BestDir, ""} { // each takes precedence over those before
 		want := save(filepath.Join(run, sub), uint64(10+i)).Predict(in)
 		m, err := FindNetwork(run)
 		if err != nil || m == nil {

@@ -12,21 +12,21 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// errPacked is the error of a model packed for inference when float32 weights are needed.
+// errPacked reports that a model is packed for inference, but float32 weights are needed.
 var errPacked = errors.New("the model is packed for inference: found no weights in float32, load it again without " +
 	"a precision")
 
 // Pack converts the weights of all Linear layers, and those shared by embedding and head, to a packed form at a
-// precision. Decoding one token at a time then reads them at the speed of memory. Float32 keeps the same results. BF16,
-// Int8 and Int4 round the weights, to a half, a quarter and a seventh of the memory (see engine.Precision). Matrices
-// with nn.Param.Fine get at least Int8. Everything else stays float32. The packed model works as before, but can be
-// neither trained nor saved. All its weights must have values.
+// precision. Decoding one token at a time then reads them at the speed of memory. Float32 keeps the results unchanged.
+// BF16, Int8 and Int4 round the weights, to a half, a quarter and a seventh of the memory (see engine.Precision).
+// Matrices with nn.Param.Fine get at least Int8. All other parameters stay float32. The packed model works as before,
+// but can be neither trained nor saved. All its weights must have values.
 func (m *Model) Pack(p engine.Precision) error {
 	return m.pack(p, engine.PackRounded)
 }
 
-// PackFrozen is Pack for a model that is trained only through an adapter. Results are those of float32 with the weights
-// rounded to BF16, Int8 or Int4, and gradients flow through the packed weights.
+// PackFrozen is Pack for a model that is trained only through an adapter. Results are those of float32 arithmetic with
+// the weights rounded to BF16, Int8 or Int4, and gradients flow through the packed weights.
 func (m *Model) PackFrozen(p engine.Precision) error {
 	return m.pack(p, engine.PackFrozen)
 }
@@ -65,26 +65,26 @@ func (p *Parameters) pack(precision engine.Precision, as engine.PackAs) error {
 	for _, at := range slices.Sorted(maps.Keys(weights)) {
 		engine.PackTensors(p.backbone.backend, at, as, weights[at]...)
 	}
-	// Their memory may be part of one allocation for all parameters, which is freed only as a whole. So they are
-	// copied.
+	// The other parameters may be part of one allocation for all parameters, which is freed only as a whole. So they
+	// are copied.
 	tensor.Compact(others...)
 	return nil
 }
 
-// LoadPacked is Load and Pack in one. It packs weights as it reads them and takes no more memory than the packed model.
+// LoadPacked combines Load and Pack. It packs weights as it reads them and takes no more memory than the packed model.
 func (m *Model) LoadPacked(w Weights, p engine.Precision) error {
 	return m.loadAs(w, packing{precision: p})
 }
 
-// LoadFrozen is Load and PackFrozen in one, like LoadPacked.
+// LoadFrozen combines Load and PackFrozen, as LoadPacked does for Pack.
 func (m *Model) LoadFrozen(w Weights, p engine.Precision) error {
 	return m.loadAs(w, packing{precision: p, frozen: true})
 }
 
 // LoadStored is LoadPacked in the precision of the file. Matrices of bfloat16 and of integers in groups are kept
 // unchanged. Matrices with as few bits but other groups are rounded to Int8. All others become float32, including
-// float16, whose mantissa bfloat16 cannot hold. Except for integers, whose products also round their inputs to Int8,
-// results equal those of float32 to the last bit.
+// float16, whose mantissa bfloat16 cannot hold. Results equal those of float32 to the last bit, except for integers,
+// whose products also round their inputs to Int8.
 func (m *Model) LoadStored(w Weights) error {
 	if err := m.loadAs(w, packing{precision: engine.Float32, stored: true}); err != nil {
 		return err
@@ -105,14 +105,14 @@ func (m *Model) loadAs(w Weights, p packing) error {
 	return nil
 }
 
-// Precision returns the precision of a packed model, Float32 for others. After LoadStored it is the coarsest of the
-// integer precisions.
+// Precision returns the precision of a packed model, and Float32 for other models. After LoadStored it is the coarsest
+// of the integer precisions.
 func (m *Model) Precision() engine.Precision { return m.precision }
 
 // packing describes how to pack matrices as they are read.
 type packing struct {
 	precision engine.Precision
-	stored    bool // except matrices with fewer bits in the file
+	stored    bool // except for matrices with fewer bits in the file
 	frozen    bool // see PackFrozen
 }
 
@@ -122,7 +122,7 @@ type form struct {
 	as        reading
 }
 
-// reading says how the numbers of a file are stored.
+// reading is the way in which the numbers of a file are packed.
 type reading int
 
 const (
@@ -132,8 +132,8 @@ const (
 	integers = frozen + 1 // integers in groups, unchanged
 )
 
-// form returns the packed form of a matrix whose rows come from parts of a file. It rounds nothing that the precision
-// can hold.
+// form returns the packed form of a matrix whose rows come from parts of a file. It does not round values that the
+// precision can hold.
 func (p *packing) form(w *nn.Param, parts []checkpoint.Tensor) form {
 	kinds := groupKinds(parts)
 	switch at := precisionOf(w, p.precision); {
@@ -167,7 +167,7 @@ func groupKinds(parts []checkpoint.Tensor) (kinds []engine.Precision) {
 	return kinds
 }
 
-// allOf reports whether all parts have one of the types.
+// allOf reports whether is returns true for the types of all parts.
 func allOf(parts []checkpoint.Tensor, is func(checkpoint.DType) bool) bool {
 	return !slices.ContainsFunc(parts, func(x checkpoint.Tensor) bool { return !is(x.DType) })
 }

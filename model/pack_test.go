@@ -13,21 +13,21 @@ import (
 )
 
 // Tolerances of logits with rounded weights, relative to the largest logit. These models have random weights, through
-// whose layers errors grow. bfloat16 has 8 bits, so that each factor of a product, the weight and the input, is off by
-// up to 1/256 of itself. Both are rounded independently, so the error is √2 times that of weights alone, which is at
-// most 0.02. int8 rounds each factor by up to 1/254 of the largest of its group, which in three layers amounts to 2 to
-// 4 % root mean square. Weights of 4 bits are off by 6 to 8 %, so their tolerance shows only that the logits are still
-// those of the model.
+// whose layers errors grow. bfloat16 has 8 bits, so each factor of a product, the weight and the input, has a relative
+// error of up to 1/256. Both are rounded independently, so the error is √2 times that of rounded weights alone, which
+// is at most 0.02. int8 rounds each factor by up to 1/254 of the largest of its group, which amounts to a root mean
+// square error of 2 to 4 % in three layers. Weights of 4 bits have an error of 6 to 8 %, so their tolerance shows only
+// that the logits are still those of the model.
 const (
 	bf16LogitTol = 0.03
 	int8LogitTol = 0.06
 	int4LogitTol = 0.8
 )
 
-// published are the mixers of the models that the tolerances are for: each further layer rounds once more.
+// published lists the mixers of the models that the tolerances are for. Each further layer would add a rounding error.
 const published = "attention,h3,s4d"
 
-// packed returns the hybrid of tests at a precision: of all mixers if nothing is rounded, else of the published ones.
+// packed returns the hybrid of tests at a precision. It has all mixers if nothing is rounded, else the published ones.
 func packed(t *testing.T, p engine.Precision) *Model {
 	t.Helper()
 	m := hybrid(t, mixersAt(p))
@@ -44,7 +44,7 @@ func mixersAt(p engine.Precision) string {
 	return published
 }
 
-// logits reads a text in chunks, without recording.
+// logits computes logits and loss of a text in chunks, without recording.
 func logits(m *Model, ids []int32, b, l int, chunks ...int) (out []float32, loss float32) {
 	states, tape := newStates(m, b), autograd.NewTape(cpu.Backend{})
 	for at := 0; at < l; {
@@ -59,8 +59,8 @@ func logits(m *Model, ids []int32, b, l int, chunks ...int) (out []float32, loss
 	return out, loss
 }
 
-// TestPackedModel: at float32 every result has the same bits; at the others it is near. A packed model reads a text at
-// once and token by token alike.
+// TestPackedModel checks that every result of a packed model has the same bits at float32, and is near at other
+// precisions. A packed model gives the same results for a whole text and token by token.
 func TestPackedModel(t *testing.T) {
 	const b, l = 2, 30
 	ids := text(1, b*l)
@@ -87,8 +87,8 @@ func TestPackedModel(t *testing.T) {
 	}
 }
 
-// TestPackedMemory: a packed model takes the memory of its precision, except for partly filled panels; bfloat16 in its
-// short form takes 12 bits for 16.
+// TestPackedMemory checks that a packed model takes the memory of its precision, except for partly filled panels.
+// bfloat16 in its short form takes 12 bits instead of 16.
 func TestPackedMemory(t *testing.T) {
 	build := func() *Model {
 		c := hybrid(t, "h3,attention").Config
@@ -113,7 +113,7 @@ func TestPackedMemory(t *testing.T) {
 	}
 }
 
-// TestPackGivesBackMemory: no remaining value references the memory of the original weights.
+// TestPackGivesBackMemory checks that no remaining value references the memory of the original weights.
 func TestPackGivesBackMemory(t *testing.T) {
 	c := DefaultConfig()
 	c.DModel, c.NLayer, c.VocabSize, c.AttnIdx = 256, 4, 8192, nil
@@ -132,7 +132,7 @@ func TestPackGivesBackMemory(t *testing.T) {
 	runtime.KeepAlive(m)
 }
 
-// heap is the number of bytes that are in use.
+// heap returns the number of bytes in use.
 func heap() int {
 	runtime.GC()
 	runtime.GC()
@@ -141,7 +141,7 @@ func heap() int {
 	return int(s.HeapAlloc)
 }
 
-// TestPackedErrors: what a packed model cannot do, and models that cannot be packed.
+// TestPackedErrors checks the errors for what a packed model cannot do, and for models that cannot be packed.
 func TestPackedErrors(t *testing.T) {
 	m := packed(t, engine.Int8)
 	for what, err := range map[string]error{"packing": m.Pack(engine.BF16), "saving": m.Save(t.TempDir())} {

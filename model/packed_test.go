@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine/cpu"
 )
 
-// TestPackedDocuments: documents as rows of one call have the same logits as alone, bit by bit. Loss and gradients are
-// the mean over the targets of all, of which some positions have none.
+// TestPackedDocuments checks that documents as rows of one call have the same logits as alone, bit by bit. Loss and
+// gradients are means over the targets of all documents. Some positions have no target.
 func TestPackedDocuments(t *testing.T) {
 	lengths := []int{25, 1, 40, 6}
 	for _, layers := range []string{every(), composed, mixtures, handing} {

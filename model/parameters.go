@@ -10,12 +10,12 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// Parameters are the weights of a model of any kind: a Model, a Network or a Classifier. All are initialized from a
-// seed, loaded and saved in the same way.
+// Parameters holds the weights of a model of any kind: a Model, a Network or a Classifier. All kinds are initialized
+// from a seed, loaded and saved in the same way.
 type Parameters struct {
 	of       nn.Module
 	backbone *Backbone
-	shape    *Config // of the layers, for which a file must have tensors
+	shape    *Config // shape of the layers, for which a file must have tensors
 	config   func() (name string, text []byte, err error)
 }
 
@@ -25,19 +25,19 @@ func (p *Parameters) Use(b engine.Backend) {
 	p.Place()
 }
 
-// Init fills every parameter as the releases do, from seed.
+// Init initializes every parameter from seed, as the releases do.
 func (p *Parameters) Init(seed uint64) { nn.InitAll(p.of, "", seed) }
 
-// NumParams returns the number of trainable numbers.
+// NumParams returns the number of trainable values.
 func (p *Parameters) NumParams() int { return numParams(p.of) }
 
-// Load fills the parameters. A missing, unexpected, misshapen or non-finite tensor is an error. The error lists all of
-// them, and then nothing is changed.
+// Load fills the parameters. It returns an error if a tensor is missing, unexpected, misshapen or not finite. The error
+// lists all such tensors, and no parameter is changed.
 func (p *Parameters) Load(w Weights) error {
 	return p.load(w, nil)
 }
 
-// load is Load that also packs weight matrices if packing says so.
+// load is Load, but packs weight matrices if pack is not nil.
 func (p *Parameters) load(w Weights, pack *packing) error {
 	l, err := p.compare(w)
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *Parameters) load(w Weights, pack *packing) error {
 	return l.fill(pack)
 }
 
-// LoadSaved is Load from the file of weights that Save wrote into a folder.
+// LoadSaved is Load from the file of weights that Save wrote into dir.
 func (p *Parameters) LoadSaved(dir string) error {
 	f, err := checkpoint.OpenSafetensors(filepath.Join(dir, WeightsFile))
 	if err != nil {
@@ -76,8 +76,8 @@ func (p *Parameters) compare(w Weights) (*filling, error) {
 	return l, nil
 }
 
-// Tensors returns the parameters for writing a checkpoint. They share the memory of the model if that is on the host.
-// The model must not be packed.
+// Tensors returns the parameters for writing a checkpoint. They share the memory of the model if it is on the host. The
+// model must not be packed.
 func (p *Parameters) Tensors() []checkpoint.Tensor {
 	var out []checkpoint.Tensor
 	p.of.Params("", func(name string, q *nn.Param) {
@@ -91,7 +91,7 @@ func (p *Parameters) Shapes(visit func(name string, shape []int)) {
 	p.of.Params("", func(name string, q *nn.Param) { visit(name, q.Shape()) })
 }
 
-// Save writes the configuration and the weights into dir, which must exist. It is an error if the model is packed
+// Save writes the configuration and the weights into dir, which must exist. It returns an error if the model is packed
 // or has an adapter.
 func (p *Parameters) Save(dir string) error {
 	if isPacked(p.of) {

@@ -9,11 +9,10 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 )
 
-// presets are model shapes by name: a small hybrid that learns within minutes, one for an evening, and the published
-// ones (H3, arXiv:2212.14052, appendix; the positions of attention are those of the released checkpoints; Mamba,
-// arXiv:2312.00752, table 12, with the vocabulary of GPT-NeoX; Hyena, arXiv:2302.10866, HyenaDNA, arXiv:2306.15794,
-// S4, arXiv:2111.00396, and Qwen3.5 by the configurations of their releases). Those of mixer.Info.Tiny are among them,
-// too.
+// presets holds model shapes by name: a small hybrid that learns within minutes, one for an evening, and the published
+// models (H3, arXiv:2212.14052, appendix; the positions of attention are those of the released checkpoints; Mamba,
+// arXiv:2312.00752, table 12, with the vocabulary of GPT-NeoX; Hyena, arXiv:2302.10866, HyenaDNA, arXiv:2306.15794, S4,
+// arXiv:2111.00396, and Qwen3.5 by the configurations of their releases). init adds the shapes of mixer.Info.Tiny.
 var presets = map[string]func(c *Config){
 	"tiny":    func(c *Config) { c.tiny(); c.AttnIdx = []int{2} },
 	"small":   func(c *Config) { c.shape(256, 6, 4, 1, 4) },
@@ -34,12 +33,12 @@ var presets = map[string]func(c *Config){
 	"mamba2-1.3b": func(c *Config) { c.mamba("mamba2", 2048, 48, 16) },
 	"mamba2-2.7b": func(c *Config) { c.mamba("mamba2", 2560, 64, 16) },
 
-	"qwen3.5-0.8b": (*Config).qwen35, // its part for texts
+	"qwen3.5-0.8b": (*Config).qwen35, // its part for text
 
 	"hyena-153m": func(c *Config) { c.shape(864, 18, 1); c.Mixer, c.DInner, c.VocabSize = hyena153m, 1728, 50257 },
 
-	// The release has two S4 layers before each MLP, and the adaptive embedding of 267,735 words; here are one and
-	// GPT-2's tokens.
+	// The release has two S4 layers before each MLP, and an adaptive embedding of 267,735 words. This shape has one
+	// layer, and GPT-2's tokens.
 	"s4-wikitext-103": func(c *Config) {
 		c.shape(1024, 16, 1)
 		c.Mixer, c.VocabSize, c.EmbedDropout, c.ResidDropout = "s4(l_max=8192)", 50257, 0.25, 0.25
@@ -76,7 +75,7 @@ func init() {
 	}
 }
 
-// tiny is the shape of the default run without its layer of attention.
+// tiny sets the shape of the default run without its attention layer.
 func (c *Config) tiny() {
 	c.shape(128, 4, 4)
 	c.DState, c.EmbedDropout, c.AttnDropout = 32, 0, 0
@@ -85,8 +84,8 @@ func (c *Config) tiny() {
 // hyena153m is the mixer of Hyena 153M (safari, configs/experiment/pile/hyena.yaml).
 const hyena153m = "hyena(emb_dim=33,filter_order=64,l_max=2048,train_pos_emb=true,w=14)"
 
-// hyenaDNA is a HyenaDNA of the release, for sequences of n nucleotides and two special tokens. The shift of the window
-// follows the code published with its weights (standalone_hyenadna.py).
+// hyenaDNA sets the shape of a released HyenaDNA model for sequences of length nucleotides and two special tokens. The
+// shift of the window follows the code published with its weights (standalone_hyenadna.py).
 func (c *Config) hyenaDNA(dModel, nLayer, length int) {
 	c.shape(dModel, nLayer, 1)
 	c.Mixer = fmt.Sprintf("hyena(emb_dim=5,filter_order=64,l_max=%d,shift=0.05,w=10)", length+2)
@@ -97,13 +96,13 @@ func (c *Config) shape(dModel, nLayer, heads int, attention ...int) {
 	c.DModel, c.NLayer, c.NumHeads, c.AttnIdx = dModel, nLayer, heads, attention
 }
 
-// mamba is a language model of the Mamba releases.
+// mamba sets the shape of a language model of the Mamba releases.
 func (c *Config) mamba(mixer string, dModel, nLayer, pad int) {
 	c.Mixer, c.Norm, c.MLP, c.DModel, c.NLayer = mixer, NormRMS, MLPNone, dModel, nLayer
 	c.VocabSize, c.PadVocab, c.EmbedDropout, c.AttnDropout = 50277, pad, 0, 0
 }
 
-// qwen35 is the part for texts of Qwen3.5-0.8B, by its config.json.
+// qwen35 sets the shape of the text part of Qwen3.5-0.8B, according to its config.json.
 func (c *Config) qwen35() {
 	c.DModel, c.DInner, c.VocabSize, c.PadVocab = 1024, 3584, 248320, 1
 	c.Norm, c.MLP, c.LayerNormEpsilon, c.EmbedDropout, c.AttnDropout = NormRMSPlusOne, "swiglu(bias=false)", 1e-6, 0, 0
@@ -112,10 +111,10 @@ func (c *Config) qwen35() {
 		"rotary_emb_dim=64),", 6), ",")
 }
 
-// Presets lists the names of the presets, sorted.
+// Presets returns the names of the presets, sorted.
 func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 
-// Preset returns the shape of that name. VocabSize is 0 if the tokenizer determines it.
+// Preset returns the shape of the given name. Its VocabSize is 0 if the tokenizer determines it.
 func Preset(name string) (Config, error) {
 	set, ok := presets[name]
 	if !ok {

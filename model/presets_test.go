@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestTinyFamily: every mixer has a tiny preset, which holds that mixer alone and is within a twentieth of tiny's size.
+// TestTinyFamily checks that every mixer has a tiny preset, which uses that mixer alone and whose size differs from
+// tiny's by at most a twentieth.
 func TestTinyFamily(t *testing.T) {
 	count := func(name string) (Config, float64) {
 		c, err := Preset(name)

@@ -19,7 +19,7 @@ import (
 
 const vocab = 11
 
-// hybrid is a small model of the given mixers, with weights of a size at which all of them matter.
+// hybrid returns a small model of the given mixers. The size of its weights lets all of them affect the results.
 func hybrid(t testing.TB, layers string) *Model {
 	t.Helper()
 	cfg := DefaultConfig()
@@ -34,13 +34,13 @@ func hybrid(t testing.TB, layers string) *Model {
 		if x := read(p.Tensor); p.Role == nn.Weight || p.Role == nn.Table {
 			square := 0.0
 			for i, v := range x {
-				if v == 0 { // those of adapters
+				if v == 0 { // weights of adapters
 					v = float32(math.Sin(float64(i)))
 					x[i] = v
 				}
 				square += float64(v * v)
 			}
-			for i := range x { // whatever deviation they start with
+			for i := range x { // bring all parameters to the same deviation
 				x[i] *= float32(0.2 / math.Sqrt(square/float64(len(x))))
 			}
 			p.CopyFrom(x)
@@ -49,17 +49,17 @@ func hybrid(t testing.TB, layers string) *Model {
 	return m
 }
 
-// composed are layers of more than a mixer and the default MLP.
+// composed lists layers that have several mixers or another MLP than the default.
 const composed = "mamba2(headdim=4,d_state=3,in_scale=0.5)+attention(kv_heads=1,out_scale=2)/swiglu(bias=false)," +
 	"relu2(d_inner=20),attention(qk_norm=true,rotary_emb_dim=0)/none"
 
-// handing are layers that hand something on, and second parts that have a state.
+// handing lists layers that hand values on, and layers whose MLP has a state.
 const handing = "rwkv7(norm_eps=1)/channel-mix,attention," +
 	"gated-conv+rwkv7(norm_eps=1)/channel-mix(d_inner=20,in_scale=0.5),channel-mix," +
 	"zamba2-shared(d_inner=20)>rwkv7(norm_eps=1)/channel-mix"
 
-// every lists all mixers of the registry, so a new one is tested, too. At the first position the norm of heads takes
-// the sign of a single product, unless its epsilon is large.
+// every returns all mixers of the registry, so that new ones are tested, too. At the first position the norm of heads
+// takes the sign of a single product, unless its epsilon is large.
 func every() string {
 	names := MixerNames()
 	for i, name := range names {
@@ -70,8 +70,8 @@ func every() string {
 	return strings.Join(names, ",")
 }
 
-// mixtures are layers with experts, and with blocks that several layers share. Experts come first: in later layers
-// rounding would sometimes choose others.
+// mixtures lists layers with experts, and with blocks that several layers share. Experts come first: in later layers
+// rounding errors would sometimes choose other experts.
 const mixtures = "relu2-experts(experts=4,sigmoid=true,choice_bias=true),h3/swiglu-experts(experts=5,d_shared=6)," +
 	"zamba2-shared(adapter_rank=3,attention_adapters=true,d_inner=20)>mamba(d_state=4)/none," +
 	"zamba2-shared(block=1,adapter_rank=2,d_inner=12)>gated-conv," +
@@ -126,8 +126,7 @@ type result struct {
 	state  map[string][]float32
 }
 
-// run computes logits, loss and gradients of ids (b, l) in chunks on one tape, the loss being the mean over all
-// positions.
+// run computes logits, loss and gradients of ids (b, l) in chunks on one tape. The loss is the mean over all positions.
 func run(m *Model, ids []int32, b int, lengths []int) result {
 	l := len(ids) / b
 	targets := append(slices.Clone(ids[1:]), engine.Ignore)
@@ -162,7 +161,7 @@ func run(m *Model, ids []int32, b int, lengths []int) result {
 	return r
 }
 
-// gradient returns a copy of the gradient of x on a tape, nil if there is none.
+// gradient returns a copy of the gradient of x on a tape, or nil if there is none.
 func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
 	if g := tape.Grad(x); g != nil {
 		return read(g)
@@ -182,11 +181,11 @@ type reporter interface {
 	Errorf(format string, args ...any)
 }
 
-// nothing is the largest size of a zero gradient after the rounding of a convolution by transform, such as the gradient
+// nothing is the largest size of a zero gradient after the rounding errors of an FFT convolution, such as the gradient
 // of an expert used only by positions without targets. Other gradients are about 1.
 const nothing = 1e-2
 
-// near checks got against want: differences up to tol of the largest element.
+// near checks that got differs from want by at most tol times the largest element.
 func near(t reporter, what string, got, want []float32, tol float64) {
 	t.Helper()
 	size, worst := nothing, 0.0
@@ -199,7 +198,8 @@ func near(t reporter, what string, got, want []float32, tol float64) {
 	}
 }
 
-// TestChunksOfModel: logits, loss, state and, with one tape over all chunks, every gradient are those of the whole.
+// TestChunksOfModel checks that logits, loss, state and, with one tape over all chunks, every gradient equal those of
+// the whole sequence.
 func TestChunksOfModel(t *testing.T) {
 	for name, layers := range map[string]string{"every": every() + ",h3," + composed, "mixtures": mixtures,
 		"handing": handing} {
@@ -216,7 +216,7 @@ func chunksOfModel(t *testing.T, m *Model) {
 		}
 		ids := text(rapid.Uint64().Draw(rt, "seed"), 2*l)
 		want, got := run(m, ids, 2, []int{l}), run(m, ids, 2, lengths)
-		const close = 2e-5 // roundings of some thirty layers, one after another
+		const close = 2e-5 // rounding errors of some thirty layers, one after another
 		near(rt, "logits", got.logits, want.logits, close)
 		if math.Abs(got.loss-want.loss) > 1e-6*want.loss {
 			rt.Errorf("loss %v, want %v", got.loss, want.loss)
@@ -225,14 +225,16 @@ func chunksOfModel(t *testing.T, m *Model) {
 			near(rt, "state "+name, got.state[name], x, close)
 		}
 		for name, g := range want.grads {
-			tol := 1e-3 // some of them cancel almost wholly, and there are over 20 layers of portable sums
-			// DSS's most of all, and that of linear attention's key bias: over two positions almost nothing is left. An
-			// expert may serve a single position; its adapter's gradient is then one product of small numbers.
+			tol := 1e-3 // some gradients cancel almost wholly, and there are over 20 layers of portable sums
+			// DSS's gradients cancel most of all, with that of linear attention's key bias: over two positions almost
+			// nothing is left. An expert may serve a single position; its adapter's gradient is then one product of
+			// small numbers.
 			if strings.HasSuffix(name, "Lambda_im") || strings.HasSuffix(name, "key_projection.bias") ||
 				strings.Contains(name, ".experts.") || strings.Contains(name, "_adapter.") {
 				tol = 5e-3
 			}
-			// sLSTM's forget gate gets little back through a norm that makes differences of almost equal outputs large.
+			// sLSTM's forget gate has a small gradient, through a norm that makes differences of almost equal outputs
+			// large.
 			if strings.HasSuffix(name, "igate.weight") {
 				tol = 2e-2
 			}
@@ -241,8 +243,8 @@ func chunksOfModel(t *testing.T, m *Model) {
 	})
 }
 
-// TestSteppedLogits: token by token, without recording, a model gives the logits of the whole, and a clone or a
-// restored copy of its state continues from there with the same bits.
+// TestSteppedLogits checks that token by token, without recording, a model gives the logits of the whole sequence, and
+// that a clone or a restored copy of its state continues with the same bits.
 func TestSteppedLogits(t *testing.T) {
 	for name, layers := range map[string]string{"every": every() + "," + composed, "mixtures": mixtures,
 		"handing": handing} {
@@ -294,7 +296,7 @@ func steppedLogits(t *testing.T, m *Model) {
 	}
 }
 
-// TestDropout: dropout acts only while a tape trains.
+// TestDropout checks that dropout acts only while a tape trains.
 func TestDropout(t *testing.T) {
 	plain := hybrid(t, every())
 	plain.Config.EmbedDropout = 0

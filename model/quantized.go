@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// SavePacked is Save for a packed model: it writes the rounded weights in their number of bits. LoadStored restores the
-// same model. Rows are converted as they are written.
+// SavePacked is Save for a packed model. It writes the rounded weights at their bit width. LoadStored restores the same
+// model. Rows are converted as they are written.
 func (m *Model) SavePacked(dir string) error {
 	if m.adapter != nil {
 		return errAdapter
@@ -57,7 +57,7 @@ func packedTensor(name string, p *nn.Param, w engine.Rounding) checkpoint.Tensor
 	if w.Stored() == engine.BF16 {
 		return checkpoint.Streamed(name, checkpoint.BF16, p.Shape(), func(b []byte, j int) []byte {
 			w.ReadRow(values, j)
-			for _, v := range values { // they are bfloat16 numbers
+			for _, v := range values { // values are bfloat16 numbers
 				b = binary.LittleEndian.AppendUint16(b, uint16(math.Float32bits(v)>>16))
 			}
 			return b

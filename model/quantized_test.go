@@ -28,8 +28,8 @@ func reloaded(t *testing.T, c Config, dir string) (*Model, error) {
 	return m, m.LoadStored(ownWeights(f))
 }
 
-// TestSavePacked: a packed model is saved with the bits of its weights and is the same after loading, to the last bit:
-// whole, token by token, and as float32.
+// TestSavePacked checks that a packed model is saved with the bits of its weights and is the same after loading, to the
+// last bit: for a whole text, token by token, and as float32.
 func TestSavePacked(t *testing.T) {
 	const b, l = 2, 20
 	ids := text(1, b*l)
@@ -72,7 +72,7 @@ func TestSavePacked(t *testing.T) {
 	}
 }
 
-// TestSavePackedInSeveralPrecisions: each matrix keeps its own.
+// TestSavePackedInSeveralPrecisions checks that each matrix keeps its precision.
 func TestSavePackedInSeveralPrecisions(t *testing.T) {
 	m, dir := hybrid(t, published), t.TempDir()
 	each := []engine.Precision{engine.Int4, engine.Int8, engine.Float32, engine.Int4Min}
@@ -98,7 +98,7 @@ func TestSavePackedInSeveralPrecisions(t *testing.T) {
 	}
 }
 
-// TestFormOfParts: a matrix of several tensors is packed in a form that holds all of them, if one exists.
+// TestFormOfParts checks that a matrix of several tensors is packed in a form that holds all of them, if one exists.
 func TestFormOfParts(t *testing.T) {
 	w := &nn.Param{}
 	fine := &nn.Param{Fine: true}
@@ -134,7 +134,7 @@ func TestFormOfParts(t *testing.T) {
 	}
 }
 
-// TestQuantizedFileProblems: rows whose factors are not finite are named, and nothing is changed.
+// TestQuantizedFileProblems checks that the error names rows whose factors are not finite, and that nothing is changed.
 func TestQuantizedFileProblems(t *testing.T) {
 	m, dir := packed(t, engine.Int4), t.TempDir()
 	if err := m.SavePacked(dir); err != nil {
@@ -154,7 +154,7 @@ func TestQuantizedFileProblems(t *testing.T) {
 	if !ok {
 		t.Fatal(f.Names())
 	}
-	copy(x.Data[3*len(x.Data)/x.Shape[0]+4:], []byte{0, 0x7e}) // a factor of row 3 is NaN
+	copy(x.Data[3*len(x.Data)/x.Shape[0]+4:], []byte{0, 0x7e}) // makes a factor of row 3 NaN
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}

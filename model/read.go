@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// pieceLen is the number of values read at a time. It is small, to hold little of the file in memory, and a multiple of
-// the block of every quantized type.
+// pieceLen is the number of values read at a time. It is small, so that little of the file is held in memory, and a
+// multiple of the block of every quantized type.
 const pieceLen = 1 << 18
 
 // pieces recycles memory for values that are not packed yet.
@@ -70,7 +70,7 @@ func readFinite(x *checkpoint.Tensor, dst []float32, at int) error {
 	return nil
 }
 
-// tryAll reports whether all values of parameter i can be read.
+// tryAll returns the first problem in the values of parameter i, or nil.
 func (l *filling) tryAll(i int) (bad *badTensor) {
 	n := l.params[i].Len()
 	for at := 0; at < n && bad == nil; at += pieceLen {
@@ -79,8 +79,8 @@ func (l *filling) tryAll(i int) (bad *badTensor) {
 	return bad
 }
 
-// readPlain reads parameters into one piece of memory, in the order in which a forward pass reads them, and returns
-// functions that set them. All cores read, each a piece at a time: most of the time goes to the system's allocation of
+// readPlain reads parameters into one allocation, in the order in which a forward pass reads them, and returns
+// functions that set them. All cores read pieces concurrently: most of the time goes into the system's allocation of
 // memory.
 func (l *filling) readPlain(which []int) (set []func()) {
 	lengths := make([]int, len(which))
@@ -132,7 +132,7 @@ func (l *filling) readPacked(which []int, how form) (set []func()) {
 	return set
 }
 
-// matrix returns parameter i.
+// matrix returns parameter i as a matrix to pack.
 func (l *filling) matrix(i int, bad *firstBad) engine.Matrix {
 	n, k := l.params[i].Dim(0), l.params[i].Dim(1)
 	m := engine.Matrix{N: n, K: k, Rows: func(j, rows int, use func([]float32)) {
@@ -142,7 +142,7 @@ func (l *filling) matrix(i int, bad *firstBad) engine.Matrix {
 		})
 	}}
 	if sources := l.sources[i]; len(sources) == 1 && sources[0].DType == checkpoint.BF16 && sources[0].InOrder() {
-		var seen sync.Map // number of rows known to be finite, as rows are read twice
+		var seen sync.Map // ranges of rows known to be finite, as rows are read twice
 		m.BF16 = func(j, rows int, use func([]byte)) {
 			part := sources[0].Part(j*k, rows*k)
 			defer part.Release()
@@ -181,7 +181,7 @@ func (l *filling) groups(i int, bad *firstBad) engine.Groups {
 	}}
 }
 
-// releaseRows releases the memory of rows of k elements up to row j, once for every pieceLen/k rows.
+// releaseRows releases the memory of rows of k elements up to row j. It does so once for every pieceLen/k rows.
 func releaseRows(x *checkpoint.Tensor, j, k int) {
 	if rows := max(1, pieceLen/k); (j+1)%rows == 0 {
 		part := x.Part((j+1-rows)*k, rows*k)
@@ -189,7 +189,7 @@ func releaseRows(x *checkpoint.Tensor, j, k int) {
 	}
 }
 
-// firstBad holds the error of the first of several parts, which arrive in any order.
+// firstBad holds the error of the first of several parts, whose results arrive in any order.
 type firstBad struct {
 	mu  sync.Mutex
 	at  int

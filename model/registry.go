@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/mixer"
 )
 
-// registry lists the mixers a configuration can name: one line each.
+// registry lists the mixers that a configuration can name.
 var registry = []mixer.Info{
 	mixer.H3Info,
 	mixer.AttentionInfo,
@@ -46,9 +46,9 @@ var registry = []mixer.Info{
 	mixer.RWKV7Info,
 }
 
-// renamed are earlier names of mixers, which configurations keep.
+// renamed maps earlier names of mixers, which configurations may still have, to current ones.
 var renamed = map[string]string{
-	"sinkhorn": "bucket-attention", // the release's picking of buckets; sparse-sinkhorn has what the paper describes
+	"sinkhorn": "bucket-attention", // chooses buckets as the release does; sparse-sinkhorn follows the paper
 }
 
 // Mixers describes the mixers that a configuration can name, in the order of the registry.

@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// TestEveryMixerIsChecked: each mixer of the registry has a test that compares it with an oracle and declares this by
-// golden.Of, a row in the property tests, and a page. A new mixer takes a file, a line and a golden test; this test
-// demands the last.
+// TestEveryMixerIsChecked checks that each mixer of the registry has a test that compares it with an oracle and
+// declares this by golden.Of, a row in the property tests, and a page. A new mixer takes a file, a line and a golden
+// test; this test demands the last.
 func TestEveryMixerIsChecked(t *testing.T) {
-	oracles := map[string]string{} // a test by the mixer that it compares
+	oracles := map[string]string{} // name of a test, by the mixer that it compares
 	for _, dir := range []string{"../mixer", "../release"} {
 		functions := testFunctions(t, dir)
 		for name, f := range functions {
@@ -67,7 +67,7 @@ func TestEveryMixerIsChecked(t *testing.T) {
 	}
 }
 
-// testFunctions are the functions of the tests of a package.
+// testFunctions returns the functions in the tests of a package.
 func testFunctions(t *testing.T, dir string) map[string]*ast.FuncDecl {
 	t.Helper()
 	files, err := filepath.Glob(dir + "/*_test.go")
@@ -89,7 +89,7 @@ func testFunctions(t *testing.T, dir string) map[string]*ast.FuncDecl {
 	return all
 }
 
-// goldenCall is the name of a function of package golden that is called, empty for another call.
+// goldenCall returns the name of the called function of package golden, or "" for any other call.
 func goldenCall(n ast.Node) (name string, args []ast.Expr) {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
@@ -103,7 +103,7 @@ func goldenCall(n ast.Node) (name string, args []ast.Expr) {
 	return "", nil
 }
 
-// comparedBy are the mixers that a test says it compares with an oracle.
+// comparedBy returns the mixers that a test says it compares with an oracle.
 func comparedBy(f *ast.FuncDecl) (mixers []string) {
 	if !strings.HasPrefix(f.Name.Name, "Test") {
 		return nil
@@ -136,7 +136,7 @@ func compares(functions map[string]*ast.FuncDecl, f *ast.FuncDecl, seen map[stri
 	return found
 }
 
-// functionText is the source of a function.
+// functionText returns the source of a function.
 func functionText(t *testing.T, path, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -9,17 +9,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Rows describe the input of one call of a model: sequences, or pieces of some, one after another. They may have any
+// Rows describes the input of one call of a model: sequences, or pieces of some, one after another. They may have any
 // lengths and start at any positions, and are independent of each other. The zero value has no rows.
 //
-// A recording tape uses its rows until Reset; they must not change before.
+// A recording tape uses its rows until Reset. They must not change before.
 type Rows struct {
 	at     engine.Rows
 	states []*State
 	steps  []float32  // see mixer.Rows
-	layer  mixer.Rows // with the states of one layer at a time
+	layer  mixer.Rows // with the states of the current layer
 	handed mixer.Handed
-	kept   []*tensor.Tensor // by keep
+	kept   []*tensor.Tensor // result of keep
 }
 
 // EqualRows returns b sequences of l positions each, without states before or after.
@@ -38,11 +38,11 @@ func OneRow(l int, s *State) *Rows {
 	return r
 }
 
-// Add appends a row of l positions of another sequence. It continues from the state s, which Forward then updates. With
-// a nil state it starts at zero and its state is dropped. No two rows may have the same state.
+// Add appends a row of l positions of another sequence. The row continues from the state s, which Forward then updates.
+// With a nil state it starts at zero and its state is dropped. No two rows may have the same state.
 func (r *Rows) Add(l int, s *State) { r.add(r.at.Add, l, s) }
 
-// AddStepped is Add for positions that are read one at a time: the bits are those of a call for each of them.
+// AddStepped is Add, but the results have the bits of reading the positions one at a time.
 func (r *Rows) AddStepped(l int, s *State) { r.add(r.at.AddStepped, l, s) }
 
 func (r *Rows) add(row func(length, start int), l int, s *State) {
@@ -54,9 +54,9 @@ func (r *Rows) add(row func(length, start int), l int, s *State) {
 	r.states = append(r.states, s)
 }
 
-// AddDocuments adds n positions of a sequence for m: a row for each document in them. Documents start at borders, which
-// ascend, and are independent of each other. The first row continues from state, nil for none, unless a document starts
-// there. AddDocuments returns the state from which the sequence continues.
+// AddDocuments adds n positions of a sequence for m, as a row for each document in them. Documents start at borders,
+// which ascend, and are independent of each other. The first row continues from state unless that is nil or a document
+// starts there. AddDocuments returns the state from which the sequence continues.
 func (r *Rows) AddDocuments(m *Model, n int, borders []int, state *State) *State {
 	carry, from := state != nil, 0
 	for i := range len(borders) + 1 {
@@ -117,7 +117,7 @@ func (r *Rows) remember() bool {
 	return slices.ContainsFunc(r.states, func(s *State) bool { return s != nil })
 }
 
-// keep returns what later layers need: the stream and what layers have handed on.
+// keep returns the tensors that later layers need: the stream and the values that layers have handed on.
 func (r *Rows) keep(residual, hidden *tensor.Tensor) []*tensor.Tensor {
 	r.kept = append(r.kept[:0], residual, hidden)
 	if v := r.handed.Values; v != nil {
@@ -126,7 +126,7 @@ func (r *Rows) keep(residual, hidden *tensor.Tensor) []*tensor.Tensor {
 	return r.kept
 }
 
-// makeRoom makes memory for the states that share theirs with copies.
+// makeRoom allocates memory for states that share theirs with copies.
 func (r *Rows) makeRoom(spares *tensor.Spares) {
 	for _, s := range r.states {
 		if s != nil {
@@ -135,7 +135,7 @@ func (r *Rows) makeRoom(spares *tensor.Spares) {
 	}
 }
 
-// advance counts the positions that the states have seen.
+// advance adds the positions of the rows to the positions that their states have seen.
 func (r *Rows) advance() {
 	for i, s := range r.states {
 		if s == nil {

@@ -8,9 +8,10 @@ import (
 )
 
 // ScaleDt multiplies every trained time step dt of the continuous systems (S4, S4D, DSS, GSS, H3's diagonal one) by
-// factor: a model for signals of one rate becomes one for signals whose rate is divided by factor (arXiv:2111.00396,
-// §4.3). Diagonal modes that would then turn by more than half a circle per sample would alias: the signal no longer
-// has their frequencies. They are silenced, like bandlimit in the official code. undo restores the old values.
+// factor. A model for signals of one sampling rate becomes one for signals whose rate is divided by factor
+// (arXiv:2111.00396, §4.3). Diagonal modes that would then turn by more than half a circle per sample would alias, as
+// the signal no longer has their frequencies. They are silenced, like bandlimit in the official code. undo restores the
+// old values.
 func (m *Network) ScaleDt(factor float64) (undo func()) {
 	all := map[string]*nn.Param{}
 	var undone []func()

@@ -26,14 +26,14 @@ func (c *Config) Shapes() ([]Shape, error) {
 }
 
 const (
-	// maxSize bounds a size of a configuration, so that small multiples of it fit into an int.
+	// maxSize bounds a size in a configuration, so that small multiples of it fit into an int.
 	maxSize = 1 << 30
 	// maxParams bounds the parameters of a model, so that the bytes of weights, gradients and moments fit into an int.
 	maxParams = 1 << 48
 )
 
-// shapesOf lists the parameters of a module. It checks their number, which nothing does later: the sizes may come from
-// a hostile file.
+// shapesOf lists the parameters of a module. It checks their number, because the sizes may come from a hostile file and
+// nothing checks it later.
 func shapesOf(m nn.Module) ([]Shape, error) {
 	var all []Shape
 	var err error
@@ -44,7 +44,7 @@ func shapesOf(m nn.Module) ([]Shape, error) {
 		}
 		n := 1
 		for _, d := range p.Shape() {
-			hi, lo := bits.Mul64(uint64(n), uint64(d)) // a negative size is a very large one here
+			hi, lo := bits.Mul64(uint64(n), uint64(d)) // a negative size becomes a very large one here
 			if n = int(lo); hi != 0 || lo > maxParams {
 				n = maxParams + 1
 				break

@@ -19,8 +19,8 @@ func allocated(f func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestModelsOfAnySizeCostNothing: a model of any mixer is described, checked and counted in almost no memory or time,
-// at any width and any size of states.
+// TestModelsOfAnySizeCostNothing checks that a model of any mixer, width and state size is described, checked and
+// counted in almost no memory or time.
 func TestModelsOfAnySizeCostNothing(t *testing.T) {
 	largest := map[string]string{"s4": "d_state=4096", "dss": "d_state=2048", "lmu": "hidden=65536,order=1024",
 		"s4d": "measure=diag-legs,d_state=4096"}
@@ -51,7 +51,7 @@ func TestModelsOfAnySizeCostNothing(t *testing.T) {
 	}
 }
 
-// TestShapes: they are those of the model's parameters, in order.
+// TestShapes checks that Shapes lists the model's parameters, in order.
 func TestShapes(t *testing.T) {
 	c := DefaultConfig()
 	c.DModel, c.VocabSize, c.Layers, c.MaxPositions = 16, 30, "h3,attention,hyena(l_max=32)", 64
@@ -79,7 +79,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestSizesThatOverflow: sizes whose products overflow an int are errors that name the field.
+// TestSizesThatOverflow checks that sizes whose products overflow an int are errors that name the field.
 func TestSizesThatOverflow(t *testing.T) {
 	for want, set := range map[string]func(*Config){
 		"d_model: found 4611686018427387904, want at most":    func(c *Config) { c.DModel = 1 << 62 },

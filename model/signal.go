@@ -10,7 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 )
 
-// Signal describes the data that a network was trained on, as needed to use it on new data. Unknown parts are nil.
+// Signal describes the data that a network was trained on, as needed to use the network on new data. Unknown parts are
+// nil.
 type Signal struct {
 	Inputs  []Channel `json:"inputs,omitempty"`  // input numbers of a position
 	Outputs []Channel `json:"outputs,omitempty"` // output numbers
@@ -39,13 +40,13 @@ func (c *Channel) Scale(x float64) float32 { return float32((x - c.Mean) / c.Dev
 // Unscale returns the number that the output y stands for.
 func (c *Channel) Unscale(y float32) float64 { return float64(y)*c.Deviation + c.Mean }
 
-// Usual reports whether x lies in the range seen in training, or outside by at most half of its width.
+// Usual reports whether x lies in the range seen in training, or outside it by at most half its width.
 func (c *Channel) Usual(x float64) bool {
 	room := (c.High - c.Low) / 2
 	return room == 0 || c.Low-room <= x && x <= c.High+room
 }
 
-// String describes the channel: voltage, -2.3 to 3.1 mV.
+// String returns a description of the channel, such as "voltage, -2.3 to 3.1 mV".
 func (c *Channel) String() string {
 	text := c.Name
 	if c.High > c.Low {
@@ -57,7 +58,7 @@ func (c *Channel) String() string {
 	return text
 }
 
-// validate returns an error if the signal does not fit a network.
+// validate reports the parts of a signal that do not fit a network.
 func (s *Signal) validate(c *NetworkConfig, p *config.Problems) {
 	for _, part := range []struct {
 		key       string

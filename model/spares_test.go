@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTurnsTakeMemoryThatIsReady: a sequence that goes on from a copy has the memory that Warm has made ready, and the
-// same bits as in any other.
+// TestTurnsTakeMemoryThatIsReady checks that a sequence that continues from a copy uses the memory that Warm has
+// prepared, and has the same bits as with other memory.
 func TestTurnsTakeMemoryThatIsReady(t *testing.T) {
 	m := smallMamba(t)
 	first := m.NewState()

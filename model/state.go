@@ -15,13 +15,13 @@ import (
 type State struct {
 	Mixers   []mixer.State
 	Position int
-	// Guesses is what the model's MTP keeps beside it, nil for nothing. It has no effect on results, and is not saved.
+	// Guesses holds what the model's MTP head remembers, or nil. It has no effect on results, and is not saved.
 	Guesses *Guesses
 
 	on engine.Backend
 }
 
-// Failure is the failure of the device that the numbers of the state come from: see engine.Failure.
+// Failure returns the failure of the device that the numbers of the state come from: see engine.Failure.
 func (s *State) Failure() error { return engine.Failure(s.on) }
 
 // NewState returns the state of a sequence before its first position.
@@ -37,10 +37,11 @@ func (bb *Backbone) NewState() *State {
 	return s
 }
 
-// SetStatePrecision chooses Float32 or BF16 for the states of sequences that begin from now on. BF16 is for what
-// dominates them, the states of the SSM in mamba2: they are rounded after each token, or after each piece of a text
-// that is read, and computed with in float32. Steps of many sequences read and write half as much then. It is an error
-// if no layer has such a state, or if the engine of the model cannot hold it.
+// SetStatePrecision sets the precision of the states of sequences that begin from now on to Float32 or BF16. BF16
+// applies to the states of the SSM in mamba2, which take most of the memory of a state. They are rounded after each
+// token, or after each piece of a text that is read, and computed with in float32. Steps of many sequences then read
+// and write half as many bytes. It returns an error if no layer has such a state, or if the engine of the model cannot
+// hold it.
 func (bb *Backbone) SetStatePrecision(p engine.Precision) error {
 	bb.rounder = nil
 	switch p {
@@ -69,7 +70,7 @@ func (bb *Backbone) SetStatePrecision(p engine.Precision) error {
 		strings.Join(kinds, ", "))
 }
 
-// StatePrecision is what SetStatePrecision has chosen.
+// StatePrecision returns the precision that SetStatePrecision has set.
 func (bb *Backbone) StatePrecision() engine.Precision {
 	if bb.rounder != nil {
 		return engine.BF16
@@ -103,8 +104,8 @@ func (s *State) Size() int {
 	return n
 }
 
-// Pages calls f for each part of the state that clones may share with it. page identifies the part. Further arguments
-// are its memory in bytes and the bytes that Size counts for it.
+// Pages calls f for each part of the state that clones may share with it. page identifies the part. bytes is its
+// memory, and counted is the number of bytes that Size counts for it.
 func (s *State) Pages(f func(page any, bytes, counted int)) {
 	mixer.Pages(func(page *engine.Page, bytes, seen int) { f(page, bytes, seen) }, s.Mixers...)
 	if s.Guesses != nil {
@@ -142,13 +143,13 @@ func (s *State) Keep(n int) {
 }
 
 // PositionName is the name of the number of positions in State.Tensors. The tensor has two numbers, the multiple of
-// positionUnit and the rest, because a float32 is exact only for small integers.
+// positionUnit and the remainder, because a float32 is exact only for small integers.
 const (
 	PositionName = "position"
 	positionUnit = 1 << 20
 )
 
-// Tensors visits every tensor of the state under names such as "layers.0.diag", and "position", for saving.
+// Tensors visits every tensor of the state, for saving, under names such as "layers.0.diag" and "position".
 func (s *State) Tensors(visit func(name string, x *tensor.Tensor)) {
 	visit(PositionName, s.position())
 	for i, m := range s.Mixers {
@@ -182,8 +183,8 @@ func (s *State) Names() (names []string) {
 	return names
 }
 
-// Restore sets one tensor of the state to a value from Tensors. Goroutines may set tensors of different layers at the
-// same time.
+// Restore sets one tensor of the state to a value from Tensors. Several goroutines may set tensors of different layers
+// at the same time.
 func (s *State) Restore(name string, shape []int, data []float32) error {
 	if name == PositionName {
 		if len(shape) != 1 || len(data) != 2 || !(data[0] >= 0 && data[0] < positionUnit && data[1] >= 0 &&
@@ -210,7 +211,7 @@ func (s *State) RestoreIntegers(name string, shape []int, q []int8, factors []fl
 	return mixer.RestoreIntegers(layer, part, shape, q, factors)
 }
 
-// layer returns the state of a layer and the name of the tensor in it.
+// layer returns the state of the layer in a tensor's name, and the tensor's name within that layer.
 func (s *State) layer(name string) (mixer.State, string, error) {
 	var i int
 	var part string
@@ -221,7 +222,7 @@ func (s *State) layer(name string) (mixer.State, string, error) {
 }
 
 // Recurrent reports whether all layers have states of a fixed size, with gradients that can be carried from one tape to
-// another. Otherwise it names the first layer that has none.
+// another. Otherwise it returns the first layer that has no such state.
 func (bb *Backbone) Recurrent() (ok bool, layer int, kind string) {
 	for i, b := range bb.Blocks {
 		if !mixer.Recurrent(b.newState()) {
@@ -231,7 +232,7 @@ func (bb *Backbone) Recurrent() (ok bool, layer int, kind string) {
 	return true, 0, ""
 }
 
-// Leaves returns the tensors of a state of recurrences, in a fixed order.
+// Leaves returns the tensors of a state of recurrent layers, in a fixed order.
 func (s *State) Leaves() (all []*tensor.Tensor) {
 	for _, m := range s.Mixers {
 		m.Tensors(func(_ string, x *tensor.Tensor) { all = append(all, x) })

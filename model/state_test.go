@@ -6,7 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// FuzzStateRestore: restoring any tensor succeeds or is an error, and a restored state can be continued.
+// FuzzStateRestore checks that restoring any tensor either succeeds or returns an error, and that a restored state can
+// be continued.
 func FuzzStateRestore(f *testing.F) {
 	c := DefaultConfig()
 	c.DModel, c.VocabSize, c.DState, c.NumHeads = 8, 16, 4, 2
@@ -41,9 +42,9 @@ func FuzzStateRestore(f *testing.F) {
 	})
 }
 
-// TestBytesOfAToken: beside the weights, a token reads the state of its sequence. H3's has a fixed size. That of
-// attention grows with the context, in each layer: in a hybrid of one layer of attention in four by a quarter as much
-// (arXiv:2212.14052, §6).
+// TestBytesOfAToken checks the size of the state that a token reads in addition to the weights. H3's state has a fixed
+// size. That of attention grows with the context in each layer, and a quarter as fast in a hybrid with one layer of
+// attention in four (arXiv:2212.14052, §6).
 func TestBytesOfAToken(t *testing.T) {
 	const n, layers = 512, 4
 	grows := func(entry string) int {

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Stream runs a network over one sequence as it arrives, position by position or in chunks. Its outputs are those of
+// Stream runs a network over one sequence as it arrives, position by position or in chunks. Its outputs equal those for
 // the whole sequence. Its memory grows only if the states of the mixers do. A Stream is for one goroutine; a network
 // may have many streams.
 type Stream struct {
@@ -15,12 +15,12 @@ type Stream struct {
 	tape  *autograd.Tape
 	state *State
 	rows  Rows
-	sum   []float32 // of the hidden states so far, for the pool "mean"
+	sum   []float32 // sum of the hidden states so far, for the pool "mean"
 	row   []float32
 	out   []float32
 }
 
-// NewStream returns a stream before its first position. It is an error if the network needs to see the end of a
+// NewStream returns a stream before its first position. It returns an error if the network needs to see the end of a
 // sequence first.
 func (m *Network) NewStream() (*Stream, error) {
 	switch {
@@ -41,7 +41,7 @@ func (s *Stream) Position() int { return s.state.Position }
 // State returns the state of the mixers. Changing it changes later outputs.
 func (s *Stream) State() *State { return s.state }
 
-// Tokens advances by tokens. It returns the same outputs as Values.
+// Tokens advances by tokens. It returns outputs in the same form as Values.
 func (s *Stream) Tokens(ids ...int32) ([]float32, error) {
 	vocab := int32(s.m.Config.Vocab)
 	if vocab == 0 {
@@ -55,8 +55,8 @@ func (s *Stream) Tokens(ids ...int32) ([]float32, error) {
 	return s.step(Input{Tokens: ids}, len(ids))
 }
 
-// Values advances by rows of numbers. It returns the outputs at each of their positions, or of the sequence up to the
-// last of them, in memory that the next call reuses.
+// Values advances by rows of numbers. It returns the outputs at each of these positions or, for one output per
+// sequence, the output for the sequence up to the last of them. The next call reuses the returned memory.
 func (s *Stream) Values(rows ...float32) ([]float32, error) {
 	channels := s.m.Config.Channels
 	if channels == 0 || len(rows)%channels != 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// wide is a model so wide that a few hundred positions make several pieces of every loop that cores share.
+// wide returns a model so wide that a few hundred positions make several pieces of every loop that cores share.
 func wide(t *testing.T) *Model {
 	t.Helper()
 	cfg := hybrid(t, every()).Config
@@ -29,7 +29,7 @@ func wide(t *testing.T) *Model {
 	return m
 }
 
-// TestAnyNumberOfCores: three steps of training give the same bits on 1, 2 and 4 cores.
+// TestAnyNumberOfCores checks that three steps of training give the same bits on 1, 2 and 4 cores.
 func TestAnyNumberOfCores(t *testing.T) {
 	const b, l = 4, 150
 	train := func(cores int) (bits []float32) {
@@ -75,7 +75,8 @@ func TestAnyNumberOfCores(t *testing.T) {
 	}
 }
 
-// TestBatchGradients: logits of a batch are those of each sequence alone, bit by bit, and its gradients their mean.
+// TestBatchGradients checks that logits of a batch equal those of each sequence alone, bit by bit, and that its
+// gradients are their mean.
 func TestBatchGradients(t *testing.T) {
 	const b, l = 4, 150
 	m := wide(t)
@@ -116,8 +117,8 @@ func TestBatchGradients(t *testing.T) {
 	}
 }
 
-// TestFrozenParameters: a frozen parameter gets no gradient; the gradients of the others do not change. The n-th
-// parameters of all layers are frozen at a time.
+// TestFrozenParameters checks that a frozen parameter gets no gradient and that the gradients of the others do not
+// change. The n-th parameters of all layers are frozen at a time.
 func TestFrozenParameters(t *testing.T) {
 	m := hybrid(t, every())
 	ids := text(5, 60)
@@ -156,9 +157,9 @@ func TestFrozenParameters(t *testing.T) {
 	}
 }
 
-// TestStepMemory: for any number and length of sequences, a training step allocates the same few objects, and a second
-// step no memory for tensors. Every loop shared between cores costs an object, and another if its caller has to wait.
-// The smallest of the steps compared here has enough work for all loops to be shared.
+// TestStepMemory checks that a training step allocates the same few objects for any number and length of sequences, and
+// that a second step allocates no memory for tensors. Every loop shared between cores costs an object, and another if
+// its caller has to wait. The smallest of the steps compared here has enough work for all loops to be shared.
 func TestStepMemory(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would empty the pools of the cores
 	// Mixers with a maximum length get one that is long enough; mixers with blocks of several operations get one block.
@@ -192,7 +193,7 @@ func TestStepMemory(t *testing.T) {
 		if held[0] == 0 || held[1] != held[3] {
 			t.Errorf("batch %d, length %d: the arena holds %v bytes after each step", b, l, held)
 		}
-		return int(min(made[2]-made[1], made[3]-made[2])) // a pool may grow while the cores find their pace
+		return int(min(made[2]-made[1], made[3]-made[2])) // a pool may grow before all cores are busy
 	}
 	for _, cores := range []int{1, 2} {
 		old := runtime.GOMAXPROCS(cores)

@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	farthest = 0.2     // an error if the nearest number is farther off
-	widest   = 1 << 16 // largest width tested
+	farthest = 0.2     // relative difference above which the nearest number is an error
+	widest   = 1 << 16 // largest width tried
 )
 
-// FitWidth returns the shape with the d_model whose number of parameters is nearest to want, with the inner width in
-// proportion, and that number. A shape is left unchanged whose number is off by no more than within, 0.05 for 5 %. If
-// no width comes as near, the inner width is changed as well. It is an error if the number is still off by over 20 %.
-// Widths are multiples of 8, or of the step that heads and groups need.
+// FitWidth returns the shape with the d_model whose number of parameters is nearest to want, and that number. The inner
+// width changes in proportion. A shape whose number differs from want by no more than within (0.05 for 5 %) is left
+// unchanged. If no width comes as near, the inner width is changed as well. It returns an error if the number still
+// differs by over 20 %. Widths are multiples of 8, or of the step that heads and groups need.
 func (c *Config) FitWidth(want int, within float64) (Config, int, error) {
 	n, err := c.CountParams()
 	if err != nil {
@@ -64,8 +64,8 @@ func (c *Config) FitWidth(want int, within float64) (Config, int, error) {
 	return shape, got, nil
 }
 
-// fitInner changes the inner width of the MLPs, in steps of 8, so that a shape of n parameters has nearest to want. A
-// shape without MLPs stays as it is.
+// fitInner changes the inner width of the MLPs, in steps of 8, so that the number of parameters comes nearest to want.
+// n is the number of c. A shape without MLPs is returned unchanged.
 func (c *Config) fitInner(n, want int) (Config, int) {
 	wider := *c
 	wider.DInner = c.Inner() + 8
@@ -94,8 +94,8 @@ func (c *Config) AtWidth(d int) Config {
 	return other
 }
 
-// widthStep is the smallest multiple of 8 that can be added to the width of a valid shape so that it stays valid: heads
-// and groups must divide the width.
+// widthStep returns the smallest multiple of 8 that can be added to the width of a valid shape so that it stays valid:
+// heads and groups must divide the width.
 func (c *Config) widthStep() (int, error) {
 	var err error
 	for step := 8; step <= max(8, c.DModel); step += 8 {

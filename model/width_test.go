@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFitWidth: models get close to the requested number of parameters, with widths that their heads allow, and no
-// other width gets closer.
+// TestFitWidth checks that models get close to the requested number of parameters, with widths that their heads allow,
+// and that no other width gets closer.
 func TestFitWidth(t *testing.T) {
 	for name, sizes := range map[string][]int{
 		"tiny": {100_000, 888_704, 5_000_000}, "mamba2-tiny": {100_000, 5_000_000},
@@ -43,7 +43,7 @@ func TestFitWidth(t *testing.T) {
 	if shape, _, err := c.FitWidth(888_704, .05); err != nil || shape.DModel != 128 {
 		t.Errorf("a shape of nearly the size became %d wide, %v", shape.DModel, err)
 	}
-	for _, want := range []int{300_000, 849_152, 3_000_000} { // steps of the width alone are 5 to 20 % there
+	for _, want := range []int{300_000, 849_152, 3_000_000} { // steps of the width alone change these by 5 to 20 %
 		if shape, n, err := c.FitWidth(want, .01); err != nil || off(n, want) > .01 {
 			t.Errorf("%d parameters, %v, with the inner width %d, want %d within 1 %%", n, err, shape.DInner, want)
 		}
