@@ -2,20 +2,20 @@ package autograd
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// aside is a loss besides the one that Backward starts from.
+// aside is a loss in addition to the one that Backward starts from.
 type aside struct {
 	y      *tensor.Tensor // one element
 	weight float64
 }
 
-// TakeAside switches Aside on or off. It is off on a new tape, whose gradients are those of the loss alone.
+// TakeAside switches Aside on or off. It is off on a new tape, so that gradients are those of the loss alone.
 func (t *Tape) TakeAside(on bool) { t.beside = on }
 
-// TakesAside reports whether Aside takes losses.
+// TakesAside reports whether Aside adds losses.
 func (t *Tape) TakesAside() bool { return t.beside && t.step.Recording }
 
-// Aside adds a loss of one element to that of Backward, such as one that balances the load of experts. With n of them
-// since Reset the gradients are those of
+// Aside adds a loss of one element, such as one that balances the load of experts, to the loss of Backward. With n such
+// losses since Reset, the gradients are those of
 //
 //	loss + Σ weight·y / n
 //
@@ -29,10 +29,10 @@ func (t *Tape) Aside(y *tensor.Tensor, weight float64) {
 	}
 }
 
-// Asides is the number of losses that Aside has taken since Reset.
+// Asides returns the number of losses that Aside has added since Reset.
 func (t *Tape) Asides() int { return len(t.aside) }
 
-// seedAside seeds all that Aside was given, if the loss has the cotangent dy.
+// seedAside seeds all losses of Aside, given the cotangent dy of the loss.
 func (t *Tape) seedAside(dy float32) {
 	for _, a := range t.aside {
 		if a.y.NeedsGrad() {

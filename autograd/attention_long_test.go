@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// TestAttentionOverBlocksOfKeys: the CPU's engine goes through long sequences in blocks of 3072 keys; outputs and
-// gradients are those over all keys, also of rows that have one block beside those that have several.
+// TestAttentionOverBlocksOfKeys checks that outputs and gradients over long sequences, which the CPU's engine processes
+// in blocks of 3072 keys, equal those over all keys, also if some rows have one block and others several.
 func TestAttentionOverBlocksOfKeys(t *testing.T) {
 	const block = 3072
 	type o = engine.AttentionOptions

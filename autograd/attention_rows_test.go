@@ -5,19 +5,19 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// attentionVariant is a shape of Attention with what it is asked for.
+// attentionVariant is a shape of Attention with its options.
 type attentionVariant struct {
 	name      string
 	lens      []int
 	keeps     []bool // rows that have a cache
-	past      int    // positions in it
+	past      int    // number of positions in the cache
 	first     int    // position of the first of these
 	heads, hd int
 	o         engine.AttentionOptions
 }
 
-// attentionSequences is a variant as an operation over rows. Rows that have a cache begin behind it, at a position
-// that is no multiple of anything; others at 0.
+// attentionSequences returns a variant as an operation over rows. Rows that have a cache begin after it, at a position
+// that is not a multiple of a block. Others begin at 0.
 func attentionSequences(v attentionVariant) sequences {
 	v.o.Heads = v.heads
 	kept := []int{v.o.KeyHeads(), v.past, v.hd}
@@ -51,7 +51,7 @@ func attentionSequences(v attentionVariant) sequences {
 			case c == nil:
 			case t.Recording():
 				after = ts{c.K, c.V}[:o.Kinds()]
-			case o.Window == 0: // with a window, what is out of sight is gone
+			case o.Window == 0: // with a window, positions outside it have been removed
 				k, v := c.Tensors(c.Len)
 				after = ts{k, v}[:o.Kinds()]
 			}
@@ -62,7 +62,7 @@ func attentionSequences(v attentionVariant) sequences {
 	return s
 }
 
-// attentionVariants cover what Attention can be asked for. Some of the rows have caches.
+// attentionVariants returns variants that cover the options of Attention. Some of the rows have caches.
 func attentionVariants() []attentionVariant {
 	type o = engine.AttentionOptions
 	some, all := []bool{true, false, true}, []bool{true, true}
@@ -120,8 +120,8 @@ func attentionVariants() []attentionVariant {
 	}
 }
 
-// large is the variant at shapes that cores share: two rows of 200 positions where the small ones have the same
-// length, else rows of different lengths, single queries beside long chunks.
+// large returns the variant at shapes that cores share: two rows of 200 positions if all small rows have the same
+// length, else rows of different lengths, with single queries next to long chunks.
 func (v attentionVariant) large() attentionVariant {
 	equal := true
 	for _, l := range v.lens {

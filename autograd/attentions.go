@@ -7,16 +7,16 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Attention is softmax attention over packed projections qkv (n, (heads + 2·kv_heads)·head_dim), the heads of queries,
-// of keys and of values side by side:
+// Attention computes softmax attention over packed projections qkv (n, (heads + 2·kv_heads)·head_dim), with the heads
+// of queries, keys and values side by side:
 //
 //	y = softmax(scale·Q Kᵀ + mask) V,   y (n, heads·head_dim)
 //
-// where several heads of queries may share one of keys and values (arXiv:2305.13245), in each row separately, with
-// the positions in its cache (nil for none) before its own. With KeysAsValues V is K, and qkv (n, (heads +
-// kv_heads)·head_dim). It is causal unless the options let it look ahead. Scores are computed tile by tile, and again
-// in backward from their log-sum-exp (as in FlashAttention, arXiv:2205.14135): no L×L matrix is stored. Keys that no
-// query of a tile sees cost nothing. Rounded keys and values carry no gradient.
+// where several heads of queries may share a head of keys and values (arXiv:2305.13245). Each row attends separately to
+// its own positions and to those in its cache (nil for none), which come before. With KeysAsValues, V is K, and qkv is
+// (n, (heads + kv_heads)·head_dim). Attention is causal unless the options let it look ahead. Scores are computed tile
+// by tile, and again in backward from their log-sum-exp (as in FlashAttention, arXiv:2205.14135), so no L×L matrix is
+// stored. Keys that no query of a tile sees cost nothing. Rounded keys and values carry no gradient.
 func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache,
 	o engine.AttentionOptions) *tensor.Tensor {
 	checkRows("Attention", r, qkv)
@@ -52,9 +52,9 @@ func checkCaches[T any](op string, r *engine.Rows, caches []*T) {
 	}
 }
 
-// CrossAttention is softmax attention to another sequence: of the queries q (n, d) in row i of rq to all keys and
-// values kv (m, 2·d) in row i of rkv. A position of kv holds the keys of all heads, d/heads components each, and then
-// the values:
+// CrossAttention computes softmax attention to another sequence: the queries q (n, d) in row i of rq attend to all keys
+// and values kv (m, 2·d) in row i of rkv. A position of kv holds the keys of all heads, d/heads components each, and
+// then the values:
 //
 //	y = softmax(Q Kᵀ/√head_dim) V,   y (n, d)
 func (t *Tape) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine.Rows) *tensor.Tensor {
@@ -67,8 +67,8 @@ func (t *Tape) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine.R
 	return t.engine.CrossAttention(q, kv, heads, rq, rkv)
 }
 
-// Rotate applies the rotary embedding to each head of x (n, d), at the position that it has in its sequence, as
-// Attention does to queries and keys. It refuses xPos, which also scales.
+// Rotate applies the rotary embedding to each head of x (n, d), at its position in the sequence, as Attention does to
+// queries and keys. It panics with xPos, which also scales.
 func (t *Tape) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.Rows) *tensor.Tensor {
 	d := x.Dim(-1)
 	checkRows("Rotate", r, x)
@@ -78,7 +78,8 @@ func (t *Tape) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.
 	return t.engine.Rotate(x, heads, rot, r)
 }
 
-// LinearAttention is causal attention with φ(q)·φ(k) in place of exp(q·k), with q, k (n, heads·e) and v (n, heads·m):
+// LinearAttention computes causal attention with φ(q)·φ(k) in place of exp(q·k), with q, k (n, heads·e) and v (n,
+// heads·m):
 //
 //	y_t = Σ_{s≤t} (φ(q_t)·φ(k_s)) v_s / (Σ_{s≤t} φ(q_t)·φ(k_s) + eps)
 //
@@ -95,14 +96,14 @@ func (t *Tape) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r
 	return t.engine.LinearAttention(q, k, v, o, r, s, z)
 }
 
-// SquaredReLUAttention is the attention of the gated attention unit (arXiv:2202.10447, §3.1), causal. The positions of
-// a row are counted from the first in its caches; a row without caches starts at 0. Position i has a query q[i] (s). It
-// sees the keys k[j] (s) and the values v[j] (e) of positions j ≤ i:
+// SquaredReLUAttention computes the causal attention of the gated attention unit (arXiv:2202.10447, §3.1). The
+// positions of a row are counted from the first in its caches; a row without caches starts at 0. Position i has a query
+// q[i] (s). It sees the keys k[j] (s) and the values v[j] (e) of positions j ≤ i:
 //
 //	y[i] = Σ_j relu( q[i]·k[j]/√s + bias[min(i-j, m-1)] )² v[j] / (i+1)
 //
-// q, k (n, s); v, y (n, e); bias (m), one for each distance. Dividing by i+1, the number of positions seen, stands for
-// the paper's division by the length. The row's keys and values are added to its caches (nil for none).
+// with q, k (n, s); v, y (n, e); and bias (m), one for each distance. Dividing by i+1, the number of positions seen,
+// replaces the paper's division by the length. The row's keys and values are added to its caches (nil for none).
 func (t *Tape) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows,
 	keys, values []*engine.RowCache) *tensor.Tensor {
 	checkRows("SquaredReLUAttention", r, q, k, v)
@@ -121,13 +122,13 @@ func (t *Tape) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows
 	return t.engine.SquaredReLUAttention(q, k, v, bias, r, keys, values)
 }
 
-// SpatialMix is the causal projection along the sequence of gMLP's gate (arXiv:2105.08050). With i and j positions of a
-// sequence,
+// SpatialMix computes the causal projection along the sequence of gMLP's gate (arXiv:2105.08050). With positions i and
+// j of a sequence,
 //
 //	y[i] = Σ_{j≤i} W[i, j]·x[j] + bias[i]
 //
-// W (L, L), bias (L); x, y (n, d). The sum is over the positions in the row's cache (nil for none) and the row's own,
-// which are added to the cache. No row may end after position L. The upper triangle of W is not used.
+// with W (L, L), bias (L), and x, y (n, d). The sum is over the positions in the row's cache (nil for none) and the
+// row's own, which are added to the cache. No row may end after position L. The upper triangle of W is not used.
 func (t *Tape) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []*engine.RowCache) *tensor.Tensor {
 	n := bias.Len()
 	checkRows("SpatialMix", r, x)
@@ -141,14 +142,14 @@ func (t *Tape) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []*e
 	return t.engine.SpatialMix(x, w, bias, r, caches)
 }
 
-// checkRowCaches is checkRowCache for the caches of all rows.
+// checkRowCaches calls checkRowCache for the caches of all rows.
 func checkRowCaches(op string, x *tensor.Tensor, r *engine.Rows, caches []*engine.RowCache) {
 	for i, c := range caches {
 		checkRowCache(op, x, r, i, c)
 	}
 }
 
-// checkRowCache panics unless the cache of row i is as wide as x, and has no more positions than come before the row.
+// checkRowCache panics unless the cache of row i is as wide as x and has no more positions than come before the row.
 func checkRowCache(op string, x *tensor.Tensor, r *engine.Rows, i int, c *engine.RowCache) {
 	if c.Past() > r.Start(i) {
 		panic(fmt.Sprintf("autograd.%s: row %d starts at position %d after %d others", op, i, r.Start(i), c.Past()))

@@ -8,15 +8,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// bucketVariant is a shape of BucketAttention with what it is asked for.
+// bucketVariant is a shape of BucketAttention with its options.
 type bucketVariant struct {
 	name           string
 	lens           []int
 	keeps          []bool
-	past           int // positions in the caches of rows that keep some
+	past           int // positions in the caches of rows that have one
 	heads, hd      int
 	bucket, top    int
-	linear         int // candidates that the linear sort net knows, 0 to compare
+	linear         int // number of candidates of the linear sort net; 0 compares summaries instead
 	ahead, slipped bool
 	big            []int // lengths of the rows at the large shape
 	bigKeeps       []bool

@@ -8,13 +8,13 @@ import (
 	"github.com/hippo-ssm/hippo/engine/cpu"
 )
 
-// cachedConv is CachedLongConv of rows behind past inputs each, none for a row that keeps nothing: inputs u, k, D, and
-// the caches. A window of 0 is that of the kernel.
+// cachedConv returns CachedLongConv of rows that each have past inputs before them, or none if the row keeps no cache.
+// The inputs are u, k, D, and the caches. A window of 0 stands for the length of the kernel.
 func cachedConv(name string, window, past int, lens []int, keeps []bool, taps, d int) *sequences {
 	if keeps == nil {
 		keeps = repeated(len(lens), []bool{true})
 	}
-	most := taps // of a row without a cache, and of one whose window is longer than the kernel
+	most := taps // for a row without a cache, and for one whose window is longer than the kernel
 	if window > taps {
 		most -= past
 	}
@@ -53,7 +53,7 @@ func cachedConvSequences() []sequences {
 		with(cachedConv("window", 0, 4, []int{3, 3}, nil, 3, 2), cachedConv("", 0, 150, []int{90, 90}, nil, 70, 64)),
 		with(cachedConv("one", 20, 3, []int{1}, nil, 4, 2),
 			cachedConv("", 0, 300, repeated(4, []int{1}), nil, 250, 256)),
-		// not recorded, it is summed ahead
+		// Without recording, this one is summed ahead.
 		with(cachedConv("one_of_many", 0, 140, []int{1}, nil, 141, 1),
 			cachedConv("", 0, 300, []int{1, 1}, nil, 300, 40)),
 		with(cachedConv("ages", 20, 3, []int{1, 5, 2}, []bool{true, false, true}, 9, 2),
@@ -63,7 +63,7 @@ func cachedConvSequences() []sequences {
 	}
 }
 
-// cachedChunks is CachedLongConv of two rows in three pieces each.
+// cachedChunks returns CachedLongConv of two rows in three pieces each.
 func cachedChunks() row {
 	return row{
 		name: "CachedLongConv/chunks",
@@ -87,8 +87,7 @@ func init() {
 	register(func() []row { return []row{cachedChunks()} })
 }
 
-// TestRowWithoutCache: rows whose caches are nil are convolved as by LongConv, bit for bit, whatever stands beside
-// them.
+// TestRowWithoutCache checks that rows whose caches are nil have the bits of LongConv, whatever the other rows are.
 func TestRowWithoutCache(t *testing.T) {
 	const d, taps = 20, 300
 	s := cachedConv("", 0, 150, []int{200, 1, 97, 96, 200, 1, 5}, []bool{true, false, false, true, false, true, false},

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// causalConvSequences is CausalConv of d channels by k taps.
+// causalConvSequences returns CausalConv of d channels with k taps.
 func causalConvSequences(name string, lens []int, keeps []bool, d, k int, bias bool, a engine.Activation) sequences {
 	params := [][]int{{d, 1, k}, {d}}
 	if !bias {
@@ -25,7 +25,7 @@ func causalConvSequences(name string, lens []int, keeps []bool, d, k int, bias b
 		}}
 }
 
-// inColumns is s with an input that is a part of another.
+// inColumns returns s with an input that is a part of another tensor.
 func inColumns(s sequences) sequences {
 	op, d := s.op, s.along[0]
 	s.along = []int{d + 5}

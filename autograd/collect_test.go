@@ -13,9 +13,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestCollectedGradients: what a tape collects are the gradients that it would have else, of every operation on all
-// engines, twice as large after two backwards, and each leaf is final once in each of these, with its gradient in
-// place.
+// TestCollectedGradients checks that the gradients that a tape collects equal those that it would have otherwise, for
+// every operation on all engines, and are twice as large after two backward passes. In each pass, each leaf is final
+// once, and its gradient does not change afterwards.
 func TestCollectedGradients(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestCollectedGradients(t *testing.T) {
 	}
 }
 
-// TestFinalGradients: leaves are final as backward goes on, the last that were used first, and those that were not used
-// before all others.
+// TestFinalGradients checks that leaves become final during backward: those that were not used before all others, then
+// those that were first used last, and so on.
 func TestFinalGradients(t *testing.T) {
 	for engineName, tape := range tapes() {
 		var x ts
@@ -93,7 +93,7 @@ func TestFinalGradients(t *testing.T) {
 				tape.Seed(y, tensor.FromSlice(dy, y.Shape()...))
 				tape.BackwardSeeded()
 			}
-			// Leaf 2 is not used; leaves 0 and 3 are of the first operation.
+			// Leaf 2 is not used. Leaves 0 and 3 are used by the first operation.
 			if len(order) != 5 || !slices.Equal(order[:3], []int{2, 4, 1}) {
 				t.Errorf("%s, %s: final are %v, want 2, 4, 1 and then 0 and 3", engineName, from, order)
 			}
@@ -102,8 +102,8 @@ func TestFinalGradients(t *testing.T) {
 	}
 }
 
-// TestGradientsOfOtherLeaves: leaves that are not collected keep their gradients with the tape, and those of one tape
-// are not seen by another.
+// TestGradientsOfOtherLeaves checks that leaves that are not collected keep their gradients on the tape, and that
+// another tape does not see them.
 func TestGradientsOfOtherLeaves(t *testing.T) {
 	x, w := tensor.New(2, 3), tensor.New(4, 3)
 	x.Fill(1)
@@ -131,7 +131,7 @@ func TestGradientsOfOtherLeaves(t *testing.T) {
 	}
 }
 
-// TestBuckets: buckets hold all gradients, whole ones, in order.
+// TestBuckets checks that buckets hold all gradients, undivided and in order.
 func TestBuckets(t *testing.T) {
 	var x ts
 	for _, n := range []int{5, 1 << 20, 3, 1 << 19, 1 << 19, 1, 7} {
@@ -173,10 +173,11 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// address is where the elements of x begin.
+// address returns the address of the elements of x.
 func address(x *tensor.Tensor) uintptr { return uintptr(unsafe.Pointer(&x.Data()[0])) }
 
-// TestMisuseOfGradients: a leaf that is named twice, and a set that is given to a tape in the middle of a step.
+// TestMisuseOfGradients checks the panics for a leaf that is named twice, and for Gradients passed to a tape in the
+// middle of a step.
 func TestMisuseOfGradients(t *testing.T) {
 	x := tensor.New(3)
 	x.SetNeedsGrad(true)

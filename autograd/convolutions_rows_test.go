@@ -6,10 +6,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// transformed is a length from which on the CPU's engine convolves by transforms: it does from 97.
+// transformed is a length for which the CPU's engine convolves by FFT, as it does from 97 on.
 const transformed = 100
 
-// convolved is an operation over rows that has no state.
+// convolved returns an operation over rows that has no state.
 func convolved(name string, lens []int, along []int, params [][]int,
 	op func(t *autograd.Tape, u, p ts, r *engine.Rows) *tensor.Tensor) *sequences {
 	return &sequences{name: name, lens: lens, along: along, params: params,
@@ -18,8 +18,8 @@ func convolved(name string, lens []int, along []int, params [][]int,
 		}}
 }
 
-// gatedConv is GatedLongConv of d channels with kernels of the given length: inputs v, q, k, then K and D where there
-// is one.
+// gatedConv returns GatedLongConv of d channels with kernels of the given length. The inputs are v, q, k, then K, and D
+// if there is a skip.
 func gatedConv(name string, lens []int, taps, d int, skip, q, k bool) *sequences {
 	params := [][]int{{taps, d}, {d}}
 	if !skip {
@@ -76,7 +76,7 @@ func longConvSequences() []sequences {
 	}
 }
 
-// bothWays is BothWays: inputs u, k, ahead, and D where there is one.
+// bothWays returns BothWays. The inputs are u, k, ahead, and D if there is a skip.
 func bothWays(name string, lens []int, taps, ahead, d int, skip bool) *sequences {
 	params := [][]int{{taps, d}, {ahead, d}, {d}}
 	if !skip {
@@ -113,8 +113,8 @@ func bothWaysSequences() []sequences {
 	}
 }
 
-// kernelRowsSequences cover KernelRows of what is rows already; those of an engine's layout are with the systems that
-// make them.
+// kernelRowsSequences cover KernelRows of kernels that are rows already. Kernels in an engine's layout are tested with
+// the systems that generate them.
 func kernelRowsSequences() []sequences {
 	build := func(lens []int, taps, d int) *sequences {
 		op := func(t *autograd.Tape, u, p ts, r *engine.Rows) *tensor.Tensor {

@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// crossSequences is attention to other sequences: each row has one, of lens positions. The keys and values
-// are a parameter of the row in the table: they lie along other rows than the queries.
+// crossSequences returns attention to other sequences: each row has one, whose length is in keys. In the table, the
+// keys and values are a parameter, because their rows are not those of the queries.
 func crossSequences(name string, queries, keys []int, heads, hd int) row {
 	shapes := func(queries, keys []int, d int) [][]int {
 		return [][]int{{engine.NewRows(queries...).Total(), d}, {engine.NewRows(keys...).Total(), 2 * d}}
@@ -27,7 +27,7 @@ func crossSequences(name string, queries, keys []int, heads, hd int) row {
 		}}
 }
 
-// rotateSequences are rotations by themselves.
+// rotateSequences returns rotations without attention.
 func rotateSequences(name string, lens, starts []int, heads, hd, dim int) sequences {
 	return sequences{name: "Rotate/" + name, lens: lens, starts: starts, along: []int{heads * hd},
 		op: func(t *autograd.Tape, u, _ ts, r *engine.Rows, states []ts) (y ts, next []ts) {

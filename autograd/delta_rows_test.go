@@ -8,15 +8,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// deltaForm is a form of the rule: one decay for all rows of a head's state or one for each, with β, with free a and b,
-// or with neither.
+// deltaForm is a form of the rule: with one decay for all rows of a head's state or one for each row, and with β, with
+// free a and b, or with neither.
 type deltaForm struct {
 	name              string
 	byRow, beta, free bool
-	wide              int // the components of a key at the large shapes
+	wide              int // number of components of a key at the large shapes
 }
 
-// deltaSequences is DeltaRule of h heads that share hk key heads.
+// deltaSequences returns DeltaRule of h heads that share hk key heads.
 func deltaSequences(name string, lens []int, keeps []bool, f deltaForm, h, hk, dk, dv int) sequences {
 	g := h
 	if f.byRow {
@@ -29,7 +29,7 @@ func deltaSequences(name string, lens []int, keeps []bool, f deltaForm, h, hk, d
 	if f.free {
 		along = append(along, h*dk, h*dk)
 	}
-	// Keys of up to about length 1, as a norm makes them, so that the state does not grow.
+	// Keys have a length of up to about 1, as after a norm, so that the state does not grow.
 	unit := 1 / math.Sqrt(float64(max(dk, f.wide)))
 	return sequences{name: "DeltaRule/" + name, lens: lens, keeps: keeps, along: along, states: [][]int{{h, dk, dv}},
 		of: func(input, _ int, x float64) float64 {
@@ -65,9 +65,9 @@ var deltaForms = []deltaForm{
 	{"decay_by_row", true, false, false, 24},
 }
 
-// The CPU's engine works by blocks of 32 positions, in parts of 16. Rows of up to 8 that have a state are stepped where
-// nothing is recorded. All forms run the same code but for decays and what is solved for, so that each has some of the
-// rows only.
+// The CPU's engine works in blocks of 32 positions, in parts of 16. Without recording, rows of up to 8 positions that
+// have a state are stepped. All forms run the same code except for decays and the equations to solve, so each form has
+// only some of the rows.
 func init() {
 	registerSequences(func() []sequences {
 		all := []bool{true, true}

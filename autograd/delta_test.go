@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestDeltaOddities: decays of 0 and 1 and keys of length zero give what the definition gives, forward and backward, in
-// blocks, their parts and steps.
+// TestDeltaOddities checks that decays of 0 and 1 and keys of length zero give the results of the definition, forward
+// and backward, in blocks, their parts and steps.
 func TestDeltaOddities(t *testing.T) {
 	inf := math.Inf(-1)
 	for _, f := range deltaForms {
@@ -54,10 +54,10 @@ func TestDeltaOddities(t *testing.T) {
 	}
 }
 
-// TestDeltaForgetsWhatIsNotFinite: a decay of 0 forgets NaN, whether it was in the state before a row or came by a
-// value, in blocks and in steps. With free a and b a state is read before it decays, and so NaN stays.
+// TestDeltaForgetsWhatIsNotFinite checks that a decay of 0 removes NaN, whether it was in the state before a row or
+// came from a value, in blocks and in steps. With free a and b a state is read before it decays, so NaN remains.
 func TestDeltaForgetsWhatIsNotFinite(t *testing.T) {
-	const forgets = 3 // the position that does
+	const forgets = 3 // position with a decay of 0
 	for _, f := range deltaForms {
 		for _, l := range []int{5, 40, 100} {
 			if f.free {
@@ -85,7 +85,7 @@ func TestDeltaForgetsWhatIsNotFinite(t *testing.T) {
 							t.Errorf("%s: NaN changes nothing", name)
 						}
 						for i := range got {
-							from := 2 * forgets * (1 - i) // the states are all after it
+							from := 2 * forgets * (1 - i) // the states are all after that position
 							near(t, name, got[i][from:], wide(want[i][from:]), 1e-5)
 						}
 					}
@@ -104,8 +104,8 @@ func runDelta(r row, x ts, record bool) (out [][]float32) {
 	return out
 }
 
-// TestDeltaLong: after a million positions in blocks the state is the definition's, with decays so near 1 that a state
-// keeps a part of all of them, and that each alone is hardly seen in float32.
+// TestDeltaLong checks that the state after a million positions in blocks is that of the definition, with decays so
+// near 1 that a state keeps a part of all positions, and that float32 hardly resolves a single decay.
 func TestDeltaLong(t *testing.T) {
 	n := 1_000_000
 	if testing.Short() {
@@ -141,8 +141,8 @@ func TestDeltaLong(t *testing.T) {
 	near(t, "state", numbers(state), s, 1e-4)
 }
 
-// TestDeltaLongBackward: the gradients of rows of several segments, of whose first states one is kept for each, and of
-// rows that end with a segment or one block later.
+// TestDeltaLongBackward checks the gradients of rows of several segments, of which the first state of each is stored,
+// and of rows that end with a segment or one block later.
 func TestDeltaLongBackward(t *testing.T) {
 	for _, f := range []deltaForm{deltaForms[0], deltaForms[len(deltaForms)-1]} {
 		s := deltaSequences("long "+f.name, []int{1200, 512, 530, 1, 1025}, []bool{true, true, false, true, true}, f, 4,

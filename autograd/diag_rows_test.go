@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// diagVariant is DiagSSM of systems of n modes for heads of dim channels over rows.
+// diagVariant is DiagSSM over rows, of systems of n modes for heads of dim channels.
 type diagVariant struct {
 	name            string
 	lens            []int
@@ -16,10 +16,10 @@ type diagVariant struct {
 	real            engine.RealPart
 	order           engine.HeadOrder
 	gated, withoutB bool
-	large           *diagVariant // what is large of it, nil for three rows of 256
+	large           *diagVariant // fields of the large shape that differ, nil for three rows of 256
 }
 
-// sequences have the inputs q, k, v, then log_dt, inv_A_real, A_imag, B, C, D, then the states.
+// sequences has the inputs q, k, v, then log_dt, inv_A_real, A_imag, B, C, D, then the states.
 func (v diagVariant) sequences() sequences {
 	d, n := v.heads*v.dim, v.n
 	s := sequences{name: "DiagSSM/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{d, d, d},
@@ -43,7 +43,7 @@ func (v diagVariant) sequences() sequences {
 	return s
 }
 
-// big is the variant at large shapes.
+// big returns the variant at large shapes.
 func (v diagVariant) big() *sequences {
 	if v.large != nil {
 		v.lens, v.keeps, v.heads, v.n = v.large.lens, v.large.keeps, v.large.heads, v.large.n
@@ -61,8 +61,8 @@ func (v diagVariant) big() *sequences {
 	return &s
 }
 
-// diagSequences cover DiagSystem and DiagSSM: in the CPU's engine up to 96 positions are convolved directly, more by
-// transforms, and fewer than 24 with a state stepped if nothing is recorded.
+// diagSequences cover DiagSystem and DiagSSM. The CPU's engine convolves up to 96 positions directly, and more by FFT.
+// Without recording, it steps rows of fewer than 24 positions that have a state.
 func diagSequences() []sequences {
 	yes, both := []bool{true}, []bool{true, true}
 	short := &diagVariant{lens: []int{90, 90, 90}, heads: 80, n: 16}

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// diagScanSequences is DiagScan of h systems of n modes, DSS's or diagonal ones, at steps of many lengths, some of
-// which come again.
+// diagScanSequences returns DiagScan of h systems of n modes, DSS's or diagonal ones, at steps of many lengths, some of
+// which occur repeatedly.
 func diagScanSequences(name string, lens []int, keeps []bool, h, n int, dss bool) sequences {
 	params := [][]int{{h}, {h, n}, {h, n}, {h, n, 2}, {h, n, 2}, {h}}
 	if dss {

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// dplrVariant is DPLRSSM of h channels with n modes over rows, C~ being that of period steps.
+// dplrVariant is DPLRSSM of h channels with n modes over rows. C~ is that for period steps.
 type dplrVariant struct {
 	name        string
 	lens        []int
@@ -16,13 +16,13 @@ type dplrVariant struct {
 	h, n        int
 	rank        int
 	period      int
-	bigPeriod   int // of the large shape, 0 for its longest row
+	bigPeriod   int // period of the large shape, 0 for the length of its longest row
 	withoutSkip bool
-	bigLens     []int // of the large shape, nil for two rows of 420
+	bigLens     []int // lengths of the large shape, nil for two rows of 420
 	bigKeeps    []bool
 }
 
-// params are the shapes of log_dt, inv_A_real, A_imag, B, C~, D and, where there is one, P.
+// params returns the shapes of log_dt, inv_A_real, A_imag, B, C~, D and, if there is one, P.
 func (v dplrVariant) params() [][]int {
 	h, n := v.h, v.n
 	s := [][]int{{h}, {h, n}, {h, n}, {h, n, 2}, {h, n, 2}, {h}}
@@ -32,7 +32,7 @@ func (v dplrVariant) params() [][]int {
 	return s
 }
 
-// of are the parameters p as params has them.
+// of returns the parameters p, whose order is that of params.
 func (v dplrVariant) of(p ts) *engine.DPLRParams {
 	d := &engine.DPLRParams{LogDt: p[0], InvAReal: p[1], AImag: p[2], B: p[3], Ct: p[4], L: v.period}
 	if v.rank > 0 {
@@ -41,7 +41,7 @@ func (v dplrVariant) of(p ts) *engine.DPLRParams {
 	return d
 }
 
-// large is the variant at large shapes.
+// large returns the variant at large shapes.
 func (v dplrVariant) large() dplrVariant {
 	v.lens, v.h, v.n = []int{420, 420}, 40, 6
 	if v.bigLens != nil {
@@ -59,7 +59,7 @@ func (v dplrVariant) large() dplrVariant {
 	return v
 }
 
-// sequences are DPLRSSM with the inputs u, the parameters and the states.
+// sequences returns DPLRSSM with the inputs u, the parameters and the states.
 func (v dplrVariant) sequences() sequences {
 	params := v.params()
 	s := sequences{name: "DPLRSSM/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{v.h}, params: params,
@@ -132,7 +132,8 @@ func dplrKernelRows() []row {
 	return rows
 }
 
-// TestDPLRFollowsItsParameters: what a system keeps while the tape does not record is made again for other parameters.
+// TestDPLRFollowsItsParameters checks that a system that is cached while the tape does not record is computed again for
+// other parameters.
 func TestDPLRFollowsItsParameters(t *testing.T) {
 	v := dplrVariant{h: 2, n: 2, rank: 1, period: 9}
 	r := row{scale: []float64{0.5, 0.3, 2, 1, 1, 1, 1}}

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// splitMix is the generator SplitMix64 (Steele, Lea, Flood 2014): what it gives for state z.
+// splitMix returns the output of the generator SplitMix64 (Steele, Lea, Flood 2014) for state z.
 func splitMix(z uint64) uint64 {
 	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -19,26 +19,27 @@ func splitMix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// keptByDropout is the definition of dropout's mask. A row has a seed, dropout number op of a tape is op odd steps from
-// it, and element j of the row j odd steps from what SplitMix64 makes of that; SplitMix64 of this looks random. The
-// element stays where the upper half of it is no less than the share p of its range.
+// keptByDropout is the definition of dropout's mask. A row has a seed. Dropout number op of a tape is op odd steps from
+// the seed, and element j of the row is j odd steps from the SplitMix64 of that. The SplitMix64 of the result looks
+// random. The element is kept if its upper half is at least the share p of its range.
 func keptByDropout(seed, op uint64, j int, p float64) bool {
 	const step = 0xd1342543de82ef95
 	return float64(splitMix(splitMix(seed+op*step)+uint64(j)*step)>>32) >= math.Floor(p*(1<<32))
 }
 
-// trained are rows of the given lengths that train with the given seeds.
+// trained returns rows of the given lengths that train with the given seeds.
 func trained(seeds []uint64, lengths ...int) *engine.Rows {
 	r := engine.NewRows(lengths...)
 	r.Train(seeds)
 	return r
 }
 
-// TestDropoutMask: the mask is that of its definition in every row, however it is shared between cores; what is kept is
-// scaled so that the mean stays; backward sees the same mask; and a tape counts its dropouts from Reset on.
+// TestDropoutMask checks that the mask is that of its definition in every row, however the work is shared between
+// cores, that kept elements are scaled so that the mean is preserved, that backward uses the same mask, and that a tape
+// counts its dropouts from Reset on.
 func TestDropoutMask(t *testing.T) {
 	const d, p = 7, 0.2
-	seeds, lengths := []uint64{3, 1 << 60, 4}, []int{2, 1<<13 + 5, 1} // some pieces of work, and a bit
+	seeds, lengths := []uint64{3, 1 << 60, 4}, []int{2, 1<<13 + 5, 1} // several pieces of work, and a bit
 	r := trained(seeds, lengths...)
 	for engineName, tape := range tapes() {
 		x := tensor.New(r.Total(), d)
@@ -77,13 +78,13 @@ func TestDropoutMask(t *testing.T) {
 	}
 }
 
-// TestDropoutKnowsNoNeighbors: what dropout does to an example depends on its seed and on the number of the dropout
-// alone: it is the same alone, beside others, in another order of rows, and when the examples are cut into other calls.
-// With another seed, or as another dropout, it is another mask.
+// TestDropoutKnowsNoNeighbors checks that the mask of an example depends only on its seed and on the number of the
+// dropout. It is the same alone, with other examples, in another order of rows, and if the examples are divided between
+// calls. Another seed or another dropout has another mask.
 func TestDropoutKnowsNoNeighbors(t *testing.T) {
 	const d, p, l = 5, 0.5, 40
 	lengths := []int{l, 7, l, 1, l}
-	// masks are those of the examples that order names, as dropout number op of the tape, all in one call.
+	// masks returns the masks of the examples in order, for dropout number op of the tape, all in one call.
 	masks := func(op int, order ...int) map[int][]float32 {
 		var own []int
 		var seeds []uint64

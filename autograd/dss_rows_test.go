@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// dssVariant is a kernel of DSS of length l, and longer at the large shape.
+// dssVariant is a kernel of DSS of length l. It is longer at the large shape.
 type dssVariant struct {
 	name     string
 	l        int
@@ -21,7 +21,7 @@ const longDSS = 400
 // dssUse runs operations on the system of p and further inputs.
 type dssUse func(t *autograd.Tape, p *engine.DSSParams, more ts) ts
 
-// row has the inputs Re, Im, W and, unless dt is 1, log_dt; more are the further ones of use.
+// row has the inputs Re, Im, W and, unless dt is 1, log_dt. more returns the shapes of the further inputs of use.
 func (v dssVariant) row(op string, more func(b, l, h, n int) [][]int, use dssUse) row {
 	shapes := func(b, l, h, n int) [][]int {
 		s := [][]int{{n}, {n}, {h, n, 2}}
@@ -50,7 +50,7 @@ func (v dssVariant) row(op string, more func(b, l, h, n int) [][]int, use dssUse
 	return r
 }
 
-// kernel is the row of DSSKernel.
+// kernel returns the row of DSSKernel.
 func (v dssVariant) kernel() row {
 	none := func(_, _, _, _ int) [][]int { return nil }
 	return v.row("DSSKernel", none, func(t *autograd.Tape, p *engine.DSSParams, _ ts) ts {
@@ -58,7 +58,7 @@ func (v dssVariant) kernel() row {
 	})
 }
 
-// system is the row of DSSSystem, with the DiagSSM of it: inputs u, D and the states.
+// system returns the row of DSSSystem followed by its DiagSSM, which has the inputs u, D and the states.
 func (v dssVariant) system() row {
 	more := func(b, l, h, n int) [][]int {
 		return append([][]int{{b * l, h}, {h}}, repeated(b, [][]int{{h, n, 2}})...)
@@ -81,14 +81,14 @@ func dssRows() []row {
 	}
 	var rows []row
 	for _, v := range variants {
-		if rows = append(rows, v.kernel()); v.logs { // then Re Λ < 0
+		if rows = append(rows, v.kernel()); v.logs { // Re Λ < 0 is guaranteed
 			rows = append(rows, v.system())
 		}
 	}
 	return rows
 }
 
-// TestDSSHoldsMax: with HoldMax, what is no gradient of the kernel is the same on all engines.
+// TestDSSHoldsMax checks that with HoldMax, whose results are not gradients of the kernel, all engines agree.
 func TestDSSHoldsMax(t *testing.T) {
 	r := dssVariant{name: "hold_max", l: 7, scale: engine.DSSSoftmax, dt: true, holdMax: true}.kernel()
 	r.agree(t, r.in, r.random(r.in, 1), true)

@@ -8,15 +8,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Gradients are the gradients of some leaves (parameters, inputs that want one) in one step. They start as zeros, and
-// every backward of a tape that collects them adds to them. A leaf has no gradient itself, so any number of steps can
-// run backward through one model at once, each with its own Gradients.
+// Gradients holds the gradients of some leaves (parameters, and inputs that want a gradient) in one step. They start at
+// zero, and every backward pass of a tape that collects them adds to them. A leaf does not hold a gradient itself, so
+// any number of steps can run backward through one model concurrently, each with its own Gradients.
 //
-// They lie side by side in memory, in the order of the leaves.
+// The gradients lie side by side in memory, in the order of the leaves.
 type Gradients struct {
-	// Final, if not nil, is called once for each leaf in every backward, with its place among the leaves, when nothing
-	// more will be added: the backward of the earliest operation that uses the leaf has run. Gradients of other leaves
-	// may still change. If a step runs several backwards, wait for the last.
+	// Final, if not nil, is called once for each leaf in every backward pass, with the index of the leaf, when its
+	// gradient is final: the backward of the earliest operation that uses the leaf has run. Gradients of other leaves
+	// may still change. If a step runs several backward passes, wait for the last.
 	Final func(leaf int)
 
 	leaves []*tensor.Tensor
@@ -24,7 +24,7 @@ type Gradients struct {
 	each   []*tensor.Tensor
 }
 
-// NewGradients returns gradients of zero for the leaves, with a backend. No leaf may come twice.
+// NewGradients returns gradients of zero for the leaves, on a backend. No leaf may occur twice.
 func NewGradients(b engine.Backend, leaves ...*tensor.Tensor) *Gradients {
 	g := &Gradients{leaves: slices.Clone(leaves), place: make(map[*tensor.Tensor]int, len(leaves))}
 	for i, x := range leaves {
@@ -37,10 +37,10 @@ func NewGradients(b engine.Backend, leaves ...*tensor.Tensor) *Gradients {
 	return g
 }
 
-// Each are the gradients themselves, in the order of the leaves.
+// Each returns the gradients, in the order of the leaves.
 func (g *Gradients) Each() []*tensor.Tensor { return g.each }
 
-// Of is the gradient of x itself, nil if x is not among the leaves.
+// Of returns the gradient of x, or nil if x is not among the leaves. The result is not a copy.
 func (g *Gradients) Of(x *tensor.Tensor) *tensor.Tensor {
 	if i, ok := g.place[x]; ok {
 		return g.each[i]
@@ -55,17 +55,17 @@ func (g *Gradients) Zero() {
 	}
 }
 
-// Bucket is the gradients of the leaves [First, End), which lie side by side in memory and are of a size worth sending
-// at once.
+// Bucket holds the gradients of the leaves [First, End), which lie side by side in memory and are large enough to be
+// sent together.
 type Bucket struct {
 	First, End int
 	Gradients  []*tensor.Tensor
 }
 
-// bucketSize is the least length of a bucket but the last: 4 MiB.
+// bucketSize is the minimum number of elements of every bucket but the last: 4 MiB.
 const bucketSize = 1 << 20
 
-// Buckets are all gradients, divided between leaves.
+// Buckets returns all gradients in buckets, which hold whole leaves.
 func (g *Gradients) Buckets() (all []Bucket) {
 	first, n := 0, 0
 	for i, x := range g.each {
@@ -77,8 +77,8 @@ func (g *Gradients) Buckets() (all []Bucket) {
 	return all
 }
 
-// Collect adds the gradients of the leaves of g to g from now on; nil ends that. Those of other leaves stay with the
-// tape, where Grad finds them.
+// Collect makes backward passes add the gradients of the leaves of g to g from now on; nil ends that. Gradients of
+// other leaves stay on the tape, where Grad finds them.
 func (t *Tape) Collect(g *Gradients) {
 	if len(t.ops) > 0 {
 		panic(fmt.Sprintf("autograd.Collect: found %d operations on the tape, want none", len(t.ops)))
@@ -95,9 +95,9 @@ func (t *Tape) Collect(g *Gradients) {
 type leaves struct {
 	gradients *Gradients
 	tape      *Tape
-	inUse     []bool // of each leaf: a recorded operation uses it whose backward has not run
-	uses      []use  // the first of each leaf in use, in the order of recording
-	back      bool   // backward has started
+	inUse     []bool // whether a recorded operation uses the leaf whose backward has not run
+	uses      []use  // first use of each leaf in use, in the order of recording
+	back      bool   // whether backward has started
 }
 
 // use is the first use of a leaf by a recorded operation.
@@ -105,7 +105,7 @@ type use struct{ op, leaf int }
 
 var _ engine.Leaves = (*leaves)(nil)
 
-// Gradient is the tensor for the gradient of x, nil if it is not collected.
+// Gradient returns the tensor for the gradient of x, or nil if it is not collected.
 func (l *leaves) Gradient(x *tensor.Tensor) *tensor.Tensor {
 	i, ok := l.gradients.place[x]
 	if !ok {
@@ -117,7 +117,7 @@ func (l *leaves) Gradient(x *tensor.Tensor) *tensor.Tensor {
 	return l.gradients.each[i]
 }
 
-// Use notes that the next recorded operation, or a later one, has x as an input.
+// Use records that the next recorded operation, or a later one, has x as an input.
 func (l *leaves) Use(x *tensor.Tensor) {
 	if i, ok := l.gradients.place[x]; ok && !l.inUse[i] {
 		l.inUse[i] = true
@@ -125,7 +125,7 @@ func (l *leaves) Use(x *tensor.Tensor) {
 	}
 }
 
-// begin is called before backward, with ops operations on the tape. Leaves that none of them uses are final.
+// begin is called before a backward pass over the first ops operations. Leaves that no operation uses are final.
 func (l *leaves) begin(ops int) {
 	if l.gradients == nil {
 		return
@@ -139,7 +139,7 @@ func (l *leaves) begin(ops int) {
 	l.gone(ops)
 }
 
-// gone is called when the backward of operation op, and of all later ones, has run.
+// gone is called when the backward of operation op and of all later ones has run.
 func (l *leaves) gone(op int) {
 	for n := len(l.uses) - 1; n >= 0 && l.uses[n].op >= op; n-- {
 		leaf := l.uses[n].leaf
@@ -155,7 +155,7 @@ func (l *leaves) final(i int) {
 	}
 }
 
-// forget is called when no operation is on the tape.
+// forget is called when there are no operations on the tape.
 func (l *leaves) forget() {
 	clear(l.inUse)
 	l.uses, l.back = l.uses[:0], false

@@ -9,15 +9,16 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestGradientsApart: what wants no gradient gets none, and changes nothing about the others; and so does a result that
-// nothing came back to. All engines.
+// TestGradientsApart checks, on all engines, that a tensor that wants no gradient gets none and does not affect the
+// others, and that the same holds for a result without a cotangent.
 func TestGradientsApart(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
 			in := r.random(r.in, 4)
 			out, _ := r.onReference(r.in, in, nil)
 			dy := cotangents(out)
-			// gradients come back from output k alone to those inputs that want says, nil where there are none.
+			// gradients returns the gradients from output k alone for the inputs that want selects, and nil for those
+			// without.
 			gradients := func(tape *autograd.Tape, x ts, k int, want func(i int) bool) (grad [][]float32) {
 				for i, v := range x {
 					v.SetNeedsGrad(want(i))
@@ -62,7 +63,7 @@ func TestGradientsApart(t *testing.T) {
 	}
 }
 
-// TestBackwardAdds: a second backward doubles the gradients of leaves, on all engines.
+// TestBackwardAdds checks, on all engines, that a second backward pass doubles the gradients of leaves.
 func TestBackwardAdds(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {

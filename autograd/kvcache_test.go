@@ -8,7 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestRoundedCacheCannotTrain: no gradient could flow into the past.
+// TestRoundedCacheCannotTrain checks that attention over a rounded cache cannot be recorded, as no gradient could flow
+// into the past.
 func TestRoundedCacheCannotTrain(t *testing.T) {
 	defer func() {
 		if recover() == nil {
@@ -25,7 +26,7 @@ func TestRoundedCacheCannotTrain(t *testing.T) {
 	tape.Attention(qkv, engine.NewRows(2), []*engine.KVCache{&cache}, engine.AttentionOptions{Heads: 1})
 }
 
-// TestCacheBeforeItsRow: a row that begins where there are not as many positions before it as its cache has is refused.
+// TestCacheBeforeItsRow checks that a row is refused that has fewer positions before it than its cache holds.
 func TestCacheBeforeItsRow(t *testing.T) {
 	defer func() {
 		if recover() == nil {

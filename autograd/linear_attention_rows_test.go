@@ -6,11 +6,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// linearSequences is LinearAttention with a feature map.
+// linearSequences returns LinearAttention with a feature map.
 func linearSequences(name string, phi engine.FeatureMap, lens []int, keeps []bool, heads, e, m int) sequences {
 	s := sequences{name: "LinearAttention/" + name, lens: lens, keeps: keeps,
 		along: []int{heads * e, heads * e, heads * m}, states: [][]int{{heads, e, m}, {heads, e}}}
-	s.of = func(input, i int, x float64) float64 { // away from denominators near zero
+	s.of = func(input, i int, x float64) float64 { // keep denominators away from zero
 		if input >= 3 && (input-3)%2 == 1 {
 			return x / 5
 		}
@@ -25,7 +25,7 @@ func linearSequences(name string, phi engine.FeatureMap, lens []int, keeps []boo
 	return s
 }
 
-// The rows cover every feature map, with states and without. The CPU's engine works by chunks of 64 positions.
+// The rows cover every feature map, with and without states. The CPU's engine works in chunks of 64 positions.
 func init() {
 	registerSequences(func() []sequences {
 		one, both, some := []bool{true}, []bool{true, true}, []bool{true, false, true, true}

@@ -7,7 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// TestDiagSSMAroundLongest: sequences up to the longest that is convolved at once, and beyond, follow the recurrence.
+// TestDiagSSMAroundLongest checks that sequences up to the longest that is convolved at once, and longer ones, match
+// the recurrence.
 func TestDiagSSMAroundLongest(t *testing.T) {
 	const longest = engine.LongestAtOnce
 	for _, l := range []int{longest, longest + 1, longest + longest/2 + 1} {
@@ -17,7 +18,7 @@ func TestDiagSSMAroundLongest(t *testing.T) {
 			r.tol = 1e-5
 			r.of = func(input, _ int, x float64) float64 {
 				if input == 3 {
-					return x/2 - 8 // steps of 3e-4: the state lives for some thousand positions
+					return x/2 - 8 // steps of 3e-4: the state lasts for some thousand positions
 				}
 				return x
 			}

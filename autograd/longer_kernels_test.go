@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestLongerKernelsChangeNoBit: how many taps a kernel has beyond those that a row sees does not matter. Where kernels
-// are made for all rows of a call, or kept, their number depends on other rows and on what was there before.
+// TestLongerKernelsChangeNoBit checks that the number of taps beyond those that a row sees does not matter. If kernels
+// are made for all rows of a call, or cached, this number depends on other rows and on earlier calls.
 func TestLongerKernelsChangeNoBit(t *testing.T) {
 	const d, past = 21, 130
 	type conv func(t *autograd.Tape, in ts, r *engine.Rows) *tensor.Tensor

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// mlstmSequences is MLSTM of h heads. Input gates are about as often above what is kept as below, and ε is large enough
-// for its part of the gradient of m to count.
+// mlstmSequences returns MLSTM of h heads. Input gates are about as often above the kept maximum as below, and ε is
+// large enough that its part of the gradient of m counts.
 func mlstmSequences(name string, lens []int, keeps []bool, h, dk, dv int) sequences {
 	unit := 1 / math.Sqrt(float64(dk))
 	return sequences{name: "MLSTM/" + name, lens: lens, keeps: keeps, along: []int{h * dk, h * dk, h * dv, h, h},
@@ -31,8 +31,8 @@ func mlstmSequences(name string, lens []int, keeps []bool, h, dk, dv int) sequen
 		}}
 }
 
-// The CPU's engine works by chunks of 64 positions. Rows of up to eight are stepped where they have a state and
-// nothing is recorded.
+// The CPU's engine works in chunks of 64 positions. Without recording, it steps rows of up to eight positions that have
+// a state.
 func init() {
 	registerSequences(func() []sequences {
 		all := []bool{true, true}

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Append puts each row of x (n, d) after that of past (m, d): row i of y (m+n, d) is row i of past, of p.Len(i)
-// positions, and then row i of x.
+// Append appends each row of x (n, d) to that of past (m, d): row i of y (m+n, d) is row i of past, which has p.Len(i)
+// positions, followed by row i of x.
 func (t *Tape) Append(past, x *tensor.Tensor, p, r *engine.Rows) *tensor.Tensor {
 	checkRows("Append", p, past)
 	checkRows("Append", r, x)
@@ -18,7 +18,7 @@ func (t *Tape) Append(past, x *tensor.Tensor, p, r *engine.Rows) *tensor.Tensor 
 	return t.engine.Append(past, x, p, r)
 }
 
-// Join puts tensors (…, d_i) of as many rows side by side along the last axis: y (…, Σ d_i).
+// Join puts tensors (…, d_i) with the same number of rows side by side along the last axis: y (…, Σ d_i).
 func (t *Tape) Join(xs ...*tensor.Tensor) *tensor.Tensor {
 	for _, x := range xs {
 		if x.Dims() != xs[0].Dims() || x.Rows() != xs[0].Rows() {
@@ -28,7 +28,7 @@ func (t *Tape) Join(xs ...*tensor.Tensor) *tensor.Tensor {
 	return t.engine.Join(xs...)
 }
 
-// Stack puts tensors (n_i, d) one after the other: y (Σ n_i, d). A single tensor is returned as it is.
+// Stack puts tensors (n_i, d) one after another: y (Σ n_i, d). A single tensor is returned as it is.
 func (t *Tape) Stack(xs ...*tensor.Tensor) *tensor.Tensor {
 	if len(xs) == 1 {
 		return xs[0]
@@ -47,7 +47,8 @@ func (t *Tape) Split(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
 	return t.engine.Split(x, widths...)
 }
 
-// Columns is Split whose parts may stay where they lie in x: only Gate, Mul, AddBias and CausalConv take them.
+// Columns is Split, but the parts may remain in the memory of x. Only Gate, Mul, AddBias and CausalConv take such
+// parts.
 func (t *Tape) Columns(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
 	checkWidths("Columns", x, widths)
 	if e, ok := t.engine.(engine.Viewer); ok {
@@ -69,7 +70,7 @@ func checkWidths(op string, x *tensor.Tensor, widths []int) {
 	}
 }
 
-// Last picks the last position of every row of x (n, d): y (rows, d).
+// Last returns the last position of every row of x (n, d): y (rows, d).
 func (t *Tape) Last(x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	t.at, t.one = t.at[:0], t.one[:0]
 	for i := range r.Count() {
@@ -78,8 +79,8 @@ func (t *Tape) Last(x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	return t.Cut(x, r, t.at, t.one)
 }
 
-// Cut copies a part of every row of x (n, d): row i of y (Σ lengths, d) is the positions [at[i], at[i]+lengths[i]) of
-// row i of x, at least one.
+// Cut copies a part of every row of x (n, d): row i of y (Σ lengths, d) holds the positions [at[i], at[i]+lengths[i])
+// of row i of x. Each part has at least one position.
 func (t *Tape) Cut(x *tensor.Tensor, r *engine.Rows, at, lengths []int) *tensor.Tensor {
 	checkRows("Cut", r, x)
 	if len(at) != r.Count() || len(lengths) != r.Count() {
@@ -102,7 +103,7 @@ func (t *Tape) Slice(x *tensor.Tensor, at, n int) *tensor.Tensor {
 }
 
 // Reverse reverses every row of x (n, d), of l positions, and shifts it by lag ≥ 0 positions towards the start: y[t] =
-// x[l-1-lag-t], zero where there is no such position. It is its own transpose.
+// x[l-1-lag-t], and zero if there is no such position. It is its own transpose.
 //
 // A convolution of Reverse(u, 0), reversed with lag 1, looks ahead: y[t] = Σ_j k[j]·u[t+1+j].
 func (t *Tape) Reverse(x *tensor.Tensor, lag int, r *engine.Rows) *tensor.Tensor {
@@ -113,7 +114,7 @@ func (t *Tape) Reverse(x *tensor.Tensor, lag int, r *engine.Rows) *tensor.Tensor
 	return t.engine.Reverse(x, lag, r)
 }
 
-// MeanPositions is the mean over the positions of every row of x (n, d): y (rows, d).
+// MeanPositions returns the mean over the positions of every row of x (n, d): y (rows, d).
 func (t *Tape) MeanPositions(x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	checkRows("MeanPositions", r, x)
 	return t.engine.MeanPositions(x, r)
@@ -128,7 +129,7 @@ func checkRows(op string, r *engine.Rows, xs ...*tensor.Tensor) {
 	}
 }
 
-// checkSlots panics unless every state in slots has size elements, and there are as many slots as rows, or none.
+// checkSlots panics unless there are no slots, or as many as rows, and every state in them has size elements.
 func checkSlots(op string, r *engine.Rows, slots engine.Slots, size int) {
 	if len(slots) != 0 && len(slots) != r.Count() {
 		panic(fmt.Sprintf("autograd.%s: %d slots for %d rows", op, len(slots), r.Count()))

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// movesRows cover the operations that only copy elements, or add up some, but not along rows.
+// movesRows cover the operations that only copy elements or add some up, but not along rows.
 func movesRows() []row {
 	return []row{
 		{
@@ -40,11 +40,11 @@ func movesRows() []row {
 	}
 }
 
-// mover is an operation that gives rows of other lengths, and says which.
+// mover is an operation whose results have rows of other lengths. It returns these rows.
 type mover func(t *autograd.Tape, x *tensor.Tensor, r *engine.Rows) (*tensor.Tensor, *engine.Rows)
 
-// movedRows is an operation that copies elements of rows of d elements a position, or adds up some, and says which rows
-// come out. What comes out of a row is what sequences take for the state after it, because it has a length of its own.
+// movedRows returns an operation that copies elements, or adds some up, of rows of d elements per position. Results of
+// a row are returned as the states after it, because they have a length of their own.
 func movedRows(name string, lens []int, d int, move mover) sequences {
 	return sequences{name: name, lens: lens, keeps: repeated(len(lens), []bool{true}), along: []int{d},
 		op: func(t *autograd.Tape, u, _ ts, r *engine.Rows, states []ts) (y ts, next []ts) {
@@ -56,7 +56,7 @@ func movedRows(name string, lens []int, d int, move mover) sequences {
 		}}
 }
 
-// middles are pieces of rows, of at least one position.
+// middles returns pieces of rows, of at least one position.
 func middles(r *engine.Rows) (at, lengths []int) {
 	for i := range r.Count() {
 		at, lengths = append(at, r.Len(i)/3), append(lengths, (r.Len(i)+1)/2)

@@ -37,8 +37,8 @@ func (t *Tape) Mul(x, y *tensor.Tensor) *tensor.Tensor {
 	return t.engine.Mul(x, y)
 }
 
-// Gate computes y = x · a(z) element by element: Mamba's gate with SiLU. Unlike that of Mul, the second factor is the
-// one that explanations hold fixed.
+// Gate computes y = x · a(z) element by element, such as Mamba's gate with SiLU. Unlike in Mul, explanations hold the
+// second factor fixed.
 func (t *Tape) Gate(x, z *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	if !x.SameShape(z) {
 		shapePanic("Gate", x, z)
@@ -46,7 +46,8 @@ func (t *Tape) Gate(x, z *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	return t.engine.Gate(x, z, a)
 }
 
-// GLU halves the last axis: y = a · sigmoid(g) for x = (a, g): x (…, 2d) → y (…, d). Dauphin et al., arXiv:1612.08083.
+// GLU splits the last axis in halves, x = (a, g), and computes y = a · sigmoid(g): x (…, 2d), y (…, d). Dauphin et al.,
+// arXiv:1612.08083.
 func (t *Tape) GLU(x *tensor.Tensor) *tensor.Tensor {
 	d := x.Dim(-1) / 2
 	if x.Dim(-1) != 2*d {
@@ -55,13 +56,13 @@ func (t *Tape) GLU(x *tensor.Tensor) *tensor.Tensor {
 	return t.engine.GLU(x)
 }
 
-// NegExp computes y = -e^x element by element: the A of Mamba, negative for any parameter.
+// NegExp computes y = -e^x element by element, for the A of Mamba, which is negative for any parameter.
 func (t *Tape) NegExp(x *tensor.Tensor) *tensor.Tensor {
 	return t.engine.NegExp(x)
 }
 
-// Sine computes y = sin(f·x) for x (…, d) with a frequency f for each channel, d elements: the activation of Hyena's
-// filters, after SIREN (arXiv:2006.09661).
+// Sine computes y = sin(f·x) for x (…, d) with a frequency f for each channel, d elements. It is the activation of
+// Hyena's filters, after SIREN (arXiv:2006.09661).
 func (t *Tape) Sine(x, f *tensor.Tensor) *tensor.Tensor {
 	d := f.Len()
 	if x.Dim(-1) != d {
@@ -70,7 +71,7 @@ func (t *Tape) Sine(x, f *tensor.Tensor) *tensor.Tensor {
 	return t.engine.Sine(x, f)
 }
 
-// Scale computes y = c·x for a number c. It is x itself if c is 1.
+// Scale computes y = c·x for a number c. It returns x itself if c is 1.
 func (t *Tape) Scale(x *tensor.Tensor, c float64) *tensor.Tensor {
 	if c == 1 {
 		return x
@@ -78,7 +79,7 @@ func (t *Tape) Scale(x *tensor.Tensor, c float64) *tensor.Tensor {
 	return t.engine.Scale(x, c)
 }
 
-// Clamp computes y = min(max(x, lo), hi) element by element. What is out of the range carries no gradient.
+// Clamp computes y = min(max(x, lo), hi) element by element. Elements outside the range carry no gradient.
 func (t *Tape) Clamp(x *tensor.Tensor, lo, hi float64) *tensor.Tensor {
 	if !(lo <= hi) {
 		shapePanic("Clamp", x)
@@ -96,8 +97,8 @@ func (t *Tape) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
 }
 
 // Dropout sets each element of x (n, d) to zero with probability p and multiplies the others by 1/(1-p). It is the
-// identity if the rows do not train or p is 0. The mask of a row is a function of the row's seed, of how many
-// dropouts the tape had since Reset, and of the place in the row: it is not stored, and does not depend on other rows.
+// identity if the rows do not train or p is 0. The mask of a row depends on the row's seed, on the number of dropouts
+// on the tape since Reset, and on the place in the row. It is not stored, and does not depend on other rows.
 func (t *Tape) Dropout(x *tensor.Tensor, p float64, r *engine.Rows) *tensor.Tensor {
 	checkRows("Dropout", r, x)
 	if !r.Trains() || p <= 0 {
@@ -106,9 +107,9 @@ func (t *Tape) Dropout(x *tensor.Tensor, p float64, r *engine.Rows) *tensor.Tens
 	return t.engine.Dropout(x, p, r, t.drop())
 }
 
-// AddGumbel adds noise -log(-log u), u uniform in (0, 1), to each element of x (n, d), if the rows train: what is
-// largest afterwards is a sample of softmax(x) (arXiv:1611.01144, §2.1). The noise of a row depends on the same things
-// as the mask of Dropout.
+// AddGumbel adds noise -log(-log u), with u uniform in (0, 1), to each element of x (n, d), if the rows train. The
+// largest element of the sum is then a sample of softmax(x) (arXiv:1611.01144, §2.1). The noise of a row depends on the
+// same values as the mask of Dropout.
 func (t *Tape) AddGumbel(x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	checkRows("AddGumbel", r, x)
 	if !r.Trains() {
@@ -126,11 +127,11 @@ func (t *Tape) AddGumbel(x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	return t.engine.Add(x, y)
 }
 
-// Over sets the rows of the inputs of DropoutOver until Reset; nil for none.
+// Over sets the rows of the inputs of DropoutOver until Reset, or nil for none.
 func (t *Tape) Over(r *engine.Rows) { t.over = r }
 
-// DropoutOver is Dropout of x (n, d) in the rows that Over has named, for layers that know of no rows. Without any it
-// is the identity, and for an x of another n, which is not of their positions.
+// DropoutOver is Dropout of x (n, d) for layers that do not know their rows: it takes the rows that Over has set. It is
+// the identity if there are no rows, or if n is not their number of positions.
 func (t *Tape) DropoutOver(x *tensor.Tensor, p float64) *tensor.Tensor {
 	if t.over == nil || p <= 0 || x.Rows() != t.over.Total() {
 		return x
@@ -143,7 +144,7 @@ func (t *Tape) DropoutOver(x *tensor.Tensor, p float64) *tensor.Tensor {
 //
 //	y[i, c] = h[i, c]·(e^(-t[i]·|rate[c]|) + shift)
 //
-// t of l elements or more, rate (d): both constants, to which no gradient flows. Hyena, arXiv:2302.10866, §3.3.
+// t has l elements or more, and rate is (d). Both are constants without gradients. Hyena, arXiv:2302.10866, §3.3.
 func (t *Tape) DecayWindow(h, at, rate *tensor.Tensor, shift float32) *tensor.Tensor {
 	d := rate.Len()
 	if h.Dim(-1) != d || at.Len() < h.Rows() {
@@ -152,12 +153,12 @@ func (t *Tape) DecayWindow(h, at, rate *tensor.Tensor, shift float32) *tensor.Te
 	return t.engine.DecayWindow(h, at, rate, shift)
 }
 
-// Turn repeats the vectors of groups for the heads of each, adds a bias and turns pairs of components by angles:
+// Turn repeats the vectors of each group for the group's heads, adds a bias and rotates pairs of components by angles:
 //
 //	u_rh = x_rg + bias_rh,   (a, b) → (a·cos φ_hi - b·sin φ_hi, a·sin φ_hi + b·cos φ_hi)   for pair i of u_rh
 //
-// for each rank r and head h of group g. x (…, R·g·n), bias (R·h, n), phase (…, h·a) for the first a pairs, y (…,
-// R·h·n).
+// for each rank r and head h of group g, with x (…, R·g·n), bias (R·h, n), phase (…, h·a) for the first a pairs, and y
+// (…, R·h·n).
 func (t *Tape) Turn(x, bias, phase *tensor.Tensor, by engine.Turning) *tensor.Tensor {
 	if !by.Valid(x, bias, phase) {
 		shapePanic("Turn", x, bias, phase)

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// pointwiseRows cover the operations whose elements do not mix.
+// pointwiseRows cover the elementwise operations.
 func pointwiseRows() []row {
 	one, two := [][]int{{3, 7}}, [][]int{{3, 7}, {3, 7}}
 	bigOne, bigTwo := [][]int{{1024, 256}}, [][]int{{1024, 256}, {1024, 256}}
@@ -30,7 +30,7 @@ func pointwiseRows() []row {
 		gate("none", engine.None), gate("silu", engine.SiLU), gate("sigmoid", engine.Sigmoid),
 		gate("squared_relu", engine.SquaredReLU),
 		bias("none", engine.None), bias("softplus", engine.Softplus),
-		{ // some parts give no gradient
+		{ // some parts have no gradient
 			name: "Gate/columns", in: [][]int{{3, 21}}, big: [][]int{{1024, 519}},
 			op: func(t *autograd.Tape, in ts) ts {
 				d := (in[0].Dim(-1) - 7) / 2
@@ -38,7 +38,7 @@ func pointwiseRows() []row {
 				return ts{t.Gate(p[1], p[2], engine.SiLU)}
 			},
 		},
-		{ // parts give several, and so does the whole
+		{ // parts have several gradients, and so does the whole
 			name: "Mul/columns", in: [][]int{{3, 14}, {3, 7}}, big: [][]int{{1024, 256}, {1024, 128}},
 			op: func(t *autograd.Tape, in ts) ts {
 				x := t.Activate(in[0], engine.Tanh)
@@ -107,7 +107,7 @@ func pointwiseRows() []row {
 	}
 }
 
-// dropoutSequences is Dropout of d elements a position.
+// dropoutSequences returns Dropout of d elements per position.
 func dropoutSequences(name string, lens []int, d int) sequences {
 	return sequences{name: "Dropout/" + name, lens: lens, along: []int{d}, trains: true,
 		op: func(t *autograd.Tape, u, _ ts, r *engine.Rows, states []ts) (y ts, next []ts) {

@@ -17,11 +17,11 @@ func (t *Tape) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Te
 	return t.engine.Linear(x, w, bias, a)
 }
 
-// LinearLowRank is Linear with weights that are changed by a matrix of low rank, as LoRA does (arXiv:2106.09685):
+// LinearLowRank computes Linear with weights changed by a matrix of low rank, as LoRA does (arXiv:2106.09685):
 //
 //	y = a(x Wᵀ + bias + scale·(x' Downᵀ) Upᵀ)
 //
-// x (…, k), W (n, k), bias (n) or nil, x' of the shape of x, Down (r, k), Up (n, r), y (…, n).
+// with x (…, k), W (n, k), bias (n) or nil, x' of the shape of x, Down (r, k), Up (n, r), and y (…, n).
 func (t *Tape) LinearLowRank(x, w, bias *tensor.Tensor, change engine.LowRank, a engine.Activation) *tensor.Tensor {
 	down, up := change.Down, change.Up
 	if w.Dims() != 2 || w.Dim(1) != x.Dim(-1) || bias != nil && bias.Len() != w.Dim(0) || !change.X.SameShape(x) ||
@@ -32,8 +32,8 @@ func (t *Tape) LinearLowRank(x, w, bias *tensor.Tensor, change engine.LowRank, a
 	return t.engine.LinearLowRank(x, w, bias, change, a)
 }
 
-// BlockLinear computes y = a(x W + bias) with a block-diagonal W, x (…, h·k), W (h, k, n), bias (h, n), y (…, h·n):
-// part e of x and y has block e alone. Unlike that of Linear, a block has a row for each input.
+// BlockLinear computes y = a(x W + bias) with a block-diagonal W: x (…, h·k), W (h, k, n), bias (h, n), y (…, h·n).
+// Part e of y depends only on part e of x and block e. A block has a row for each input, unlike the weights of Linear.
 func (t *Tape) BlockLinear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	if w.Dims() != 3 || w.Dim(0)*w.Dim(1) != x.Dim(-1) || bias.Len() != w.Dim(0)*w.Dim(2) {
 		shapePanic("BlockLinear", x, w, bias)
@@ -41,7 +41,7 @@ func (t *Tape) BlockLinear(x, w, bias *tensor.Tensor, a engine.Activation) *tens
 	return t.engine.BlockLinear(x, w, bias, a)
 }
 
-// Embedding copies rows of w (v, d): y[i] = w[ids[i]], y (n, d). Ids must be inside [0, v).
+// Embedding copies rows of w (v, d): y[i] = w[ids[i]], y (n, d). Ids must be in [0, v).
 func (t *Tape) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
 	v := w.Dim(0)
 	for _, id := range ids {
@@ -53,17 +53,17 @@ func (t *Tape) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
 	return t.engine.Embedding(w, ids)
 }
 
-// AddLayerNorm computes the residual sum and its normalization in one operation, as every pre-norm block needs it:
+// AddLayerNorm computes the residual sum and its normalization in one operation, for pre-norm blocks:
 //
 //	s = x + r,   y = (s - mean(s))/√(var(s)+eps) · w + b
 //
-// over the last axis: x, r (…, d), w, b (d). A nil r means s = x.
+// over the last axis, with x, r (…, d) and w, b (d). A nil r means s = x.
 func (t *Tape) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *tensor.Tensor) {
 	return t.layerNorm(x, r, w, b, 1, eps)
 }
 
-// LayerNorm is AddLayerNorm without a residual, over each of the groups that the last axis is cut into: a group norm
-// (arXiv:1803.08494) of each position.
+// LayerNorm is AddLayerNorm without a residual. It normalizes each of the groups that the last axis is divided into: a
+// group norm (arXiv:1803.08494) of each position.
 func (t *Tape) LayerNorm(x, w, b *tensor.Tensor, groups int, eps float64) *tensor.Tensor {
 	_, y := t.layerNorm(x, nil, w, b, groups, eps)
 	return y
@@ -81,12 +81,12 @@ func (t *Tape) layerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64) (s,
 //
 //	s = x + r,   y = s/√(mean(s²)+eps) · w
 //
-// over the last axis: x, r (…, d), w (d). A nil r means s = x.
+// over the last axis, with x, r (…, d) and w (d). A nil r means s = x.
 func (t *Tape) AddRMSNorm(x, r, w *tensor.Tensor, eps float64) (s, y *tensor.Tensor) {
 	return t.rmsNorm(x, r, w, 1, eps)
 }
 
-// RMSNorm is AddRMSNorm without a residual, over each of the groups that the last axis is cut into.
+// RMSNorm is AddRMSNorm without a residual. It normalizes each of the groups that the last axis is divided into.
 func (t *Tape) RMSNorm(x, w *tensor.Tensor, groups int, eps float64) *tensor.Tensor {
 	_, y := t.rmsNorm(x, nil, w, groups, eps)
 	return y
@@ -99,13 +99,13 @@ func (t *Tape) rmsNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *t
 	return t.engine.AddRMSNorm(x, r, w, groups, eps)
 }
 
-// LinearCrossEntropy is the language-model head and its loss in one operation: the mean over the positions r that have
-// a target of
+// LinearCrossEntropy computes the language-model head and its loss in one operation. It returns the mean, over the
+// positions r that have a target, of
 //
 //	-log softmax(x[r] Wᵀ)[target[r]]
 //
-// x (…, d), W (v, d), targets one per row, Ignore if there is none. The result is a scalar in nats. It never has
-// all logits of a long sequence in memory. The head has no bias (H3, §5).
+// with x (…, d), W (v, d), and one target per row, which is Ignore if there is none. The result is a scalar in nats.
+// LinearCrossEntropy never holds all logits of a long sequence in memory. The head has no bias (H3, §5).
 func (t *Tape) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.Tensor {
 	rows, d, v := x.Rows(), x.Dim(-1), w.Dim(0)
 	if w.Dim(1) != d || len(targets) != rows {
@@ -116,9 +116,9 @@ func (t *Tape) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.
 	return t.engine.LinearCrossEntropy(x, w, targets)
 }
 
-// CrossEntropy is the mean of -log softmax(x[r])[targets[r]] over the rows r of logits x (…, v) that have a target, in
-// nats; Ignore is no target. For the vocabularies of language models LinearCrossEntropy is faster and takes less
-// memory.
+// CrossEntropy returns the mean of -log softmax(x[r])[targets[r]], in nats, over the rows r of logits x (…, v) that
+// have a target, which means one other than Ignore. For the vocabularies of language models LinearCrossEntropy is
+// faster and takes less memory.
 func (t *Tape) CrossEntropy(x *tensor.Tensor, targets []int32) *tensor.Tensor {
 	rows, v := x.Rows(), x.Dim(-1)
 	if len(targets) != rows {
@@ -128,7 +128,7 @@ func (t *Tape) CrossEntropy(x *tensor.Tensor, targets []int32) *tensor.Tensor {
 	return t.engine.CrossEntropy(x, targets)
 }
 
-// SquaredError is the mean of (x - target)² over the elements of x (…, n) whose target is not NaN.
+// SquaredError returns the mean of (x - target)² over the elements of x (…, n) whose target is not NaN.
 func (t *Tape) SquaredError(x *tensor.Tensor, target []float32) *tensor.Tensor {
 	if len(target) != x.Len() {
 		panic(fmt.Sprintf("autograd.SquaredError: x %v, %d targets", x, len(target)))
@@ -136,9 +136,10 @@ func (t *Tape) SquaredError(x *tensor.Tensor, target []float32) *tensor.Tensor {
 	return t.engine.SquaredError(x, target)
 }
 
-// Pinball is the loss of quantiles (Koenker and Bassett, 1978): the mean of max(τ(y - x), (τ-1)(y - x)) over the
-// targets y that are not NaN and the levels τ. x (…, n·q) has the q quantiles of one target after those of another,
-// and is least in the mean where x is the τ-quantile of y. It panics unless each level is between 0 and 1.
+// Pinball returns the loss of quantiles (Koenker and Bassett, 1978): the mean of max(τ(y - x), (τ-1)(y - x)) over the
+// targets y that are not NaN and the levels τ. x (…, n·q) holds the q quantiles of the first target, then those of the
+// second, and so on. In the mean, the loss is least if x is the τ-quantile of y. Pinball panics unless each level is
+// between 0 and 1.
 func (t *Tape) Pinball(x *tensor.Tensor, target, levels []float32) *tensor.Tensor {
 	if len(levels) == 0 || len(target)*len(levels) != x.Len() || !(slices.Min(levels) > 0 && slices.Max(levels) < 1) {
 		panic(fmt.Sprintf("autograd.Pinball: x %v, %d targets, levels %v", x, len(target), levels))
@@ -155,8 +156,8 @@ func checkTargets(name string, targets []int32, v int) {
 	}
 }
 
-// mustTrain panics if the weights w are packed and want a gradient: backward runs through packed weights to their
-// inputs, but not to them.
+// mustTrain panics if the weights w are packed and need a gradient. Backward can compute gradients of the inputs of
+// packed weights, but not of the weights.
 func (t *Tape) mustTrain(op string, w *tensor.Tensor) {
 	if w.Packed() != nil && !t.step.Frozen && t.wants(w) {
 		panic("autograd." + op + ": the weights " + w.String() +

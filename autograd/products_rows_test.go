@@ -52,7 +52,7 @@ func productsRows() []row {
 	}
 }
 
-// normsRows cover norms with and without a residual sum: inputs x, r, w and, of layer norms, b.
+// normsRows cover norms with and without a residual sum. The inputs are x, r, w and, for layer norms, b.
 func normsRows() []row {
 	layer := func(name string, groups int, residual bool) row {
 		r := row{name: "AddLayerNorm/" + name, in: [][]int{{5, 8}, {5, 8}, {8}, {8}},
@@ -101,7 +101,7 @@ func lossesRows() []row {
 	}
 	return []row{
 		head("plain", []int{4, 128, 128}, []int{256, 128}),
-		// enough logits that they are computed for 256 rows at a time, with their gradients
+		// There are so many logits that they are computed for 256 rows at a time, with their gradients.
 		head("groups", []int{1, 2*256 + 61, 3}, []int{8199, 3}),
 		{
 			name: "CrossEntropy", in: [][]int{{3, 5, 4}}, big: [][]int{{64, 32, 32}},
@@ -134,7 +134,7 @@ func init() {
 	register(lossesRows)
 }
 
-// someMissing are n targets, some of them NaN.
+// someMissing returns n targets, some of them NaN.
 func someMissing(n int) []float32 {
 	return ramp(n, func(i int) float32 {
 		if i%5 == 3 {

@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// recurrenceSequences is Recurrence of n components, some of them linear. R of 128 times 128 numbers of this size
-// makes states neither grow nor fade.
+// recurrenceSequences returns Recurrence of n components, some of them linear. With an R of 128 × 128 numbers of this
+// size, states neither grow nor fade.
 func recurrenceSequences(name string, lens []int, keeps []bool, n, linear int) sequences {
 	return sequences{name: "Recurrence/" + name, lens: lens, keeps: keeps, along: []int{n}, params: [][]int{{n, n}},
 		states: [][]int{{n}},

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// reluAttention is SquaredReLUAttention of m distances, with past positions in the caches of the rows that keep some.
+// reluAttention returns SquaredReLUAttention of m distances. The caches of rows that have one hold past positions.
 func reluAttention(name string, lens []int, keeps []bool, past, s, e, m int) sequences {
 	o := sequences{name: "SquaredReLUAttention/" + name, lens: lens, keeps: keeps,
 		starts: behindPast(lens, keeps, past), along: []int{s, s, e}, params: [][]int{{m}},

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// rglruSequences is RGLRU of d channels. Gates are between 0 and 1, and Λ is such that states last.
+// rglruSequences returns RGLRU of d channels. Gates are between 0 and 1, and Λ is such that states last.
 func rglruSequences(name string, lens, starts []int, keeps []bool, d int) sequences {
 	return sequences{name: "RGLRU/" + name, lens: lens, starts: starts, keeps: keeps, along: []int{d, d, d},
 		params: [][]int{{d}}, states: [][]int{{d}},

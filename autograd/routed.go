@@ -7,13 +7,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Route chooses experts for each position from its scores (n, e), and returns the weights (n, e) with which Experts
-// sums them, zero for all others. With s the softmax of the scores of a position, or their sigmoids:
+// Route chooses experts for each position from its scores (n, e). It returns the weights (n, e) with which Experts sums
+// them, zero for experts that are not chosen. With s the softmax of the scores of a position, or their sigmoids:
 //
 //	chosen = the TopK largest s + bias,   weights = Scale·s, or Scale·s/(Eps + Σ_chosen s),   for the chosen
 //
-// bias (e) or nil is what balances the load of experts that are chosen by sigmoids (arXiv:2408.15664); no gradient
-// flows to it, nor through the choice.
+// bias, (e) or nil, balances the load of experts that are chosen by sigmoids (arXiv:2408.15664). No gradient flows to
+// the bias or through the choice.
 func (t *Tape) Route(scores, bias *tensor.Tensor, by engine.Routing) *tensor.Tensor {
 	e := scores.Dim(-1)
 	if bias != nil && bias.Len() != e {
@@ -25,7 +25,7 @@ func (t *Tape) Route(scores, bias *tensor.Tensor, by engine.Routing) *tensor.Ten
 	return t.engine.Route(scores, bias, by)
 }
 
-// CheckRouting returns an error unless a routing can choose among e experts.
+// CheckRouting returns an error if a routing cannot choose among e experts.
 func CheckRouting(by engine.Routing, e int) error {
 	from := e // experts to choose from
 	if by.Groups > 1 {
@@ -45,11 +45,12 @@ func CheckRouting(by engine.Routing, e int) error {
 	return nil
 }
 
-// Experts is a mixture of experts (arXiv:1701.06538): for each position the weighted sum of MLPs,
+// Experts computes a mixture of experts (arXiv:1701.06538): for each position, the weighted sum of MLPs
 //
 //	y[i] = Σ_e weights[i, e]·MLP_e(x[i])
 //
-// over the experts whose weight is not zero, in order; nothing is computed for the others. x (n, d), weights (n, e).
+// over the experts whose weight is not zero, in order, with x (n, d) and weights (n, e). Nothing is computed for the
+// other experts.
 func (t *Tape) Experts(x, weights *tensor.Tensor, of engine.Experts) *tensor.Tensor {
 	e, d := len(of.FC1), x.Dim(-1)
 	gates := len(of.Gate) == e
@@ -68,7 +69,7 @@ func (t *Tape) Experts(x, weights *tensor.Tensor, of engine.Experts) *tensor.Ten
 	return t.engine.Experts(x, weights, of)
 }
 
-// isMatrix reports whether w is (n, k).
+// isMatrix reports whether the shape of w is (n, k).
 func isMatrix(w *tensor.Tensor, n, k int) bool {
 	return w.Dims() == 2 && w.Dim(0) == n && w.Dim(1) == k
 }

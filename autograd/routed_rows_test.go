@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// routings are those of the families that hippo reads, and one with groups: of experts with and without a bias.
+// routings are those of the model families that hippo reads, and one with groups. Some have a bias.
 var routings = map[string]struct {
 	by   engine.Routing
 	bias bool
@@ -18,10 +18,10 @@ var routings = map[string]struct {
 		true},
 }
 
-// names are the names of routings, in order: a map has none.
+// names lists the names of routings in a fixed order.
 var names = []string{"softmax_normalized", "softmax", "sigmoid", "sigmoid_normalized", "groups"}
 
-// routeSequences is Route of e experts. Rows have no state: positions are routed each by itself.
+// routeSequences returns Route of e experts. Rows have no state: each position is routed by itself.
 func routeSequences(name string, lens []int, e int) sequences {
 	c := routings[name]
 	s := sequences{name: "Route/" + name, lens: lens, along: []int{e}}
@@ -34,7 +34,7 @@ func routeSequences(name string, lens []int, e int) sequences {
 	return s
 }
 
-// expertsSequences is Experts of e MLPs of inner width f over d channels, chosen by Route.
+// expertsSequences returns Experts of e MLPs of inner width f over d channels, chosen by Route.
 func expertsSequences(name string, lens []int, d, e, f int, gates bool, a engine.Activation) sequences {
 	matrices := 2
 	if gates {

@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// behindPast are the positions at which rows begin that have past positions in their caches.
+// behindPast returns the first positions of rows, of which those that keep a cache have past positions in it.
 func behindPast(lens []int, keeps []bool, past int) []int {
 	return ramp(len(lens), func(i int) int {
 		if keeps == nil || !keeps[i] {
@@ -15,8 +15,8 @@ func behindPast(lens []int, keeps []bool, past int) []int {
 	})
 }
 
-// withRowCaches turns an operation that takes row caches, a list for each of n, into one that gives what is in them
-// afterwards. states are the rows in them before.
+// withRowCaches turns an operation that takes n lists of row caches into one that returns the contents of the caches
+// afterwards. states are their contents before.
 func withRowCaches(states []ts, n int, op func(caches [][]*engine.RowCache) *tensor.Tensor) (y ts, next []ts) {
 	caches := make([][]*engine.RowCache, n)
 	for k := range caches {

@@ -9,15 +9,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// cachedRows is an operation over the row of a sequence beside caches.
+// cachedRows is an operation over a single row with caches.
 type cachedRows struct {
 	name   string
-	widths []int // of the inputs along the sequence
+	widths []int // widths of the inputs along the sequence
 	caches int
 	op     func(t *autograd.Tape, x ts, r *engine.Rows, caches []*engine.RowCache) *tensor.Tensor
 }
 
-// allCachedRows are the operations that keep row caches, for sequences of up to n positions.
+// allCachedRows returns the operations that use row caches, for sequences of up to n positions.
 func allCachedRows(n int) []cachedRows {
 	params := (&row{}).tensors([][]int{{9}, {n, n}, {n}, {2, 3}, {2, 3}},
 		(&row{}).random([][]int{{9}, {n, n}, {n}, {2, 3}, {2, 3}}, 8))
@@ -41,8 +41,8 @@ func allCachedRows(n int) []cachedRows {
 	}
 }
 
-// run gives the results of the positions from start on, in chunks, with caches that it goes on with. Chunks of which
-// records says so are recorded.
+// run returns the results of the positions from start on, in chunks, and updates the caches. Chunk i is recorded if
+// records(i) is true.
 func (c *cachedRows) run(caches []*engine.RowCache, in [][]float64, start int, chunks []int,
 	b engine.Backend, records func(i int) bool) (y []float32) {
 	for i, n := range chunks {
@@ -70,8 +70,8 @@ func (c *cachedRows) run(caches []*engine.RowCache, in [][]float64, start int, c
 	return y
 }
 
-// TestRowCachesInChunks: a sequence longer than a page gives in chunks, recorded or not, what it gives at once. Clones
-// go on with the same bits, and so does what has been saved.
+// TestRowCachesInChunks checks that a sequence longer than a page has the same results in chunks, recorded or not, as
+// in one call. Clones of the caches continue with the same bits, and so do caches that were saved.
 func TestRowCachesInChunks(t *testing.T) {
 	const n, ahead = 300, 20
 	for _, c := range allCachedRows(n + ahead) {

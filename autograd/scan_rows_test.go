@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// scanSequences is SelectiveScan of d channels in g groups with n states. Δ is the softplus of random numbers and A
-// minus their exponential, as Mamba begins.
+// scanSequences returns SelectiveScan of d channels in g groups with n states. Δ is the softplus of random numbers and
+// A minus their exponential, as in a new Mamba.
 func scanSequences(name string, lens []int, keeps []bool, d, g, n int) sequences {
 	return sequences{name: "SelectiveScan/" + name, lens: lens, keeps: keeps, along: []int{d, d, 2 * g * n},
 		params: [][]int{{d, n}, {d}}, states: [][]int{{d, n}},
@@ -29,7 +29,7 @@ func scanSequences(name string, lens []int, keeps []bool, d, g, n int) sequences
 		}}
 }
 
-// complexScanSequences is SelectiveScanComplex. A is near zero, so that states last.
+// complexScanSequences returns SelectiveScanComplex. A is near zero, so that states last.
 func complexScanSequences(name string, lens []int, keeps []bool, d, g, n int) sequences {
 	return sequences{name: "SelectiveScanComplex/" + name, lens: lens, keeps: keeps, along: []int{d, d, 4 * g * n},
 		params: [][]int{{d, n, 2}, {d}}, states: [][]int{{d, n, 2}},
@@ -37,7 +37,7 @@ func complexScanSequences(name string, lens []int, keeps []bool, d, g, n int) se
 			switch {
 			case input == 1:
 				return math.Log1p(math.Exp(x))
-			case input == 3 && i%2 == 0: // the real part
+			case input == 3 && i%2 == 0: // real part
 				return -math.Abs(x) / 5
 			case input == 3:
 				return x / 5
@@ -51,8 +51,8 @@ func complexScanSequences(name string, lens []int, keeps []bool, d, g, n int) se
 		}}
 }
 
-// withBig gives every one the large shapes of equal, whose rows are equally long, but for the last half, which get
-// those of mixed.
+// withBig sets the large shapes of the operations: those of mixed for the last half, and those of equal, whose rows
+// have equal lengths, for the others.
 func withBig(all []sequences, equal, mixed sequences) []sequences {
 	for i := range all {
 		all[i].big = &equal
@@ -63,8 +63,8 @@ func withBig(all []sequences, equal, mixed sequences) []sequences {
 	return all
 }
 
-// The CPU's engine goes along a row in chunks of 32 positions, and gives each task 128 channels of a group. Rows of
-// fewer than four positions are stepped where they have a state and nothing is recorded.
+// The CPU's engine processes a row in chunks of 32 positions, and gives each task 128 channels of a group. Without
+// recording, it steps rows of fewer than four positions that have a state.
 func init() {
 	registerSequences(func() []sequences {
 		all := []bool{true, true}

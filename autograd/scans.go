@@ -9,8 +9,8 @@ import (
 //
 //	h[t] = exp(Δ[t]·A)·h[t-1] + Δ[t]·u[t]·B[t],   y[t] = Σ_n C[t]·h[t] + D·u[t]
 //
-// u, delta (l, d), A (d, n) with A ≤ 0, D (d). bc (l, 2·g·n) holds B and then C of g groups of channels, d/g each side
-// by side. A slot (d, n) holds the state.
+// with u, delta (l, d), A (d, n) with A ≤ 0, and D (d). bc (l, 2·g·n) holds B and then C of g groups of channels. Each
+// group has d/g neighboring channels. A slot (d, n) holds the state.
 func (t *Tape) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	d, n := u.Dim(-1), a.Dim(-1)
@@ -23,16 +23,16 @@ func (t *Tape) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r *
 	return t.engine.SelectiveScan(u, delta, a, bc, dw, groups, r, slots)
 }
 
-// SelectiveScanComplex is SelectiveScan with complex states, each of which stands for its conjugate too: a (d, n, 2),
+// SelectiveScanComplex is SelectiveScan with complex states, each of which also represents its conjugate. a (d, n, 2),
 // bc (l, 4·g·n) and slots (d, n, 2) hold pairs of a real and an imaginary part, and
 //
 //	h[t] = exp(Δ[t]·A)·h[t-1] + Δ[t]·u[t]·B[t],   y[t] = 2 Re Σ_n C[t]·h[t] + D·u[t]
 //
-// Gradients are those of the parts. The real part of A is ≤ 0.
+// Gradients are those of the real and imaginary parts. The real part of A is ≤ 0.
 func (t *Tape) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	d := u.Dim(-1)
-	size := a.Len() / d // floats of the states of a channel
+	size := a.Len() / d // number of floats in the states of a channel
 	checkRows("SelectiveScanComplex", r, u, delta, bc)
 	if groups < 1 || d%groups != 0 || !delta.SameShape(u) || a.Len() != d*size || size%2 != 0 || dw.Len() != d ||
 		bc.Dim(-1) != 2*groups*size {
@@ -46,8 +46,8 @@ func (t *Tape) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups i
 //
 //	h[t] = exp(dt[t]·A)·h[t-1] + dt[t]·x[t]·B[t]ᵀ,   y[t] = h[t]·C[t] + D·x[t]
 //
-// xbc (l, d + 2·g·n) holds x of d channels, then B and then C of g groups, d/headDim/g heads each side by side. dt (l,
-// h), A (h) with A ≤ 0, D (h). A slot (h, headDim, n) holds the state.
+// with dt (l, h), A (h) with A ≤ 0, and D (h). xbc (l, d + 2·g·n) holds x of d channels, then B and then C of g groups.
+// Each group has d/headDim/g neighboring heads. A slot (h, headDim, n) holds the state.
 func (t *Tape) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	heads, d := a.Len(), a.Len()*headDim
@@ -67,8 +67,8 @@ func (t *Tape) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine
 //
 //	s[t] = f(u[t] + R s[t-1])
 //
-// with R (n, n), and f the tanh of the first tanhs components and the identity of the others. y (l, n) is all s[t]. A
-// slot (n) holds the state, the last s[t].
+// with R (n, n). f is the tanh for the first tanhs components and the identity for the others. y (l, n) holds all s[t].
+// A slot (n) holds the state, the last s[t].
 func (t *Tape) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	n := u.Dim(-1)
 	checkRows("Recurrence", r, u)
@@ -79,12 +79,12 @@ func (t *Tape) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots
 	return t.engine.Recurrence(u, rw, tanhs, r, slots)
 }
 
-// RGLRU is the real-gated linear recurrent unit over rows (Griffin, arXiv:2402.19427, §2.4):
+// RGLRU computes the real-gated linear recurrent unit over rows (Griffin, arXiv:2402.19427, §2.4):
 //
 //	a[t] = exp(-8·r[t]·softplus(Λ)),   h[t] = a[t]·h[t-1] + √(1 - a[t]²)·i[t]·u[t],   y[t] = h[t]
 //
-// but h = i·u at position 0 of a sequence, whatever its state. u, the gates r and i in (0, 1) (l, d), Λ (d). A slot (d)
-// holds the state, the last h[t]. The derivative of √x is 1/√max(4x, 1e-6), as in the release.
+// except that h = i·u at position 0 of a sequence, whatever its state. u and the gates r and i in (0, 1) are (l, d),
+// and Λ is (d). A slot (d) holds the state, the last h[t]. The derivative of √x is 1/√max(4x, 1e-6), as in the release.
 func (t *Tape) RGLRU(u, r, i, lambda *tensor.Tensor, rows *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	checkRows("RGLRU", rows, u, r, i)
 	if !r.SameShape(u) || !i.SameShape(u) || lambda.Len() != u.Dim(-1) {
@@ -94,7 +94,7 @@ func (t *Tape) RGLRU(u, r, i, lambda *tensor.Tensor, rows *engine.Rows, slots en
 	return t.engine.RGLRU(u, r, i, lambda, rows, slots)
 }
 
-// DeltaRule runs a recurrence whose matrix is a diagonal plus one of rank one over rows, for each head:
+// DeltaRule runs a recurrence over rows, for each head, whose matrix is a diagonal matrix plus one of rank one:
 //
 //	S[t] = (Diag(e^g[t]) + a[t]·b[t]ᵀ)·S[t-1] + k[t]·v[t]ᵀ,   y[t] = S[t]ᵀ·q[t]
 //
@@ -145,15 +145,15 @@ func (t *Tape) Trapezoid(x engine.Trapezoid, r *engine.Rows, slots engine.Trapez
 	return t.engine.Trapezoid(x, r, slots)
 }
 
-// Phase sums angles along rows, φ[t] = φ[t-1] + dt[t]·ω[t] mod 2π, for each head and each of a rates ω (l, a); dt (l,
-// h), y (l, h·a). A slot (h, a) holds the state, the last angles.
+// Phase sums angles along rows, φ[t] = φ[t-1] + dt[t]·ω[t] mod 2π, for each head and each of a rates ω (l, a), with dt
+// (l, h) and y (l, h·a). A slot (h, a) holds the state, the last angles.
 func (t *Tape) Phase(rates, dt *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	checkRows("Phase", r, rates, dt)
 	checkSlots("Phase", r, slots, rates.Dim(-1)*dt.Dim(-1))
 	return t.engine.Phase(rates, dt, r, slots)
 }
 
-// SLSTM runs the scalar memory of xLSTM over rows (arXiv:2405.04517, §2.2), whose recurrence goes through its outputs:
+// SLSTM runs the scalar memory of xLSTM over rows (arXiv:2405.04517, §2.2). Its recurrence includes its outputs:
 //
 //	(i, f, z, o) = W·x[t] + R·y[t-1] + b
 //	c[t] = ā·c[t-1] + ī·tanh(z),   n[t] = ā·n[t-1] + ī,   y[t] = σ(o)·c[t]/n[t]

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAnyRows: whatever rows an operation gets, of 1 to 70 positions, some with states and some without, in any order,
-// all engines compute the same, forward and backward, and a row is the same bits alone as beside the others.
+// TestAnyRows checks that all engines compute the same, forward and backward, for any rows of 1 to 70 positions, with
+// and without states and in any order, and that a row has the same bits alone as with others.
 func TestAnyRows(t *testing.T) {
 	operations := map[string][]sequences{}
 	for _, s := range allSequences {
@@ -58,19 +58,19 @@ func TestAnyRows(t *testing.T) {
 	}
 }
 
-// loose is how many times the tolerance of the table is that of TestAnyRows. It looks for what goes wrong in some rows,
-// not for roundings, and some of many random inputs are close to a division by zero.
+// loose is the ratio of the tolerance of TestAnyRows to that of the table. The test looks for errors in some rows, not
+// for rounding errors, and some of many random inputs are close to a division by zero.
 const loose = 50
 
-// nearOrOne is near with errors relative to 1 at least: what random numbers of that size add up to may happen to be
+// nearOrOne is near with a tolerance relative to at least 1: sums of random numbers of that size may happen to be
 // small.
 func nearOrOne(t rapid.TB, what string, got []float32, want []float64, tol float64) {
 	t.Helper()
 	near(t, what, append(slices.Clone(got), 1), append(slices.Clone(want), 1), tol)
 }
 
-// TestRowsSeeNoOthers: whatever stands in one row and in its state, be it NaN, all other rows get the same results,
-// states and gradients.
+// TestRowsSeeNoOthers checks that the contents of one row and its state, even NaN, do not affect the results, states
+// and gradients of all other rows.
 func TestRowsSeeNoOthers(t *testing.T) {
 	for _, s := range allSequences {
 		t.Run(s.name, func(t *testing.T) {
@@ -90,18 +90,19 @@ func TestRowsSeeNoOthers(t *testing.T) {
 	}
 }
 
-// poisoned fails unless all rows but one have the same results, states and gradients when that row is NaN: each of some
-// rows. It reports whether one of these is not the same.
+// poisoned sets, one at a time, each of the rows bads to NaN, and fails unless all other rows keep their results,
+// states and gradients. It reports whether one of the rows bads itself changed.
 func (s *sequences) poisoned(t *testing.T, on string, bads ...int) (heard bool) {
 	t.Helper()
 	r, rows, shapes := s.row(), s.engineRows(-1), s.shapes()
 	in := r.random(shapes, 12)
-	// part are the elements of row i in x.
+	// part returns the elements of row i in x.
 	part := func(x []float32, i int) []float32 {
 		width := len(x) / rows.Total()
 		return x[rows.From(i)*width:][:rows.Len(i)*width]
 	}
-	// run gives all that each row has: results, the states after it, and gradients. Row bad is NaN, unless it is -1.
+	// run returns everything that each row has: results, the states after it, and gradients. It sets row bad to NaN,
+	// unless bad is -1.
 	run := func(bad int) (of [][][]float32) {
 		tape, x := autograd.NewTape(engines[on]), r.tensors(shapes, in)
 		tape.Record(true)

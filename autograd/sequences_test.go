@@ -17,17 +17,18 @@ import (
 // sequences, then the parameters, then the states of the sequences that have some.
 type sequences struct {
 	name   string
-	lens   []int   // of the rows
-	starts []int   // positions at which they begin; nil for 0
+	lens   []int   // lengths of the rows
+	starts []int   // positions at which the rows begin; nil for 0
 	along  []int   // widths of the inputs along the sequences
-	params [][]int // shapes of the inputs that are not
+	params [][]int // shapes of the other inputs
 	states [][]int // shapes of the states of a sequence
 	keeps  []bool  // which rows have states; nil for none
-	trains bool    // with dropout
-	most   int     // positions of the longest row that the parameters admit, 0 for any number
-	fixed  bool    // the states are those before rows of these lengths only
+	trains bool    // whether there is dropout
+	most   int     // length of the longest row that the parameters allow; 0 for any
+	fixed  bool    // whether the states fit only rows of these lengths
 
-	// op returns the results along the sequences and the states after them. states[i] are those of row i, nil for none.
+	// op returns the results along the sequences and the states after them. states[i] holds the states of row i, or
+	// nil.
 	op func(t *autograd.Tape, along, params ts, r *engine.Rows, states []ts) (y ts, next []ts)
 
 	big   *sequences // the large shapes, of the same op
@@ -46,7 +47,7 @@ func (s *sequences) total() int {
 
 func (s *sequences) keep(i int) bool { return s.keeps != nil && s.keeps[i] }
 
-// shapes are those of the inputs of the row of the table.
+// shapes returns the shapes of the inputs of the row of the table.
 func (s *sequences) shapes() [][]int {
 	var all [][]int
 	for _, w := range s.along {
@@ -61,7 +62,7 @@ func (s *sequences) shapes() [][]int {
 	return all
 }
 
-// engineRows are the rows, or only row i where i is not below 0.
+// engineRows returns the rows, or only row i if i is not negative.
 func (s *sequences) engineRows(i int) *engine.Rows {
 	r := &engine.Rows{}
 	var seeds []uint64
@@ -82,7 +83,7 @@ func (s *sequences) engineRows(i int) *engine.Rows {
 	return r
 }
 
-// parts are the inputs of the row of the table as op takes them.
+// parts splits the inputs of the row of the table into those that op takes.
 func (s *sequences) parts(in ts) (along, params ts, states []ts) {
 	along, params, rest := in[:len(s.along)], in[len(s.along):][:len(s.params)], in[len(s.along)+len(s.params):]
 	states = make([]ts, len(s.lens))
@@ -94,7 +95,7 @@ func (s *sequences) parts(in ts) (along, params ts, states []ts) {
 	return along, params, states
 }
 
-// run is op on all inputs of the row of the table.
+// run calls op with all inputs of the row of the table.
 func (s *sequences) run(t *autograd.Tape, in ts) ts {
 	along, params, states := s.parts(in)
 	y, next := s.op(t, along, params, s.engineRows(-1), states)
@@ -104,7 +105,7 @@ func (s *sequences) run(t *autograd.Tape, in ts) ts {
 	return y
 }
 
-// row is the operation's row of the table.
+// row returns the operation's row of the table.
 func (s *sequences) row() row {
 	big := s.big
 	if big == nil {
@@ -120,7 +121,7 @@ func (s *sequences) row() row {
 		}}
 }
 
-// allSequences are the operations over rows that registerSequences has been told of.
+// allSequences holds the operations over rows that registerSequences has added.
 var allSequences []sequences
 
 // registerSequences adds operations over rows to the table and to the tests of this file.
@@ -135,7 +136,8 @@ func registerSequences(all func() []sequences) {
 	})
 }
 
-// withSlots turns an operation that takes Slots, a list for each state, into one that gives the states after it.
+// withSlots turns an operation that takes a list of Slots for each of n states into one that returns the states after
+// it.
 func withSlots(states []ts, n int, op func(slots []engine.Slots) *tensor.Tensor) (y ts, next []ts) {
 	slots := make([]engine.Slots, n)
 	for k := range slots {
@@ -158,8 +160,8 @@ func withSlots(states []ts, n int, op func(slots []engine.Slots) *tensor.Tensor)
 	return y, next
 }
 
-// TestRowsAlone: the results of a row and the states after it are the same bits alone as beside all others, recording
-// or not, in each precision, at small shapes and at large ones.
+// TestRowsAlone checks that the results of a row and the states after it have the same bits alone as with all others,
+// with and without recording, in each precision, at small and large shapes.
 func TestRowsAlone(t *testing.T) {
 	for _, s := range allSequences {
 		for size, s := range map[string]*sequences{"small": &s, "large": s.big} {
@@ -188,7 +190,7 @@ func (s *sequences) alone(t rapid.TB, on string, record bool) {
 func (s *sequences) aloneAt(t rapid.TB, on string, p engine.Precision, record bool) {
 	r, shapes, rows := row{scale: s.scale, of: s.of}, s.shapes(), s.engineRows(-1)
 	in := r.random(shapes, 9)
-	along, params, _ := s.parts(r.tensors(shapes, in)) // of all runs, which change states alone
+	along, params, _ := s.parts(r.tensors(shapes, in)) // shared by all runs, which change only states
 	values := ramp(len(along), func(k int) []float32 { return numbers(along[k]) })
 	run := func(only int) (y [][]float32, next [][][]float32) {
 		tape, along := autograd.NewTape(engines[on]), slices.Clone(along)
@@ -243,7 +245,7 @@ func (s *sequences) aloneAt(t rapid.TB, on string, p engine.Precision, record bo
 	}
 }
 
-// randomLengths are n lengths from 1 to most.
+// randomLengths returns n lengths from 1 to most.
 func randomLengths(n, most int) []int {
 	rng := rand.New(rand.NewPCG(11, 12))
 	return ramp(n, func(int) int { return 1 + rng.IntN(most) })

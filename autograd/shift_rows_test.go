@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// shiftSequences is ShiftSSM of d channels and n places.
+// shiftSequences returns ShiftSSM of d channels and n places.
 func shiftSequences(name string, lens []int, keeps []bool, d, n int) sequences {
 	s := sequences{name: "ShiftSSM/" + name, lens: lens, keeps: keeps, along: []int{d},
 		params: [][]int{{d, n}, {d, n}, {d}}, states: [][]int{{d, n}}}

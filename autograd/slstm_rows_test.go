@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// slstmSequences is SLSTM of h heads of n channels. Gates are of a size at which either of i and f' + m may be the
-// larger, and the n of a state, input 9 and every fourth after it, is positive.
+// slstmSequences returns SLSTM of h heads of n channels. Gates have sizes at which either of i and f' + m may be the
+// larger. The n of a state, which is input 9 and every fourth after it, is positive.
 func slstmSequences(name string, lens []int, keeps []bool, h, n int) sequences {
 	d, unit := h*n, 1/math.Sqrt(float64(n))
 	weights := []int{h, n, n}

@@ -7,18 +7,18 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// BucketAttention is attention between buckets of positions. A query sees its own bucket, and the Top buckets that a
-// sort net scores highest for its bucket ("Sparse Sinkhorn Attention", arXiv:2002.11296, in the deterministic form of
-// the official code). R is the softmax weight of a picked bucket, by which its keys and values are multiplied:
+// BucketAttention computes attention between buckets of positions. A query sees its own bucket, and the Top buckets
+// that a sort net scores highest for its bucket ("Sparse Sinkhorn Attention", arXiv:2002.11296, in the deterministic
+// form of the official code). The keys and values of a chosen bucket are multiplied by its softmax weight R:
 //
 //	y = softmax( Q [R₁K₁, …, R_Top·K_Top, K]ᵀ/√head_dim + mask ) [R₁V₁, …, R_Top·V_Top, V]
 //
-// q, y (n, d); kv (n, 2d), keys and then values. A row also sees the positions in its cache (nil for none), and its own
-// queries, keys and values are added to it.
+// with q, y (n, d), and kv (n, 2d), which holds keys and then values. A row also sees the positions in its cache (nil
+// for none), and its own queries, keys and values are added to the cache.
 //
-// Causal buckets pick earlier ones, by summaries of the positions before them. In the second half of the heads buckets
-// begin Bucket-1 positions later, so that positions on two sides of a border in one half share a bucket in the other.
-// Attention that looks ahead has no caches, and the length of a row is a multiple of Bucket.
+// Causal buckets choose among earlier ones, by summaries of the positions before them. In the second half of the heads,
+// buckets begin Bucket-1 positions later, so that positions on two sides of a border in one half share a bucket in the
+// other. Attention that looks ahead has no caches, and the length of a row is a multiple of Bucket.
 func (t *Tape) BucketAttention(q, kv *tensor.Tensor, p engine.BucketParams, o engine.BucketOptions,
 	r *engine.Rows, caches []*engine.BucketCache) *tensor.Tensor {
 	checkRows("BucketAttention", r, q, kv)
@@ -57,13 +57,14 @@ func checkBuckets(q, kv *tensor.Tensor, p engine.BucketParams, o engine.BucketOp
 	}
 }
 
-// SinkhornBalance makes of scores x (b, heads·n), head by head those of blocks v for blocks u, n ≥ b, weights P (b,
-// heads·b) by Sinkhorn's iterations on logarithms ("Sparse Sinkhorn Attention", arXiv:2002.11296, §3.2):
+// SinkhornBalance computes weights P (b, heads·b) from scores x (b, heads·n), which are, head by head, those of blocks
+// v for blocks u, n ≥ b. It uses Sinkhorn's iterations on logarithms ("Sparse Sinkhorn Attention", arXiv:2002.11296,
+// §3.2):
 //
 //	F ← x;   Rounds times:  F[u,v] ← F[u,v] - log Σ_j e^F[u,j],  then  F[u,v] ← F[u,v] - log Σ_i e^F[i,v];   P = e^F
 //
-// P tends to a doubly stochastic matrix, a soft permutation. Causal, block u sees only blocks v < u, so P[u,v] is 0 for
-// others, and the sum over i is that over v < i ≤ u: what comes later has no influence.
+// P tends to a doubly stochastic matrix, a soft permutation. If causal, block u sees only blocks v < u, so P[u,v] is 0
+// for others, and the sum over i is replaced by that over v < i ≤ u, so that later blocks have no influence.
 func (t *Tape) SinkhornBalance(x *tensor.Tensor, o engine.BalanceOptions) *tensor.Tensor {
 	if o.Heads < 1 || o.Rounds < 0 || x.Dim(-1)%o.Heads != 0 || x.Rows() > x.Dim(-1)/o.Heads {
 		shapePanic("SinkhornBalance", x)
@@ -71,8 +72,8 @@ func (t *Tape) SinkhornBalance(x *tensor.Tensor, o engine.BalanceOptions) *tenso
 	return t.engine.SinkhornBalance(x, o)
 }
 
-// MixBlocks mixes blocks of positions of x (n, d), whose number is n/block, head by head with weights w (m, heads·k),
-// where k is that number or more (weights of blocks that there are not are overlooked): y (m·block, d),
+// MixBlocks mixes the n/block blocks of positions of x (n, d), head by head, with weights w (m, heads·k), where k is
+// that number or more. Weights beyond the number of blocks are ignored. y is (m·block, d):
 //
 //	y[u·block+j, h·e+c] = Σ_v w[u, h·k+v]·x[v·block+j, h·e+c],   e = d/heads
 func (t *Tape) MixBlocks(x, w *tensor.Tensor, heads, block int) *tensor.Tensor {
@@ -83,19 +84,19 @@ func (t *Tape) MixBlocks(x, w *tensor.Tensor, heads, block int) *tensor.Tensor {
 	return t.engine.MixBlocks(x, w, heads, block)
 }
 
-// SpAtten is causal softmax attention over packed projections qkv (n, 3·d) as in Attention, with the cascade pruning of
-// tokens and heads of "SpAtten: Efficient Sparse Attention Architecture with Cascade Token and Head Pruning"
-// (arXiv:2012.09852, §III), along the sequence. A position sees the tokens that are left and the tokens of its block.
+// SpAtten computes causal softmax attention over packed projections qkv (n, 3·d) as in Attention, with the cascade
+// pruning of tokens and heads of "SpAtten: Efficient Sparse Attention Architecture with Cascade Token and Head Pruning"
+// (arXiv:2012.09852, §III), along the sequence. A position sees the remaining tokens and the tokens of its block.
 //
 // The importance of a token is the sum of all weights that all heads have given it. The importance of a head is the sum
-// of the absolute values of its outputs. After each block the Keep most important tokens are left, and one head less
-// while there are more than KeepHeads. Pruned tokens and heads do not come back and cost nothing. The choice has no
-// gradient. With Values a query reads the values of its largest weights alone.
+// of the absolute values of its outputs. After each block the Keep most important tokens remain, and one head is
+// dropped as long as there are more than KeepHeads. Pruned tokens and heads do not come back and cost nothing. The
+// choice has no gradient. With Values, a query reads only the values of its largest weights.
 //
-// With Cascade, tokens and heads that the layer before has pruned (Above) are pruned here, too, and importance is
+// With Cascade, tokens and heads that the layer before (Above) has pruned are pruned here, too, and importance is
 // summed over the layers so far.
 //
-// The state of a row, nil for none, is carried through the row.
+// The state of a row is updated along the row. It may be nil.
 func (t *Tape) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
 	states []*engine.SpAttenState) *tensor.Tensor {
 	d := qkv.Dim(-1) / 3

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// spatialMix is SpatialMix of up to n positions, with past positions in the caches of the rows that keep some.
+// spatialMix returns SpatialMix of up to n positions. The caches of rows that have one hold past positions.
 func spatialMix(name string, lens, starts []int, keeps []bool, past, d, n int) sequences {
 	o := sequences{name: "SpatialMix/" + name, lens: lens, starts: starts, keeps: keeps, along: []int{d},
 		params: [][]int{{n, n}, {n}}, states: [][]int{{past, d}}, most: n - past}
@@ -22,7 +22,7 @@ func init() {
 	registerSequences(func() []sequences {
 		all := []sequences{
 			spatialMix("plain", []int{5, 5}, nil, nil, 0, 3, 6),
-			spatialMix("past", []int{2, 2}, []int{5, 5}, []bool{true, true}, 4, 3, 8), // one has been forgotten
+			spatialMix("past", []int{2, 2}, []int{5, 5}, []bool{true, true}, 4, 3, 8), // one position has been removed
 			spatialMix("one", []int{1}, []int{4}, []bool{true}, 4, 3, 5),
 			spatialMix("ages", []int{1, 5, 3, 2}, []int{3, 0, 4, 2}, []bool{true, false, true, false}, 3, 2, 7),
 			spatialMix("two_blocks", []int{66}, []int{1}, []bool{true}, 1, 1, 67), // 64 rows of W at a time on the CPU

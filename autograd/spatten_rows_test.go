@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// spattenVariant is a shape of SpAtten with what it is asked for. past is how many positions came before rows that keep
-// a state. Each of these rows ends a block, so that places behind the tokens, random before it, are cleared.
+// spattenVariant is a shape of SpAtten with its options. past is the number of positions before rows that have a state.
+// Each of these rows ends a block, so that the places after the tokens, which are random before, are cleared.
 type spattenVariant struct {
 	name              string
 	lens              []int
@@ -25,7 +25,8 @@ func (v *spattenVariant) options() engine.SpAttenOptions {
 		Values: v.values, Cascade: v.cascade}
 }
 
-// above is what a layer before prunes: of 3 tokens the first after each block, and the first head after the second.
+// above returns the pruning of the layer before: of 3 tokens the first after each block, and the first head after the
+// second block.
 func (v *spattenVariant) above(r *engine.Rows, states []*engine.SpAttenState) []engine.SpAttenRow {
 	o := v.options()
 	rows := make([]engine.SpAttenRow, r.Count())
@@ -87,7 +88,7 @@ func (v *spattenVariant) sequences() sequences {
 	return s
 }
 
-// state is one of these keys and values after past positions.
+// state returns a state with these keys and values after past positions.
 func (v *spattenVariant) state(keys, values *tensor.Tensor) *engine.SpAttenState {
 	o := v.options()
 	importance := ramp(o.Rows(), func(i int) float32 {

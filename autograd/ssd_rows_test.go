@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// ssdSequences is SSD of h heads of p channels in g groups with n states: x with B and C and dt along the sequences, A,
-// D.
+// ssdSequences returns SSD of h heads of p channels in g groups with n states. The inputs are x with B and C, and dt
+// along the sequences, then A and D.
 func ssdSequences(name string, lens []int, keeps []bool, h, p, g, n int) sequences {
 	return sequences{name: "SSD/" + name, lens: lens, keeps: keeps, along: []int{h*p + 2*g*n, h},
 		params: [][]int{{h}, {h}}, states: [][]int{{h, p, n}},
@@ -29,8 +29,8 @@ func ssdSequences(name string, lens []int, keeps []bool, h, p, g, n int) sequenc
 		}}
 }
 
-// The CPU's engine works by blocks of 64 positions. Rows of fewer than four are stepped where they have a state and
-// nothing is recorded.
+// The CPU's engine works in blocks of 64 positions. Without recording, it steps rows of fewer than four positions that
+// have a state.
 func init() {
 	registerSequences(func() []sequences {
 		all := []bool{true, true}

@@ -9,12 +9,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// steppedOperations are those that an engine.RowStepper steps.
+// steppedOperations are the operations that an engine.RowStepper steps.
 var steppedOperations = []string{"ShiftSSM", "DiagSSM", "DPLRSSM", "SelectiveScan", "SSD",
 	"CausalConv", "Recurrence", "RGLRU", "DeltaRule", "Phase"}
 
-// TestSteppedRows: one call with stepped rows gives the same bits as a call for each of their positions, in each
-// precision, at small shapes and at large ones.
+// TestSteppedRows checks that one call with stepped rows has the same bits as a call for each of their positions, in
+// each precision, at small and large shapes.
 func TestSteppedRows(t *testing.T) {
 	if !autograd.NewTape(engines["cpu"]).StepsRows() {
 		t.Fatal("the CPU's engine steps no rows")

@@ -21,7 +21,7 @@ func (t *Tape) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots engi
 	return t.engine.ShiftSSM(x, bw, cw, dw, r, slots)
 }
 
-// DiagSystem discretizes the systems of p. The result lives until Reset.
+// DiagSystem discretizes the systems of p. The result is valid until Reset.
 func (t *Tape) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	h := p.LogDt.Len()
 	n := p.InvAReal.Len() / h
@@ -32,7 +32,7 @@ func (t *Tape) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	return t.engine.DiagSystem(p)
 }
 
-// DiagKernel generates the convolution kernels of the h systems, in the engine's layout for convolutions; KernelRows
+// DiagKernel generates the convolution kernels of the h systems, in the engine's layout for convolutions. KernelRows
 // returns them as rows (l, h):
 //
 //	K[j, h] = 2 Re Σ_n C[h,n] B̄[h,n] Ā[h,n]^j
@@ -40,13 +40,13 @@ func (t *Tape) DiagKernel(s *engine.DiagSystem, l int) *tensor.Tensor {
 	return t.engine.DiagKernel(s, l)
 }
 
-// DiagSSM is the inner part of H3 (arXiv:2212.14052 §3.1) over rows: for every head, with i, j < head_dim,
+// DiagSSM computes the inner part of H3 (arXiv:2212.14052 §3.1) over rows: for every head, with i, j < head_dim,
 //
 //	u_ij = k_i · v_j,   z_ij = SSM(u_ij) + D u_ij,   y_j = Σ_i q_i · z_ij
 //
 // where SSM is the head's diagonal system s and D (h) its skip. A slot (h·head_dim², modes, 2) holds the complex state
-// of each u_ij. Memory beside inputs and outputs does not grow with rows longer than LongestAtOnce, which are convolved
-// in pieces with a state between them (arXiv:2212.14052 §4.2).
+// of each u_ij. Memory in addition to inputs and outputs does not grow for rows longer than LongestAtOnce, which are
+// convolved in pieces with a state between them (arXiv:2212.14052 §4.2).
 func (t *Tape) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	v := g.V
@@ -61,13 +61,13 @@ func (t *Tape) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor
 	return t.engine.DiagSSM(g, s, skip, r, slots)
 }
 
-// DiagScan runs the systems of s over the rows of u (n, h) at times of their own: position t comes after r = steps[t]
-// times dt, for which its input is held. With z = dt·A,
+// DiagScan runs the systems of s over the rows of u (n, h) with a time step for each position: position t comes r =
+// steps[t] times dt after the one before, and its input is held for this time. With z = dt·A,
 //
 //	x[t] = e^(r z)·x[t-1] + B̄·(e^(r z)-1)/(e^z-1)·u[t],   y[t] = 2 Re Σ_n C x[t] + D u[t]
 //
-// steps (n, 1) are not below zero, the skip D is (h), a slot (h, modes, 2). Where all steps are 1 that is DiagSSM of a
-// system sampled by zero-order hold. s is of params that are Uneven, or of DSSSystem.
+// with steps (n, 1), none below zero, the skip D (h), and slots (h, modes, 2). If all steps are 1, that is DiagSSM of a
+// system sampled by zero-order hold. s must be of Uneven params, or of DSSSystem.
 func (t *Tape) DiagScan(u, steps *tensor.Tensor, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	d := u.Dim(-1)
@@ -79,15 +79,15 @@ func (t *Tape) DiagScan(u, steps *tensor.Tensor, s *engine.DiagSystem, skip *ten
 	return t.engine.DiagScan(u, steps, s, skip, r, slots)
 }
 
-// DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0. Other modes have no causal
+// DSSSystem returns the diagonal system with the kernel of p. All modes must have Re Λ < 0, as others have no causal
 // kernel.
 func (t *Tape) DSSSystem(p *engine.DSSParams) *engine.DiagSystem {
 	t.checkDSS(p)
 	return t.engine.DSSSystem(p)
 }
 
-// DSSKernel generates the kernels K of p, in the engine's layout. Modes with Re Λ > 0 are allowed with the softmax:
-// their kernels decay from the last tap to the first.
+// DSSKernel generates the kernels K of p, in the engine's layout. With the softmax, modes may have Re Λ > 0: their
+// kernels decay from the last tap to the first.
 func (t *Tape) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 	t.checkDSS(p)
 	if !p.LogNegRe && (p.Scale != engine.DSSSoftmax || l != p.L) {
@@ -105,7 +105,7 @@ func (t *Tape) checkDSS(p *engine.DSSParams) {
 	}
 }
 
-// DPLRSystem prepares the systems of p. The result lives until Reset.
+// DPLRSystem prepares the systems of p. The result is valid until Reset.
 func (t *Tape) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 	h := p.LogDt.Len()
 	n := p.InvAReal.Len() / h
@@ -117,7 +117,7 @@ func (t *Tape) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 }
 
 // DPLRKernel generates the convolution kernels of the systems, l ≤ L, in the engine's layout. If no gradients of the
-// systems are wanted it may return cached kernels, which may be longer.
+// systems are needed, it may return cached kernels, which may be longer.
 //
 //	K[j, h] = 2 Re Σ_n C Ābarʲ Bbar
 func (t *Tape) DPLRKernel(s *engine.DPLRSystem, l int) *tensor.Tensor {
@@ -130,7 +130,7 @@ func (t *Tape) DPLRKernel(s *engine.DPLRSystem, l int) *tensor.Tensor {
 // DPLRSSM runs the systems of s over rows u (n, h): y = SSM(u) + D u with the skip D (h) or nil. A slot (h, modes, 2)
 // holds the state of every channel.
 //
-// C~ describes a system for s.L steps: longer rows are convolved in pieces with a state between them.
+// C~ describes a system for s.L steps. Longer rows are convolved in pieces with a state between them.
 func (t *Tape) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	d := u.Dim(-1)

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// rowless are the methods of an engine that have no row of their own, and why.
+// rowless holds the methods of an engine that have no row of their own, and the reasons.
 var rowless = map[string]string{
 	"Ahead":      "is a figure that changes no result",
 	"KernelTaps": "is a length, which the tape asks for in every convolution",
@@ -22,8 +22,8 @@ var rowless = map[string]string{
 	"DPLRSystem": "prepares what DPLRKernel and DPLRSSM compute with, whose rows have its parameters",
 }
 
-// TestEveryOperationHasARow: a method that is added to the contract has to be added to the table, where all engines
-// run it. The first part of a row's name is its operation.
+// TestEveryOperationHasARow checks that every method of the contract has a row in the table, where all engines run it.
+// The first part of a row's name is its operation.
 func TestEveryOperationHasARow(t *testing.T) {
 	rows := map[string]bool{}
 	for _, r := range table() {
@@ -52,7 +52,7 @@ func TestEveryOperationHasARow(t *testing.T) {
 	}
 }
 
-// serial are the large shapes whose work is not shared between cores, and why.
+// serial holds the large shapes whose work is not shared between cores, and the reasons.
 var serial = map[string]string{
 	"Activate/none backward": "only hands a gradient on",
 	"Append forward":         "copies whole sequences on one core, as fast as memory",
@@ -63,12 +63,12 @@ var serial = map[string]string{
 	"RealPairs backward":     "runs over parameters, of which there are few",
 }
 
-// TestLargeShapesSplit: at its large shape a row shares work between cores, forward and backward, and gives the same
-// bits whichever chunk of work is done first. Where nothing is shared, the same bits on one core and on four say
-// nothing.
+// TestLargeShapesSplit checks that the work of a row at its large shape is shared between cores, forward and backward,
+// and gives the same bits whichever chunk of work is done first. If nothing were shared, the comparison of one core
+// with four would show nothing.
 func TestLargeShapesSplit(t *testing.T) {
 	defer func() { parallel.OnSplit = nil }()
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4)) // by which products choose their tiles
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4)) // products choose their tiles by this number
 	for _, r := range table() {
 		in := r.random(r.big, 1)
 		var splits atomic.Int64
@@ -97,8 +97,8 @@ func TestLargeShapesSplit(t *testing.T) {
 	}
 }
 
-// forwardAndBack are the outputs and gradients of the row at its large shape on the CPU's engine. It calls count before
-// and after forward, whose count it returns, and before backward.
+// forwardAndBack returns the outputs and gradients of the row at its large shape on the CPU's engine. It calls count
+// before forward, after forward, whose count it returns, and before backward.
 func (r *row) forwardAndBack(in [][]float64, count func() int64) (out [][]float32, forward int64) {
 	tape := autograd.NewTape(cpu.Backend{})
 	tape.Record(true)

@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine/gpu"
 )
 
-// TestMain runs the table on a graphics card, too, or on a driver that computes on the processor: on device 0, with the
-// validation layer, which must have nothing to say.
+// TestMain also runs the table on device 0, a graphics card or a driver that computes on the processor, with the
+// validation layer, which must not report anything.
 func TestMain(m *testing.M) {
 	b, err := gpu.Open(0, true, 0)
 	if err != nil {

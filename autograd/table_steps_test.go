@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// gradients are copies of those of x, zeros where there is none.
+// gradients returns copies of the gradients of x, with zeros for those that do not exist.
 func gradients(tape *autograd.Tape, x ts) [][]float32 {
 	out := make([][]float32, len(x))
 	for i, v := range x {
@@ -20,7 +20,8 @@ func gradients(tape *autograd.Tape, x ts) [][]float32 {
 	return out
 }
 
-// TestStepsReuseMemory: a step that is like the one before takes no memory, whichever of its inputs want gradients.
+// TestStepsReuseMemory checks that a step with the same operations as the one before allocates no memory, whichever of
+// its inputs want gradients.
 func TestStepsReuseMemory(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
@@ -56,7 +57,8 @@ func (r *row) reusesMemory(t *testing.T, name string, b engine.Backend, in [][]f
 	}
 }
 
-// TestFrozenInputs: an input that wants no gradient gets none, and the others get what they would get anyway.
+// TestFrozenInputs checks that an input that wants no gradient gets none, and that the gradients of the others do not
+// change.
 func TestFrozenInputs(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
@@ -98,7 +100,7 @@ func (r *row) freezes(t *testing.T, name string, b engine.Backend) {
 	}
 }
 
-// recorder is a backend whose engines name what they record.
+// recorder is a backend whose engines append the names of recorded operations to recorded.
 type recorder struct {
 	engine.Backend
 	recorded *[]string
@@ -109,7 +111,8 @@ func (r recorder) Open(step *engine.Step) engine.Engine {
 	return r.Backend.Open(step)
 }
 
-// TestNothingRecorded: without recording, and without an input that wants a gradient, operations record nothing.
+// TestNothingRecorded checks that operations record nothing without recording, or without an input that wants a
+// gradient.
 func TestNothingRecorded(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {

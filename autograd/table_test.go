@@ -21,24 +21,25 @@ import (
 type row struct {
 	name string
 	in   [][]int // shapes of the inputs
-	big  [][]int // shapes at which several cores share the work, and of the benchmark
-	// scale of the random inputs, 1 where nil; one per input.
+	big  [][]int // shapes at which several cores share the work, also for the benchmark
+	// scale holds the scale of each random input; nil for 1.
 	scale []float64
-	// of is what becomes of the random number x for element i of an input, such as a positive one; nil for x itself.
+	// of maps the random number x for element i of an input to its value, for example to a positive one; nil for x
+	// itself.
 	of  func(input, i int, x float64) float64
 	op  func(t *autograd.Tape, in ts) ts
-	tol float64 // largest error, relative to the largest element: 0 means 2e-5, some hundred roundings of float32
+	tol float64 // largest error, relative to the largest element: 0 means 2e-5, some hundred rounding errors of float32
 }
 
 type ts = []*tensor.Tensor
 
-// registered are the functions that give the rows of the table.
+// registered holds the functions that return the rows of the table.
 var registered []func() []row
 
 // register adds rows to the table. Each file of rows calls it in init.
 func register(rows func() []row) { registered = append(registered, rows) }
 
-// table is every row.
+// table returns all rows.
 func table() []row {
 	var all []row
 	for _, rows := range registered {
@@ -47,7 +48,7 @@ func table() []row {
 	return all
 }
 
-// random are numbers for inputs of the given shapes, exact in float32.
+// random returns numbers for inputs of the given shapes, exact in float32.
 func (r *row) random(shapes [][]int, seed uint64) [][]float64 {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	in := make([][]float64, len(shapes))
@@ -71,8 +72,8 @@ func (r *row) random(shapes [][]int, seed uint64) [][]float64 {
 	return in
 }
 
-// cotangents are fixed random weights of the elements of outputs: the loss is their weighted sum. They are exact in
-// float32.
+// cotangents returns fixed random weights for the elements of outputs: the loss is their weighted sum. They are exact
+// in float32.
 func cotangents(out [][]float64) [][]float32 {
 	rng := rand.New(rand.NewPCG(5, 6))
 	g := make([][]float32, len(out))
@@ -85,7 +86,7 @@ func cotangents(out [][]float64) [][]float32 {
 	return g
 }
 
-// onReference runs the row on the reference engine. Without cotangents it gives no gradients.
+// onReference runs the row on the reference engine. Without cotangents it returns no gradients.
 func (r *row) onReference(shapes [][]int, in [][]float64,
 	cotangents func([][]float64) [][]float32) (out, grad [][]float64) {
 	eng, t := referenceTape()
@@ -116,7 +117,7 @@ func (r *row) onReference(shapes [][]int, in [][]float64,
 	return out, grad
 }
 
-// referenceTape is a tape on the reference engine, and the engine.
+// referenceTape returns a tape on the reference engine, and the engine.
 func referenceTape() (eng *reference.Engine, t *autograd.Tape) {
 	t = autograd.NewTape(reference.Backend{}).Through(func(e engine.Engine) engine.Engine {
 		eng = e.(*reference.Engine)
@@ -125,14 +126,14 @@ func referenceTape() (eng *reference.Engine, t *autograd.Tape) {
 	return eng, t
 }
 
-// engines are those under test: the CPU's, and one that has just the core, whose operations are all
+// engines are the engines under test: the CPU's, and one that implements just the core, with all other operations
 // composed.
 var engines = map[string]engine.Backend{
 	"cpu":   cpu.Backend{},
-	"small": smallengine.New[float64](), // in float64, so that what is composed is exact
+	"small": smallengine.New[float64](), // in float64, so that composed operations are exact
 }
 
-// tapes are empty ones on the engines under test and on the reference.
+// tapes returns empty tapes on the engines under test and on the reference.
 func tapes() map[string]*autograd.Tape {
 	_, onReference := referenceTape()
 	all := map[string]*autograd.Tape{"reference": onReference}
@@ -173,14 +174,14 @@ func (r *row) tensors(shapes [][]int, in [][]float64) ts {
 	return x
 }
 
-// numbers are the elements of x.
+// numbers returns the elements of x.
 func numbers(x *tensor.Tensor) []float32 {
 	out := make([]float32, x.Len())
 	x.CopyTo(out)
 	return out
 }
 
-// gradient is the elements of the gradient of x, nil if there is none.
+// gradient returns the elements of the gradient of x, or nil if there is none.
 func gradient(t *autograd.Tape, x *tensor.Tensor) []float32 {
 	if g := t.Grad(x); g != nil {
 		return numbers(g)
@@ -188,7 +189,7 @@ func gradient(t *autograd.Tape, x *tensor.Tensor) []float32 {
 	return nil
 }
 
-// near fails unless got is at most tol of the largest element away from want.
+// near fails unless got differs from want by at most tol of the largest element.
 func near[T float32 | float64](t rapid.TB, what string, got []T, want []float64, tol float64) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -209,8 +210,8 @@ func near[T float32 | float64](t rapid.TB, what string, got []T, want []float64,
 	}
 }
 
-// TestReferenceGradients: the gradients of the reference are central differences of its outputs. In float64 with steps
-// of 1e-5 these are good to some 1e-9 of the largest one.
+// TestReferenceGradients checks that the gradients of the reference are central differences of its outputs. In float64
+// with steps of 1e-5 these are accurate to about 1e-9 of the largest one.
 func TestReferenceGradients(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
@@ -242,8 +243,8 @@ func TestReferenceGradients(t *testing.T) {
 	}
 }
 
-// TestEnginesAgree: the engines compute what the reference does, forward and backward: the CPU's at small shapes and at
-// large ones, with the same bits on one core and on four, and the composed operations at small ones.
+// TestEnginesAgree checks that the engines compute what the reference does, forward and backward. The CPU's engine runs
+// at small and large shapes, with the same bits on one core and on four, and the composed operations at small shapes.
 func TestEnginesAgree(t *testing.T) {
 	for _, r := range table() {
 		for name, shapes := range map[string][][]int{"small": r.in, "large": r.big} {
@@ -252,7 +253,7 @@ func TestEnginesAgree(t *testing.T) {
 	}
 }
 
-// agree fails unless the engines do about outputs and gradients for the inputs in.
+// agree fails unless the engines agree on outputs and gradients for the inputs in.
 func (r *row) agree(t *testing.T, shapes [][]int, in [][]float64, composed bool) {
 	t.Helper()
 	want, wantGrad := r.onReference(shapes, in, cotangents)
@@ -270,7 +271,7 @@ func (r *row) agree(t *testing.T, shapes [][]int, in [][]float64, composed bool)
 	for name := range engines {
 		switch {
 		case name == "cpu" || !composed:
-		case name == "small": // it computes in float64
+		case name == "small": // computes in float64
 			check(name, 1e-6)
 		default:
 			check(name, r.tolerance())
@@ -294,7 +295,8 @@ func (r *row) tolerance() float64 {
 	return r.tol
 }
 
-// TestWithoutRecording: what the engines compute without recording, with states updated in place, is what they record.
+// TestWithoutRecording checks that the engines compute the same without recording, with states updated in place, as
+// with recording.
 func TestWithoutRecording(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
@@ -317,7 +319,7 @@ func TestWithoutRecording(t *testing.T) {
 	}
 }
 
-// same reports whether all bits are.
+// same reports whether all bits are equal.
 func same(a, b [][]float32) bool {
 	for i := range a {
 		for j, v := range a[i] {
@@ -329,7 +331,7 @@ func same(a, b [][]float32) bool {
 	return true
 }
 
-// ramp are f(0) to f(n-1).
+// ramp returns f(0) to f(n-1).
 func ramp[T any](n int, f func(i int) T) []T {
 	x := make([]T, n)
 	for i := range x {
@@ -338,7 +340,7 @@ func ramp[T any](n int, f func(i int) T) []T {
 	return x
 }
 
-// repeated are n of the values, over and over.
+// repeated returns n of the values, over and over.
 func repeated[T any](n int, values []T) []T {
 	return ramp(n, func(i int) T { return values[i%len(values)] })
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// filled is a leaf whose elements are all v.
+// filled returns a leaf whose elements are all v.
 func filled(v float32, shape ...int) *tensor.Tensor {
 	x := tensor.New(shape...)
 	for i := range x.Data() {
@@ -23,7 +23,8 @@ func filled(v float32, shape ...int) *tensor.Tensor {
 	return x
 }
 
-// TestFirstNonFinite: the operation that made the first NaN or infinity is found, not one that passed it on.
+// TestFirstNonFinite checks that FirstNonFinite finds the operation that created the first NaN or infinity, not one
+// that passed it on.
 func TestFirstNonFinite(t *testing.T) {
 	tape := NewTape(cpu.Backend{})
 	tape.Record(true)
@@ -49,8 +50,8 @@ func TestFirstNonFinite(t *testing.T) {
 	}
 }
 
-// TestFrozenLeavesWantNoGradient: on a tape that is frozen only what it made and was told so wants one, with the same
-// numbers; what leaves want stays as it was, and they may be packed.
+// TestFrozenLeavesWantNoGradient checks that on a frozen tape only tensors created on it and marked for a gradient get
+// one, with the same numbers. The marks of leaves remain as they were, and leaves may be packed.
 func TestFrozenLeavesWantNoGradient(t *testing.T) {
 	for _, tape := range []*Tape{NewTape(cpu.Backend{}), NewTape(reference.Backend{})} {
 		w, table := filled(0.5, 4, 4), filled(0.25, 5, 4)
@@ -89,8 +90,8 @@ func TestFrozenLeavesWantNoGradient(t *testing.T) {
 	}
 }
 
-// TestReleaseSince: without recording, what is kept keeps its values and the rest of the memory serves again; while
-// recording everything stays.
+// TestReleaseSince checks that, without recording, kept tensors keep their values and other memory is reused, and that
+// with recording everything is kept.
 func TestReleaseSince(t *testing.T) {
 	for _, record := range []bool{false, true} {
 		tape := NewTape(cpu.Backend{})
@@ -125,7 +126,7 @@ func TestReleaseSince(t *testing.T) {
 	}
 }
 
-// TestShapePanics: wrong shapes are programmers' errors: a panic that names the operation and the shapes.
+// TestShapePanics checks that wrong shapes, which are programming errors, panic with the operation and the shapes.
 func TestShapePanics(t *testing.T) {
 	x, w, r := filled(1, 6, 4), filled(1, 5, 4), engine.EqualRows(2, 3)
 	diag := &engine.DiagParams{LogDt: filled(1, 4), InvAReal: filled(1, 4, 2),
@@ -182,8 +183,8 @@ func TestShapePanics(t *testing.T) {
 	}
 }
 
-// TestBackwardFrom: it gives the bits of Seed and BackwardSeeded and leaves the cotangent alone, whether the last
-// operation only reads it, writes over it, or another one has used y or has seeded it.
+// TestBackwardFrom checks that BackwardFrom has the bits of Seed and BackwardSeeded and does not change the cotangent,
+// whether the last operation only reads it or overwrites it, and whether another one has used y or has seeded it.
 func TestBackwardFrom(t *testing.T) {
 	x, w := filled(0.5, 12, 8), filled(0.25, 6, 8)
 	p := &engine.DiagParams{LogDt: filled(-3, 6), InvAReal: filled(0.1, 6, 4), AImag: filled(2, 6, 4),
@@ -212,7 +213,7 @@ func TestBackwardFrom(t *testing.T) {
 			grads := NewGradients(tape.Backend(), leaves...)
 			tape.Collect(grads)
 			tape.Record(true)
-			for range 2 { // the second time in memory that has been used
+			for range 2 { // the second time in used memory
 				tape.Reset()
 				y := build(tape)
 				dy := ramp(y.Len())
@@ -242,7 +243,7 @@ func TestBackwardFrom(t *testing.T) {
 	}
 }
 
-// ramp is 1, 1/2, 1/3 and so on.
+// ramp returns 1, 1/2, 1/3 and so on.
 func ramp(n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {

@@ -7,8 +7,8 @@ import (
 )
 
 // Tapes lends tapes, with the memory that they have gathered, for the time of one call, so that an idle session holds
-// none. There are as many as there have been calls at once; the garbage collector takes those that stay unused. Any
-// number of goroutines may use it.
+// none. There are as many tapes as there have been concurrent calls; the garbage collector frees those that stay
+// unused. Several goroutines may use Tapes concurrently.
 type Tapes struct {
 	backend engine.Backend
 	free    sync.Pool
@@ -17,7 +17,7 @@ type Tapes struct {
 // NewTapes returns Tapes on engines of a backend.
 func NewTapes(b engine.Backend) *Tapes { return &Tapes{backend: b} }
 
-// Lend returns an empty tape that does not record. Give it back with Return.
+// Lend returns an empty tape that does not record. Return it with Return.
 func (p *Tapes) Lend() *Tape {
 	if t, ok := p.free.Get().(*Tape); ok {
 		return t
@@ -25,7 +25,7 @@ func (p *Tapes) Lend() *Tape {
 	return NewTape(p.backend)
 }
 
-// Return takes back a tape of Lend. No tensor made on it may be used afterwards.
+// Return takes back a tape from Lend. No tensor created on it may be used afterwards.
 func (p *Tapes) Return(t *Tape) {
 	t.Reset()
 	p.free.Put(t)

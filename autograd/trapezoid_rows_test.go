@@ -10,7 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// trapezoidSequences is Trapezoid of h heads and so many ranks, with n components of keys and p of values.
+// trapezoidSequences returns Trapezoid of h heads and the given number of ranks, with n components of keys and p of
+// values.
 func trapezoidSequences(name string, lens []int, keeps []bool, h, ranks, n, p int) sequences {
 	unit := 1 / math.Sqrt(float64(n))
 	return sequences{name: "Trapezoid/" + name, lens: lens, keeps: keeps,
@@ -37,7 +38,7 @@ func trapezoidSequences(name string, lens []int, keeps []bool, h, ranks, n, p in
 		}}
 }
 
-// phaseSequences is Phase of h heads and a rates.
+// phaseSequences returns Phase of h heads and a rates.
 func phaseSequences(name string, lens []int, keeps []bool, h, a int) sequences {
 	return sequences{name: "Phase/" + name, lens: lens, keeps: keeps, along: []int{a, h}, states: [][]int{{h, a}},
 		of: func(input, _ int, x float64) float64 {
@@ -53,7 +54,7 @@ func phaseSequences(name string, lens []int, keeps []bool, h, a int) sequences {
 		}}
 }
 
-// TestPhaseOfAMillionPositions: an angle is as exact after a million positions as after one, to float32.
+// TestPhaseOfAMillionPositions checks that an angle is as exact after a million positions as after one, to float32.
 func TestPhaseOfAMillionPositions(t *testing.T) {
 	const l, rate, dt = 1_000_000, float32(1.234), float32(0.567)
 	rates, steps := tensor.New(l, 1), tensor.New(l, 1)
@@ -84,8 +85,8 @@ func turnRows() []row {
 	}
 }
 
-// The CPU's engine works by chunks of 64 keys, fewer positions with several ranks. Rows of up to eight positions are
-// stepped where they have a state and nothing is recorded.
+// The CPU's engine works in chunks of 64 keys, or fewer positions with several ranks. Without recording, it steps rows
+// of up to eight positions that have a state.
 func init() {
 	register(turnRows)
 	registerSequences(func() []sequences {
