@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Experts is a feed-forward part with many MLPs, its experts; each position uses a few of them (arXiv:1701.06538):
+// Experts is a feed-forward part with many MLPs, its experts. Each position uses a few of them (arXiv:1701.06538):
 //
 //	y = Σ_chosen w_e·MLP_e(x) + Shared(x),   w = Route(Router(x))
 //
@@ -18,42 +18,43 @@ import (
 // Router has a row for each expert. Nothing is computed for experts that are not chosen.
 type Experts struct {
 	Router *Linear
-	Bias   *Param // of the choice, a constant of the model; nil for none
-	// Narrow and Widen come before and after experts that work on fewer channels than the stream has; nil for none.
+	Bias   *Param // of the choice: a constant of the model, or nil
+	// Narrow and Widen come before and after experts that work on fewer channels than the stream has. Otherwise they
+	// are nil.
 	Narrow, Widen *Linear
 	Shared        FeedForward
-	SharedGate    *Linear // (1, d), of the shared part; nil for none
+	SharedGate    *Linear // (1, d), gate of the shared part, or nil
 	Routing       engine.Routing
 	// Balance is the weight of the balancing loss in training (see balance); 0 for none.
 	Balance float64
 
 	matrices func() *expertMatrices
-	ones     func() *tensor.Tensor // (d, 1): a number of each position for all channels
+	ones     func() *tensor.Tensor // (d, 1): copies a number of each position to all channels
 }
 
-// expertMatrices are the matrices of each expert; gate is empty in MLPs without a gate.
+// expertMatrices holds the matrices of each expert. gate is empty for MLPs without a gate.
 type expertMatrices struct {
 	fc1, gate, fc2 []*Param
-	of             engine.Experts // the same
+	of             engine.Experts // the same matrices
 }
 
 // ExpertsShape is the shape of Experts.
 type ExpertsShape struct {
-	D, Inner, Count int // width of the stream, of an expert's inside, number of experts
-	Latent          int // channels that the experts work on, 0 for all
+	D, Inner, Count int // width of the stream, inner width of an expert, number of experts
+	Latent          int // channels that the experts work on; 0 for all
 	Gated           bool
 	Activation      engine.Activation
-	Bias            bool // of the choice
+	Bias            bool // whether there is a bias of the choice
 	Routing         engine.Routing
-	Balance         float64     // weight of the loss that balances their load in training
+	Balance         float64     // weight of the loss that balances the load of experts in training
 	Shared          FeedForward // used by every position; nil for none
-	SharedGate      bool        // each position multiplies the output of Shared by a sigmoid of its own
+	SharedGate      bool        // multiply the output of Shared by a sigmoid for each position
 }
 
 // maxExperts limits the cost of an invalid or hostile configuration.
 const maxExperts = 1024
 
-// NewExperts returns experts whose last layers start with deviation outStd.
+// NewExperts returns experts. The initial deviation of their last layers is outStd.
 func NewExperts(s ExpertsShape, outStd float64) (*Experts, error) {
 	if s.Count < 1 || s.Count > maxExperts {
 		return nil, fmt.Errorf("experts: found %d, want 1 to %d", s.Count, maxExperts)
@@ -85,7 +86,7 @@ func NewExperts(s ExpertsShape, outStd float64) (*Experts, error) {
 		d = s.Latent
 		m.Narrow, m.Widen = withoutBias(s.D, d, InitStd), withoutBias(d, s.D, outStd)
 	}
-	// They are allocated on first use: checking a configuration does not need them.
+	// The matrices are allocated on first use: checking a configuration does not need them.
 	m.matrices = sync.OnceValue(func() *expertMatrices { return newExpertMatrices(s, d, outStd) })
 	return m, nil
 }
@@ -107,7 +108,7 @@ func newExpertMatrices(s ExpertsShape, d int, outStd float64) *expertMatrices {
 	return m
 }
 
-// withoutBias is a Linear layer without a bias.
+// withoutBias returns a Linear layer without a bias.
 func withoutBias(in, out int, std float64) *Linear {
 	return &Linear{Weight: NewMatrix(Normal(std), out, in)}
 }
@@ -137,7 +138,7 @@ func (m *Experts) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 	return y
 }
 
-// shared is what the shared part adds.
+// shared returns the output of the shared part, multiplied by its gate if there is one.
 func (m *Experts) shared(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 	y := m.Shared.Forward(t, x)
 	if m.SharedGate == nil {
@@ -146,7 +147,7 @@ func (m *Experts) shared(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 	return t.Gate(y, t.Linear(m.SharedGate.Forward(t, x), m.ones(), nil, engine.None), engine.Sigmoid)
 }
 
-// balance is the loss of "Switch Transformers" (arXiv:2101.03961, §2.2), for experts of which each position uses
+// balance returns the loss of "Switch Transformers" (arXiv:2101.03961, §2.2), for experts of which each position uses
 // several, as in Mixtral. With f_e the fraction of the n positions that use expert e, and P_e the mean of its score,
 //
 //	E·Σ_e f_e·P_e,   P_e = 1/n·Σ_i softmax(z_i)_e or, of sigmoids, 1/n·Σ_i σ(z_ie)/Σ_k σ(z_ik)

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// newExperts returns experts with values, and their parts.
+// newExperts returns experts that have values.
 func newExperts(t *testing.T, latent int, bias bool) *Experts {
 	t.Helper()
 	shared := NewGated(8, 6, engine.SiLU, 0.5)
@@ -26,7 +26,7 @@ func newExperts(t *testing.T, latent int, bias bool) *Experts {
 	return m
 }
 
-// input are 7 rows of 8 numbers.
+// input returns 7 rows of 8 numbers.
 func input() *tensor.Tensor {
 	x := make([]float32, 7*8)
 	for i := range x {
@@ -35,8 +35,8 @@ func input() *tensor.Tensor {
 	return tensor.FromSlice(x, 7, 8)
 }
 
-// TestExpertsAreMLPs: experts compute the weighted sum of the MLPs of the router's two best experts and of the shared
-// part.
+// TestExpertsAreMLPs checks that experts compute the weighted sum of the MLPs of the router's two best experts and of
+// the shared part.
 func TestExpertsAreMLPs(t *testing.T) {
 	for name, latent := range map[string]int{"plain": 0, "latent": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestExpertsAreMLPs(t *testing.T) {
 					own := scores[4*r:][:4]
 					best := slices.Clone(own)
 					slices.Sort(best)
-					if own[e] >= best[2] { // the sum of two exponentials is that of the chosen
+					if own[e] >= best[2] { // the sum of two exponentials is that of the chosen experts
 						w := 1 / (1 + math.Exp(float64(best[2]+best[3]-2*own[e])))
 						for i := range width {
 							sums[r*width+i] += float32(w) * y[r*width+i]
@@ -79,14 +79,14 @@ func TestExpertsAreMLPs(t *testing.T) {
 	}
 }
 
-// TestPackedExperts: packed experts return the results of those with plain weights: at float32 the same bits.
+// TestPackedExperts checks that packed experts return the results of plain weights, and the same bits at float32.
 func TestPackedExperts(t *testing.T) {
 	for p, tol := range map[engine.Precision]float64{engine.Float32: 0, engine.BF16: 0.03, engine.Int8: 0.06} {
 		m, x := newExperts(t, 0, true), input()
 		want := values(m.Forward(autograd.NewTape(cpu.Backend{}), x))
 		var weights []*tensor.Tensor
 		m.Params("", func(_ string, q *Param) {
-			// the router stays, so that the same experts are chosen
+			// The router is not packed, so that the same experts are chosen.
 			if q.Role == Weight && q != m.Router.Weight {
 				weights = append(weights, q.Tensor)
 			}
@@ -100,7 +100,7 @@ func TestPackedExperts(t *testing.T) {
 	}
 }
 
-// TestExpertsParams: names, and the bias of the choice is a constant.
+// TestExpertsParams checks the names, and that the bias of the choice is a constant.
 func TestExpertsParams(t *testing.T) {
 	m := newExperts(t, 3, true)
 	var names []string
@@ -117,7 +117,7 @@ func TestExpertsParams(t *testing.T) {
 	}
 }
 
-// TestExpertsRefuse: invalid shapes are refused.
+// TestExpertsRefuse checks that invalid shapes are refused.
 func TestExpertsRefuse(t *testing.T) {
 	good := engine.Routing{TopK: 2, Scale: 1}
 	groups := func(top, n int) engine.Routing { return engine.Routing{TopK: top, Scale: 1, Groups: n, TopGroups: 1} }
@@ -137,8 +137,8 @@ func TestExpertsRefuse(t *testing.T) {
 	}
 }
 
-// TestExpertsBalance: training adds the loss of "Switch Transformers" to the gradient, by its weight, as its definition
-// in float64 says, and nothing if its weight is 0.
+// TestExpertsBalance checks that training adds the gradient of the loss of "Switch Transformers", computed from its
+// definition in float64, multiplied by its weight, and nothing if the weight is 0.
 func TestExpertsBalance(t *testing.T) {
 	const n, d, count, used, weight = 7, 8, 4, 2, 0.3
 	for _, sigmoid := range []bool{false, true} {
@@ -168,7 +168,7 @@ func TestExpertsBalance(t *testing.T) {
 		}
 
 		z := values(m.Router.Forward(autograd.NewTape(cpu.Backend{}), x))
-		chosen := make([]float64, count) // the parts of the positions
+		chosen := make([]float64, count) // fractions of the positions
 		for i := range n {
 			row := z[i*count:][:count]
 			best := slices.Clone(row)
@@ -214,13 +214,13 @@ func TestExpertsBalance(t *testing.T) {
 	}
 }
 
-// TestExpertsInBalance: equally used experts have the minimum loss, the number of experts of a position; the loss of
-// several layers is their mean.
+// TestExpertsInBalance checks that equally used experts have the minimum loss, the number of experts of a position, and
+// that the loss of several layers is the mean of theirs.
 func TestExpertsInBalance(t *testing.T) {
 	m, tape := newExperts(t, 0, false), autograd.NewTape(cpu.Backend{})
 	alike := make([]float32, 4*4)
 	chosen := make([]float32, 4*4)
-	for i := range 4 { // each expert for two of four positions
+	for i := range 4 { // each expert is chosen by two of four positions
 		chosen[i*4+i], chosen[i*4+(i+1)%4] = 0.5, 0.5
 	}
 	scores, weights := tensor.FromSlice(alike, 4, 4), tensor.FromSlice(chosen, 4, 4)
@@ -240,7 +240,7 @@ func TestExpertsInBalance(t *testing.T) {
 	}
 }
 
-// TestSharedGate: each position multiplies what the shared part adds by a sigmoid of its own.
+// TestSharedGate checks that each position multiplies the output of the shared part by a sigmoid of its own.
 func TestSharedGate(t *testing.T) {
 	build := func(gate bool) *Experts {
 		m, err := NewExperts(ExpertsShape{D: 8, Inner: 5, Count: 4, Gated: true, Activation: engine.SiLU,

@@ -18,10 +18,10 @@ type FeedForward interface {
 type Gated struct {
 	FC1, Gate, FC2 *Linear
 	Activation     engine.Activation
-	GateScale      float64 // factor of the activation's input, 1 for none
+	GateScale      float64 // factor of the activation's input; 1 for none
 }
 
-// NewGated returns a gated part of inner width dInner whose last layer starts with deviation outStd.
+// NewGated returns a gated part of inner width dInner. The initial deviation of its last layer is outStd.
 func NewGated(d, dInner int, a engine.Activation, outStd float64) *Gated {
 	return &Gated{
 		FC1:        NewLinear(d, dInner, InitStd),

@@ -11,15 +11,15 @@ import (
 // InitStd is the standard deviation of the weights of Linear and Embedding in the releases.
 const InitStd = 0.02
 
-// Linear is y = a(x Wᵀ + b): x (…, in), W (out, in), b (out), which may be nil for zeros.
+// Linear computes y = a(x Wᵀ + b), with x (…, in), W (out, in), and b (out), which may be nil for zeros.
 type Linear struct {
 	Weight, Bias *Param
 	Activation   engine.Activation
-	// Edit, unless nil, changes x first. It is for tools that look into a model.
+	// Edit, if not nil, changes x first. It is for tools that look into a model.
 	Edit func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor
 }
 
-// NewLinear returns a Linear layer whose weights start with deviation std and whose bias starts at zero.
+// NewLinear returns a Linear layer. The initial deviation of its weights is std, and its bias is initialized to zero.
 func NewLinear(in, out int, std float64) *Linear {
 	return &Linear{Weight: NewMatrix(Normal(std), out, in), Bias: NewParam(Bias, Constant(0), out)}
 }
@@ -47,7 +47,7 @@ func (m *Linear) Params(prefix string, visit Visitor) {
 	}
 }
 
-// Embedding is a table of one row per token id: (v, d).
+// Embedding is a table with a row for each token id: (v, d).
 type Embedding struct{ Weight *Param }
 
 // NewEmbedding returns a table of vocab rows.
@@ -55,7 +55,7 @@ func NewEmbedding(vocab, d int) *Embedding {
 	return &Embedding{Weight: NewParam(Table, Normal(InitStd), vocab, d)}
 }
 
-// Forward copies the rows of n ids: (n, d).
+// Forward copies the rows of n ids to (n, d).
 func (m *Embedding) Forward(t *autograd.Tape, ids []int32) *tensor.Tensor {
 	return t.Embedding(m.Weight.Tensor, ids)
 }
@@ -69,7 +69,7 @@ type LayerNorm struct {
 	Eps          float64
 }
 
-// NewLayerNorm returns the identity-initialized norm over d channels.
+// NewLayerNorm returns a norm over d channels that is initialized to the identity.
 func NewLayerNorm(d int, eps float64) *LayerNorm {
 	return &LayerNorm{Weight: NewParam(Norm, Constant(1), d), Bias: NewParam(Norm, Constant(0), d), Eps: eps}
 }
@@ -89,15 +89,15 @@ func (m *LayerNorm) Params(prefix string, visit Visitor) {
 type RMSNorm struct {
 	Weight *Param
 	Eps    float64
-	one    func() *tensor.Tensor // added to the weight; nil for nothing
+	one    func() *tensor.Tensor // added to the weight, or nil
 }
 
-// NewRMSNorm returns the norm over d channels whose weights start at one.
+// NewRMSNorm returns a norm over d channels whose weights are initialized to one.
 func NewRMSNorm(d int, eps float64) *RMSNorm {
 	return &RMSNorm{Weight: NewParam(Norm, Constant(1), d), Eps: eps}
 }
 
-// NewRMSNormPlusOne returns the norm x/√(mean(x²)+eps)·(1 + w), whose weights start at zero.
+// NewRMSNormPlusOne returns the norm x/√(mean(x²)+eps)·(1 + w). Its weights are initialized to zero.
 func NewRMSNormPlusOne(d int, eps float64) *RMSNorm {
 	return &RMSNorm{Weight: NewParam(Norm, Constant(0), d), Eps: eps, one: sync.OnceValue(func() *tensor.Tensor {
 		x := tensor.New(d)
@@ -111,7 +111,7 @@ func (m *RMSNorm) AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tenso
 	return t.AddRMSNorm(x, r, m.Factors(t), m.Eps)
 }
 
-// Factors returns what the normalized channels are multiplied by: w, or 1 + w.
+// Factors returns the factors of the normalized channels: w, or 1 + w.
 func (m *RMSNorm) Factors(t *autograd.Tape) *tensor.Tensor {
 	if m.one == nil {
 		return m.Weight.Tensor
@@ -129,7 +129,7 @@ type AddNorm interface {
 	AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tensor.Tensor)
 }
 
-// Sum is no norm: the sum alone, for blocks whose norms come after their parts.
+// Sum is an AddNorm that does not normalize. It returns the sum alone, for blocks whose norms come after their parts.
 type Sum struct{}
 
 // AddForward returns s = x + r twice.
@@ -143,10 +143,10 @@ func (Sum) AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tensor.Tenso
 // Params visits nothing.
 func (Sum) Params(string, Visitor) {}
 
-// MLP is fc2(a(fc1(x))) with the tanh GELU of the releases, or another activation.
+// MLP computes fc2(a(fc1(x))) with the tanh GELU of the releases, or another activation.
 type MLP struct{ FC1, FC2 *Linear }
 
-// NewMLP returns an MLP of inner width dInner whose second layer starts with deviation outStd.
+// NewMLP returns an MLP of inner width dInner. The initial deviation of its second layer is outStd.
 func NewMLP(d, dInner int, outStd float64) *MLP {
 	m := &MLP{FC1: NewLinear(d, dInner, InitStd), FC2: NewLinear(dInner, d, outStd)}
 	m.FC1.Activation = engine.GeluTanh

@@ -12,8 +12,8 @@ import (
 //
 //	y = a(x Wᵀ + bias + α/r·(x Aᵀ) Bᵀ),   A (r, k), B (n, r)
 //
-// It starts as no change: B is zero. A starts as in the PEFT library, uniform between ±1/√k, which is Kaiming's
-// initialization with a slope of √5.
+// B is initialized to zero, so that a new LowRank changes nothing. A is initialized as in the PEFT library, uniformly
+// between ±1/√k, which is Kaiming's initialization with a slope of √5.
 type LowRank struct {
 	A, B  *Param
 	Scale float64 // α/r
@@ -23,7 +23,7 @@ type LowRank struct {
 	Dropout float64
 }
 
-// NewLowRank returns a change of rank r of weights (n, k) whose parameters have no values yet.
+// NewLowRank returns a change of rank r of weights (n, k). Its parameters have no values yet.
 func NewLowRank(n, k, r int, scale float64) *LowRank {
 	return &LowRank{
 		A: NewParam(Weight, Uniform(1/math.Sqrt(float64(k))), r, k), B: NewParam(Weight, Constant(0), n, r),
@@ -31,7 +31,7 @@ func NewLowRank(n, k, r int, scale float64) *LowRank {
 	}
 }
 
-// forward is Linear with the change.
+// forward computes Linear with the change.
 func (c *LowRank) forward(t *autograd.Tape, x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	change := engine.LowRank{X: t.DropoutOver(x, c.Dropout), Down: c.A.Tensor, Up: c.B.Tensor, Scale: c.Scale}
 	return t.LinearLowRank(x, w, bias, change, a)

@@ -13,9 +13,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestLowRankDropout: with dropout y = x Wᵀ + bias + α/r·(dropout(x) Aᵀ) Bᵀ, computed here in float64 with the masks as
-// they are defined, which depend on the seeds of the rows and the number of the dropout. x Wᵀ has no dropout. Rows that
-// do not train, and passes without named rows, have none, to the bit.
+// TestLowRankDropout checks that with dropout y = x Wᵀ + bias + α/r·(dropout(x) Aᵀ) Bᵀ, which is computed here in
+// float64 with the masks as defined, which depend on the seeds of the rows and the number of the dropout. x Wᵀ has no
+// dropout. Rows that do not train, and passes without rows, have the bits of no dropout.
 func TestLowRankDropout(t *testing.T) {
 	const n, k, r, p, scale = 4, 5, 2, 0.4, 1.5
 	lengths, seeds := []int{3, 2}, []uint64{7, 9}

@@ -18,7 +18,7 @@ func values(x *tensor.Tensor) []float32 {
 	return out
 }
 
-// TestParams: names, shapes and roles of every layer, in the order of the release.
+// TestParams checks names, shapes and roles of every layer, in the order of the release.
 func TestParams(t *testing.T) {
 	roles := map[Role]string{Weight: "weight", Table: "table", Bias: "bias", Norm: "norm"}
 	for _, c := range []struct {
@@ -47,8 +47,8 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// TestInitAll: deviations are as configured, biases zero, norms the identity; values depend on the seed and the full
-// name.
+// TestInitAll checks that deviations are as configured, biases are zero and norms the identity, and that values depend
+// on the seed and the full name.
 func TestInitAll(t *testing.T) {
 	l := NewLinear(100, 100, 0.3)
 	InitAll(l, "a.", 1)
@@ -85,7 +85,7 @@ func TestInitAll(t *testing.T) {
 	}
 }
 
-// TestLayersAreTheirFormulas: each layer computes its formula.
+// TestLayersAreTheirFormulas checks that each layer computes its formula.
 func TestLayersAreTheirFormulas(t *testing.T) {
 	tape := autograd.NewTape(cpu.Backend{})
 	near := func(what string, got []float32, want ...float64) {

@@ -1,4 +1,4 @@
-// Package nn holds the building blocks of every network: parameters with their names and roles, Linear, Embedding,
+// Package nn provides the building blocks of every network: parameters with their names and roles, Linear, Embedding,
 // LayerNorm, RMSNorm and the MLP. Names of parameters are those of the official H3 release.
 package nn
 
@@ -30,11 +30,11 @@ type Param struct {
 	// Init fills a new parameter. Each parameter has its own random generator, so its values do not depend on the other
 	// parameters.
 	Init func(rng *rand.Rand, x []float32)
-	// Fine marks a matrix that takes 8 bits in a model packed in 4: its errors would cost more than its size.
+	// Fine marks a matrix that takes 8 bits in a model packed in 4: its rounding errors would cost more than its size.
 	Fine bool
-	// Product marks a matrix that only a Linear multiplies by. Only such a matrix may have a Change.
+	// Product marks a matrix that is used only as the weights of a Linear. Only such a matrix may have a Change.
 	Product bool
-	// Change is added to the weights of a Linear; nil for none. It is no parameter of the model: see model.Adapter.
+	// Change is added to the weights of a Linear, or nil. It is not a parameter of the model: see model.Adapter.
 	Change *LowRank
 }
 
@@ -62,9 +62,9 @@ func NewBuffer(init func(rng *rand.Rand, x []float32), shape ...int) *Param {
 // Visitor is called with the name of every parameter, in the order of the official release.
 type Visitor func(name string, p *Param)
 
-// Module is anything that has parameters.
+// Module is implemented by everything that has parameters.
 type Module interface {
-	// Params calls visit for every parameter, names beginning with prefix.
+	// Params calls visit for every parameter. Names begin with prefix.
 	Params(prefix string, visit Visitor)
 }
 
@@ -81,7 +81,7 @@ func InitAll(m Module, prefix string, seed uint64) {
 }
 
 // Values allocates the values of all parameters of m in one piece of memory, in the order in which a forward pass reads
-// them. The returned function yields the values of the first parameter, then of the second and so on.
+// them. Each call of the returned function returns the values of the next parameter.
 func Values(m Module) func() []float32 {
 	var lengths []int
 	m.Params("", func(_ string, p *Param) { lengths = append(lengths, p.Len()) })
