@@ -9,27 +9,27 @@ import (
 )
 
 // Arena lends buffers and tensors for one step and takes them all back at Reset, so that a step with the same shapes as
-// the one before makes no garbage. Buffers are kept in free lists by size class: sixteen classes per power of two, so
-// at most a sixteenth of a buffer is waste. If a class has no free buffer, a class up to half as large again may serve,
-// so that steps of varying lengths do not fill a list for each. If there is none, either, though the arena holds enough
-// that is not lent, a larger buffer is cut in two: steps that need other sizes in turn, such as those of single layers
-// and of the loss, share memory. An Arena is for one goroutine.
+// the one before allocates nothing. Buffers are kept in free lists by size class. There are sixteen classes per power
+// of two, so at most a sixteenth of a buffer is wasted. If a class has no free buffer, a buffer of a class up to half
+// as large again is used, so that steps of varying lengths do not fill a list for each length. If there is none, but
+// the arena holds enough free memory, a larger buffer is cut in two. So steps that need other sizes in turn, such as
+// those of single layers and of the loss, share memory. An Arena is for one goroutine.
 type Arena struct {
 	free  map[int][][]float32
-	cuts  []cut // those of parts after those of what they are parts of
-	again bool  // a step was made before
+	cuts  []cut // buffers that were cut in two; a cut of a part comes after the cut that made the part
+	again bool  // whether a step was made before
 	used  [][]float32
 	slots []*Tensor
 	next  int
 	total int // elements in all buffers, lent or free
 	lent  int // elements in buffers that are lent
-	most  int // the most that were lent at a time
+	most  int // the largest value of lent so far
 }
 
 // NewArena returns an empty arena.
 func NewArena() *Arena { return &Arena{free: map[int][][]float32{}} }
 
-// sizeClass rounds n up to k·2^e with 16 ≤ k < 32, and to 16 at least.
+// sizeClass rounds n up to k·2^e with 16 ≤ k < 32, and to at least 16.
 func sizeClass(n int) int {
 	if n <= 16 {
 		return 16
@@ -38,7 +38,7 @@ func sizeClass(n int) int {
 	return (n + step - 1) / step * step
 }
 
-// wholeClass rounds n, at least 16, down to a class.
+// wholeClass rounds n, which is at least 16, down to a size class.
 func wholeClass(n int) int {
 	step := 1 << max(0, bits.Len(uint(n))-5)
 	return n / step * step
@@ -53,8 +53,8 @@ func (a *Arena) Floats(n int) []float32 {
 	return buf[:n]
 }
 
-// take returns a free buffer of the class or of one of the next eight, else a part of a larger one, else a new one. Its
-// capacity is the size of its class.
+// take returns a free buffer of the class or of one of the next eight classes, else a part of a larger buffer, else a
+// new buffer. The capacity of the buffer is the size of its class.
 func (a *Arena) take(class int) []float32 {
 	for {
 		for c := class; c <= class+class/2; c = sizeClass(c + 1) {
@@ -76,7 +76,7 @@ func (a *Arena) take(class int) []float32 {
 	return hugepage.Make[float32](class)[:class:class]
 }
 
-// pop takes a buffer of a class that has a free one.
+// pop takes a buffer from a class that has a free one.
 func (a *Arena) pop(class int) []float32 {
 	list := a.free[class]
 	a.free[class] = list[:len(list)-1]
@@ -86,7 +86,7 @@ func (a *Arena) pop(class int) []float32 {
 // cut is a buffer that was cut in two.
 type cut struct{ whole, first, second []float32 }
 
-// leastCut is the smallest part that is cut off: parts begin at whole cache lines.
+// leastCut is the smallest part that is cut off. Parts begin at whole cache lines.
 const leastCut = 256
 
 // cut cuts a buffer of the class off the smallest free one that leaves another part. It returns nil if there is none.
@@ -101,16 +101,16 @@ func (a *Arena) cut(class int) []float32 {
 		return nil
 	}
 	whole := a.pop(best)
-	rest := wholeClass(best - class) // what is more is not used until the two are joined
+	rest := wholeClass(best - class) // the remainder is not used until the two parts are joined
 	c := cut{whole, whole[:class:class], whole[class:][:rest:rest]}
 	a.cuts = append(a.cuts, c)
 	a.putFree(c.second)
 	return c.first
 }
 
-// join joins the parts of buffers of which both are free. It reports whether there were any.
+// join joins the two parts of each cut whose parts are both free. It reports whether there were any.
 func (a *Arena) join() (joined bool) {
-	for i := len(a.cuts) - 1; i >= 0; i-- { // parts before what they are parts of
+	for i := len(a.cuts) - 1; i >= 0; i-- { // cuts of parts first
 		c := a.cuts[i]
 		if a.indexFree(c.first) < 0 || a.indexFree(c.second) < 0 {
 			continue
@@ -125,15 +125,15 @@ func (a *Arena) join() (joined bool) {
 	return joined
 }
 
-// indexFree is where a buffer is among the free ones of its class, -1 if it is lent.
+// indexFree returns the index of a buffer among the free ones of its class, or -1 if it is lent.
 func (a *Arena) indexFree(buf []float32) int {
 	return slices.IndexFunc(a.free[len(buf)], func(x []float32) bool { return &x[0] == &buf[0] })
 }
 
 func (a *Arena) putFree(buf []float32) { a.free[len(buf)] = append(a.free[len(buf)], buf) }
 
-// Borrow lends a buffer of n elements with unspecified contents that Reset does not take back: the borrower returns it
-// with Return. It is for gradients, which are released in another order than they are made.
+// Borrow lends a buffer of n elements with unspecified contents that Reset does not take back. The borrower returns it
+// with Return. It is for gradients, which are not released in the order of their allocation.
 func (a *Arena) Borrow(n int) []float32 {
 	buf := a.Floats(n)
 	a.used[len(a.used)-1] = nil
@@ -141,7 +141,7 @@ func (a *Arena) Borrow(n int) []float32 {
 	return buf
 }
 
-// Return takes back what Borrow lent.
+// Return takes back a buffer from Borrow.
 func (a *Arena) Return(buf []float32) {
 	if cap(buf) > 0 {
 		a.putBack(buf[:cap(buf)])
@@ -155,7 +155,7 @@ func (a *Arena) Tensor(shape ...int) *Tensor {
 	return t
 }
 
-// Like lends a tensor of x's shape, its last axis of length last when that is positive; contents unspecified.
+// Like lends a tensor of x's shape, with a last axis of length last if that is positive. Its contents are unspecified.
 func (a *Arena) Like(x *Tensor, last int) *Tensor {
 	t := a.header(x.dims[:x.nd])
 	if last > 0 {
@@ -165,8 +165,8 @@ func (a *Arena) Like(x *Tensor, last int) *Tensor {
 	return t
 }
 
-// Over lends a tensor of x's shape but for its last axis, of length last, whose elements are in storage that lives as
-// long as the step.
+// Over lends a tensor whose elements are in storage s, which must live as long as the step. It has x's shape except for
+// the last axis, which has length last.
 func (a *Arena) Over(s Storage, x *Tensor, last int) *Tensor {
 	t := a.header(x.dims[:x.nd])
 	t.dims[t.nd-1] = last
@@ -218,8 +218,8 @@ func (a *Arena) putBack(buf []float32) {
 	a.putFree(buf)
 }
 
-// Reset takes back everything that was lent. If the arena then holds more than twice the most that was ever lent at
-// a time, as after steps of many lengths, it drops its smallest buffers, which the longest steps do not use.
+// Reset takes back everything that was lent. If the arena then holds more than twice the most that was ever lent at a
+// time, as after steps of many lengths, it drops its smallest buffers, which the longest steps do not use.
 func (a *Arena) Reset() {
 	a.ReleaseSince(0)
 	a.next, a.again = 0, a.again || a.most > 0
@@ -236,5 +236,5 @@ func (a *Arena) Reset() {
 	}
 }
 
-// Bytes is the memory the arena holds, lent or not: the most that any step since it was made needed at a time.
+// Bytes returns the memory that the arena holds, lent or not: the most that any step so far has needed at a time.
 func (a *Arena) Bytes() int { return 4 * a.total }

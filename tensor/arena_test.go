@@ -23,8 +23,8 @@ func TestSizeClass(t *testing.T) {
 	}
 }
 
-// TestArenaLendsOnce: buffers that are lent at the same time never overlap, kept ones keep their values, and a second
-// round of the same requests takes no memory.
+// TestArenaLendsOnce checks that buffers lent at the same time never overlap, that kept buffers keep their values, and
+// that a second round of the same requests allocates no memory.
 func TestArenaLendsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := NewArena()
@@ -85,7 +85,7 @@ func TestArenaLendsOnce(t *testing.T) {
 	})
 }
 
-// TestBorrowOutlivesReset: Reset does not take back what is borrowed.
+// TestBorrowOutlivesReset checks that Reset does not take back borrowed buffers.
 func TestBorrowOutlivesReset(t *testing.T) {
 	a := NewArena()
 	g := a.Borrow(20)
@@ -116,7 +116,8 @@ func TestArenaTensors(t *testing.T) {
 	}
 }
 
-// TestArenaOfVaryingLengths: after steps of many lengths an arena holds little more than the longest needs.
+// TestArenaOfVaryingLengths checks that after steps of many lengths an arena holds little more than the longest step
+// needs.
 func TestArenaOfVaryingLengths(t *testing.T) {
 	const buffers, longest = 20, 16000
 	rng := rand.New(rand.NewPCG(3, 1))
@@ -137,8 +138,8 @@ func TestArenaOfVaryingLengths(t *testing.T) {
 	}
 }
 
-// TestStepsOfOtherSizesShareMemory: steps that need one large buffer and steps that need many smaller ones, in turn,
-// take hardly more memory than one of them, and no buffer is lent twice.
+// TestStepsOfOtherSizesShareMemory checks that alternating steps that need one large buffer or many smaller ones take
+// hardly more memory than one of them, and that no buffer is lent twice.
 func TestStepsOfOtherSizesShareMemory(t *testing.T) {
 	const large = 1 << 20
 	a := NewArena()

@@ -5,8 +5,8 @@ import "github.com/hippo-ssm/hippo/internal/hugepage"
 // leastLent is the number of elements that are worth a huge page.
 const leastLent = 1 << 15
 
-// Lend returns tensors of one shape, side by side, that belong to owner: once that is garbage, nothing may use them.
-// Their contents are unspecified. They are for many small pieces that are read as a whole.
+// Lend returns tensors of one shape, side by side in memory that belongs to owner: the tensors must not be used once
+// owner is garbage. Their contents are unspecified. They are for many small pieces that are read as a whole.
 func Lend[P any](owner *P, count int, shape ...int) []*Tensor {
 	out, lengths := make([]*Tensor, count), make([]int, count)
 	for i := range out {

@@ -6,24 +6,24 @@ import (
 	"github.com/hippo-ssm/hippo/internal/hugepage"
 )
 
-// Spares is memory for copies that are made again and again, such as those of a state before each turn of a
-// conversation. The system gives memory out page by page, as each is touched for the first time, which takes several
-// times as long as copying to it; Warm does that ahead of time. The zero value is ready for use by any number of
-// goroutines, and nil is Spares without memory.
+// Spares provides memory for copies that are made again and again, such as those of a state before each turn of a
+// conversation. The system allocates each page when it is first touched, which takes several times as long as copying
+// to it. Warm does that ahead of time. The zero value is ready for use by any number of goroutines. A nil Spares has no
+// memory ready.
 type Spares struct {
 	mu    sync.Mutex
-	n     int         // elements of a piece, as it was wanted last
-	taken int         // pieces since Warm was done
-	ready [][]float32 // pieces that were touched
-	next  []float32   // one that is being touched
-	done  int         // how much of next was
+	n     int         // number of elements of a piece in the last request
+	taken int         // number of pieces taken since Warm was done
+	ready [][]float32 // pieces that have been touched
+	next  []float32   // piece that is being touched
+	done  int         // number of elements of next that have been touched
 }
 
-// spareBytes is the most memory that waits, unless one piece is larger, and warmPart what Warm touches in a call: about
-// a millisecond.
+// spareBytes is the most memory that is kept ready, unless one piece is larger. warmPart is the number of bytes that a
+// call of Warm touches, in about a millisecond.
 const spareBytes, warmPart = 64 << 20, 1 << 20
 
-// Rooms is the function Rooms, in memory that Warm has made ready if there is any of that size. Its contents are
+// Rooms is the function Rooms, but uses memory that Warm has prepared if there is any of that size. Its contents are
 // unspecified.
 func (s *Spares) Rooms(xs ...*Tensor) [][]float32 { return sideBySide(s.take, roomLengths(xs)) }
 
@@ -47,7 +47,7 @@ func (s *Spares) take(n int) []float32 {
 	return piece
 }
 
-// Warm makes a part of the memory ready that Rooms will want: as many pieces as since Warm was done before. It reports
+// Warm prepares a part of the memory for Rooms, up to as many pieces as were taken since Warm was last done. It reports
 // whether there is more to do.
 func (s *Spares) Warm() (more bool) {
 	if s == nil {

@@ -2,7 +2,8 @@ package tensor
 
 import "testing"
 
-// TestSparesAreReadyAgain: as many pieces as were wanted are made ready, within bounds, and given out once each.
+// TestSparesAreReadyAgain checks that as many pieces as were requested are prepared, within bounds, and that each is
+// handed out once.
 func TestSparesAreReadyAgain(t *testing.T) {
 	var s Spares
 	x := New(3 * warmPart / 4)

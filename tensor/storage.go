@@ -2,26 +2,27 @@ package tensor
 
 import "fmt"
 
-// Storage holds the elements of a tensor in an engine's own form instead of float32 in ordinary memory: in another
-// precision or on another device. Only the engine that made it looks inside; the host copies in and out.
+// Storage holds the elements of a tensor in an engine's own form, such as another precision or the memory of a device,
+// instead of float32 in ordinary memory. Only the engine that made it looks inside. The host copies elements in and
+// out.
 type Storage interface {
-	// Len is the number of elements, Bytes their memory.
+	// Len returns the number of elements, and Bytes their memory.
 	Len() int
 	Bytes() int
 	// Like returns storage of the same kind for n zeros.
 	Like(n int) Storage
-	// Copy copies n elements of from, which is of the same kind, starting at element at, to the elements from to on.
-	// The two ranges may overlap.
+	// Copy copies the n elements of from, which is of the same kind, that start at element at. It copies them to the
+	// elements that start at to. The two ranges may overlap.
 	Copy(to int, from Storage, at, n int)
-	// Read copies the elements out, rounded to float32; Write copies as many in.
+	// Read copies the elements out, rounded to float32, and Write copies elements in. Both copy all elements.
 	Read(dst []float32)
 	Write(src []float32)
 }
 
-// InMemory is Storage in ordinary memory, where Rooms, Move and Zeros put it as they do floats.
+// InMemory is Storage in ordinary memory, which Rooms, Move and Zeros can place as they place floats.
 type InMemory interface {
 	Storage
-	// Room is the memory that the elements take, in floats.
+	// Room returns the memory that the elements take, in floats.
 	Room() int
 	// In returns storage of the same kind and length over memory, whose contents become the elements.
 	In(memory []float32) Storage
@@ -34,10 +35,10 @@ func Stored(s Storage, shape ...int) *Tensor {
 	return t
 }
 
-// Storage is the engine's storage of the elements, nil if they are in Data.
+// Storage returns the engine's storage of the elements, or nil if they are in Data.
 func (t *Tensor) Storage() Storage { return t.storage }
 
-// SetStorage replaces Data by s, which must have the tensor's length. CopyFrom keeps the storage, SetData drops it.
+// SetStorage replaces Data by s, which must have the tensor's length. CopyFrom keeps the storage, and SetData drops it.
 func (t *Tensor) SetStorage(s Storage) {
 	if s.Len() != t.Len() {
 		panic(fmt.Sprintf("tensor.SetStorage: %d values for shape %v", s.Len(), t))
@@ -56,8 +57,8 @@ func NewBeside(x *Tensor, shape ...int) *Tensor {
 	return t
 }
 
-// CopyRows copies n rows of every matrix in src (…, rows, d), from row from on, to the same matrix in dst, from row to
-// on. dst may have another number of rows. dst may be src, with to ≤ from.
+// CopyRows copies n rows, from row from on, of every matrix in src (…, rows, d) to the same matrix in dst, from row to
+// on. dst may have another number of rows. dst may be src if to ≤ from.
 func CopyRows(dst *Tensor, to int, src *Tensor, from, n int) {
 	d := src.Dim(-1)
 	a, b := src.Dim(-2)*d, dst.Dim(-2)*d
@@ -66,7 +67,7 @@ func CopyRows(dst *Tensor, to int, src *Tensor, from, n int) {
 	}
 }
 
-// Copy copies the elements of src to dst, which has as many.
+// Copy copies the elements of src to dst, which must have the same number of elements.
 func Copy(dst, src *Tensor) {
 	copyElements(dst, 0, src, 0, src.Len())
 	dst.Changed()

@@ -1,8 +1,8 @@
-// Package tensor holds shape, storage and the arena: a dense float32 array in row-major order, the gradient of a
-// result, and the memory that both live in. It knows no arithmetic.
+// Package tensor provides tensors and the arena: dense float32 arrays in row-major order, the gradients of results, and
+// the memory that holds both. It has no arithmetic.
 //
-// Only engine/cpu looks inside a tensor (Data, Grad). Everything above calls operations, and copies in and out with
-// CopyFrom and CopyTo when it loads, saves or plots.
+// Only engine/cpu looks inside a tensor (Data, Grad). Other packages call operations, and copy in and out with CopyFrom
+// and CopyTo to load, save or plot.
 package tensor
 
 import (
@@ -15,41 +15,41 @@ import (
 // MaxDims is the largest number of axes a tensor can have.
 const MaxDims = 4
 
-// Tensor is a dense float32 array in row-major order. A result that an arena lent has space for its gradient; the
-// gradients of parameters and inputs, which several steps may share, are the step's own.
+// Tensor is a dense float32 array in row-major order. A result that an arena lent has space for its gradient. The
+// gradients of parameters and inputs, which several steps may share, belong to the step.
 type Tensor struct {
 	dims      [MaxDims]int
 	nd        int
 	data      []float32
 	grad      []float32
-	lent      bool // by an arena
+	lent      bool // whether an arena lent the tensor
 	needsGrad bool
 	version   uint64
 	packed    Packed
-	storage   Storage // of an engine, instead of data
+	storage   Storage // an engine's storage, instead of data
 }
 
-// Packed is another form of the elements of a weight matrix, which replaces Data. An engine makes it and
-// computes with it.
+// Packed is another form of the elements of a weight matrix, which replaces Data. An engine makes it and computes with
+// it.
 type Packed interface {
 	Len() int   // number of elements
 	Bytes() int // memory
 }
 
-// New returns a zeroed tensor on the ordinary heap: for states, which outlive a step.
+// New returns a zeroed tensor on the ordinary heap, for states, which outlive a step.
 func New(shape ...int) *Tensor {
 	t := Shaped(shape...)
 	t.data = hugepage.Make[float32](t.Len())
 	return t
 }
 
-// Together returns slices of zeros of the given lengths that lie side by side in one piece of memory, on huge pages if
-// the system has them, for data that is processed as a whole, such as the parameters of a model.
+// Together returns slices of zeros of the given lengths, side by side in one piece of memory, on huge pages if the
+// system has them. It is for data that is processed as a whole, such as the parameters of a model.
 func Together(lengths ...int) [][]float32 { return sideBySide(hugepage.Make[float32], lengths) }
 
 // sideBySide is Together in memory that allocate returns.
 func sideBySide(allocate func(n int) []float32, lengths []int) [][]float32 {
-	const line = 16 // floats of a cache line, at which each starts
+	const line = 16 // floats of a cache line, at which each slice starts
 	starts := make([]int, len(lengths)+1)
 	for i, n := range lengths {
 		starts[i+1] = starts[i] + (n+line-1)/line*line
@@ -61,11 +61,11 @@ func sideBySide(allocate func(n int) []float32, lengths []int) [][]float32 {
 	return out
 }
 
-// Rooms returns memory for the elements of tensors, side by side as in Together: none of one whose elements an engine
-// or an arena has.
+// Rooms returns memory for the elements of tensors, side by side as in Together. It returns none for tensors whose
+// elements are held by an engine or an arena.
 func Rooms(xs ...*Tensor) [][]float32 { return Together(roomLengths(xs)...) }
 
-// roomLengths are the lengths of the memory of Rooms.
+// roomLengths returns the lengths of the memory of Rooms.
 func roomLengths(xs []*Tensor) []int {
 	lengths := make([]int, len(xs))
 	for i, x := range xs {
@@ -78,7 +78,7 @@ func roomLengths(xs []*Tensor) []int {
 	return lengths
 }
 
-// Move copies the elements to memory for them, where they are from then on. It does nothing if there is none.
+// Move copies the elements to the memory to, which holds them from then on. It does nothing if to is empty.
 func (t *Tensor) Move(to []float32) {
 	if len(to) == 0 {
 		return
@@ -93,16 +93,16 @@ func (t *Tensor) Move(to []float32) {
 	t.SetData(to)
 }
 
-// Compact moves the elements of tensors into one piece of memory, in their order. Tensors with the same elements are
-// apart afterwards.
+// Compact moves the elements of tensors into one piece of memory, in their order. Tensors that shared elements are
+// independent afterwards.
 func Compact(xs ...*Tensor) {
 	for i, room := range Rooms(xs...) {
 		xs[i].Move(room)
 	}
 }
 
-// Zeros sets tensors without memory to zeros, side by side as in Together. Those whose storage is InMemory keep its
-// kind.
+// Zeros gives tensors without memory elements of zero, side by side as in Together. Tensors whose storage is InMemory
+// keep its kind.
 func Zeros(xs ...*Tensor) {
 	lengths := make([]int, len(xs))
 	for i, x := range xs {
@@ -142,7 +142,7 @@ func (t *Tensor) setShape(shape []int) {
 	t.nd = copy(t.dims[:], shape)
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (t *Tensor) Len() int {
 	n := 1
 	for _, d := range t.dims[:t.nd] {
@@ -151,10 +151,10 @@ func (t *Tensor) Len() int {
 	return n
 }
 
-// Dims is the number of axes.
+// Dims returns the number of axes.
 func (t *Tensor) Dims() int { return t.nd }
 
-// Dim is the length of axis i; a negative i counts from the last axis.
+// Dim returns the length of axis i. A negative i counts from the last axis.
 func (t *Tensor) Dim(i int) int {
 	if i < 0 {
 		i += t.nd
@@ -168,7 +168,7 @@ func (t *Tensor) Shape() []int { return append([]int(nil), t.dims[:t.nd]...) }
 // SameShape reports whether both tensors have equal shapes.
 func (t *Tensor) SameShape(u *Tensor) bool { return t.nd == u.nd && t.dims == u.dims }
 
-// Rows is the number of vectors along the last axis: Len()/Dim(-1).
+// Rows returns the number of vectors along the last axis: Len()/Dim(-1).
 func (t *Tensor) Rows() int {
 	if last := t.Dim(-1); last > 0 {
 		return t.Len() / last
@@ -176,10 +176,10 @@ func (t *Tensor) Rows() int {
 	return 0
 }
 
-// Data is the memory of the elements, if no engine has its own storage for them. For engine/cpu only.
+// Data returns the memory of the elements, unless an engine has its own storage for them. It is for engine/cpu only.
 func (t *Tensor) Data() []float32 { return t.data }
 
-// Packed is the form that replaces Data, or nil.
+// Packed returns the form that replaces Data, or nil.
 func (t *Tensor) Packed() Packed { return t.packed }
 
 // SetPacked replaces Data by p, which must have the tensor's length. CopyFrom and SetData drop it.
@@ -191,7 +191,7 @@ func (t *Tensor) SetPacked(p Packed) {
 	t.version++
 }
 
-// Bytes is the memory of the elements.
+// Bytes returns the memory of the elements.
 func (t *Tensor) Bytes() int {
 	switch {
 	case t.packed != nil:
@@ -205,11 +205,11 @@ func (t *Tensor) Bytes() int {
 // Lent reports whether an Arena lent the tensor: it is a result of one step, and no other step uses it.
 func (t *Tensor) Lent() bool { return t.lent }
 
-// Grad is the storage of a result's gradient, nil if there is none. For engine/cpu only.
+// Grad returns the storage of a result's gradient, or nil if there is none. It is for engine/cpu only.
 func (t *Tensor) Grad() []float32 { return t.grad }
 
-// SetGrad sets the memory of a result's gradient (length Len, or nil for none). The tensor must be lent: others may be
-// shared by several steps, each of which has its own gradients.
+// SetGrad sets the memory of a result's gradient, of length Len, or nil for none. The tensor must be lent: other
+// tensors may be shared by several steps, each of which has its own gradients.
 func (t *Tensor) SetGrad(g []float32) {
 	if !t.lent {
 		panic(fmt.Sprintf("tensor.SetGrad: a tensor of shape %v that no arena lent; its gradient is the step's", t))
@@ -226,14 +226,14 @@ func (t *Tensor) NeedsGrad() bool { return t.needsGrad }
 // SetNeedsGrad sets whether a gradient is wanted for this tensor.
 func (t *Tensor) SetNeedsGrad(on bool) { t.needsGrad = on }
 
-// Version counts the changes announced by CopyFrom, SetData and Changed, so that a value derived from a parameter can
-// be cached until the parameter changes.
+// Version returns the number of changes announced by CopyFrom, SetData and Changed, so that a value derived from a
+// parameter can be cached until the parameter changes.
 func (t *Tensor) Version() uint64 { return t.version }
 
 // Changed announces that the elements were written through Data.
 func (t *Tensor) Changed() { t.version++ }
 
-// Part returns a tensor over n elements from at on, in the same memory, which must be that of the host.
+// Part returns a tensor over n elements from at on, in the same memory, which must be host memory.
 func (t *Tensor) Part(at, n int) *Tensor {
 	if t.data == nil {
 		panic(fmt.Sprintf("tensor.Part: shape %v has no elements in the memory of the host", t))
@@ -241,7 +241,7 @@ func (t *Tensor) Part(at, n int) *Tensor {
 	return FromSlice(t.data[at:at+n:at+n], n)
 }
 
-// SetData makes data, which must have the tensor's length, its memory.
+// SetData sets the memory of the tensor to data, which must have the tensor's length.
 func (t *Tensor) SetData(data []float32) {
 	if len(data) != t.Len() {
 		panic(fmt.Sprintf("tensor.SetData: %d values for shape %v", len(data), t))
@@ -250,8 +250,8 @@ func (t *Tensor) SetData(data []float32) {
 	t.version++
 }
 
-// Share makes t use the elements of x, which has the same shape, in the same memory: neither of the two may be changed
-// from then on. It is for models over the same weights.
+// Share makes t use the elements of x, which must have the same shape, in the same memory. From then on neither of the
+// two may be changed. It is for models over the same weights.
 func (t *Tensor) Share(x *Tensor) {
 	if !t.SameShape(x) {
 		panic(fmt.Sprintf("tensor.Share: shapes %v and %v", t, x))
@@ -277,7 +277,7 @@ func (t *Tensor) CopyFrom(src []float32) {
 	t.version++
 }
 
-// CopyTo copies the elements into dst, which must be long enough, and returns how many there are.
+// CopyTo copies the elements into dst, which must be long enough, and returns their number.
 func (t *Tensor) CopyTo(dst []float32) int {
 	if t.data == nil && t.storage == nil {
 		return 0
@@ -292,7 +292,7 @@ func (t *Tensor) CopyTo(dst []float32) int {
 	return copy(dst, t.data)
 }
 
-// Value is the only element.
+// Value returns the only element.
 func (t *Tensor) Value() float64 {
 	var x [1]float32
 	t.CopyTo(x[:])
@@ -306,8 +306,8 @@ func (t *Tensor) Floats() []float32 {
 	return out
 }
 
-// Elements returns the elements for reading, in row-major order: the tensor's memory if the host has it, else a copy.
-// They are nil if the tensor has no values.
+// Elements returns the elements for reading, in row-major order: the tensor's memory if it is on the host, else a copy.
+// It returns nil if the tensor has no values.
 func (t *Tensor) Elements() []float32 {
 	if t.storage == nil {
 		return t.data
@@ -317,7 +317,7 @@ func (t *Tensor) Elements() []float32 {
 	return all
 }
 
-// CopyRowTo copies row i, of the last axis, into dst, which must be long enough.
+// CopyRowTo copies row i along the last axis into dst, which must be long enough.
 func (t *Tensor) CopyRowTo(dst []float32, i int) {
 	d := t.Dim(-1)
 	if i < 0 || i >= t.Rows() || len(dst) < d {
@@ -340,7 +340,7 @@ func (t *Tensor) CopyPartTo(dst []float32, at int) {
 	}
 }
 
-// Clone returns a copy on the ordinary heap, without gradient.
+// Clone returns a copy on the ordinary heap, without a gradient.
 func (t *Tensor) Clone() *Tensor {
 	if t.storage != nil {
 		c := NewBeside(t, t.Shape()...)
@@ -350,7 +350,7 @@ func (t *Tensor) Clone() *Tensor {
 	return &Tensor{dims: t.dims, nd: t.nd, data: append([]float32(nil), t.data...)}
 }
 
-// Shallow is Clone that leaves the copying to Move: until one of the two has been moved, neither may be changed.
+// Shallow is Clone, but leaves the copying to Move: until one of the two has been moved, neither may be changed.
 func (t *Tensor) Shallow() *Tensor {
 	_, inMemory := t.storage.(InMemory)
 	if t.storage != nil && !inMemory || t.lent {
@@ -383,7 +383,7 @@ func (t *Tensor) Fill(v float32) {
 	}
 }
 
-// String is the shape, not the contents: "(2, 24, 64)".
+// String returns the shape, not the contents: "(2, 24, 64)".
 func (t *Tensor) String() string {
 	parts := make([]string, t.nd)
 	for i := range parts {

@@ -23,7 +23,7 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// TestStorage: who copies, who shares, and what counts as a change.
+// TestStorage checks which functions copy, which share, and which count as a change.
 func TestStorage(t *testing.T) {
 	src := []float32{1, 2, 3}
 	shared, copied := FromSlice(src, 3), New(3)
@@ -55,7 +55,7 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// TestCopyRowTo: a row is copied from any kind of storage, and nothing beside it.
+// TestCopyRowTo checks that a row is copied from any kind of storage, without its neighbors.
 func TestCopyRowTo(t *testing.T) {
 	x := FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2)
 	stored := Stored(&halves{x: []float32{1, 2, 3, 4, 5, 6}}, 3, 2)
@@ -70,7 +70,7 @@ func TestCopyRowTo(t *testing.T) {
 	}
 }
 
-// halves is a storage of two bytes for each element.
+// halves is a storage that takes two bytes for each element.
 type halves struct{ x []float32 }
 
 func (h *halves) Len() int           { return len(h.x) }
@@ -82,7 +82,7 @@ func (h *halves) Copy(to int, from Storage, at, n int) {
 	copy(h.x[to:to+n], from.(*halves).x[at:at+n])
 }
 
-// TestShaped: a tensor without storage has a shape, and gets storage when it is filled.
+// TestShaped checks that a tensor without storage has a shape, and gets storage when it is filled.
 func TestShaped(t *testing.T) {
 	x := Shaped(1<<20, 1<<20)
 	if x.Len() != 1<<40 || x.Data() != nil {
@@ -119,7 +119,8 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// TestTogether: the slices have their lengths, are zero, follow one another and do not overlap, even when appended to.
+// TestTogether checks that the slices have their lengths, are zero, follow one another and do not overlap, even when
+// appended to.
 func TestTogether(t *testing.T) {
 	parts := Together(3, 0, 16, 17, 1)
 	for i, want := range []int{3, 0, 16, 17, 1} {
@@ -150,7 +151,7 @@ type otherForm struct{ n int }
 func (f otherForm) Len() int   { return f.n }
 func (f otherForm) Bytes() int { return f.n / 2 }
 
-// TestSetPacked: a packed form takes the place of data, until new data take its own.
+// TestSetPacked checks that a packed form replaces the data, until new data replace it.
 func TestSetPacked(t *testing.T) {
 	x := New(2, 3)
 	before := x.Version()
