@@ -13,12 +13,11 @@ import (
 
 // Chat is a conversation. It is for one goroutine; any number of chats can share a model.
 type Chat struct {
-	// Progress, unless it is nil, is called while a reply's prompt is read, with how many of its tokens have been.
+	// Progress, if not nil, is called while a reply's prompt is read, with the number of tokens read so far.
 	Progress func(read, total int)
-	// Thought, unless it is nil, is called with each piece of a reply's reasoning, which is then no part of what is
-	// emitted.
+	// Thought, if not nil, is called with each piece of a reply's reasoning, which is then not passed to emit.
 	Thought func(text string) error
-	// Tools are functions that the model may call; nil for none.
+	// Tools are functions that the model may call, or nil.
 	Tools *Tools
 
 	model    *model.Model
@@ -26,33 +25,34 @@ type Chat struct {
 	settings *Settings
 	system   string
 	messages []template.Message // without the system message
-	marks    []mark             // the latest last
+	marks    []mark             // the most recently used last
 	stats    generate.Stats
 }
 
-// mark is a place in a conversation: a text that has been read, and the session after it, which is never moved.
+// mark is a place in a conversation: a text that has been read, and the session after it, which is never advanced.
 type mark struct {
 	text    string
 	ids     []int32
 	session *generate.Batch
 }
 
-// maxMarks is how many states a chat keeps: enough for the last two replies, and for the prompts before them.
+// maxMarks is the number of states that a chat keeps: enough for the last two replies, and for the prompts before them.
 const maxMarks = 4
 
-// roles of the messages that a chat makes.
+// Roles of the messages that a chat creates.
 const (
 	systemRole    = "system"
 	userRole      = "user"
 	assistantRole = "assistant"
 )
 
-// New returns a chat that nothing has been said in.
+// New returns an empty chat.
 func New(m *model.Model, tok tokenizer.Tokenizer, s *Settings) *Chat {
 	return &Chat{model: m, tok: tok, settings: s}
 }
 
-// Fork returns a chat that continues from the same place, independent of this one, without its functions.
+// Fork returns a chat that continues from the same place, independently of this one. Progress and Thought are not
+// copied.
 func (c *Chat) Fork() *Chat {
 	return &Chat{
 		model: c.model, tok: c.tok, settings: c.settings, system: c.system, stats: c.stats,
@@ -61,10 +61,10 @@ func (c *Chat) Fork() *Chat {
 	}
 }
 
-// SetSystem sets the system message, which stands before all others; "" for none.
+// SetSystem sets the system message, which comes before all others, or "" for none.
 func (c *Chat) SetSystem(text string) { c.system = text }
 
-// Messages are all messages, the system's first if there is one.
+// Messages returns all messages. The system message, if any, is the first.
 func (c *Chat) Messages() []template.Message {
 	var all []template.Message
 	if c.system != "" {
@@ -73,7 +73,7 @@ func (c *Chat) Messages() []template.Message {
 	return append(all, c.messages...)
 }
 
-// SetMessages makes the chat one of these messages. It reads them with the next reply.
+// SetMessages replaces the messages of the chat. They are read with the next reply.
 func (c *Chat) SetMessages(messages []template.Message) {
 	c.system, c.messages = "", append([]template.Message(nil), messages...)
 	if len(messages) > 0 && messages[0].Role() == systemRole {
@@ -81,7 +81,7 @@ func (c *Chat) SetMessages(messages []template.Message) {
 	}
 }
 
-// Undo takes back the last message of the user and what was said after it. It reports whether there was one.
+// Undo removes the last message of the user and all messages after it. It reports whether there was one.
 func (c *Chat) Undo() bool {
 	for i := len(c.messages) - 1; i >= 0; i-- {
 		if c.messages[i].Role() == userRole {
@@ -92,10 +92,10 @@ func (c *Chat) Undo() bool {
 	return false
 }
 
-// Stats are the speeds of the chat so far.
+// Stats returns the speeds of the chat so far.
 func (c *Chat) Stats() generate.Stats { return c.stats }
 
-// Position is the number of tokens of the text up to the last reply.
+// Position returns the number of tokens of the text up to the last reply.
 func (c *Chat) Position() int {
 	if len(c.marks) == 0 {
 		return 0
@@ -103,10 +103,10 @@ func (c *Chat) Position() int {
 	return len(c.marks[len(c.marks)-1].ids)
 }
 
-// Reply says a message and has the model reply: it calls emit with each piece of the reply, whole characters. An error
-// of emit or of ctx ends the reply; what has been written of it by then is part of the conversation. If nothing has
-// been written, the message is taken back, as after any other error, and after one of Tools. With Tools the model may
-// reply several times, after the results of its calls.
+// Reply adds a message of the user and generates a reply. It calls emit with each piece of the reply, which consists of
+// whole characters. An error of emit or of ctx ends the reply; the text written until then remains in the conversation.
+// If none was written, the message is removed, as after any other error, including those of Tools. With Tools the model
+// may reply several times, after the results of its calls.
 func (c *Chat) Reply(ctx context.Context, message string, o generate.Options, emit func(text string) error) error {
 	before := c.messages
 	c.messages = append(c.messages[:len(before):len(before)], template.Text(userRole, message))
@@ -137,8 +137,8 @@ func (c *Chat) Reply(ctx context.Context, message string, o generate.Options, em
 	return err
 }
 
-// reply reads what has not been read yet, and draws a reply. It returns its text, if there is Thought its reasoning,
-// and if there are Tools its calls.
+// reply reads the part of the prompt that has not been read yet, and generates a reply. It returns the text of the
+// reply; its reasoning, if Thought is set; and its calls, if there are Tools.
 func (c *Chat) reply(ctx context.Context, o generate.Options, emit func(string) error) (text, thought string,
 	calls []Call, err error) {
 	prompt, err := c.prompt(ctx)
@@ -175,13 +175,13 @@ func (c *Chat) reply(ctx context.Context, o generate.Options, emit func(string) 
 		tell.hold("", true)
 	}
 	c.add(s.Stats)
-	if len(ids) == s.Position() { // what was drawn and not told is not in a text that continues
+	if len(ids) == s.Position() { // tokens that were drawn but not passed on are missing from a text that continues
 		c.keep(mark{prompt + string(c.tok.Decode(nil, ids[len(at.ids):])), ids, s})
 	}
 	return tell.text.String(), tell.thought.String(), tell.calls, failed
 }
 
-// teller passes on a reply as it comes, and keeps it.
+// teller passes a reply on as it is generated, and collects it.
 type teller struct {
 	thoughts      *Thoughts
 	emit, think   func(string) error
@@ -190,7 +190,7 @@ type teller struct {
 	calls         []Call
 }
 
-// teller returns that of a reply to a prompt. Without Thought, reasoning is text like all other.
+// teller returns a teller for the reply to a prompt. Without Thought, reasoning is treated as other text.
 func (c *Chat) teller(prompt string, emit func(string) error) *teller {
 	at := Answers
 	if c.Thought != nil {
@@ -203,7 +203,7 @@ func (c *Chat) teller(prompt string, emit func(string) error) *teller {
 	return t
 }
 
-// hold keeps a piece and returns what has become certain.
+// hold adds a piece and returns the text that can be passed on now.
 func (t *teller) hold(piece string, last bool) (thought, text string) {
 	thought, text = t.thoughts.Push(piece, last)
 	if t.split != nil {
@@ -216,7 +216,7 @@ func (t *teller) hold(piece string, last bool) (thought, text string) {
 	return thought, text
 }
 
-// add keeps a piece and passes on what has become certain.
+// add adds a piece and passes on the text that can be passed on now.
 func (t *teller) add(piece string, last bool) (err error) {
 	thought, text := t.hold(piece, last)
 	if thought != "" {
@@ -228,7 +228,7 @@ func (t *teller) add(piece string, last bool) (err error) {
 	return err
 }
 
-// prompt is the text of the conversation up to where the reply starts.
+// prompt returns the text of the conversation up to where the reply starts.
 func (c *Chat) prompt(ctx context.Context) (string, error) {
 	if c.Tools != nil {
 		return c.settings.Render(ctx, template.Input{Messages: c.Messages(), Tools: c.Tools.Functions})
@@ -236,7 +236,7 @@ func (c *Chat) prompt(ctx context.Context) (string, error) {
 	return c.settings.Prompt(ctx, c.Messages())
 }
 
-// read returns the place after text. It reads on from the latest place that text starts with.
+// read returns the place after text. It continues from the latest place whose text is a prefix of text.
 func (c *Chat) read(ctx context.Context, text string) (mark, error) {
 	from := mark{}
 	for _, m := range c.marks {
@@ -267,7 +267,7 @@ func (c *Chat) read(ctx context.Context, text string) (mark, error) {
 	return mark{text, append(from.ids[:len(from.ids):len(from.ids)], ids...), s}, nil
 }
 
-// keep remembers a place, and forgets the oldest.
+// keep adds a place, and drops the oldest one if there are too many.
 func (c *Chat) keep(m mark) {
 	c.marks = append(c.marks[max(0, len(c.marks)-maxMarks+1):len(c.marks):len(c.marks)], m)
 }

@@ -18,7 +18,7 @@ import (
 const source = `{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}
 {% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}`
 
-// bytesModel is a model over bytes with random weights.
+// bytesModel returns a model over bytes with random weights.
 func bytesModel(t *testing.T) *model.Model {
 	t.Helper()
 	c := model.DefaultConfig()
@@ -63,8 +63,8 @@ func say(t *testing.T, c *Chat, message string) string {
 	return reply.String()
 }
 
-// TestReadsOnlyWhatIsNew: a second message costs the tokens that are new, and its reply is that of a chat which reads
-// everything.
+// TestReadsOnlyWhatIsNew checks that a second message costs only its new tokens, and that its reply is that of a chat
+// which reads everything.
 func TestReadsOnlyWhatIsNew(t *testing.T) {
 	for name, source := range map[string]string{"template": source, "plain text": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestReadsOnlyWhatIsNew(t *testing.T) {
 			if want := say(t, fresh, "Aye"); reply != want {
 				t.Errorf("got %q, want %q", reply, want)
 			}
-			// Bytes that are not text are told as U+FFFD, so that such a reply is read again.
+			// Bytes that are not text are emitted as U+FFFD, so a reply with such bytes is read again.
 			again := 0
 			if strings.Contains(first, "\ufffd") {
 				again = len(first)
@@ -90,7 +90,8 @@ func TestReadsOnlyWhatIsNew(t *testing.T) {
 	}
 }
 
-// TestUndoAndFork: a message that is taken back leaves no trace, and a fork does not move the chat it is of.
+// TestUndoAndFork checks that a removed message has no effect on later replies, and that a fork does not affect the
+// original chat.
 func TestUndoAndFork(t *testing.T) {
 	c := newChat(t, source)
 	say(t, c, "Call me")
@@ -114,7 +115,7 @@ func TestUndoAndFork(t *testing.T) {
 	}
 }
 
-// TestSystem: the system message stands before all others and changes the reply.
+// TestSystem checks that the system message comes before all others and changes the reply.
 func TestSystem(t *testing.T) {
 	c := newChat(t, source)
 	c.SetSystem("Be brief.")
@@ -128,8 +129,8 @@ func TestSystem(t *testing.T) {
 	}
 }
 
-// TestStoppedReply: a reply that is stopped keeps what has been written, and the chat goes on; one that is stopped
-// before its first piece takes its message back.
+// TestStoppedReply checks that a stopped reply keeps the text written so far and that the chat can continue. If it is
+// stopped before its first piece, the message is removed.
 func TestStoppedReply(t *testing.T) {
 	c := newChat(t, source)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -151,7 +152,7 @@ func TestStoppedReply(t *testing.T) {
 	say(t, c, "Aye")
 }
 
-// TestSaveAndLoad: a chat that was saved goes on as the one it was.
+// TestSaveAndLoad checks that a saved chat continues as the original does.
 func TestSaveAndLoad(t *testing.T) {
 	c := newChat(t, source)
 	c.SetSystem("é \"brief\"\n")
@@ -179,7 +180,8 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 }
 
-// TestLoadSettings: the files beside a model's weights give the template, the sampling and the ids that end a reply.
+// TestLoadSettings checks that the template, the sampling and the ids that end a reply are read from the files beside a
+// model's weights.
 func TestLoadSettings(t *testing.T) {
 	load := func(files map[string]string) (*Settings, error) {
 		dir := t.TempDir()
@@ -242,8 +244,8 @@ func TestLoadSettings(t *testing.T) {
 	}
 }
 
-// FuzzSettings: no generation_config.json gives sampling that no sampler takes, no tokenizer_config.json a template
-// that a chat cannot try to render.
+// FuzzSettings checks that no generation_config.json results in sampling that no sampler takes, and no
+// tokenizer_config.json in a template that a chat cannot try to render.
 func FuzzSettings(f *testing.F) {
 	f.Add(`{}`, `{"temperature":0.5,"top_k":7,"top_p":0.9,"eos_token_id":[3,4]}`)
 	f.Add(`{"eos_token":"$"}`, `{"do_sample":false,"eos_token_id":null,"max_new_tokens":1e3}`)
@@ -266,7 +268,7 @@ func FuzzSettings(f *testing.F) {
 			return
 		}
 		if s.Template != nil {
-			// What it says and whether it says something is its own affair.
+			// Any text or error of the template is fine.
 			_, _ = s.Template.Render(t.Context(), template.Input{Messages: []template.Message{
 				template.Text("user", "aye")}, BOS: s.BOS, EOS: s.EOS, AddGenerationPrompt: true})
 		}

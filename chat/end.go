@@ -14,9 +14,9 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// ReplyEnd returns the text that a chat template writes after every reply, without the white space around it: what
-// follows a reply that is the last message, as far as it also follows one before another message. It is "" if there is
-// no such text, or if the template refuses such chats.
+// ReplyEnd returns the text that a chat template writes after every reply, without the white space around it. That is
+// the common beginning of the text after a reply that is the last message and of the text after a reply before another
+// message. It is "" if there is no such text, or if the template refuses such chats.
 func ReplyEnd(t *template.Template, bos, eos string) string {
 	after, ok := afterReply(t, bos, eos)
 	if !ok {
@@ -29,10 +29,11 @@ func ReplyEnd(t *template.Template, bos, eos string) string {
 	return strings.TrimSpace(strings.ToValidUTF8(after[0][:same], ""))
 }
 
-// The messages of afterReply.
+// The messages that afterReply uses.
 const someQuestion, someReply = "hippo asks", "hippo replies"
 
-// afterReply returns what a template writes after a reply, as the last message and before a question.
+// afterReply returns the text that a template writes after a reply that is the last message, and after one before a
+// question.
 func afterReply(t *template.Template, bos, eos string) (after [2]string, ok bool) {
 	messages := []template.Message{template.Text(userRole, someQuestion), template.Text(assistantRole, someReply),
 		template.Text(userRole, someQuestion)}
@@ -47,11 +48,11 @@ func afterReply(t *template.Template, bos, eos string) (after [2]string, ok bool
 	return after, true
 }
 
-// userLine matches a paragraph that begins with who speaks: "\n\nUser:" of RWKV's chats.
+// userLine matches a paragraph that begins with the name of the speaker, such as "\n\nUser:" in RWKV's chats.
 var userLine = regexp.MustCompile(`^\n\n+[A-Za-z][A-Za-z ]*:$`)
 
-// nextTurn returns how a template begins the question after a reply, where that is a paragraph which names the user: a
-// model that was trained on such texts goes on with it. Else it is "".
+// nextTurn returns the text with which a template begins the question after a reply, if that is a paragraph that names
+// the user. A model that was trained on such texts continues with it. Otherwise it returns "".
 func nextTurn(t *template.Template, bos, eos string) string {
 	after, ok := afterReply(t, bos, eos)
 	between, _, found := strings.Cut(after[1], someQuestion)
@@ -61,7 +62,7 @@ func nextTurn(t *template.Template, bos, eos string) string {
 	return between
 }
 
-// SetTemplate replaces the chat template. The text that it writes after a reply ends replies, too.
+// SetTemplate replaces the chat template. The text that the template writes after a reply ends replies, too.
 func (s *Settings) SetTemplate(source string, tok tokenizer.Tokenizer) (err error) {
 	s.Source = source
 	if s.Template, err = template.Parse(source); err == nil {
@@ -93,7 +94,7 @@ func (s *Settings) inferEnd(tok tokenizer.Tokenizer) {
 	}
 }
 
-// addEnd adds a text that ends a reply: as a token if it is one.
+// addEnd adds a text that ends a reply. It adds it as a token if it is a single one.
 func (s *Settings) addEnd(end string, tok tokenizer.Tokenizer) {
 	if ids, err := tok.Encode(nil, []byte(end)); err == nil && len(ids) == 1 {
 		s.EndIDs = append(s.EndIDs, ids[0])
@@ -102,8 +103,8 @@ func (s *Settings) addEnd(end string, tok tokenizer.Tokenizer) {
 	}
 }
 
-// WithEnd returns the files of a chat format (release.ChatFiles) with one more text that ends a reply: as eos_token of
-// tokenizer_config.json if no file names an end, else in the lists of generation_config.json.
+// WithEnd returns the files of a chat format (release.ChatFiles) with one more text that ends a reply. It adds the text
+// as eos_token of tokenizer_config.json if no file names an end, and otherwise to the lists of generation_config.json.
 func WithEnd(files map[string][]byte, end string, tok tokenizer.Tokenizer) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	parsed := map[string]map[string]json.RawMessage{}
@@ -137,13 +138,13 @@ func WithEnd(files map[string][]byte, end string, tok tokenizer.Tokenizer) (map[
 	return out, err
 }
 
-// quoted returns a text as JSON, in which < stays <.
+// quoted returns a text as JSON, without escaping <.
 func quoted(text string) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(text); err != nil {
-		panic(err) // texts have no errors
+		panic(err) // texts always encode
 	}
 	return bytes.TrimSpace(b.Bytes())
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// endings are chat templates by the text that they write after a reply.
+// endings holds chat templates and the text that each writes after a reply.
 var endings = []struct{ source, end string }{
 	{"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}", "<|im_end|>"},
 	{"{% for m in messages %}{% if m.role == 'user' %}[INST] {{ m.content }} [/INST]{% else %}" +
@@ -26,11 +26,11 @@ var endings = []struct{ source, end string }{
 	{"nothing of it", ""},
 }
 
-// rwkvWorld is a template of RWKV's chats: nothing but a line that names the user tells where a reply ends.
+// rwkvWorld is a template of RWKV's chats, in which only a line that names the user shows where a reply ends.
 const rwkvWorld = "{% for m in messages %}{% if m.role == 'user' %}User: {% else %}Assistant: {% endif %}" +
 	"{{ m.content }}\n\n{% endfor %}{% if add_generation_prompt %}Assistant: <think{% endif %}"
 
-// TestReplyEnd: the end of a reply is what a template writes after one, wherever the reply stands.
+// TestReplyEnd checks that the end of a reply is the text that a template writes after one, wherever the reply is.
 func TestReplyEnd(t *testing.T) {
 	for _, c := range endings {
 		parsed, err := template.Parse(c.source)
@@ -43,8 +43,8 @@ func TestReplyEnd(t *testing.T) {
 	}
 }
 
-// TestEndOfTemplate: a model whose files name no end, or another one, has the end of its template; one whose files name
-// it has it once.
+// TestEndOfTemplate checks that a model whose files name no end, or another one, has the end of its template, and that
+// a model whose files name it has it once.
 func TestEndOfTemplate(t *testing.T) {
 	tok := byteTokens(t, "<|im_end|>", "</s>")
 	ends := func(files map[string]string) string {
@@ -84,7 +84,7 @@ func TestEndOfTemplate(t *testing.T) {
 	}
 }
 
-// TestWithEnd: an end that is added to the files of a model is one when they are read, and takes the place of none.
+// TestWithEnd checks that an end added to the files of a model is used when they are read, and replaces no other.
 func TestWithEnd(t *testing.T) {
 	tok := byteTokens(t, "<|im_end|>", "</s>")
 	for _, c := range []struct{ config, generation, end, want string }{
@@ -122,13 +122,13 @@ func TestWithEnd(t *testing.T) {
 	}
 }
 
-// byteTokens is a tokenizer of bytes with some special tokens, from id 256 on.
+// byteTokens returns a tokenizer of bytes with some special tokens, from id 256 on.
 func byteTokens(t *testing.T, special ...string) tokenizer.Tokenizer {
 	t.Helper()
 	vocab, added := map[string]int{}, []map[string]any{}
 	printable := func(b int) bool { return b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae && b <= 0xff }
 	n := 0
-	for b := range 256 { // as GPT-2 writes bytes
+	for b := range 256 { // in the way GPT-2 writes bytes
 		r := rune(b)
 		if !printable(b) {
 			r = rune(256 + n)

@@ -8,17 +8,17 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// file is a saved chat: its messages, as everybody writes them.
+// file is a saved chat: its messages, in the usual format.
 type file struct {
 	Messages []template.Message `json:"messages"`
 }
 
-// Save writes the messages of a chat as JSON. The states are not written: after Load they are read again.
+// Save writes the messages of a chat as JSON. It does not write the states: after Load the messages are read again.
 func (c *Chat) Save(path string) error {
 	return disk.WriteJSON(path, file{c.Messages()})
 }
 
-// Load makes the chat one that Save wrote, with any model.
+// Load replaces the messages of the chat by those that Save wrote, with any model.
 func (c *Chat) Load(path string) error {
 	var f file
 	if err := disk.ReadJSON(path, &f); err != nil {

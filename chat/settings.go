@@ -1,6 +1,6 @@
-// Package chat holds conversations with a model: messages and replies, rendered by the model's chat template, or plain
-// text for a model without one. Nothing is read twice: a conversation stores the states after its last messages, and
-// continues from the latest one that is still part of its text.
+// Package chat provides conversations with a model: messages and replies, rendered by the model's chat template, or
+// plain text for a model without one. Nothing is read twice: a conversation stores the states after its last messages,
+// and continues from the latest one that is still part of its text.
 package chat
 
 import (
@@ -22,21 +22,21 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// GenerationFile is the file in a model's folder that holds the defaults of sampling.
+// GenerationFile is the name of the file in a model's folder that holds the defaults of sampling.
 const GenerationFile = template.GenerationFile
 
-// Settings are what the files beside a model's weights say of chats.
+// Settings holds the settings for chats in the files beside a model's weights.
 type Settings struct {
-	Template *template.Template // nil where the model has none
-	Source   string             // of Template
+	Template *template.Template // nil if the model has none
+	Source   string             // source of Template
 	BOS, EOS string             // the texts of the tokens that start and end a text, for the template
-	EndIDs   []int32            // the tokens that end a reply, besides the tokenizer's end of text
-	// Stop are texts that do: those that the model names, and EOS where the tokenizer has no token for it.
+	EndIDs   []int32            // the tokens that end a reply, in addition to the tokenizer's end of text
+	// Stop are the texts that end a reply: those that the model names, and EOS if the tokenizer has no token for it.
 	Stop     []string
 	Defaults Defaults
 }
 
-// Defaults are the sampling that a model asks for; nil is what it does not say.
+// Defaults holds the sampling options that a model asks for. Options that it does not specify are nil.
 type Defaults struct {
 	DoSample          *bool    `json:"do_sample"`
 	Temperature       *float64 `json:"temperature"`
@@ -47,7 +47,7 @@ type Defaults struct {
 	MaxNewTokens      *int     `json:"max_new_tokens"`
 }
 
-// Apply sets in o what the model says. do_sample false is temperature 0, whatever else there is.
+// Apply sets the options in o that d specifies. If do_sample is false, the temperature is 0, whatever else is set.
 func (d Defaults) Apply(o *generate.Options) {
 	set(&o.Temperature, d.Temperature)
 	set(&o.TopK, d.TopK)
@@ -66,7 +66,7 @@ func set[T any](to *T, from *T) {
 	}
 }
 
-// check returns an error for a value that no sampling has.
+// check returns an error for a value that sampling cannot use.
 func (d Defaults) check() error {
 	number := func(name string, x *float64, most float64, upTo string) error {
 		if x != nil && !(*x >= 0 && *x <= most) {
@@ -87,9 +87,9 @@ func (d Defaults) check() error {
 		whole("max_new_tokens", d.MaxNewTokens, 1))
 }
 
-// Load reads tokenizer_config.json, chat_template.jinja and generation_config.json in a model's folder, or what a GGUF
-// file has of them. Each may be missing. A template that cannot be parsed is an error. The text that the template
-// writes after a reply ends replies, too.
+// Load reads tokenizer_config.json, chat_template.jinja and generation_config.json in a model's folder, or the
+// equivalents in a GGUF file. Each may be missing. A template that cannot be parsed is an error. The text that the
+// template writes after a reply ends replies, too.
 func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
 	if release.IsGGUF(dir) {
 		t, err := release.ReadGGUFTexts(dir)
@@ -112,8 +112,8 @@ func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
 	return s, err
 }
 
-// EndIDs are the tokens that end a text or a reply, besides the tokenizer's end of text, as the files in a model's
-// folder say. The template is not parsed.
+// EndIDs returns the tokens that end a text or a reply, in addition to the tokenizer's end of text, according to the
+// files in a model's folder. It does not parse the template.
 func EndIDs(dir string, tok tokenizer.Tokenizer) ([]int32, error) {
 	c, err := template.Load(dir)
 	if err != nil {
@@ -124,8 +124,8 @@ func EndIDs(dir string, tok tokenizer.Tokenizer) ([]int32, error) {
 	return s.EndIDs, err
 }
 
-// Parse returns settings of the contents of a tokenizer_config.json and a generation_config.json, nil for none, which
-// name tells the origin of.
+// Parse returns the settings in the contents of a tokenizer_config.json and a generation_config.json, nil for none.
+// name is their origin, for errors.
 func Parse(tokenizerConfig, generation []byte, tok tokenizer.Tokenizer, name string) (*Settings, error) {
 	var c template.Config
 	if tokenizerConfig != nil {
@@ -145,7 +145,7 @@ func Parse(tokenizerConfig, generation []byte, tok tokenizer.Tokenizer, name str
 	return s, err
 }
 
-// newSettings returns settings without what a generation_config.json says. about is the origin of c.
+// newSettings returns settings without those of a generation_config.json. about is the origin of c, for errors.
 func newSettings(c template.Config, about string) (s *Settings, err error) {
 	s = &Settings{Source: c.Source(false), BOS: c.BOS, EOS: c.EOS}
 	if s.Source != "" {
@@ -156,7 +156,7 @@ func newSettings(c template.Config, about string) (s *Settings, err error) {
 	return s, nil
 }
 
-// loadGeneration reads generation_config.json in a folder.
+// loadGeneration reads the generation_config.json in a folder.
 func (s *Settings) loadGeneration(dir string, tok tokenizer.Tokenizer) error {
 	path := filepath.Join(dir, GenerationFile)
 	data, err := disk.ReadText(path, disk.MaxText)
@@ -169,8 +169,8 @@ func (s *Settings) loadGeneration(dir string, tok tokenizer.Tokenizer) error {
 	return nil
 }
 
-// setGeneration sets what a generation_config.json says, nil for none. Where it does not say which tokens end a reply,
-// that is EOS.
+// setGeneration sets the settings of a generation_config.json, nil for none. If it does not say which tokens end a
+// reply, EOS does.
 func (s *Settings) setGeneration(data []byte, tok tokenizer.Tokenizer) (err error) {
 	var file struct {
 		Defaults
@@ -228,13 +228,13 @@ func endIDs(data json.RawMessage, vocab int) ([]int32, error) {
 	return ids, err
 }
 
-// Prompt is the text of a conversation up to where the reply starts: what the template makes of the messages, or, where
-// there is none, their contents with line ends between.
+// Prompt returns the text of a conversation up to where the reply starts: the messages rendered by the template or,
+// without one, their contents separated by line ends.
 func (s *Settings) Prompt(ctx context.Context, messages []template.Message) (string, error) {
 	return s.Render(ctx, template.Input{Messages: messages})
 }
 
-// Render is Prompt with what else a template may be told, such as tools.
+// Render is Prompt with further inputs of the template, such as tools.
 func (s *Settings) Render(ctx context.Context, in template.Input) (string, error) {
 	if s.Template != nil {
 		in.AddGenerationPrompt, in.BOS, in.EOS = true, s.BOS, s.EOS

@@ -11,16 +11,16 @@ const (
 	ThinkClose = "</think>"
 )
 
-// thinkHalf is how prompts of RWKV-7 end that ask for reasoning: the model writes the rest of the mark.
+// thinkHalf ends prompts of RWKV-7 that ask for reasoning: the model writes the rest of the mark.
 const thinkHalf = "<think"
 
 var thinkMark = regexp.MustCompile(thinkHalf + `\b`)
 
-// Thinking is where a reply is: before, in or after the reasoning.
+// Thinking is a position in a reply: before, in or after the reasoning.
 type Thinking uint8
 
 const (
-	Answers   Thinking = iota // in what is no reasoning
+	Answers   Thinking = iota // outside reasoning
 	MayThink                  // at the start, where reasoning may begin
 	Thinks                    // in reasoning
 	thinkMore                 // after thinkHalf
@@ -32,7 +32,7 @@ func (t Thinking) Begun() bool { return t == Thinks || t == thinkMore }
 // HasReasoning reports whether a template has marks around reasoning.
 func HasReasoning(source string) bool { return thinkMark.MatchString(source) }
 
-// ThinkingAfter returns where replies to a prompt start that a template has written.
+// ThinkingAfter returns the position at which replies to a prompt start. source is the template that wrote the prompt.
 func ThinkingAfter(source, prompt string) Thinking {
 	prompt = strings.TrimSpace(prompt)
 	switch {
@@ -46,17 +46,17 @@ func ThinkingAfter(source, prompt string) Thinking {
 	return MayThink
 }
 
-// Thoughts splits the reasoning at the start of a reply from what follows it, as the reply comes.
+// Thoughts splits the reasoning at the start of a reply from the text after it, as the reply is generated.
 type Thoughts struct {
 	At   Thinking
 	held string // not passed on yet, as it may be the start of a mark
-	trim bool   // white space at the start is removed
+	trim bool   // whether white space at the start is removed
 }
 
-// NewThoughts returns a splitter of a reply.
+// NewThoughts returns a splitter for a reply.
 func NewThoughts(at Thinking) *Thoughts { return &Thoughts{At: at, trim: at == Thinks} }
 
-// Push adds text and returns what has become certain: everything, if it is the last.
+// Push adds text and returns the text that can be passed on now. If last is set, that is all of it.
 func (t *Thoughts) Push(text string, last bool) (thought, rest string) {
 	t.held += text
 	for {
@@ -95,11 +95,11 @@ func (t *Thoughts) Push(text string, last bool) (thought, rest string) {
 	}
 }
 
-// Trims reports that white space at the start of what follows belongs to nothing.
+// Trims reports whether white space at the start of the following text is dropped.
 func (t *Thoughts) Trims() bool { return t.trim }
 
-// CutMark cuts a text at a mark, and reports whether it is there. Unless the text is the last, what may be the start of
-// the mark is left in after.
+// CutMark cuts a text at a mark, and reports whether the mark is there. Unless last is set, text at the end that may be
+// the start of the mark is returned in after.
 func CutMark(text, mark string, last bool) (before, after string, found bool) {
 	if mark != "" {
 		if before, after, found = strings.Cut(text, mark); found {

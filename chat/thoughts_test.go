@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestThinkingAfter: the end of the prompt tells where a reply starts.
+// TestThinkingAfter checks that the end of the prompt determines where a reply starts.
 func TestThinkingAfter(t *testing.T) {
 	for _, c := range []struct {
 		source, prompt string
@@ -25,7 +25,7 @@ func TestThinkingAfter(t *testing.T) {
 	}
 }
 
-// TestThoughts: however a reply is cut into pieces, its reasoning is split from what follows it.
+// TestThoughts checks that reasoning is split from the text after it, however a reply is cut into pieces.
 func TestThoughts(t *testing.T) {
 	for _, c := range []struct {
 		at                  Thinking
@@ -55,7 +55,8 @@ func TestThoughts(t *testing.T) {
 	}
 }
 
-// TestThoughtOfReply: reasoning is told apart, and is a field of the message of its own; without Thought it is text.
+// TestThoughtOfReply checks that reasoning is passed on separately and is a field of its own in the message, and that
+// it is text without Thought.
 func TestThoughtOfReply(t *testing.T) {
 	const thinks = source + "{% if add_generation_prompt %}<think>{% endif %}"
 	c := newChat(t, thinks)

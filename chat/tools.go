@@ -19,18 +19,18 @@ type Tools struct {
 	Functions []json.RawMessage // as the template takes them
 	// Split returns a function that splits a reply, as it comes, into its text and calls.
 	Split func() func(piece string, last bool) (text string, calls []Call)
-	// Said returns the message of a reply with calls.
+	// Said returns the message for a reply with calls.
 	Said func(text, thought string, calls []Call) (template.Message, error)
-	// Told, unless it is nil, is called with each call.
+	// Told, if not nil, is called with each call.
 	Told func(c Call) error
-	// Do, unless it is nil, returns the result of a call, with which the model goes on. Without it, calls end a reply.
+	// Do, if not nil, returns the result of a call, with which the model continues. Without it, calls end a reply.
 	Do func(ctx context.Context, c Call) (result string, err error)
 }
 
-// maxRounds is how often in a row a model may call functions.
+// maxRounds is the number of replies in a row in which a model may call functions.
 const maxRounds = 32
 
-// called adds a reply with calls and their results to the messages. It reports whether the model goes on.
+// called adds a reply with calls, and their results, to the messages. It reports whether the model continues.
 func (c *Chat) called(ctx context.Context, text, thought string, calls []Call) (bool, error) {
 	said, err := c.Tools.Said(text, thought, calls)
 	if err != nil {
