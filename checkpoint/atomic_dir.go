@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// The names of a folder that takes the place of another and of the one it replaces; see below.
+// The marks in the names of a folder that is to replace another, and of the folder that it replaces; see below.
 const (
 	newMark = ".new-"
 	oldMark = ".old-"
@@ -23,29 +23,30 @@ const (
 //	dir.new-X   complete and on disk, about to become dir
 //	dir.old-X   the folder that dir.new-X replaces
 //
-// Where the system can exchange two names in one step: write and sync dir.tmp-X, exchange it with dir, remove it.
-// Elsewhere: write and sync dir.tmp-X, rename it to dir.new-X, rename dir to dir.old-X, rename dir.new-X to dir, remove
-// dir.old-X. The name dir is missing between the last two renames, but then dir.new-X and dir.old-X are both complete.
-// The first time, when there is no dir: write and sync dir.tmp-X and rename it to dir.
+// If the system can exchange two names in one step: write and sync dir.tmp-X, exchange it with dir, remove it.
+// Otherwise: write and sync dir.tmp-X, rename it to dir.new-X, rename dir to dir.old-X, rename dir.new-X to dir, remove
+// dir.old-X. Between the last two renames there is no dir, but dir.new-X and dir.old-X are both complete. If there was
+// no dir before: write and sync dir.tmp-X and rename it to dir.
 //
-// RecoverDir decides by the names alone, so no folder needs a marker inside that says it is complete.
+// RecoverDir decides by the names alone, so no folder needs a marker inside to show that it is complete.
 
-// WriteDirAtomic writes a folder so that a crash at any moment leaves the whole old folder or the whole new one, found
-// by RecoverDir. write fills an empty folder tmp beside dir, whose files then get a manifest (see ReadDir) and are
-// synced to disk; it must not keep files open in it. After an error of write the folder is removed and dir is as it
-// was. It starts with RecoverDir. A folder must not be written by two processes at once.
+// WriteDirAtomic writes a folder so that a crash at any moment leaves the whole old folder or the whole new one, which
+// RecoverDir finds. write fills an empty folder tmp next to dir, and must not keep files in it open. The files then get
+// a manifest (see ReadDir) and are synced to disk. If write returns an error, tmp is removed and dir is unchanged.
+// WriteDirAtomic calls RecoverDir first. Two processes must not write a folder at the same time.
 func WriteDirAtomic(dir string, write func(tmp string) error) error {
 	return dirSwap{exchange, func(string) {}}.write(dir, write)
 }
 
-// RecoverDir finishes or rolls back a WriteDirAtomic that was killed, and removes what it left behind. Programs call it
-// before they open dir. Without leftovers it does nothing; it is no error when there is no folder at all.
+// RecoverDir finishes or rolls back a WriteDirAtomic that was killed, and removes its leftovers. Programs call it
+// before they open dir. Without leftovers it does nothing. It is not an error if there is no folder at all.
 func RecoverDir(dir string) error {
 	return dirSwap{exchange, func(string) {}}.recover(dir)
 }
 
-// SettleDir is RecoverDir for programs that only read dir: if a killed WriteDirAtomic left no folder of that name, it
-// puts the whole old or new one there. It removes nothing, since another process may be writing the folders beside dir.
+// SettleDir is RecoverDir for programs that only read dir. If a killed WriteDirAtomic left no folder of that name, it
+// restores the whole old or new folder. It removes nothing, since another process may be writing the folders next to
+// dir.
 func SettleDir(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -61,7 +62,7 @@ func SettleDir(dir string) error {
 	return RecoverDir(dir)
 }
 
-// dirSwap is the system under WriteDirAtomic: tests replace exchange and stop the program at a stage.
+// dirSwap holds the system functions of WriteDirAtomic. Tests replace exchange, and stop the program at a stage.
 type dirSwap struct {
 	exchange func(a, b string) error
 	at       func(stage string)
@@ -93,7 +94,7 @@ func (s dirSwap) write(dir string, write func(string) error) error {
 	}
 	if err != nil {
 		var file *disk.WriteError
-		if errors.As(err, &file) { // in the folder that goes
+		if errors.As(err, &file) { // in the folder that will be removed
 			err = fmt.Errorf("%s: %w after %d bytes", filepath.Base(file.Path), file.Err, file.Written)
 		}
 		return errors.Join(fmt.Errorf("checkpoint: writing %s: %w (%s is as it was before)", dir, err, dir),
@@ -144,7 +145,7 @@ func (s dirSwap) finish(dir, id string) error {
 	return os.RemoveAll(dir + oldMark + id)
 }
 
-// rename renames a folder and waits until that is on disk.
+// rename renames a folder and waits until the new name is on disk.
 func (s dirSwap) rename(from, to, stage string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -195,7 +196,7 @@ func (s dirSwap) tryRecover(dir string) error {
 	return nil
 }
 
-// finishInterrupted puts dir.new-X in place after a stop before or after dir was set aside.
+// finishInterrupted moves dir.new-X to dir after a stop before or after dir was renamed to dir.old-X.
 func (s dirSwap) finishInterrupted(dir string, exists bool, id string) error {
 	setAside, err := isDir(dir + oldMark + id)
 	if err != nil {
@@ -205,7 +206,7 @@ func (s dirSwap) finishInterrupted(dir string, exists bool, id string) error {
 		return s.finish(dir, id)
 	}
 	if exists {
-		// dir was set aside, so this is another folder made since, for example empty by a program that did not recover.
+		// dir was renamed, so this is another folder, for example an empty one from a program that did not recover.
 		if err := os.Remove(dir); err != nil {
 			return fmt.Errorf("%s is complete, but a folder that is not empty was made in its place: %w",
 				dir+newMark+id, err)
@@ -214,7 +215,7 @@ func (s dirSwap) finishInterrupted(dir string, exists bool, id string) error {
 	return s.rename(dir+newMark+id, dir, "new in place")
 }
 
-// leftovers lists the folders beside dir that an interrupted write can have left, by their marks.
+// leftovers returns the folders next to dir that an interrupted write can have left, by their marks.
 func leftovers(dir string) (map[string][]string, error) {
 	parent, base := filepath.Split(dir)
 	entries, err := os.ReadDir(parent)
@@ -236,7 +237,7 @@ func leftovers(dir string) (map[string][]string, error) {
 	return left, nil
 }
 
-// isDir reports whether path is a folder; anything else of that name is an error.
+// isDir reports whether path is a folder. Anything else of that name is an error.
 func isDir(path string) (bool, error) {
 	info, err := os.Stat(path)
 	switch {

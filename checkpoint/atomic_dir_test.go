@@ -17,7 +17,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// writeVersion returns a writer of a folder of several files that all say the same version.
+// writeVersion returns a writer of a folder of several files that all contain the same version.
 func writeVersion(version int) func(string) error {
 	return func(tmp string) error {
 		if err := os.Mkdir(filepath.Join(tmp, "sub"), 0o777); err != nil {
@@ -32,7 +32,7 @@ func writeVersion(version int) func(string) error {
 	}
 }
 
-// readVersion returns the version of a folder, 0 when there is none. A folder that is not whole fails the test.
+// readVersion returns the version of a folder, or 0 if there is none. A folder that is not whole fails the test.
 func readVersion(t *testing.T, dir string) int {
 	t.Helper()
 	if _, err := os.Stat(dir); os.IsNotExist(err) {
@@ -57,7 +57,7 @@ func noExchange(string, string) error { return errors.ErrUnsupported }
 
 func TestWriteDirAtomic(t *testing.T) {
 	for name, s := range map[string]dirSwap{
-		"exchange": {exchange, func(string) {}}, // where the system has it
+		"exchange": {exchange, func(string) {}}, // if the system supports it
 		"renames":  {noExchange, func(string) {}},
 	} {
 		parent := t.TempDir()
@@ -84,8 +84,8 @@ func TestWriteDirAtomic(t *testing.T) {
 	}
 }
 
-// TestWriteDirAtomicStops stops a write at every stage as kill -9 would: nothing after the stage is run. At each, some
-// whole folder must be there, and recovering must give a whole folder and remove everything else.
+// TestWriteDirAtomicStops stops a write at every stage as kill -9 would: nothing after the stage runs. At each stage
+// some whole folder must exist, and recovering must leave a whole folder and remove everything else.
 func TestWriteDirAtomicStops(t *testing.T) {
 	type killed struct{}
 	for mode, exchange := range map[string]func(a, b string) error{"exchange": exchange, "renames": noExchange} {
@@ -130,7 +130,7 @@ func TestWriteDirAtomicStops(t *testing.T) {
 					if i >= inPlace { // the new folder was complete and marked as such
 						want = 2
 					}
-					// A stop in the middle of recovering changes nothing either.
+					// A stop in the middle of recovering does not change that.
 					func() {
 						defer func() { recover() }()
 						dirSwap{exchange, func(string) { panic(killed{}) }}.recover(dir)
@@ -157,7 +157,7 @@ func TestWriteDirAtomicStops(t *testing.T) {
 	}
 }
 
-// TestRecoverDirStates lists states of the disk and what becomes of them. Numbers are versions.
+// TestRecoverDirStates checks states of the disk and the results of recovering. Numbers are versions.
 func TestRecoverDirStates(t *testing.T) {
 	const x, y = "-0123456789abcdef", "-fedcba9876543210"
 	for name, c := range map[string]struct {
@@ -236,7 +236,7 @@ func TestDirAtomicErrors(t *testing.T) {
 	}
 }
 
-// TestWriteDirAtomicKilled kills a process that writes one version after another, at any moment.
+// TestWriteDirAtomicKilled kills a process that writes one version after another, at arbitrary moments.
 func TestWriteDirAtomicKilled(t *testing.T) {
 	const variable = "CHECKPOINT_TEST_DIR"
 	if dir := os.Getenv(variable); dir != "" { // this is the process to be killed
@@ -261,7 +261,7 @@ func TestWriteDirAtomicKilled(t *testing.T) {
 			if err := c.Start(); err != nil {
 				t.Fatal(err)
 			}
-			// The first process may start slowly; it is given the time to write something.
+			// The first process may start slowly. Give it the time to write something.
 			for deadline := time.Now().Add(10 * time.Second); last == 0 &&
 				time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 				if _, err := os.Stat(dir); err == nil {
@@ -272,7 +272,7 @@ func TestWriteDirAtomicKilled(t *testing.T) {
 			if err := c.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			c.Wait() // its error is that it was killed
+			c.Wait() // the error is that it was killed
 			if err := RecoverDir(dir); err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,8 @@ import (
 )
 
 // The element types of GGUF that quantize blocks of a row (llama.cpp, ggml-quants.c). A number is d·q, or d·q + m, with
-// an integer q of few bits and factors that a block shares. In the K types a block of 256 has factors of factors.
+// an integer q of few bits and factors that a block shares. In the K types, the factors in a block of 256 are products
+// of integers and of the block's d or m.
 const (
 	Q4_0 DType = "Q4_0" // 32: f16 d; q of 4 bits, minus 8
 	Q4_1 DType = "Q4_1" // 32: f16 d, m; q of 4 bits
@@ -22,14 +23,14 @@ const (
 	Q6_K DType = "Q6_K" // 256: q of 6 bits, minus 32; 16 factors of 8 bits; f16 d
 )
 
-// Block is the number of elements that are stored together, and their bytes: 1 and Size for a type that quantizes no
-// blocks. Both are 0 for an unknown type.
+// Block returns the number of elements that are stored together, and their number of bytes: 1 and Size for a type that
+// does not quantize blocks, and 0 and 0 for an unknown type.
 func (d DType) Block() (elements, bytes int) {
 	b := blocks[d]
 	return b.elements, b.bytes
 }
 
-// blocks are the elements that are stored together, and their bytes.
+// blocks holds the number of elements that are stored together, and their number of bytes.
 var blocks = map[DType]struct{ elements, bytes int }{
 	F64: {1, 8}, I64: {1, 8}, F32: {1, 4}, I32: {1, 4}, F16: {1, 2}, BF16: {1, 2}, I16: {1, 2}, I8: {1, 1}, U8: {1, 1},
 	Bool: {1, 1},
@@ -45,7 +46,7 @@ var blocks = map[DType]struct{ elements, bytes int }{
 	Q6_K: {256, 128 + 64 + 16 + 2},
 }
 
-// bytes is the memory of n elements, whole blocks of a known type.
+// bytes returns the memory of n elements, which must be whole blocks of a known type.
 func (d DType) bytes(n int) int {
 	elements, size := d.Block()
 	return n / elements * size
@@ -57,7 +58,7 @@ func (d DType) Quantized() bool {
 	return n > 1
 }
 
-// readBlocks converts the elements of a quantized tensor into out. The products and sums are those of llama.cpp, in
+// readBlocks converts the elements of a quantized tensor into out. Products and sums are those of llama.cpp, in
 // float32.
 func readBlocks[T float32 | float64](t *Tensor, out []T) error {
 	if err := t.checkInto(len(out)); err != nil {
@@ -108,10 +109,10 @@ func (d DType) unpack(y []float32, b []byte) {
 	}
 }
 
-// halfAt is the f16 number at b[at:].
+// halfAt returns the f16 number at b[at:].
 func halfAt(b []byte, at int) float32 { return fromHalf(binary.LittleEndian.Uint16(b[at:])) }
 
-// unpack4 sets y to d·(q + shift) + m with the q of 4 bits in b: those of the first half are the low ones.
+// unpack4 sets y to d·(q + shift) + m with the 4-bit integers q in b. The low bits hold the first half of y.
 func unpack4(y []float32, b []byte, d float32, shift int, m float32) {
 	for i := range 16 {
 		y[i] = float32(d*float32(int(b[i]&15)+shift)) + m
@@ -119,7 +120,7 @@ func unpack4(y []float32, b []byte, d float32, shift int, m float32) {
 	}
 }
 
-// unpack5 is unpack4 with a fifth bit of each q in the four bytes before.
+// unpack5 is unpack4 with a fifth bit for each q in the first four bytes.
 func unpack5(y []float32, b []byte, d float32, shift int, m float32) {
 	high := binary.LittleEndian.Uint32(b)
 	for i := range 16 {
@@ -130,8 +131,8 @@ func unpack5(y []float32, b []byte, d float32, shift int, m float32) {
 	}
 }
 
-// unpack2K unpacks a block of Q2_K: d·f·q - m·g, where a byte has the factor f of 16 elements in its low half and g in
-// its high half.
+// unpack2K unpacks a block of Q2_K: d·f·q - m·g. Each of 16 bytes holds the factor f of 16 elements in its low half and
+// g in its high half.
 func unpack2K(y []float32, b []byte) {
 	factors, low, d, m := b[:16], b[16:80], halfAt(b, 80), halfAt(b, 82)
 	for g, f := range factors { // 16 elements each
@@ -142,8 +143,8 @@ func unpack2K(y []float32, b []byte) {
 	}
 }
 
-// unpack3K unpacks a block of Q3_K: d·(f - 32)·q. q has its two low bits as in Q2_K; where the third, in a mask, is 0,
-// it is less by 4.
+// unpack3K unpacks a block of Q3_K: d·(f - 32)·q. The two low bits of q are stored as in Q2_K, and the third in a mask.
+// If the third is 0, q is less by 4.
 func unpack3K(y []float32, b []byte) {
 	mask, low, factors, d := b[:32], b[32:96], b[96:108], halfAt(b, 108)
 	for g := range 16 {
@@ -156,8 +157,8 @@ func unpack3K(y []float32, b []byte) {
 	}
 }
 
-// unpackK sets y to d·f·q - m·g with the factors f and g of each 32 elements. q has 4 bits in low and, unless high is
-// nil, a fifth one there: bit j of its bytes belongs to the j-th 32 elements.
+// unpackK sets y to d·f·q - m·g with factors f and g for each 32 elements. q has 4 bits in low and, unless high is nil,
+// a fifth bit in high: bit j of its bytes belongs to the j-th 32 elements.
 func unpackK(y []float32, b, low, high []byte) {
 	d, m, factors := halfAt(b, 0), halfAt(b, 2), b[4:16]
 	for j := range 8 {

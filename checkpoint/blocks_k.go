@@ -46,7 +46,7 @@ func appendK(b []byte, x []float32, bits int) []byte {
 	return b
 }
 
-// sixBits are numbers from 0 on as multiples of 1/63 of the largest.
+// sixBits returns numbers ≥ 0 as multiples f of a unit, which is 1/63 of the largest.
 func sixBits(x []float32) (unit float32, f [8]byte) {
 	top := float32(0)
 	for _, v := range x {
@@ -61,13 +61,13 @@ func sixBits(x []float32) (unit float32, f [8]byte) {
 	return top / 63, f
 }
 
-// whole is a number of float32 with no bits below 1: adding and subtracting it rounds a number to the nearest integer,
-// ties to even. llama.cpp rounds so, and it is fast.
+// whole is a float32 number with no bits below 1: adding and subtracting it rounds a number to the nearest integer,
+// ties to even. llama.cpp rounds this way, and it is fast.
 const whole = 3 << 22
 
-// fitLine returns the s and m ≥ 0 of the least error Σ w (s·q - m - x)² that a search finds, with q of 0 to most. w is
-// |x| + √(mean x²): what is large counts for more. Around the step with which q spans the values from -m on, others are
-// tried. For each, integers are the nearest, and then s and m the best for these.
+// fitLine searches for the s and m ≥ 0 with the least error Σ w (s·q - m - x)², with q from 0 to most. w is |x| +
+// √(mean x²), so that large values count for more. It tries several steps around the one with which q spans the values
+// from -m on. For each step, it takes the nearest integers, and then the best s and m for these.
 func fitLine(x []float32, most int) (s, m float32) {
 	lo, hi, squares := x[0], x[0], float32(0)
 	for _, v := range x {
@@ -109,14 +109,14 @@ type lineFit struct {
 	sumW, sumX float32 // Σ w, Σ w·x
 }
 
-// round sets the integers to the nearest of inverse·(x - lo), from 0 to top.
+// round sets the integers to the nearest integers to inverse·(x - lo), from 0 to top.
 func (f *lineFit) round(inverse, lo, top float32) {
 	for i, v := range &f.x {
 		f.q[i] = min(max(float32(inverse*(v-lo))+whole-whole, 0), top)
 	}
 }
 
-// best returns the best s and m ≥ 0 for the integers, and false if they are all the same.
+// best returns the best s and m ≥ 0 for the integers, and false if all integers are equal.
 func (f *lineFit) best() (s, m float32, ok bool) {
 	var sumQ, sumQQ, sumXQ float32
 	for i, q := range &f.q {
@@ -134,7 +134,7 @@ func (f *lineFit) best() (s, m float32, ok bool) {
 	return s, m, true
 }
 
-// off is the error of s and m.
+// off returns the error of s and m.
 func (f *lineFit) off(s, m float32) (sum float32) {
 	for i, q := range &f.q {
 		e := float32(s*q) - m - f.x[i]
@@ -176,11 +176,11 @@ func appendQ6K(b []byte, x []float32) []byte {
 	return appendHalf(b, d)
 }
 
-// tiny is the size below which a factor is taken for 0.
+// tiny is the size below which a factor counts as 0.
 const tiny = 1e-15
 
-// fitFactor returns the s of the least error Σ x² (s·q - x)² that a search finds, with q from -most to most - 1: 19
-// steps around the one with which the value farthest from 0 is -most.
+// fitFactor searches for the s with the least error Σ x² (s·q - x)², with q from -most to most - 1. It tries 19 steps
+// around the one with which the value farthest from 0 is -most.
 func fitFactor(x []float32, most int) (s float32) {
 	top := farthest(x)
 	if abs(top) < tiny {
@@ -204,7 +204,7 @@ func fitFactor(x []float32, most int) (s float32) {
 	return s
 }
 
-// nearest is the nearest integer, ties to even, within bounds; the lower bound for NaN.
+// nearest returns the nearest integer within the bounds, ties to even, and the lower bound for NaN.
 func nearest(x float32, least, most int) int {
 	r := math.RoundToEven(float64(x))
 	switch {

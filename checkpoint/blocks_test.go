@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRoundedTypes: half and bfloat16 are the nearest numbers there are, of Q8_0 each number is at most half a step
-// off.
+// TestRoundedTypes checks that half and bfloat16 are rounded to the nearest number, and that numbers of Q8_0 have an
+// error of at most half a step.
 func TestRoundedTypes(t *testing.T) {
 	for h := range 1 << 16 {
 		if x := fromHalf(uint16(h)); x == x && toHalf(x) != uint16(h) {
@@ -49,8 +49,8 @@ func TestRoundedTypes(t *testing.T) {
 				}
 			}
 			for i, v := range x[b : b+32] {
-				// Half a step, and what rounding the factor to 11 bits moves the largest number. Q4_0 has 7 steps on
-				// the side that the largest is not on.
+				// The bound is half a step, plus the change of the largest number when the factor is rounded to 11
+				// bits. Q4_0 has 7 steps on the side opposite to the largest.
 				bound := most * (0.5/steps + 1.0/2048)
 				if kind == Q4_0 && float64(v)*sign < -most*7.5/8 {
 					bound = most * (1.0/8 + 1.0/2048)
@@ -63,7 +63,7 @@ func TestRoundedTypes(t *testing.T) {
 	}
 }
 
-// blockMaker makes blocks of quantized types of integers and factors that are known.
+// blockMaker creates blocks of quantized types from known integers and factors.
 type blockMaker struct{ rng *rand.Rand }
 
 const blockScale, blockOffset = 0.5, -0.25
@@ -78,7 +78,7 @@ func (m blockMaker) ints(n, below int) []int {
 	return q
 }
 
-// small is a block of 32 of Q4_0, Q4_1, Q5_0 or Q5_1.
+// small returns a block of 32 of Q4_0, Q4_1, Q5_0 or Q5_1.
 func (m blockMaker) small(bits, shift int, offset float32) (b []byte, want []float32) {
 	q := m.ints(32, 1<<bits)
 	b = half(b, blockScale)
@@ -101,7 +101,7 @@ func (m blockMaker) small(bits, shift int, offset float32) (b []byte, want []flo
 	return b, want
 }
 
-// large is a block of 256 of Q4_K or Q5_K.
+// large returns a block of 256 of Q4_K or Q5_K.
 func (m blockMaker) large(bits int) (b []byte, want []float32) {
 	q, f, g := m.ints(256, 1<<bits), m.ints(8, 64), m.ints(8, 64)
 	packed := make([]byte, 12)
@@ -128,7 +128,7 @@ func (m blockMaker) large(bits int) (b []byte, want []float32) {
 	return b, want
 }
 
-// six is a block of Q6_K.
+// six returns a block of Q6_K.
 func (m blockMaker) six() (b []byte, want []float32) {
 	q, f := m.ints(256, 64), m.ints(16, 256)
 	low, high := make([]byte, 128), make([]byte, 64)
@@ -147,11 +147,11 @@ func (m blockMaker) six() (b []byte, want []float32) {
 	return half(b, blockScale), want
 }
 
-// element is element i of a block, in float64, by the layouts of ggml-common.h and the formulas of ggml-quants.c
+// element returns element i of a block, in float64, by the layouts of ggml-common.h and the formulas of ggml-quants.c
 // (dequantize_row_*).
 func element(kind DType, b []byte, i int) float64 {
 	half := func(at int) float64 { return float64(halfAt(b, at)) }
-	low := func(from, bits, i int) int { // field i of those of some bits in each byte
+	low := func(from, bits, i int) int { // field i of the fields of the given bits in each byte
 		return int(b[from+i/(8/bits)]) >> (i % (8 / bits) * bits) & (1<<bits - 1)
 	}
 	fifth := func(from int) int { return int(binary.LittleEndian.Uint32(b[from:])>>i&1) << 4 }
@@ -196,7 +196,7 @@ func element(kind DType, b []byte, i int) float64 {
 	panic(kind)
 }
 
-// FuzzBlocks: any bytes are read as the blocks of each type as the definition in float64 has them.
+// FuzzBlocks checks that any bytes, read as blocks of each type, give the values of the definition in float64.
 func FuzzBlocks(f *testing.F) {
 	m := blockMaker{rand.New(rand.NewPCG(7, 8))}
 	for range 3 {
@@ -220,8 +220,8 @@ func FuzzBlocks(f *testing.F) {
 			}
 			for i, v := range got {
 				want := element(kind, data, i)
-				// Three roundings of products, of which the sum may cancel: relative to the parts, which are at most
-				// the largest factors times 63·31 and f16's largest number times 63.
+				// There are three rounding errors of products, whose sum may cancel. So the bound is relative to the
+				// parts, which are at most the largest factors times 63·31 and f16's largest number times 63.
 				most := 0x1p-22 * (math.Abs(want) + 63*largestHalf(data[:size]))
 				finite := math.Abs(want) < math.Inf(1)
 				if d := math.Abs(float64(v) - want); finite && !(d <= most) || !finite && d == d {
@@ -232,7 +232,7 @@ func FuzzBlocks(f *testing.F) {
 	})
 }
 
-// largestHalf is the largest number that two of the bytes have as f16.
+// largestHalf returns the largest f16 number that two neighboring bytes hold.
 func largestHalf(b []byte) (most float64) {
 	for i := range b[:len(b)-1] {
 		if v := math.Abs(float64(halfAt(b, i))); v <= 65504 {
@@ -242,7 +242,7 @@ func largestHalf(b []byte) (most float64) {
 	return most
 }
 
-// two is a block of Q2_K.
+// two returns a block of Q2_K.
 func (m blockMaker) two() (b []byte, want []float32) {
 	q, f, g := m.ints(256, 4), m.ints(16, 16), m.ints(16, 16)
 	for i := range f {
@@ -256,7 +256,7 @@ func (m blockMaker) two() (b []byte, want []float32) {
 	return half(half(b, blockScale), blockOffset), want
 }
 
-// three is a block of Q3_K.
+// three returns a block of Q3_K.
 func (m blockMaker) three() (b []byte, want []float32) {
 	q, f := m.ints(256, 8), m.ints(16, 64)
 	b = make([]byte, 108)
@@ -272,7 +272,7 @@ func (m blockMaker) three() (b []byte, want []float32) {
 	return half(b, blockScale), want
 }
 
-// TestBlocks: the elements of each quantized type are those of its definition.
+// TestBlocks checks that the elements of each quantized type are those of its definition.
 func TestBlocks(t *testing.T) {
 	m := blockMaker{rand.New(rand.NewPCG(5, 6))}
 	for dtype, block := range map[DType]func() ([]byte, []float32){

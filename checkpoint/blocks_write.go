@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// packers append a block of a type that has its values.
+// packers append a block of a type that has the values x.
 var packers = map[DType]func(b []byte, x []float32) []byte{
 	Q8_0: appendQ8,
 	Q4_0: func(b []byte, x []float32) []byte { return appendSmall(b, x, 4) },
@@ -21,9 +21,9 @@ var packers = map[DType]func(b []byte, x []float32) []byte{
 	Q6_K: appendQ6K,
 }
 
-// ConvertTensor makes a tensor of float32 values in one of the types F32, F16, BF16 and those that quantize blocks,
-// except Q4_1, Q2_K and Q3_K. Values are rounded to the nearest, with the factors that llama.cpp chooses
-// (ggml-quants.c, quantize_row_*_ref). Rows must be whole blocks. The bytes do not depend on the number of cores.
+// ConvertTensor creates a tensor of float32 values in F32, F16, BF16 or one of the types that quantize blocks, except
+// Q4_1, Q2_K and Q3_K. Values are rounded to the nearest, with the factors that llama.cpp chooses (ggml-quants.c,
+// quantize_row_*_ref). Rows must be whole blocks. The bytes do not depend on the number of cores.
 func ConvertTensor(name string, to DType, shape []int, values []float32) (Tensor, error) {
 	t := Tensor{Name: name, DType: to, Shape: shape}
 	pack := packers[to]
@@ -61,7 +61,7 @@ func ConvertTensor(name string, to DType, shape []int, values []float32) (Tensor
 // packGrain is the number of blocks that a core packs at a time.
 const packGrain = 64
 
-// packedTypes are the types of packers in a text.
+// packedTypes returns the types of packers as text.
 func packedTypes() string {
 	names := []string{}
 	for kind := range packers {
@@ -71,7 +71,7 @@ func packedTypes() string {
 	return strings.Join(names, ", ")
 }
 
-// appendQ8 appends a block of Q8_0: the integers are made with the exact factor, which is then rounded to f16.
+// appendQ8 appends a block of Q8_0. The integers are computed with the exact factor, which is then rounded to f16.
 func appendQ8(b []byte, x []float32) []byte {
 	d := abs(farthest(x)) / 127
 	b = appendHalf(b, d)
@@ -82,9 +82,9 @@ func appendQ8(b []byte, x []float32) []byte {
 	return b
 }
 
-// appendSmall appends a block of Q4_0 or Q5_0: q, without the shift to numbers from 0, is the nearest integer to x/d,
-// where the value farthest from 0 has the least integer. The low halves of the bytes are the first 16 values, the high
-// ones the others.
+// appendSmall appends a block of Q4_0 or Q5_0. q, before it is shifted to numbers from 0 on, is the integer nearest to
+// x/d. The value farthest from 0 has the least integer. The low halves of the bytes hold the first 16 values, and the
+// high halves the others.
 func appendSmall(b []byte, x []float32, bits int) []byte {
 	least := float32(int(1) << (bits - 1))
 	d := farthest(x) / -least
@@ -96,7 +96,7 @@ func appendSmall(b []byte, x []float32, bits int) []byte {
 	return appendBits(appendHalf(b, d), q[:], bits)
 }
 
-// appendQ51 appends a block of Q5_1: d is 1/31 of the range, m the least value.
+// appendQ51 appends a block of Q5_1: d is 1/31 of the range, and m is the least value.
 func appendQ51(b []byte, x []float32) []byte {
 	least := slices.Min(x)
 	d := (slices.Max(x) - least) / 31
@@ -123,7 +123,7 @@ func appendBits(b []byte, q []byte, bits int) []byte {
 	return b
 }
 
-// farthest is the value that is farthest from 0, the first of several.
+// farthest returns the value that is farthest from 0, the first of several.
 func farthest(x []float32) (v float32) {
 	for _, a := range x {
 		if abs(a) > abs(v) {
@@ -135,7 +135,7 @@ func farthest(x []float32) (v float32) {
 
 func abs(x float32) float32 { return float32(math.Abs(float64(x))) }
 
-// inverseOf is 1/x, or 0 for 0.
+// inverseOf returns 1/x, or 0 for 0.
 func inverseOf(x float32) float32 {
 	if x == 0 {
 		return 0
@@ -145,7 +145,7 @@ func inverseOf(x float32) float32 {
 
 func appendHalf(b []byte, x float32) []byte { return binary.LittleEndian.AppendUint16(b, toHalf(x)) }
 
-// toHalf rounds to the nearest IEEE 754 binary16 number, ties to even. What is too large becomes infinite.
+// toHalf rounds to the nearest IEEE 754 binary16 number, ties to even. Numbers that are too large become infinite.
 func toHalf(x float32) uint16 {
 	b := math.Float32bits(x)
 	sign, abs := uint16(b>>16&0x8000), b&0x7fffffff
@@ -165,7 +165,7 @@ func toHalf(x float32) uint16 {
 func toBF16(x float32) uint16 {
 	b := math.Float32bits(x)
 	if b&0x7fffffff > 0x7f800000 {
-		return uint16(b>>16) | 0x40 // a NaN stays one
+		return uint16(b>>16) | 0x40 // a NaN remains a NaN
 	}
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }

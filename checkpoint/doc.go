@@ -5,9 +5,9 @@
 // safetensors and GGUF. It also replaces folders atomically: a crash leaves the old one or the new one (disk.WriteFile
 // does so for files).
 //
-// Nothing in a file is ever executed. A pickle is run by a small machine that knows a fixed list of torch functions;
+// Nothing in a file is ever executed. A small machine interprets pickles; it knows a fixed list of torch functions, and
 // every other class or function becomes an opaque value. All lengths and offsets in a file are checked against its
 // content, and the memory for a file is bounded by a multiple of its own size.
 //
-// The package knows nothing about models: package release knows the names of tensors in published files.
+// The package is independent of models: package release knows the names of tensors in published files.
 package checkpoint

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Endings are the endings, without the dot, of names of files that hold tensors.
+// Endings are the extensions, without the dot, of files that hold tensors.
 var Endings = []string{"pt", "pth", "bin", "ckpt", "safetensors", "gguf"}
 
-// HasEnding reports whether a file has the name of a checkpoint.
+// HasEnding reports whether a file has the extension of a checkpoint.
 func HasEnding(name string) bool {
 	return slices.Contains(Endings, strings.TrimPrefix(filepath.Ext(name), "."))
 }

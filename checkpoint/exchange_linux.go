@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exchange swaps the names of two folders in one step. The error is errors.ErrUnsupported where the kernel, its sandbox
-// or the file system cannot do that.
+// exchange swaps the names of two folders in one step. It returns errors.ErrUnsupported if the kernel, its sandbox or
+// the file system cannot do that.
 func exchange(a, b string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 	switch err {

@@ -23,8 +23,8 @@ const (
 	FormatGGUF        = "gguf"           // llama.cpp
 )
 
-// File is an open file of tensors. Everything in it was checked when it was opened. Its methods, except Close, may be
-// called by many goroutines at once.
+// File is an open file of tensors. Its whole content was checked when it was opened. Several goroutines may call its
+// methods, except Close, concurrently.
 type File struct {
 	path      string
 	format    string
@@ -32,13 +32,13 @@ type File struct {
 	names     []string
 	tensors   map[string]*Tensor
 	meta      map[string]string
-	keyValues map[string]any // of GGUF
+	keyValues map[string]any // of a GGUF file
 	mapping   *mapping
-	shards    []*File // of an index or of a file in parts, which have no mapping
+	shards    []*File // files of an index or parts of a file; f itself has no mapping then
 }
 
-// Open opens a file of tensors in any of the formats this package reads, which it recognizes by the first bytes, or the
-// index of several safetensors files, which it recognizes by its name.
+// Open opens a file of tensors in any of the formats that this package reads, which it recognizes by the first bytes.
+// It also opens the index of several safetensors files, which it recognizes by its name.
 func Open(path string) (*File, error) {
 	if strings.HasSuffix(path, IndexSuffix) {
 		return OpenIndex(path)
@@ -63,21 +63,21 @@ func Open(path string) (*File, error) {
 	return f, err
 }
 
-// OpenSafetensors opens a safetensors file. A header that disagrees with itself or with the size of the file is an
-// error that says what was found and what was wanted.
+// OpenSafetensors opens a safetensors file. It returns an error if the header is inconsistent or does not fit the size
+// of the file; the error says what was found and what was wanted.
 func OpenSafetensors(path string) (*File, error) { return open(path, (*File).readSafetensors) }
 
-// OpenTorch opens a file of torch.save or PyTorch Lightning and executes nothing of it.
+// OpenTorch opens a file of torch.save or PyTorch Lightning. It executes nothing in the file.
 //
-// The tensors come from the state dict. It is the first of the entries "state_dict", "model_state_dict", "model" and
-// "module" of the saved object that is a dictionary with a tensor in it, or else the whole saved object; Root tells
+// The tensors come from the state dict. That is the first of the entries "state_dict", "model_state_dict", "model" and
+// "module" of the saved object that is a dictionary with a tensor in it, or else the whole saved object; Root returns
 // which. Nested dictionaries and lists are flattened: keys and indexes are joined with "." and nothing is stripped, so
-// a Lightning checkpoint gives names that start with "model.". A saved single tensor is named "tensor". Complex tensors
-// get a trailing axis of size 2, the real and the imaginary part. Tensors that share memory in the file share it here.
+// names in a Lightning checkpoint start with "model.". A single saved tensor is named "tensor". Complex tensors get a
+// trailing axis of size 2 for the real and the imaginary part. Tensors that share memory in the file share it here.
 //
-// Metadata has the other values of the saved object, with names flattened in the same way: text, numbers, true and
-// false, null, lists of these as JSON, and objects of unknown classes as <module.class>. So it also has the entries of
-// the state dict that are not tensors, or are tensors of an unsupported kind (sparse, quantized).
+// Metadata returns the other values of the saved object, with names flattened in the same way: text, numbers, true and
+// false, null, lists of these as JSON, and objects of unknown classes as <module.class>. These include entries of the
+// state dict that are not tensors, or are tensors of an unsupported kind (sparse, quantized).
 func OpenTorch(path string) (*File, error) { return open(path, (*File).readTorch) }
 
 // open maps the file and calls read to set the other fields.
@@ -94,7 +94,7 @@ func open(path string, read func(*File)) (*File, error) {
 		})
 	})
 	err = cmp.Or(lost, err)
-	m.release(m.data) // checksums read all
+	m.release(m.data) // the checksums have read all of it
 	if err != nil {
 		m.unmap()
 		return nil, brief.Error(fmt.Errorf("checkpoint: %s: %w", path, err))
@@ -129,26 +129,26 @@ func beginning(d []byte) string {
 	return fmt.Sprintf("a file that starts with % x", d[:min(len(d), 10)])
 }
 
-// brokenOff is added to an error about a file that ends too soon.
+// brokenOff is appended to errors about a file that ends too soon.
 const brokenOff = " (is it an incomplete download?)"
 
-// add appends a tensor; two of the same name are an error.
+// add appends a tensor. Two tensors of the same name are an error.
 func (f *File) add(t *Tensor) error {
 	if f.tensors[t.Name] != nil {
 		return fmt.Errorf("two tensors are named %q", t.Name)
 	}
 	f.names = append(f.names, t.Name)
 	f.tensors[t.Name] = t
-	if t.home == nil { // else it is of one of several files
+	if t.home == nil { // otherwise it belongs to one of several files
 		t.home = f.mapping
 	}
 	return nil
 }
 
-// Path is the path the file was opened with.
+// Path returns the path that the file was opened with.
 func (f *File) Path() string { return f.path }
 
-// Size is the number of bytes of the file, or of all files of an index or all parts.
+// Size returns the number of bytes of the file, or of all files of an index or all parts.
 func (f *File) Size() int {
 	if f.mapping != nil {
 		return len(f.mapping.data)
@@ -160,16 +160,16 @@ func (f *File) Size() int {
 	return n
 }
 
-// Format is one of FormatSafetensors, FormatTorchZip, FormatTorchLegacy and FormatGGUF.
+// Format returns FormatSafetensors, FormatTorchZip, FormatTorchLegacy or FormatGGUF.
 func (f *File) Format() string { return f.format }
 
-// Root is the key of the state dict inside a PyTorch file, such as "state_dict"; empty when it is the whole file.
+// Root returns the key of the state dict inside a PyTorch file, such as "state_dict", or "" if it is the whole file.
 func (f *File) Root() string { return f.root }
 
 // Names returns the names of all tensors in the order of the file.
 func (f *File) Names() []string { return slices.Clone(f.names) }
 
-// Tensor returns the tensor of that name.
+// Tensor returns the tensor of the given name.
 func (f *File) Tensor(name string) (*Tensor, bool) {
 	t, ok := f.tensors[name]
 	return t, ok
@@ -178,7 +178,7 @@ func (f *File) Tensor(name string) (*Tensor, bool) {
 // Metadata returns the text entries of the file that are not tensors.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.meta) }
 
-// Close ends the mapping. No Tensor of the file may be used after it.
+// Close unmaps the file. No Tensor of the file may be used afterwards.
 func (f *File) Close() error {
 	if f.mapping == nil {
 		var errs []error
@@ -195,7 +195,7 @@ func (f *File) Close() error {
 	return nil
 }
 
-// uint64At reads a little-endian number at d[at:]; false when d ends before its end.
+// uint64At reads a little-endian number at d[at:]. It returns false if d is too short.
 func uint64At(d []byte, at int) (uint64, bool) {
 	if at < 0 || at > len(d)-8 {
 		return 0, false

@@ -25,7 +25,7 @@ import (
 const (
 	ggufMagic        = "GGUF"
 	ggufAlignmentKey = "general.alignment"
-	ggufAlignment    = 32 // where the file does not say
+	ggufAlignment    = 32 // if the file does not specify one
 	maxGGUFAxes      = 4
 )
 
@@ -48,11 +48,11 @@ const (
 	ggufFloat64
 )
 
-// ggufForm is how values of a type are read that have a size.
+// ggufForm describes how to read values of a type that has a fixed size.
 type ggufForm struct {
 	size int
 	one  func(b []byte) any
-	many func(b []byte) any // a slice of those one after another
+	many func(b []byte) any // returns a slice of consecutive values
 }
 
 func ggufFormOf[T any](size int, of func([]byte) T) ggufForm {
@@ -65,7 +65,7 @@ func ggufFormOf[T any](size int, of func([]byte) T) ggufForm {
 	}}
 }
 
-// ggufForms have no entry for texts, arrays and what is no type.
+// ggufForms has no entries for texts, arrays and unknown types.
 var ggufForms = map[ggufKind]ggufForm{
 	ggufUint8:   ggufFormOf(1, ggufUnsigned),
 	ggufInt8:    ggufFormOf(1, ggufSigned),
@@ -80,8 +80,8 @@ var ggufForms = map[ggufKind]ggufForm{
 	ggufFloat64: ggufFormOf(8, func(b []byte) float64 { return math.Float64frombits(ggufUnsigned(b)) }),
 }
 
-// OpenGGUF opens a file of llama.cpp. Its tensors have the shapes of PyTorch, the last axis being that of a row. Values
-// returns its other values. Opening any part of a split file opens all of them.
+// OpenGGUF opens a file of llama.cpp. Its tensors have the shapes of PyTorch: the last axis is that of a row. Values
+// returns the other values of the file. If one part of a split file is opened, so are all others.
 func OpenGGUF(path string) (*File, error) {
 	f, err := open(path, (*File).readGGUF)
 	if err != nil {
@@ -101,7 +101,7 @@ func (f *File) readGGUF() {
 	case version != 2 && version != 3:
 		fault.Raisef("found GGUF version %d, want 2 or 3 (in little-endian order)", version)
 	}
-	// Each costs bytes of the file, so that a wrong number ends at the end of the file.
+	// Each value takes bytes of the file, so a wrong count ends at the end of the file.
 	for range values {
 		key := r.text()
 		if _, twice := f.keyValues[key]; twice {
@@ -159,18 +159,18 @@ func (f *File) placeGGUF(spans []span, at int) {
 
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
-// Values returns the values of a GGUF file besides its tensors, as uint64, int64, float64, bool, string, or a slice of
-// one of these. It is nil for other formats. The map must not be changed.
+// Values returns the values of a GGUF file other than its tensors, as uint64, int64, float64, bool, string, or a slice
+// of one of these. It returns nil for other formats. The map must not be changed.
 func (f *File) Values() map[string]any { return f.keyValues }
 
-// ggufReader reads from the front of data.
+// ggufReader reads data from the beginning.
 type ggufReader struct {
 	data     []byte
 	at       int
-	inArrays int // elements of the arrays so far
+	inArrays int // number of elements of all arrays so far
 }
 
-// bytes are the next n bytes.
+// bytes returns the next n bytes.
 func (r *ggufReader) bytes(n int) []byte {
 	if n < 0 || n > len(r.data)-r.at {
 		fault.Raisef("the file ends at byte %d, want %d bytes more after byte %d", len(r.data), n, r.at)
@@ -182,7 +182,7 @@ func (r *ggufReader) bytes(n int) []byte {
 func (r *ggufReader) uint32() uint32 { return binary.LittleEndian.Uint32(r.bytes(4)) }
 func (r *ggufReader) uint64() uint64 { return binary.LittleEndian.Uint64(r.bytes(8)) }
 
-// count is a number of things that take at least least bytes of the file each.
+// count reads a number of items that take at least least bytes of the file each.
 func (r *ggufReader) count(least int) int {
 	n := r.uint64()
 	if n > uint64(len(r.data)-r.at)/uint64(least) {
@@ -191,7 +191,7 @@ func (r *ggufReader) count(least int) int {
 	return int(n)
 }
 
-// text is the next text, which must be UTF-8: names and tokens are.
+// text reads the next text, which must be UTF-8, as names and tokens are.
 func (r *ggufReader) text() string {
 	at := r.at
 	b := r.bytes(r.count(1))
@@ -201,7 +201,7 @@ func (r *ggufReader) text() string {
 	return string(b)
 }
 
-// value is the next value of a type.
+// value reads the next value, of type k.
 func (r *ggufReader) value(k ggufKind) any {
 	switch k {
 	case ggufString:
@@ -216,7 +216,7 @@ func (r *ggufReader) value(k ggufKind) any {
 	return form.one(r.bytes(form.size))
 }
 
-// array is the next array of values of type k. An array of arrays is refused: no published file has one.
+// array reads the next array, of values of type k. An array of arrays is refused: no published file has one.
 func (r *ggufReader) array(k ggufKind) any {
 	if k == ggufString {
 		out := make([]string, r.elements(8))
@@ -232,12 +232,12 @@ func (r *ggufReader) array(k ggufKind) any {
 	return form.many(r.bytes(r.elements(form.size) * form.size))
 }
 
-// maxGGUFElements bounds the elements of all arrays of a file: a byte of a file becomes eight in memory, and twice that
-// where a reader converts it. The largest published vocabularies have a quarter of a million tokens, with twice as many
-// merges.
+// maxGGUFElements bounds the number of elements of all arrays of a file. A byte of a file becomes eight in memory, and
+// twice as many if a reader converts it. The largest published vocabularies have a quarter of a million tokens, with
+// twice as many merges.
 const maxGGUFElements = 1 << 22
 
-// elements is the length of an array whose elements take at least least bytes of the file each.
+// elements reads the length of an array whose elements take at least least bytes of the file each.
 func (r *ggufReader) elements(least int) int {
 	at, n := r.at, r.count(least)
 	if r.inArrays += n; r.inArrays > maxGGUFElements {
@@ -260,7 +260,7 @@ func ggufSigned(b []byte) int64 {
 
 func ggufSingle(b []byte) float64 { return float64(math.Float32frombits(uint32(ggufUnsigned(b)))) }
 
-// tensor is the next description of a tensor, which has no data yet.
+// tensor reads the next description of a tensor, which has no data yet.
 func (r *ggufReader) tensor() span {
 	name := r.text()
 	axes := r.uint32()
@@ -288,13 +288,13 @@ func (r *ggufReader) tensor() span {
 	return span{tensor: t, begin: begin}
 }
 
-// ggufTypes are the element types by their numbers in GGUF; empty for what this package does not read.
+// ggufTypes holds the element types by their numbers in GGUF, with "" for types that this package does not read.
 var ggufTypes = [...]DType{
 	0: F32, 1: F16, 2: Q4_0, 3: Q4_1, 6: Q5_0, 7: Q5_1, 8: Q8_0, 10: Q2_K, 11: Q3_K, 12: Q4_K, 13: Q5_K, 14: Q6_K,
 	24: I8, 25: I16, 26: I32, 27: I64, 28: F64, 30: BF16,
 }
 
-// ggufOther are the names of types that other programs read.
+// ggufOther holds the names of types that only other programs read.
 var ggufOther = map[uint32]string{
 	9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S",
 	20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
@@ -317,8 +317,8 @@ func knownGGUFTypes() string {
 	return strings.Join(names, " ")
 }
 
-// With returns the file with other tensors, in place of those of the same names if it has them. Both are one open file:
-// closing either closes both.
+// With returns the file with other tensors, which replace tensors of the same names. Both are one open file: closing
+// either closes both.
 func (f *File) With(others []*Tensor) *File {
 	g := *f
 	g.tensors, g.names = maps.Clone(f.tensors), slices.Clone(f.names)

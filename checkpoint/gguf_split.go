@@ -11,8 +11,9 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 )
 
-// The parts of a GGUF file that llama.cpp's gguf-split has cut are NAME-00001-of-00003.gguf and so on. The first has
-// all values. Each has its number, from 0 on, the number of parts, and that of the tensors in all of them.
+// The parts into which llama.cpp's gguf-split divides a GGUF file are named NAME-00001-of-00003.gguf and so on. The
+// first has all values. Each part has its number, from 0 on, the number of parts, and the number of tensors in all
+// parts.
 const (
 	splitNumber  = "split.no"
 	splitCount   = "split.count"
@@ -21,8 +22,8 @@ const (
 
 var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
 
-// withParts opens the other parts of a GGUF file, if it is one of several, as one file with the values of the first and
-// the tensors of all. It closes f if that is not possible.
+// withParts opens the other parts of a GGUF file, if it is one of several, as one file with the values of the first
+// part and the tensors of all parts. It closes f if that is not possible.
 func (f *File) withParts() (*File, error) {
 	count, err := f.splitValue(splitCount, maxShards)
 	if err == nil && count <= 1 {
@@ -39,7 +40,7 @@ func (f *File) withParts() (*File, error) {
 	return all, nil
 }
 
-// openParts opens all parts of a split file but the first, which is open already.
+// openParts opens all parts of a split file except the one that is open already.
 func (f *File) openParts(count int) error {
 	given, err := f.shards[0].part(count)
 	if err != nil {
@@ -82,7 +83,7 @@ func (f *File) openParts(count int) error {
 	return f.joinParts(parts)
 }
 
-// joinParts takes the values of the first part and the tensors of all.
+// joinParts takes the values of the first part and the tensors of all parts.
 func (f *File) joinParts(parts []*File) error {
 	f.keyValues, f.meta = parts[0].keyValues, parts[0].meta
 	for _, part := range parts {
@@ -100,7 +101,7 @@ func (f *File) joinParts(parts []*File) error {
 	return err
 }
 
-// part is the number of the part that a file is, from 0 on.
+// part returns the number of the part that f is, from 0 on.
 func (f *File) part(count int) (int, error) {
 	found, err := f.splitValue(splitCount, maxShards)
 	if err != nil {
@@ -112,7 +113,7 @@ func (f *File) part(count int) (int, error) {
 	return f.splitValue(splitNumber, count-1)
 }
 
-// splitValue is a number from 0 to most, 0 if the file has none.
+// splitValue returns a number from 0 to most. It is 0 if the file has none.
 func (f *File) splitValue(key string, most int) (int, error) {
 	v, there := f.keyValues[key]
 	if !there {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// splitFiles are the parts of a file with a tensor in each, by their names.
+// splitFiles returns the parts of a file by their names. Each part has a tensor.
 func splitFiles(t testing.TB, name string, parts, tensors int) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -40,7 +40,7 @@ func writeFiles(t testing.TB, dir string, files map[string][]byte) {
 	}
 }
 
-// TestSplitGGUF: a file in several parts is one file, whichever part it is named by.
+// TestSplitGGUF checks that a file in several parts opens as one file, whichever part is named.
 func TestSplitGGUF(t *testing.T) {
 	dir := t.TempDir()
 	files := splitFiles(t, "x", 3, 3)
@@ -71,7 +71,7 @@ func TestSplitGGUF(t *testing.T) {
 	}
 }
 
-// TestSplitGGUFProblems: parts that are missing, of other files or under other names are told.
+// TestSplitGGUFProblems checks that parts that are missing, of other files or under other names are reported.
 func TestSplitGGUFProblems(t *testing.T) {
 	const first, second, third = "x-00001-of-00003.gguf", "x-00002-of-00003.gguf", "x-00003-of-00003.gguf"
 	outside := filepath.Join(t.TempDir(), second)
@@ -131,7 +131,7 @@ func TestSplitGGUFProblems(t *testing.T) {
 	}
 }
 
-// FuzzSplitGGUF: any file in the place of a part is one with the others, or an error.
+// FuzzSplitGGUF checks that any file in the place of a part either opens with the others or is an error.
 func FuzzSplitGGUF(f *testing.F) {
 	files := splitFiles(f, "x", 2, 2)
 	const first, second = "x-00001-of-00002.gguf", "x-00002-of-00002.gguf"

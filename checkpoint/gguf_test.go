@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// ggufSample is a file with a value of each kind and a tensor of each type that can be written.
+// ggufSample returns a file with a value of each kind and a tensor of each type that can be written.
 func ggufSample(t testing.TB) ([]byte, []Tensor) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -48,7 +48,7 @@ func readGGUF(data []byte) (*File, error) {
 	return f, fault.Catch(f.readGGUF)
 }
 
-// TestGGUFRoundTrip: what is written is read, values with their kinds and tensors with their bytes.
+// TestGGUFRoundTrip checks that values are read back with their kinds, and tensors with their bytes.
 func TestGGUFRoundTrip(t *testing.T) {
 	data, tensors := ggufSample(t)
 	path := filepath.Join(t.TempDir(), "model.gguf")
@@ -79,7 +79,8 @@ func TestGGUFRoundTrip(t *testing.T) {
 	}
 }
 
-// TestHostileGGUF: a wrong file is an error that says what was found, and costs no more memory than the file has.
+// TestHostileGGUF checks that the error for an invalid file says what was found, and that the file costs no more memory
+// than its size.
 func TestHostileGGUF(t *testing.T) {
 	good, _ := ggufSample(t)
 	at := func(offset int, b ...byte) []byte {
@@ -96,7 +97,7 @@ func TestHostileGGUF(t *testing.T) {
 	}{
 		"version 1":            {at(4, 1), "version 1"},
 		"big-endian":           {at(4, 0, 0, 0, 3), "little-endian"},
-		"tensors":              {at(8, huge...), "found"}, // what follows is read as a tensor
+		"tensors":              {at(8, huge...), "found"}, // the bytes after it are read as a tensor
 		"values":               {at(16, huge...), ""},
 		"length of an array":   {at(key+8, huge...), "length"},
 		"type of a value":      {at(key, 77), "type 77"},
@@ -123,8 +124,8 @@ func TestHostileGGUF(t *testing.T) {
 	}
 }
 
-// TestGGUFArraysAreBounded: however large a file, and however its elements are divided among arrays, what they take is
-// bounded.
+// TestGGUFArraysAreBounded checks that the memory of arrays is bounded, however large a file is, and however its
+// elements are divided among arrays.
 func TestGGUFArraysAreBounded(t *testing.T) {
 	written := func(values ...GGUFValue) []byte {
 		var b bytes.Buffer

@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// GGUFValue is a named value for WriteGGUF: a uint32, int32, float32, bool or string, or a slice of one of these or
-// of uint8.
+// GGUFValue is a named value for WriteGGUF: a uint32, int32, float32, bool or string, or a slice of one of these or of
+// uint8.
 type GGUFValue struct {
 	Key   string
 	Value any
 }
 
-// WriteGGUF writes values and tensors in the order given, as GGUF version 3 with the usual alignment. Equal input gives
-// equal bytes. Names, texts and data are checked first; nothing is written then.
+// WriteGGUF writes values and tensors in the given order, as GGUF version 3 with the usual alignment. Equal input gives
+// equal bytes. It checks names, texts and data first, and writes nothing if one is invalid.
 func WriteGGUF(w io.Writer, values []GGUFValue, tensors []Tensor) error {
 	header, err := ggufHeader(values, tensors)
 	if err != nil {
@@ -89,7 +89,7 @@ func ggufHeader(values []GGUFValue, tensors []Tensor) ([]byte, error) {
 	return b.Bytes(), b.err
 }
 
-// ggufWriter writes the header. err is the first text that is not UTF-8.
+// ggufWriter writes the header. err reports the first text that is not UTF-8.
 type ggufWriter struct {
 	bytes.Buffer
 	err error
@@ -150,8 +150,8 @@ func (b *ggufWriter) value(v any) error {
 	return nil
 }
 
-// fixed are the bytes of numbers, none of texts.
+// fixed returns the bytes of numbers, and none for texts.
 func fixed(v any) []byte {
-	b, _ := binary.Append(nil, binary.LittleEndian, v) // fails for texts alone
+	b, _ := binary.Append(nil, binary.LittleEndian, v) // fails only for texts
 	return b
 }

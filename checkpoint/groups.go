@@ -9,8 +9,9 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// GroupTypes returns the types of rows of integers that hold all elements of t exactly, the smallest first: Int8, Int4
-// or Int4Min, or none. Of the factors and least numbers of Q4_K, of 17 bits, such a row has the first 11.
+// GroupTypes returns the types of integer rows that hold all elements of t exactly, the smallest first: Int8, Int4 or
+// Int4Min, or none. As an exception, such a row keeps only the first 11 of the 17 bits of the factors and least values
+// of Q4_K.
 func (t *Tensor) GroupTypes() []DType {
 	if t.order != nil && t.columns/len(t.order)%groupLen != 0 {
 		return nil
@@ -26,9 +27,9 @@ func (t *Tensor) GroupTypes() []DType {
 	return nil
 }
 
-// ReadGroups sets q to the integers of row j, as long as the last axis, and factor and least to the factors and least
-// numbers of each 32 of them, as float16, and returns the scale: an element is scale·(factor·q + least). It is for
-// types that have GroupTypes. Factors that are not finite are an error.
+// ReadGroups sets q to the integers of row j, which is as long as the last axis. It sets factor and least to the
+// factors and least values of each 32 of them, as float16, and returns the scale. An element is scale·(factor·q +
+// least). ReadGroups is for types that have GroupTypes. It returns an error if a factor is not finite.
 func (t *Tensor) ReadGroups(j int, q []int8, factor, least []uint16) (scale float32, err error) {
 	err = disk.Guard(func() {
 		if t.DType.integers() {
@@ -54,13 +55,13 @@ func (t *Tensor) ReadGroups(j int, q []int8, factor, least []uint16) (scale floa
 	return scale, nil
 }
 
-// checkGroups returns an error for factors with which elements are not finite.
+// checkGroups returns an error if the elements would not be finite with the given factors.
 func checkGroups(j int, scale float32, factor, least []uint16) error {
 	if !(scale >= 0) {
 		return fmt.Errorf("row %d: found the scale %v, want a number from 0 on", j, scale)
 	}
 	const infinite = 0x7c00
-	most, mostLeast := uint16(0), uint16(0) // the bits of magnitudes, which sort as they do
+	most, mostLeast := uint16(0), uint16(0) // bits of magnitudes, which sort as the magnitudes do
 	for g := range factor {
 		most, mostLeast = max(most, factor[g]&0x7fff), max(mostLeast, least[g]&0x7fff)
 	}
@@ -78,7 +79,7 @@ func checkGroups(j int, scale float32, factor, least []uint16) error {
 	return nil
 }
 
-// readIntegerRow is ReadGroups of the bytes of a row of integers.
+// readIntegerRow is ReadGroups for the bytes of a row of integers.
 func readIntegerRow(d DType, b []byte, q []int8, factor, least []uint16) (scale float32) {
 	scale = math.Float32frombits(binary.LittleEndian.Uint32(b))
 	b = b[4:]
@@ -111,7 +112,7 @@ func readIntegerRow(d DType, b []byte, q []int8, factor, least []uint16) (scale 
 	return scale
 }
 
-// AppendGroups appends a row of integers of type d to b, as ReadGroups returns it.
+// AppendGroups appends a row of integers of type d to b. Its arguments are the results of ReadGroups.
 func AppendGroups(b []byte, d DType, scale float32, q []int8, factor, least []uint16) []byte {
 	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(scale))
 	for _, f := range factor {
@@ -140,7 +141,7 @@ func AppendGroups(b []byte, d DType, scale float32, q []int8, factor, least []ui
 	return b
 }
 
-// readBlockRow is ReadGroups of the blocks of a row of a GGUF file.
+// readBlockRow is ReadGroups for the blocks of a row of a GGUF file.
 func readBlockRow(d DType, b []byte, q []int8, factor, least []uint16) (scale float32) {
 	if d == Q4_K {
 		return readRowK(b, q, factor, least)
@@ -170,15 +171,15 @@ func readBlockRow(d DType, b []byte, q []int8, factor, least []uint16) (scale fl
 	return 1
 }
 
-// splitNibbles sets q to the halves of 16 bytes, the low ones first, plus zero.
+// splitNibbles sets q to the halves of 16 bytes plus zero, the low halves first.
 func splitNibbles(q []int8, b []byte, zero int8) {
 	for i := range 16 {
 		q[i], q[i+16] = int8(b[i]&15)+zero, int8(b[i]>>4)+zero
 	}
 }
 
-// readRowK is readBlockRow of Q4_K. The scale is a power of two with which the largest factor or least number of the
-// row is far from the ends of float16.
+// readRowK is readBlockRow for Q4_K. The scale is a power of two that keeps the largest factor or least value of the
+// row far from the limits of float16.
 func readRowK(b []byte, q []int8, factor, least []uint16) (scale float32) {
 	const block, size = 256, 144
 	const groups = block / groupLen
@@ -190,7 +191,7 @@ func readRowK(b []byte, q []int8, factor, least []uint16) (scale float32) {
 	top := 0.0
 	for g := range factor {
 		f, m := pair(g)
-		top = max(top, math.Abs(float64(f)), math.Abs(float64(m))) // NaN stays
+		top = max(top, math.Abs(float64(f)), math.Abs(float64(m))) // a NaN remains a NaN
 	}
 	_, exponent := math.Frexp(top)
 	exponent = max(exponent-7, -126)

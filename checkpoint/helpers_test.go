@@ -48,7 +48,7 @@ func pTensor(storage string, offset int, shape, stride []int) string {
 		pCall(pGlobal("collections", "OrderedDict")))
 }
 
-// pVector is a contiguous float32 tensor of n elements.
+// pVector returns a contiguous float32 tensor of n elements.
 func pVector(key string, n int) string {
 	return pTensor(pStorage("FloatStorage", key, n), 0, []int{n}, []int{1})
 }
@@ -69,13 +69,13 @@ type zipEntry struct {
 	method uint16
 }
 
-// zipped makes an archive as torch.save does.
+// zipped returns an archive as torch.save writes it.
 func zipped(t testing.TB, entries ...zipEntry) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
 	w.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) {
-		return flate.NewWriter(out, flate.BestSpeed) // large bombs are made under the race detector, too
+		return flate.NewWriter(out, flate.BestSpeed) // large bombs are created under the race detector, too
 	})
 	for _, e := range entries {
 		f, err := w.CreateHeader(&zip.FileHeader{Name: e.name, Method: e.method})
@@ -92,7 +92,7 @@ func zipped(t testing.TB, entries ...zipEntry) []byte {
 	return b.Bytes()
 }
 
-// torchZip makes an archive of a pickle and of storages "0", "1", ...
+// torchZip returns an archive of a pickle and of storages "0", "1", ...
 func torchZip(t testing.TB, value string, storages ...[]byte) []byte {
 	t.Helper()
 	entries := []zipEntry{{name: "m/data.pkl", data: []byte(pickled(value))}}
@@ -102,7 +102,7 @@ func torchZip(t testing.TB, value string, storages ...[]byte) []byte {
 	return zipped(t, entries...)
 }
 
-// torchLegacy makes an old file of a pickle and of storages "0", "1", ...
+// torchLegacy returns an old file of a pickle and of storages "0", "1", ...
 func torchLegacy(value string, numel []int, storages ...[]byte) []byte {
 	magic := "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"
 	keys := "]("
@@ -115,7 +115,7 @@ func torchLegacy(value string, numel []int, storages ...[]byte) []byte {
 		pickled(value) + pickled(keys+"e") + data)
 }
 
-// writeTemp writes data to a file of the test.
+// writeTemp writes data to a temporary file.
 func writeTemp(t testing.TB, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -150,7 +150,7 @@ func (f *File) values(t testing.TB, name string) []float64 {
 	return v
 }
 
-// wantError checks that an error says all the words.
+// wantError checks that an error contains all the words.
 func wantError(t testing.TB, err error, words ...string) {
 	t.Helper()
 	if err == nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// IndexSuffix ends the name of the index of a model in several safetensors files.
+// IndexSuffix is the suffix of the name of the index of a model in several safetensors files.
 const IndexSuffix = ".safetensors.index.json"
 
-// maxShards limits the cost of a hostile index. The largest published models have some hundreds.
+// maxShards limits the cost of a hostile index. The largest published models have some hundreds of files.
 const maxShards = 10_000
 
-// OpenIndex opens the safetensors files that an index names (NAME.safetensors.index.json) as one file with the tensors
-// of all. Files of another folder are not opened: neither by their names, nor by links (see inFolder). It is an error
-// if the index and the files disagree, and the error lists all tensors that they disagree about.
+// OpenIndex opens the safetensors files that an index (NAME.safetensors.index.json) names as one file with the tensors
+// of all. It does not open files of other folders, whether the index names them or links lead to them (see inFolder).
+// If the index and the files disagree, the error lists all tensors that they disagree about.
 func OpenIndex(path string) (*File, error) {
 	var index struct {
 		Files map[string]string `json:"weight_map"`
@@ -70,8 +70,8 @@ func (f *File) openShards(files map[string]string) error {
 	return errors.Join(problems...)
 }
 
-// inFolder returns the path of a file in a folder that another file names. A link may lead to another file of the
-// folder or, from a snapshot in a hub's cache (snapshots/REVISION), to its folder of contents (blobs).
+// inFolder returns the path of a file in folder dir, for a name from another file. A link may lead to another file of
+// the folder or, from a snapshot in a hub's cache (snapshots/REVISION), to the cache's folder of contents (blobs).
 func inFolder(dir, name string) (string, error) {
 	if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, `/\:`) || name == "." || name == ".." {
 		return "", fmt.Errorf("found the file %q, want the name of a file of the folder", name)

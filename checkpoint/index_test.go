@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzIndex: any index beside two small files opens them, or is an error, and nothing outside of the folder is opened.
+// FuzzIndex checks that any index beside two small files either opens them or is an error, and that nothing outside the
+// folder is opened.
 func FuzzIndex(f *testing.F) {
 	for _, text := range []string{`{"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}`,
 		`{"weight_map": {"a": "1.safetensors", "b": "../2.safetensors"}, "metadata": {"total_size": 8}}`,

@@ -11,13 +11,13 @@ import (
 	"slices"
 )
 
-// The element types of a folder of quantized weights, whose rows are integers in groups of 32 with a factor each
+// The element types of a folder of quantized weights. Rows are integers in groups of 32 with a factor each
 // (docs/quantize.md). A number is scale·(factor·q + least). A row of k numbers in n = ⌈k/32⌉ groups is
 //
 //	float32 scale; n float16 factors; n float16 least numbers (int4min alone); k integers
 //
-// An integer of 8 bits has its sign, -8 is stored as 0 in int4, and of each two of 4 bits the first is the low half of
-// a byte. A safetensors file has the rows as U8 (rows, bytes), and their types and lengths in its metadata.
+// 8-bit integers are signed. In int4, -8 is stored as 0. Of each pair of 4-bit integers, the first is in the low half
+// of the byte. A safetensors file holds the rows as U8 (rows, bytes), and their types and lengths in its metadata.
 const (
 	Int8    DType = "int8"    // q from -128 to 127
 	Int4    DType = "int4"    // q from -8 to 7
@@ -27,7 +27,7 @@ const (
 const (
 	// groupLen is the number of elements that share a factor.
 	groupLen = 32
-	// integersKey is the name of the metadata about tensors of integers.
+	// integersKey is the key of the metadata about tensors of integers.
 	integersKey = "hippo.quantized"
 	// integersVersion is the version of the layout.
 	integersVersion = 1
@@ -36,7 +36,7 @@ const (
 // integers reports whether rows are integers in groups.
 func (d DType) integers() bool { return d == Int8 || d == Int4 || d == Int4Min }
 
-// RowBytes is the number of bytes of a row of k elements of Int8, Int4 or Int4Min, 0 for more than there can be.
+// RowBytes returns the number of bytes of a row of k elements of Int8, Int4 or Int4Min, or 0 if k is out of range.
 func (d DType) RowBytes(k int) int {
 	if k <= 0 || k > math.MaxInt/8 {
 		return 0
@@ -51,7 +51,7 @@ func (d DType) RowBytes(k int) int {
 	return 4 + 4*groups + (k+1)/2
 }
 
-// rowLen is the number of elements of a row.
+// rowLen returns the number of elements of a row.
 func (t *Tensor) rowLen() int {
 	if t.columns > 0 || len(t.Shape) == 0 {
 		return t.columns
@@ -59,10 +59,10 @@ func (t *Tensor) rowLen() int {
 	return t.Shape[len(t.Shape)-1]
 }
 
-// inRows reports whether only whole rows can be read: those of integers, and those of another order.
+// inRows reports whether only whole rows can be read, as for rows of integers and reordered rows.
 func (t *Tensor) inRows() bool { return t.DType.integers() || t.order != nil }
 
-// rowsBytes is the number of bytes of the rows that n elements lie in, counted from the first element.
+// rowsBytes returns the number of bytes of the rows that contain the first n elements of t.
 func (t *Tensor) rowsBytes(n int) (int, bool) {
 	k := t.rowLen()
 	size := t.rowBytes(k)
@@ -72,7 +72,7 @@ func (t *Tensor) rowsBytes(n int) (int, bool) {
 	return mul((t.skip+n+k-1)/k, size)
 }
 
-// rowsPart is Part where only whole rows can be read.
+// rowsPart is Part for tensors of which only whole rows can be read.
 func (t *Tensor) rowsPart(at, n int) Tensor {
 	k, from := t.rowLen(), t.skip+at
 	part := Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, home: t.home, columns: k, skip: from % k,
@@ -119,13 +119,13 @@ func (r *groupRow) read(t *Tensor, j int) (err error) {
 	return err
 }
 
-// value is element i.
+// value returns element i.
 func (r *groupRow) value(i int) float32 {
 	g := i / groupLen
 	return float32(float32(r.q[i])*(fromHalf(r.factor[g])*r.scale)) + fromHalf(r.least[g])*r.scale
 }
 
-// Streamed returns a tensor whose rows are created as they are written: for WriteSafetensors only. row appends the
+// Streamed returns a tensor whose rows are created as they are written, for WriteSafetensors only. row appends the
 // bytes of row j to b. Rows of the types Int8, Int4 and Int4Min are those of AppendGroups.
 func Streamed(name string, d DType, shape []int, row func(b []byte, j int) []byte) Tensor {
 	t := Tensor{Name: name, DType: d, Shape: shape}
@@ -144,13 +144,13 @@ func Streamed(name string, d DType, shape []int, row func(b []byte, j int) []byt
 	return t
 }
 
-// InPieces returns a tensor whose bytes are created, or found, as they are written: for WriteSafetensors only. Pieces
-// must be those of all elements in their order.
+// InPieces returns a tensor whose bytes are created or read as they are written, for WriteSafetensors only. The pieces
+// must be the bytes of all elements in order.
 func InPieces(name string, d DType, shape []int, pieces iter.Seq[[]byte]) Tensor {
 	return Tensor{Name: name, DType: d, Shape: shape, pieces: pieces}
 }
 
-// bytes is the memory of all elements, if that is possible.
+// bytes returns the memory of all elements, and whether the shape is possible.
 func (t *Tensor) bytes() (int, bool) {
 	n, ok := product(t.Shape)
 	if !ok {
@@ -188,7 +188,7 @@ type integersMeta struct {
 	Tensors map[string]integersForm `json:"tensors"`
 }
 
-// integersForm is the type that U8 (rows, bytes) stands for.
+// integersForm is the type that a U8 tensor (rows, bytes) stands for.
 type integersForm struct {
 	Type    DType `json:"type"`
 	Columns int   `json:"columns"`
@@ -244,7 +244,7 @@ func (f *File) readIntegersMeta() error {
 	return errors.Join(problems...)
 }
 
-// setIntegers gives a tensor of bytes its type and shape.
+// setIntegers sets the type and shape of a tensor of bytes.
 func (f *File) setIntegers(name string, form integersForm) error {
 	t, ok := f.tensors[name]
 	switch {

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// integerTypes are those of rows of integers, with the smallest and the largest integer.
+// integerTypes holds the types of rows of integers, with the smallest and the largest integer of each.
 var integerTypes = map[DType][2]int{Int8: {-128, 127}, Int4: {-8, 7}, Int4Min: {0, 15}}
 
-// integersSample is a tensor of random integers (n, k), and its elements.
+// integersSample returns a tensor of random integers (n, k), and its elements.
 func integersSample(rng *rand.Rand, name string, d DType, n, k int) (Tensor, []float32) {
 	var want []float32
 	r := integerTypes[d]
@@ -41,8 +41,8 @@ func integersSample(rng *rand.Rand, name string, d DType, n, k int) (Tensor, []f
 	return Tensor{Name: name, DType: d, Shape: []int{n, k}, Data: data.Bytes()}, want
 }
 
-// TestIntegersRoundTrip: rows of integers of any length are in a safetensors file what they were, in as many bytes as
-// their bits are, and any part of them can be read.
+// TestIntegersRoundTrip checks that rows of integers of any length are read back from a safetensors file, that they
+// take as many bytes as their bits, and that any part of them can be read.
 func TestIntegersRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var tensors []Tensor
@@ -96,7 +96,8 @@ func TestIntegersRoundTrip(t *testing.T) {
 	}
 }
 
-// TestIntegersProblems: metadata that does not fit the tensors, and factors that are no numbers.
+// TestIntegersProblems checks the errors for metadata that does not fit the tensors, and for factors that are not
+// finite.
 func TestIntegersProblems(t *testing.T) {
 	file := func(meta string, shape ...int) []byte {
 		var b bytes.Buffer
@@ -146,8 +147,8 @@ func TestIntegersProblems(t *testing.T) {
 
 var nan32, inf32 = float32(math.NaN()), float32(math.Inf(1))
 
-// TestReadGroupsIsFloat32: what GroupTypes says of the blocks of GGUF files is so: integers, factors and least numbers
-// give the elements, those of Q4_K but for the factors' last bits.
+// TestReadGroupsIsFloat32 checks the blocks of GGUF files that have GroupTypes: integers, factors and least values give
+// the elements, except for the last bits of the factors of Q4_K.
 func TestReadGroupsIsFloat32(t *testing.T) {
 	m := blockMaker{rand.New(rand.NewPCG(3, 8))}
 	for _, d := range []DType{Q4_0, Q4_1, Q5_0, Q8_0, Q4_K} {
@@ -198,7 +199,7 @@ func TestReadGroupsIsFloat32(t *testing.T) {
 	}
 }
 
-// FuzzIntegers: any metadata about tensors of integers, and any rows, are read or an error.
+// FuzzIntegers checks that any metadata about tensors of integers, with any rows, is either read or an error.
 func FuzzIntegers(f *testing.F) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for d := range integerTypes {
@@ -232,7 +233,8 @@ func FuzzIntegers(f *testing.F) {
 	})
 }
 
-// TestSurelyFinite: bfloat16 numbers that are not finite are seen wherever they are, and nothing is promised of others.
+// TestSurelyFinite checks that bfloat16 numbers that are not finite are detected at every place, and that the result is
+// false for other types.
 func TestSurelyFinite(t *testing.T) {
 	for _, bad := range []uint16{0x7f80, 0xff80, 0x7fc0, 0xff81} {
 		for n := 1; n < 10; n++ {

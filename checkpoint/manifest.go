@@ -16,11 +16,12 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// ManifestFile is the name of the list of files, with their sizes and checksums, that WriteDirAtomic puts into a
-// folder.
+// ManifestFile is the name of the file with the list of files, their sizes and checksums that WriteDirAtomic writes
+// into a folder.
 const ManifestFile = "manifest.json"
 
-// manifest is ManifestFile. The checksum is CRC-32C: it detects damage, not malice, and costs a load almost nothing.
+// manifest is the content of ManifestFile. The checksum is CRC-32C: it detects damage but not malice, and adds almost
+// nothing to the time of a load.
 type manifest struct {
 	Version int                `json:"version"`
 	Files   map[string]fileSum `json:"files"`
@@ -68,9 +69,9 @@ func sumFile(path string) (fileSum, error) {
 	return fileSum{n, fmt.Sprintf("%08x", sum.Sum32())}, err
 }
 
-// ReadDir compares files of a folder that WriteDirAtomic wrote, the named ones or all, with the manifest, and then
-// calls read, which reads them. A folder without a manifest, such as an older one, is read without that. If the folder
-// is replaced by a newer one meanwhile, the newer one is read.
+// ReadDir compares files in a folder that WriteDirAtomic wrote with the manifest, the named files or all, and then
+// calls read, which reads them. A folder without a manifest, such as an older one, is not compared. If the folder is
+// replaced by a newer one meanwhile, ReadDir reads the newer one.
 func ReadDir(dir string, read func() error, names ...string) error {
 	for {
 		m, err := readManifest(dir)
@@ -89,7 +90,7 @@ func ReadDir(dir string, read func() error, names ...string) error {
 	}
 }
 
-// readManifest reads the manifest of a folder, an empty one if there is none.
+// readManifest reads the manifest of a folder. It returns an empty manifest if there is none.
 func readManifest(dir string) (manifest, error) {
 	var m manifest
 	path := filepath.Join(dir, ManifestFile)
@@ -103,8 +104,8 @@ func readManifest(dir string) (manifest, error) {
 	return m, err
 }
 
-// check compares files with the manifest, the named ones or all. A missing file is no error here: its reader will
-// report it.
+// check compares files with the manifest, the named files or all. A missing file is not an error here, as its reader
+// will report it.
 func (m manifest) check(dir string, names []string) error {
 	var failed []error
 	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
@@ -133,5 +134,5 @@ func (m manifest) check(dir string, names []string) error {
 	return brief.Error(errors.Join(failed...))
 }
 
-// changed says how to read a file that was changed on purpose.
+// changed is the part of an error that says how to read a file that was changed on purpose.
 const changed = " (if it was changed on purpose, remove " + ManifestFile + " beside it)"

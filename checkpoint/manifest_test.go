@@ -20,8 +20,8 @@ func checkedDir(t *testing.T, dir, a, b string) {
 	}
 }
 
-// TestDamageIsSeen: a bit, or a byte too few, is an error that names the file before anything is read, unless the file
-// is not asked for; without a manifest a folder is read as it is.
+// TestDamageIsSeen checks that a flipped bit or a missing byte is an error that names the file before anything is read,
+// unless that file is not asked for, and that a folder without a manifest is read as it is.
 func TestDamageIsSeen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	checkedDir(t, dir, "hippo", strings.Repeat("x", 3<<20))
@@ -55,7 +55,7 @@ func TestDamageIsSeen(t *testing.T) {
 	}
 }
 
-// TestFolderReplacedMeanwhile: who reads while a newer folder takes the place of the old one reads the newer.
+// TestFolderReplacedMeanwhile checks that a reader reads the newer folder if it replaces the old one during the read.
 func TestFolderReplacedMeanwhile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	checkedDir(t, dir, "old", "old")
@@ -76,7 +76,7 @@ func TestFolderReplacedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestHostileManifest: a manifest names files of its folder only, and is of a version that is known.
+// TestHostileManifest checks that a manifest may only name files of its folder, and must be of a known version.
 func TestHostileManifest(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{

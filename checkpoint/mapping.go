@@ -7,14 +7,14 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// mapping is the whole content of a file, mapped into memory if the system can, otherwise read.
+// mapping is the whole content of a file. It is mapped into memory if the system supports that, and read otherwise.
 type mapping struct {
 	data    []byte
 	unmap   func() error
-	release func(part []byte) // nil if all is kept
+	release func(part []byte) // nil if all of data is kept
 }
 
-// openMapping maps the regular file at path. Its size is the size when it was opened.
+// openMapping maps the regular file at path. Its size is that at the time of opening.
 func openMapping(path string) (*mapping, error) {
 	f, info, err := disk.Open(path)
 	if err != nil {
@@ -25,7 +25,7 @@ func openMapping(path string) (*mapping, error) {
 		return nil, fmt.Errorf("%s: the file is empty", path)
 	}
 	open := disk.Map
-	if runtime.GOOS == "windows" { // where a mapped file cannot be replaced by a new checkpoint
+	if runtime.GOOS == "windows" { // on Windows, a mapped file cannot be replaced by a new checkpoint
 		open = disk.Read
 	}
 	m, err := open(f, int(info.Size()))

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// TestFileCutShort cuts a mapped file after it was opened: the pages behind the new end fault when they are read.
+// TestFileCutShort truncates a mapped file after it was opened: the pages after the new end fault when they are read.
 func TestFileCutShort(t *testing.T) {
 	var b bytes.Buffer
 	values := make([]float32, 1<<18)

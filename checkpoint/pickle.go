@@ -8,11 +8,11 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// The pickle machine: a stack of values, a memo and opcodes of one byte. The format is described in CPython's
-// Lib/pickletools.py; this file has the machine and pickle_ops.go the opcodes.
+// The pickle machine has a stack of values, a memo and opcodes of one byte. The format is described in CPython's
+// Lib/pickletools.py. The machine is in this file, and the opcodes in pickle_ops.go.
 //
-// A pickle of n bytes can make at most n values, as every value takes an opcode. That bounds the memory of values; work
-// that a single opcode can multiply (copying a list, hashing a long key) is charged in steps.
+// A pickle of n bytes can create at most n values, as every value takes an opcode. That bounds the memory of values.
+// Work that a single opcode can multiply (copying a list, hashing a long key) is charged in steps.
 
 const (
 	maxPickle      = 256 << 20 // bytes of one pickle
@@ -27,14 +27,14 @@ type unpickler struct {
 	stack    []any
 	marks    []int // heights of the stack
 	memo     map[uint64]any
-	storages []*pyStorage // all that were referred to, in order
+	storages []*pyStorage // all storages that were referred to, in order
 }
 
 func newUnpickler(data []byte) *unpickler {
 	return &unpickler{data: data, steps: maxPickleSteps, memo: map[uint64]any{}}
 }
 
-// load runs one pickle from the current position and stays after it. The memo starts empty, as it does in Python.
+// load runs one pickle from the current position and leaves the position after it. The memo starts empty, as in Python.
 func (u *unpickler) load() (v any, err error) {
 	u.stack, u.marks = nil, nil
 	clear(u.memo)
@@ -112,7 +112,7 @@ func (u *unpickler) uint(width int) (n uint64) {
 	return n
 }
 
-// counted returns bytes that follow their own length, a number of width bytes.
+// counted returns the bytes after their length, which is a number of width bytes.
 func (u *unpickler) counted(width int) []byte { return u.take(u.uint(width)) }
 
 // line returns the bytes up to the next newline, which is skipped.
@@ -152,7 +152,7 @@ func (u *unpickler) pop() any {
 	return v
 }
 
-// popN removes the n topmost values and returns them in a slice of their own.
+// popN removes the n topmost values and returns them in a new slice.
 func (u *unpickler) popN(n int) []any {
 	from := len(u.stack) - n
 	if from < u.floor() {
@@ -202,7 +202,7 @@ func (u *unpickler) setItems(target any, pairs []any) {
 		fault.Raisef("found %s, want a dictionary", describe(target))
 	}
 	for i := 0; i < len(pairs); i += 2 {
-		// A long key can be hashed again and again for two bytes of pickle each.
+		// A long key can be hashed again and again, for two bytes of pickle each time.
 		length := 0
 		switch key := pairs[i].(type) {
 		case string:
@@ -215,7 +215,7 @@ func (u *unpickler) setItems(target any, pairs []any) {
 	}
 }
 
-// appendItems adds to a list or a set. Items of an object of an unknown class are dropped.
+// appendItems adds items to a list or a set. Items of an object of an unknown class are dropped.
 func appendItems(target any, items []any) {
 	switch t := target.(type) {
 	case *pyList:

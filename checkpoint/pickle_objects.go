@@ -3,17 +3,17 @@ package checkpoint
 import "github.com/hippo-ssm/hippo/internal/fault"
 
 // Classes, functions and objects. Nothing is imported and nothing is called: a name is looked up in the table of
-// pickle_torch.go, and a name that is not there returns opaque values.
+// pickle_torch.go, and calls of names that are not in the table return opaque values.
 
-// knownGlobal is the meaning of a known name: a replacement function, a storage class or an element type. Unknown names
-// have none of them.
+// knownGlobal is the meaning of a known name: a replacement function, a storage class or an element type. It is empty
+// for unknown names.
 type knownGlobal struct {
 	call    func(u *unpickler, args []any) any
 	storage elemType
 	dtype   elemType
 }
 
-// maxGlobalName is longer than every known name; longer ones need no look-up.
+// maxGlobalName is greater than the length of every known name. Longer names need no look-up.
 const maxGlobalName = 100
 
 func newGlobal(module, name string) *pyGlobal {
@@ -68,14 +68,14 @@ func (u *unpickler) newObjEx() {
 	u.push(&pyObject{class: g})
 }
 
-// inst makes an object of a class named in the text, with the values above the mark as arguments.
+// inst creates an object of a class named in the pickle, with the values above the mark as arguments.
 func (u *unpickler) inst() {
 	u.global()
 	class := u.pop()
 	u.push(u.call(class, u.popMark()))
 }
 
-// obj makes an object of the class right above the mark, with the values above that as arguments.
+// obj creates an object of the class right above the mark, with the values above the class as arguments.
 func (u *unpickler) obj() {
 	items := u.popMark()
 	if len(items) == 0 {
@@ -98,7 +98,7 @@ func (u *unpickler) persID() {
 
 func (u *unpickler) binPersID() { u.push(u.persistent(u.pop())) }
 
-// extOp pushes an opaque value for a class by its number in a registry that is not in the file.
+// extOp pushes an opaque value for a class given by its number in a registry that is not in the file.
 func extOp(width int) func(*unpickler) {
 	return func(u *unpickler) {
 		u.uint(width)

@@ -119,7 +119,7 @@ func asBytes(b []byte) any { return pyBytes(b) }
 // binFloat reads a float64, the only big-endian number of the format.
 func (u *unpickler) binFloat() { u.push(math.Float64frombits(binary.BigEndian.Uint64(u.take(8)))) }
 
-// collect pushes what build makes of the n topmost values; with 0, of those above the mark.
+// collect pushes the result of build for the n topmost values or, if n is 0, for those above the mark.
 func collect(n int, build func([]any) any) func(*unpickler) {
 	return func(u *unpickler) { u.push(build(u.popMarkOr(n))) }
 }
@@ -133,13 +133,13 @@ func (u *unpickler) dict() {
 	u.setItems(d, pairs)
 }
 
-// modify changes the value below the n topmost ones, which are removed; with 0, below the mark by the values above it.
+// modify calls change with the value below the n topmost ones, which it removes, or, if n is 0, below the mark.
 func (u *unpickler) modify(n int, change func(any, []any)) {
 	items := u.popMarkOr(n)
 	change(u.top(), items)
 }
 
-// popMarkOr is popN, or popMark for 0.
+// popMarkOr is popN, or popMark if n is 0.
 func (u *unpickler) popMarkOr(n int) []any {
 	if n == 0 {
 		return u.popMark()
@@ -147,7 +147,7 @@ func (u *unpickler) popMarkOr(n int) []any {
 	return u.popN(n)
 }
 
-// popOp removes the topmost value or, right above it, a mark.
+// popOp removes the topmost value, or the topmost mark if no value is above it.
 func (u *unpickler) popOp() {
 	if n := len(u.marks); n > 0 && u.marks[n-1] == len(u.stack) {
 		u.marks = u.marks[:n-1]
@@ -178,7 +178,7 @@ func (u *unpickler) proto() {
 	}
 }
 
-// frame skips the length of a frame: frames are only a hint for buffering.
+// frame skips the length of a frame. Frames are only a hint for buffering.
 func (u *unpickler) frame() {
 	n := u.uint(8)
 	if left := len(u.data) - u.pos; n > uint64(left) {

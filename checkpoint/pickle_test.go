@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// python writes a value in Python's notation.
+// python returns a value in Python's notation.
 func python(v any) string {
 	list := func(items []any) string {
 		var s []string
@@ -78,7 +78,7 @@ func testPickleFile(t *testing.T, name, want string) {
 		if got := python(v); err != nil || got != want {
 			t.Errorf("got  %s, %v\nwant %s", got, err, want)
 		}
-		// Shared values stay one value.
+		// Shared values remain one value.
 		if d := asDict(v); d != nil {
 			if s := d.get("shared").(*pyList); s.items[0] != s.items[1] {
 				t.Error("a value that is there twice became two")
@@ -92,7 +92,7 @@ func testPickleFile(t *testing.T, name, want string) {
 	})
 }
 
-// TestPickleOpcodes has the opcodes that CPython does not write any more. No result stands for an error.
+// TestPickleOpcodes checks the opcodes that CPython no longer writes. An empty result stands for an error.
 func TestPickleOpcodes(t *testing.T) {
 	for pickle, want := range map[string]string{
 		"S'it\\'s \\x41\\n\\\\'\n.":         `"it's A\n\\"`,
@@ -188,22 +188,22 @@ func TestPickleBad(t *testing.T) {
 	}
 }
 
-// pList is a list of n pairs.
+// pList returns a list of n pairs.
 func pList(n int) string { return "](" + strings.Repeat("NN\x86", n) + "e" }
 
-// manyTensors makes n tensors that have one tuple as shape and as strides.
+// manyTensors returns n tensors that have one tuple as shape and as strides.
 func manyTensors(dims, n int) string {
 	return pTuple(strings.Repeat("K\x01", dims)) + "q\x00" + pStorage("FloatStorage", "0", 1) + "q\x01" +
 		pGlobal("torch._utils", "_rebuild_tensor") + "q\x02" + strings.Repeat("h\x02(h\x01K\x00h\x00h\x00tR0", n) + "N."
 }
 
-// nestedFromType is _rebuild_from_type_v2(_rebuild_from_type_v2, None, (_rebuild_from_type_v2, None, (...))).
+// nestedFromType returns _rebuild_from_type_v2(_rebuild_from_type_v2, None, (_rebuild_from_type_v2, None, (...))).
 func nestedFromType(n int) string {
 	return pGlobal("torch._tensor", "_rebuild_from_type_v2") + "q\x00" + strings.Repeat("h\x00N", n) + "N" +
 		strings.Repeat("\x87", n) + "R."
 }
 
-// bounded runs f and checks that it takes memory in proportion to the size of its input, and not long.
+// bounded runs f and checks that its memory is proportional to the size of its input, and that it does not take long.
 func bounded(t *testing.T, size int, f func()) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -216,7 +216,7 @@ func bounded(t *testing.T, size int, f func()) {
 	if n, limit := after.TotalAlloc-before.TotalAlloc, uint64(16<<20+256*size); n > limit {
 		t.Errorf("an input of %d bytes made %d bytes of garbage, want at most %d", size, n, limit)
 	}
-	if took > 20*time.Second { // generous: this is to find quadratic time, not to measure
+	if took > 20*time.Second { // generous: the purpose is to detect quadratic time, not to measure
 		t.Errorf("an input of %d bytes took %v", size, took)
 	}
 }

@@ -13,8 +13,8 @@ import (
 // maxIntDigits bounds integers written in decimal, whose conversion takes time that grows faster than their length.
 const maxIntDigits = 100
 
-// parseInt reads the argument of INT or LONG: decimal digits, for LONG with an L at the end. INT has 00 and 01 for
-// false and true.
+// parseInt reads the argument of INT or LONG: decimal digits, for LONG with an L at the end. In INT, 00 and 01 stand
+// for false and true.
 func parseInt(s string) (any, error) {
 	switch s {
 	case "00":
@@ -42,7 +42,7 @@ func parseFloat(s string) (any, error) {
 	return x, nil
 }
 
-// longFromBytes reads a little-endian integer in two's complement of any length.
+// longFromBytes reads a little-endian two's complement integer of any length.
 func longFromBytes(b []byte) any {
 	if len(b) <= 8 {
 		n := uint64(0)
@@ -61,7 +61,7 @@ func longFromBytes(b []byte) any {
 	return n
 }
 
-// parseRepr reads a string in quotes with the escapes that Python's repr writes for a string of bytes.
+// parseRepr reads a string in quotes with the escapes that Python's repr writes for a byte string.
 func parseRepr(s string) (any, error) {
 	if len(s) < 2 || s[0] != s[len(s)-1] || s[0] != '\'' && s[0] != '"' {
 		return nil, fmt.Errorf("found %.20q, want a string in quotes", s)

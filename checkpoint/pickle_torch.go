@@ -12,12 +12,12 @@ import (
 
 // elemType is the element type of a storage or tensor. A complex element is two numbers.
 type elemType struct {
-	name    string // torch's; empty for none at all
-	dtype   DType  // empty for a type that this package cannot read
+	name    string // torch's name; "" for no type
+	dtype   DType  // "" for a type that this package cannot read
 	complex bool
 }
 
-// size is the number of bytes of an element.
+// size returns the number of bytes of an element.
 func (e elemType) size() int {
 	if e.complex {
 		return 2 * e.dtype.Size()
@@ -25,7 +25,7 @@ func (e elemType) size() int {
 	return e.dtype.Size()
 }
 
-// storageTypes maps classes of storages, without "Storage".
+// storageTypes maps the names of storage classes, without "Storage", to element types.
 var storageTypes = map[string]elemType{
 	"Double":        {"float64", F64, false},
 	"Float":         {"float32", F32, false},
@@ -75,7 +75,7 @@ func lookupGlobal(module, name string) knownGlobal {
 	return knownGlobal{call: functions[module+"."+name]}
 }
 
-// functions are the known functions, and the classes whose objects are something simpler here.
+// functions holds the known functions, and the classes whose objects are represented by simpler values here.
 var functions = map[string]func(u *unpickler, args []any) any{
 	"collections.OrderedDict":                    makeDict,
 	"builtins.dict":                              makeDict,
@@ -90,23 +90,23 @@ var functions = map[string]func(u *unpickler, args []any) any{
 	"torch._tensor._rebuild_from_type_v2":        rebuildFromType,
 }
 
-// emptyDict is a defaultdict, whose argument is a function.
+// emptyDict returns a dictionary for a defaultdict, whose argument is a function.
 func emptyDict(*unpickler, []any) any { return new(pyDict) }
 
-// wantArgs ends the load where there are fewer than n arguments.
+// wantArgs ends the load if there are fewer than n arguments.
 func wantArgs(args []any, n int) {
 	if len(args) < n {
 		fault.Raise(errArgs)
 	}
 }
 
-// firstArg stands for functions that wrap their first argument: a Parameter is its tensor, a Size its tuple.
+// firstArg stands for functions that wrap their first argument: a Parameter is its tensor, and a Size its tuple.
 func firstArg(_ *unpickler, args []any) any {
 	wantArgs(args, 1)
 	return args[0]
 }
 
-// makeDict makes a dictionary of nothing, of a list of pairs or of another dictionary.
+// makeDict returns an empty dictionary, or a dictionary made from a list of pairs or another dictionary.
 func makeDict(u *unpickler, args []any) any {
 	d := new(pyDict)
 	if len(args) == 0 {
@@ -145,7 +145,7 @@ func items(v any) ([]any, bool) {
 	return nil, false
 }
 
-// rebuildTensor reads (storage, offset, size, stride, ...); offset and stride count elements.
+// rebuildTensor reads (storage, offset, size, stride, ...). offset and stride count elements.
 func rebuildTensor(u *unpickler, args []any) any {
 	wantArgs(args, 4)
 	s, ok := args[0].(*pyStorage)
@@ -163,8 +163,8 @@ func rebuildTensor(u *unpickler, args []any) any {
 	return t
 }
 
-// rebuildTensorV3 reads (storage, offset, size, stride, requires_grad, hooks, dtype, ...): the storage is of bytes,
-// offset and stride count elements of dtype.
+// rebuildTensorV3 reads (storage, offset, size, stride, requires_grad, hooks, dtype, ...). The storage has elements of
+// one byte; offset and stride count elements of dtype.
 func rebuildTensorV3(u *unpickler, args []any) any {
 	wantArgs(args, 7)
 	v := rebuildTensor(u, args)
@@ -177,8 +177,8 @@ func rebuildTensorV3(u *unpickler, args []any) any {
 	return v
 }
 
-// rebuildFromType reads (function, type, arguments, state), which a subclass of Tensor is saved as: the tensor is
-// function(*arguments).
+// rebuildFromType reads (function, type, arguments, state), the form in which a subclass of Tensor is saved. The tensor
+// is function(*arguments).
 func rebuildFromType(u *unpickler, args []any) any {
 	wantArgs(args, 3)
 	g, ok := args[0].(*pyGlobal)
@@ -187,14 +187,14 @@ func rebuildFromType(u *unpickler, args []any) any {
 		fault.Raise(errArgs)
 	}
 	if g.module == "torch._tensor" && g.name == "_rebuild_from_type_v2" {
-		fault.Raisef("it is its own argument") // torch writes no such thing, and nesting it would cost stack
+		fault.Raisef("it is its own argument") // torch does not write this, and nesting it would cost stack
 	}
 	return u.call(g, inner.items)
 }
 
-// persistent resolves an identifier of torch.save, ("storage", class, key, device, numel) and in old files
-// ("storage", class, key, device, numel, view), where view is None or (key of the view, offset, numel). Others are
-// opaque.
+// persistent resolves an identifier of torch.save: ("storage", class, key, device, numel) or, in old files, ("storage",
+// class, key, device, numel, view), where view is None or (key of the view, offset, numel). Other identifiers become
+// opaque values.
 func (u *unpickler) persistent(id any) any {
 	t, ok := id.(*pyTuple)
 	if !ok || len(t.items) < 5 || t.items[0] != "storage" {
@@ -227,7 +227,7 @@ func (u *unpickler) view(v any) *storageView {
 	return &storageView{offset: n[0], numel: n[1]}
 }
 
-// natural returns an integer that is not negative. what it is stands before an error.
+// natural returns an integer that is not negative. what is the prefix of the error for other values.
 func natural(what string, v any) int {
 	n, ok := v.(int64)
 	if !ok || n < 0 {

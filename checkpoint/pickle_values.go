@@ -19,20 +19,20 @@ type (
 		index      map[any]int
 	}
 
-	// pyGlobal is a class or function by its name. It is in knownGlobals, or unknown.
+	// pyGlobal is a class or function given by its name, known or unknown.
 	pyGlobal struct {
 		module, name string
 		known        knownGlobal
 	}
 
-	// pyObject is the opaque value: the result of calling an unknown class or function. Entries that the pickle puts
-	// into it as into a dictionary are kept, because subclasses of dict are common; all other state is dropped.
+	// pyObject is the opaque value: the result of calling an unknown class or function. If the pickle sets items on it
+	// as on a dictionary, they are kept, because subclasses of dict are common. All other state is dropped.
 	pyObject struct {
-		class *pyGlobal // nil when even the class is not a plain name
-		dict  *pyDict   // nil when empty
+		class *pyGlobal // nil if even the class is not a plain name
+		dict  *pyDict   // nil if empty
 	}
 
-	// pyStorage is a reference to a run of elements that lies elsewhere in the file.
+	// pyStorage is a reference to a run of elements that is elsewhere in the file.
 	pyStorage struct {
 		key   string
 		elem  elemType
@@ -73,7 +73,7 @@ func (d *pyDict) get(key any) any {
 	return nil
 }
 
-// asDict returns v as a dictionary, or nil if it is none. An object of an unknown class counts if it has entries.
+// asDict returns v as a dictionary, or nil if it is not one. An object of an unknown class counts if it has entries.
 func asDict(v any) *pyDict {
 	switch v := v.(type) {
 	case *pyDict:
@@ -84,7 +84,7 @@ func asDict(v any) *pyDict {
 	return nil
 }
 
-// describe names a value for an error or for Metadata. The text is short whatever the file says.
+// describe names a value for an error or for Metadata. The text is short whatever the file contains.
 func describe(v any) string {
 	switch v := v.(type) {
 	case nil:

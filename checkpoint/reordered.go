@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Reordered returns t, a matrix (…, k), with the columns of its rows in another order: each row is len(from) pieces of
-// as many columns, and piece i is piece from[i] of t. Nothing is copied: elements get their places as they are read.
-// Rows that are not so many pieces, or not whole blocks, are an error.
+// Reordered returns the matrix t (…, k) with the columns of its rows in another order: each row consists of len(from)
+// pieces of equal width, and piece i is piece from[i] of t. Nothing is copied: elements are put in order as they are
+// read. It returns an error if rows cannot be divided into that many pieces, or are not whole blocks.
 func (t *Tensor) Reordered(from []int) (Tensor, error) {
 	k := t.rowLen()
 	block, _ := t.DType.Block()
@@ -20,10 +20,10 @@ func (t *Tensor) Reordered(from []int) (Tensor, error) {
 	return y, nil
 }
 
-// InOrder reports whether Data has the elements in their order.
+// InOrder reports whether Data has the elements in order.
 func (t *Tensor) InOrder() bool { return t.order == nil }
 
-// rowBytes is the number of bytes of a row of k elements.
+// rowBytes returns the number of bytes of a row of k elements.
 func (t *Tensor) rowBytes(k int) int {
 	if t.DType.integers() {
 		return t.DType.RowBytes(k)
@@ -31,7 +31,7 @@ func (t *Tensor) rowBytes(k int) int {
 	return t.DType.bytes(k)
 }
 
-// reorder puts the pieces of a row in their order.
+// reorder puts the pieces of a row in order.
 func reorder[E any](row []E, from []int) {
 	old, n := slices.Clone(row), len(row)/len(from)
 	for i, at := range from {
@@ -39,7 +39,7 @@ func reorder[E any](row []E, from []int) {
 	}
 }
 
-// readReordered converts the elements of rows of another order into out.
+// readReordered converts the elements of reordered rows into out.
 func readReordered[T float32 | float64](t *Tensor, out []T) error {
 	if err := t.checkInto(len(out)); err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestReordered: rows in another order have the elements of the plain ones in their places, of every type, whole, in
-// parts that begin and end anywhere, and as groups of integers.
+// TestReordered checks that reordered rows of every type have the elements of the plain rows in the new order: whole,
+// in parts that begin and end anywhere, and as groups of integers.
 func TestReordered(t *testing.T) {
 	const n, k = 5, 1536
 	rng := rand.New(rand.NewPCG(5, 6))

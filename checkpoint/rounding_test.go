@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// weightsToRound are numbers as matrices have them: of a normal distribution, of one whose deviation varies by a factor
-// of e, and of Student's t with two degrees of freedom, which has very large ones.
+// weightsToRound returns numbers as matrices have them: from a normal distribution, from one whose deviation varies by
+// a factor of e, and from Student's t distribution with two degrees of freedom, which has very large values.
 func weightsToRound() map[string][]float32 {
 	rng, data := rand.New(rand.NewPCG(7, 8)), map[string][]float32{}
 	for _, name := range []string{"gauss", "heavy", "student"} {
@@ -30,7 +30,7 @@ func weightsToRound() map[string][]float32 {
 	return data
 }
 
-// rms is the root of the mean square of the differences.
+// rms returns the root of the mean square of the differences.
 func rms(a, b []float32) float64 {
 	s := 0.0
 	for i := range a {
@@ -39,10 +39,10 @@ func rms(a, b []float32) float64 {
 	return math.Sqrt(s / float64(len(a)))
 }
 
-// TestRoundingLikeLlama: for each type that is written, numbers read back are about as near as those that llama.cpp
-// writes. Its errors are in testdata/rounding_llama.json, which says where they come from.
+// TestRoundingLikeLlama checks, for each type that is written, that numbers read back have about the errors of
+// llama.cpp. Its errors are in testdata/rounding_llama.json, which states their origin.
 func TestRoundingLikeLlama(t *testing.T) {
-	const more = 1.02 // ties of the search fall elsewhere
+	const more = 1.02 // ties of the search are resolved differently
 	var llama struct {
 		RMS map[DType]map[string]float64 `json:"rms"`
 	}
@@ -72,8 +72,8 @@ func TestRoundingLikeLlama(t *testing.T) {
 	}
 }
 
-// TestRoundingOfExtremes: blocks of zeros, of one value, of one sign and of very small and large numbers are read back
-// within the step of their block.
+// TestRoundingOfExtremes checks that blocks of zeros, of one value, of one sign and of very small and large numbers are
+// read back within the step of their block.
 func TestRoundingOfExtremes(t *testing.T) {
 	blocks := map[string]func(i int) float32{
 		"zeros": func(int) float32 { return 0 }, "ones": func(int) float32 { return 1 },
@@ -100,7 +100,7 @@ func TestRoundingOfExtremes(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range x {
-				// Values are of both signs in a range of twice the largest; factors of factors have 6 bits, and those
+				// Values have both signs in a range of twice the largest. Factors of factors have 6 bits, and those
 				// below 2^-24 are 0 in f16.
 				if e := math.Abs(float64(z[i] - x[i])); e > most*(2/steps[kind]+1./63)+0x1p-24 {
 					t.Errorf("%s, %s: element %d is %g, want %g", kind, name, i, z[i], x[i])

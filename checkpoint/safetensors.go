@@ -27,13 +27,13 @@ const (
 	maxHeaderLen = 100_000_000 // the limit of the reference implementation
 )
 
-// span is one tensor of a header.
+// span is a tensor in a header, with the range of its data.
 type span struct {
 	tensor     *Tensor
 	begin, end uint64
 }
 
-// ParseSafetensors is OpenSafetensors of the contents of a file, which must not change as long as the File is in use.
+// ParseSafetensors is OpenSafetensors for the content of a file, which must not change as long as the File is in use.
 func ParseSafetensors(data []byte) (*File, error) {
 	f := &File{
 		mapping: &mapping{data: data, unmap: func() error { return nil }}, tensors: map[string]*Tensor{},
@@ -65,7 +65,7 @@ func (f *File) readSafetensors() {
 	fault.Check(f.readIntegersMeta())
 }
 
-// place checks that the tensors fill data with neither gap nor overlap and gives each its part.
+// place checks that the tensors fill data without gaps or overlaps, and gives each tensor its part.
 func place(spans []span, data []byte) {
 	slices.SortStableFunc(spans, func(a, b span) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
@@ -154,7 +154,7 @@ func readSpan(dec *json.Decoder, name string) span {
 	return span{t, (*offsets)[0], (*offsets)[1]}
 }
 
-// object reads a JSON object and calls field after each key, to read its value. A key that comes twice is an error.
+// object reads a JSON object. It calls field after each key, to read the value. A repeated key is an error.
 func object(dec *json.Decoder, field func(key string)) {
 	next := func() json.Token {
 		token, err := dec.Token()
@@ -176,7 +176,7 @@ func object(dec *json.Decoder, field func(key string)) {
 	next() // the closing brace
 }
 
-// wholeJSON replaces io.EOF, which says little in the middle of an object.
+// wholeJSON replaces io.EOF, which is not clear in the middle of an object.
 func wholeJSON(err error) error {
 	if errors.Is(err, io.EOF) {
 		return errors.New("the JSON ends too early")

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// sample has every element type, an empty tensor, a single number and names that JSON must quote.
+// sample returns every element type, an empty tensor, a single number and names that JSON must quote.
 func sample() ([]Tensor, map[string]string) {
 	tensors := []Tensor{
 		{Name: "z.half", DType: F16, Shape: []int{3}, Data: []byte{0, 0x3c, 0, 0x40, 0, 0x42}},
@@ -157,7 +157,7 @@ func TestSafetensorsBadFiles(t *testing.T) {
 	}
 }
 
-// TestSafetensorsAllowed holds files that are unusual and valid.
+// TestSafetensorsAllowed checks files that are unusual but valid.
 func TestSafetensorsAllowed(t *testing.T) {
 	for name, file := range map[string][]byte{
 		"data in another order than the header": safetensors(
@@ -260,8 +260,8 @@ func FuzzSafetensors(f *testing.F) {
 	})
 }
 
-// checkTensors converts every tensor of a file and writes and reads them again. alias is the most bytes they may have
-// together when none share memory, or 0 where they may.
+// checkTensors converts every tensor of a file, writes the tensors and reads them again. alias is the most bytes that
+// the tensors may have together if none share memory, or 0 if they may share it.
 func checkTensors(t *testing.T, file *File, alias int) {
 	var tensors []Tensor
 	total := 0

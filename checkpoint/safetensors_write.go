@@ -11,11 +11,12 @@ import (
 	"unicode/utf8"
 )
 
-// WriteSafetensors writes the tensors in the order given, one after another, so that memory does not grow with them.
-// Equal input gives equal bytes. The header is filled up with spaces so that the data starts at a multiple of 8 bytes.
+// WriteSafetensors writes the tensors in the given order, one after another, so that its memory does not grow with
+// their size. Equal input gives equal bytes. The header is padded with spaces so that the data starts at a multiple of
+// 8 bytes.
 //
-// It is an error when two tensors have the same name, when a name or text is not UTF-8, or when the data of a tensor
-// does not have the length that its type and shape ask for; nothing is written then.
+// It returns an error, and writes nothing, if two tensors have the same name, if a name or text is not UTF-8, or if the
+// data of a tensor does not have the length that its type and shape require.
 func WriteSafetensors(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	metadata, err := withIntegers(metadata, tensors)
 	if err != nil {
@@ -68,7 +69,7 @@ func safetensorsHeader(tensors []Tensor, metadata map[string]string) ([]byte, er
 		}
 		d, shape, size := t.DType, t.Shape, len(t.Data)
 		if t.pieces != nil {
-			size, _ = t.bytes() // which check has found possible
+			size, _ = t.bytes() // check has found that it is possible
 		}
 		if d.integers() {
 			d, shape = U8, []int{shape[0], d.RowBytes(shape[1])}
@@ -77,7 +78,7 @@ func safetensorsHeader(tensors []Tensor, metadata map[string]string) ([]byte, er
 			DType   DType  `json:"dtype"`
 			Shape   []int  `json:"shape"`
 			Offsets [2]int `json:"data_offsets"`
-		}{d, append([]int{}, shape...), [2]int{at, at + size}}) // never null, also for a shape of nil
+		}{d, append([]int{}, shape...), [2]int{at, at + size}}) // never null, even if the shape is nil
 		at += size
 	}
 	b.WriteByte('}')

@@ -30,7 +30,8 @@ const (
 	Bool DType = "BOOL" // one byte, 0 or 1
 )
 
-// Size is the number of bytes of one element, 0 for an unknown type and for one that quantizes blocks (see Block).
+// Size returns the number of bytes of an element, or 0 for an unknown type and for one that quantizes blocks (see
+// Block).
 func (d DType) Size() int {
 	if elements, bytes := d.Block(); elements == 1 {
 		return bytes
@@ -43,20 +44,20 @@ type Tensor struct {
 	Name  string
 	DType DType
 	Shape []int // empty for a single number
-	// Data is little-endian and contiguous. In a tensor that came from a File it may be the mapped file itself: it must
-	// not be written to, and it is invalid after File.Close. Reading it directly after the file was cut short on disk
-	// kills the process (the operating system answers with SIGBUS); Float32, Float64 and Int64 return an error instead.
+	// Data is little-endian and contiguous. In a tensor from a File it may be the mapped file itself: it must not be
+	// written to, and it is invalid after File.Close. Reading it directly after the file was truncated on disk kills
+	// the process (the operating system sends SIGBUS); Float32, Float64 and Int64 return an error instead.
 	Data []byte
 
-	home *mapping // of the file that Data is mapped from; nil for none
+	home *mapping // mapping of the file that Data is in, or nil
 
-	columns, skip int              // of rows of integers or of another order: their length, and what the first lacks
-	order         []int            // of the pieces of a row, see Reordered; nil where Data has it
-	pieces        iter.Seq[[]byte] // instead of Data, which is made as it is written
+	columns, skip int              // of rows of integers or reordered rows: their length, elements to skip in the first
+	order         []int            // order of the pieces of a row, see Reordered; nil if Data is in order
+	pieces        iter.Seq[[]byte] // used instead of Data, for bytes that are created as they are written
 }
 
-// Part is the n elements of t from element at on, as a tensor with one axis. Both are whole blocks of a type that
-// quantizes blocks.
+// Part returns the n elements of t from element at on, as a tensor with one axis. If the type quantizes blocks, at and
+// n must be whole blocks.
 func (t *Tensor) Part(at, n int) Tensor {
 	if t.inRows() {
 		return t.rowsPart(at, n)
@@ -65,25 +66,24 @@ func (t *Tensor) Part(at, n int) Tensor {
 	return Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, Data: data, home: t.home}
 }
 
-// Release says that Data is not needed for now: memory that is mapped is given back, and what is read of it again comes
-// from the file.
+// Release marks Data as not needed for now: mapped memory is given back, and later reads load it from the file again.
 func (t *Tensor) Release() {
 	if t.home != nil && t.home.release != nil {
 		t.home.release(t.Data)
 	}
 }
 
-// UseData calls use with Data, which it must not keep. Where Data is mapped from a file that was cut off meanwhile,
-// that is an error.
+// UseData calls use with Data, which use must not keep. It returns an error if Data is mapped from a file that was
+// truncated meanwhile.
 func (t *Tensor) UseData(use func(data []byte)) error { return disk.Guard(func() { use(t.Data) }) }
 
-// SurelyFinite reports whether all elements are finite, where that costs little to see: of bfloat16, four at a time.
-// Where it is false, they may be all the same.
+// SurelyFinite reports whether all elements are known to be finite, from a cheap check that exists only for bfloat16,
+// four elements at a time. If it returns false, they may still be finite.
 func (t *Tensor) SurelyFinite() bool {
 	if t.DType != BF16 {
 		return false
 	}
-	carry := uint64(0) // of each largest exponent, which comes first in a magnitude, into the sign
+	carry := uint64(0) // carries each largest exponent, at the top of a magnitude, into the sign bit
 	err := disk.Guard(func() {
 		d := t.Data
 		for ; len(d) >= 8; d = d[8:] {
@@ -96,24 +96,23 @@ func (t *Tensor) SurelyFinite() bool {
 	return err == nil && carry&0x8000_8000_8000_8000 == 0
 }
 
-// Elements is the number of elements, the product of Shape.
+// Elements returns the number of elements, the product of Shape.
 func (t *Tensor) Elements() int {
 	n, _ := product(t.Shape)
 	return n
 }
 
-// Float32 returns a copy of the elements as float32. F64 and wide integers are rounded to the nearest; BOOL gives 0 or
-// 1.
+// Float32 returns a copy of the elements as float32. F64 and wide integers are rounded to the nearest; BOOL becomes 0
+// or 1.
 func (t *Tensor) Float32() ([]float32, error) { return floats[float32](t) }
 
-// ReadFloat32 is Float32 into dst, which must have one place for each element. After an error its contents are
-// unspecified.
+// ReadFloat32 is Float32 into dst, which must have the length of t. After an error its contents are unspecified.
 func (t *Tensor) ReadFloat32(dst []float32) error { return readFloats(t, dst) }
 
-// Float64 returns a copy of the elements as float64. Integers above 2^53 are rounded; BOOL gives 0 or 1.
+// Float64 returns a copy of the elements as float64. Integers above 2^53 are rounded; BOOL becomes 0 or 1.
 func (t *Tensor) Float64() ([]float64, error) { return floats[float64](t) }
 
-// Int64 returns a copy of the elements as int64. It is an error when a floating-point element is not a whole number
+// Int64 returns a copy of the elements as int64. It returns an error if a floating-point element is not a whole number
 // that int64 can hold.
 func (t *Tensor) Int64() ([]int64, error) {
 	switch t.DType {
@@ -205,7 +204,7 @@ func readFloats[T float32 | float64](t *Tensor, out []T) error {
 	})
 }
 
-// integerAt reads the integer that b starts with, by type.
+// integerAt holds functions that read the integer at the start of b, by type.
 var integerAt = map[DType]func(b []byte) int64{
 	I64:  func(b []byte) int64 { return int64(binary.LittleEndian.Uint64(b)) },
 	I32:  func(b []byte) int64 { return int64(int32(binary.LittleEndian.Uint32(b))) },
@@ -249,7 +248,7 @@ func fromHalf(h uint16) float32 {
 	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
 }
 
-// checkInto is check, and also checks that the destination has room for exactly this many elements.
+// checkInto is check, and also checks that the destination has exactly as many elements.
 func (t *Tensor) checkInto(want int) error {
 	n, err := t.check()
 	if err == nil && n != want {
@@ -281,7 +280,7 @@ var knownTypes = strings.Join([]string{
 	string(I8), string(U8), string(Bool),
 }, " ")
 
-// product multiplies the sizes of a shape; false when one is negative or the product does not fit into int.
+// product multiplies the sizes of a shape. It returns false if one is negative or the product does not fit into int.
 func product(shape []int) (int, bool) {
 	n, ok, empty := 1, true, false
 	for _, s := range shape {
@@ -289,7 +288,7 @@ func product(shape []int) (int, bool) {
 			return 0, false
 		}
 		if s == 0 {
-			empty = true // [2^40, 2^40, 0] is possible, it has no elements
+			empty = true // [2^40, 2^40, 0] is possible, as it has no elements
 		} else if ok {
 			n, ok = mul(n, s)
 		}
@@ -300,7 +299,7 @@ func product(shape []int) (int, bool) {
 	return n, ok
 }
 
-// mul multiplies two numbers that are not negative; false when the product does not fit into int.
+// mul multiplies two numbers that are not negative. It returns false if the product does not fit into int.
 func mul(a, b int) (int, bool) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	return int(lo), hi == 0 && lo <= math.MaxInt
@@ -311,15 +310,15 @@ type Number interface {
 	float64 | float32 | int64 | int32 | int16 | int8 | uint8
 }
 
-// numberTypes are the element types of the Go types.
+// numberTypes maps Go types to their element types.
 var numberTypes = map[reflect.Type]DType{
 	reflect.TypeFor[float64](): F64, reflect.TypeFor[float32](): F32, reflect.TypeFor[int64](): I64,
 	reflect.TypeFor[int32](): I32, reflect.TypeFor[int16](): I16, reflect.TypeFor[int8](): I8,
 	reflect.TypeFor[uint8](): U8,
 }
 
-// NewTensor makes a tensor of Go values for WriteSafetensors. On little-endian machines its Data is the memory of
-// values itself, so that saving a model needs no second copy of it; change values only after the tensor has been
+// NewTensor returns a tensor of Go values for WriteSafetensors. On little-endian machines its Data is the memory of
+// values itself, so that saving a model needs no second copy. values must not be changed until the tensor has been
 // written.
 func NewTensor[T Number](name string, shape []int, values []T) Tensor {
 	t := Tensor{Name: name, DType: numberTypes[reflect.TypeFor[T]()], Shape: shape}
@@ -331,10 +330,10 @@ func NewTensor[T Number](name string, shape []int, values []T) Tensor {
 	return t
 }
 
-// littleEndian reports whether numbers lie in memory as in a file.
+// littleEndian reports whether numbers in memory have the byte order of files.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// bytesOf is the memory of values.
+// bytesOf returns the memory of values.
 func bytesOf[T Number](values []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(*new(T))))
 }

@@ -19,7 +19,7 @@ type saved struct {
 // stateKeys are the entries of the saved object that may be its state dict, best first.
 var stateKeys = []string{"state_dict", "model_state_dict", "model", "module"}
 
-// isTorch reports whether a file starts like a file of torch.save: a zip archive or a pickle of the magic number.
+// isTorch reports whether a file starts like a file of torch.save: with a zip archive or a pickle of the magic number.
 func isTorch(d []byte) bool {
 	return isZip(d) || len(d) > 1 && d[0] == 0x80 && d[1] <= pickleProtocol || bytes.HasPrefix(d, []byte("L1195"))
 }
@@ -45,7 +45,7 @@ func (f *File) readTorch() {
 	}
 }
 
-// stateDict finds the state dict by the rule of OpenTorch and flattens it. The rest becomes metadata.
+// stateDict finds the state dict by the rule of OpenTorch and flattens it. The other values become metadata.
 func (f *File) stateDict(s *saved) (tensors []namedTensor) {
 	if root := asDict(s.object); root != nil {
 		for _, key := range stateKeys {
@@ -72,8 +72,8 @@ func (f *File) stateDict(s *saved) (tensors []namedTensor) {
 // copyBudget bounds the bytes of tensors that cannot alias the file.
 type copyBudget struct{ limit, used int }
 
-// materialize turns a view of a storage into a Tensor: a part of the storage itself when the elements lie in row-major
-// order, a copy otherwise. Both are checked to lie inside the storage.
+// materialize turns a view of a storage into a Tensor: a part of the storage itself if the elements are in row-major
+// order, and a copy otherwise. It checks that the view is inside the storage.
 func materialize(v *pyTensor, storage []byte, copies *copyBudget) *Tensor {
 	size := v.elem.size()
 	if size == 0 {
@@ -111,7 +111,8 @@ func materialize(v *pyTensor, storage []byte, copies *copyBudget) *Tensor {
 	return t
 }
 
-// lastElement is the index of the farthest element of a view that is not empty; false when it does not fit into int.
+// lastElement returns the index of the farthest element of a view that is not empty. It returns false if the index does
+// not fit into int.
 func lastElement(v *pyTensor) (int, bool) {
 	last := v.offset
 	for i, s := range v.shape {
@@ -124,7 +125,7 @@ func lastElement(v *pyTensor) (int, bool) {
 	return last, true
 }
 
-// isContiguous reports whether the elements follow each other in row-major order. The strides of axes of size 1 do not
+// isContiguous reports whether the elements are consecutive in row-major order. The strides of axes of size 1 do not
 // matter.
 func isContiguous(v *pyTensor) bool {
 	want := 1

@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// Flattening nested dictionaries into names. A pickle can hold one dictionary many times in another, and so can
-// describe a tree that is exponentially larger than itself; a walk therefore has a budget that depends on the size of
+// Nested dictionaries are flattened into names. A pickle can contain one dictionary many times in another, and so can
+// describe a tree that is exponentially larger than itself. Therefore a walk has a budget that depends on the size of
 // the pickle.
 
 const maxNesting = 64
@@ -23,7 +23,7 @@ type namedTensor struct {
 
 // walk visits the leaves of nested dictionaries, lists and tuples.
 type walk struct {
-	left int // visits and bytes of names and texts that are left
+	left int // remaining budget for visits and for bytes of names and texts
 	leaf func(name string, v any)
 }
 
@@ -62,7 +62,7 @@ func join(prefix, key string) string {
 	return prefix + "." + key
 }
 
-// keyText is the name for a key of a dictionary.
+// keyText returns the name for a key of a dictionary.
 func keyText(key any) string {
 	if s, ok := key.(string); ok {
 		return s
@@ -99,7 +99,7 @@ func scalars(v any, pickle int) map[string]string {
 	return meta
 }
 
-// scalarText is the text of a leaf for Metadata; false for tensors and bytes.
+// scalarText returns the text of a leaf for Metadata, and false for tensors and bytes.
 func scalarText(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -124,7 +124,7 @@ func scalarText(v any) (string, bool) {
 	return string(append(out, ']')), true
 }
 
-// scalarJSON is the JSON of a scalar. Numbers that JSON lacks, infinity and NaN, are written as Go writes them.
+// scalarJSON returns the JSON of a scalar. Infinity and NaN, which JSON lacks, are written as Go writes them.
 func scalarJSON(v any) string {
 	if b, err := json.Marshal(v); err == nil {
 		return string(b)
@@ -142,7 +142,8 @@ func isScalar(v any) bool {
 	return false
 }
 
-// textSize is about the length of the text of a list of scalars. One long string can be in a list many times.
+// textSize returns the approximate length of the text of a list of scalars. One long string can be in a list many
+// times.
 func textSize(list []any) int {
 	n := len(list)
 	for _, v := range list {
@@ -156,7 +157,7 @@ func textSize(list []any) int {
 	return n
 }
 
-// isScalars reports whether a list has scalars only and is worth keeping as one leaf.
+// isScalars reports whether a list has only scalars, so that it is kept as one leaf.
 func isScalars(list []any) bool {
 	return !slices.ContainsFunc(list, func(v any) bool { return !isScalar(v) })
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// The layout of torch.save before 1.6: five pickles one after another - the magic number, the protocol version, a
-// dictionary about the machine, the object, the list of the keys of all storages - and then the storages in the order
-// of that list, each as the number of its elements (8 bytes) and the elements.
+// The layout of torch.save before 1.6: five consecutive pickles - the magic number, the protocol version, a dictionary
+// about the machine, the object, the list of the keys of all storages - and then the storages in the order of that
+// list, each as its number of elements (8 bytes) and the elements.
 
 const legacyVersion = 1001
 
@@ -37,7 +37,7 @@ func isLegacyMagic(v any) bool {
 	return ok && n.Cmp(legacyMagic) == 0
 }
 
-// readStorages reads the keys and the storages that follow them, which are parts of the file.
+// readStorages reads the keys and the storages after them, which are parts of the file.
 func readStorages(u *unpickler) map[string][]byte {
 	elems := make(map[string]elemType, len(u.storages))
 	for _, s := range u.storages {
@@ -71,7 +71,7 @@ func readStorages(u *unpickler) map[string][]byte {
 	return out
 }
 
-// legacyStorage returns the bytes of a storage or, when it is a view, of its part of another storage.
+// legacyStorage returns the bytes of a storage or, if it is a view, of its part of another storage.
 func legacyStorage(storages map[string][]byte, s *pyStorage) []byte {
 	d, ok := storages[s.key]
 	if !ok {
@@ -79,7 +79,7 @@ func legacyStorage(storages map[string][]byte, s *pyStorage) []byte {
 	}
 	size := s.elem.size()
 	if size == 0 {
-		return d // materialize says that the type is not supported
+		return d // materialize reports that the type is not supported
 	}
 	have := len(d) / size
 	if have != s.numel {

@@ -88,7 +88,7 @@ func TestTorchStrides(t *testing.T) {
 	}
 }
 
-// aliases tells whether the data of x is a part of the mapped file.
+// aliases reports whether the data of x is a part of the mapped file.
 func aliases(f *File, x *Tensor) bool {
 	d := f.mapping.data
 	for i := range d {
@@ -174,7 +174,8 @@ func TestTorchStateDictRules(t *testing.T) {
 	}
 }
 
-// TestTorchUnknownClasses: what is not known is opaque, is no error and is certainly not run.
+// TestTorchUnknownClasses checks that unknown classes and functions become opaque values without an error, and are not
+// run.
 func TestTorchUnknownClasses(t *testing.T) {
 	witness := t.TempDir() + "/ran"
 	value := pDict(
@@ -204,7 +205,7 @@ func TestTorchUnknownClasses(t *testing.T) {
 func TestTorchCompressed(t *testing.T) {
 	value := pDict(pStr("a"), pVector("0", 3000), pStr("b"), pVector("0", 3000))
 	f := mustOpen(t, zipped(t,
-		zipEntry{"data.pkl", []byte(pickled(value)), zip.Deflate}, // in no folder, too
+		zipEntry{"data.pkl", []byte(pickled(value)), zip.Deflate}, // also without a folder
 		zipEntry{"byteorder", []byte("little"), zip.Store},
 		zipEntry{"data/0", f32(3000), zip.Deflate}))
 	a, b := f.values(t, "a"), f.values(t, "b")
@@ -213,7 +214,7 @@ func TestTorchCompressed(t *testing.T) {
 	}
 }
 
-// TestTorchCompressedLies changes the size that the directory of an archive gives for a deflated entry.
+// TestTorchCompressedLies changes the size that the directory of an archive states for a deflated entry.
 func TestTorchCompressedLies(t *testing.T) {
 	for _, c := range []struct {
 		size int
@@ -228,8 +229,8 @@ func TestTorchCompressedLies(t *testing.T) {
 	}
 }
 
-// TestTorchMetadataLimits: metadata that would be far larger than the file is left out, and the tensors are still
-// there.
+// TestTorchMetadataLimits checks that metadata that would be far larger than the file is left out, and that the tensors
+// are still read.
 func TestTorchMetadataLimits(t *testing.T) {
 	long := pStr(strings.Repeat("x", 1<<16)) + "q\x00"
 	for name, other := range map[string]string{
@@ -282,7 +283,7 @@ func TestTorchBadFiles(t *testing.T) {
 	tensor := func(offset int, shape, stride []int) string {
 		return pDict(pStr("w"), pTensor(pStorage("FloatStorage", "0", 12), offset, shape, stride))
 	}
-	laughs := pDict(pStr("x"), pVector("0", 3)) // each dictionary has the one before it twice
+	laughs := pDict(pStr("x"), pVector("0", 3)) // each dictionary contains the one before it twice
 	for range 60 {
 		laughs = pDict(pStr("a"), laughs+"q\x00", pStr("b"), "h\x00")
 	}
@@ -375,8 +376,8 @@ func TestTorchBadFiles(t *testing.T) {
 	}
 }
 
-// TestTorchTruncated cuts files of both layouts at every byte, and flips every byte of the zip one: whatever comes of
-// that, it must not be a crash.
+// TestTorchTruncated cuts files of both layouts at every byte, and flips every byte of the zip file. The result may be
+// an error, but not a crash.
 func TestTorchTruncated(t *testing.T) {
 	for _, file := range [][]byte{torchZip(t, pWeights, f32(3)), torchLegacy(pWeights, []int{3}, f32(3))} {
 		for n := range file {
@@ -404,7 +405,7 @@ func fuzzTorch(f *testing.F) {
 
 func FuzzTorchZip(f *testing.F) {
 	f.Add(torchZip(f, pWeights, f32(3)))
-	f.Add(withoutChecksums(f, torchZip(f, pWeights, f32(3)))) // so that a change gets farther than the checksum
+	f.Add(withoutChecksums(f, torchZip(f, pWeights, f32(3)))) // so that changes are not already found by the checksum
 	f.Add(torchZip(f, pDict(pStr("state_dict"), pWeights, pStr("epoch"), pInt(1)), f32(3)))
 	f.Add(zipped(f, zipEntry{"m/data.pkl", []byte(pickled(pWeights)), zip.Deflate},
 		zipEntry{"m/data/0", f32(3), zip.Deflate}))
@@ -419,7 +420,8 @@ func FuzzTorchLegacy(f *testing.F) {
 	fuzzTorch(f)
 }
 
-// TestTorchChecksums: one flipped bit in any entry is an error that names it; a checksum of 0 is none.
+// TestTorchChecksums checks that one flipped bit in any entry is an error that names the entry, and that a checksum of
+// 0 counts as none.
 func TestTorchChecksums(t *testing.T) {
 	data := bytes.Repeat([]byte("hippo"), 3)[:12]
 	file := torchZip(t, pWeights, data)
@@ -431,7 +433,7 @@ func TestTorchChecksums(t *testing.T) {
 	mustOpen(t, withoutChecksums(t, file))
 }
 
-// withoutChecksums takes the checksums out of the directory of an archive, which is what counts.
+// withoutChecksums removes the checksums from the directory of an archive, where they are read from.
 func withoutChecksums(t testing.TB, file []byte) []byte {
 	r, err := zip.NewReader(bytes.NewReader(file), int64(len(file)))
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// The zip layout of torch.save, all in one folder NAME: NAME/data.pkl is the pickle of the object, NAME/data/KEY the
-// bytes of a storage, NAME/byteorder (in newer files) "little" or "big". Entries are stored without compression, but
-// archives that were packed again may be deflated.
+// The zip layout of torch.save has everything in one folder NAME: NAME/data.pkl is the pickle of the object,
+// NAME/data/KEY the bytes of a storage, and NAME/byteorder (in newer files) "little" or "big". Entries are stored
+// without compression, but they may be deflated in archives that were packed again.
 
 // zipFile is an open archive.
 type zipFile struct {
@@ -50,7 +50,7 @@ func readZip(data []byte) *saved {
 	if err != nil {
 		fault.Raisef("%sdata.pkl: %w", folder, err)
 	}
-	cache := map[string][]byte{} // an inflated storage that several tensors share is inflated once
+	cache := map[string][]byte{} // a storage that several tensors share is inflated once
 	return &saved{object, len(pickle), func(s *pyStorage) []byte {
 		name := folder + "data/" + s.key
 		d, ok := cache[name]
@@ -75,8 +75,8 @@ func (z *zipFile) checkByteOrder(name string) {
 	}
 }
 
-// read returns the content of an entry: a part of the file when it is stored, as everything of torch.save is. Its
-// checksum is verified; 0 means none, which is an option of torch.
+// read returns the content of an entry: a part of the file if it is stored, as all entries of torch.save are. It
+// verifies the checksum, except if that is 0, which means none and is an option of torch.
 func (z *zipFile) read(name string) []byte {
 	e := z.entries[name]
 	if e == nil {
@@ -126,7 +126,7 @@ func (z *zipFile) inflate(e *zip.File) []byte {
 	if _, err := io.ReadFull(r, b); err != nil {
 		fault.Raisef("%s: unpacking %d bytes: %w", e.Name, len(b), err)
 	}
-	// The end of the entry is where zip compares its checksum.
+	// zip compares the checksum at the end of the entry.
 	switch _, err := r.Read(make([]byte, 1)); err {
 	case io.EOF:
 	case nil:
