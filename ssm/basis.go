@@ -8,11 +8,12 @@ import (
 )
 
 // Basis returns the values at x of the first n functions of an orthonormal family: ∫ phi_i phi_j = 1 for i = j,
-// otherwise 0. [Legendre] and [Fourier] are orthonormal on [0, 1], [Laguerre] on [0, ∞); [Chebyshev] is so under a
+// otherwise 0. [Legendre] and [Fourier] are orthonormal on [0, 1], [Laguerre] on [0, ∞), and [Chebyshev] under a
 // weight.
 type Basis func(n int, x float64) []float64
 
-// Legendre is the Basis √(2i+1) P_i(2x-1): the Legendre polynomials shifted to [0, 1]. Outside they grow like xⁱ.
+// Legendre is the Basis √(2i+1) P_i(2x-1): the Legendre polynomials shifted to [0, 1]. Outside this interval they grow
+// like xⁱ.
 func Legendre(n int, x float64) []float64 {
 	p := LegendreP(n, 2*x-1)
 	floats.Mul(p, legendreEnds(n))
@@ -74,10 +75,10 @@ func FourierHiPPO(n int, x float64) []float64 {
 }
 
 // Project returns the n coefficients c_i = ∫₀^end f(x) phi_i(x) dx of the function nearest to f in the span of phi: no
-// other n coefficients have a smaller ∫ (f - Σ c_i phi_i)². For [Laguerre] end must be so large that f phi_i has
+// other n coefficients have a smaller ∫ (f - Σ c_i phi_i)². For [Laguerre], end must be so large that f phi_i has
 // vanished there.
 //
-// The integral is by Gauss's rule on 2n + 2end panels of 16 points; f should be smooth between a few jumps.
+// The integral is computed by Gauss's rule on 2n + 2end panels of 16 points. f should be smooth except for a few jumps.
 func Project(phi Basis, n int, end float64, f func(x float64) float64) []float64 {
 	c := make([]float64, n)
 	eachGaussPoint(0, end, 2*n+int(math.Ceil(2*end)), func(x, weight float64) {
@@ -100,7 +101,7 @@ func ProjectSamples(phi Basis, n int, end float64, f []float64) []float64 {
 	return c
 }
 
-// quadPoints is the number of Gauss points in a panel, exact for polynomials up to degree 31.
+// quadPoints is the number of Gauss points in a panel. The rule is exact for polynomials up to degree 31.
 const quadPoints = 16
 
 // eachGaussPoint visits the points and weights of Gauss's rule on equal panels between from and to.

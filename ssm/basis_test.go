@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bases with the end of their integrals for 16 functions: Laguerre's decay past 4·16 as exp(-x/2).
+// bases holds the bases, each with the end of its integrals for 16 functions: Laguerre's decay past 4·16 as exp(-x/2).
 var bases = map[string]struct {
 	phi Basis
 	end float64
@@ -17,7 +17,7 @@ var bases = map[string]struct {
 	"Legendre": {Legendre, 1}, "Fourier": {Fourier, 1}, "Laguerre": {Laguerre, 160},
 }
 
-// The Gram matrix ∫ phi_i phi_j is I: every function projects onto itself only.
+// TestBasesAreOrthonormal checks that the Gram matrix ∫ phi_i phi_j is I: every function projects only onto itself.
 func TestBasesAreOrthonormal(t *testing.T) {
 	const n = 16
 	for name, b := range bases {
@@ -36,7 +36,7 @@ func TestBasesAreOrthonormal(t *testing.T) {
 	}
 }
 
-// squareError is ∫ (f - Σ c_i phi_i)² over [0, 1].
+// squareError returns ∫ (f - Σ c_i phi_i)² over [0, 1].
 func squareError(phi Basis, c []float64, f func(float64) float64) (sum float64) {
 	eachGaussPoint(0, 1, 64, func(x, weight float64) {
 		d := f(x) - floats.Dot(c, phi(len(c), x))
@@ -45,7 +45,7 @@ func squareError(phi Basis, c []float64, f func(float64) float64) (sum float64) 
 	return sum
 }
 
-// Any other coefficients have a larger error, by exactly their squared distance.
+// TestProjectionIsOptimal checks that any other coefficients have a larger error, by exactly their squared distance.
 func TestProjectionIsOptimal(t *testing.T) {
 	f := func(x float64) float64 { return math.Exp(x) * math.Sin(5*x) }
 	rapid.Check(t, func(t *rapid.T) {
@@ -60,8 +60,9 @@ func TestProjectionIsOptimal(t *testing.T) {
 	})
 }
 
-// The error falls with n: for a smooth function exponentially with Legendre polynomials; with a Fourier series
-// exponentially only if the function is periodic, otherwise as 1/√n, since the periodic function jumps.
+// TestProjectionErrorFalls checks that the error falls with n. For a smooth function it falls exponentially with
+// Legendre polynomials. With a Fourier series it falls exponentially only if the function is periodic, and otherwise as
+// 1/√n, since the periodic function jumps.
 func TestProjectionErrorFalls(t *testing.T) {
 	ramp := func(x float64) float64 { return math.Exp(x) }
 	periodic := func(x float64) float64 { return math.Exp(math.Sin(2 * math.Pi * x)) }
@@ -98,8 +99,8 @@ func TestProjectionErrorFalls(t *testing.T) {
 	}
 }
 
-// Outside its interval a Fourier series repeats, while Legendre polynomials continue a polynomial exactly and diverge
-// from anything else.
+// TestExtrapolation checks that outside its interval a Fourier series repeats, while Legendre polynomials continue a
+// polynomial exactly and diverge from anything else.
 func TestExtrapolation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	c := normals(rng, 9)

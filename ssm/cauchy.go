@@ -15,9 +15,9 @@ func (s *DPLR) Kernel(l int) []float64 {
 	return s.Scan(nil, u)
 }
 
-// CauchyKernel returns the kernel of length l when C holds the parameter that S4 trains, C~ = C (I - Abar^l) of
+// CauchyKernel returns the kernel of length l if C holds the parameter that S4 trains, C~ = C (I - Abar^l) of
 // [DPLR.TruncatedC]. The [DPLR.GeneratingFunction] at the l-th roots of unity is then the discrete Fourier transform of
-// the kernel truncated to l, and K its inverse transform. S4, arXiv:2111.00396, algorithm 1.
+// the kernel truncated to l, and K is its inverse transform. S4, arXiv:2111.00396, algorithm 1.
 func (s *DPLR) CauchyKernel(l int) []float64 {
 	spectrum := make([]complex128, l)
 	for k := range spectrum {
@@ -48,8 +48,8 @@ func (s *DPLR) TruncatedC(l int) []complex128 {
 	return fromReadOut(c.RawVector().Data)
 }
 
-// UntruncatedC returns the C whose TruncatedC(l) is the C~ that s.C holds. It is an error if a mode does not decay over
-// l steps: I - Abar^l then has no inverse.
+// UntruncatedC returns the C whose TruncatedC(l) is the C~ in s.C. It returns an error if a mode does not decay over l
+// steps, as I - Abar^l then has no inverse.
 func (s *DPLR) UntruncatedC(l int) ([]complex128, error) {
 	var c mat.VecDense
 	if err := c.SolveVec(s.truncation(l).T(), mat.NewVecDense(2*len(s.C), readOut(s.C))); err != nil {
@@ -58,7 +58,7 @@ func (s *DPLR) UntruncatedC(l int) ([]complex128, error) {
 	return fromReadOut(c.RawVector().Data), nil
 }
 
-// truncation is I - Abar^l in real coordinates.
+// truncation returns I - Abar^l in real coordinates.
 func (s *DPLR) truncation(l int) *mat.Dense {
 	n := 2 * len(s.Lambda)
 	abar := mat.NewDense(n, n, nil)
@@ -81,7 +81,7 @@ func (s *DPLR) truncation(l int) *mat.Dense {
 	return &m
 }
 
-// full returns the system with all 2n states: the kept half and then its conjugates.
+// full returns the system with all 2n states: the stored half and then its conjugates.
 func (s *DPLR) full() *DPLR {
 	f := &DPLR{Lambda: withConjugates(s.Lambda), B: withConjugates(s.B), C: withConjugates(s.C), Dt: s.Dt}
 	for _, p := range s.P {

@@ -1,16 +1,16 @@
 package ssm
 
-// CauchyKernelGrad returns the gradient of a loss in the parameters of [DPLR.CauchyKernel] (l) given g (l), the
-// gradient in the kernel. The result is in the fields of a DPLR. For a complex parameter it is the gradient in Re plus
-// i times the gradient in Im.
+// CauchyKernelGrad returns the gradient of a loss with respect to the parameters of [DPLR.CauchyKernel] (l), given g
+// (l), the gradient with respect to the kernel. The result is in the fields of a DPLR. For a complex parameter it is
+// the gradient in Re plus i times the gradient in Im.
 //
 // With M, h and z as in [DPLR.GeneratingFunction], left = M⁻ᵀ C and right = M⁻¹ Dt B, a value K^ = C M⁻¹ Dt B changes
 // by
 //
 //	dK^ = dC·right + left·(Dt dB + B dDt) + left·(h dA + ½ (1+z) A dDt) right,  dA = dΛ - dP P^* - P dP^*
 //
-// and the loss by Σ_k w_k dK^(z_k), w_k = 1/l Σ_j g_j z_k^-j. The kernel is real, so a parameter and its conjugate twin
-// contribute conjugate numbers: the gradient is 2 conj of the factor of the parameter's own change.
+// and the loss changes by Σ_k w_k dK^(z_k), w_k = 1/l Σ_j g_j z_k^-j. The kernel is real, so a parameter and its
+// conjugate contribute conjugate numbers: the gradient is 2 conj of the factor of the parameter's own change.
 func (s *DPLR) CauchyKernelGrad(g []float64) *DPLR {
 	n, l := len(s.Lambda), len(g)
 	d := &DPLR{Lambda: make([]complex128, n), B: make([]complex128, n), C: make([]complex128, n)}

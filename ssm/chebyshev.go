@@ -7,7 +7,7 @@ import "math"
 //
 //	∫₀¹ phi_i phi_j w dx = 1 for i = j, otherwise 0,  w(x) = 1/(π √(x(1-x)))
 //
-// so its coefficients are those of [ProjectChebyshev] and not of [Project].
+// so its coefficients are those of [ProjectChebyshev], not those of [Project].
 func Chebyshev(n int, x float64) []float64 {
 	phi := ChebyshevT(n, 2*x-1)
 	for i := 1; i < n; i++ {

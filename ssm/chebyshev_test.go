@@ -18,7 +18,8 @@ func TestChebyshevIsACosine(t *testing.T) {
 	})
 }
 
-// Under its weight the basis is orthonormal: with x = (1 + cos θ)/2 the midpoint rule over θ is exact for these.
+// TestChebyshevIsOrthonormal checks that the basis is orthonormal under its weight. With x = (1 + cos θ)/2 the midpoint
+// rule over θ is exact for these functions.
 func TestChebyshevIsOrthonormal(t *testing.T) {
 	const n, points = 8, 64
 	for i := range n {
@@ -38,7 +39,8 @@ func TestChebyshevIsOrthonormal(t *testing.T) {
 	}
 }
 
-// The closed form of a held sample agrees with the integral over θ by the midpoint rule.
+// TestProjectChebyshev checks that the closed form of a held sample agrees with the integral over θ by the midpoint
+// rule.
 func TestProjectChebyshev(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := normals(drawRNG(t), rapid.IntRange(1, 6).Draw(t, "l"))
@@ -55,7 +57,7 @@ func TestProjectChebyshev(t *testing.T) {
 	})
 }
 
-// A constant is its first coefficient, in any basis on [0, 1].
+// TestProjectionsOfAConstant checks that a constant has only the first coefficient, in any basis on [0, 1].
 func TestProjectionsOfAConstant(t *testing.T) {
 	f := []float64{2, 2, 2, 2, 2}
 	want := []float64{2, 0, 0, 0}
@@ -64,7 +66,7 @@ func TestProjectionsOfAConstant(t *testing.T) {
 	near(t, "Fourier", ProjectSamples(Fourier, 4, 1, f), want, 1e-12)
 }
 
-// Samples of a staircase are projected as the staircase itself is.
+// TestProjectSamples checks that samples of a staircase are projected as the staircase itself.
 func TestProjectSamples(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := normals(drawRNG(t), 8) // Project's 16 panels of 7 coefficients end where samples do

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// ReIm lays complex numbers out as Re z_0, Im z_0, Re z_1, ...: a trailing axis of 2, as checkpoints keep them.
+// ReIm returns complex numbers as Re z_0, Im z_0, Re z_1, ...: with a trailing axis of 2, as in checkpoints.
 func ReIm(z []complex128) []float64 {
 	x := make([]float64, 0, 2*len(z))
 	for _, v := range z {
@@ -17,7 +17,7 @@ func ReIm(z []complex128) []float64 {
 	return x
 }
 
-// dot is Σ a_i b_i, without a conjugate.
+// dot returns Σ a_i b_i, without a conjugate.
 func dot(a, b []complex128) complex128 {
 	var sum complex128
 	for i, v := range a {
@@ -36,7 +36,7 @@ func conjugates(z []complex128) []complex128 {
 
 func withConjugates(z []complex128) []complex128 { return append(slices.Clone(z), conjugates(z)...) }
 
-// fromReIm undoes ReIm.
+// fromReIm is the inverse of ReIm.
 func fromReIm(x []float64) []complex128 {
 	z := make([]complex128, len(x)/2)
 	for i := range z {
@@ -45,7 +45,7 @@ func fromReIm(x []float64) []complex128 {
 	return z
 }
 
-// padded is x as complex numbers, followed by zeros up to n.
+// padded returns x as complex numbers, followed by zeros up to length n.
 func padded(x []float64, n int) []complex128 {
 	z := make([]complex128, n)
 	for i, v := range x {
@@ -62,7 +62,7 @@ func realParts(z []complex128) []float64 {
 	return x
 }
 
-// solveComplex solves a x = b, a given by rows, as the real system [Re -Im; Im Re] of twice the size.
+// solveComplex solves a x = b, with a given by rows, as the real system [Re -Im; Im Re] of twice the size.
 func solveComplex(a [][]complex128, b []complex128) []complex128 {
 	n := len(b)
 	m := mat.NewDense(2*n, 2*n, nil)
@@ -73,14 +73,14 @@ func solveComplex(a [][]complex128, b []complex128) []complex128 {
 		}
 	}
 	var x mat.VecDense
-	if err := x.SolveVec(m, v); err != nil { // at a pole: not finite, like a division by zero
+	if err := x.SolveVec(m, v); err != nil { // at a pole: the result is not finite, as in a division by zero
 		return slices.Repeat([]complex128{cmplx.NaN()}, n)
 	}
 	return fromReIm(x.RawVector().Data)
 }
 
-// setComplex writes the complex entry (i, j) into a matrix over the reals of twice the size: z times x + iy is
-// [Re z -Im z; Im z Re z] times (x, y).
+// setComplex writes the complex entry (i, j) into a real matrix of twice the size: z times x + iy is [Re z -Im z; Im z
+// Re z] times (x, y).
 func setComplex(m *mat.Dense, i, j int, z complex128) {
 	m.Set(2*i, 2*j, real(z))
 	m.Set(2*i, 2*j+1, -imag(z))
@@ -88,8 +88,8 @@ func setComplex(m *mat.Dense, i, j int, z complex128) {
 	m.Set(2*i+1, 2*j+1, real(z))
 }
 
-// expm1 is exp(z) - 1 without the cancellation near z = 0, from
-// exp(x) cos y - 1 = (exp(x) - 1) cos y - 2 sin²(y/2).
+// expm1 returns exp(z) - 1 without the cancellation near z = 0, from exp(x) cos y - 1 = (exp(x) - 1) cos y - 2
+// sin²(y/2).
 func expm1(z complex128) complex128 {
 	x, y := real(z), imag(z)
 	half := math.Sin(y / 2)

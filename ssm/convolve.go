@@ -2,8 +2,8 @@ package ssm
 
 import "gonum.org/v1/gonum/mat"
 
-// Convolve returns the causal convolution y_k = Σ_{j≤k} kernel_j u_{k-j}, as long as u (l), by the sum itself. A kernel
-// shorter than u counts as zero past its end; the rest of a longer one is not used.
+// Convolve returns the causal convolution y_k = Σ_{j≤k} kernel_j u_{k-j}, with the length l of u, by the sum itself. A
+// kernel shorter than u counts as zero past its end. The rest of a longer kernel is not used.
 func Convolve(kernel, u []float64) []float64 {
 	y := make([]float64, len(u))
 	for k := range y {
@@ -14,9 +14,9 @@ func Convolve(kernel, u []float64) []float64 {
 	return y
 }
 
-// ConvolveBothWays returns y_k = Σ_{j≤k} past_{k-j} u_j + Σ_{j>k} future_{j-k-1} u_j, as long as u (l): the
-// bidirectional convolution of S4's release, whose second kernel starts at the next input. Each kernel is used as
-// [Convolve] does.
+// ConvolveBothWays returns y_k = Σ_{j≤k} past_{k-j} u_j + Σ_{j>k} future_{j-k-1} u_j, with the length of u: the
+// bidirectional convolution of S4's release, whose second kernel starts at the next input. The kernels may have any
+// lengths, as in [Convolve].
 func ConvolveBothWays(past, future, u []float64) []float64 {
 	y := Convolve(past, u)
 	for k := range y {
@@ -43,8 +43,8 @@ func ConvolveFull(a, b []float64) []float64 {
 	return y
 }
 
-// ConvolvePower returns a convolved with itself, n factors: the density of the sum of n throws. For n = 0 it is (1),
-// the density of nothing.
+// ConvolvePower returns the convolution of n factors a: the density of the sum of n throws. For n = 0 it is (1), the
+// density of the empty sum.
 func ConvolvePower(a []float64, n int) []float64 {
 	y := []float64{1}
 	for range n {
@@ -67,8 +67,8 @@ func ConvolveCircular(a, b []float64) []float64 {
 }
 
 // ConvolveFFT returns [ConvolveFull] of a and b as the inverse transform of the product of their transforms, in n log n
-// steps. Both are padded with zeros to the length of the result: without that the end would wrap around onto the
-// beginning, as in [ConvolveCircular].
+// steps. Both are padded with zeros to the length of the result: otherwise the end would wrap around to the beginning,
+// as in [ConvolveCircular].
 func ConvolveFFT(a, b []float64) []float64 {
 	if len(a) == 0 || len(b) == 0 {
 		return nil
@@ -82,7 +82,7 @@ func ConvolveFFT(a, b []float64) []float64 {
 }
 
 // Toeplitz returns the matrix (l, l) of the causal convolution with kernel, T_ij = kernel_{i-j} for i ≥ j, otherwise 0:
-// T u is Convolve(kernel, u). l is positive.
+// T u is Convolve(kernel, u). l must be positive.
 func Toeplitz(kernel []float64, l int) *mat.Dense {
 	t := mat.NewDense(l, l, nil)
 	for i := range l {
@@ -95,8 +95,8 @@ func Toeplitz(kernel []float64, l int) *mat.Dense {
 
 // Circulant returns the matrix (l, l) of the circular convolution with kernel, C_ij = kernel_{(i-j) mod l}: C u is
 // ConvolveCircular(kernel, u). It is [Toeplitz] plus the corner above the diagonal, where the end of the signal wraps
-// around onto the beginning. The discrete Fourier transform makes it diagonal, with the transform of kernel on the
-// diagonal. The kernel counts as zero past its end; it has at most l entries, and l is positive.
+// around to the beginning. The discrete Fourier transform diagonalizes it, with the transform of kernel on the
+// diagonal. The kernel counts as zero past its end. It must have at most l entries, and l must be positive.
 func Circulant(kernel []float64, l int) *mat.Dense {
 	c := Toeplitz(kernel, l)
 	for i := range l {
@@ -110,7 +110,7 @@ func Circulant(kernel []float64, l int) *mat.Dense {
 }
 
 // Delta returns a signal (l) that is 1 at k, 0 ≤ k < l, and otherwise 0. Convolution with Delta(0, l) changes nothing,
-// and with Delta(k, l) it delays by k steps.
+// and convolution with Delta(k, l) delays by k steps.
 func Delta(k, l int) []float64 {
 	d := make([]float64, l)
 	d[k] = 1

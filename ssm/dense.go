@@ -14,7 +14,7 @@ type Continuous struct {
 	D    float64
 }
 
-// Discretize samples s every dt. C and D stay the same.
+// Discretize samples s every dt. C and D are unchanged.
 func (s *Continuous) Discretize(dt float64, m Method) (*Discrete, error) {
 	if len(s.C) != len(s.B) {
 		return nil, fmt.Errorf("ssm: discretize: C has %d entries, want %d as B has", len(s.C), len(s.B))
@@ -26,8 +26,8 @@ func (s *Continuous) Discretize(dt float64, m Method) (*Discrete, error) {
 	return &Discrete{Abar: Abar, Bbar: Bbar, C: s.C, D: s.D}, nil
 }
 
-// ImpulseResponse returns h(t) = C exp(tA) B for a finite t ≥ 0. With it y(t) = ∫ h(s) u(t-s) ds + D u(t), and the
-// kernels of every method and every dt are its samples: K_l/dt tends to h(l dt) as dt falls.
+// ImpulseResponse returns h(t) = C exp(tA) B for a finite t ≥ 0. Then y(t) = ∫ h(s) u(t-s) ds + D u(t), and the kernels
+// of every method and every dt are samples of h: K_l/dt tends to h(l dt) as dt tends to 0.
 func (s *Continuous) ImpulseResponse(t float64) float64 {
 	var at mat.Dense
 	at.Scale(t, s.A)
@@ -35,8 +35,8 @@ func (s *Continuous) ImpulseResponse(t float64) float64 {
 	return floats.Dot(s.C, mulVec(&at, s.B))
 }
 
-// Discrete is x_k = Abar x_{k-1} + Bbar u_k, y_k = C x_k + D u_k with Abar (n, n), Bbar (n), C (n).
-// It may come from [Continuous.Discretize] or be written down. Every state passed to its methods has n entries.
+// Discrete is x_k = Abar x_{k-1} + Bbar u_k, y_k = C x_k + D u_k with Abar (n, n), Bbar (n), C (n). It may come from
+// [Continuous.Discretize] or be given directly. Every state passed to its methods has n entries.
 type Discrete struct {
 	Abar    *mat.Dense
 	Bbar, C []float64
@@ -50,7 +50,8 @@ func (s *Discrete) Step(x []float64, u float64) (y float64) {
 	return floats.Dot(s.C, x) + s.D*u
 }
 
-// Scan steps through u (l) from the state x (n) and replaces x by the state after u. A nil x is zero and not kept.
+// Scan steps through u (l) from the state x (n) and replaces x by the state after u. If x is nil, the state starts at
+// zero and is not returned.
 func (s *Discrete) Scan(x, u []float64) (y []float64) {
 	if x == nil {
 		x = make([]float64, len(s.Bbar))
@@ -85,7 +86,7 @@ func (s *Discrete) ZeroInput(x0 []float64, l int) []float64 {
 }
 
 // Convolve returns the y of [Discrete.Scan] by its other definition, y_k = C Abarᵏ⁺¹ x0 + (K * u)_k + D u_k. A nil x0
-// is zero. x0 is not changed.
+// stands for zero. x0 is not changed.
 func (s *Discrete) Convolve(x0, u []float64) (y []float64) {
 	y = Convolve(s.Kernel(len(u)), u)
 	if x0 != nil {

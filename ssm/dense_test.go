@@ -12,7 +12,8 @@ import (
 	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
 )
 
-// y_i = C Aⁱ⁺¹ x0 + (k*u)_i + D u_i, for any initial state, any method and any way to cut the signal in two.
+// TestRecurrenceIsConvolution checks that y_i = C Aⁱ⁺¹ x0 + (k*u)_i + D u_i, for any initial state, any method and any
+// way to divide the signal in two.
 func TestRecurrenceIsConvolution(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -34,7 +35,7 @@ func TestRecurrenceIsConvolution(t *testing.T) {
 	})
 }
 
-// Changing the input at time k changes no bit of the outputs before k.
+// TestConvolutionIsCausal checks that changing the input at time k does not change a bit of the outputs before k.
 func TestConvolutionIsCausal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -52,8 +53,9 @@ func TestConvolutionIsCausal(t *testing.T) {
 	})
 }
 
-// Another dt samples the same continuous kernel at another rate. With zero-order hold a step of r·dt is r steps of dt
-// with the input held, so its kernel is the kernel of dt summed in groups of r.
+// TestRescaledStepIsSameKernel checks that another dt samples the same continuous kernel at another rate. With
+// zero-order hold a step of r·dt is r steps of dt with the input held, so its kernel is the kernel of dt summed in
+// groups of r.
 func TestRescaledStepIsSameKernel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sys := drawContinuous(t, drawRNG(t))
@@ -73,8 +75,8 @@ func TestRescaledStepIsSameKernel(t *testing.T) {
 	})
 }
 
-// Every method's kernel, divided by dt, is the impulse response at the middle of the step up to O(dt²). The Euler rules
-// err by O(dt).
+// TestKernelTendsToImpulseResponse checks that every method's kernel, divided by dt, is the impulse response at the
+// middle of the step up to O(dt²). The Euler rules have an error of O(dt).
 func TestKernelTendsToImpulseResponse(t *testing.T) {
 	a, b := LegS(4)
 	sys := &Continuous{A: a, B: b, C: []float64{1, -1, 0.5, 2}}
@@ -95,7 +97,8 @@ func TestKernelTendsToImpulseResponse(t *testing.T) {
 	}
 }
 
-// Steps of different lengths reach the same state as short equal steps, if the input is held alike.
+// TestVariableSteps checks that steps of different lengths reach the same state as short equal steps if the input is
+// held in the same way.
 func TestVariableSteps(t *testing.T) {
 	a, b := LegS(5)
 	sys := &Continuous{A: a, B: b, C: b}
@@ -115,7 +118,7 @@ func TestVariableSteps(t *testing.T) {
 	near(t, "x", x, z, 1e-13)
 }
 
-// A step costs the same after a million steps as after a thousand, in time and in memory.
+// TestStepsCostTheSame checks that a step costs the same time and memory after a million steps as after a thousand.
 func TestStepsCostTheSame(t *testing.T) {
 	s := &Diagonal{A: []complex128{-0.1 + 2i, -0.3 + 5i}, B: []complex128{1, 1},
 		C: []complex128{1, 1i}, Dt: 0.01, Pairs: true}
@@ -134,7 +137,7 @@ func TestStepsCostTheSame(t *testing.T) {
 	for range 950 {
 		thousand()
 	}
-	for range 50 { // up to the millionth step; on a busy machine a time is only ever too long
+	for range 50 { // up to the millionth step; a busy machine can only make a time too long
 		last = min(last, timeOf(thousand))
 	}
 	if late := testing.AllocsPerRun(10, thousand); late != early {

@@ -18,7 +18,7 @@ func DFT(x []complex128) []complex128 {
 // InverseDFT returns the x whose [DFT] is y (n): x_j = 1/n Σ_k y_k exp(2πi jk/n).
 func InverseDFT(y []complex128) []complex128 { return inverseOf(DFT, y) }
 
-// inverseOf undoes a Fourier transform: exp(2πi jk/n) is the conjugate of exp(-2πi jk/n).
+// inverseOf returns the inverse of a Fourier transform: exp(2πi jk/n) is the conjugate of exp(-2πi jk/n).
 func inverseOf(transform func([]complex128) []complex128, y []complex128) []complex128 {
 	x := conjugates(transform(conjugates(y)))
 	for j := range x {
@@ -27,7 +27,7 @@ func inverseOf(transform func([]complex128) []complex128, y []complex128) []comp
 	return x
 }
 
-// rootsOfUnity is exp(-2πi k/n) for k < n.
+// rootsOfUnity returns exp(-2πi k/n) for k < n.
 func rootsOfUnity(n int) []complex128 {
 	roots := make([]complex128, n)
 	for k := range roots {
@@ -36,7 +36,7 @@ func rootsOfUnity(n int) []complex128 {
 	return roots
 }
 
-// rootOfUnity is exp(-2πi k/l).
+// rootOfUnity returns exp(-2πi k/l).
 func rootOfUnity(k, l int) complex128 {
 	sin, cos := math.Sincos(-2 * math.Pi * float64(k) / float64(l))
 	return complex(cos, sin)

@@ -21,7 +21,7 @@ func drawDiagonal(t *rapid.T) *Diagonal {
 	return s
 }
 
-// dense writes a diagonal system in real numbers: mode i is the pair (Re x_i, Im x_i), rotated and scaled by a 2×2
+// dense returns a diagonal system in real numbers: mode i is the pair (Re x_i, Im x_i), rotated and scaled by a 2×2
 // block.
 func dense(s *Diagonal) *Continuous {
 	n := len(s.A)
@@ -57,7 +57,8 @@ func TestDiagonalIsDense(t *testing.T) {
 	})
 }
 
-// For a tiny dt A, exp(dt A) - 1 must not lose digits, and at A = 0 the mode is a plain sum.
+// TestDiagonalZOHOfSlowModes checks that exp(dt A) - 1 does not lose digits for a tiny dt A, and that at A = 0 the mode
+// is a plain sum.
 func TestDiagonalZOHOfSlowModes(t *testing.T) {
 	for _, a := range []complex128{0, -1e-12, 1e-9i, complex(-1e-7, 1e-7)} {
 		s := &Diagonal{A: []complex128{a}, B: []complex128{2}, Dt: 0.5}

@@ -25,7 +25,7 @@ const (
 
 var methodNames = [...]string{"bilinear", "zoh", "euler", "backward_diff"}
 
-// String returns the name [ParseMethod] reads.
+// String returns the name that [ParseMethod] reads.
 func (m Method) String() string {
 	if m < 0 || int(m) >= len(methodNames) {
 		return fmt.Sprintf("Method(%d)", int(m))
@@ -33,7 +33,7 @@ func (m Method) String() string {
 	return methodNames[m]
 }
 
-// ParseMethod reads "bilinear", "zoh", "euler" or "backward_diff".
+// ParseMethod returns the method named "bilinear", "zoh", "euler" or "backward_diff".
 func ParseMethod(name string) (Method, error) {
 	for m, s := range methodNames {
 		if s == name {
@@ -43,7 +43,7 @@ func ParseMethod(name string) (Method, error) {
 	return 0, fmt.Errorf("ssm: discretization %q: want one of %s", name, strings.Join(methodNames[:], ", "))
 }
 
-// alpha places the rules other than ZOH in the family of [GeneralizedBilinear].
+// alpha returns the parameter of a rule other than ZOH in the family of [GeneralizedBilinear].
 func (m Method) alpha() float64 {
 	switch m {
 	case Bilinear:
@@ -58,8 +58,8 @@ func (m Method) alpha() float64 {
 
 // Discretize samples x' = Ax + Bu every dt: A (n, n), B (n) to Abar (n, n), Bbar (n).
 //
-// Wrong shapes, a dt that is not positive, a step too large to represent, and a dt at which the rule has a pole
-// (1/(α dt) an eigenvalue of A) are errors.
+// It returns an error for wrong shapes, a dt that is not positive, a step too large to represent, and a dt at which the
+// rule has a pole (1/(α dt) is an eigenvalue of A).
 func Discretize(a mat.Matrix, b []float64, dt float64, m Method) (Abar *mat.Dense, Bbar []float64, err error) {
 	if m == ZOH {
 		return zeroOrderHold(a, b, dt)
@@ -70,8 +70,8 @@ func Discretize(a mat.Matrix, b []float64, dt float64, m Method) (Abar *mat.Dens
 	return GeneralizedBilinear(a, b, dt, m.alpha())
 }
 
-// GeneralizedBilinear samples x' = Ax + Bu by weighing the slope at the new state with alpha and at the old with
-// 1 - alpha:
+// GeneralizedBilinear samples x' = Ax + Bu by weighting the slope at the new state with alpha and that at the old state
+// with 1 - alpha:
 //
 //	Abar = (I - α dt A)⁻¹ (I + (1-α) dt A),  Bbar = (I - α dt A)⁻¹ dt B
 //
@@ -104,7 +104,7 @@ func GeneralizedBilinear(a mat.Matrix, b []float64, dt, alpha float64) (Abar *ma
 	return split(&both, n, dt)
 }
 
-// zeroOrderHold reads Abar = exp(dt A) and Bbar = ∫₀^dt exp(sA) B ds from one matrix exponential, which needs no
+// zeroOrderHold computes Abar = exp(dt A) and Bbar = ∫₀^dt exp(sA) B ds from one matrix exponential, which needs no
 // inverse of A:
 //
 //	exp(dt [A B; 0 0]) = [Abar Bbar; 0 1]
@@ -127,7 +127,7 @@ func zeroOrderHold(a mat.Matrix, b []float64, dt float64) (Abar *mat.Dense, Bbar
 	return split(&exp, n, dt)
 }
 
-// split cuts Abar (n, n) and Bbar (n) from the first n rows of [Abar | Bbar]. Overflow is an error.
+// split takes Abar (n, n) and Bbar (n) from the first n rows of [Abar | Bbar]. Overflow is an error.
 func split(both *mat.Dense, n int, dt float64) (Abar *mat.Dense, Bbar []float64, err error) {
 	if !finite(both.RawMatrix().Data) {
 		return nil, nil, fmt.Errorf("ssm: discretize: overflow at dt = %v, want a smaller step", dt)
@@ -135,7 +135,7 @@ func split(both *mat.Dense, n int, dt float64) (Abar *mat.Dense, Bbar []float64,
 	return mat.DenseCopyOf(both.Slice(0, n, 0, n)), mat.Col(nil, n, both)[:n], nil
 }
 
-// checkSystem returns n for A (n, n) and B (n), both times dt finite.
+// checkSystem returns n after checking the shapes of A (n, n) and B (n), and that both times dt are finite.
 func checkSystem(a mat.Matrix, b []float64, dt float64) (n int, err error) {
 	n, cols := a.Dims()
 	if n != cols || n == 0 {
@@ -147,7 +147,7 @@ func checkSystem(a mat.Matrix, b []float64, dt float64) (n int, err error) {
 	if !(dt > 0) || math.IsInf(dt, 0) {
 		return 0, fmt.Errorf("ssm: discretize: dt is %v, want a positive number", dt)
 	}
-	// An infinity would send the matrix exponential's scaling into an endless loop. It scales by the norm.
+	// With an infinity, the scaling in the matrix exponential, which uses the norm, would be an endless loop.
 	if norm := dt * mat.Norm(a, 1); math.IsNaN(norm) || math.IsInf(norm, 0) {
 		return 0, fmt.Errorf("ssm: discretize: dt A has norm %v, want a finite one", norm)
 	}

@@ -10,18 +10,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-// spring is a unit mass on a unit spring pushed by u; y is its position.
+// spring returns a unit mass on a unit spring pushed by u. y is its position.
 func spring() *Continuous {
 	return &Continuous{A: mat.NewDense(2, 2, []float64{0, 1, -1, 0}), B: []float64{0, 1}, C: []float64{1, 0}}
 }
 
-// springAfter solves the spring for a constant push: it swings about position u.
+// springAfter returns the solution of the spring for a constant push: it oscillates about position u.
 func springAfter(x []float64, u, t float64) []float64 {
 	sin, cos := math.Sincos(t)
 	return []float64{u + (x[0]-u)*cos + x[1]*sin, -(x[0]-u)*sin + x[1]*cos}
 }
 
-// The error at a fixed time falls as dtᵖ: p is 1 for both Euler rules and 2 for the bilinear one.
+// TestDiscretizationErrorOrders checks that the error at a fixed time falls as dtᵖ, where p is 1 for both Euler rules
+// and 2 for the bilinear one.
 func TestDiscretizationErrorOrders(t *testing.T) {
 	want := map[Method]float64{Euler: 1, BackwardEuler: 1, Bilinear: 2}
 	for method, order := range want {
@@ -44,7 +45,8 @@ func TestDiscretizationErrorOrders(t *testing.T) {
 	}
 }
 
-// Zero-order hold is exact, to rounding, at any step for an input held over each.
+// TestZOHIsExactForHeldInput checks that zero-order hold is exact, except for rounding errors, at any step for an input
+// held over each step.
 func TestZOHIsExactForHeldInput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -61,7 +63,8 @@ func TestZOHIsExactForHeldInput(t *testing.T) {
 	})
 }
 
-// Two steps of zero-order hold with the same input are one of twice the length, also where A has no inverse.
+// TestZOHComposes checks that two steps of zero-order hold with the same input equal one of twice the length, also if A
+// has no inverse.
 func TestZOHComposes(t *testing.T) {
 	sys := &Continuous{A: mat.NewDense(2, 2, []float64{0, 1, 0, 0}), B: []float64{0, 1}, C: []float64{1, 0}}
 	once, err := sys.Discretize(0.5, ZOH)
@@ -77,7 +80,8 @@ func TestZOHComposes(t *testing.T) {
 	near(t, "x", x, z, 1e-14)
 }
 
-// The bilinear rule maps the left half plane into the unit disk for any step; forward Euler does not.
+// TestStability checks that the bilinear rule maps the left half plane into the unit disk for any step, and that
+// forward Euler does not.
 func TestStability(t *testing.T) {
 	stiff := &Diagonal{A: []complex128{-50}, B: []complex128{1}, C: []complex128{1}, Dt: 1}
 	for method, stable := range map[Method]bool{Bilinear: true, BackwardEuler: true, ZOH: true, Euler: false} {

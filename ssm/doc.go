@@ -1,13 +1,13 @@
-// Package ssm is the mathematics of state-space models by definition: float64, direct sums, no tricks. The rest of the
-// repository computes the same things fast; this package defines them, and the fast code is tested against it. It
-// imports the standard library and gonum only.
+// Package ssm provides the mathematics of state-space models by definition: float64, direct sums, no tricks. The rest
+// of the repository computes the same things fast. This package defines them, and the fast code is tested against it.
+// It imports only the standard library and gonum.
 //
 // A state-space model maps a signal u to a signal y through a state x of n numbers:
 //
 //	x'(t) = A x(t) + B u(t)        A (n, n), B (n)
 //	y(t)  = C x(t) + D u(t)        C (n), D a number
 //
-// Sampled every dt it becomes a recurrence. As in the S4 papers the state at step k has already seen u_k:
+// Sampled every dt, it becomes a recurrence. As in the S4 papers, the state at step k has already seen u_k:
 //
 //	x_k = Abar x_{k-1} + Bbar u_k
 //	y_k = C x_k + D u_k
@@ -17,9 +17,9 @@
 //	K_l = C Abarˡ Bbar
 //	y_k = C Abarᵏ⁺¹ x0 + Σ_{j≤k} K_j u_{k-j} + D u_k
 //
-// Some papers print that response as C Abarᵏ x0; the index above agrees with the recurrence.
+// Some papers print that response as C Abarᵏ x0. The index above agrees with the recurrence.
 //
-// The story, in the order one would tell it:
+// The contents, in an order suitable for learning:
 //
 //   - Signals: [Convolve] and its relatives, [DFT], [FFT], [FourierTransform]; a [Basis], [Project], [ProjectSamples]
 //     and [Reconstruct].

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// DPLR is the state-space model of S4, a diagonal matrix less one of low rank, sampled every Dt:
+// DPLR is the state-space model of S4, a diagonal matrix minus one of low rank, sampled every Dt:
 //
 //	x' = (Λ - P P^*) x + B u,  y = Re C x
 //
@@ -36,7 +36,7 @@ func (s *DPLR) Continuous() *Continuous {
 }
 
 // Step advances the state x (n) by one step, in place, and returns the output. It forms no matrix: with d_i = 1/(2/Dt -
-// Λ_i) and d the diagonal matrix of them, the Woodbury identity gives the bilinear rule as
+// Λ_i), and d the diagonal matrix of these, the Woodbury identity gives the bilinear rule as
 //
 //	z = (2/Dt + Λ - P P^*) x + 2 B u
 //	x = d z - d P (1 + P^* d P)⁻¹ P^* d z
@@ -75,7 +75,8 @@ func (s *DPLR) Step(x []complex128, u float64) (y float64) {
 	return 2 * real(dot(s.C, x))
 }
 
-// Scan steps through u (l) from the state x (n) and replaces x by the state after u. A nil x is zero and not kept.
+// Scan steps through u (l) from the state x (n) and replaces x by the state after u. If x is nil, the state starts at
+// zero and is not returned.
 func (s *DPLR) Scan(x []complex128, u []float64) (y []float64) {
 	if x == nil {
 		x = make([]complex128, len(s.Lambda))
@@ -92,7 +93,7 @@ func (s *DPLR) ZeroInput(x0 []complex128, l int) []float64 {
 	return s.Scan(slices.Clone(x0), make([]float64, l))
 }
 
-// project returns P_r^* x for every r. It is real, since the conjugate half of the state adds the conjugate.
+// project returns P_r^* x for every r. The result is real, since the conjugate half of the state adds the conjugate.
 func (s *DPLR) project(x []complex128) []float64 {
 	q := make([]float64, len(s.P))
 	for r, p := range s.P {
@@ -101,7 +102,7 @@ func (s *DPLR) project(x []complex128) []float64 {
 	return q
 }
 
-// readOut is the row c (2n) with c·ReIm(x) = 2 Re Σ_i C_i x_i.
+// readOut returns the row c (2n) with c·ReIm(x) = 2 Re Σ_i C_i x_i.
 func readOut(C []complex128) []float64 {
 	c := ReIm(C)
 	for i := 0; i < len(c); i += 2 {
@@ -110,7 +111,7 @@ func readOut(C []complex128) []float64 {
 	return c
 }
 
-// fromReadOut undoes readOut.
+// fromReadOut is the inverse of readOut.
 func fromReadOut(c []float64) []complex128 {
 	half := slices.Clone(c)
 	floats.Scale(0.5, half)

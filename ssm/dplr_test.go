@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawDPLR makes a stable system of up to 4 pairs and rank 2.
+// drawDPLR returns a stable system of up to 4 pairs and rank 2.
 func drawDPLR(t *rapid.T) *DPLR {
 	rng := drawRNG(t)
 	n := rapid.IntRange(1, 4).Draw(t, "n")
@@ -25,7 +25,8 @@ func drawDPLR(t *rapid.T) *DPLR {
 	return s
 }
 
-// The three ways of S4 agree: the dense matrix, the recurrence by the Woodbury identity and the Cauchy kernel.
+// TestDenseIsDPLRIsCauchy checks that the three ways of S4 agree: the dense matrix, the recurrence by the Woodbury
+// identity and the Cauchy kernel.
 func TestDenseIsDPLRIsCauchy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawDPLR(t)
@@ -52,7 +53,7 @@ func TestDenseIsDPLRIsCauchy(t *testing.T) {
 	})
 }
 
-// The gradient of the Cauchy kernel against central differences in every parameter.
+// TestCauchyGradient compares the gradient of the Cauchy kernel with central differences in every parameter.
 func TestCauchyGradient(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawDPLR(t)
@@ -91,7 +92,7 @@ func TestCauchyGradient(t *testing.T) {
 	})
 }
 
-// Without a low-rank part DPLR is Diagonal with Pairs.
+// TestDPLROfRankZeroIsDiagonal checks that DPLR without a low-rank part is Diagonal with Pairs.
 func TestDPLROfRankZeroIsDiagonal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawDPLR(t)
@@ -101,8 +102,8 @@ func TestDPLROfRankZeroIsDiagonal(t *testing.T) {
 	})
 }
 
-// HiPPO-LegS through NPLR has the same output as its dense matrix, at a size where naive diagonalization has no correct
-// digit.
+// TestLegSThroughNPLR checks that HiPPO-LegS through NPLR has the same output as its dense matrix, at a size where
+// naive diagonalization has no correct digit.
 func TestLegSThroughNPLR(t *testing.T) {
 	const n, l, dt = 64, 200, 0.01
 	s, v, err := NPLR("legs", n)

@@ -3,8 +3,8 @@ package ssm
 import "math/cmplx"
 
 // DSS is a channel of the diagonal state spaces of Gupta, Goel and Berant, arXiv:2203.14343: n complex modes Lambda
-// with weights W (n); the output is the real part. There are no conjugate pairs and no B. The three kernels differ in
-// the meaning of W. DtRe and DtIm are the steps of Re Λ and Im Λ. They are equal in the paper and separate parameters
+// with weights W (n). The output is the real part. There are no conjugate pairs and no B. The three kernels differ in
+// the meaning of W. DtRe and DtIm are the steps of Re Λ and Im Λ. They are equal in the paper but separate parameters
 // in its release.
 //
 // With both steps 1, [DSS.ExpKernel] is the kernel of GSS, arXiv:2206.13947, §3.2, whose release trains log(-Re Λ) and
@@ -19,8 +19,9 @@ type DSS struct {
 //	K_k = Re Σ_i W_i/Λ_i · softmax_k(Λ_i Dt k)
 //	    = Re Σ_i W_i exp(Λ_i Dt k) (exp(Λ_i Dt) - 1) / (Λ_i (exp(l Λ_i Dt) - 1))
 //
-// A Λ_i with Re Λ_i > 0 is allowed: the softmax then weighs the other end of the signal most. As the denominator x may
-// be near 0, conj(x)/(|x|² + epsilon) replaces 1/x; the release has epsilon = 1e-7. Proposition 1(a) and appendix A.2.
+// A Λ_i with Re Λ_i > 0 is allowed: the softmax then puts the most weight on the other end of the signal. As the
+// denominator x may be near 0, conj(x)/(|x|² + epsilon) replaces 1/x; the release has epsilon = 1e-7. Proposition 1(a)
+// and appendix A.2.
 func (s *DSS) SoftmaxKernel(l int, epsilon float64) []float64 {
 	return s.kernel(l, func(lambda, z complex128) (complex128, int) {
 		last := 0
@@ -44,7 +45,7 @@ func (s *DSS) UnscaledKernel(l int) []float64 {
 	return s.kernel(l, func(_, _ complex128) (complex128, int) { return 1, 0 })
 }
 
-// kernel is Re Σ_i W_i factor_i exp(Λ_i Dt (k - origin_i)).
+// kernel returns Re Σ_i W_i factor_i exp(Λ_i Dt (k - origin_i)).
 func (s *DSS) kernel(l int, factor func(lambda, z complex128) (complex128, int)) []float64 {
 	kernel := make([]float64, l)
 	for i, lambda := range s.Lambda {

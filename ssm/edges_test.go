@@ -10,7 +10,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// TestWhatIsRefused: what is just outside of a bound is an error that says so, and what is just inside is not.
+// TestWhatIsRefused checks that values just outside a bound are errors that say so, and that values just inside are
+// not.
 func TestWhatIsRefused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	one, b := mat.NewDense(1, 1, []float64{-1}), []float64{1}
@@ -34,7 +35,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		err  error
-		want string // part of the error, nothing for none
+		want string // part of the error, "" for none
 	}{
 		"method below":        {sampled(-1, 1, 1, -1), "unknown method Method(-1)"},
 		"method above":        {sampled(-1, 1, 1, Method(len(methodNames))), "unknown method Method(4)"},
@@ -89,7 +90,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestSmallSizes: series and matrices of one, two and three terms, by hand.
+// TestSmallSizes checks series and matrices of one, two and three terms, computed by hand.
 func TestSmallSizes(t *testing.T) {
 	cos, sin := math.Sqrt2*math.Cos(2*math.Pi*0.3), math.Sqrt2*math.Sin(2*math.Pi*0.3)
 	for n, want := range map[int][]float64{1: {1}, 2: {1, 0}, 3: {1, 0, cos}, 4: {1, 0, cos, sin}} {
@@ -107,8 +108,8 @@ func TestSmallSizes(t *testing.T) {
 	}
 }
 
-// TestIntegralsOverLongIntervals: a projection needs as many panels as its interval is long, a transform as it has
-// periods, and one sample as the basis has waves.
+// TestIntegralsOverLongIntervals checks that a projection uses as many panels as its interval is long, a transform as
+// many as there are periods, and a sample as many as the basis has waves.
 func TestIntegralsOverLongIntervals(t *testing.T) {
 	c := Project(Laguerre, 3, 400, func(x float64) float64 { return Laguerre(3, x)[2] + 2*math.Exp(-x/2) })
 	near(t, "projection", c, []float64{2, 0, 1}, 1e-12)
@@ -129,8 +130,8 @@ func TestIntegralsOverLongIntervals(t *testing.T) {
 	}
 }
 
-// TestGrowingModeInSoftmax: with Re Λ > 0 the softmax weighs the end most. In a long kernel its last entry is
-// (1 - exp(-Λ dt))/Λ, though exp(Λ dt l) is past all numbers.
+// TestGrowingModeInSoftmax checks that with Re Λ > 0 the softmax puts the most weight on the end. In a long kernel its
+// last entry is (1 - exp(-Λ dt))/Λ, although exp(Λ dt l) overflows.
 func TestGrowingModeInSoftmax(t *testing.T) {
 	lambda, l := complex(0.7, 0.4), 3000
 	s := &DSS{Lambda: []complex128{lambda}, W: []complex128{2}, DtRe: 1, DtIm: 1}
@@ -141,8 +142,8 @@ func TestGrowingModeInSoftmax(t *testing.T) {
 	}
 }
 
-// TestLogUniform: the logarithm of what is drawn has the mean and the deviation of a uniform distribution between the
-// bounds.
+// TestLogUniform checks that the logarithms of the numbers have the mean and the deviation of a uniform distribution
+// between the bounds.
 func TestLogUniform(t *testing.T) {
 	const n, lo, hi = 20000, 1e-3, 1e-1
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -161,7 +162,7 @@ func TestLogUniform(t *testing.T) {
 	}
 }
 
-// TestPartsOfTheDefinitions: what steps, trees and points hold besides their results.
+// TestPartsOfTheDefinitions checks what steps, trees and points hold in addition to their results.
 func TestPartsOfTheDefinitions(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	s := &Selective{A: complexNormals(rng, 2), D: 0.7}
@@ -203,7 +204,7 @@ func TestPartsOfTheDefinitions(t *testing.T) {
 	}
 }
 
-// TestNothingAndOne: empty signals, one entry, infinities, and a mode that does not decay.
+// TestNothingAndOne checks empty signals, one entry, infinities, and a mode that does not decay.
 func TestNothingAndOne(t *testing.T) {
 	one := []float64{1}
 	for _, empty := range [][]float64{ConvolveFull(nil, one), ConvolveFull(one, nil), ConvolveFFT(nil, one),

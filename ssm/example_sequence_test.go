@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/ssm"
 )
 
-// LegS needs no window and no step size: eight numbers hold all of the past, however long, with equal weight.
+// LegS needs no window and no step size: eight numbers hold the whole past, however long, with equal weight.
 func ExampleMemorizeLegS() {
 	for _, l := range []int{100, 1000, 10000} {
 		f := make([]float64, l)
@@ -40,7 +40,7 @@ func ExampleLinearAttention() {
 	// Output: [[3] [5]]
 }
 
-// State-space duality: the recurrence and a masked attention compute the same.
+// State-space duality: the recurrence and a masked attention compute the same results.
 func ExampleSSD() {
 	half := -math.Ln2 // the state halves at every step
 	s := &ssm.SSD{

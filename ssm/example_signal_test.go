@@ -42,7 +42,7 @@ func ExampleConvolvePower() {
 	// 64 dice: likeliest sum 289
 }
 
-// Convolution with a delta changes nothing, with a shifted one it delays.
+// Convolution with a delta changes nothing. Convolution with a shifted delta delays the signal.
 func ExampleDelta() {
 	u := []float64{3, 1, 4, 1, 5}
 	fmt.Println(ssm.Convolve(ssm.Delta(0, 5), u))
@@ -107,7 +107,7 @@ func ExampleBoxTransform() {
 	// 1.00: -0.0000
 }
 
-// Four polynomials represent a straight line exactly, also outside the interval; 41 waves approximate it, and repeat.
+// Four polynomials represent a straight line exactly, also outside the interval. 41 waves approximate it, and repeat.
 func ExampleProject() {
 	line := func(x float64) float64 { return x }
 	legendre := ssm.Project(ssm.Legendre, 4, 1, line)

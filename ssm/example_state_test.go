@@ -36,8 +36,8 @@ func ExampleAlias() {
 	// 13 looks like 3
 }
 
-// A constant seen four times with noise of variance 1: the filter's estimate is the mean, pulled slightly toward the
-// prior.
+// A constant is observed four times with noise of variance 1. The filter's estimate is the mean, pulled slightly toward
+// the prior.
 func ExampleKalman() {
 	one := mat.NewDense(1, 1, []float64{1})
 	m := &ssm.Kalman{
@@ -84,7 +84,7 @@ func ExampleMemorize() {
 	// at 1.9: 2.6259, was 2.6259
 }
 
-// LegS as a diagonal matrix less one of rank 1. The modes rotate at very different speeds.
+// LegS as a diagonal matrix minus one of rank 1. The modes rotate at very different speeds.
 func ExampleNPLR() {
 	s, _, err := ssm.NPLR("legs", 8)
 	if err != nil {
@@ -101,7 +101,7 @@ func ExampleNPLR() {
 	// Λ (-0.5000-0.4275i)  |P|² 0.3196
 }
 
-// S4 trains C~, which gives the kernel of one chosen length directly; the recurrence needs C itself.
+// S4 trains C~, which gives the kernel of one chosen length directly. The recurrence needs C itself.
 func ExampleDPLR_CauchyKernel() {
 	s, _, err := ssm.NPLR("legs", 4)
 	if err != nil {
@@ -117,8 +117,7 @@ func ExampleDPLR_CauchyKernel() {
 	// [0.01945 0.14846 0.15743 0.11645]
 }
 
-// A selective model that forgets everything when its step is long and nothing when it is 0: it copies the marked
-// inputs.
+// A selective model that forgets everything if its step is long and nothing if it is 0: it copies the marked inputs.
 func ExampleSelective() {
 	s := &ssm.Selective{A: []complex128{-50}}
 	u := []float64{7, 1, 2, 9, 3, 3}

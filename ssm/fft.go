@@ -2,9 +2,9 @@ package ssm
 
 import "math/bits"
 
-// FFT returns the [DFT] of x (n) in a multiple of n log n steps, for any n. If n is a power of two it halves: with E
-// and O the transforms of the even and the odd entries, X_k = E_k + exp(-2πi k/n) O_k. Other lengths use [Bluestein].
-// Cooley and Tukey, An algorithm for the machine calculation of complex Fourier series, 1965.
+// FFT returns the [DFT] of x (n) in a multiple of n log n steps, for any n. If n is a power of two it splits x in
+// halves: with E and O the transforms of the even and the odd entries, X_k = E_k + exp(-2πi k/n) O_k. Other lengths use
+// [Bluestein]. Cooley and Tukey, An algorithm for the machine calculation of complex Fourier series, 1965.
 func FFT(x []complex128) []complex128 {
 	n := len(x)
 	if n&(n-1) != 0 {
@@ -39,8 +39,8 @@ func halve(y, x, roots []complex128, stride int) {
 //
 //	X_k = c_k Σ_j (x_j c_j) conj(c_{k-j})
 //
-// which FFTs compute whose length is a power of two of at least 2n - 1. L. Bluestein, A linear filtering approach to
-// the computation of the discrete Fourier transform, 1970.
+// which is computed by FFTs whose length is a power of two of at least 2n - 1. L. Bluestein, A linear filtering
+// approach to the computation of the discrete Fourier transform, 1970.
 func Bluestein(x []complex128) []complex128 {
 	n := len(x)
 	if n == 0 {
@@ -48,7 +48,7 @@ func Bluestein(x []complex128) []complex128 {
 	}
 	chirp := make([]complex128, n)
 	for j := range chirp {
-		chirp[j] = rootOfUnity(j*j%(2*n), 2*n) // of the remainder, as an angle of j² would lose digits
+		chirp[j] = rootOfUnity(j*j%(2*n), 2*n) // the remainder avoids the loss of digits in an angle of j²
 	}
 	m := 1 << bits.Len(uint(2*n-2))
 	a, b := make([]complex128, m), make([]complex128, m)
@@ -67,9 +67,9 @@ func Bluestein(x []complex128) []complex128 {
 	return y
 }
 
-// RealFFT returns X_0 to X_{n/2} of the [DFT] of a real x (n), n even, with half the work of [FFT]; the others are
-// their conjugates, X_{n-k} = conj X_k. The even entries become the real and the odd ones the imaginary part of a
-// signal z of half the length, with transform Z; then
+// RealFFT returns X_0 to X_{n/2} of the [DFT] of a real x (n), n even, with half the work of [FFT]. The others are
+// their conjugates, X_{n-k} = conj X_k. The even entries become the real part and the odd entries the imaginary part of
+// a signal z of half the length, with transform Z; then
 //
 //	E_k = (Z_k + conj Z_{n/2-k})/2,  O_k = (Z_k - conj Z_{n/2-k})/2i,  X_k = E_k + exp(-2πi k/n) O_k
 //

@@ -23,12 +23,12 @@ func FouT(n int) (a *mat.Dense, b []float64) {
 	return a, b
 }
 
-// FouTDecay is [FouT] with A = S - b bᵀ and B = b: the value that leaves the window is estimated as bᵀx, as if the
+// FouTDecay returns [FouT] with A = S - b bᵀ and B = b: the value that leaves the window is estimated as bᵀx, as if the
 // series did not jump. The S4 repository's fourier_decay has a window of 2.
 func FouTDecay(n int) (a *mat.Dense, b []float64) { return foutWith(n, 1) }
 
-// FouTD is the diagonal relative of [FouT], A = S - ½ I and B = b: modes -½ ± 2πik that do not mix, the S4 repository's
-// foud. [DiagonalInit] lin has half its frequencies. S4D, arXiv:2206.11893, §4.
+// FouTD returns the diagonal relative of [FouT], A = S - ½ I and B = b: modes -½ ± 2πik that do not mix, the S4
+// repository's foud. [DiagonalInit] lin has half its frequencies. S4D, arXiv:2206.11893, §4.
 func FouTD(n int) (a *mat.Dense, b []float64) {
 	a, b = foutWith(n, 0)
 	for i := range n {
@@ -37,7 +37,7 @@ func FouTD(n int) (a *mat.Dense, b []float64) {
 	return a, b
 }
 
-// foutWith is S - gain·b bᵀ and b.
+// foutWith returns S - gain·b bᵀ and b.
 func foutWith(n int, gain float64) (a *mat.Dense, b []float64) {
 	a = mat.NewDense(n, n, nil)
 	b = make([]float64, n)

@@ -23,8 +23,8 @@ func (s *Discrete) FrequencyResponse(theta float64) complex128 {
 }
 
 // FrequencyResponse returns H = Σ_l K_l exp(-iθl) for the kernel K of a stable s sampled by the rule m. With z =
-// exp(-iθ) a mode gives the geometric series C Bbar/(1 - Abar z), and as K is twice the real part of the modes' sum
-// with Pairs, once without,
+// exp(-iθ) a mode gives the geometric series C Bbar/(1 - Abar z). As K is the real part of the modes' sum, or twice
+// that with Pairs,
 //
 //	H = Σ_i C_i Bbar_i/(1 - Abar_i z) + conj(C_i Bbar_i)/(1 - conj(Abar_i) z),  half of it without Pairs
 //
@@ -43,10 +43,10 @@ func (s *Diagonal) FrequencyResponse(m Method, theta float64) complex128 {
 	return sum
 }
 
-// Poles returns the eigenvalues of a square a, by their real and then their imaginary parts. Those of A are the poles
-// of a system in continuous time, which is stable if all are left of the imaginary axis; those of Abar the poles of a
-// sampled one, which is stable if all are inside the unit circle. It is an error if a has no rows, is not square, or is
-// not finite.
+// Poles returns the eigenvalues of a square matrix a, sorted by their real and then their imaginary parts. The
+// eigenvalues of A are the poles of a system in continuous time, which is stable if all are left of the imaginary axis.
+// The eigenvalues of Abar are the poles of a sampled system, which is stable if all are inside the unit circle. Poles
+// returns an error if a has no rows, is not square, or is not finite.
 func Poles(a *mat.Dense) ([]complex128, error) {
 	rows, cols := a.Dims()
 	if rows != cols || rows == 0 {
@@ -66,7 +66,7 @@ func Poles(a *mat.Dense) ([]complex128, error) {
 	return poles, nil
 }
 
-// transfer is c (v I + w a)⁻¹ b.
+// transfer returns c (v I + w a)⁻¹ b.
 func transfer(v, w complex128, a *mat.Dense, b, c []float64) complex128 {
 	m := make([][]complex128, len(b))
 	right := make([]complex128, len(b))

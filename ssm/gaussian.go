@@ -16,11 +16,11 @@ type Gaussian struct {
 }
 
 // GaussianMap returns the Gaussian of f(x, u) for a Gaussian x (n) and a known input u, and the covariance cross (n, m)
-// of x with f(x, u) (m). [LinearMap] is exact; [Extended] and [Unscented] are approximations for a nonlinear f.
+// of x with f(x, u) (m). [LinearMap] is exact. [Extended] and [Unscented] are approximations for a nonlinear f.
 type GaussianMap func(x Gaussian, u []float64) (y Gaussian, cross *mat.Dense, err error)
 
-// LinearMap is y = A x + B u with A (m, n), B (m, k): mean A E[x] + B u, covariance A Cov Aᵀ, cross Cov Aᵀ. A nil B
-// ignores the input.
+// LinearMap returns the map y = A x + B u with A (m, n), B (m, k): mean A E[x] + B u, covariance A Cov Aᵀ, cross Cov
+// Aᵀ. A nil B ignores the input.
 func LinearMap(a, b *mat.Dense) GaussianMap {
 	return func(x Gaussian, u []float64) (Gaussian, *mat.Dense, error) {
 		if _, n := a.Dims(); n != len(x.Mean) {
@@ -40,8 +40,8 @@ func LinearMap(a, b *mat.Dense) GaussianMap {
 	}
 }
 
-// Extended linearizes f at the mean, the step of the extended Kalman filter: mean f(E[x]), covariance J Cov Jᵀ, with J
-// (m, n) the derivative of f in x at the mean.
+// Extended linearizes f at the mean, as the extended Kalman filter does: mean f(E[x]), covariance J Cov Jᵀ, with J (m,
+// n) the derivative of f in x at the mean.
 func Extended(f func(x, u []float64) []float64, derivative func(x, u []float64) *mat.Dense) GaussianMap {
 	return func(x Gaussian, u []float64) (Gaussian, *mat.Dense, error) {
 		cov, cross := spread(derivative(x.Mean, u), x.Cov)
@@ -49,11 +49,11 @@ func Extended(f func(x, u []float64) []float64, derivative func(x, u []float64) 
 	}
 }
 
-// Unscented sends 2n+1 points with the mean and covariance of x through f and takes the moments of the results, the
-// step of the unscented Kalman filter. With L Lᵀ = (n+κ) Cov the points are E[x] with weight κ/(n+κ) and E[x] ± column
-// i of L with weight 1/(2(n+κ)). κ is max(3 - n, 0); 3 - n fits the fourth moments too. The mean is exact for
-// polynomials of degree 2, where [Extended] misses the curvature. A covariance that is not positive definite is an
-// error. Julier and Uhlmann, A new extension of the Kalman filter to nonlinear systems, 1997.
+// Unscented applies f to 2n+1 points with the mean and covariance of x and takes the moments of the results, as the
+// unscented Kalman filter does. With L Lᵀ = (n+κ) Cov the points are E[x] with weight κ/(n+κ) and E[x] ± column i of L
+// with weight 1/(2(n+κ)). κ is max(3 - n, 0); 3 - n fits the fourth moments too. The mean is exact for polynomials of
+// degree 2, for which [Extended] misses the curvature. A covariance that is not positive definite is an error. Julier
+// and Uhlmann, A new extension of the Kalman filter to nonlinear systems, 1997.
 func Unscented(f func(x, u []float64) []float64) GaussianMap {
 	return func(x Gaussian, u []float64) (Gaussian, *mat.Dense, error) {
 		points, weights, err := sigmaPoints(x)
@@ -106,8 +106,8 @@ func sigmaPoints(x Gaussian) (points [][]float64, weights []float64, err error) 
 //
 //	gain = cross Cov_y⁻¹,  mean = E[x] + gain (seen - E[y]),  covariance = Cov_x - gain Cov_y gainᵀ
 //
-// and the logarithm of the density of seen. This is the heart of Kalman filtering. A Cov_y that is not positive
-// definite is an error, and so are mismatched sizes.
+// It also returns the logarithm of the density of seen. This is the heart of Kalman filtering. A Cov_y that is not
+// positive definite is an error, and so are mismatched sizes.
 func Condition(x, y Gaussian, cross *mat.Dense, seen []float64) (post Gaussian, gain *mat.Dense,
 	logDensity float64, err error) {
 	if rows, cols := cross.Dims(); rows != len(x.Mean) || cols != len(seen) || len(y.Mean) != len(seen) {
@@ -144,21 +144,21 @@ func spread(j *mat.Dense, cov *mat.SymDense) (*mat.SymDense, *mat.Dense) {
 	return plusQuadratic(mat.NewSymDense(m, nil), 1, j, cov), &cross
 }
 
-// plusQuadratic is the symmetric a + scale·g s gᵀ.
+// plusQuadratic returns the symmetric matrix a + scale·g s gᵀ.
 func plusQuadratic(a *mat.SymDense, scale float64, g *mat.Dense, s *mat.SymDense) *mat.SymDense {
 	var quad mat.Dense
 	quad.Product(g, s, g.T())
 	n := a.SymmetricDim()
 	sum := mat.NewSymDense(n, nil)
 	for i := range n {
-		for j := i; j < n; j++ { // both halves, so that rounding cannot favor one
+		for j := i; j < n; j++ { // both halves, so that rounding favors neither
 			sum.SetSym(i, j, a.At(i, j)+scale*(quad.At(i, j)+quad.At(j, i))/2)
 		}
 	}
 	return sum
 }
 
-// solveRight is b S⁻¹ for the symmetric S of chol.
+// solveRight returns b S⁻¹ for the symmetric S of chol.
 func solveRight(chol *mat.Cholesky, b *mat.Dense) (*mat.Dense, error) {
 	var t mat.Dense
 	if err := chol.SolveTo(&t, b.T()); err != nil {

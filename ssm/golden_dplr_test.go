@@ -10,7 +10,7 @@ import (
 
 const tolCauchy = 1e-7
 
-// dplrChannel reads channel h of an S4 kernel with row ch of C: Λ = -exp(A_real) - i A_imag. C is C~.
+// dplrChannel returns channel h of an S4 kernel with row ch of C: Λ = -exp(A_real) - i A_imag. C is C~.
 func dplrChannel(c golden.Case, ch, h int) *DPLR {
 	shape := c.Shape("param/A_real")
 	channels, modes := shape[0], shape[1]
@@ -71,7 +71,7 @@ func TestGoldenS4DPLR(t *testing.T) {
 		golden.Close(t, "state from state0", ReIm(fromState0), ReIm(complexes(c, "out/state_after_u_from_state0")),
 			tolCauchy)
 
-		// Gradients in the parameters as a checkpoint keeps them. B, P, A and dt are shared by the rows of C.
+		// These are gradients in the parameters as a checkpoint stores them. The rows of C share B, P, A and dt.
 		var dC []float64
 		dDt, dRe, dIm := make([]float64, channels), make([]float64, channels*modes), make([]float64, channels*modes)
 		dB, dP := make([]complex128, channels*modes), make([]complex128, len(steps[0].P)*channels*modes)
@@ -99,7 +99,8 @@ func TestGoldenS4DPLR(t *testing.T) {
 }
 
 // compareDerived compares the sampled system of each channel, in the complex numbers (x, x̄) of the release, and C
-// before it is cut to a kernel's length. Our real system has the real and imaginary parts (Re x_0, Im x_0, Re x_1, …).
+// before it is truncated to a kernel's length. Our real system has the real and imaginary parts (Re x_0, Im x_0, Re
+// x_1, …).
 func compareDerived(t *testing.T, c golden.Case, systems, rows []*DPLR) {
 	t.Helper()
 	var dA, dB, dC, before []complex128
@@ -118,7 +119,7 @@ func compareDerived(t *testing.T, c golden.Case, systems, rows []*DPLR) {
 		}
 		for i := range 2 * n {
 			for j := range 2 * n {
-				// The real numbers of x_j alone: (x + x̄)/2 and (x - x̄)/2i.
+				// These are the real numbers of x_j alone: (x + x̄)/2 and (x - x̄)/2i.
 				re, im := make([]float64, 2*n), make([]float64, 2*n)
 				for k := range 2 * n {
 					re[k], im[k] = Abar.At(k, 2*(j%n)), Abar.At(k, 2*(j%n)+1)

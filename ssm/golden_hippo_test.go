@@ -132,7 +132,7 @@ func TestGoldenMemory(t *testing.T) {
 	})
 }
 
-// flat lays rows out one after another.
+// flat returns the elements of the rows one after another.
 func flat[T any](rows [][]T) []T {
 	var all []T
 	for _, r := range rows {

@@ -26,7 +26,7 @@ func (m diagonalModel) scan(u []float64) ([]float64, []complex128) {
 	return m.Scan(Bilinear, x, u), x
 }
 
-// dplrModel has C~, the trained parameter, for the kernel, and the corresponding C for the recurrence.
+// dplrModel holds C~, the trained parameter, for the kernel, and the corresponding C for the recurrence.
 type dplrModel struct {
 	trained, recurrent *DPLR
 	length             int // the length of C~'s kernel
@@ -46,7 +46,7 @@ func (m dplrModel) scan(u []float64) ([]float64, []complex128) {
 	return y, withConjugates(x)
 }
 
-// layerChannel reads channel h of an S4 layer with row r of C.
+// layerChannel returns channel h of an S4 layer with row r of C.
 func layerChannel(t *testing.T, c golden.Case, r, h int) layerModel {
 	const at = "param/kernel.kernel."
 	shape := c.Shape(at + "C") // rows of C, channels, modes, 2
@@ -75,8 +75,9 @@ func layerChannel(t *testing.T, c golden.Case, r, h int) layerModel {
 	return dplrModel{s, &recurrent, length}
 }
 
-// A whole S4 layer in plain sums: convolution and skip per channel and row of C, GELU, a linear map, and, if the case
-// has them, a gated linear unit, a second direction, or the gates of GSS around it. Recurrent steps give the same.
+// TestGoldenS4Layer computes a whole S4 layer in plain sums: convolution and skip per channel and row of C, GELU, a
+// linear map, and, if the case has them, a gated linear unit, a second direction, or the gates of GSS around it.
+// Recurrent steps must give the same results.
 func TestGoldenS4Layer(t *testing.T) {
 	golden.Run(t, "11_s4_layer", func(t *testing.T, c golden.Case) {
 		var config struct {
@@ -148,8 +149,8 @@ func transposed(x []float64, rows int) []float64 {
 	return y
 }
 
-// layerOutput is the rest of the layer after the state-space model, at one step: z (channels) is its output after GELU,
-// x (d) the layer's input.
+// layerOutput computes the rest of the layer after the state-space model, at one step. z (channels) is the model's
+// output after GELU, and x (d) the layer's input.
 func layerOutput(c golden.Case, gate, glu bool, z, x []float64) []float64 {
 	if gate {
 		z = linear(c, "param/output_linear", z)
@@ -167,7 +168,8 @@ func layerOutput(c golden.Case, gate, glu bool, z, x []float64) []float64 {
 	return z
 }
 
-// A whole H3 layer by its heads: in the order in which the official code flattens their outputs, and in the other one.
+// TestGoldenH3Heads computes a whole H3 layer by its heads: in the order in which the official code flattens their
+// outputs, and in the other one.
 func TestGoldenH3Heads(t *testing.T) {
 	golden.Run(t, "04_h3_layer", func(t *testing.T, c golden.Case) {
 		var config struct {
@@ -212,7 +214,7 @@ func TestGoldenH3Heads(t *testing.T) {
 	})
 }
 
-// h3Head reads head h of an H3 layer.
+// h3Head returns head h of an H3 layer.
 func h3Head(c golden.Case, h, p, n, modes int) *H3 {
 	const at = "param/kernel.kernel."
 	s := &Diagonal{

@@ -21,8 +21,8 @@ type mamba2Config struct {
 	DConv          int  `json:"d_conv"`
 }
 
-// A whole Mamba-2 block in plain sums around SSD: projection to z, x, B, C and dt, a short convolution, SSD per head,
-// gate, norm, projection. The tokens that a case decodes continue the same sequence.
+// TestGoldenMamba2Block computes a whole Mamba-2 block in plain sums around SSD: projection to z, x, B, C and dt, a
+// short convolution, SSD per head, gate, norm, projection. The tokens that a case decodes continue the same sequence.
 func TestGoldenMamba2Block(t *testing.T) {
 	golden.Run(t, "12_mamba2_block", func(t *testing.T, c golden.Case) {
 		config := mamba2Config{NGroups: 1, RMSNorm: true}
@@ -54,7 +54,7 @@ func TestGoldenMamba2Block(t *testing.T) {
 	})
 }
 
-// mamba2Block returns the block's output for one sequence x, the inputs of the convolution's window (channels, d_conv)
+// mamba2Block returns the block's output for one sequence x, the inputs in the convolution's window (channels, d_conv)
 // after l steps, and the states of all heads after l steps and at the end.
 func mamba2Block(c golden.Case, config mamba2Config, x [][]float64, l int) (out [][]float64,
 	conv []float64, states [2][]float64) {

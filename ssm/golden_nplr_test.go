@@ -14,8 +14,8 @@ import (
 
 const tolNPLR = 1e-9
 
-// Eigenvectors are defined up to a phase each. |P|, |B| and B conj(P) do not depend on it; the others are compared
-// after ours are turned by the phase between ours and theirs.
+// TestGoldenNPLR compares NPLR with the reference. Eigenvectors are defined up to a phase each. |P|, |B| and B conj(P)
+// do not depend on it. The other values are compared after ours are rotated by the phase between ours and theirs.
 func TestGoldenNPLR(t *testing.T) {
 	golden.Run(t, "01_nplr", func(t *testing.T, c golden.Case) {
 		compared := 0
@@ -97,7 +97,7 @@ func TestGoldenNPLR(t *testing.T) {
 	})
 }
 
-// composed is 2 Re(V Λ V^H) - Σ P Pᵀ.
+// composed returns 2 Re(V Λ V^H) - Σ P Pᵀ.
 func composed(s *DPLR, v [][]complex128, low [][]float64) *mat.Dense {
 	n := len(v[0])
 	a := mat.NewDense(n, n, nil)

@@ -56,7 +56,8 @@ func TestGoldenDSS(t *testing.T) {
 	})
 }
 
-// The kernel of GSS inside the plain layer around it: y = x + out(gate(conv(norm(gelu(v)))) ⊙ gelu(u)).
+// TestGoldenGSS computes the kernel of GSS inside the plain layer around it: y = x + out(gate(conv(norm(gelu(v)))) ⊙
+// gelu(u)).
 func TestGoldenGSS(t *testing.T) {
 	golden.Run(t, "06_gss", func(t *testing.T, c golden.Case) {
 		x, shape := c.F64("in/x"), c.Shape("in/x")
@@ -110,7 +111,7 @@ func TestGoldenGSS(t *testing.T) {
 	})
 }
 
-// linear is W x + bias, if there is one, of the layer called name.
+// linear returns W x + bias, if there is a bias, of the layer called name.
 func linear(c golden.Case, name string, x []float64) []float64 {
 	w := c.F64(name + ".weight")
 	y := make([]float64, len(w)/len(x))
@@ -123,7 +124,7 @@ func linear(c golden.Case, name string, x []float64) []float64 {
 	return y
 }
 
-// gelu is x Φ(x), with the exact normal distribution, in place.
+// gelu computes x Φ(x) in place, with the exact normal distribution.
 func gelu(x []float64) []float64 {
 	for i, v := range x {
 		x[i] = v * 0.5 * math.Erfc(-v/math.Sqrt2)
@@ -131,7 +132,7 @@ func gelu(x []float64) []float64 {
 	return x
 }
 
-// silu is x times its sigmoid.
+// silu returns x times its sigmoid.
 func silu(x float64) float64 { return x / (1 + math.Exp(-x)) }
 
 func layerNorm(c golden.Case, name string, x []float64) []float64 {
@@ -143,8 +144,8 @@ func layerNorm(c golden.Case, name string, x []float64) []float64 {
 	return y
 }
 
-// selectiveChannel reads channel d of sequence b of a selective scan. B and C are (d, n), or (b, n, l), or (b, groups,
-// n, l), and for complex ones real and imaginary part alternate along l.
+// selectiveChannel returns channel d of sequence b of a selective scan. B and C are (d, n), or (b, n, l), or (b,
+// groups, n, l). For complex ones, real and imaginary parts alternate along l.
 func selectiveChannel(c golden.Case, b, d int) *Selective {
 	shape := c.Shape("in/u")
 	channels, l := shape[1], shape[2]
@@ -174,7 +175,7 @@ func selectiveChannel(c golden.Case, b, d int) *Selective {
 	return s
 }
 
-// overTime is B or C of a channel as (l, n).
+// overTime returns B or C of a channel as (l, n).
 func overTime(c golden.Case, name string, b, d, channels, n, l int, complexPairs bool) [][]complex128 {
 	shape := c.Shape(name)
 	at := func(i, k int) complex128 { return reals(c, name)[d*n+i] }
@@ -238,7 +239,7 @@ func headRows(c golden.Case, name string, b, h int) [][]float64 {
 	return rows
 }
 
-// byTime lays heads (l, size) of every sequence out as (b, l, heads, size).
+// byTime returns the heads (l, size) of every sequence as (b, l, heads, size).
 func byTime(heads [][][]float64, count int) (x []float64) {
 	for b := 0; b < len(heads); b += count {
 		for k := range heads[b] {

@@ -15,7 +15,7 @@ const (
 	tolOscillator = 1e-10
 )
 
-// matrix reads a tensor of two axes.
+// matrix returns a tensor of two axes.
 func matrix(c golden.Case, name string) *mat.Dense {
 	shape := c.Shape(name)
 	return mat.NewDense(shape[0], shape[1], c.F64(name))
@@ -25,12 +25,12 @@ func symmetric(c golden.Case, name string) *mat.SymDense {
 	return mat.NewSymDense(c.Shape(name)[0], c.F64(name))
 }
 
-// rowsOf cuts a tensor of two axes into its rows.
+// rowsOf returns the rows of a tensor of two axes.
 func rowsOf(c golden.Case, name string) [][]float64 {
 	return slices.Collect(slices.Chunk(c.F64(name), c.Shape(name)[1]))
 }
 
-// means and covs lay out the beliefs (l) as (l, n) and (l, n, n).
+// means and covs return the beliefs (l) as (l, n) and (l, n, n).
 func means(beliefs []Gaussian) (x []float64) {
 	for _, g := range beliefs {
 		x = append(x, g.Mean...)
@@ -70,8 +70,8 @@ func TestGoldenKalman(t *testing.T) {
 		golden.Close(t, "mean_smooth", means(smooth), c.F64("out/mean_smooth"), tolKalman)
 		golden.Close(t, "cov_smooth", covs(smooth), c.F64("out/cov_smooth"), tolKalman)
 
-		// The truth is as far from the estimates as their covariances say: the squared distance (x-m)ᵀ P⁻¹ (x-m) has
-		// the mean n over steps, with a standard error of √(2n/steps).
+		// The truth must be as far from the estimates as their covariances predict: the squared distance (x-m)ᵀ P⁻¹
+		// (x-m) has the mean n over steps, with a standard error of √(2n/steps).
 		truth := rowsOf(c, "out/x_true")
 		n, distance := len(prior.Mean), 0.0
 		for k, g := range track.Filtered {
@@ -85,7 +85,7 @@ func TestGoldenKalman(t *testing.T) {
 			t.Errorf("the truth is at %.3g from the filtered means, want about %d", distance, n)
 		}
 
-		// The covariances do not depend on what is seen: any long run reaches the steady one.
+		// The covariances do not depend on the observations: any long run reaches the steady state.
 		long := slices.Repeat(y, 50)
 		track, err = m.Filter(prior, slices.Repeat(u, 50), long)
 		check(t, err)

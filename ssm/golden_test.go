@@ -21,7 +21,7 @@ const (
 	tolInitLegs   = 1e-6 // the reference computes legs in float32
 )
 
-// complexes joins NAME_re and NAME_im.
+// complexes returns NAME_re and NAME_im as complex numbers.
 func complexes(c golden.Case, name string) []complex128 {
 	re, im := c.F64(name+"_re"), c.F64(name+"_im")
 	z := make([]complex128, len(re))
@@ -31,7 +31,7 @@ func complexes(c golden.Case, name string) []complex128 {
 	return z
 }
 
-// pairs reads a tensor whose last axis is (re, im).
+// pairs returns a tensor whose last axis is (re, im).
 func pairs(c golden.Case, name string) []complex128 {
 	x := c.F64(name)
 	z := make([]complex128, len(x)/2)
@@ -41,7 +41,7 @@ func pairs(c golden.Case, name string) []complex128 {
 	return z
 }
 
-// reals reads a real tensor as complex numbers.
+// reals returns a real tensor as complex numbers.
 func reals(c golden.Case, name string) []complex128 {
 	x := c.F64(name)
 	z := make([]complex128, len(x))
@@ -51,7 +51,7 @@ func reals(c golden.Case, name string) []complex128 {
 	return z
 }
 
-// row returns row i of x seen as (rows, size).
+// row returns row i of x, viewed as (rows, size).
 func row[T any](x []T, i, size int) []T { return x[i*size : (i+1)*size] }
 
 func TestGoldenDiscretize(t *testing.T) {
@@ -154,7 +154,7 @@ func TestGoldenShift(t *testing.T) {
 	})
 }
 
-// h3Channel reads channel h of an H3 diagonal kernel as a checkpoint keeps it.
+// h3Channel returns channel h of an H3 diagonal kernel from the form in a checkpoint.
 func h3Channel(c golden.Case, h, modes int) *Diagonal {
 	re, im := row(c.F64("param/kernel.inv_A_real"), h, modes), row(c.F64("param/kernel.A_imag"), h, modes)
 	s := &Diagonal{
@@ -194,8 +194,8 @@ func TestGoldenH3Diagonal(t *testing.T) {
 	})
 }
 
-// s4dChannel reads channel h of an S4D kernel with row ch of C: A = -exp(A_real) - i A_imag, with the minus of the S4
-// repository. Its real kernels have no A_imag and a real B and C, and are doubled too.
+// s4dChannel returns channel h of an S4D kernel with row ch of C: A = -exp(A_real) - i A_imag, with the minus sign of
+// the S4 repository. Its real kernels have no A_imag and a real B and C, and are doubled too.
 func s4dChannel(c golden.Case, ch, h int) *Diagonal {
 	shape := c.Shape("param/A_real")
 	channels, modes := shape[0], shape[1]

@@ -6,14 +6,14 @@ import (
 	"math/rand/v2"
 )
 
-// H3Diagonal draws the diagonal SSM of one channel as H3's release initializes it, for a full state of n, even (n/2
+// H3Diagonal draws the diagonal SSM of one channel as H3's release initializes it, for a full state of even size n (n/2
 // modes in conjugate pairs):
 //
 //	dt log-uniform in [dtMin, dtMax],  A_k = -½ + iπk,  B = 1,  C complex normal
 //
-// A checkpoint keeps log dt, log(-Re A) as inv_A_real, Im A as A_imag, B, and the conjugate of the drawn C times B. The
-// conjugate of a complex normal is complex normal too, so C here is the value in the checkpoint. An invalid n, and
-// bounds without 0 < dtMin ≤ dtMax, are errors.
+// A checkpoint stores log dt, log(-Re A) as inv_A_real, Im A as A_imag, B, and the conjugate of the drawn C times B.
+// The conjugate of a complex normal number is complex normal too, so C here is the value in the checkpoint. It returns
+// an error for an invalid n, and unless 0 < dtMin ≤ dtMax.
 func H3Diagonal(rng *rand.Rand, n int, dtMin, dtMax float64) (*Diagonal, error) {
 	A, B, err := DiagonalInit("lin", n, ConventionH3)
 	if err != nil {

@@ -2,8 +2,8 @@ package ssm
 
 import "gonum.org/v1/gonum/floats"
 
-// H3 is one head of the H3 layer, of p channels. Each channel has a shift SSM of its own; the diagonal one is that of
-// the head:
+// H3 is one head of the H3 layer, with p channels. Each channel has its own shift SSM; the channels share the diagonal
+// SSM of the head:
 //
 //	key_t = SSM_shift(k)_t + ShiftD k_t      (p)
 //	kv_t  = key_t v_tᵀ                       (p, p): what is written
@@ -13,14 +13,14 @@ import "gonum.org/v1/gonum/floats"
 // q, k and v (l, p) are linear in the layer's input, and its output is linear in the y of all heads. H3,
 // arXiv:2212.14052, §3.1 and algorithm 1.
 type H3 struct {
-	Shift  []*Shift  // of each channel (p)
-	ShiftD []float64 // their skips (p), nil for none
+	Shift  []*Shift  // for each channel (p)
+	ShiftD []float64 // skips of the shifts (p), or nil
 	Diag   *Diagonal
-	D      float64 // its skip
-	Method Method  // of sampling Diag
+	D      float64 // skip of Diag
+	Method Method  // for sampling Diag
 }
 
-// H3Step is what happens in a head of [H3] at one position.
+// H3Step holds the intermediate results of a head of [H3] at one position.
 type H3Step struct {
 	Key    []float64   // (p)
 	Write  [][]float64 // kv_t (p, p): row i and column j is key i times value j
@@ -28,7 +28,7 @@ type H3Step struct {
 	Y      []float64   // (p)
 }
 
-// Steps returns what happens at every position of q, k and v (l, p), from states of zero.
+// Steps returns the intermediate results at every position of q, k and v (l, p), starting from states of zero.
 func (h *H3) Steps(q, k, v [][]float64) []H3Step {
 	if len(q) == 0 {
 		return nil
@@ -74,9 +74,10 @@ func (h *H3) Steps(q, k, v [][]float64) []H3Step {
 	return steps
 }
 
-// Recaller returns the head of [H3] that recalls, of p channels: its keys are those of the position before, and what it
-// writes stays. With one-hot q, k and v of p tokens, y_t counts for every token how often it has followed the token of
-// position t. With decay > 0 a pair that was written a steps ago counts exp(-decay a). H3, arXiv:2212.14052, §3.1.
+// Recaller returns a head of [H3] with p channels that recalls: its keys are those of the previous position, and what
+// it writes remains. With one-hot q, k and v of p tokens, y_t counts for every token how often it has followed the
+// token of position t. With decay > 0, a pair that was written a steps ago counts as exp(-decay a). H3,
+// arXiv:2212.14052, §3.1.
 func Recaller(p int, decay float64) *H3 {
 	h := &H3{
 		Diag: &Diagonal{A: []complex128{complex(-decay, 0)}, B: []complex128{holdOne(decay)}, C: []complex128{1},
@@ -89,7 +90,7 @@ func Recaller(p int, decay float64) *H3 {
 	return h
 }
 
-// holdOne is the B of a mode -decay whose Bbar is 1 when it is held for a step of 1.
+// holdOne returns the B of a mode -decay for which Bbar is 1 with a step of 1 and zero-order hold.
 func holdOne(decay float64) complex128 {
 	if decay == 0 {
 		return 1

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// y_t = Σ_{s≤t} K_diag[t-s] (q_t · key_s) v_s + D (q_t · key_t) v_t: a head is an attention whose weights are a product
-// of a key's fit and its age.
+// TestH3HeadIsAnAttention checks that y_t = Σ_{s≤t} K_diag[t-s] (q_t · key_s) v_s + D (q_t · key_t) v_t: a head is an
+// attention whose weights are a product of a key's fit and its age.
 func TestH3HeadIsAnAttention(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -50,7 +50,8 @@ func TestH3HeadIsAnAttention(t *testing.T) {
 	})
 }
 
-// The circuit counts what has followed each token, and with a decay weighs it by its age.
+// TestRecallerCountsSuccessors checks that the head counts the tokens that have followed each token, weighted by age if
+// there is a decay.
 func TestRecallerCountsSuccessors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const p = 3
@@ -78,7 +79,8 @@ func TestH3HeadOfNothing(t *testing.T) {
 	}
 }
 
-// The tree has the states of the recurrence, at most 2 log₂ l rounds, and fewer than 2 l compositions.
+// TestScanTree checks that the tree has the states of the recurrence, at most 2 log₂ l rounds, and fewer than 2 l
+// compositions.
 func TestScanTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -115,7 +117,7 @@ func TestScanTree(t *testing.T) {
 	})
 }
 
-// Piece by piece with the state passed on gives what one scan gives.
+// TestScanPieces checks that processing piece by piece, with the state passed on, gives the result of one scan.
 func TestScanPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -131,7 +133,7 @@ func TestScanPieces(t *testing.T) {
 	})
 }
 
-// The response is the transform of a kernel that has faded.
+// TestDiagonalFrequencyResponse checks that the response is the transform of a kernel that has decayed.
 func TestDiagonalFrequencyResponse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)

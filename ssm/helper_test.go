@@ -46,7 +46,7 @@ func complexNormals(rng *rand.Rand, n int) []complex128 {
 	return z
 }
 
-// drawContinuous makes a stable system: A is a random skew-symmetric matrix less the identity.
+// drawContinuous returns a stable system: A is a random skew-symmetric matrix minus the identity.
 func drawContinuous(t *rapid.T, rng *rand.Rand) *Continuous {
 	n := rapid.IntRange(1, 6).Draw(t, "n")
 	a := mat.NewDense(n, n, nil)

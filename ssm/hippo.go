@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// measures lists the HiPPO systems by the names of the S4 repository, in its scale of time and with its parameters.
+// measures holds the HiPPO systems by the names of the S4 repository, with its time scale and its parameters.
 var measures = map[string]func(n int) (*mat.Dense, []float64){
 	"legs":          LegS,
 	"legsd":         LegSD,
@@ -25,7 +25,7 @@ var measures = map[string]func(n int) (*mat.Dense, []float64){
 	"foud":          FouTD,
 }
 
-// HiPPO returns x' = Ax + Bu, A (n, n), B (n), by the name and with the time scale of the S4 repository
+// HiPPO returns x' = Ax + Bu, A (n, n), B (n), for a name and with the time scale of the S4 repository
 // (src/models/hippo/hippo.py):
 //
 //	legs           [LegS]                          legsd          [LegSD]
@@ -35,7 +35,7 @@ var measures = map[string]func(n int) (*mat.Dense, []float64){
 //	fout           [FouT], window 2                fourier2       [FouT]
 //	fourier_decay  [FouTDecay], window 2
 //
-// An unknown name, an n below 1 and an odd n for a Fourier measure are errors.
+// It returns an error for an unknown name, an n below 1, and an odd n for a Fourier measure.
 func HiPPO(measure string, n int) (a *mat.Dense, b []float64, err error) {
 	build, known := measures[measure]
 	if !known {

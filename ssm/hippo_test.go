@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wave is a smooth signal on the last unit of time that is not periodic.
+// wave is a smooth signal that is not periodic on the last unit of time.
 func wave(t float64) float64 { return math.Sin(7*t+0.3) + 0.5*math.Cos(11*t) - t }
 
-// kernelAt is exp(sA) B, the state s after an impulse.
+// kernelAt returns exp(sA) B, the state s after an impulse.
 func kernelAt(a *mat.Dense, b []float64, s float64) []float64 {
 	var e mat.Dense
 	e.Scale(s, a)
@@ -21,9 +21,9 @@ func kernelAt(a *mat.Dense, b []float64, s float64) []float64 {
 	return mulVec(&e, b)
 }
 
-// The state of LagT s after an impulse is the Laguerre functions at s. The state of LegS without its 1/t is the
-// Legendre polynomials at exp(-s) times exp(-s): time is warped so that the far past gets ever coarser. Both are exact
-// for any n.
+// TestKernelsAreBases checks the states after an impulse. The state of LagT s after an impulse is the Laguerre
+// functions at s. The state of LegS without its 1/t is the Legendre polynomials at exp(-s) times exp(-s): time is
+// warped so that the far past becomes ever coarser. Both are exact for any n.
 func TestKernelsAreBases(t *testing.T) {
 	for _, n := range []int{1, 4, 12} {
 		lagA, lagB := LagT(n, 1)
@@ -43,7 +43,8 @@ func TestKernelsAreBases(t *testing.T) {
 	near(t, "tlagt B", tiltedB, b, 1e-12)
 }
 
-// In GeneralizedLagT the state after an impulse is the generalized Laguerre functions, normalized in their measure.
+// TestGeneralizedLaguerre checks that in GeneralizedLagT the state after an impulse is the generalized Laguerre
+// functions, normalized in their measure.
 func TestGeneralizedLaguerre(t *testing.T) {
 	const n, beta = 7, 0.2
 	for _, alpha := range []float64{-0.5, 0, 0.3} {
@@ -62,13 +63,14 @@ func TestGeneralizedLaguerre(t *testing.T) {
 	}
 }
 
-// The state of HiPPO is the projection of the past, and the past can be reconstructed from it: the more coefficients,
-// the better. For a window of 1 the signal has length 3, so that its beginning has to be forgotten.
+// TestReconstructionImproves checks that the state of HiPPO is the projection of the past, and that the past can be
+// reconstructed from it, better with more coefficients. For a window of 1 the signal has length 3, so that its
+// beginning has to be forgotten.
 func TestReconstructionImproves(t *testing.T) {
 	const l, dt = 3000, 1e-3
 	f := make([]float64, l)
 	for k := range f {
-		f[k] = wave((float64(k) + 0.5) * dt) // the value held over the step: at its middle
+		f[k] = wave((float64(k) + 0.5) * dt) // the value held over the step: that at its middle
 	}
 	window := make([]float64, 0, 100)
 	for v := 0.05; v < 0.96; v += 0.01 { // a little off the ends, where a Fourier series jumps
@@ -87,9 +89,9 @@ func TestReconstructionImproves(t *testing.T) {
 		return math.Sqrt(sum)
 	}
 	for name, c := range map[string]struct {
-		recall func(n int) []float64 // at window
+		recall func(n int) []float64 // the values at window
 		truth  func(v float64) float64
-		most   float64 // with 32 coefficients
+		most   float64 // largest error with 32 coefficients
 	}{
 		"LegT": {
 			func(n int) []float64 { return Reconstruct(Legendre, last(LegT, n), window) },
@@ -99,7 +101,7 @@ func TestReconstructionImproves(t *testing.T) {
 			func(n int) []float64 { return Reconstruct(FourierHiPPO, last(FouT, n), window) },
 			func(v float64) float64 { return wave(l*dt - v) }, 0.03,
 		},
-		"LagT": { // weighs all of the past, with a weight that decays slowly
+		"LagT": { // weighs the whole past, with a weight that decays slowly
 			func(n int) []float64 {
 				return Reconstruct(Laguerre, last(func(n int) (*mat.Dense, []float64) { return LagT(n, 1) }, n), window)
 			},
@@ -122,8 +124,8 @@ func TestReconstructionImproves(t *testing.T) {
 	}
 }
 
-// With zero-order hold LegS is exact: its coefficients are the projection of the signal so far, held over each step and
-// with a first step of 0, stretched to [0, 1].
+// TestLegSIsProjection checks that LegS is exact with zero-order hold: its coefficients are the projection of the
+// signal so far, held over each step and with a first step of 0, stretched to [0, 1].
 func TestLegSIsProjection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -141,7 +143,8 @@ func TestLegSIsProjection(t *testing.T) {
 	})
 }
 
-// Stretching time, the first step of 0 included, does not change LegS's coefficients: there is no step size to choose.
+// TestLegSIsEquivariant checks that stretching time, including the first step of 0, does not change LegS's
+// coefficients: there is no step size to choose.
 func TestLegSIsEquivariant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -163,7 +166,8 @@ func TestLegSIsEquivariant(t *testing.T) {
 	})
 }
 
-// The Legendre Memory Unit is LegT in another basis: T A T⁻¹ with T_ii = (-1)^i √(2i+1), for matrices and memories.
+// TestLMUIsLegT checks that the Legendre Memory Unit is LegT in another basis: T A T⁻¹ with T_ii = (-1)^i √(2i+1), for
+// matrices and memories.
 func TestLMUIsLegT(t *testing.T) {
 	for _, n := range []int{1, 2, 5, 16} {
 		a, b := LegT(n)
@@ -194,9 +198,9 @@ func TestLMUIsLegT(t *testing.T) {
 	})
 }
 
-// The diagonal model LegSD tends to LegS as n grows. Compared are the step responses after a time t, the integrals of
-// the kernels up to t, in the first rows of the state. (The kernel itself keeps oscillating around its limit, ever
-// faster.) S4D, arXiv:2206.11893, theorem 3.
+// TestDiagonalTendsToHiPPO checks that the diagonal model LegSD tends to LegS as n grows. It compares the step
+// responses after a time t, the integrals of the kernels up to t, in the first rows of the state. (The kernel itself
+// keeps oscillating around its limit, ever faster.) S4D, arXiv:2206.11893, theorem 3.
 func TestDiagonalTendsToHiPPO(t *testing.T) {
 	const rows = 4
 	var held [][]float64 // ∫ from exp(-t) to 1 of the Legendre polynomials

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Convention selects one of two S4D initializations: the two official repositories differ in signs and in B.
+// Convention selects one of two S4D initializations. The two official repositories differ in signs and in B.
 type Convention int
 
 const (
@@ -31,11 +31,11 @@ func (c Convention) String() string {
 	return fmt.Sprintf("Convention(%d)", int(c))
 }
 
-// legsClip bounds the imaginary part of legs' B as the S4 repository does; without a bound it grows with n, and so does
-// the output of the fast modes.
+// legsClip bounds the imaginary part of legs' B, as the S4 repository does. Without a bound it grows with n, and so
+// does the output of the fast modes.
 const legsClip = 2
 
-// formulas gives A_k, in the upper half plane, for the initializations with a closed form, for a full state of n.
+// formulas holds A_k, in the upper half plane, for the initializations with a closed form, for a full state of n.
 var formulas = map[string]func(n, k float64) complex128{
 	"inv":  func(n, k float64) complex128 { return complex(-0.5, n/math.Pi*(n/(2*k+1)-1)) },
 	"lin":  func(n, k float64) complex128 { return complex(-0.5, math.Pi*k) },
@@ -44,8 +44,8 @@ var formulas = map[string]func(n, k float64) complex128{
 	"real": func(n, k float64) complex128 { return complex(-(k + 1), 0) },
 }
 
-// DiagonalInit returns the values a diagonal SSM starts training from, A (n/2) and B (n/2), for a full state of n,
-// even: every entry stands for a conjugate pair. By name, with k < n/2:
+// DiagonalInit returns the initial values of a diagonal SSM, A (n/2) and B (n/2), for a full state of even size n:
+// every entry represents a conjugate pair. The names are, with k < n/2:
 //
 //	legs   the spectrum of HiPPO-LegS without its rank-one part, Re A = -½
 //	inv    A_k = -½ ± i n/π (n/(2k+1) - 1), close to the spectrum of legs
@@ -54,8 +54,8 @@ var formulas = map[string]func(n, k float64) complex128{
 //	quad   A_k = -½ ± i (2k+1)²/π
 //	real   A_k = -(k+1)
 //
-// The sign and B follow conv. S4D, arXiv:2206.11893, §4. An unknown name and an n that is odd or not positive are
-// errors.
+// The sign and B follow conv. S4D, arXiv:2206.11893, §4. It returns an error for an unknown name and for an n that is
+// odd or not positive.
 func DiagonalInit(name string, n int, conv Convention) (A, B []complex128, err error) {
 	if n <= 0 || n%2 != 0 {
 		return nil, nil, fmt.Errorf("ssm: diagonal init: d_state is %d, want a positive even number", n)
@@ -81,7 +81,7 @@ func DiagonalInit(name string, n int, conv Convention) (A, B []complex128, err e
 	return A, B, nil
 }
 
-// legsInit is DiagonalInit("legs", n, conv).
+// legsInit returns DiagonalInit("legs", n, conv).
 func legsInit(n int, conv Convention) (A, B []complex128, err error) {
 	normal, _, err := NPLR("legs", n)
 	if err != nil {

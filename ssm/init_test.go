@@ -8,8 +8,9 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// The modes of legs are eigenvectors: in their basis the normal part of LegS has the same output as the dense matrix.
-// K_j = C exp(j dt A) Bbar with C = Bᵀ becomes 2 Re Σ conj(B) B (..), which no choice of phase changes.
+// TestNormalPartOfLegSIsDense checks that the modes of legs are eigenvectors: in their basis the normal part of LegS
+// has the same output as the dense matrix. K_j = C exp(j dt A) Bbar with C = Bᵀ becomes 2 Re Σ conj(B) B (..), which no
+// choice of phase changes.
 func TestNormalPartOfLegSIsDense(t *testing.T) {
 	for _, n := range []int{2, 8, 64, 128} {
 		normal, _, err := NPLR("legs", n)
@@ -40,15 +41,16 @@ func TestNormalPartOfLegSIsDense(t *testing.T) {
 	}
 }
 
-// HiPPO-LegS is the derivative of the projection onto Legendre polynomials: a constant input is held by the first
-// coefficient alone, so A e₁ + B = 0.
+// TestLegSHoldsConstant checks that a constant input is held by the first coefficient alone, so A e₁ + B = 0, as
+// HiPPO-LegS is the derivative of the projection onto Legendre polynomials.
 func TestLegSHoldsConstant(t *testing.T) {
 	a, b := LegS(16)
 	near(t, "A e1", mat.Col(nil, 0, a), mulVec(mat.NewDense(16, 1, b), []float64{-1}), 1e-15)
 }
 
-// S4D's formulas approximate HiPPO spectra. lin has exactly the frequencies of FouT. inv has the frequencies of LegS
-// within n/3, which is little compared to the fastest, n/π (n-1), and not n²/2. All modes decay.
+// TestS4DInits checks that S4D's formulas approximate HiPPO spectra. lin has exactly the frequencies of FouT. inv has
+// the frequencies of LegS within n/3, which is little compared to the fastest, n/π (n-1), and not n²/2. All modes
+// decay.
 func TestS4DInits(t *testing.T) {
 	const n = 64
 	fout, _, err := NPLR("fout", n)

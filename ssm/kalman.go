@@ -12,7 +12,7 @@ import (
 //	x_{t+1} = move(x_t, u_t) + w,  w normal with covariance Q (n, n)
 //	y_t     = see(x_t) + v,        v normal with covariance R (p, p)
 //
-// With [LinearMap] for both it is the Kalman filter, which is exact; with [Extended] it is the extended and with
+// With [LinearMap] for both it is the Kalman filter, which is exact. With [Extended] it is the extended and with
 // [Unscented] the unscented Kalman filter. R. Kalman, A new approach to linear filtering and prediction problems, 1960.
 type Kalman struct {
 	Move, See GaussianMap
@@ -28,9 +28,9 @@ type Track struct {
 	cross     []*mat.Dense // covariance of x_t and x_{t+1} given y_0 .. y_t
 }
 
-// Filter starts from the prior of x_0, before y_0, and processes the observations y (l, p). u (l, k) are the inputs,
-// nil if there are none; the last is not used. Mismatched sizes, and a covariance that should be positive definite but
-// is not, are errors.
+// Filter starts from the prior of x_0, before y_0, and processes the observations y (l, p). u (l, k) holds the inputs,
+// or is nil if there are none; the last input is not used. Filter returns an error for mismatched sizes and for a
+// covariance that is not positive definite but should be.
 func (m *Kalman) Filter(prior Gaussian, u, y [][]float64) (*Track, error) {
 	if n := len(prior.Mean); prior.Cov.SymmetricDim() != n || m.Q.SymmetricDim() != n {
 		return nil, fmt.Errorf("ssm: Kalman filter: a mean of %d numbers, its covariance of %d, and Q of %d",
@@ -76,7 +76,7 @@ func (m *Kalman) Filter(prior Gaussian, u, y [][]float64) (*Track, error) {
 	return track, nil
 }
 
-// Smooth returns every x_t given all observations, past and future, backwards from the last:
+// Smooth returns the estimate of every x_t given all observations, past and future, computed backwards from the last:
 //
 //	G = cov(x_t, x_{t+1}) Cov_pred⁻¹
 //	mean = m_t + G (smooth_{t+1} - pred_{t+1})

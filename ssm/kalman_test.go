@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// covariance is G Gᵀ + I/2 for a random G.
+// covariance returns G Gᵀ + I/2 for a random G.
 func covariance(rng *rand.Rand, n int) *mat.SymDense {
 	s := mat.NewSymDense(n, nil)
 	for i := range n {
@@ -57,15 +57,16 @@ func (s *linearCase) filter() *Kalman {
 	return &Kalman{Move: LinearMap(s.a, s.b), See: LinearMap(s.c, nil), Q: s.q, R: s.r}
 }
 
-// All states at once are the least squares solution of: prior, every move and every observation, each weighted by the
-// inverse of its covariance. The smoother finds the same means, and its covariances are the blocks of the inverse of
-// the normal matrix. The last estimates of filter and smoother are equal.
+// TestPosteriorIsLeastSquares computes all states at once as the least squares solution of the prior, every move and
+// every observation, each weighted by the inverse of its covariance. The smoother must find the same means, and its
+// covariances must be the blocks of the inverse of the normal matrix. The last estimates of filter and smoother must be
+// equal.
 func TestPosteriorIsLeastSquares(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawLinear(t)
 		n, l := len(s.prior.Mean), len(s.y)
 		normal, right := mat.NewDense(n*l, n*l, nil), mat.NewVecDense(n*l, nil)
-		// add puts the equation rows·x = value, x all states, with covariance cov into the normal equations.
+		// add adds the equation rows·x = value, where x holds all states, with covariance cov to the normal equations.
 		add := func(rows *mat.Dense, value []float64, cov *mat.SymDense) {
 			var weighed, product mat.Dense
 			weighed.Mul(rows.T(), inverse(t, cov))
@@ -106,7 +107,8 @@ func TestPosteriorIsLeastSquares(t *testing.T) {
 	})
 }
 
-// On a linear system the extended and the unscented filter are the Kalman filter.
+// TestLinearFiltersAreSpecialCases checks that on a linear system the extended and the unscented filter equal the
+// Kalman filter.
 func TestLinearFiltersAreSpecialCases(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawLinear(t)
@@ -137,7 +139,8 @@ func TestLinearFiltersAreSpecialCases(t *testing.T) {
 	})
 }
 
-// The square of x with mean 2 and variance 9 has mean 13 and, x being normal, variance 4·4·9 + 2·81.
+// TestUnscentedSeesCurvature checks the square of an x with mean 2 and variance 9. It has mean 13 and, as x is normal,
+// variance 4·4·9 + 2·81.
 func TestUnscentedSeesCurvature(t *testing.T) {
 	x := Gaussian{Mean: []float64{2}, Cov: mat.NewSymDense(1, []float64{9})}
 	square := func(x, _ []float64) []float64 { return []float64{x[0] * x[0]} }
@@ -151,7 +154,7 @@ func TestUnscentedSeesCurvature(t *testing.T) {
 	near(t, "extended", []float64{y.Mean[0], y.Cov.At(0, 0), cross.At(0, 0)}, []float64{4, 144, 36}, 1e-13)
 }
 
-// An f that returns its argument must not alias the points it is called with.
+// TestUnscentedIdentity checks that an f that returns its argument does not alias the points that it is called with.
 func TestUnscentedIdentity(t *testing.T) {
 	x := Gaussian{Mean: []float64{1, -2}, Cov: mat.NewSymDense(2, []float64{2, 1, 1, 3})}
 	y, cross, err := Unscented(func(x, _ []float64) []float64 { return x })(x, nil)
@@ -161,8 +164,9 @@ func TestUnscentedIdentity(t *testing.T) {
 	near(t, "cross", cross.RawMatrix().Data, covs([]Gaussian{x}), 1e-14)
 }
 
-// A pendulum swings so far that sin θ differs from θ, and sin θ is observed with noise. Both filters must estimate the
-// angle better than the arcsine of the observation, and their errors must be of the size that they claim.
+// TestFiltersFollowPendulum estimates the angle of a pendulum that swings so far that sin θ differs from θ, from noisy
+// observations of sin θ. Both filters must estimate the angle better than the arcsine of the observation, and their
+// errors must be of the size that they claim.
 func TestFiltersFollowPendulum(t *testing.T) {
 	const dt, g, steps = 0.05, 9.81, 400
 	move := func(x, _ []float64) []float64 {

@@ -11,12 +11,12 @@ import (
 //	A_ij = -1 for i > j,  -½ for i = j,  0 for i < j
 //	B_i  = beta
 //
-// For beta = 1, x_i is the integral of the past against exp(-s/2) L_i(s), L_i the Laguerre polynomials and s the time
-// before now: the orthonormal basis [Laguerre], so that u(t-s) ≈ Σ_i x_i exp(-s/2) L_i(s). The S4 repository, lagt.
-// HiPPO, arXiv:2008.07669, appendix D.2.
+// For beta = 1, x_i is the integral of the past against exp(-s/2) L_i(s), with L_i the Laguerre polynomials and s the
+// time before now. That is the orthonormal basis [Laguerre], so u(t-s) ≈ Σ_i x_i exp(-s/2) L_i(s). The S4 repository,
+// lagt. HiPPO, arXiv:2008.07669, appendix D.2.
 func LagT(n int, beta float64) (a *mat.Dense, b []float64) { return lowerOnes(n, 0.5, beta) }
 
-// TiltedLagT is [LagT] with A_ii = -(1+beta)/2: the S4 repository's tlagt, where beta = 1 is the untilted measure
+// TiltedLagT returns [LagT] with A_ii = -(1+beta)/2: the S4 repository's tlagt, where beta = 1 is the untilted measure
 // exp(-s).
 func TiltedLagT(n int, beta float64) (a *mat.Dense, b []float64) {
 	return lowerOnes(n, (1+beta)/2, beta)
@@ -51,7 +51,7 @@ func GeneralizedLagT(n int, alpha, beta float64) (a *mat.Dense, b []float64) {
 	return a, b
 }
 
-// lowerOnes is -1 below the diagonal, -diagonal on it and 0 above, with a constant B.
+// lowerOnes returns an A that is -1 below the diagonal, -diagonal on it and 0 above, with a constant B.
 func lowerOnes(n int, diagonal, beta float64) (a *mat.Dense, b []float64) {
 	a = mat.NewDense(n, n, nil)
 	b = make([]float64, n)

@@ -11,9 +11,9 @@ import (
 //	A_ij = -√(2i+1) √(2j+1) for i > j,  -(i+1) for i = j,  0 for i < j
 //	B_i  = √(2i+1)
 //
-// HiPPO, arXiv:2008.07669, theorem 2, prints -A; its memory of all the past is x' = (Ax + Bu)/t, see [MemorizeLegS]. S4
-// and S4D leave 1/t out: then x_i is the integral of the past against √(2i+1) P_i(2exp(-s) - 1) exp(-s), s the time
-// before now, that is, Legendre polynomials warped so that the far past gets ever coarser. How to Train Your HiPPO,
+// HiPPO, arXiv:2008.07669, theorem 2, prints -A. Its memory of the whole past is x' = (Ax + Bu)/t, see [MemorizeLegS].
+// S4 and S4D leave out 1/t. Then x_i is the integral of the past against √(2i+1) P_i(2exp(-s) - 1) exp(-s), with s the
+// time before now: Legendre polynomials warped so that the far past becomes ever coarser. How to Train Your HiPPO,
 // arXiv:2206.12037, §3.1.
 func LegS(n int) (a *mat.Dense, b []float64) {
 	a = mat.NewDense(n, n, nil)
@@ -48,7 +48,7 @@ func LegSD(n int) (a *mat.Dense, b []float64) {
 	return a, b
 }
 
-// legendreEnds is √(2i+1) for i < n: the orthonormal Legendre polynomials on [0, 1] at the end 1.
+// legendreEnds returns √(2i+1) for i < n: the orthonormal Legendre polynomials on [0, 1] at 1.
 func legendreEnds(n int) []float64 {
 	b := make([]float64, n)
 	for i := range b {

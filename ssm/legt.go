@@ -7,9 +7,9 @@ import "gonum.org/v1/gonum/mat"
 //	A_ij = -√(2i+1) √(2j+1) · (1 for i ≥ j, (-1)^(i-j) for i < j)
 //	B_i  = √(2i+1)
 //
-// x_i is the integral of the last unit of time against √(2i+1) P_i(2v-1), v running from 0, the oldest moment, to 1,
-// now: u(t-1+v) ≈ Σ_i x_i √(2i+1) P_i(2v-1). A window of θ is A/θ and B/θ. HiPPO, arXiv:2008.07669, theorem 1 with λ_n
-// = 1, prints -A.
+// x_i is the integral of the last unit of time against √(2i+1) P_i(2v-1), where v runs from 0, the oldest moment, to 1,
+// now: u(t-1+v) ≈ Σ_i x_i √(2i+1) P_i(2v-1). For a window of θ, use A/θ and B/θ. HiPPO, arXiv:2008.07669, theorem 1
+// with λ_n = 1, prints -A.
 func LegT(n int) (a *mat.Dense, b []float64) {
 	a = mat.NewDense(n, n, nil)
 	b = legendreEnds(n)
@@ -50,7 +50,7 @@ func LMU(n int) (a *mat.Dense, b []float64) {
 	return a, b
 }
 
-// FromLMU turns the state x of a Legendre Memory Unit (n) into the state of LegT: x_i (-1)^i / √(2i+1).
+// FromLMU returns the state of LegT for the state x of a Legendre Memory Unit (n): x_i (-1)^i / √(2i+1).
 func FromLMU(x []float64) []float64 {
 	y := legendreEnds(len(x))
 	for i, v := range x {
@@ -59,7 +59,7 @@ func FromLMU(x []float64) []float64 {
 	return y
 }
 
-// alternate is (-1)^k.
+// alternate returns (-1)^k.
 func alternate(k int) float64 {
 	if k%2 != 0 {
 		return -1

@@ -10,15 +10,15 @@ import (
 //
 //	y_t = Σ_{s≤t} (phi(q_t)·phi(k_s)) v_s / (Σ_{s≤t} phi(q_t)·phi(k_s) + Epsilon)
 //
-// q and k (l, e), v (l, m). The sums over s can be updated step by step, which makes it a recurrent network whose state
-// is a matrix: H3 builds on that. Katharopoulos et al., Transformers are RNNs, arXiv:2006.16236, §3. Its release has
-// phi = [ELU1] and Epsilon = 1e-6.
+// with q and k (l, e), v (l, m). The sums over s can be updated step by step, which makes it a recurrent network whose
+// state is a matrix. H3 builds on that. Katharopoulos et al., Transformers are RNNs, arXiv:2006.16236, §3. Its release
+// has phi = [ELU1] and Epsilon = 1e-6.
 type LinearAttention struct {
 	Phi     func(x float64) float64
 	Epsilon float64
 }
 
-// ELU1 is elu(x) + 1: x + 1 for x > 0, otherwise exp(x).
+// ELU1 returns elu(x) + 1: x + 1 for x > 0, otherwise exp(x).
 func ELU1(x float64) float64 {
 	if x > 0 {
 		return x + 1
@@ -42,8 +42,8 @@ func (a *LinearAttention) Attend(q, k, v [][]float64) (y [][]float64) {
 	return y
 }
 
-// Scan returns y (l, m) step by step from the state S (e, m), the sum of phi(k_s) v_sᵀ, and z (e), the sum of phi(k_s),
-// and replaces both by their values after the last step.
+// Scan returns y (l, m) step by step from the state S (e, m), the sum of phi(k_s) v_sᵀ, and z (e), the sum of phi(k_s).
+// It replaces both by their values after the last step.
 func (a *LinearAttention) Scan(S [][]float64, z []float64, q, k, v [][]float64) (y [][]float64) {
 	y = make([][]float64, len(q))
 	for t := range q {

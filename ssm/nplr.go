@@ -11,21 +11,21 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// NPLR writes the HiPPO matrix of a measure as normal plus low rank and changes to the basis of the eigenvectors of the
-// normal part, where it is diagonal plus low rank:
+// NPLR decomposes the HiPPO matrix of a measure into a normal matrix plus one of low rank. It changes to the basis of
+// the eigenvectors of the normal part, in which A is diagonal plus low rank:
 //
 //	A = V (Λ - P P^*) V^H,  B_S4 = V^H B
 //
 // It returns Λ, P (rank, n/2) and B as a [DPLR] whose C and Dt are left to the caller, and V as V[k] (n) for k < n/2.
-// Of every conjugate pair it keeps the mode with Im Λ ≤ 0, in ascending order of Im Λ. An eigenvector is determined up
+// It keeps the mode with Im Λ ≤ 0 of every conjugate pair, in ascending order of Im Λ. An eigenvector is determined up
 // to a phase; here its first nonzero entry is real and positive. The normal part of every measure here is a multiple of
-// I plus a real skew-symmetric matrix, so Re Λ is one number, the eigenvectors are orthonormal, and no complex
+// I plus a real skew-symmetric matrix, so all Re Λ are equal, the eigenvectors are orthonormal, and no complex
 // eigensolver is needed.
 //
 // measure is a name that [LowRank] knows. S4, arXiv:2111.00396, theorem 1 and appendix C.1. Diagonalizing A itself is
 // useless: the condition number of its eigenvectors grows exponentially with n (lemma 3.2).
 //
-// Errors are as in [HiPPO] and [LowRank], and an odd n.
+// It returns the errors of [HiPPO] and [LowRank], and an error for an odd n.
 func NPLR(measure string, n int) (s *DPLR, v [][]complex128, err error) {
 	a, b, err := HiPPO(measure, n)
 	if err != nil {
@@ -56,7 +56,7 @@ func NPLR(measure string, n int) (s *DPLR, v [][]complex128, err error) {
 	return s, v, nil
 }
 
-// LowRank returns the P (rank, n), real, that makes A + Σ_r P_r P_rᵀ normal for the A of [HiPPO] by the same name:
+// LowRank returns the real P (rank, n) that makes A + Σ_r P_r P_rᵀ normal for the A of [HiPPO] of the same name:
 //
 //	legs                          P_i = √(i+½)
 //	legt                          the odd and the even entries of √(i+½), one row each
@@ -64,8 +64,8 @@ func NPLR(measure string, n int) (s *DPLR, v [][]complex128, err error) {
 //	fout, fourier2, fourier_decay P = B √-A₀₀ / B₀
 //	legsd, foud                   none: they are normal
 //
-// S4, arXiv:2111.00396, appendix C.1. lmu, which is normal plus low rank only in the basis of legt, and names unknown
-// to HiPPO are errors.
+// S4, arXiv:2111.00396, appendix C.1. It returns an error for lmu, which is normal plus low rank only in the basis of
+// legt, and for names unknown to HiPPO.
 func LowRank(measure string, n int) (p [][]float64, err error) {
 	a, b, err := HiPPO(measure, n)
 	if err != nil {
@@ -101,8 +101,8 @@ func LowRank(measure string, n int) (p [][]float64, err error) {
 	return nil, fmt.Errorf("ssm: HiPPO measure %s has no low-rank correction in its own basis; use legt", measure)
 }
 
-// diagonalizeSkew returns the eigenvalues i·freq, freq ≤ 0 rising, and eigenvectors of the skew-symmetric part of a (n,
-// n), n even: one of each conjugate pair.
+// diagonalizeSkew returns the eigenvalues i·freq, with freq ≤ 0 ascending, and the eigenvectors of the skew-symmetric
+// part of a (n, n), n even: one of each conjugate pair.
 func diagonalizeSkew(a *mat.Dense) (freq []float64, v [][]complex128, err error) {
 	n, _ := a.Dims()
 	skew := mat.NewDense(n, n, nil)
@@ -141,7 +141,7 @@ func diagonalizeSkew(a *mat.Dense) (freq []float64, v [][]complex128, err error)
 
 // fixPhase rotates v, in place, so that its first nonzero entry is real and positive.
 func fixPhase(v []complex128) []complex128 {
-	const zero = 1e-8 // far above rounding in a vector of norm 1
+	const zero = 1e-8 // far above rounding errors in a vector of norm 1
 	first := v[max(0, slices.IndexFunc(v, func(z complex128) bool { return cmplx.Abs(z) > zero }))]
 	for i := range v {
 		v[i] *= cmplx.Conj(first) / complex(cmplx.Abs(first), 0)
@@ -149,7 +149,7 @@ func fixPhase(v []complex128) []complex128 {
 	return v
 }
 
-// toBasis is V^H x.
+// toBasis returns V^H x.
 func toBasis(v [][]complex128, x []float64) []complex128 {
 	y := make([]complex128, len(v))
 	for k, column := range v {

@@ -9,7 +9,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// With its low-rank part added A is normal, A Aᵀ = Aᵀ A, and the columns of V with their conjugates are orthonormal.
+// TestNormalPlusLowRank checks that A plus its low-rank part is normal, A Aᵀ = Aᵀ A, and that the columns of V with
+// their conjugates are orthonormal.
 func TestNormalPlusLowRank(t *testing.T) {
 	for _, measure := range []string{"legs", "legsd", "legt", "lagt", "tlagt", "glagt", "fout",
 		"fourier2", "fourier_decay", "foud"} {
@@ -60,7 +61,8 @@ func TestNormalPlusLowRank(t *testing.T) {
 	}
 }
 
-// The normal part of LegS is -½ I plus a skew-symmetric matrix: not diagonal plus symmetric, as one tutorial says.
+// TestNormalPartIsSkew checks that the normal part of LegS is -½ I plus a skew-symmetric matrix, and not diagonal plus
+// symmetric, as one tutorial says.
 func TestNormalPartIsSkew(t *testing.T) {
 	const n = 16
 	a, _, err := HiPPO("legs", n)
@@ -79,8 +81,9 @@ func TestNormalPartIsSkew(t *testing.T) {
 	}
 }
 
-// The eigenvectors of LegS itself, scaled to length 1, have a condition number that grows exponentially with n, which
-// is why S4 diagonalizes the normal part, whose eigenvectors have condition 1. S4, lemma 3.2.
+// TestNaiveDiagonalizationFails checks that the eigenvectors of LegS itself, scaled to length 1, have a condition
+// number that grows exponentially with n. That is why S4 diagonalizes the normal part, whose eigenvectors have
+// condition 1. S4, lemma 3.2.
 func TestNaiveDiagonalizationFails(t *testing.T) {
 	condition := func(n int) float64 {
 		a, _ := LegS(n)

@@ -1,23 +1,23 @@
 package ssm
 
-// ScanNode is a stretch of steps of [Selective], From to To-1, as one map x → Decay·x + Add: a step by itself, or the
-// composition of two stretches side by side, Left and then Right.
+// ScanNode is a range of steps of [Selective], From to To-1, as one map x → Decay·x + Add: a single step, or the
+// composition of two adjacent ranges, Left and then Right.
 type ScanNode struct {
 	From, To   int
 	Decay, Add []complex128 // (n)
-	// Round is when it can be made by cores that each join one pair in a round: 0 for a step, otherwise one more than
-	// the later of its parts.
+	// Round is the round in which cores that each join one pair per round can compute the node: 0 for a step, otherwise
+	// one more than the later of its parts.
 	Round       int
-	Left, Right int // places among the nodes, -1 for a step
+	Left, Right int // indexes of the nodes, -1 for a step
 }
 
 // ScanTree returns every composition that [Selective.ParallelScan] makes over u (l): first the l steps, then the joined
-// stretches in the order in which one core makes them. prefix[k] is the place of the stretch from 0 to k, whose Add is
+// ranges in the order in which one core computes them. prefix[k] is the index of the range from 0 to k, whose Add is
 // the state after step k from a state of zero.
 //
 //	(a, b) then (c, d) is (c a, c b + d)
 //
-// l - 1 compositions would do one after another; the tree makes fewer than 2 l, but in about 2 log₂ l rounds.
+// One after another, l - 1 compositions would do. The tree makes fewer than 2 l, but in about 2 log₂ l rounds.
 func (s *Selective) ScanTree(u []float64) (nodes []ScanNode, prefix []int) {
 	leaves := make([]int, len(u))
 	for k, v := range u {

@@ -6,12 +6,12 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Selective is one channel of Mamba's selective state-space model over l steps; its dt, B and C depend on the signal:
+// Selective is one channel of Mamba's selective state-space model over l steps. Its dt, B and C depend on the signal:
 //
 //	x_k = exp(dt_k A) x_{k-1} + dt_k B_k u_k,  y_k = Re Σ_i C_ki x_ki + D u_k
 //
-// A (n), Dt (l), B and C (l, n). Abar follows zero-order hold, Bbar the Euler rule. With Pairs every mode stands for
-// its conjugate too, and y_k = 2 Re Σ. Mamba, arXiv:2312.00752, §3.2 and algorithm 2.
+// with A (n), Dt (l), B and C (l, n). Abar follows zero-order hold, and Bbar the Euler rule. With Pairs, every mode
+// also represents its conjugate, and y_k = 2 Re Σ. Mamba, arXiv:2312.00752, §3.2 and algorithm 2.
 type Selective struct {
 	A     []complex128
 	B, C  [][]complex128
@@ -20,7 +20,8 @@ type Selective struct {
 	Pairs bool
 }
 
-// Scan steps through u (l) from the state x (n), which it changes to the state after u; a nil x is zero and not kept.
+// Scan steps through u (l) from the state x (n) and replaces x by the state after u. If x is nil, the state starts at
+// zero and is not returned.
 func (s *Selective) Scan(x []complex128, u []float64) (y []float64) {
 	if x == nil {
 		x = make([]complex128, len(s.A))
@@ -37,7 +38,7 @@ func (s *Selective) Scan(x []complex128, u []float64) (y []float64) {
 }
 
 // ParallelScan returns the y of [Selective.Scan] from the state x0 (n), which it does not change, and all states. It
-// composes steps in pairs: a step maps x to decay·x + add, the composition of two such maps is again one, and
+// composes steps in pairs: a step maps x to decay·x + add, the composition of two such maps has the same form, and
 // composition is associative. So the l prefixes take about log₂ l rounds on enough cores. Mamba, §3.3.2; Blelloch,
 // Prefix sums and their applications, 1990.
 func (s *Selective) ParallelScan(x0 []complex128, u []float64) (y []float64, states [][]complex128) {
@@ -56,7 +57,7 @@ func (s *Selective) ParallelScan(x0 []complex128, u []float64) (y []float64, sta
 
 // Matrix returns the M (l, l) with y = M u from a state of zero: M_kj = Re Σ_i C_ki exp(A_i (dt_{j+1} + ... + dt_k))
 // dt_j B_ji for j ≤ k, plus D on the diagonal. A selective model is a kind of attention whose matrix is semiseparable.
-// Mamba-2, arXiv:2405.21060, §3. l is positive.
+// Mamba-2, arXiv:2405.21060, §3. l must be positive.
 func (s *Selective) Matrix() *mat.Dense {
 	l := len(s.Dt)
 	m := mat.NewDense(l, l, nil)

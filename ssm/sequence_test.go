@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The softmax kernel is a softmax over time, for Λ on either side of the imaginary axis, and for Re Λ < 0 it is the exp
-// kernel with other weights: the same family of kernels. DSS, proposition 1.
+// TestDSSKernels checks that the softmax kernel is a softmax over time, for Λ on either side of the imaginary axis, and
+// that for Re Λ < 0 it is the exp kernel with other weights: the same family of kernels. DSS, proposition 1.
 func TestDSSKernels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -46,8 +46,8 @@ func TestDSSKernels(t *testing.T) {
 	})
 }
 
-// The exp kernel is a diagonal model with zero-order hold, B = 1 and C = W; without its scale, the kernel of W (exp(Λ
-// Dt) - 1)/Λ. GSS is the case of a step of 1.
+// TestGSSKernelIsDiagonal checks that the exp kernel is a diagonal model with zero-order hold, B = 1 and C = W and,
+// without its scale, the kernel of W (exp(Λ Dt) - 1)/Λ. GSS is the case of a step of 1.
 func TestGSSKernelIsDiagonal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDiagonal(t)
@@ -76,7 +76,8 @@ func zeroRows(l, n int) [][]float64 {
 	return slices.Collect(slices.Chunk(make([]float64, l*n), n))
 }
 
-// Parallel = recurrent, also cut in two, and no output depends on the future.
+// TestLinearAttentionForms checks that the parallel and the recurrent form agree, also if the sequence is divided in
+// two, and that no output depends on the future.
 func TestLinearAttentionForms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -115,7 +116,7 @@ func drawSelective(t *rapid.T, rng *rand.Rand, l int) *Selective {
 	return s
 }
 
-// Sequential = in chunks = by a parallel prefix = as a matrix.
+// TestSelectiveScanForms checks that the scan step by step, in chunks, by a parallel prefix and as a matrix agree.
 func TestSelectiveScanForms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -138,7 +139,8 @@ func TestSelectiveScanForms(t *testing.T) {
 	})
 }
 
-// With B, C and dt the same at every step a selective model is a diagonal one whose Bbar is dt B.
+// TestConstantSelectionIsDiagonal checks that a selective model with the same B, C and dt at every step is a diagonal
+// one whose Bbar is dt B.
 func TestConstantSelectionIsDiagonal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDiagonal(t)
@@ -147,7 +149,7 @@ func TestConstantSelectionIsDiagonal(t *testing.T) {
 		for range l {
 			s.B, s.C = append(s.B, slices.Clone(d.B)), append(s.C, d.C)
 		}
-		for i, z := range d.A { // undo what zero-order hold does to B
+		for i, z := range d.A { // undo the effect of zero-order hold on B
 			z *= complex(d.Dt, 0)
 			d.B[i] *= z / expm1(z)
 		}
@@ -156,8 +158,8 @@ func TestConstantSelectionIsDiagonal(t *testing.T) {
 	})
 }
 
-// The recurrence, the attention form and any size of block agree, and a head of SSD with one channel is a selective
-// model.
+// TestSSDForms checks that the recurrence, the attention form and blocks of any size agree, and that a head of SSD with
+// one channel is a selective model.
 func TestSSDForms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)

@@ -1,6 +1,6 @@
 package ssm
 
-// Shift is H3's shift SSM: its matrix shifts the state down by one, so that x_i gets the value of x_{i-1}, and B u is
+// Shift is H3's shift SSM. Its matrix shifts the state down by one, so that x_i gets the value of x_{i-1}, and B u is
 // added.
 //
 //	x_k = shift(x_{k-1}) + B u_k,  y_k = C x_k
@@ -23,7 +23,8 @@ func (s *Shift) Step(x []float64, u float64) (y float64) {
 	return y
 }
 
-// Scan steps through u (l) from the state x (n) and replaces x by the state after u. A nil x is zero and not kept.
+// Scan steps through u (l) from the state x (n) and replaces x by the state after u. If x is nil, the state starts at
+// zero and is not returned.
 func (s *Shift) Scan(x, u []float64) (y []float64) {
 	if x == nil {
 		x = make([]float64, len(s.B))
@@ -46,7 +47,8 @@ func (s *Shift) Kernel(l int) []float64 {
 	return kernel
 }
 
-// KernelGrad returns the gradient of a loss in B and C (n each), given g (l), its gradient in Kernel(l):
+// KernelGrad returns the gradient of a loss with respect to B and C (n each), given g (l), its gradient with respect to
+// Kernel(l):
 //
 //	dB_i = Σ_j g_j C_{i+j},  dC_i = Σ_{j≤i} g_j B_{i-j},  j < min(l, n)
 func (s *Shift) KernelGrad(g []float64) (dB, dC []float64) {

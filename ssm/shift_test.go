@@ -15,7 +15,7 @@ func drawShift(t *rapid.T, rng *rand.Rand) *Shift {
 	return &Shift{B: normals(rng, n), C: normals(rng, n)}
 }
 
-// The shift SSM is the dense one whose matrix has ones below the diagonal.
+// TestShiftIsDense checks that the shift SSM is the dense one whose matrix has ones below the diagonal.
 func TestShiftIsDense(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -41,7 +41,8 @@ func TestShiftIsDense(t *testing.T) {
 	})
 }
 
-// The kernel is linear in B and in C, so its gradient is exact over any step: <g, K(B+d, C) - K(B, C)> = <dB, d>.
+// TestShiftKernelGrad checks the gradient. The kernel is linear in B and in C, so it is exact over any step: <g, K(B+d,
+// C) - K(B, C)> = <dB, d>.
 func TestShiftKernelGrad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)

@@ -13,7 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The sum, the Toeplitz matrix, the same with signal and kernel exchanged, and the FFT give one convolution.
+// TestConvolutionsAgree checks that the sum, the Toeplitz matrix, the sum with signal and kernel exchanged, and the FFT
+// give the same convolution.
 func TestConvolutionsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -46,8 +47,8 @@ func TestConvolutionsAgree(t *testing.T) {
 	}
 }
 
-// The sum of two dice: 7 comes in 6 of 36 throws, with loaded dice it is the sum over all pairs, and the sum of many
-// dice is normal.
+// TestSumsOfDiceAreConvolutions checks sums of dice: 7 comes in 6 of 36 throws of two dice; with loaded dice the
+// density is the sum over all pairs; and the sum of many dice is normal.
 func TestSumsOfDiceAreConvolutions(t *testing.T) {
 	fair := slices.Repeat([]float64{1.0 / 6}, 6) // index i is i+1 pips; the index of a sum of d dice is the sum less d
 	two := ConvolvePower(fair, 2)
@@ -65,7 +66,7 @@ func TestSumsOfDiceAreConvolutions(t *testing.T) {
 		}
 	}
 	near(t, "fair and loaded", ConvolveFFT(fair, loaded), want, 1e-15)
-	// for any face of the loaded die, one face of the other gives the sum
+	// For any face of the loaded die, one face of the other gives the sum.
 	if got := ConvolveFull(fair, loaded)[5]; math.Abs(got-1.0/6) > 1e-15 {
 		t.Errorf("P(7) with a loaded die = %v, want 1/6", got)
 	}
@@ -95,7 +96,7 @@ func TestSumsOfDiceAreConvolutions(t *testing.T) {
 
 func abs(i int) int { return max(i, -i) }
 
-// Delta is the identity and a shifted delta a delay, to the bit.
+// TestDeltaIsIdentity checks that Delta is the identity and a shifted delta a delay, to the bit.
 func TestDeltaIsIdentity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -108,16 +109,17 @@ func TestDeltaIsIdentity(t *testing.T) {
 	})
 }
 
-// FFT is DFT for lengths from 1 to 4096, by three frequencies of each, and its inverse undoes it.
+// TestFFTIsDFT compares FFT with DFT for lengths from 1 to 4096, at three frequencies each, and checks that the inverse
+// undoes it.
 func TestFFTIsDFT(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for n := 1; n <= 4096; n++ {
-		if n > 200 && n%37 != 0 && n&(n-1) != 0 { // of the long ones every 37th and the powers of two
+		if n > 200 && n%37 != 0 && n&(n-1) != 0 { // of the long ones, every 37th and the powers of two
 			continue
 		}
 		x := complexNormals(rng, n)
 		y := FFT(x)
-		tol := 1e-14 * float64(n) // √n for the size of y, √n for its rounding
+		tol := 1e-14 * float64(n) // √n for the size of y, √n for its rounding errors
 		for _, k := range []int{0, 1 % n, rng.IntN(n)} {
 			var want complex128
 			for j, v := range x {
@@ -137,7 +139,8 @@ func TestFFTIsDFT(t *testing.T) {
 	}
 }
 
-// The convolution theorem: padded the product of transforms is the linear convolution, unpadded the circular one.
+// TestConvolutionTheorem checks that the product of padded transforms is the linear convolution, and that of unpadded
+// ones the circular convolution.
 func TestConvolutionTheorem(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
@@ -172,9 +175,9 @@ func TestRealTransform(t *testing.T) {
 	})
 }
 
-// Sixteen times the length takes about 21 times as long, not 256; and the real transform about half as long as the
-// complex one. Times on a busy machine are only ever too long: the least of several is compared, and a few attempts are
-// allowed.
+// TestTransformTimeIsNearlyLinear checks that sixteen times the length takes about 21 times as long, not 256, and that
+// the real transform takes about half as long as the complex one. A busy machine can only make times too long: the
+// least of several is compared, and a few attempts are allowed.
 func TestTransformTimeIsNearlyLinear(t *testing.T) {
 	x := make([]float64, 1<<14)
 	for i := range x {
@@ -199,8 +202,8 @@ func timeOf(f func()) time.Duration {
 	return time.Since(start)
 }
 
-// A sine of whole periods is two lines. Cut to an interval, each line becomes the transform of a box around it; a box
-// is sin(πfw)/(πf).
+// TestTransformsOfSineAndBox checks that a sine of whole periods has two lines. If it is cut to an interval, each line
+// becomes the transform of a box around it. The transform of a box is sin(πfw)/(πf).
 func TestTransformsOfSineAndBox(t *testing.T) {
 	const n, periods = 48, 5
 	u := make([]float64, n)
@@ -225,7 +228,8 @@ func TestTransformsOfSineAndBox(t *testing.T) {
 				t.Errorf("box of width %v at %d/width: %v, want a zero", width, k, z)
 			}
 		}
-		// Longer intervals approach lines: the peak grows with the width, and other values stay bounded.
+		// With longer intervals the transform tends to lines: the peak grows with the width, and other values stay
+		// bounded.
 		if width == 4 {
 			peak, beside := cmplx.Abs(SineTransform(1.5, width, 1.5)), cmplx.Abs(SineTransform(1.5, width, 1.5+1/width))
 			if math.Abs(peak-width/2) > 0.1 || beside > 1e-12 {

@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// SinkhornOperator divides the rows and the columns of e^r by their sums in turn, for the given number of rounds, and
-// returns the result. It tends to a doubly stochastic matrix: a soft permutation that sorts by r. It works on
+// SinkhornOperator divides the rows and the columns of e^r alternately by their sums, for the given number of rounds,
+// and returns the result. It tends to a doubly stochastic matrix: a soft permutation that sorts by r. It works on
 // logarithms and does not change r. Sinkhorn 1964; Tay et al., Sparse Sinkhorn Attention, arXiv:2002.11296, §3.1.2.
 func SinkhornOperator(r [][]float64, rounds int) [][]float64 {
 	p := make([][]float64, len(r))
@@ -37,17 +37,17 @@ func SinkhornOperator(r [][]float64, rounds int) [][]float64 {
 	return p
 }
 
-// sinkhornEps keeps logarithms of the release from zero.
+// sinkhornEps keeps the arguments of the release's logarithms above zero.
 const sinkhornEps = 1e-6
 
-// GumbelNoise is -log(-log u), Gumbel distributed for u uniform in (0, 1).
+// GumbelNoise returns -log(-log u), which is Gumbel distributed for u uniform in (0, 1).
 func GumbelNoise(u float64) float64 {
 	return -math.Log(-math.Log(u+sinkhornEps) + sinkhornEps)
 }
 
-// GumbelSinkhorn is SinkhornOperator of (log max(r, 0) + noise)/temperature with the noise of uniform numbers u, one
-// for each entry of r: a random soft permutation. The lower the temperature, the harder it is. Mena et al.,
-// arXiv:1802.08665.
+// GumbelSinkhorn returns SinkhornOperator of (log max(r, 0) + noise)/temperature, where the noise is computed from
+// uniform numbers u, one for each entry of r. The result is a random soft permutation. The lower the temperature, the
+// harder it is. Mena et al., arXiv:1802.08665.
 func GumbelSinkhorn(r, u [][]float64, temperature float64, rounds int) [][]float64 {
 	x := make([][]float64, len(r))
 	for i, row := range r {

@@ -10,7 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
-// TestGoldenSinkhornOperator: the official sorting operator after few and many rounds, and with given Gumbel noise.
+// TestGoldenSinkhornOperator compares with the official sorting operator after few and many rounds, and with given
+// Gumbel noise.
 func TestGoldenSinkhornOperator(t *testing.T) {
 	golden.Run(t, "07_sinkhorn_operator", func(t *testing.T, c golden.Case) {
 		const tol, gumbelRounds = 1e-10, 8 // the file's tolerance, the official default
@@ -45,7 +46,7 @@ func TestGoldenSinkhornOperator(t *testing.T) {
 	})
 }
 
-// square is matrix i of x (·, n, n).
+// square returns matrix i of x (·, n, n).
 func square(x []float64, i, n int) (m [][]float64) {
 	for j := range n {
 		m = append(m, row(x, i*n+j, n))
@@ -53,8 +54,8 @@ func square(x []float64, i, n int) (m [][]float64) {
 	return m
 }
 
-// TestSinkhornOperator: after many rounds all rows and columns sum to 1, and a low temperature gives the permutation
-// that picks the largest entries.
+// TestSinkhornOperator checks that after many rounds all rows and columns sum to 1, and that a low temperature gives
+// the permutation that selects the largest entries.
 func TestSinkhornOperator(t *testing.T) {
 	const n = 5
 	rng := rand.New(rand.NewPCG(1, 2))

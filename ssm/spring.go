@@ -11,7 +11,7 @@ import (
 //
 //	Mass·v' + Friction·v + Stiffness·p = u,  v = p'
 //
-// Its state is position and speed (p, v), its output the position.
+// Its state is position and speed (p, v), and its output the position.
 type Spring struct {
 	Mass, Friction, Stiffness float64
 }
@@ -63,7 +63,7 @@ func (s Spring) Resonance() float64 {
 }
 
 // Alias returns the frequency, between -1/(2dt) and 1/(2dt), that has the same samples every dt as freq: freq minus the
-// nearest multiple of the sampling rate 1/dt. If freq is between half the rate and the rate the result is negative: a
+// nearest multiple of the sampling rate 1/dt. If freq is between half the rate and the rate, the result is negative: a
 // cosine looks slower, and a sine slower and inverted. Above the rate it starts again from 0.
 func Alias(freq, dt float64) float64 {
 	return math.Remainder(freq, 1/dt)

@@ -15,7 +15,8 @@ func drawSpring(t *rapid.T) Spring {
 	}
 }
 
-// Without a push the spring follows the closed form, whether it oscillates or creeps: zero-order hold is exact.
+// TestSpringFreeMotion checks that without a push the spring follows the closed form, whether it oscillates or creeps:
+// zero-order hold is exact.
 func TestSpringFreeMotion(t *testing.T) {
 	follows := func(t rapid.TB, s Spring, x0 []float64, dt float64) {
 		d, err := s.System().Discretize(dt, ZOH)
@@ -32,7 +33,7 @@ func TestSpringFreeMotion(t *testing.T) {
 	follows(t, Spring{Mass: 1, Friction: 2, Stiffness: 1}, []float64{1, 0.5}, 0.1) // on the border, ω = 0
 }
 
-// Without friction the energy stays; with friction it falls at every step.
+// TestSpringFriction checks that the energy is constant without friction and falls at every step with friction.
 func TestSpringFriction(t *testing.T) {
 	energy := func(s Spring, x []float64) float64 { return s.Stiffness*x[0]*x[0]/2 + s.Mass*x[1]*x[1]/2 }
 	for _, friction := range []float64{0, 0.2, 2, 20} {
@@ -50,8 +51,8 @@ func TestSpringFriction(t *testing.T) {
 	}
 }
 
-// An impulse of 1 is an initial speed of 1/m: the impulse response is that free motion, and the discrete kernels are
-// its samples.
+// TestSpringImpulse checks that the impulse response is the free motion from an initial speed of 1/m, which an impulse
+// of 1 causes, and that the discrete kernels are its samples.
 func TestSpringImpulse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpring(t)
@@ -69,7 +70,8 @@ func TestSpringImpulse(t *testing.T) {
 	}
 }
 
-// Pushed at its own frequency the spring has the largest amplitude, which equals its response.
+// TestSpringResonance checks that the spring has the largest amplitude if it is pushed at its own frequency, and that
+// this amplitude equals its response.
 func TestSpringResonance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpring(t)
@@ -92,7 +94,7 @@ func TestSpringResonance(t *testing.T) {
 	}
 }
 
-// settled is the amplitude of s after the transient, pushed by cos ωt that is sampled and held every dt.
+// settled returns the amplitude of s after the transient, pushed by a cos ωt that is sampled and held every dt.
 func settled(t testing.TB, s Spring, omega, dt float64) float64 {
 	t.Helper()
 	d, err := s.System().Discretize(dt, ZOH)
@@ -109,9 +111,9 @@ func settled(t testing.TB, s Spring, omega, dt float64) float64 {
 	return widest
 }
 
-// Sampled every dt, a frequency above half the sampling rate looks like another one. Between half the rate and the rate
-// it is mirrored, above the rate it starts again from 0. Both excite the spring at its resonance, though a push that
-// fast would hardly move it.
+// TestSpringAliasing checks that a frequency above half the sampling rate looks like another one if it is sampled every
+// dt. Between half the rate and the rate it is mirrored; above the rate it starts again from 0. Both excite the spring
+// at its resonance, although a push that fast would hardly move it.
 func TestSpringAliasing(t *testing.T) {
 	s := Spring{Mass: 1, Friction: 0.2, Stiffness: 40}
 	const dt = 0.05
@@ -139,7 +141,7 @@ func TestSpringAliasing(t *testing.T) {
 		}
 		if math.Abs(math.Abs(c.alias)-resonance) < 1e-9 {
 			fast := settled(t, s, 2*math.Pi*c.freq, dt)
-			if math.Abs(fast/slow-1) > 0.03 { // the largest sample of another part of the same oscillation
+			if math.Abs(fast/slow-1) > 0.03 { // the largest sample may be at another part of the same oscillation
 				t.Errorf("%s: swings by %v, by %v at the resonance", name, fast, slow)
 			}
 			if c.freq > rate/2 && fast < 50*cmplx.Abs(s.Response(2*math.Pi*c.freq)) {
@@ -149,7 +151,8 @@ func TestSpringAliasing(t *testing.T) {
 	}
 }
 
-// The response of the sampled system repeats with the sampling rate and tends to the continuous one below it.
+// TestFrequencyResponse checks that the response of the sampled system repeats with the sampling rate and tends to the
+// continuous one below it.
 func TestFrequencyResponse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sys := drawContinuous(t, drawRNG(t))
@@ -169,7 +172,7 @@ func TestFrequencyResponse(t *testing.T) {
 	for _, m := range []Method{Bilinear, ZOH, Euler, BackwardEuler} {
 		d, err := s.System().Discretize(dt, m)
 		check(t, err)
-		var sum complex128 // by the definition, over a kernel that has died away
+		var sum complex128 // by the definition, over a kernel that has decayed
 		for l, v := range d.Kernel(20_000) {
 			sum += complex(v, 0) * cmplx.Exp(complex(0, -float64(l)*0.005))
 		}

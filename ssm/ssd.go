@@ -6,19 +6,19 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// SSD is one head of Mamba-2's state-space duality over l steps: a selective model whose A is one number, for p
+// SSD is one head of Mamba-2's state-space duality over l steps: a selective model whose A is one number, with p
 // channels that share B and C:
 //
 //	h_t = exp(LogDecay_t) h_{t-1} + x_t B_tᵀ,  y_t = h_t C_t
 //
-// LogDecay (l) is dt_t A, B and C (l, n), x (l, p) is the input times dt_t, h (p, n). Mamba-2, arXiv:2405.21060, §3 to
-// 6.
+// LogDecay (l) is dt_t A; B and C are (l, n); x (l, p) is the input times dt_t; h is (p, n). Mamba-2, arXiv:2405.21060,
+// §3 to 6.
 type SSD struct {
 	LogDecay []float64
 	B, C     [][]float64
 }
 
-// Scan steps through x (l, p) from the state h (p, n), which it changes to the state after x: the recurrent form.
+// Scan steps through x (l, p) from the state h (p, n) and replaces h by the state after x. This is the recurrent form.
 func (s *SSD) Scan(h, x [][]float64) (y [][]float64) {
 	y = make([][]float64, len(x))
 	for t, xt := range x {
@@ -32,7 +32,7 @@ func (s *SSD) Scan(h, x [][]float64) (y [][]float64) {
 	return y
 }
 
-// Attend returns the y of [SSD.Scan] from a state of zero in its dual form, masked attention without softmax:
+// Attend returns the y of [SSD.Scan] from a state of zero in the dual form, masked attention without softmax:
 //
 //	Y = (L ∘ C Bᵀ) X,  L_ts = exp(LogDecay_{s+1} + ... + LogDecay_t) for s ≤ t, otherwise 0
 func (s *SSD) Attend(x [][]float64) (y [][]float64) {
@@ -48,9 +48,9 @@ func (s *SSD) Attend(x [][]float64) (y [][]float64) {
 	return y
 }
 
-// Chunked returns the same as [SSD.Scan], by blocks of at most block steps: inside a block by Attend; the past enters
-// only through the state at the border of the block, y_t += exp(LogDecay_from + ... + LogDecay_t) h C_t. §6, algorithm
-// 1. h (p, n) is replaced by the state after x. block is positive.
+// Chunked returns the same as [SSD.Scan], computed in blocks of at most block steps, by Attend inside a block. The past
+// enters only through the state at the start of the block, y_t += exp(LogDecay_from + ... + LogDecay_t) h C_t. §6,
+// algorithm 1. It replaces h (p, n) by the state after x. block must be positive.
 func (s *SSD) Chunked(h, x [][]float64, block int) (y [][]float64) {
 	for from := 0; from < len(x); from += block {
 		to := min(from+block, len(x))
