@@ -18,12 +18,13 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// agentChat is a template of the form that Qwen3 has: ChatML, with calls and results in tags.
+// agentChat is a template in the form of Qwen3's: ChatML, with calls and results in tags.
 //
 //go:embed agent.jinja
 var agentChat string
 
-// agentTools are the functions of an agent. Their arguments are of lists, so that random weights end them, too.
+// agentTools are the functions of an agent. Their arguments are choices from lists, so that random weights end them,
+// too.
 var agentTools = json.RawMessage(`[
 {"type":"function","function":{"name":"read_file","description":"Reads lines of a file.","parameters":{"type":"object",
 "properties":{"path":{"enum":["main.go","row.go","row_test.go","README.md"]},"line":{"type":"integer","minimum":1,
@@ -35,11 +36,11 @@ var agentTools = json.RawMessage(`[
 // exchange is a request of an agent and the answer to it.
 type exchange struct {
 	body   map[string]any
-	new    int // tokens of the prompt that nobody had sent, nor the server written, before
+	new    int // tokens of the prompt that were new: neither sent nor written by the server before
 	answer agentAnswer
 }
 
-// agentAnswer is what has to be the same with and without a cache.
+// agentAnswer holds the parts of a response that must be the same with and without a cache.
 type agentAnswer struct {
 	Choices []struct {
 		Message  json.RawMessage `json:"message"`
@@ -55,7 +56,8 @@ type agentAnswer struct {
 	} `json:"usage"`
 }
 
-// agents measures transcripts on a server with a prompt cache, then sends every request again to a server without one.
+// agents measures transcripts on a server with a prompt cache, and then sends every request again to a server without
+// one.
 func (v served) agents(of transcripts) Case {
 	numbers := of.numbers()
 	id := v.id("agents", len(numbers))
@@ -71,7 +73,7 @@ func (v served) agents(of transcripts) Case {
 		var compared []*exchange
 		known := &knownChats{tok: tokenizer.GPT2(), prefixes: map[string]bool{}}
 		known.template, err = template.Parse(agentChat)
-		late := func() bool { return false } // whether half of the time is over
+		late := func() bool { return false } // reports whether half of the time is over
 		first := func() error {
 			all = make([][]*exchange, len(numbers))
 			late = of.late()
@@ -112,7 +114,7 @@ func (v served) agents(of transcripts) Case {
 				row := Row{{"requests", requests}, {"tokens", prompts + written}, {"mismatches", mismatches},
 					{"cached_share", rounded(hits / prompts)}, {"new_share", rounded(fresh / prompts)},
 					{"read_again", rounded((prompts - hits - fresh) / requests)}}
-				if of.limit == 0 { // else the two have not sent the same
+				if of.limit == 0 { // otherwise the two servers did not get the same requests
 					row = append(row, Field{"times_less_cpu", rounded(t[1].CPU / t[0].CPU)})
 				}
 				return row
@@ -145,7 +147,7 @@ func (v served) chatSites(ctx context.Context) (cached, fresh *site, err error) 
 	return cached, fresh, err
 }
 
-// same reports whether message, log-probabilities and end are the same. The calls' ids are drawn anew.
+// same reports whether message, log-probabilities and end are the same, except for the ids of calls, which are random.
 func (a agentAnswer) same(b agentAnswer) bool {
 	if len(a.Choices) != 1 || len(b.Choices) != 1 || a.Usage.Prompt != b.Usage.Prompt {
 		return false
@@ -174,7 +176,7 @@ func withoutIDs(message json.RawMessage) json.RawMessage {
 	return out
 }
 
-// ask sends a request for a chat.
+// ask sends a chat request.
 func (s *site) ask(ctx context.Context, body map[string]any) (answer agentAnswer, err error) {
 	a, err := s.post(ctx, "/v1/chat/completions", body)
 	if err != nil {
@@ -199,7 +201,7 @@ type agent struct {
 	messages []json.RawMessage
 }
 
-// run sends requests until it is late, and returns them with their answers.
+// run sends requests until late returns true, and returns them with their answers.
 func (a *agent) run(ctx context.Context, requests int, late func() bool) (all []*exchange, err error) {
 	a.day = 1 + a.rng.IntN(2)
 	a.messages = []json.RawMessage{a.system(), a.user()}
@@ -216,7 +218,7 @@ func (a *agent) run(ctx context.Context, requests int, late func() bool) (all []
 			a.messages = append([]json.RawMessage{a.system()}, a.messages[1:]...)
 		}
 		branches := [][]json.RawMessage{a.messages}
-		if a.rng.IntN(8) == 0 { // somebody else goes on from the same conversation
+		if a.rng.IntN(8) == 0 { // another request continues the same conversation
 			branches = append(branches, append(slices.Clone(a.messages[:len(a.messages)-1]), a.user()))
 		}
 		calls := a.rng.IntN(2) == 0
@@ -243,9 +245,9 @@ func (a *agent) run(ctx context.Context, requests int, late func() bool) (all []
 	return all, nil
 }
 
-// body returns a request to continue messages by a call, or by text.
+// body returns a request to continue messages with a call or with text.
 func (a *agent) body(messages []json.RawMessage, call bool) map[string]any {
-	choice := "auto" // with "none" the template would not show the tools, and all that follows would be another text
+	choice := "auto" // with "none" the template would omit the tools, and all text after them would differ
 	if call {
 		choice = "required"
 	}
@@ -253,7 +255,7 @@ func (a *agent) body(messages []json.RawMessage, call bool) map[string]any {
 		"max_completion_tokens": 48, "temperature": 1, "logprobs": true, "top_logprobs": 3}
 }
 
-// next returns the messages that follow a reply: the results of its calls, or what the user says.
+// next returns the messages after a reply: the results of its calls, or a message of the user.
 func (a *agent) next(answer agentAnswer) (messages []json.RawMessage) {
 	var m struct {
 		Calls []struct{ ID string } `json:"tool_calls"`
@@ -278,7 +280,7 @@ func (a *agent) user() json.RawMessage {
 		a.lines(1+a.rng.IntN(6)))})
 }
 
-// lines returns lines of code, numbered as tools do.
+// lines returns n lines of code, numbered as tools number them.
 func (a *agent) lines(n int) string {
 	var b strings.Builder
 	all := strings.Split(strings.TrimSpace(code), "\n")
@@ -288,16 +290,16 @@ func (a *agent) lines(n int) string {
 	return b.String()
 }
 
-// encoded is the JSON of a message.
+// encoded returns the JSON of a message.
 func encoded(m map[string]string) json.RawMessage {
 	data, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // a map of strings
+		panic(err) // cannot fail for a map of strings
 	}
 	return data
 }
 
-// role is that of a message.
+// role returns the role of a message.
 func role(message json.RawMessage) string {
 	var m struct{ Role string }
 	if err := json.Unmarshal(message, &m); err != nil {
@@ -306,7 +308,7 @@ func role(message json.RawMessage) string {
 	return m.Role
 }
 
-// knownChats are the beginnings of conversations that a server has read or written.
+// knownChats holds the beginnings of conversations that a server has read or written.
 type knownChats struct {
 	lock     sync.Mutex
 	prefixes map[string]bool
@@ -323,7 +325,7 @@ func (k *knownChats) add(messages []json.RawMessage) {
 	}
 }
 
-// missing returns how many tokens of a request come after the longest known beginning.
+// missing returns the number of tokens of a request after the longest known beginning.
 func (k *knownChats) missing(ctx context.Context, messages []json.RawMessage) (int, error) {
 	k.lock.Lock()
 	n := len(messages)
@@ -339,7 +341,7 @@ func (k *knownChats) missing(ctx context.Context, messages []json.RawMessage) (i
 	return all - before, err
 }
 
-// tokens counts the tokens of a conversation.
+// tokens returns the number of tokens of a conversation.
 func (k *knownChats) tokens(ctx context.Context, messages []json.RawMessage, reply bool) (int, error) {
 	in := template.Input{AddGenerationPrompt: reply}
 	if err := json.Unmarshal(agentTools, &in.Tools); err != nil {
@@ -360,7 +362,7 @@ func (k *knownChats) tokens(ctx context.Context, messages []json.RawMessage, rep
 	return len(ids), err
 }
 
-// joined is a key of messages.
+// joined returns a key for messages.
 func joined(messages []json.RawMessage) string {
 	var b strings.Builder
 	for _, m := range messages {

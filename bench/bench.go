@@ -1,8 +1,8 @@
 // Package bench measures hippo at the sizes of its peers' benchmarks and compares: matrix products, the long
 // convolution, kernel generation, mixers, training steps, a whole training, decoding, concurrent sessions, sessions in
 // a store, the server, growth with length. A benchmark is a list of cases. A case yields one Row, whose fields have the
-// names that the peers print: rows are joined by them. A peer is a command that prints rows; the scripts beside this
-// file are such commands.
+// names that the peers print, so that rows can be joined by them. A peer is a command that prints rows, such as the
+// scripts beside this file.
 package bench
 
 import (
@@ -25,13 +25,13 @@ type Case struct {
 	prepare func(ctx context.Context) (trial, error)
 }
 
-// trial is a prepared case: functions to time in turn, and the fields computed from their times.
+// trial is a prepared case: functions to time in turn, and a function that computes the fields from their times.
 type trial struct {
 	runs    []func() error
 	fields  func(t []Timing) Row
-	long    bool   // one call of each is enough
-	repeats int    // the least number of repetitions; 0 for that of other trials. A long trial has one
-	close   func() // releases what the trial holds; nil for nothing
+	long    bool   // one call of each function is enough
+	repeats int    // minimum number of repetitions, 0 for the default; a long trial has one
+	close   func() // releases the resources of the trial, or nil
 }
 
 // float32Only is the precision of cases without a choice of precision.
@@ -69,7 +69,7 @@ var suites = map[string]suite{
 	"cluster":     withoutArgs(clusterCases),
 }
 
-// Names lists the benchmarks.
+// Names returns the names of the benchmarks.
 func Names() []string {
 	return []string{
 		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "prompt", "generation",
@@ -78,8 +78,8 @@ func Names() []string {
 	}
 }
 
-// Cases returns the cases of the benchmark of that name. With a precision they are those of that precision and those
-// that have none; with "" they are all. Sizes are divided by shrink: 1, or more to try it quickly.
+// Cases returns the cases of the named benchmark. If a precision is given, it returns the cases of that precision and
+// those without any, and otherwise all cases. Sizes are divided by shrink: 1, or more to try it quickly.
 func Cases(name string, args []string, precision string, shrink int) ([]Case, error) {
 	s, ok := suites[name]
 	if !ok {
@@ -108,8 +108,8 @@ func Cases(name string, args []string, precision string, shrink int) ([]Case, er
 	return some, nil
 }
 
-// Only returns the cases that have one of the values wanted of each field, "-" for none: "model=GPT", "batch=1", "32".
-// A value without a field is one more of the field before it.
+// Only returns the cases that have one of the wanted values of each field, or lack the field for the value "-":
+// "model=GPT", "batch=1", "32". A value without a field name belongs to the field before it.
 func Only(cases []Case, wanted []string) ([]Case, error) {
 	values, field := map[string][]string{}, ""
 	for _, w := range wanted {
@@ -157,21 +157,20 @@ type Options struct {
 	Seconds float64 // for each measurement, in each round
 	Rounds  int
 	Peer    string // command of the peer, which runs once in each round; "" for none
-	// Device, unless nil, is the engine of a graphics card on which the models compute. Times are then those of the
-	// clock.
+	// Device, if not nil, is the engine of a graphics card on which the models compute. Times are then wall times.
 	Device engine.Backend
-	// Cluster is what the benchmark of that name measures.
+	// Cluster holds the options of the benchmark of that name.
 	Cluster Cluster
-	// Measured, unless nil, receives each row of hippo as it is measured.
+	// Measured, if not nil, is called with each row of hippo as it is measured.
 	Measured func(Row)
-	// PeerStarts, unless nil, is called before the peer runs.
+	// PeerStarts, if not nil, is called before the peer runs.
 	PeerStarts func()
-	// PeerErr, unless nil, receives the peer's standard error.
+	// PeerErr, if not nil, receives the peer's standard error.
 	PeerErr io.Writer
 }
 
-// Run measures the cases, and the peer, in turn, round by round, and returns the medians over the rounds. With an
-// error, such as that ctx ends, they are those of what was measured before.
+// Run measures the cases and the peer in turn, round by round, and returns the medians over the rounds. In case of an
+// error, such as the end of ctx, it also returns the medians of the rows measured before.
 func Run(ctx context.Context, cases []Case, o Options) (ours, theirs []Row, err error) {
 	ours, theirs, err = run(ctx, cases, o)
 	return medians(ours), medians(theirs), err
@@ -219,7 +218,7 @@ func useDevice(ctx context.Context, m *model.Model) (on bool) {
 	return on
 }
 
-// OnDevice are the benchmarks that Options.Device has an effect on.
+// OnDevice returns the names of the benchmarks that use Options.Device.
 func OnDevice() []string { return []string{"train", "decode"} }
 
 // measure runs one case.
@@ -231,7 +230,7 @@ func (c Case) measure(ctx context.Context, o Options) (Row, error) {
 	if t.close != nil {
 		defer t.close()
 	}
-	runtime.GC() // what the previous case used would be collected while this one is timed
+	runtime.GC() // otherwise garbage of the previous case would be collected while this one is timed
 	cores := []int{o.Threads}
 	if o.Scaling {
 		cores = append(cores, 1)
@@ -263,7 +262,7 @@ func (c Case) measure(ctx context.Context, o Options) (Row, error) {
 	return row, nil
 }
 
-// total adds up the times of all functions of a trial.
+// total returns the sums of the times of all functions of a trial.
 func total(times []Timing) (wall, cpu float64) {
 	for _, t := range times {
 		wall, cpu = wall+t.Wall, cpu+t.CPU
@@ -271,9 +270,9 @@ func total(times []Timing) (wall, cpu float64) {
 	return wall, cpu
 }
 
-// overOneCore is the field with the ratio of wall time on one core to wall time on all threads.
+// overOneCore is the field for the ratio of wall time on one core to wall time on all threads.
 const overOneCore = "over_one_core"
 
-// wallOverCPU is the field that has the ratio of wall time and process time per thread. It is 1 if the threads had
-// their cores for themselves and were all busy, more where other processes or idle threads cost time.
+// wallOverCPU is the field for the ratio of wall time to process time per thread. It is 1 if the threads had their
+// cores for themselves and were all busy, and more if other processes or idle threads cost time.
 const wallOverCPU = "wall_over_cpu"

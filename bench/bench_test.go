@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestConfigurations compares what is measured with what the peers measure, at float32.
+// TestConfigurations compares the configurations that are measured with those of the peers, at float32.
 func TestConfigurations(t *testing.T) {
 	for _, c := range []struct{ name, want string }{
 		{"gemm", `gemm m 1024 n 1024 k 1024 op NN;
@@ -101,12 +101,12 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// storeFields are those of the store's rows.
+// storeFields are the fields of the store's rows.
 const storeFields = "model precision place sessions p50_ms p99_ms fresh_p50_ms fresh_p99_ms alone_p50_ms lost mixed " +
 	"memory_mb budget_mb rss_mb disk_mb loads writes"
 
-// TestFields runs every benchmark at small sizes. The names of measurements are those of the peers' programs, and the
-// numbers are positive.
+// TestFields runs every benchmark at small sizes. It checks that the names of measurements are those of the peers'
+// programs, and that the numbers are positive.
 func TestFields(t *testing.T) {
 	procs := runtime.GOMAXPROCS(0)
 	for name, want := range map[string]string{
@@ -150,7 +150,7 @@ func TestFields(t *testing.T) {
 			var got []string
 			for _, f := range row {
 				got = append(got, f.Name)
-				// The growth of sequences as short as these means nothing. In memory nothing is written.
+				// The growth of sequences as short as these is meaningless. A store in memory writes nothing.
 				zero := slices.Contains([]string{"growth", "lost", "mixed", "disk_mb", "loads", "writes"}, f.Name)
 				if x, ok := f.Value.(float64); ok && !(x > 0) && !zero {
 					t.Errorf("%v: %s is not positive", row, f.Name)
@@ -169,7 +169,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestAttentionGoesBackUpTo8192: beyond it the peer prints null, and so does hippo.
+// TestAttentionGoesBackUpTo8192 checks that beyond 8192 positions backward is null, as the peer prints it.
 func TestAttentionGoesBackUpTo8192(t *testing.T) {
 	cases, err := Cases("mixer", nil, "float32", 64)
 	if err != nil {
@@ -186,8 +186,8 @@ func TestAttentionGoesBackUpTo8192(t *testing.T) {
 	}
 }
 
-// TestStoreLosesNothing: of the sessions of the benchmark none is lost and none mixed up, with memory within its
-// budget. Those through the disk are written to it and read from there.
+// TestStoreLosesNothing checks that none of the benchmark's sessions is lost or mixed up, that memory is within its
+// budget, and that sessions through the disk are written to it and read from there.
 func TestStoreLosesNothing(t *testing.T) {
 	cases, err := Cases("store", []string{t.TempDir(), "200"}, "", 32)
 	if err != nil {
@@ -235,8 +235,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestNamedMixers: every mixer can be measured, forward, with backward and step by step, and some also without their
-// linear layers.
+// TestNamedMixers checks that every mixer can be measured, forward, with backward and step by step, and some also
+// without their linear layers.
 func TestNamedMixers(t *testing.T) {
 	cases, err := Cases("mixer", []string{"all"}, "", 32)
 	if err != nil {
@@ -263,7 +263,8 @@ func TestNamedMixers(t *testing.T) {
 	}
 }
 
-// TestPrecision: updates and mixers are measured at every precision, or at the one asked for. Another one is an error.
+// TestPrecision checks that updates and mixers are measured at every precision, or at the requested one, and that an
+// unknown one is an error.
 func TestPrecision(t *testing.T) {
 	for precision, want := range map[string]int{"": 6, "float32": 3, "bf16": 3} {
 		cases, err := Cases("train", []string{"a"}, precision, 32)
@@ -277,7 +278,7 @@ func TestPrecision(t *testing.T) {
 	}
 }
 
-// TestOnly: cases are chosen by their fields, some values of each, and by the lack of one.
+// TestOnly checks that cases are chosen by their fields, by several values of a field, and by the lack of one.
 func TestOnly(t *testing.T) {
 	cases, err := Cases("prompt", nil, "int8", 32)
 	if err != nil {
@@ -309,7 +310,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// someText is a file with the same line many times.
+// someText returns the path of a file with the same line many times.
 func someText(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "text.txt")
 	text := strings.Repeat("To be, or not to be, that is the question.\n", 100)
@@ -319,7 +320,7 @@ func someText(t *testing.T) string {
 	return path
 }
 
-// TestChars: it is an error if a training does not reach the loss, or if the loss asked for is not one.
+// TestChars checks that it is an error if a training does not reach the loss, or if the requested loss is invalid.
 func TestChars(t *testing.T) {
 	text := someText(t)
 	cases, err := Cases("chars", []string{text, "1e-9"}, "float32", 32)
@@ -337,7 +338,8 @@ func TestChars(t *testing.T) {
 	}
 }
 
-// TestMeasure: functions take turns, each as often as asked for, and their errors and a cancelled context end it.
+// TestMeasure checks that functions take turns, each as often as requested, and that an error or a cancelled context
+// ends the measurement.
 func TestMeasure(t *testing.T) {
 	var turns strings.Builder
 	busy := func(name string) func() error {
@@ -392,8 +394,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestMachine: the rows of a machine have what they measure, and a file of it gives them back. A measurement that is
-// ended leaves what was measured before.
+// TestMachine checks that the rows of a machine have their measurements, and that they are read back from a file. A
+// measurement that is cancelled leaves the rows measured before.
 func TestMachine(t *testing.T) {
 	cases, err := Cases("machine", nil, "", 32)
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// cannedEvent is an event as the server sends them.
+// cannedEvent is an event in the form in which the server sends it.
 const cannedEvent = `data: {"id":"cmpl-ABCDEFGHIJKLMNOPQRSTUVWXYZ","object":"text_completion","created":1790000000,` +
 	`"model":"m","choices":[{"text":" 12345","index":0,"logprobs":null,"finish_reason":null}]}` + "\n\n"
 
-// between is the time between the events of a stream: a client has read one before the next comes.
+// between is the time between the events of a stream: a client has read one event before the next arrives.
 const between = 2 * time.Millisecond
 
-// canned is a server that does next to nothing: it sends prepared events to the requests of some clients, one to each
-// in turn. The time is that of the clients, and of the kernel for sending.
+// canned is a server that does next to nothing: it sends prepared events to the requests of some clients, one event to
+// each client in turn. The time is that of the clients, and of the kernel for sending.
 type canned struct {
 	site
 	listener net.Listener
@@ -35,7 +35,7 @@ type cannedCall struct {
 	done chan error
 }
 
-// newCanned serves n clients at a time with events for each.
+// newCanned serves n clients at a time, with the given number of events for each.
 func newCanned(ctx context.Context, n, events int) (*canned, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,7 +60,7 @@ func newCanned(ctx context.Context, n, events int) (*canned, error) {
 	return c, nil
 }
 
-// serve reads the requests of a client, and queues them for send.
+// serve reads the requests of a client and queues them for send.
 func (c *canned) serve(conn net.Conn) {
 	defer conn.Close()
 	for in := bufio.NewReader(conn); ; {
@@ -122,7 +122,7 @@ func (c *canned) send(n, events int) {
 }
 
 func (c *canned) close() {
-	c.client.CloseIdleConnections() // so that nobody waits for their requests
+	c.client.CloseIdleConnections() // so that serve does not wait for further requests
 	close(c.closed)
 	c.listener.Close()
 	c.all.Wait()

@@ -12,10 +12,10 @@ import (
 // charsSteps is the length of the training whose start charsCases measure. It is evaluated every charsEvery updates.
 const charsSteps, charsEvery = 600, 50
 
-// charsCases measure a training on the characters of a text: s_to_loss is the time until a tiny H3 hybrid predicts the
-// last tenth of the text with a loss below the one given, in nats per character. The time includes evaluations. They
-// are on the first part of that tenth, and on all of it where the loss is low enough. The default loss, 1.886, is that
-// of nanoGPT's recipe for a CPU on the characters of Shakespeare.
+// charsCases measure training on the characters of a text: s_to_loss is the time until a tiny H3 hybrid predicts the
+// last tenth of the text with a loss below the given one, in nats per character. The time includes evaluations. They
+// use the first part of that tenth, and all of it once the loss is low enough. The default loss, 1.886, is that of
+// nanoGPT's recipe for a CPU on the characters of Shakespeare.
 func charsCases(args []string, shrink int) ([]Case, error) {
 	if len(args) == 0 || len(args) > 2 {
 		return nil, fmt.Errorf("found %d arguments, want a file of text and, unless it is 1.886, a loss to reach",

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// chunk measures reading n tokens in pieces of the model's chunk and of others, in turn.
+// chunk measures reading n tokens in pieces of the model's chunk and of other sizes, in turn.
 func (v served) chunk(n int) Case {
 	return Case{ID: v.id("chunk", n), prepare: func(ctx context.Context) (trial, error) {
 		m, err := packed(v.build, engine.Int8)

@@ -12,20 +12,21 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// Cluster is what the benchmark cluster measures.
+// Cluster holds the options of the benchmark cluster.
 type Cluster struct {
-	Team    *cluster.Team // of a launch, whose leader this process is; nil for members in this process
-	Members int           // of Team
-	Wire    string        // that they exchange by
-	Rate    float64       // of the network, in bytes per second; 0 if it is not known
+	Team    *cluster.Team // team of a launch whose leader is this process; nil for members in this process
+	Members int           // number of members of Team
+	Wire    string        // wire over which they exchange
+	Rate    float64       // rate of the network in bytes per second; 0 if unknown
 
-	step int // of the team
+	step int // step of the team
 }
 
 // clusterKey is the key of Options.Cluster in a context.
 type clusterKey struct{}
 
-// Exchanges are from exchangeLeast to exchangeMost bytes of float32, each 4 times the one before: 4 KiB to 64 MiB.
+// Exchanges have sizes from exchangeLeast to exchangeMost bytes of float32, each 4 times the one before: 4 KiB to 64
+// MiB.
 const (
 	exchangeLeast = 4 << 10
 	exchangeMost  = 64 << 20
@@ -35,19 +36,20 @@ const (
 	warmExchanges = 3
 )
 
-// exchangeCount is how many exchanges of some bytes are made.
+// exchangeCount returns the number of exchanges of the given size.
 func exchangeCount(bytes, shrink int) int {
 	return warmExchanges + min(max(fewExchanges, exchangeTotal/(bytes*shrink*shrink)), manyExchanges)
 }
 
-// updateMembers are the members that train together.
+// updateMembers holds the numbers of members that train together.
 var updateMembers = []int{1, 2, 4}
 
-// clusterCases measure what members of a cluster reach. Mode "exchange" is a step whose shards are computed in no time,
-// one of each member: ms is the median, ms_best the least; mb_per_s is what each sends, 2(n-1)/n of the bytes where n
-// is a power of two, in the median time, and of_wire its share of the network's rate. So the smallest tells the latency
-// of a step. Mode "updates" is training of the preset tiny in 4 shards by members in this process, beside one alone: of
-// is the speed of one alone by theirs. After it all have the same bits, or it is an error.
+// clusterCases measure members of a cluster. Mode "exchange" is a step whose shards take no time to compute, one for
+// each member: ms is the median and ms_best the least time; mb_per_s is what each member sends, 2(n-1)/n of the bytes
+// if n is a power of two, in the median time; and of_wire is its share of the network's rate. So the smallest exchange
+// shows the latency of a step. Mode "updates" is training of the preset tiny in 4 shards by members in this process, in
+// turn with one member alone: of_one is the ratio of their speed to that of one alone, and bits is "same" if both runs
+// end with the same bits, and "OTHERS" if not.
 func clusterCases(shrink int) (cases []Case) {
 	for bytes := exchangeLeast; bytes <= exchangeMost; bytes *= 4 {
 		n := max(1, bytes/4/shrink)
@@ -69,7 +71,7 @@ func clusterCases(shrink int) (cases []Case) {
 	return cases
 }
 
-// OfLaunch are the cases that a launch measures: exchanges alone.
+// OfLaunch returns the cases that a launch measures, which are only exchanges.
 func OfLaunch(cases []Case) ([]Case, error) {
 	cases = slices.DeleteFunc(cases, func(c Case) bool { return exchanged(c) == 0 })
 	if len(cases) == 0 {
@@ -78,15 +80,15 @@ func OfLaunch(cases []Case) ([]Case, error) {
 	return cases, nil
 }
 
-// exchanged is the size of the exchanges of a case in bytes, 0 if it has none.
+// exchanged returns the size of the exchanges of a case in bytes, or 0 if it has none.
 func exchanged(c Case) int {
 	bytes, _ := c.ID.Get("bytes")
 	n, _ := bytes.(float64)
 	return int(n)
 }
 
-// FollowCluster takes part in the exchanges that the leader of a launch measures, which was started with the same
-// options: of the cases that OfLaunch returns.
+// FollowCluster takes part in the exchanges that the leader of a launch measures. The leader must have been started
+// with the same options. cases are those that OfLaunch returns.
 func FollowCluster(ctx context.Context, w cluster.Wire, members, rounds, shrink int, cases []Case) error {
 	t, err := cluster.Join(ctx, w, cluster.NoState, time.Now)
 	if err != nil {
@@ -103,7 +105,7 @@ func FollowCluster(ctx context.Context, w cluster.Wire, members, rounds, shrink 
 			step += count
 		}
 	}
-	_, err = cluster.ExchangeSums(ctx, t, members, step, 1, 1) // the leader ends it
+	_, err = cluster.ExchangeSums(ctx, t, members, step, 1, 1) // the leader ends this one
 	var ended *cluster.EndedError
 	if errors.As(err, &ended) && ended.Why == cluster.Finished {
 		err = nil
@@ -149,7 +151,7 @@ func exchangeTrial(ctx context.Context, n, count int) (trial, error) {
 	}}, nil
 }
 
-// updatesTrial is updates by members in this process, in turn with one alone.
+// updatesTrial measures updates by members in this process, in turn with one member alone.
 func updatesTrial(ctx context.Context, members, updates, shrink int) (trial, error) {
 	alone, _, err := tinyTraining(ctx, shrink)
 	if err != nil {
@@ -181,7 +183,7 @@ func updatesTrial(ctx context.Context, members, updates, shrink int) (trial, err
 			return nil
 		}
 	}
-	if err := errors.Join(run(alone)(), run(together)()); err != nil { // so that all have their memory
+	if err := errors.Join(run(alone)(), run(together)()); err != nil { // so that both have allocated their memory
 		return trial{}, errors.Join(err, end())
 	}
 	var runs []func() error
@@ -205,10 +207,10 @@ func updatesTrial(ctx context.Context, members, updates, shrink int) (trial, err
 	}}, nil
 }
 
-// updateShards are the shards of the updates.
+// updateShards is the number of shards of the updates.
 const updateShards = 4
 
-// tinyTraining begins a run of the preset tiny.
+// tinyTraining returns a new training run of the preset tiny.
 func tinyTraining(ctx context.Context, shrink int) (*train.Training, *text.Work, error) {
 	c, err := text.Preset("tiny")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/cluster"
 )
 
-// TestOfLaunch: the processes of a launch exchange the sizes that are chosen, and nothing else.
+// TestOfLaunch checks that the processes of a launch exchange only the chosen sizes.
 func TestOfLaunch(t *testing.T) {
 	const shrink, rounds = 64, 2
 	chosen := func(only ...string) ([]Case, error) {

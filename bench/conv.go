@@ -8,12 +8,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// convSizes are the batches and channels of the long convolution: those of PyTorch, and of FFTW.
+// convSizes holds the batches and channels of the long convolution: those measured for PyTorch, and for FFTW.
 var convSizes = []struct{ b, d int }{{1, 256}, {8, 64}, {1, 16}}
 
 // convCases measure the long convolution y = k∗u + D u, in ns for each element of u (b, l, d): forward, and forward
-// with backward to u, k and D. As with PyTorch the kernel's transform is part of it, and k lies as the systems that
-// generate kernels leave it for the transform: in tiles of 16 channels here, channel by channel there.
+// with backward to u, k and D. As for PyTorch, the kernel's transform is included, and k has the layout in which the
+// systems that generate kernels leave it for the transform: in tiles of 16 channels here, channel by channel there.
 func convCases(shrink int) []Case {
 	var cases []Case
 	for _, l := range []int{1024, 4096, 16384, 65536} {

@@ -15,8 +15,8 @@ import (
 // size, and Mamba-130M, at each precision of the weights. The fields are tokens_per_s of all sequences together;
 // weight_gb_per_s, the speed at which weights are read; dram_gb_per_s, the speed of memory, measured in turn; and
 // dram_share, their ratio. At long contexts there are also cache_gb_per_s, the speed at which keys and values are read,
-// by how much longer a token takes than one at the start of a text, measured in turn; and cache_share, its ratio to the
-// speed of memory.
+// computed from the additional time of a token over one at the start of a text, measured in turn; and cache_share, its
+// ratio to the speed of memory.
 func decodeCases(shrink int) []Case {
 	full, gpt := hybridAndGPT(shrink)
 	linear := full
@@ -82,7 +82,7 @@ func decodeCases(shrink int) []Case {
 	return cases
 }
 
-// packed builds a model and rounds its weights to a precision.
+// packed returns a model with its weights rounded to a precision.
 func packed(build func() (*model.Model, error), p engine.Precision) (*model.Model, error) {
 	m, err := build()
 	if err == nil {
@@ -96,24 +96,24 @@ func preset(name string, shrink int) func() (*model.Model, error) {
 	return func() (*model.Model, error) { return smaller(name, shrink) }
 }
 
-// smaller is a preset with random weights, its width and vocabulary divided by shrink.
+// smaller returns a preset with random weights, and its width and vocabulary divided by shrink.
 func smaller(preset string, shrink int) (*model.Model, error) {
 	c, err := model.Preset(preset)
 	if err != nil {
 		return nil, err
 	}
-	c.DModel, c.VocabSize = c.DModel/shrink, cmp.Or(c.VocabSize/shrink, 256) // the tiny ones have none of their own
+	c.DModel, c.VocabSize = c.DModel/shrink, cmp.Or(c.VocabSize/shrink, 256) // the tiny ones have none
 	return initialized(c)
 }
 
-// decoding feeds one more random token to each sequence at every call.
+// decoding returns a function that feeds one more random token to each sequence.
 func decoding(s *generate.Batch) func() error {
 	ids := randomIDs(rand.New(rand.NewPCG(1, 7)), s.Len(), s.Model().Config.VocabSize)
 	return func() error { return s.Feed(context.Background(), ids) }
 }
 
-// fillPast puts a state at a position: it fills the caches of attention layers with random keys and values. Recurrent
-// states stay as they are: the work does not depend on their values.
+// fillPast moves a state to a position: it fills the caches of attention layers with random keys and values. Recurrent
+// states are unchanged, as the work does not depend on their values.
 func fillPast(state *model.State, m *model.Model, past int) error {
 	if past == 0 {
 		return nil

@@ -19,23 +19,24 @@ import (
 	"github.com/hippo-ssm/hippo/release"
 )
 
-// fileKinds are the precisions by the suffix of a file's name, as in NAME-q8_0.gguf.
+// fileKinds maps the suffix of a file's name, as in NAME-q8_0.gguf, to a precision.
 var fileKinds = map[string]engine.Precision{"f32": engine.Float32, "f16": engine.BF16, "bf16": engine.BF16,
 	"q8_0": engine.Int8, "q4_0": engine.Int4}
 
-// fileMix is the suffix of a file of several types. Its weights stay as stored, and it names the precision of rows.
+// fileMix is the suffix of a file of several types. Its weights stay as stored, and its rows have the suffix as
+// precision.
 const fileMix = "q4_k_m"
 
-// fileModels are the names of models by architecture, as in other benchmarks.
+// fileModels maps architectures to the names of models, as in other benchmarks.
 var fileModels = map[string]string{"mamba": "Mamba-130M", "mamba2": "Mamba2-130M", "gpt2": "GPT"}
 
-// fileLong are the architectures that are also measured with a prompt of 8,192.
+// fileLong holds the architectures that are also measured with a prompt of 8,192.
 var fileLong = map[string]bool{"qwen35": true}
 
-// filesCases measure models in files or folders: a token more for one sequence and for 32 at once, and reading a prompt
-// of 512. Weights are in the precision named by the file, or stay as stored. rss_mb is the memory of the process
-// afterwards, and used_mb the part that the model added. For GPT-2, which is not supported, a GPT of its size is
-// measured.
+// filesCases measure models in files or folders: one more token for one sequence and for 32 at once, and reading a
+// prompt of 512. Weights are in the precision that the file's name states, or stay as stored. rss_mb is the memory of
+// the process afterwards, and used_mb the part that the model added. In place of GPT-2, which is not supported, a GPT
+// of its size is measured.
 func filesCases(args []string, shrink int) (cases []Case, err error) {
 	files, err := modelFiles(args, shrink)
 	for _, f := range files {
@@ -43,7 +44,7 @@ func filesCases(args []string, shrink int) (cases []Case, err error) {
 			batch, context int
 			long           bool
 		}{{1, 1024, false}, {32, 64, false}, {1, 8192, true}} {
-			if c.long && f.arch != gpt2Arch { // others take about as long at any
+			if c.long && f.arch != gpt2Arch { // others take about as long at any context
 				continue
 			}
 			context := c.context / shrink
@@ -63,7 +64,7 @@ func filesCases(args []string, shrink int) (cases []Case, err error) {
 	return cases, err
 }
 
-// modelFiles are the models of the given paths, of which none is loaded yet.
+// modelFiles returns the models of the given paths. None is loaded yet.
 func modelFiles(paths []string, shrink int) (files []*modelFile, err error) {
 	if len(paths) == 0 {
 		return nil, errors.New("found no model, want files or folders")
@@ -88,7 +89,7 @@ func modelFiles(paths []string, shrink int) (files []*modelFile, err error) {
 // gpt2Arch is the architecture of GPT-2.
 const gpt2Arch = "gpt2"
 
-// modelNameOf returns the name of a model in rows, and the architecture of a GGUF file, "" of others.
+// modelNameOf returns the name of a model in rows, and the architecture of a GGUF file or "".
 func modelNameOf(path string) (name, arch string, err error) {
 	name = filepath.Base(path)
 	if !release.IsGGUF(path) {
@@ -108,14 +109,14 @@ func modelNameOf(path string) (name, arch string, err error) {
 // modelFile is a model that is loaded when its first case is measured.
 type modelFile struct {
 	path, name, precision string
-	packing               *engine.Precision // nil for that of the file
-	arch                  string            // of a GGUF file
+	packing               *engine.Precision // nil for the precision of the file
+	arch                  string            // architecture of a GGUF file
 	shrink                int
 	net                   *model.Model
-	base                  uint64 // memory of the process before
+	base                  uint64 // memory of the process before loading
 }
 
-// id is the row of a case of a benchmark, with its further fields.
+// id returns the identifying fields of a case of a benchmark, including the given further ones.
 func (f *modelFile) id(bench string, more Row) Row {
 	return append(Row{{"bench", bench}, {"model", f.name}, {"precision", f.precision}}, more...)
 }
@@ -141,8 +142,8 @@ func (f *modelFile) load() error {
 	return err
 }
 
-// measured is a case of batch sequences. Each has read past tokens and reads length more; the case counts tokens, those
-// of all sequences together.
+// measured returns a case of batch sequences. Each has read past tokens and reads length more. tokens is the number of
+// tokens that the case counts, of all sequences together.
 func (f *modelFile) measured(id Row, batch, past, length, tokens int) Case {
 	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
 		if err := f.load(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// products are the matrix products that OpenBLAS is measured at: square ones, those of a layer of H3-125M on 4096
+// products are the matrix products that are measured for OpenBLAS: square ones, those of a layer of H3-125M on 4096
 // tokens (forward, and backward to the weights), and those of a layer of width 256 on 1024.
 var products = []struct {
 	m, n, k int
@@ -23,10 +23,10 @@ var products = []struct {
 var opNames = map[kernel.Op]string{kernel.NN: "NN", kernel.NT: "NT", kernel.TN: "TN"}
 
 // gemmCases measure C = A·B in float32, and with the operands rounded to bf16: gflops by CPU time, gflops_wall by wall
-// time, and gflops_best, the best of nine repetitions by wall time, as the program that measures OpenBLAS prints it.
+// time, and gflops_best, the best of nine repetitions by wall time, as printed by the program that measures OpenBLAS.
 func gemmCases(shrink int) []Case {
 	var cases []Case
-	for i := range 2 * len(products) { // the precisions in turn, so that their ratio is one of the same minute
+	for i := range 2 * len(products) { // the precisions in turn, so that both are measured within the same minute
 		p, gemm, precision := products[i/2], kernel.Gemm, engine.Float32
 		if i%2 == 1 {
 			gemm, precision = kernel.GemmBF16, engine.BF16
@@ -60,7 +60,8 @@ func gemmCases(shrink int) []Case {
 	return cases
 }
 
-// uniform returns n numbers between -1/2 and 1/2: memory that was never written would be one page of zeros.
+// uniform returns n numbers between -1/2 and 1/2. They are written because memory that was never written is one page of
+// zeros.
 func uniform(rng *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {

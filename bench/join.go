@@ -14,8 +14,8 @@ var keys = []string{
 	"measure", "precision", "threads", "bytes", "members", "wire",
 }
 
-// direction returns +1 for a measurement that is better when larger (tokens_per_s, gflops), -1 for one that is better
-// when smaller (fwd_ns, ms_per_step, s_to_loss, used_mb), and 0 for any other field.
+// direction returns +1 for a measurement that is better if larger (tokens_per_s, gflops), -1 for one that is better if
+// smaller (fwd_ns, ms_per_step, s_to_loss, used_mb), and 0 for any other field.
 func direction(field string) int {
 	words := strings.Split(strings.TrimSuffix(field, "_wall"), "_")
 	switch {
@@ -36,20 +36,20 @@ func isRatio(field string) bool {
 		field == states16
 }
 
-// Pair is a row of hippo with one of a peer that measured the same.
+// Pair is a row of hippo and one of a peer that measured the same work.
 type Pair struct {
 	Ours, Theirs Row
 	Ratios       []Ratio
 }
 
-// Ratio compares a measurement: its Ratio is how many times faster hippo is, or how many times less it needs.
+// Ratio compares a measurement. Its Ratio is how many times faster hippo is, or how many times less it needs.
 type Ratio struct {
 	Field               string
 	Ours, Theirs, Ratio float64
 }
 
-// Join pairs rows that measured the same: rows that agree in every key that both have. Every row of hippo comes with
-// each matching row of the peer, in the order of ours. It is an error if no two rows match.
+// Join pairs rows that measured the same work: rows that agree in every key that both have. Every row of hippo is
+// paired with each matching row of the peer, in the order of ours. It returns an error if no two rows match.
 func Join(ours, theirs []Row) ([]Pair, error) {
 	var pairs []Pair
 	for _, a := range ours {
@@ -94,7 +94,7 @@ func sameWork(a, b Row) bool {
 	return true
 }
 
-// Label is what distinguishes a pair: the keys of hippo's row, the peer, and how the peer was run.
+// Label returns the fields that distinguish a pair: the keys of hippo's row, the peer, and how the peer was run.
 func (p Pair) Label() Row {
 	label := identity(p.Ours)
 	label = slices.DeleteFunc(label, func(f Field) bool { return f.Name == "peer" })
@@ -122,15 +122,15 @@ func (p Pair) Row() Row {
 	return row
 }
 
-// identity returns the fields of a row that identify what was measured, of which program, and how.
+// identity returns the fields of a row that identify what was measured, the program, and how it was run.
 func identity(r Row) Row {
 	return slices.DeleteFunc(slices.Clone(r), func(f Field) bool {
 		return f.Name != "peer" && f.Name != "how" && !slices.Contains(keys, f.Name)
 	})
 }
 
-// medians merges rows that measured the same into one with the medians of their measurements, in the order in which
-// they came first. Other fields are those of the last row.
+// medians merges rows that measured the same work into one row with the medians of their measurements, in the order of
+// their first occurrence. Other fields are those of the last row.
 func medians(rows []Row) []Row {
 	var out []Row
 	at := map[string]int{}

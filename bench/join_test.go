@@ -48,7 +48,8 @@ func TestDirection(t *testing.T) {
 	}
 }
 
-// TestJoin: rows are joined by every key that both have, and a ratio above 1 says that hippo is faster.
+// TestJoin checks that rows are joined by every key that both have, and that a ratio above 1 means that hippo is
+// faster.
 func TestJoin(t *testing.T) {
 	ours := parse(t,
 		`{"peer":"hippo","bench":"train","config":"a","model":"H3","precision":"float32","params":100,
@@ -135,7 +136,7 @@ func TestParseRow(t *testing.T) {
 	}
 }
 
-// FuzzParseRow: whatever is read can be written, joined and read again.
+// FuzzParseRow checks that every row that is parsed can be written, joined and parsed again.
 func FuzzParseRow(f *testing.F) {
 	f.Add([]byte(`{"bench":"conv","l":1024,"fwd_ns":0.5,"how":null,"x":[{}]}`))
 	f.Add([]byte(`{"bench":["a"],"bench":{},"gflops":1e300}`))

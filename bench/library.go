@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// library measures conversations about a text of about n tokens, which was read once, and about one that is sent.
+// library measures conversations about a text of about n tokens that was read once, and about one that is sent.
 func (v served) library(n int) Case {
 	const turns = 3
 	return Case{ID: v.id("library", n), prepare: func(ctx context.Context) (trial, error) {
@@ -79,7 +79,7 @@ func (a *agent) text(n int) string {
 		line := a.lines(1)
 		ids, err := tokenizer.GPT2().Encode(nil, []byte(line))
 		if err != nil {
-			return b.String() // not reached: it takes every byte
+			return b.String() // never reached, as every byte can be encoded
 		}
 		b.WriteString(line)
 		tokens += len(ids)
@@ -96,14 +96,14 @@ func (s *site) put(ctx context.Context, endpoint string, q any) (*http.Response,
 	return s.send(ctx, http.MethodPut, endpoint, body)
 }
 
-// timed is ask, and how long it took in milliseconds.
+// timed is ask, and also returns the time that it took in milliseconds.
 func (s *site) timed(ctx context.Context, body map[string]any) (agentAnswer, float64, error) {
 	begun := time.Now()
 	a, err := s.ask(ctx, body)
 	return a, time.Since(begun).Seconds() * 1e3, err
 }
 
-// answerOf reads a response.
+// answerOf decodes a response.
 func answerOf[T any](r *http.Response, err error) (answer T, _ error) {
 	if err != nil {
 		return answer, err

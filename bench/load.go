@@ -18,10 +18,10 @@ import (
 	"github.com/hippo-ssm/hippo/release"
 )
 
-// loadCases measure a Mamba-130M from its folder to the first token, and the memory of the process: load_s to the model
-// and first_token_s to the token; peak_mb at most until then, and rss_mb after a prompt of 512 tokens and a token more.
-// The file has float32 for float32 and bfloat16 for the other precisions and for none, "stored": the precision of the
-// file. packed_mb is the size of the weights in memory.
+// loadCases measure a Mamba-130M from its folder to the first token, and the memory of the process: load_s is the time
+// to the model and first_token_s that to the token; peak_mb is the peak until then, and rss_mb the memory after a
+// prompt of 512 tokens and one more token. The file holds float32 for the precision float32 and bfloat16 for the
+// others, including "stored", the precision of the file. packed_mb is the size of the weights in memory.
 func loadCases(shrink int) []Case {
 	const asStored = "stored"
 	var cases []Case
@@ -57,7 +57,7 @@ func loadCases(shrink int) []Case {
 	return cases
 }
 
-// saveAs writes a Mamba-130M of random weights with elements of a type.
+// saveAs writes a Mamba-130M with random weights of a type.
 func saveAs(dir string, stored checkpoint.DType, shrink int) error {
 	m, err := smaller("mamba-130m", shrink)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// longCases measure updates on one sequence of bytes by its length, of one layer of width 64: at once, as far as that
-// goes, and in chunks with exact and with stopped gradients. activation_mb is the memory besides weights, gradients and
-// moments: activations and the states between chunks. peak_mb is the peak of the whole process, with the tokens of the
-// text and the buffers of the engine.
+// longCases measure updates on one sequence of bytes by its length, for one layer of width 64: at once, as far as that
+// is possible, and in chunks with exact and with stopped gradients. activation_mb is the memory in addition to weights,
+// gradients and moments: activations and the states between chunks. peak_mb is the peak of the whole process, with the
+// tokens of the text and the buffers of the engine.
 func longCases(shrink int) []Case {
 	const layers, chunk, mostAtOnce = 1, 16 << 10, 64 << 10
 	d := max(8, 64/shrink)
@@ -53,7 +53,7 @@ func longCases(shrink int) []Case {
 const longOnce = 1 << 18
 
 func longTrial(c text.Config) (trial, error) {
-	debug.FreeOSMemory() // what the previous case used
+	debug.FreeOSMemory() // memory of the previous case
 	status.ResetPeakRSS()
 	tok := tokenizer.Bytes()
 	ids := randomIDs(rand.New(rand.NewPCG(1, 9)), c.Train.SeqLen+1, tok.VocabSize())

@@ -13,26 +13,26 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Machine is what rows were measured on, and by which program, for files that people send.
+// Machine describes the machine and the program that rows were measured with, for files that people send.
 type Machine struct {
 	train.Origin
 	Go      string   `json:"go"`
-	Level   string   `json:"cpu"`     // of processor features, in use
-	Levels  []string `json:"levels"`  // those that the processor has
+	Level   string   `json:"cpu"`     // level of processor features in use
+	Levels  []string `json:"levels"`  // levels that the processor has
 	Kernels []string `json:"kernels"` // which code computes what
 	Rows    []Row    `json:"rows"`
 }
 
-// ThisMachine is this machine and program, with rows measured on it.
+// ThisMachine returns the description of this machine and program, with rows measured on it.
 func ThisMachine(rows []Row) (Machine, error) {
 	level, err := native.Level()
 	return Machine{train.Here(), runtime.Version(), level, kernel.Levels(), native.Kernels(), rows}, err
 }
 
-// machineCases measure what a machine reaches of its limits, in less than two minutes where there are kernels for it:
+// machineCases measure what a machine reaches of its limits, in less than two minutes if there are kernels for it:
 // reading memory on one core and on all; products of packed weights by few and many rows of x, where weights come from
-// memory unless rows are many; functions in the first-level cache; the long convolution; attention; and decoding with
-// its share of the speed of memory.
+// memory unless there are many rows; functions in the first-level cache; the long convolution; attention; and decoding
+// with its share of the speed of memory.
 func machineCases(shrink int) []Case {
 	cases := []Case{machineCase("memory", nil, func() (trial, error) {
 		m := newMemory(shrink)
@@ -96,7 +96,7 @@ func machineCase(mode string, more Row, prepare func() (trial, error)) Case {
 		prepare: func(context.Context) (trial, error) { return prepare() }}
 }
 
-// productsCase is a product of m rows of x by packed weights.
+// productsCase returns a case for the product of m rows of x by packed weights.
 func productsCase(p kernel.Precision, m, shrink int) Case {
 	k := 768 / shrink
 	id := Row{{"precision", p.String()}, {"m", float64(m)}, {"n", float64(4 * k)}, {"k", float64(k)}}
@@ -115,8 +115,8 @@ func productsCase(p kernel.Precision, m, shrink int) Case {
 	})
 }
 
-// attentionCase is attention of one sequence of l positions with heads of 64, forward. Each position sees those before
-// it.
+// attentionCase returns a case for the forward pass of causal attention over one sequence of l positions with heads of
+// 64.
 func attentionCase(heads, l int) Case {
 	d := 64 * heads
 	return machineCase("attention", Row{{"d", float64(d)}, {"l", float64(l)}}, func() (trial, error) {
@@ -125,7 +125,7 @@ func attentionCase(heads, l int) Case {
 			return t.Attention(qkv, engine.NewRows(l), nil, o)
 		})
 		return trial{runs: runs[:1], fields: func(t []Timing) Row {
-			work := 2 * float64(l) * float64(l+1) * float64(d) // of scores and of sums of values
+			work := 2 * float64(l) * float64(l+1) * float64(d) // for scores and for sums of values
 			return Row{{"us", rounded(t[0].CPU * 1e6 / float64(l))}, {"gflops", rounded(work / t[0].CPU / 1e9)}}
 		}}, nil
 	})

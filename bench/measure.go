@@ -9,15 +9,15 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// Timing is what one call takes, in seconds: the median CPU time of the process divided by the number of threads, the
-// median wall time and the least wall time. Most peers go by the first: other processes disturb it less.
+// Timing holds the times of one call in seconds: the median CPU time of the process divided by the number of threads,
+// the median wall time and the least wall time. Most peers use the first, as other processes disturb it less.
 type Timing struct {
 	CPU, Wall, Best float64
-	walls           []float64 // of each repetition, in their order
+	walls           []float64 // of each repetition, in order
 }
 
-// times returns the ratio of t's wall time to that of u, which was timed in turn: the median over the repetitions. What
-// slows the machine down for longer than a repetition slows down both.
+// times returns the ratio of t's wall time to that of u, which was timed in turn: the median over the repetitions. A
+// disturbance that lasts longer than a repetition slows down both.
 func (t Timing) times(u Timing) float64 {
 	ratios := make([]float64, len(t.walls))
 	for i := range ratios {
@@ -28,15 +28,16 @@ func (t Timing) times(u Timing) float64 {
 
 const (
 	fewest, most = 3, 101 // repetitions
-	bestOf       = 9      // the first ones, of which Best is taken
+	bestOf       = 9      // number of the first repetitions, from which Best is taken
 )
 
 // measure times the functions of a trial in turn, on each number of cores, after one call of each to warm up. It
-// repeats this for the given seconds per function, and as often as the trial wants at least. A repetition makes as many
-// calls as take the time shortest, a long trial one call in all. The results are by number of cores and function.
+// repeats this for the given seconds per function, and at least as often as the trial requires. A repetition makes as
+// many calls as take the time shortest; a long trial makes a single call in all. The results are by number of cores and
+// function.
 func measure(ctx context.Context, t trial, cores []int, seconds float64) ([][]Timing, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	calls := make([]int, len(t.runs)) // of a repetition
+	calls := make([]int, len(t.runs)) // number of calls in a repetition
 	for i, f := range t.runs {
 		for calls[i] = 1; !t.long; calls[i] *= 2 {
 			t, err := stopwatch(f, calls[i])

@@ -14,16 +14,16 @@ type memory struct{ x []float32 }
 
 func newMemory(shrink int) *memory {
 	m := &memory{tensor.Together((64 << 20) / shrink)[0]}
-	for i := range m.x { // pages that nobody has written to are all the same one
+	for i := range m.x { // pages that have not been written share one page of zeros
 		m.x[i] = 1
 	}
 	return m
 }
 
-// gigabytes returns how much one call of read reads.
+// gigabytes returns the amount of memory that one call of read reads.
 func (m *memory) gigabytes() float64 { return 4 * float64(len(m.x)) / 1e9 }
 
-// read reads the block from beginning to end, one part per core, by a kernel that does little else.
+// read reads the block from beginning to end, one part per core, with a kernel that does little else.
 func (m *memory) read() error {
 	const piece = 1 << 18 // floats
 	sum := parallel.Sum(len(m.x), piece, func(lo, hi int) float64 {
@@ -39,7 +39,7 @@ func (m *memory) read() error {
 	return nil
 }
 
-// memoryCases measure how fast memory can be read, which bounds the speed of decoding.
+// memoryCases measure the speed at which memory can be read, which bounds the speed of decoding.
 func memoryCases(shrink int) []Case {
 	return []Case{{
 		ID: Row{{"bench", "memory"}, {"mode", "read"}},

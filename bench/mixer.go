@@ -23,8 +23,8 @@ import (
 const dState = 64
 
 // mixerCases measure single mixers on one sequence: µs per token, forward and forward with backward to the input and
-// the parameters. Without arguments they are H3 and attention by length, as the peer measures them (attention has
-// backward up to 8192 positions only). With names of mixers, or all, each is measured at two lengths and in steps after
+// the parameters. Without arguments they measure H3 and attention by length, as the peer does (attention has backward
+// only up to 8192 positions). With names of mixers, or all, each mixer is measured at two lengths and in steps after
 // that many positions, and some also without their linear layers.
 func mixerCases(args []string, shrink int) ([]Case, error) {
 	d := 256 / shrink
@@ -59,7 +59,7 @@ func mixerCases(args []string, shrink int) ([]Case, error) {
 	return cases, nil
 }
 
-// namedMixerCases are the cases of mixers that a configuration can name.
+// namedMixerCases returns the cases of mixers that a configuration can name.
 func namedMixerCases(names []string, d, shrink int) ([]Case, error) {
 	var cases []Case
 	for _, kind := range model.Mixers() {
@@ -101,7 +101,7 @@ func namedMixerCases(names []string, d, shrink int) ([]Case, error) {
 	return cases, nil
 }
 
-// newMixer returns a mixer of width d with its defaults. If it has a longest sequence, that is l.
+// newMixer returns a mixer of width d with its defaults. If it has a maximum length, that is l.
 func newMixer(kind mixer.Info, d, l int) (mixer.Mixer, error) {
 	c := mixer.Config{
 		DModel: d, NLayer: 1, DState: dState, HeadDim: 1, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin", NumHeads: 4,
@@ -122,7 +122,7 @@ func newMixer(kind mixer.Info, d, l int) (mixer.Mixer, error) {
 	return m, nil
 }
 
-// mixerRuns are a forward pass of a mixer, and one with backward, on a sequence of l positions.
+// mixerRuns returns a forward pass of a mixer, and one with backward, on a sequence of l positions.
 func mixerRuns(m mixer.Mixer, d, l int, p engine.Precision) []func() error {
 	x, rows := random(l, d), &mixer.Rows{Rows: engine.NewRows(l)}
 	leaves := []*tensor.Tensor{x}
@@ -133,7 +133,7 @@ func mixerRuns(m mixer.Mixer, d, l int, p engine.Precision) []func() error {
 	})
 }
 
-// stepsOn is the number of steps after which stepping starts again, for mixers with a longest sequence.
+// stepsOn is the number of steps after which stepping starts again, for mixers with a maximum length.
 const stepsOn = 64
 
 // stepping returns a function that runs one step of a mixer, from position l on.
@@ -153,12 +153,12 @@ func stepping(m mixer.Mixer, d, l int) func() error {
 		m.Forward(tape, x, rows)
 		return nil
 	}
-	_ = step() // the first one makes tables, such as that of angles; it never fails
+	_ = step() // the first step creates tables, such as that of angles; it never fails
 	return step
 }
 
-// kernelCases measure the generation of the convolution kernels of 768 diagonal SSMs, from their parameters: ms,
-// forward and forward with backward to the parameters. Discretization is part of it.
+// kernelCases measure the generation of the convolution kernels of 768 diagonal SSMs from their parameters: ms, forward
+// and forward with backward to the parameters. Discretization is included.
 func kernelCases(shrink int) []Case {
 	d := 768 / shrink
 	const modes = dState / 2
@@ -171,7 +171,7 @@ func kernelCases(shrink int) []Case {
 			prepare: func(context.Context) (trial, error) {
 				p := diagParams(d, modes)
 				runs := forwardBackward(leavesOf(p), func(t *autograd.Tape) *tensor.Tensor {
-					p.LogDt.Changed() // as after an update: the system kept from the last call does not count
+					p.LogDt.Changed() // as after an update: a cached system from the last call is not used
 					return t.DiagKernel(t.DiagSystem(p), l)
 				})
 				return trial{runs: runs, fields: forwardBackwardFields("ms", 1e3)}, nil
@@ -181,7 +181,8 @@ func kernelCases(shrink int) []Case {
 	return cases
 }
 
-// diagParams are h systems of n modes at their start (S4D-Lin): A = -1/2 + iπn, B = 1, dt between 0.001 and 0.1.
+// diagParams returns h systems of n modes with initial values (S4D-Lin): A = -1/2 + iπn, B = 1, dt between 0.001 and
+// 0.1.
 func diagParams(h, n int) *engine.DiagParams {
 	rng := rand.New(rand.NewPCG(1, 3))
 	p := &engine.DiagParams{
@@ -203,8 +204,8 @@ func leavesOf(p *engine.DiagParams) []*tensor.Tensor {
 	return []*tensor.Tensor{p.LogDt, p.InvAReal, p.AImag, p.B, p.C}
 }
 
-// forwardBackward returns two functions to be timed: f alone, and f with backward to the leaves. As with the peers,
-// each backward pass makes the gradients of the leaves anew.
+// forwardBackward returns two functions to be timed: f alone, and f with backward to the leaves. As for the peers, each
+// backward pass allocates new gradients of the leaves.
 func forwardBackward(leaves []*tensor.Tensor, f func(*autograd.Tape) *tensor.Tensor) []func() error {
 	tape := autograd.NewTape(native.Backend)
 	for _, x := range leaves {
@@ -231,8 +232,8 @@ func forwardBackward(leaves []*tensor.Tensor, f func(*autograd.Tape) *tensor.Ten
 	return []func() error{forward, both}
 }
 
-// forwardBackwardFields are fwd_UNIT and fwd_bwd_UNIT of the functions of forwardBackward, null for the second if it
-// was not timed.
+// forwardBackwardFields returns fwd_UNIT and fwd_bwd_UNIT for the functions of forwardBackward. The second is null if
+// it was not timed.
 func forwardBackwardFields(unit string, scale float64) func([]Timing) Row {
 	return func(t []Timing) Row {
 		row := Row{{"fwd_" + unit, rounded(t[0].CPU * scale)}, {"fwd_bwd_" + unit, nil}}
@@ -245,7 +246,7 @@ func forwardBackwardFields(unit string, scale float64) func([]Timing) Row {
 
 // random returns a tensor of numbers between -1/2 and 1/2.
 func random(shape ...int) *tensor.Tensor {
-	x := tensor.New(shape...) // in memory as of a model's activations
+	x := tensor.New(shape...) // in the same kind of memory as a model's activations
 	x.CopyFrom(uniform(rand.New(rand.NewPCG(1, 5)), x.Len()))
 	return x
 }

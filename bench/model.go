@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/optim"
 )
 
-// shape is a language model with layers of H3, or of the mixer, and of attention at the indices of attention.
+// shape is a language model with layers of H3, or of the given mixer, and attention layers at the indices in attention.
 type shape struct {
 	d, layers, vocab, heads int
 	attention               []int
@@ -20,7 +20,7 @@ type shape struct {
 	embedDrop, attnDrop     float64
 }
 
-// hybridAndGPT are the shapes of H3-125M, a hybrid with one layer of attention, and of a GPT of its size.
+// hybridAndGPT returns the shapes of H3-125M, a hybrid with one layer of attention, and of a GPT of its size.
 func hybridAndGPT(shrink int) (hybrid, gpt shape) {
 	hybrid = shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
 	gpt = hybrid
@@ -28,7 +28,8 @@ func hybridAndGPT(shrink int) (hybrid, gpt shape) {
 	return hybrid, gpt
 }
 
-// all is the layers of a GPT: attention everywhere. The GPT has no embedding of positions, whose cost is negligible.
+// all returns the layers of a GPT: attention everywhere. The GPT has no embedding of positions, whose cost is
+// negligible.
 func (s shape) all() []int {
 	out := make([]int, s.layers)
 	for i := range out {
@@ -59,7 +60,7 @@ func initialized(c model.Config) (*model.Model, error) {
 	return m, nil
 }
 
-// productFlops is the number of floating-point operations of the matrix products per token, forward.
+// productFlops returns the number of floating-point operations of the matrix products per token, forward.
 func (s shape) productFlops() float64 {
 	d := float64(s.d)
 	return float64(s.layers)*24*d*d + 2*d*float64(s.vocab)
@@ -73,8 +74,8 @@ type stepper struct {
 	grads *autograd.Gradients
 	rows  *model.Rows
 	in    []int32 // (b, l)
-	next  []int32 // (b, l), those that follow
-	seed  int     // steps so far
+	next  []int32 // (b, l), the tokens after each
+	seed  int     // number of steps so far
 }
 
 func newStepper(m *model.Model, b, l int) *stepper {
@@ -129,7 +130,7 @@ func (s *stepper) gradient() error {
 	return nil
 }
 
-// bytes is the memory of the weights, of gradients and moments of those that are trained, and of a step.
+// bytes returns the memory of the weights, of gradients and moments of the trained ones, and of a step.
 func (s *stepper) bytes() int {
 	const gradient, moments = 4, 8
 	n := s.m.Bytes() + s.tape.Bytes()

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
-// move measures how a state after n tokens goes to another server.
+// move measures the transfer of a state after n tokens to another server.
 func (v served) move(n int) Case {
 	const more = 16
 	return Case{ID: v.id("move", n), prepare: func(ctx context.Context) (trial, error) {

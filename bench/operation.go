@@ -8,9 +8,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// operations compute what some mixers of width d do besides linear layers, on one sequence of l positions. Linear
-// layers are most of these mixers and about as fast everywhere; this compares the rest. Each function returns the
-// inputs and parameters of an operation, and the operation.
+// operations holds what some mixers of width d compute in addition to linear layers, on one sequence of l positions.
+// Linear layers are most of these mixers and about as fast everywhere; this compares the rest. Each function returns
+// the inputs and parameters of an operation, and the operation.
 var operations = map[string]func(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor){
 	"mamba":            selectiveScan,
 	"linear-attention": linearAttention,
@@ -20,7 +20,7 @@ var operations = map[string]func(d, l int) ([]*tensor.Tensor, func(t *autograd.T
 	"kda":              deltaRule(128),
 }
 
-// selectiveScan is the scan of Mamba: 2d channels of 16 states, dt from 0 to 0.1 and A from -1 to -16.
+// selectiveScan returns the scan of Mamba: 2d channels of 16 states, dt from 0 to 0.1 and A from -1 to -16.
 func selectiveScan(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
 	const n = 16
 	e := 2 * d
@@ -40,7 +40,7 @@ func linearAttention(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor
 	}
 }
 
-// hyenaOperator is the short filter, the gates and one long convolution with a given filter.
+// hyenaOperator returns the short filter, the gates and one long convolution with a given filter.
 func hyenaOperator(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
 	x, w, b, k, skip := random(l, 3*d), random(3*d, 1, 3), random(3*d), random(l, d), random(d)
 	return []*tensor.Tensor{x, w, b, k, skip}, func(t *autograd.Tape) *tensor.Tensor {
@@ -51,7 +51,7 @@ func hyenaOperator(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.T
 	}
 }
 
-// s4Systems are d systems of 32 modes with a correction of rank 1: the generation of their kernels, and the
+// s4Systems returns d systems of 32 modes with a correction of rank 1: the generation of their kernels, and the
 // convolution.
 func s4Systems(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
 	diag := diagParams(d, dState/2)
@@ -64,7 +64,7 @@ func s4Systems(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tenso
 	}
 }
 
-// deltaRule is the gated delta rule with heads of 128 components, or one shorter, each with a number of decays.
+// deltaRule returns the gated delta rule with heads of at most 128 components and the given number of decays per head.
 func deltaRule(decays int) func(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
 	return func(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
 		return gatedDelta(d, l, decays)
@@ -74,7 +74,7 @@ func deltaRule(decays int) func(d, l int) ([]*tensor.Tensor, func(t *autograd.Ta
 func gatedDelta(d, l, decays int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
 	h := max(1, d/128)
 	q, k, v, g, beta := random(l, d), random(l, d), random(l, d), random(l, h*min(decays, d/h)), random(l, h)
-	for _, x := range []*tensor.Tensor{q, k} { // of length 1, about
+	for _, x := range []*tensor.Tensor{q, k} { // of length 1, approximately
 		change(x, func(_ int, v float32) float32 { return v * float32(math.Sqrt(float64(12*h)/float64(d))) })
 	}
 	change(g, func(_ int, v float32) float32 { return -(v + 0.5) / 10 })
@@ -85,7 +85,7 @@ func gatedDelta(d, l, decays int) ([]*tensor.Tensor, func(t *autograd.Tape) *ten
 	}
 }
 
-// change replaces the numbers of x.
+// change replaces each number v of x by f(i, v).
 func change(x *tensor.Tensor, f func(i int, v float32) float32) {
 	v := make([]float32, x.Len())
 	x.CopyTo(v)

@@ -6,14 +6,14 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// packedRows are matrices packed as a model packs its own, and rows to multiply by them.
+// packedRows holds matrices packed as a model packs its own, and rows to multiply by them.
 type packedRows struct {
 	ws   []*kernel.Packed
 	rows int
 	x, y []float32
 }
 
-// matricesPastCaches are more than caches hold.
+// matricesPastCaches is a number of matrices that exceeds the caches.
 const matricesPastCaches = 20
 
 func newPackedRows(p kernel.Precision, rows, matrices, shrink int) *packedRows {
@@ -35,7 +35,7 @@ func newPackedRows(p kernel.Precision, rows, matrices, shrink int) *packedRows {
 	return s
 }
 
-// bytes is how much the matrices take.
+// bytes returns the memory of the matrices.
 func (s *packedRows) bytes() (n int) {
 	for _, w := range s.ws {
 		n += w.Bytes()

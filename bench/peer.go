@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// runPeer runs a command line in the system's shell and reads the rows that it prints, one JSON object a line. If
+// runPeer runs a command line in the system's shell and reads the rows that it prints, one JSON object per line. If
 // several rows have the same identity, as in a report of progress, the last one counts.
 func runPeer(ctx context.Context, command string, stderr io.Writer) ([]Row, error) {
 	shell := []string{"sh", "-c", command}

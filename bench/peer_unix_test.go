@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestPeerEndsWhole: a peer that is no longer wanted ends with the programs that it has started.
+// TestPeerEndsWhole checks that a cancelled peer ends with the programs that it has started.
 func TestPeerEndsWhole(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "child")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -37,12 +37,12 @@ func TestPeerEndsWhole(t *testing.T) {
 	if err := <-ended; err != context.Canceled {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
-	for !gone(child) { // the time that the test has bounds this
+	for !gone(child) { // the time limit of the test bounds this
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// gone tells whether a process has ended, be it that nobody has asked for its status yet.
+// gone reports whether a process has ended, even if its status has not been collected yet.
 func gone(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return true
@@ -51,8 +51,8 @@ func gone(pid int) bool {
 	return err == nil && strings.Contains(string(stat), ") Z ")
 }
 
-// TestPeerScript: bench/peer.sh starts every peer with as many threads as it is told and the BLAS kernels that the
-// environment or the processor names, and its rows say which.
+// TestPeerScript checks that bench/peer.sh starts every peer with the given number of threads and the BLAS kernels that
+// the environment or the processor determines, and that its rows name both.
 func TestPeerScript(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -63,7 +63,7 @@ func TestPeerScript(t *testing.T) {
 	const row = `echo '{"peer":"pytorch","bench":"train","threads":'$OMP_NUM_THREADS',"asked":"'$OPENBLAS_CORETYPE'",` +
 		`"tokens_per_s":9}'`
 	write("bench.py", row)
-	// A compiler whose programs say what OpenBLAS's would: it is told SOURCE -o PROGRAM and libraries.
+	// This compiler's programs print what OpenBLAS's would. Its arguments are SOURCE -o PROGRAM and libraries.
 	write("cc", "#!/bin/sh\n"+`echo '#!/bin/sh
 echo core $OPENBLAS_CORETYPE
 echo 1024 1024 1024 NN 101.5' >"$3"
@@ -77,9 +77,9 @@ chmod +x "$3"`)
 	}{{"Zen", "train a", 1}, {"Zen", "--threads 2 train a", 2}, {"Zen", "gemm", 1}, {"", "train a", 1}} {
 		t.Setenv("OPENBLAS_CORETYPE", c.core)
 		unset, want := "", c.core
-		if c.core == "" { // as the processor has it
+		if c.core == "" { // determined by the processor
 			unset = "unset OPENBLAS_CORETYPE; "
-			info, _ := os.ReadFile("/proc/cpuinfo") // there may be none
+			info, _ := os.ReadFile("/proc/cpuinfo") // the file may not exist
 			switch flags := string(info); {
 			case strings.Contains(flags, " avx512f "):
 				want = "SkylakeX"

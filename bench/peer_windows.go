@@ -2,5 +2,5 @@ package bench
 
 import "os/exec"
 
-// endTogether does nothing: on Windows the end of a command's context ends the shell only.
+// endTogether does nothing: on Windows the end of a command's context ends only the shell.
 func endTogether(*exec.Cmd) {}

@@ -8,11 +8,11 @@ import (
 	"github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// plotAxes are the fields that can be the horizontal axis, the first that a row has.
+// plotAxes lists the fields that can be the horizontal axis. The first that a row has is used.
 var plotAxes = []struct{ field, label string }{{"context", "tokens before"}, {"l", "length, tokens"},
 	{"position", "tokens before"}}
 
-// plotTitles are the titles of charts by benchmark.
+// plotTitles holds the titles of charts by benchmark.
 var plotTitles = map[string]string{
 	"generation": "Writing on after a context: H3-125M, a hybrid, beside a GPT of its size",
 	"mixer":      "Mixers by the length of a sequence",
@@ -23,12 +23,12 @@ var plotTitles = map[string]string{
 	"kernel":     "Generation of convolution kernels by their length",
 }
 
-// plotUnits are the units of measured fields by the end of the field's name.
+// plotUnits holds the units of measured fields by the suffix of the field's name.
 var plotUnits = []struct{ suffix, unit string }{
 	{"tokens_per_s", "tokens/s"}, {"us", "µs a token"}, {"ms", "ms"}, {"ns", "ns for each element"},
 }
 
-// plotWords are the labels for the rest of a field's name.
+// plotWords holds the labels for the rest of a field's name.
 var plotWords = map[string]string{
 	"h3": "H3 hybrid", "gpt": "GPT", "fwd": "forward", "fwd_bwd": "forward and backward",
 	"dense_fwd": "dense attention",
@@ -36,11 +36,11 @@ var plotWords = map[string]string{
 	"op_fwd":    "operation, forward", "op_fwd_bwd": "operation, forward and backward", "": "",
 }
 
-// plotParts are the fields that distinguish the lines of a chart.
+// plotParts lists the fields that distinguish the lines of a chart.
 var plotParts = []string{"peer", "how", "mode", "model", "mixer", "op", "d", "n", "precision", "threads", "cpu"}
 
-// Plot draws the measurements of a benchmark over the length or context into a PNG file. It has a line for each
-// combination of what differs between the rows, and for each measured field of the first unit found.
+// Plot draws the measurements of a benchmark over the length or context into a PNG file. It draws a line for each
+// combination of values that differ between the rows, and for each measured field of the first unit found.
 func Plot(path string, rows []Row) error {
 	chart := figure.Chart{LogX: true, LogY: true}
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
@@ -92,7 +92,7 @@ func Plot(path string, rows []Row) error {
 	return chart.WritePNG(path)
 }
 
-// plotAxis is the position of a row on the horizontal axis, and the axis's label.
+// plotAxis returns the position of a row on the horizontal axis, and the axis's label.
 func plotAxis(r Row) (x float64, label string, ok bool) {
 	for _, a := range plotAxes {
 		if x, ok := r.Number(a.field); ok {
@@ -102,8 +102,8 @@ func plotAxis(r Row) (x float64, label string, ok bool) {
 	return 0, "", false
 }
 
-// plotField returns what a measured field is about, and its unit, "" for other fields. Fields of wall time have none:
-// they are not drawn.
+// plotField returns what a measured field is about, and its unit, or "" for other fields. Fields of wall time have no
+// unit, because they are not drawn.
 func plotField(field string) (what, unit string) {
 	for _, u := range plotUnits {
 		if rest, ok := strings.CutSuffix("_"+field, "_"+u.suffix); ok {
@@ -117,7 +117,7 @@ func plotField(field string) (what, unit string) {
 	return "", ""
 }
 
-// plotDifferences returns the parts in which rows differ, and as text the values of those in which all rows agree.
+// plotDifferences returns the parts in which rows differ and, as text, the values of those in which all rows agree.
 func plotDifferences(rows []Row) (differ, common []string) {
 	for _, part := range plotParts {
 		var values []string
@@ -136,7 +136,7 @@ func plotDifferences(rows []Row) (differ, common []string) {
 	return differ, common
 }
 
-// plotPart formats the value of a part. Numbers are named.
+// plotPart formats the value of a part. Numbers get a name.
 func plotPart(part string, v any) string {
 	text := Text(v)
 	switch part {

@@ -9,10 +9,10 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// promptCases measure what multiplies weights by many rows at once: reading a prompt of 512 tokens, and one more token
-// for each of 32 sequences. The fields are tokens_per_s; over_float32, how many times faster that is than float32,
-// measured in turn; and of 32 sequences of Mamba-2 states_bf16, how many times faster it is with states in bf16. The
-// GPT also reads as many tokens behind 8,192 others, whose keys and values are random.
+// promptCases measure work that multiplies weights by many rows at once: reading a prompt of 512 tokens, and one more
+// token for each of 32 sequences. The fields are tokens_per_s; over_float32, how many times faster that is than
+// float32, measured in turn; and, for 32 sequences of Mamba-2, states_bf16, how many times faster it is with states in
+// bf16. The GPT also reads as many tokens after 8,192 others, whose keys and values are random.
 func promptCases(shrink int) []Case {
 	h3, gpt := hybridAndGPT(shrink)
 	h3.attention = nil
@@ -26,7 +26,7 @@ func promptCases(shrink int) []Case {
 		{"H3", h3.build}, {"GPT", gpt.build},
 	} {
 		for _, work := range []struct{ batch, tokens, past int }{{1, 512, 0}, {32, 1, 0}, {1, 512, 8192}} {
-			if work.past > 0 && c.name != "GPT" { // others take about as long at any
+			if work.past > 0 && c.name != "GPT" { // others take about as long at any context
 				continue
 			}
 			past := work.past / shrink
@@ -45,11 +45,11 @@ func promptCases(shrink int) []Case {
 	return cases
 }
 
-// states16 is the field with how many times faster states in bf16 are than in float32.
+// states16 is the field for how many times faster states in bf16 are than in float32.
 const states16 = "states_bf16"
 
-// reading times how a model reads a number of tokens of each of some sequences behind past others, in a precision and
-// then in float32.
+// reading measures how a model reads a number of tokens for each of batch sequences after past others, in a precision
+// and then in float32.
 func reading(build func() (*model.Model, error), p engine.Precision, batch, tokens, past int) (trial, error) {
 	precisions := []engine.Precision{p}
 	if p != engine.Float32 {
@@ -66,7 +66,7 @@ func reading(build func() (*model.Model, error), p engine.Precision, batch, toke
 		ids := randomIDs(rand.New(rand.NewPCG(1, 10)), batch*tokens, m.Config.VocabSize)
 		runs = append(runs, func() error {
 			next := s
-			if past > 0 { // each time at the same place of the text
+			if past > 0 { // each time at the same place in the text
 				next = s.Fork()
 			} else if tokens > 1 {
 				next = generate.NewBatch(m, batch)
@@ -89,7 +89,7 @@ func reading(build func() (*model.Model, error), p engine.Precision, batch, toke
 		}
 	}
 	float32s := len(runs) - 1
-	if tokens == 1 { // only steps pass over the states at each token
+	if tokens == 1 { // only steps access the states at each token
 		rounded, err := first.Beside()
 		if err == nil && rounded.SetStatePrecision(engine.BF16) == nil {
 			err = add(rounded)

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// The phases of resumeCases, each in its own process.
+// The phases of resumeCases. Each runs in a process of its own.
 const (
 	resumeCold     = "cold"
 	resumeRestored = "restored"
@@ -22,7 +22,7 @@ const (
 
 // resumeCases measure how long it takes to continue a text: first_ms is the wall time to the logits after 16 more ids.
 // In the phase cold, the mode cold first reads the text, and saves it to a folder for the other phase; warm has it in
-// memory; edited has it in memory followed by 16 other ids, as when the last message is changed. In the phase restored
+// memory; edited has it in memory followed by 16 other ids, as if the last message was changed. In the phase restored
 // the text is loaded from its file: load_ms is that part of first_ms, and check_ms the part for the checksum of all
 // weights, which a process computes once. The arguments are the phase, the folder, the number of ids of the text, and
 // files or folders of models.
@@ -53,15 +53,15 @@ func resumeCases(args []string, shrink int) (cases []Case, err error) {
 // resuming is a text that a model continues.
 type resuming struct {
 	*modelFile
-	n    int              // ids of the text
-	path string           // its file
-	text *session.Session // it, once it has been read
+	n    int              // number of ids of the text
+	path string           // file of the text
+	text *session.Session // session after the text, once it has been read
 }
 
-// resumeMore is how many ids are read after the text, resumeTurns how often.
+// resumeMore is the number of ids that are read after the text, and resumeTurns the number of repetitions.
 const resumeMore, resumeTurns = 16, 5
 
-// measured is a case that a function measures, which returns the fields of its row.
+// measured returns a case that run measures. run returns the fields of its row.
 func (r *resuming) measured(mode string, run func(context.Context) (Row, error)) Case {
 	id := r.id("resume", Row{{"mode", mode}, {"context", float64(r.n)}, {"n", float64(resumeMore)}})
 	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
@@ -76,12 +76,12 @@ func (r *resuming) measured(mode string, run func(context.Context) (Row, error))
 	}}
 }
 
-// ids are random ones: the text, or others.
+// ids returns random ids, for the text or after it.
 func (r *resuming) ids(seed uint64, n int) []int32 {
 	return randomIDs(rand.New(rand.NewPCG(seed, 12)), n, r.net.Config.VocabSize)
 }
 
-// cold reads the text, and saves it.
+// cold reads the text and saves it.
 func (r *resuming) cold(ctx context.Context) (Row, error) {
 	begun := time.Now()
 	s := session.New(r.net, tokenizer.IDs(r.net.Config.VocabSize), session.Options{})
@@ -94,7 +94,7 @@ func (r *resuming) cold(ctx context.Context) (Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.net.Fingerprint() // whose time is measured when the text is restored
+	r.net.Fingerprint() // its time is measured when the text is restored
 	begun = time.Now()
 	if err := s.Save(r.path, session.FileOptions{}); err != nil {
 		return nil, err
@@ -110,14 +110,14 @@ func (r *resuming) cold(ctx context.Context) (Row, error) {
 
 func milliseconds(d time.Duration) float64 { return rounded(d.Seconds() * 1e3) }
 
-// reads is how long a session takes to read more ids.
+// reads returns the time that a session takes to read more ids.
 func (r *resuming) reads(ctx context.Context, s *session.Session, seed uint64) (time.Duration, error) {
 	ids, begun := r.ids(seed, resumeMore), time.Now()
 	err := s.Append(ctx, ids)
 	return time.Since(begun), err
 }
 
-// turns measures the median of some turns after the text, each in its own session.
+// turns returns the median time of some turns after the text, each in a session of its own.
 func (r *resuming) turns(turn func(s *session.Session) (time.Duration, error)) (Row, error) {
 	if r.text == nil {
 		return nil, fmt.Errorf("found no text that was read, want mode %s first", resumeCold)
@@ -152,10 +152,10 @@ func (r *resuming) edited(ctx context.Context) (Row, error) {
 	})
 }
 
-// restored continues the text of the file.
+// restored continues the text from the file.
 func (r *resuming) restored(ctx context.Context) (Row, error) {
 	begun := time.Now()
-	r.net.Fingerprint() // Load needs it, and it is cached
+	r.net.Fingerprint() // Load needs the fingerprint, which is cached
 	checked, begun := time.Since(begun), time.Now()
 	s, err := session.Load(r.path, r.net, tokenizer.IDs(r.net.Config.VocabSize), session.Options{}, nil)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // Row is a line of results: fields in the order in which they are printed.
 type Row []Field
 
-// Field is a name with its value: a string, a float64, or nil for what was not measured. Rows of peers may have other
-// JSON values, which stay as they are.
+// Field is a name with its value: a string, a float64, or nil if it was not measured. Rows of peers may have other JSON
+// values, which are kept unchanged.
 type Field struct {
 	Name  string
 	Value any
@@ -35,7 +35,7 @@ func (r Row) Number(name string) (float64, bool) {
 	return x, ok
 }
 
-// MarshalJSON writes one object on one line, fields in order.
+// MarshalJSON writes one object on one line, with the fields in order.
 func (r Row) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	for i, f := range r {
@@ -70,7 +70,7 @@ func ParseRow(line []byte) (Row, error) {
 		if err != nil {
 			return fail()
 		}
-		f.Name, _ = name.(string) // the decoder lets nothing else through
+		f.Name, _ = name.(string) // the decoder accepts only strings here
 		if d.Decode(&f.Value) != nil {
 			return fail()
 		}
@@ -97,7 +97,7 @@ func (r Row) String() string {
 	return strings.Join(words, " ")
 }
 
-// Text formats a value: numbers without an exponent, "-" for what was not measured.
+// Text formats a value: numbers without an exponent, and "-" if it was not measured.
 func Text(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -108,7 +108,7 @@ func Text(v any) string {
 	return fmt.Sprint(v)
 }
 
-// mebibytes converts a number of bytes, rounded.
+// mebibytes converts a number of bytes to MiB, rounded.
 func mebibytes[T int | int64 | uint64](bytes T) float64 { return rounded(float64(bytes) / (1 << 20)) }
 
 // rounded rounds a measurement to four digits.

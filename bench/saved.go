@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ReadRows reads the rows of the benchmark of that name from a file that hippo bench has written, by --json or --out.
+// ReadRows reads the rows of the named benchmark from a file that hippo bench has written with --json or --out.
 func ReadRows(path, name string) ([]Row, error) {
 	if !slices.Contains(Names(), name) {
 		return nil, unknown(name)
@@ -33,7 +33,7 @@ func ReadRows(path, name string) ([]Row, error) {
 		switch peer, _ := r.Get("peer"); {
 		case of != name && !slices.Contains(others, of):
 			others = append(others, of)
-		case of == name && !strings.Contains(Text(peer), "/"): // a ratio is no measurement
+		case of == name && !strings.Contains(Text(peer), "/"): // a ratio is not a measurement
 			rows = append(rows, r)
 		}
 	}
@@ -47,7 +47,7 @@ func ReadRows(path, name string) ([]Row, error) {
 	return rows, nil
 }
 
-// rowsIn are the lines of a text, or the rows of a Machine.
+// rowsIn returns the lines of a text, or the rows of a Machine.
 func rowsIn(text []byte) [][]byte {
 	var of struct{ Rows []json.RawMessage }
 	if json.Unmarshal(text, &of) != nil || of.Rows == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// scaleCases measure how cost grows with length, for a model of one H3 layer of width 256 on bytes. Mode "train" is
+// scaleCases measure how the cost grows with length, for a model of one H3 layer of width 256 on bytes. Mode "train" is
 // forward and backward of one sequence of length l, with the memory of its activations (for 1M tokens at width 64, 8
 // GB). Mode "decode" is one more token after the model has read position tokens.
 func scaleCases(shrink int) []Case {

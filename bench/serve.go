@@ -19,40 +19,43 @@ import (
 
 // serveCases measure package serve through its HTTP API on this machine, with weights in int8:
 //
-//   - clients: some clients at once that stream replies. tokens_per_s is of all, scheduler_tokens_per_s what a
-//     scheduler gives that draws as many alike, without HTTP, JSON and SSE, measured in turn; overhead_share is how
-//     much longer a token takes, of nine times or more the one in the middle. By CPU time, which neighbors disturb
-//     less, overhead_cpu_share is how much more a token takes, the clients' part included, and server_cpu_share
-//     without that: client_cpu_us, what it takes the clients to be sent the same events by a server that has them
-//     ready.
-//   - pauses: 64 clients that stream, while prompts of 8,192 tokens arrive one after another. p50_ms and p99_ms are the
+//   - clients: clients that stream replies concurrently. tokens_per_s is of all clients together.
+//     scheduler_tokens_per_s is the speed of a scheduler that samples the same replies without HTTP, JSON and SSE,
+//     measured in turn. overhead_share is how much longer a token takes, as the median of nine or more times. By CPU
+//     time, which other processes disturb less, overhead_cpu_share is how much more a token takes, including the
+//     clients' part, and server_cpu_share is the same without that part: client_cpu_us, the time that the clients take
+//     to receive the same events from a server that has them ready.
+//   - pauses: 64 clients that stream while prompts of 8,192 tokens arrive one after another. p50_ms and p99_ms are the
 //     times from one token of a client to its next.
-//   - turn: a turn after 30,000 stored tokens, a while after the one before. first_ms is the time to the first token of
-//     the text without its last ids. turn_ms is the time of one more turn of 16 ids whose text is sent whole,
-//     response_ms that of a turn that continues a stored response that has come to its end, and short_ms that of 8 ids,
-//     all medians. The former reads again everything after the last multiple of the chunk, the latter only the new ids:
-//     turn_read and response_read count them.
-//   - choices: questions of a context with 4 endings, scored as evaluation harnesses do, and by a server that keeps
-//     nothing and reads the context with each ending; measured in turn, by the clock and by the CPU time, which other
+//   - turn: a turn after 30,000 stored tokens, some time after the previous one. first_ms is the time to the first
+//     token of the text without its last ids. turn_ms is the time of one more turn of 16 ids whose text is sent whole,
+//     response_ms that of a turn that continues a stored response that has ended, and short_ms that of 8 ids, all
+//     medians. The first of these reads everything after the last multiple of the chunk again, the second only the new
+//     ids: turn_read and response_read count them.
+//   - choices: questions about a context with 4 endings, scored as evaluation harnesses do, and by a server that keeps
+//     nothing and reads the context with each ending; measured in turn, by wall time and by CPU time, which other
 //     processes disturb less.
-//   - agents: transcripts of coding agents, with calls, edits, branches and another date. mismatches counts the replies
-//     that differ in a bit of a log-probability from those of a server that reads everything from the start; tokens
-//     counts those of all prompts and replies. cached_share is how much of the prompts was cached, new_share how much
-//     nobody had sent or been sent before, and read_again the tokens a request that were read though they had. With
-//     part=2/8 it is of every eighth agent from the second on, with limit=5m what can be sent and compared in that
-//     time, with agents=32 of that many, not 16.
+//   - agents: transcripts of coding agents, with calls, edits, branches and changes of the date. mismatches is the
+//     number of replies that differ in a bit of a log-probability from those of a server that reads everything from the
+//     start. tokens is the number of tokens in all prompts and replies. cached_share is the share of the prompts that
+//     was cached, new_share the share that neither the clients nor the server had sent before, and read_again the
+//     number of tokens per request that were read although they had been sent. With part=2/8, every eighth agent from
+//     the second on is measured; with limit=5m, as much as can be sent and compared in that time; and with agents=32,
+//     that many agents instead of 16.
 //   - library: a text that was read once into a library and is mounted into conversations. read_ms is the time to read
-//     it, mount_ms that of a conversation's first token with the text mounted, mount_read the tokens read for it, and
-//     again_ms the time on a server that keeps nothing and is sent the text. mismatches counts the conversations whose
-//     replies differ in a bit of a log-probability. state_mb is the size of the state's file, text_mb that of the text.
-//   - move: a state after some tokens goes to another server. state_ms is the time to store it as a file, get_ms and
-//     put_ms to send it from one to a client and from there to the other, open_ms to begin a session from it there, and
-//     move_ms all of that; move_cpu_ms is its CPU time, the client's part included. mismatches counts the
-//     log-probabilities after it that differ in a bit from the first's.
-//   - chunk: a prompt that is read in pieces of the model's chunk, and in such of 64, 128 and 256. cost_64 is how many
-//     times as long those of 64 take. A shorter chunk leaves less to read again after an edit.
-//   - streams: open streams of a small model. kb_each is the memory of each in the process, client included; left_mb is
-//     the memory still in use after all are closed.
+//     it, mount_ms the time to the first token of a conversation with the text mounted, mount_read the number of tokens
+//     read for it, and again_ms the time on a server that keeps nothing and is sent the text. mismatches is the number
+//     of conversations whose replies differ in a bit of a log-probability. state_mb is the size of the state's file,
+//     and text_mb that of the text.
+//   - move: a state after some tokens is transferred to another server. state_ms is the time to store it as a file,
+//     get_ms and put_ms the times to send it from one server to a client and from there to the other, open_ms the time
+//     to begin a session from it there, and move_ms the time of all of that. move_cpu_ms is its CPU time, including the
+//     client's part. mismatches is the number of log-probabilities after it that differ in a bit from the first
+//     server's.
+//   - chunk: a prompt that is read in pieces of the model's chunk, and in pieces of 64, 128 and 256. cost_64 is how
+//     many times as long pieces of 64 take. A shorter chunk leaves less to read again after an edit.
+//   - streams: open streams of a small model. kb_each is the memory of each in the process, including the client;
+//     left_mb is the memory still in use after all are closed.
 //
 // Arguments choose measures, and presets in place of the two models: "turn qwen3.5-0.8b".
 func serveCases(args []string, shrink int) ([]Case, error) {
@@ -108,7 +111,7 @@ type served struct {
 	build func() (*model.Model, error)
 }
 
-// servedModels returns the presets among arguments, or H3-125M, a hybrid, and Mamba-130M, and the other arguments.
+// servedModels returns the presets among the arguments, or H3-125M, a hybrid, and Mamba-130M, and the other arguments.
 func servedModels(args []string, shrink int) (models []served, others []string) {
 	for _, arg := range args {
 		if slices.Contains(model.Presets(), arg) {
@@ -124,13 +127,13 @@ func servedModels(args []string, shrink int) (models []served, others []string) 
 	return models, others
 }
 
-// id is the row of a case of a model.
+// id returns the identifying fields of a case of a model.
 func (v served) id(what string, n int) Row {
 	return Row{{"bench", "serve"}, {"measure", what}, {"model", v.name}, {"precision", engine.Int8.String()},
 		{"n", float64(n)}}
 }
 
-// site builds the model and begins to serve it, as newSite does.
+// site builds the model and starts to serve it, as newSite does.
 func (v served) site(ctx context.Context, memory int64) (*site, error) {
 	m, err := packed(v.build, engine.Int8)
 	if err != nil {
@@ -139,12 +142,12 @@ func (v served) site(ctx context.Context, memory int64) (*site, error) {
 	return newSite(ctx, m, memory)
 }
 
-// clients measures n clients, with at least the given repetitions.
+// clients measures n clients, with at least the given number of repetitions.
 func (v served) clients(n, past, repeats int) Case {
 	const tokens = 32
 	id := append(v.id("clients", n), Field{"context", float64(past)})
 	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
-		// Prompts are cached, so that it does what the scheduler does.
+		// Prompts are cached, so that the server does what the scheduler does.
 		s, err := v.site(ctx, 1<<30)
 		if err != nil {
 			return trial{}, err
@@ -178,7 +181,7 @@ func (v served) clients(n, past, repeats int) Case {
 			close: func() { s.close(); ready.close() },
 			fields: func(t []Timing) Row {
 				http, alone := float64(n*tokens)/t[0].Wall, float64(n*tokens)/t[1].Wall
-				each := float64(runtime.GOMAXPROCS(0)) / float64(n*tokens) // of a token, for all threads
+				each := float64(runtime.GOMAXPROCS(0)) / float64(n*tokens) // seconds per token, for all threads
 				cpu, clients := t[0].CPU*each, t[2].CPU*each
 				core := t[1].CPU * each
 				return Row{{"tokens_per_s", rounded(http)}, {"scheduler_tokens_per_s", rounded(alone)},
@@ -298,7 +301,7 @@ func (v served) turn(n int) Case {
 	}}
 }
 
-// choices measures questions with four endings, of some ids each.
+// choices measures questions with four endings of the given number of ids.
 func (v served) choices(past, ending int) Case {
 	const endings, questions = 4, 4
 	id := append(v.id("choices", endings), Field{"context", float64(past)}, Field{"ending", float64(ending)})
@@ -390,11 +393,11 @@ func (v served) streams(n int) Case {
 	}}
 }
 
-// used returns how many bytes of the heap and of stacks are in use.
+// used returns the number of bytes of the heap and of stacks in use.
 func used() float64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // the second one empties pools
+	runtime.GC() // the second collection empties pools
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc + m.StackInuse)
 }

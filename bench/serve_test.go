@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestServe: each measurement of the server gives its fields, of numbers that can be, and closed streams leave little.
+// TestServe checks that each measurement of the server has its fields with plausible numbers, and that closed streams
+// leave little memory in use.
 func TestServe(t *testing.T) {
 	fields := map[string]string{
 		"clients": "context tokens_per_s scheduler_tokens_per_s overhead_share overhead_cpu_share " +
@@ -53,7 +54,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestServeChosen: measures and presets can be chosen, and what is neither is named.
+// TestServeChosen checks that measures and presets can be chosen, and that the error names an argument that is neither.
 func TestServeChosen(t *testing.T) {
 	cases, err := Cases("serve", []string{"mamba2-130m", "turn", "mamba-130m"}, "", 32)
 	if err != nil || len(cases) != 2 {
@@ -74,7 +75,7 @@ func TestServeChosen(t *testing.T) {
 	}
 }
 
-// TestAgentsInPieces: the parts of the agents are all of them, each once, and a limit ends a part early.
+// TestAgentsInPieces checks that the parts contain each agent once, and that a limit ends a part early.
 func TestAgentsInPieces(t *testing.T) {
 	seen := map[int]int{}
 	for part := range 3 {
@@ -111,7 +112,8 @@ func TestAgentsInPieces(t *testing.T) {
 	}
 }
 
-// TestAgentAnswers: a bit of a log-probability, another text and another end are seen; another id of a call is not.
+// TestAgentAnswers checks that a changed bit of a log-probability, another text and another end are detected, and that
+// another id of a call is not.
 func TestAgentAnswers(t *testing.T) {
 	const whole = `{"choices":[{"message":{"role":"assistant","content":"a",` +
 		`"tool_calls":[{"id":"1","type":"function"}]},` +

@@ -11,13 +11,13 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// sessionCases measure the tokens/s of a scheduler for 1, 4, 16 and 64 sessions together, sampling included, for
-// H3-125M, Mamba-130M and a GPT after a context of 256. The fields are tokens_per_s; over_one, how many times that of
-// one session, measured in turn; state_mb, what a token reads and writes of its session's state; bound_tokens_per_s,
-// what memory allows, measured in turn, where each step reads the weights once and passes over all states; bound_share,
+// sessionCases measure the tokens/s of a scheduler for 1, 4, 16 and 64 sessions together, including sampling, for
+// H3-125M, Mamba-130M and a GPT after a context of 256. The fields are tokens_per_s; over_one, its ratio to that of one
+// session, measured in turn; state_mb, what a token reads and writes of its session's state; bound_tokens_per_s, what
+// memory allows, measured in turn, if each step reads the weights once and reads and writes all states; bound_share,
 // how much of it is reached; products_tokens_per_s, what the products of the weights alone would allow; and
-// bound_over_one, what over_one would be if a step were these products and the traffic of the states, one after the
-// other, and nothing else. Times are by wall time, since a scheduler also waits.
+// bound_over_one, what over_one would be if a step consisted of these products and the traffic of the states, one after
+// the other, and nothing else. Times are wall times, since a scheduler also waits.
 func sessionCases(shrink int) []Case {
 	h3, gpt := hybridAndGPT(shrink)
 	past := 256 / shrink
@@ -47,10 +47,10 @@ func sessionCases(shrink int) []Case {
 	return cases
 }
 
-// servedTokens is how many tokens each session samples in a call.
+// servedTokens is the number of tokens that each session samples in a call.
 const servedTokens = 16
 
-// servedTrial measures n sessions of m, after past positions each.
+// servedTrial measures n sessions of m, each after past positions.
 func servedTrial(m *model.Model, weights *packedRows, n, past, shrink int) (trial, error) {
 	sessions := make([]*generate.Batch, n)
 	for i := range sessions {
@@ -60,7 +60,7 @@ func servedTrial(m *model.Model, weights *packedRows, n, past, shrink int) (tria
 		}
 	}
 	grows, _ := m.Growth()
-	seen := grows * past // keys and values are read only
+	seen := grows * past // keys and values are only read
 	traffic := float64(2*sessions[0].StateSize() - seen)
 	memory := newMemory(shrink)
 	o := generate.DefaultOptions().Options
@@ -92,7 +92,7 @@ func serving(m *model.Model, sessions []*generate.Batch, tokens int, o sample.Op
 	}
 }
 
-// drawing returns a request that reads one token, then samples and reads others: left in all.
+// drawing returns a request that reads one token, then samples and reads others, left tokens in all.
 func drawing(s *generate.Batch, left int, o sample.Options, seed uint64) *session.Request {
 	o.Seed = seed
 	sampler, err := sample.New(o)

@@ -24,7 +24,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// site is a server of a model and a client.
+// site is a server of a model, and a client.
 type site struct {
 	net       *model.Model
 	url       string
@@ -37,7 +37,7 @@ type site struct {
 // plainChat concatenates messages unchanged, so that texts of ids tokenize to the same ids.
 const plainChat = `{% for m in messages %}{{ m.content }}{% endfor %}`
 
-// newSite starts to serve a model of ids, with a prompt cache of memory bytes; 0 for none.
+// newSite starts to serve a model of ids, with a prompt cache of memory bytes, or none if memory is 0.
 func newSite(ctx context.Context, m *model.Model, memory int64) (*site, error) {
 	return newChatSite(ctx, m, memory, tokenizer.IDs(m.Config.VocabSize), plainChat)
 }
@@ -95,7 +95,7 @@ type request struct {
 	Seed     int  `json:"seed"`
 }
 
-// benchSigner signs the states of all sites, so that each trusts the others.
+// benchSigner signs the states of all sites, so that they trust each other.
 var benchSigner = session.NewSigner("")
 
 // post sends a request with a body to an endpoint.
@@ -155,7 +155,8 @@ func (s *site) whole(ctx context.Context, q request) error {
 	return errors.Join(err, a.Body.Close())
 }
 
-// respond requests a response of one token to some ids, after a previous one unless that is "", and returns its id.
+// respond requests a response of one token to some ids, and returns its id. previous is the id of the previous
+// response, or "".
 func (s *site) respond(ctx context.Context, ids []int32, previous string) (id string, err error) {
 	q := map[string]any{"input": string(tokenizer.IDs(s.net.Config.VocabSize).Decode(nil, ids)), "max_output_tokens": 1}
 	if previous != "" {
@@ -170,8 +171,8 @@ func (s *site) respond(ctx context.Context, ids []int32, previous string) (id st
 	return answer.ID, errors.Join(err, a.Body.Close())
 }
 
-// endAtOnce makes every id one that ends a reply. A reply that has ended has been read: what limits its length leaves
-// its last id to the next request.
+// endAtOnce makes every id end a reply. A reply that ends this way has been read completely, while a length limit
+// leaves its last id to the next request.
 func (s *site) endAtOnce() {
 	ends := make([]int32, s.net.Config.VocabSize)
 	for i := range ends {
@@ -180,10 +181,10 @@ func (s *site) endAtOnce() {
 	s.server.Host.Loaded()[0].Model.Settings.EndIDs = ends
 }
 
-// reads returns how many ids of prompts have been read so far.
+// reads returns the number of ids of prompts that have been read so far.
 func (s *site) reads() float64 { return float64(s.scheduler.Stats().Read) }
 
-// inParallel calls f for the numbers below n at once.
+// inParallel calls f concurrently for the numbers below n.
 func inParallel(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var all sync.WaitGroup

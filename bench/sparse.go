@@ -14,9 +14,10 @@ import (
 )
 
 // sparseCases measure the forward pass of attention that skips work, by length, in turn with dense attention of the
-// same width: fwd_us and dense_fwd_us per token, times_faster, and growth, the exponent of the time of a sequence from
-// half its length to its length (2 for quadratic time, 1 for linear). Of spatten they count reads, the part of the keys
-// that dense attention reads. In spatten-cascade layers prune together, and each keeps less than the one before.
+// same width: fwd_us and dense_fwd_us per token, times_faster, and growth, the exponent of the time from half a
+// sequence's length to its length (2 for quadratic time, 1 for linear). For spatten they also report reads, the share
+// of the keys read by dense attention that it reads. In spatten-cascade, layers prune together, and each keeps less
+// than the one before.
 func sparseCases(shrink int) []Case {
 	d := 256 / shrink
 	var cases []Case
@@ -58,7 +59,7 @@ func sparseCases(shrink int) []Case {
 	return cases
 }
 
-// readsOf is the part of the keys that m reads in a run, nothing where m does not count them.
+// readsOf returns the share of the keys that m reads in a run, or nothing if m does not count them.
 func readsOf(m mixer.Mixer, run func() error) (Row, error) {
 	all, ok := m.(stack)
 	if !ok {
@@ -75,9 +76,9 @@ func readsOf(m mixer.Mixer, run func() error) (Row, error) {
 	return Row{{"reads", rounded(float64(counts.Keys.Load()) / float64(counts.All.Load()))}}, err
 }
 
-// stack is layers that hand to the next ones what they prune.
+// stack consists of layers that hand on what they prune to the next ones.
 type stack struct {
-	mixer.Mixer // the first
+	mixer.Mixer // the first layer
 	layers      []mixer.Mixer
 }
 
@@ -85,7 +86,7 @@ func repeated(m mixer.Mixer, layers int) stack {
 	return stack{m, slices.Repeat([]mixer.Mixer{m}, layers)}
 }
 
-// newSpAttens are four layers, which leave 192, 144, 96 and 48 tokens, and in the end 4, 3, 2 and 1 heads.
+// newSpAttens returns four layers, which leave 192, 144, 96 and 48 tokens, and in the end 4, 3, 2 and 1 heads.
 func newSpAttens(c mixer.Config) (mixer.Mixer, error) {
 	var all stack
 	for left := 4; left > 0; left-- {

@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// code is a page of Go, and edit what is changed in it: an identifier, a type, and a line that is added.
+// code is a page of Go. edit makes changes in it: an identifier, a type, and an added line.
 //
 //go:embed code.txt
 var code string
@@ -27,16 +27,16 @@ var code string
 var edit = strings.NewReplacer("dims", "widths", "[]int", "[]int32",
 	"// Keep ", "// Keep bounds the memory.\n//\n// Keep ")
 
-// speculationCases measure how fast a model writes a text with drafts by n-grams and without, in turn, one sequence at
-// a time. The text is a page of code with a few changes after the page itself (edited), or the second half of the page
-// after the first (new), in tokens of GPT-2. The weights are random, so the model is made to draw this text: as one
-// would that writes it. Fields are tokens_per_s with drafts; over_plain, how many times that without; accepted, the
-// share of the drafted tokens that were drawn; and per_call, how many tokens are drawn for each call of the model.
-// Arguments are presets in place of the two models, or folders and files of trained models: such a model writes what
-// it finds most probable after the first half of the page, with drafts by n-grams (own-ngram) and, if it has a head
-// for multi-token prediction, by that (own-mtp). Of a preset whose last layer is gated attention, as in the families
-// that have such a head, the second half of the page is also drawn with drafts by one (mtp). Its weights are random,
-// too, so that each token of its guesses is made right with the probability mtpRight.
+// speculationCases measure how fast a model writes a text with n-gram drafts and without drafts, in turn, one sequence
+// at a time. The text is a page of code with a few changes after the page itself (edited), or the second half of the
+// page after the first (new), in tokens of GPT-2. The weights are random, so the model is made to draw this text, as a
+// model that writes it would. Fields are tokens_per_s with drafts; over_plain, its ratio to that without; accepted, the
+// share of the drafted tokens that were drawn; and per_call, the number of tokens drawn for each call of the model.
+// Arguments are presets in place of the two models, or folders and files of trained models. A trained model writes what
+// it finds most probable after the first half of the page, with n-gram drafts (own-ngram) and, if it has a head for
+// multi-token prediction, with drafts by that (own-mtp). For a preset whose last layer is gated attention, as in the
+// families that have such a head, the second half of the page is also drawn with drafts by one (mtp). Its weights are
+// random, too, so each token of its guesses is made right with the probability mtpRight.
 func speculationCases(args []string, shrink int) ([]Case, error) {
 	models, trained := servedModels(args, shrink)
 	if len(trained) == len(args) && len(args) > 0 {
@@ -80,7 +80,7 @@ func speculationID(name, mode string, p engine.Precision) Row {
 	return Row{{"bench", "speculation"}, {"model", name}, {"mode", mode}, {"precision", p.String()}}
 }
 
-// ownCases measure the model of a folder or a file, which writes its own text.
+// ownCases measure the model in a folder or a file, which writes its own text.
 func ownCases(path string) (cases []Case, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("found %q, want presets, and folders or files of models: %w", path, err)
@@ -120,10 +120,10 @@ func ownCases(path string) (cases []Case, err error) {
 	return cases, nil
 }
 
-// ownTokens is how many tokens a model writes of its own.
+// ownTokens is the number of tokens that a model writes of its own.
 const ownTokens = 256
 
-// ownTrial measures a model that goes on with the first half of the page, with drafts by its head if it has one.
+// ownTrial measures a model that continues the first half of the page, with drafts by its head if it has one.
 func ownTrial(ctx context.Context, m *model.Model, tok tokenizer.Tokenizer) (trial, error) {
 	prompt, err := tok.Encode(nil, []byte(firstHalf()))
 	if err != nil {
@@ -136,14 +136,14 @@ func ownTrial(ctx context.Context, m *model.Model, tok tokenizer.Tokenizer) (tri
 	return w.trial(ctx, generate.NGrams)
 }
 
-// firstHalf is the page up to the end of a line.
+// firstHalf returns the first half of the page, up to the end of a line.
 func firstHalf() string { return code[:strings.LastIndex(code[:len(code)/2], "\n")+1] }
 
-// mtpRight is the probability that a token is right which a head for multi-token prediction guesses: that of the first
-// is 0.85 to 0.9 in "DeepSeek-V3", §5.4.3.
+// mtpRight is the probability that a token guessed by a head for multi-token prediction is right. That of the first
+// token is 0.85 to 0.9 in "DeepSeek-V3", §5.4.3.
 const mtpRight = 0.85
 
-// headOf is the layer of a head for multi-token prediction for models of a shape, "" for none.
+// headOf returns the layer of a head for multi-token prediction for models of a shape, or "".
 func headOf(c *model.Config) string {
 	plan, err := c.Plan()
 	if err != nil || !strings.HasPrefix(plan[len(plan)-1], "gated-attention") {
@@ -152,7 +152,7 @@ func headOf(c *model.Config) string {
 	return plan[len(plan)-1] + "/" + c.MLP
 }
 
-// withHead gives a model a head of random weights, in its precision.
+// withHead gives a model a head with random weights, in its precision.
 func withHead(m *model.Model) error {
 	h, err := model.NewMTP(m, headOf(&m.Config))
 	if err != nil {
@@ -188,7 +188,7 @@ func speculationTrial(ctx context.Context, m *model.Model, mode string) (trial, 
 	return w.trial(ctx, generate.MTPDrafts)
 }
 
-// trial measures the writing of the text after the prompt with drafts, and without.
+// trial measures writing the text after the prompt with drafts, and without.
 func (w *scriptedWriter) trial(ctx context.Context, drafts generate.Drafts) (trial, error) {
 	m, head := w.m, w.m.MTP
 	s := generate.NewBatch(m, 1)
@@ -198,7 +198,7 @@ func (w *scriptedWriter) trial(ctx context.Context, drafts generate.Drafts) (tri
 	w.at = session.Take(s)
 	write := func(head *model.MTP, drafts generate.Drafts) func() error {
 		return func() error {
-			m.MTP = head // which reads along, so that plain writing has none
+			m.MTP = head // nil for plain writing, as the head reads along
 			return w.write(ctx, drafts)
 		}
 	}
@@ -211,16 +211,16 @@ func (w *scriptedWriter) trial(ctx context.Context, drafts generate.Drafts) (tri
 	}}, nil
 }
 
-// scriptedWriter draws a text that is given, with all the work of a model that would, or the model's own.
+// scriptedWriter draws a given text, with all the work of a model that would write it, or the model's own text.
 type scriptedWriter struct {
 	m                 *model.Model
 	at                *session.Snapshot // after the prompt
-	prompt, text      []int32           // no text where the model draws its own
-	tokens            int               // to draw
+	prompt, text      []int32           // text is empty if the model draws its own
+	tokens            int               // number of tokens to draw
 	drafted, accepted int               // with the last drafts
 }
 
-// encode returns the tokens of a text, whose numbers a smaller vocabulary has, too.
+// encode returns the tokens of a text, with ids that also fit into a smaller vocabulary.
 func (w *scriptedWriter) encode(text string) ([]int32, error) {
 	ids, err := tokenizer.GPT2().Encode(nil, []byte(text))
 	for i := range ids {

@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestDraftsOfAHead: a model with a head for multi-token prediction writes with its guesses, most of which are made
-// right, and is offered where a preset may have such a head.
+// TestDraftsOfAHead checks that a model with a head for multi-token prediction writes with the head's guesses, most of
+// which are made right, and that this case is offered if a preset may have such a head.
 func TestDraftsOfAHead(t *testing.T) {
 	c := model.DefaultConfig()
 	c.DModel, c.VocabSize, c.NumHeads, c.Layers = 16, 64, 2, "gated-deltanet,gated-attention"
@@ -43,8 +43,8 @@ func TestDraftsOfAHead(t *testing.T) {
 	}
 }
 
-// TestSpeculationOfAModel: a model in a folder writes its own text with drafts by n-grams, of which some are right: one
-// of random weights repeats itself. One with a head writes with the head's guesses.
+// TestSpeculationOfAModel checks that a model in a folder writes its own text with n-gram drafts, some of which are
+// right, because a model with random weights repeats itself. A model with a head writes with the head's guesses.
 func TestSpeculationOfAModel(t *testing.T) {
 	c := model.DefaultConfig()
 	c.DModel, c.VocabSize, c.NumHeads, c.Layers = 16, 256, 2, "gated-deltanet,gated-attention"

@@ -23,19 +23,20 @@ import (
 	"github.com/hippo-ssm/hippo/session/store"
 )
 
-// Sessions of the benchmark: the ids of the first turn, and of each further one.
+// Sessions of the benchmark, and the numbers of ids of the first turn and of each further one.
 const (
 	storeSessions = 10_000
 	storeFirst    = 24
 	storeMore     = 8
-	storeWorkers  = 4 // turns at a time
+	storeWorkers  = 4 // concurrent turns
 )
 
-// storeCases measure turns of thousands of sessions in one store: of a small model in memory, and of H3-125M's shape,
-// attention-free, through a folder (the first argument, else a temporary one), with memory for a twentieth of them.
-// Each session has a first turn and, in another order, a second one, which continues from what is stored. p50_ms and
-// p99_ms are of the second turns by wall time, fresh_p50_ms of first ones. lost are second turns whose first had to be
-// read again, mixed those whose logits differ from those of a session alone. memory_mb is the peak memory of the store.
+// storeCases measure turns of thousands of sessions in one store: for a small model in memory, and for H3-125M's shape,
+// attention-free, through a folder (the first argument, or else a temporary one), with memory for a twentieth of the
+// sessions. Each session has a first turn and, in another order, a second one, which continues from the stored state.
+// p50_ms and p99_ms are those of the second turns by wall time, and fresh_p50_ms that of first ones. lost is the number
+// of second turns whose first turn had to be read again, and mixed the number of those whose logits differ from those
+// of a session alone. memory_mb is the peak memory of the store.
 func storeCases(args []string, shrink int) ([]Case, error) {
 	n := storeSessions / shrink
 	folder := ""
@@ -94,7 +95,7 @@ type storing struct {
 	readAlone    float64 // median milliseconds of both turns alone
 }
 
-// plan returns what a session has read after some turns.
+// plan returns the segments that a session has read after some turns.
 func (b *storing) plan(i, turns int) []session.Segment {
 	rng := rand.New(rand.NewPCG(1, uint64(i)))
 	plan := []session.Segment{{IDs: randomIDs(rng, storeFirst, b.m.Config.VocabSize)}}
@@ -118,7 +119,7 @@ func (b *storing) run(ctx context.Context) error {
 			defer os.RemoveAll(dir)
 			b.folder = dir
 		}
-		need := 2*int64(b.n)*size + size // of both turns
+		need := 2*int64(b.n)*size + size // for both turns
 		if free, err := disk.Space(b.folder); err == nil && free < need {
 			return fmt.Errorf("%s: found %d MB of free space, want %d for the marks of %d sessions", b.folder,
 				free>>20, need>>20, b.n)
@@ -151,7 +152,8 @@ func (b *storing) run(ctx context.Context) error {
 	return failed
 }
 
-// all calls f for every session in a random order, some at a time, and returns the milliseconds of each call.
+// all calls f for every session in a random order, with storeWorkers calls at a time, and returns the milliseconds of
+// each call.
 func (b *storing) all(ctx context.Context, f func(i int) error) ([]float64, error) {
 	order := rand.New(rand.NewPCG(2, uint64(len(b.later)))).Perm(b.n)
 	took := make([]float64, b.n)
@@ -197,7 +199,7 @@ func (b *storing) turn(ctx context.Context, i, turns int) error {
 	}
 }
 
-// check compares a session with one that reads the same alone.
+// check compares a session with one that reads the same ids alone.
 func (b *storing) check(ctx context.Context, i int) error {
 	s := generate.NewBatch(b.m, 1)
 	s.Chunk = session.Chunk(b.m)
@@ -212,7 +214,7 @@ func (b *storing) check(ctx context.Context, i int) error {
 	return nil
 }
 
-// sum is a hash of the logits of a session.
+// sum returns a hash of the logits of a session.
 func (b *storing) sum(s *generate.Batch) uint64 {
 	var h maphash.Hash
 	h.SetSeed(b.seed)
@@ -234,7 +236,7 @@ func (b *storing) fields([]Timing) Row {
 	}
 }
 
-// quantile returns the quantile of x at a fraction.
+// quantile returns the quantile of x for a fraction.
 func quantile(x []float64, part float64) float64 {
 	x = slices.Clone(x)
 	slices.Sort(x)

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// trainConfigs are the configurations of training: a on bytes, b wider and longer, c the published H3-125M.
+// trainConfigs holds the configurations of training: a on bytes, b wider and longer, c the published H3-125M.
 var trainConfigs = map[string]struct {
 	shape
 	b, l   int
@@ -27,7 +27,7 @@ var trainConfigs = map[string]struct {
 
 // trainCases measure updates of language models on random tokens (forward, backward, clipping, AdamW): tokens_per_s by
 // CPU time per thread, tokens_per_s_wall by wall time, and the memory of weights, gradients, moments and activations. A
-// configuration with the suffix -lora trains an adapter of rank 16 of all products: c-lora over weights in float32,
+// configuration with the suffix -lora trains an adapter of rank 16 for all products: c-lora over weights in float32,
 // c-lora-int8 and c-lora-int4 over rounded ones.
 func trainCases(args []string, shrink int) ([]Case, error) {
 	names := slices.Sorted(maps.Keys(trainConfigs))
@@ -61,14 +61,14 @@ func trainCases(args []string, shrink int) ([]Case, error) {
 	return cases, nil
 }
 
-// adapterBases are the precisions of the weights below an adapter, by the suffix of the configuration's name.
+// adapterBases holds the precisions of the weights below an adapter, by the suffix of the configuration's name.
 var adapterBases = map[string]engine.Precision{"": engine.Float32, "-bf16": engine.BF16, "-int8": engine.Int8,
 	"-int4": engine.Int4}
 
-// adapterRank is the rank of the adapters that are trained.
+// adapterRank is the rank of the trained adapters.
 const adapterRank = 16
 
-// buildAdapter returns the model with an adapter of all its products, and its weights in a precision.
+// buildAdapter returns the model with an adapter for all its products, and its weights in a precision.
 func (s shape) buildAdapter(p engine.Precision) (*model.Model, error) {
 	m, err := s.build()
 	if err == nil && p != engine.Float32 {
@@ -107,8 +107,8 @@ func (s shape) trainTrial(ctx context.Context, build func() (*model.Model, error
 	}}, nil
 }
 
-// tasks are the synthetic tasks of H3 (arXiv:2212.14052, §3.1) by the peer's names: the vocabulary, and the number of
-// positions.
+// tasks holds the vocabulary and the number of positions of the synthetic tasks of H3 (arXiv:2212.14052, §3.1), by the
+// peer's names.
 var tasks = map[string]struct{ vocab, l int }{"ind": {20, 31}, "ar10": {10, 22}, "ar20": {20, 42}}
 
 // synthCases measure updates on batches of the size of the synthetic tasks: ms_per_step. The tokens are random.

@@ -8,16 +8,17 @@ import (
 	"time"
 )
 
-// transcripts are conversations of coding agents as they happen: a system prompt that ends with the date, tools, calls
-// that the server writes under a grammar, results of some lines of code, replies. Now and then a user edits an earlier
-// message and goes on from there, two requests branch from one conversation and run at once, and the date changes.
+// transcripts describes realistic conversations of coding agents: a system prompt that ends with the date, tools, calls
+// that the server writes under a grammar, results of some lines of code, replies. Occasionally a user edits an earlier
+// message and continues from there, two requests branch from one conversation and run concurrently, and the date
+// changes.
 type transcripts struct {
-	agents, requests int           // how many there are, and how many requests each has
-	part, parts      int           // of the agents, those of part 1, 2 ... parts
+	agents, requests int           // number of agents, and number of requests of each
+	part, parts      int           // the part of the agents that is measured: part 1, 2 ... parts
 	limit            time.Duration // for all requests: half of it to send them, and half to send them again; 0: none
 }
 
-// maxAgents is the maximum number of agents, which all run at once.
+// maxAgents is the maximum number of agents, which all run concurrently.
 const maxAgents = 1000
 
 // numbers returns the agents of the part.
@@ -34,7 +35,7 @@ func isSetting(text string) bool {
 	return found && slices.Contains([]string{"agents", "part", "limit"}, name)
 }
 
-// setting reads agents=N, part=I/N or limit=DURATION.
+// setting parses agents=N, part=I/N or limit=DURATION.
 func (of *transcripts) setting(text string) (err error) {
 	name, value, _ := strings.Cut(text, "=")
 	if name == "limit" {
@@ -62,7 +63,7 @@ func (of transcripts) late() func() bool {
 	return func() bool { return of.limit > 0 && time.Since(begun) > of.limit/2 }
 }
 
-// inTurn returns the first of each list, then the second of each, and so on.
+// inTurn returns the first element of each list, then the second of each, and so on.
 func inTurn[T any](lists [][]T) (all []T) {
 	for i, more := 0, true; more; i++ {
 		more = false
