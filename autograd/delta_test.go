@@ -141,7 +141,7 @@ func TestDeltaLong(t *testing.T) {
 	near(t, "state", numbers(state), s, 1e-4)
 }
 
-// TestDeltaLongBackward checks the gradients of rows of several segments, of which the first state of each is stored,
+// TestDeltaLongBackward checks the gradients of rows of several segments, for each of which the first state is stored,
 // and of rows that end with a segment or one block later.
 func TestDeltaLongBackward(t *testing.T) {
 	for _, f := range []deltaForm{deltaForms[0], deltaForms[len(deltaForms)-1]} {

@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// behindPast returns the first positions of rows, of which those that keep a cache have past positions in it.
+// behindPast returns the first positions of rows: past for rows that keep a cache of past positions, and 0 for others.
 func behindPast(lens []int, keeps []bool, past int) []int {
 	return ramp(len(lens), func(i int) int {
 		if keeps == nil || !keeps[i] {

@@ -23,7 +23,7 @@ type Backbone struct {
 	backend engine.Backend
 	divided *divided            // nil if all layers compute on backend
 	rounder engine.StateRounder // nil if states are float32: see SetStatePrecision
-	spares  *tensor.Spares      // spare memory for states of which there are copies
+	spares  *tensor.Spares      // spare memory for states that have copies
 }
 
 // Warm prepares memory for states that will be copied. Each call does a part of the work, to be called when there is

@@ -10,9 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// divided describes a model of which the first layers compute on its engine, a device, and the others on the processor.
-// Everything before and after the layers is on the device. So the stream is copied to the processor and back once in
-// each call.
+// divided describes a model whose first layers compute on its engine, a device, and whose other layers compute on the
+// processor. Everything before and after the layers is on the device. So the stream is copied to the processor and back
+// once in each call.
 type divided struct {
 	layers      int // number of layers on the device
 	there, here int // bytes of the weights on the device, and on the processor

@@ -9,7 +9,7 @@ import (
 
 // Model is a language model: an embedding, pre-norm blocks of a mixer and an MLP, a final norm, and a head that shares
 // the embedding's weights unless it has its own. Its parameters have the names of the official H3 release
-// (backbone.layers.0.mixer.q_proj.weight) or, in models without MLPs, those of Mamba's.
+// (backbone.layers.0.mixer.q_proj.weight) or, in models without MLPs, those of Mamba.
 type Model struct {
 	Config    Config
 	Embedding *nn.Embedding

@@ -147,8 +147,8 @@ func (m *Experts) shared(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 	return t.Gate(y, t.Linear(m.SharedGate.Forward(t, x), m.ones(), nil, engine.None), engine.Sigmoid)
 }
 
-// balance returns the loss of "Switch Transformers" (arXiv:2101.03961, §2.2), for experts of which each position uses
-// several, as in Mixtral. With f_e the fraction of the n positions that use expert e, and P_e the mean of its score,
+// balance returns the loss of "Switch Transformers" (arXiv:2101.03961, §2.2), for positions that use several experts
+// each, as in Mixtral. With f_e the fraction of the n positions that use expert e, and P_e the mean of its score,
 //
 //	E·Σ_e f_e·P_e,   P_e = 1/n·Σ_i softmax(z_i)_e or, of sigmoids, 1/n·Σ_i σ(z_ie)/Σ_k σ(z_ik)
 //
