@@ -10,24 +10,23 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// averageFile holds the averages of weights in a checkpoint that a run continues from.
+// averageFile is the name of the file in a checkpoint that holds the averages of the weights.
 const averageFile = "average.safetensors"
 
-// average is an exponential moving average of the weights that are trained (Polyak and Juditsky 1992, doi
-// 10.1137/0330046):
+// average is an exponential moving average of the trained weights (Polyak and Juditsky 1992, doi 10.1137/0330046):
 //
 //	a ← a + (1-d)·(w - a),  d = min(decay, (1+n)/(10+n)) after n updates
 //
-// The first averages are over few updates, as those before have hardly learnt anything. Training continues from the
-// weights themselves; what is measured, sampled and kept as the best are the averages.
+// The first averages cover few updates, as the earliest weights have hardly learnt anything. Training continues from
+// the weights themselves. The averages are measured, sampled and kept as the best model.
 type average struct {
 	decay  float64
 	opt    *optim.AdamW
 	params []optim.Param
-	values []*tensor.Tensor // of the averages or, while those are in the model, of the weights
+	values []*tensor.Tensor // the averages or, while those are in the model, the weights
 }
 
-// newAverage starts with the weights as they are. It is nil without a decay.
+// newAverage returns an average that starts at the current weights, or nil if decay is 0.
 func newAverage(decay float64, opt *optim.AdamW, params []optim.Param) *average {
 	if decay == 0 {
 		return nil
@@ -35,7 +34,7 @@ func newAverage(decay float64, opt *optim.AdamW, params []optim.Param) *average 
 	return &average{decay, opt, params, opt.Values()}
 }
 
-// add takes the weights in after n updates.
+// add adds the weights after n updates to the average.
 func (a *average) add(n int) {
 	if a != nil {
 		a.opt.Average(a.values, min(a.decay, float64(1+n)/float64(10+n)))
@@ -52,15 +51,14 @@ func (a *average) with(f func() error) error {
 	return f()
 }
 
-// TakeAverage gives the model the averages of its weights, if the run has them, in place of the last weights. The run
-// has ended: no update follows.
+// TakeAverage replaces the model's last weights by their averages, if the run has any. No update may follow.
 func (l *Training) TakeAverage() {
 	if l.average != nil {
 		l.opt.Swap(l.average.values)
 	}
 }
 
-// save writes the averages into the folder of a checkpoint.
+// save writes the averages into a checkpoint's folder.
 func (a *average) save(dir string) error {
 	if a == nil {
 		return nil
@@ -72,7 +70,7 @@ func (a *average) save(dir string) error {
 	return WriteTensors(filepath.Join(dir, averageFile), all)
 }
 
-// restore reads what save wrote. A run that has had no average until now starts with the weights.
+// restore reads what save wrote. If there is no file, the average starts at the weights.
 func (a *average) restore(dir string) error {
 	path := filepath.Join(dir, averageFile)
 	if a == nil || !disk.Exists(path) {

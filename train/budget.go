@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// Clocks that a budget of time is measured by.
+// The clocks that can measure a time budget.
 const (
 	WallClock = "wall"
 	cpuClock  = "cpu"
@@ -15,12 +15,12 @@ const (
 
 var Clocks = []string{WallClock, cpuClock}
 
-// budget is the time that a run may train. Only updates use it up: evaluations, samples and checkpoints are free. It is
-// saved with the checkpoint, so that a resumed run continues with what is left.
+// budget is the time that a run may train. Only updates use it up: evaluations, samples and checkpoints are free. The
+// used time is saved with the checkpoint, so that a resumed run continues with the rest.
 type budget struct {
 	limit time.Duration        // 0 for none
-	used  time.Duration        // by all updates of the run, resumed or not
-	now   func() time.Duration // since any moment
+	used  time.Duration        // by all updates of the run, including those before a resume
+	now   func() time.Duration // since an arbitrary moment
 }
 
 func newBudget(limit time.Duration, clock string) budget {
@@ -35,17 +35,17 @@ func sinceStart(start time.Time) func() time.Duration {
 	return func() time.Duration { return time.Since(start) }
 }
 
-// cpuShare is the CPU time of the process divided by its cores: wall time, if it has them for itself and keeps them
-// busy.
+// cpuShare returns the CPU time of the process divided by its number of cores. It equals wall time if the process has
+// the cores to itself and keeps them busy.
 func cpuShare() time.Duration { return status.CPUTime() / time.Duration(runtime.GOMAXPROCS(0)) }
 
-// count starts the clock and returns a function that stops it and adds the time.
+// count starts the clock and returns a function that stops it and adds the time to the used time.
 func (b *budget) count() (stop func()) {
 	start := b.now()
 	return func() { b.used += b.now() - start }
 }
 
-// share is the part of the budget that is used, 0 if there is none.
+// share returns the used fraction of the budget, or 0 if there is no budget.
 func (b *budget) share() float64 {
 	if b.limit == 0 {
 		return 0

@@ -6,30 +6,31 @@ import (
 	"github.com/hippo-ssm/hippo/cluster"
 )
 
-// CarriedWork is a SharedWork whose examples may go on from states, where those of the update before have ended.
+// CarriedWork is a SharedWork whose examples may continue from the states at which those of the previous update ended.
 type CarriedWork interface {
 	SharedWork
-	// Carries reports whether they do, Begins whether those of this update begin anew all the same.
+	// Carries reports whether examples continue from states. Begins reports whether those of this update begin anew
+	// nevertheless.
 	Carries() bool
 	Begins() bool
-	// States are those that a shard goes on from, in messages. SetStates takes each, and reports whether it was the
-	// last.
+	// States returns the states that a shard continues from, as messages. SetStates takes one message and reports
+	// whether it was the last.
 	States(s Shard) [][]byte
 	SetStates(s Shard, part []byte) (whole bool, err error)
 }
 
-// carrying is a group whose shards go on from states, which stay with the machine that has computed the shard. The
-// leader gets them for checkpoints, and before machines that join get shards. They depend on all weights before, so
-// that those of a lost machine are lost unless the leader has just got them.
+// carrying is a group whose shards continue from states. The states stay on the machine that computed the shard. The
+// leader fetches them for checkpoints, and before it gives shards to machines that join. The states depend on all
+// earlier weights, so those of a lost machine are lost unless the leader has just fetched them.
 type carrying struct {
 	*group
 	work  CarriedWork
-	known map[int]int // the update before which the leader has the states of a shard
+	known map[int]int // by shard: the leader has the states before this update
 }
 
 var _ cluster.Lasting = (*carrying)(nil)
 
-// begin notes which states there are before an update.
+// begin records which states the leader has before an update.
 func (c *carrying) begin() {
 	if c.known == nil || c.work.Begins() {
 		c.known = map[int]int{}
@@ -39,10 +40,10 @@ func (c *carrying) begin() {
 	}
 }
 
-// Bits of a number of a sum.
+// Bits returns the number of bits of a number in a sum.
 func (c *carrying) Bits() int { return 32 }
 
-// Again says why no other machine can compute a shard.
+// Again returns an error if no other machine can compute a shard, because its states are lost.
 func (c *carrying) Again(shard int) error {
 	if at, there := c.known[shard]; there && at == c.loop.step {
 		return nil
@@ -59,13 +60,13 @@ func (c *carrying) Compute(shard int, ready func(lo, hi int)) (cluster.Result, e
 	return r, err
 }
 
-// What a message about a shard is: its first byte.
+// The kind of a message about a shard, in its first byte.
 const (
 	carriedRows = iota
 	carriedStates
 )
 
-// Rows are the rows of a shard and, for who has not computed it in the update before, the states.
+// Rows returns the rows of a shard, preceded by its states if the receiver did not compute it in the previous update.
 func (c *carrying) Rows(shard int, anew bool) (all [][]byte) {
 	if anew && !c.work.Begins() {
 		all = c.State(shard)
@@ -76,7 +77,7 @@ func (c *carrying) Rows(shard int, anew bool) (all [][]byte) {
 	return append(all, append([]byte{carriedRows}, c.work.Rows(c.shards[shard])...))
 }
 
-// Take keeps a message of Rows.
+// Take stores a message of Rows.
 func (c *carrying) Take(shard int, text []byte) error {
 	if len(text) > 0 && text[0] == carriedStates {
 		_, err := c.Keep(shard, text[1:])
@@ -88,7 +89,7 @@ func (c *carrying) Take(shard int, text []byte) error {
 	return c.group.Take(shard, text[1:])
 }
 
-// State is that of a shard, in messages.
+// State returns the states of a shard, as messages.
 func (c *carrying) State(shard int) [][]byte {
 	if shard < 0 || shard >= len(c.shards) {
 		return nil
@@ -96,7 +97,7 @@ func (c *carrying) State(shard int) [][]byte {
 	return c.work.States(c.shards[shard])
 }
 
-// Keep keeps a message of State.
+// Keep stores a message of State and reports whether it was the last.
 func (c *carrying) Keep(shard int, part []byte) (whole bool, err error) {
 	if shard < 0 || shard >= len(c.shards) {
 		return false, fmt.Errorf("states: found those of shard %d, want a number below %d", shard, len(c.shards))

@@ -24,30 +24,30 @@ const (
 	TrainerFile   = "trainer.json"
 )
 
-// Kinds of work: a checkpoint of one is of no use to another.
+// Kinds of work. A checkpoint of one kind cannot be used for another.
 const (
 	LanguageKind = "language model"
 	LabelledKind = "labelled network"
 )
 
-// Saved is trainer.json: all that the next update depends on besides weights and moments, whatever the work.
+// Saved is the content of trainer.json: all that the next update depends on besides weights and moments.
 type Saved struct {
 	Version int             `json:"version"`
 	Kind    string          `json:"kind"`    // of the work
-	Program string          `json:"program"` // the version of hippo that wrote it
+	Program string          `json:"program"` // version of hippo that wrote the file
 	Config  json.RawMessage `json:"config"`
 	Step    int             `json:"step"`
 	Updates int             `json:"optimizer_updates"`
 	Trained time.Duration   `json:"trained_ns"` // in updates alone, by the run's clock
 	History history         `json:"history"`
-	Work    json.RawMessage `json:"work"` // what Work.Place gave
+	Work    json.RawMessage `json:"work"` // result of Work.Place
 }
 
-// stateVersion is the version of saved. oldformats.go reads those before.
+// stateVersion is the current version of Saved. oldformats.go reads earlier versions.
 const stateVersion = 2
 
-// write writes a checkpoint to dir. At every moment there is a whole checkpoint on the disk: the new one is written
-// beside the old, made durable, and put in its place; only then the old one is removed.
+// write writes a checkpoint to dir. At every moment there is a complete checkpoint on the disk: the new one is written
+// beside the old one, synced, and moved into its place. Only then is the old one removed.
 func (l *Training) write(dir string) error {
 	s := Saved{
 		Version: stateVersion, Kind: l.Plan.Kind, Program: Commit(), Step: l.step, Updates: l.opt.Steps(),
@@ -81,7 +81,7 @@ func (l *Training) write(dir string) error {
 	})
 }
 
-// writeMoments writes the moments of the optimizer into the folder of a checkpoint.
+// writeMoments writes the optimizer's moments into a checkpoint's folder.
 func (l *Training) writeMoments(dir string) error {
 	if l.split != nil {
 		return l.split.write(dir)
@@ -97,7 +97,8 @@ func (l *Training) writeMoments(dir string) error {
 	return WriteTensors(filepath.Join(dir, optimizerFile), moments)
 }
 
-// WriteModel writes what is needed to use a model to dir, all or nothing: nothing if the device that has it fails.
+// WriteModel writes the files that are needed to use a model to dir, atomically. It writes nothing if the model's
+// device fails.
 func WriteModel(dir string, w Work) error {
 	return checkpoint.WriteDirAtomic(dir, func(tmp string) error {
 		if err := w.SaveModel(tmp); err != nil {
@@ -113,8 +114,9 @@ func WriteTensors(path string, tensors []checkpoint.Tensor) error {
 	})
 }
 
-// ReadSaved reads the last checkpoint's trainer.json of the run in folder out, of a kind. A run that has none is an
-// fs.ErrNotExist. recover brings its folders to where they can be read.
+// ReadSaved reads trainer.json of the last checkpoint of the run in folder out, which must be of the given kind. The
+// error is fs.ErrNotExist if the run has no checkpoint. recover restores a checkpoint folder whose replacement was
+// interrupted.
 func ReadSaved(out, kind string, recover func(dir string) error) (*Saved, error) {
 	for _, sub := range []string{model.LastDir, model.BestDir} {
 		if err := recover(filepath.Join(out, sub)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -140,7 +142,7 @@ func ReadSaved(out, kind string, recover func(dir string) error) (*Saved, error)
 	return s, nil
 }
 
-// settings reads the settings of the run into c, which holds defaults.
+// Settings decodes the settings of the run into c, which holds the defaults.
 func (s *Saved) Settings(dir string, c any) error {
 	if err := json.Unmarshal(s.Config, c); err != nil {
 		return brief.Error(fmt.Errorf("%s: config: %w", filepath.Join(dir, model.LastDir, TrainerFile), err))
@@ -148,7 +150,7 @@ func (s *Saved) Settings(dir string, c any) error {
 	return nil
 }
 
-// check returns every problem of a state that no run can have saved.
+// check returns an error that lists every value that no run can have saved.
 func (s *Saved) check() error {
 	var p config.Problems
 	if s.Step < 0 {
@@ -172,7 +174,7 @@ func (s *Saved) check() error {
 	return p.Err()
 }
 
-// restore puts a new run, whose model has the weights of the checkpoint in dir, in the saved state.
+// Restore puts a new run into the saved state. Its model must have the weights of the checkpoint in dir already.
 func (l *Training) Restore(s *Saved, dir string) error {
 	path := filepath.Join(dir, optimizerFile)
 	set := l.opt.SetMoments
@@ -197,7 +199,7 @@ func (l *Training) Restore(s *Saved, dir string) error {
 	return nil
 }
 
-// within returns an error if the state has made more updates than its run has.
+// Within returns an error if more updates were made than the run has steps.
 func (s *Saved) Within(dir string, steps int) error {
 	if s.Step > steps {
 		return fmt.Errorf("%s: step: found %d, want at most the %d steps of the run", filepath.Join(dir, TrainerFile),
@@ -206,7 +208,7 @@ func (s *Saved) Within(dir string, steps int) error {
 	return nil
 }
 
-// restoreMoments lets set take the moments of a file by their names.
+// restoreMoments calls set with a function that reads moments by name from the file at path.
 func restoreMoments(path string, set func(get func(name string) ([]float32, error)) error) error {
 	f, err := checkpoint.OpenSafetensors(path)
 	if err != nil {

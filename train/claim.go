@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Claim takes the folder of a run for this process.
+// Claim locks the folder of a run for this process.
 func Claim(dir string) (*disk.Lock, error) {
 	lock, err := disk.ClaimDir(dir)
 	if err != nil {
@@ -17,8 +17,8 @@ func Claim(dir string) (*disk.Lock, error) {
 	return lock, nil
 }
 
-// InFolder does something in a folder that is claimed for it: no other process runs there meanwhile, on any machine
-// that shares it. See disk.Claim.
+// InFolder calls do while the folder is claimed: no other process runs there meanwhile, on any machine that shares the
+// folder. See disk.Claim.
 func InFolder(ctx context.Context, dir string, do func(context.Context) error) error {
 	begun := false
 	err := disk.Claim(ctx, disk.Inside(dir), true, func(ctx context.Context) error {

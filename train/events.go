@@ -2,7 +2,7 @@ package train
 
 import "time"
 
-// Events are functions that a run calls, in the goroutine of the run, as things happen. Any may be nil.
+// Events holds the callbacks of a run. They are called in the run's goroutine. Any may be nil.
 type Events struct {
 	Start  func(Start)
 	Step   func(Progress)
@@ -16,28 +16,28 @@ type Events struct {
 type Start struct {
 	Out         string
 	Params      int
-	Trained     int    // of the parameters: the others are frozen
-	Base        string // the model whose weights it began with, "" for none
+	Trained     int    // number of trained parameters; the others are frozen
+	Base        string // the model whose weights the run started from, or ""
 	Tokenizer   string
 	Vocab       int
 	DataName    string
 	TrainTokens int
 	ValidTokens int
-	Steps       int // 0 where a budget of time decides
-	Resumed     int // the step that the run continues from, 0 for a new one
+	Steps       int // 0 if a time budget decides
+	Resumed     int // the step that the run continues from, or 0 for a new run
 }
 
-// Progress is where a run is and how it goes.
+// Progress describes the state of a run after an update or an evaluation.
 type Progress struct {
-	Step, Steps  int     // with a budget of time, Steps is an estimate
+	Step, Steps  int     // with a time budget, Steps is an estimate
 	Epoch        float64 // passes over the training examples
-	Loss         float64 // of this step, nats per token
+	Loss         float64 // of this step, in nats per token
 	MeanLoss     float64 // of the steps since the last measurement
-	Valid        Score   // the last measured
-	ValidLoss    float64 // its loss, NaN before the first
+	Valid        Score   // last score on the validation data
+	ValidLoss    float64 // loss of Valid, NaN before the first
 	Best         bool    // ValidLoss is the lowest so far (in Eval)
-	Guess        float64 // the loss of a model that knows nothing
-	TokensPerSec float64 // or examples, of labelled sequences
+	Guess        float64 // loss of a model that guesses
+	TokensPerSec float64 // or examples per second, of labelled sequences
 	GradNorm     float64
 	LR           float64
 	Elapsed, ETA time.Duration

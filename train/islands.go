@@ -17,55 +17,56 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Islands says that islands train alone and meet now and then, by DiLoCo (arXiv:2311.08105).
+// Islands holds the settings of islands, which train alone and meet now and then, by DiLoCo (arXiv:2311.08105).
 type Islands struct {
-	N            int // islands; 0 for none
-	Every        int // updates of each between two meetings
-	Bits         int // of a number of what they send: 32, 16 or 8
+	N            int // number of islands, 0 for none
+	Every        int // updates of each island between two meetings
+	Bits         int // bits of a number that they send: 32, 16 or 8
 	LR, Momentum float64
 }
 
-// islands are N models that begin each round, of Every updates, with the same weights W. In a round island i makes the
-// updates of its part of each update's shards, with moments of its own, and ends with weights θ_i. Then (arXiv:
-// 2311.08105, algorithm 1)
+// islands trains N models that begin each round of Every updates with the same weights W. In a round island i updates
+// by its part of each update's shards, with its own moments, and ends with weights θ_i. Then (arXiv:2311.08105,
+// algorithm 1)
 //
 //	q_i = round(W - θ_i + e_i),  e_i ← W - θ_i + e_i - q_i,  Δ = Σ q_i / N
 //
-// and Nesterov momentum moves W by Δ. e_i is what rounding has dropped (Seide et al. 2014, doi
-// 10.21437/Interspeech.2014-274); with 32 bits there is none. Rounds end at multiples of Every, and with the run.
+// and Nesterov momentum moves W by Δ. e_i is the rounding error (Seide et al. 2014, doi 10.21437/Interspeech.2014-274);
+// with 32 bits there is none. Rounds end at multiples of Every and at the end of the run.
 //
 // An island is a shard of a round, whichever machine computes it: the q_i are added in the tree of shards. The leader
-// keeps weights and rows of the rounds since those states that it has, by which lost ones are computed again.
+// keeps the weights and rows of all rounds since the states that it has, so that lost states can be computed again.
 type islands struct {
 	Islands
 	loop     *Training
 	work     SharedWork
-	ctx      context.Context // of the run: where this machine is alone, it ends a round
-	left     atomic.Int64    // updates of this round that are left here, where there are others
+	ctx      context.Context // of the run; ends a round if this machine trains alone
+	left     atomic.Int64    // updates of this round left on this machine, if there are others
 	outer    optim.Nesterov
-	have     map[int]*island // after the last round here; none at step 0 is that before the first update
-	next     map[int]*island // after this one
-	partly   map[int]*island // of which more is to come
+	have     map[int]*island // states after the last round on this machine; a missing one is that before the first update
+	next     map[int]*island // states after this round
+	partly   map[int]*island // states received in part
 	weights  map[int][]float32
 	rows     map[updateShard][]byte
-	examples int // of an update
+	examples int // number of examples of an update
 	sum      *shardSum
-	whole    *autograd.Gradients // the sum of all differences, where all were computed here
+	whole    *autograd.Gradients // the sum of all differences, if all were computed here
 }
 
-// island is the state of an island before an update: its moments and, behind them, what rounding has dropped.
+// island is the state of an island before an update: its moments, followed by the rounding errors.
 type island struct {
 	step   int
 	values []float32
 }
 
-// updateShard is a shard of an update.
+// updateShard identifies a shard of an update.
 type updateShard struct{ step, shard int }
 
-// mostRounds bounds the rounds that are kept to compute lost states again: a checkpoint has all states.
+// mostRounds is the most rounds kept for computing lost states again. After so many a checkpoint is saved, which has
+// all states.
 const mostRounds = 8
 
-// StateBytes are those of the state of an island with so many parameters that are trained.
+// StateBytes returns the size in bytes of an island's state, given the number of trained parameters.
 func (p Islands) StateBytes(trained int) int {
 	if p.Bits < 32 {
 		return 12 * trained
@@ -73,10 +74,12 @@ func (p Islands) StateBytes(trained int) int {
 	return 8 * trained
 }
 
-// Saves are the updates from checkpoint to checkpoint on several machines, which the states go to the leader for.
+// Saves returns the number of updates between two checkpoints on several machines. The states are sent to the leader
+// for each.
 func (p Islands) Saves(every int) int { return max(p.Every, min(mostRounds*p.Every, every)) }
 
-// Rounds are those from checkpoint to checkpoint on several machines, whose weights and rows the leader keeps.
+// Rounds returns the number of rounds between two checkpoints on several machines. The leader keeps their weights and
+// rows.
 func (p Islands) Rounds(every int) int { return (p.Saves(every) + p.Every - 1) / p.Every }
 
 func newIslands(l *Training) (*islands, error) {
@@ -99,12 +102,13 @@ func newIslands(l *Training) (*islands, error) {
 // follows reports whether another machine leads.
 func (s *islands) follows() bool { return s.loop.group != nil && !s.loop.group.leads }
 
-// end is the end of the round with the update after so many.
+// end returns the step at which the round ends that contains the update after the given step.
 func (s *islands) end(step int) int {
 	return min((step/s.Every+1)*s.Every, max(s.loop.Plan.Steps, step+1))
 }
 
-// step makes a round. It returns the mean loss of its updates and the norm of Δ. After an error all is as it was.
+// step trains one round. It returns the mean loss of its updates and the norm of Δ. After an error the state is
+// unchanged.
 func (s *islands) step() (loss, norm float64, err error) {
 	l := s.loop
 	nothing := math.NaN()
@@ -150,8 +154,8 @@ func (s *islands) step() (loss, norm float64, err error) {
 	return loss, norm, nil
 }
 
-// answer tells at once, if the run is interrupted in this round, that the round goes on, and how long: others take part
-// in it.
+// answer arranges that an interrupt in this round is answered at once: a note says that the round goes on, as others
+// take part, and how many updates are left.
 func (s *islands) answer() (stop func() bool) {
 	l := s.loop
 	if s.left.Store(int64(s.end(l.step) - l.step)); l.group == nil || s.ctx.Err() != nil {
@@ -175,12 +179,12 @@ func (s *islands) answer() (stop func() bool) {
 	})
 }
 
-// wayBack returns a function that returns to where the work is in its data now.
+// wayBack returns a function that sets the work back to its current place in its data.
 func (s *islands) wayBack() (func() error, error) {
 	if s.follows() {
 		return func() error { return nil }, nil
 	}
-	place, err := s.work.Place("") // it has no files, as no state is carried on
+	place, err := s.work.Place("") // there are no files, as no state is carried over
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +192,7 @@ func (s *islands) wayBack() (func() error, error) {
 	return func() error { return s.work.Return(text, "") }, err
 }
 
-// read reads the examples of an update, and keeps what islands need of them.
+// read reads the examples of an update and stores their rows for the islands.
 func (s *islands) read(step int) (examples int, err error) {
 	examples, err = s.work.Read(step)
 	if err != nil || s.follows() {
@@ -200,7 +204,7 @@ func (s *islands) read(step int) (examples int, err error) {
 	return examples, nil
 }
 
-// differences are the sum of all q_i, and the mean loss.
+// differences returns the sum of all q_i and the mean loss.
 func (s *islands) differences() (sum []float32, loss float64, err error) {
 	l := s.loop
 	s.sum.begin(s.N)
@@ -233,7 +237,7 @@ func (s *islands) differences() (sum []float32, loss float64, err error) {
 	return sum, loss, nil
 }
 
-// arrive ends a round, after so many updates.
+// arrive ends a round at the given step.
 func (s *islands) arrive(step int) {
 	l := s.loop
 	if s.follows() {
@@ -252,7 +256,7 @@ func (s *islands) arrive(step int) {
 	s.forget(0, oldest)
 }
 
-// state is that of an island after the last round of which it is here.
+// state returns the latest state of an island on this machine.
 func (s *islands) state(i int) *island {
 	if have := s.have[i]; have != nil {
 		return have
@@ -260,13 +264,13 @@ func (s *islands) state(i int) *island {
 	return &island{values: make([]float32, s.size())}
 }
 
-// size is how many numbers a state has.
+// size returns the number of values in a state.
 func (s *islands) size() int { return s.StateBytes(len(s.outer.Velocity)) / 4 }
 
-// apart reports whether differences are rounded, so that only each of them has few bits.
+// apart reports whether differences are rounded. Then they must be sent one by one, as their sums would need more bits.
 func (s *islands) apart() bool { return s.Islands.Bits < 32 }
 
-// forget drops what is kept of the updates from one to before another.
+// forget drops the weights and rows of the updates from one step to before another.
 func (s *islands) forget(from, to int) {
 	for step := range s.weights {
 		if step >= from && step < to {
@@ -280,8 +284,8 @@ func (s *islands) forget(from, to int) {
 	}
 }
 
-// gather lets this machine have the states of all islands: others send theirs, and those of lost machines are computed
-// again.
+// gather collects the states of all islands on this machine. Other machines send theirs, and those of lost machines are
+// computed again.
 func (s *islands) gather() error {
 	l := s.loop
 	if l.group != nil {
@@ -305,8 +309,8 @@ func (s *islands) gather() error {
 	return nil
 }
 
-// tensors visits all that the next round depends on besides the weights, by the names of a checkpoint. There must be
-// all states.
+// tensors visits all values that the next round depends on besides the weights, by their names in a checkpoint. This
+// machine must have all states.
 func (s *islands) tensors(visit func(name string, shape []int, values []float32)) {
 	part := func(values *[]float32, name string, x *tensor.Tensor) {
 		visit(name, x.Shape(), (*values)[:x.Len()])
@@ -329,7 +333,7 @@ func (s *islands) tensors(visit func(name string, shape []int, values []float32)
 	}
 }
 
-// saved are the tensors of a checkpoint.
+// saved returns the tensors for a checkpoint.
 func (s *islands) saved() (all []checkpoint.Tensor) {
 	s.tensors(func(name string, shape []int, values []float32) {
 		all = append(all, checkpoint.NewTensor(name, shape, values))
@@ -337,7 +341,7 @@ func (s *islands) saved() (all []checkpoint.Tensor) {
 	return all
 }
 
-// setStates returns a function that takes the tensors of a checkpoint after so many updates.
+// setStates returns a function that sets the states from the tensors of a checkpoint made at the given step.
 func (s *islands) setStates(step int) func(get func(name string) ([]float32, error)) error {
 	return func(get func(name string) ([]float32, error)) (err error) {
 		for i := range s.N {

@@ -14,14 +14,15 @@ import (
 
 var _ cluster.Lasting = (*islands)(nil)
 
-// Again: any machine can make the rounds of a lost island again.
+// Again returns nil: any machine can compute the rounds of a lost island again.
 func (s *islands) Again(int) error { return nil }
 
-// Bits of a number that an island sends.
+// Bits returns the number of bits of a number that an island sends.
 func (s *islands) Bits() int { return s.Islands.Bits }
 
-// Compute makes the updates of an island in this round, and those of rounds before that are missing. A loss that is not
-// finite is the leader's to report. What an island has learnt is final when it is computed.
+// Compute makes the updates of an island in this round, and those of earlier rounds that are missing here. A follower
+// sends a loss that is not finite to the leader, which reports it. ready is not used: no value is final before the
+// round ends.
 func (s *islands) Compute(i int, _ func(lo, hi int)) (cluster.Result, error) {
 	end := s.end(s.loop.step)
 	if g := s.loop.group; g != nil {
@@ -49,8 +50,8 @@ func (s *islands) Compute(i int, _ func(lo, hi int)) (cluster.Result, error) {
 	return result, nil
 }
 
-// advance makes the rounds of an island until there were so many updates. It returns its state then and, of the last
-// round, its difference and its loss.
+// advance computes rounds of an island up to step to. It returns its state there, and the difference and loss of the
+// last round.
 func (s *islands) advance(i, to int) (state *island, diff []float32, result cluster.Result, err error) {
 	state = s.state(i)
 	for err == nil && state.step < to {
@@ -59,7 +60,7 @@ func (s *islands) advance(i, to int) (state *island, diff []float32, result clus
 	return state, diff, result, err
 }
 
-// round makes a round of an island from a state.
+// round computes one round of an island from a state.
 func (s *islands) round(i int, was *island) (state *island, diff []float32, result cluster.Result, err error) {
 	l := s.loop
 	weights := s.weights[was.step]
@@ -113,7 +114,7 @@ func (s *islands) round(i int, was *island) (state *island, diff []float32, resu
 	return state, diff, result, nil
 }
 
-// update makes an update of an island: by its part of the update's shards.
+// update makes one update of an island from its part of the update's shards.
 func (s *islands) update(i, step int) (loss, count float64, err error) {
 	l := s.loop
 	shards := l.shards(s.examples, step)
@@ -142,11 +143,11 @@ func (s *islands) update(i, step int) (loss, count float64, err error) {
 	return loss, count, err
 }
 
-// A message about an island is what it holds, of which update, and the place of its first number, or of the shard in
-// the update: a byte and two numbers of 8. Then come numbers or rows.
+// A message about an island has a header of 17 bytes: its kind (1 byte), the step (8 bytes), and the index of its first
+// number or of the shard in the update (8 bytes). The payload is numbers or rows.
 const (
 	stateOf   = iota // numbers of a state before an update
-	weightsOf        // numbers of the weights at the beginning of a round that is over
+	weightsOf        // numbers of the weights at the beginning of an earlier round
 	rowsOf           // the rows of a shard
 
 	messageHead = 17
@@ -158,7 +159,7 @@ func messageOf(what byte, step, at int) []byte {
 	return le.AppendUint64(le.AppendUint64([]byte{what}, uint64(step)), uint64(at))
 }
 
-// numbers are messages with all of some numbers.
+// numbers returns the messages that hold values.
 func numbers(what byte, step int, values []float32) (all [][]byte) {
 	for at := 0; at < len(values); at += mostNumbers {
 		m := messageOf(what, step, at)
@@ -170,7 +171,7 @@ func numbers(what byte, step int, values []float32) (all [][]byte) {
 	return all
 }
 
-// State is that of an island, in messages.
+// State returns the state of an island, as messages.
 func (s *islands) State(i int) [][]byte {
 	if have := s.have[i]; have != nil {
 		return numbers(stateOf, have.step, have.values)
@@ -178,8 +179,8 @@ func (s *islands) State(i int) [][]byte {
 	return nil
 }
 
-// Rows are the rows of an island in this round and, for who has not computed it in the round before, its last state
-// here and the rounds since.
+// Rows returns the rows of an island in this round. If the receiver did not compute the previous round, they are
+// preceded by the latest state on this machine and the weights and rows of the rounds since.
 func (s *islands) Rows(i int, anew bool) (all [][]byte) {
 	from := s.loop.step
 	if anew {
@@ -197,7 +198,7 @@ func (s *islands) Rows(i int, anew bool) (all [][]byte) {
 	return all
 }
 
-// Take keeps a message of Rows.
+// Take stores a message of Rows.
 func (s *islands) Take(i int, text []byte) (err error) {
 	what, step, at, rest, err := s.parse(i, text)
 	switch {
@@ -212,7 +213,7 @@ func (s *islands) Take(i int, text []byte) (err error) {
 	return err
 }
 
-// Keep keeps a message of State.
+// Keep stores a message of State and reports whether the state is complete.
 func (s *islands) Keep(i int, text []byte) (whole bool, err error) {
 	what, step, at, rest, err := s.parse(i, text)
 	if err == nil && (what != stateOf || step != s.loop.step) {
@@ -225,7 +226,7 @@ func (s *islands) Keep(i int, text []byte) (whole bool, err error) {
 	return s.keep(i, step, at, rest)
 }
 
-// parse reads the head of a message.
+// parse reads the header of a message.
 func (s *islands) parse(i int, text []byte) (what byte, step, at int, rest []byte, err error) {
 	if len(text) >= messageHead {
 		le := binary.LittleEndian
@@ -239,7 +240,7 @@ func (s *islands) parse(i int, text []byte) (what byte, step, at int, rest []byt
 	return what, step, at, rest, err
 }
 
-// keep adds numbers to a state, and has it when it is whole.
+// keep appends numbers to a state. When the state is complete, it is put into s.have.
 func (s *islands) keep(i, step, at int, text []byte) (whole bool, err error) {
 	state := s.partly[i]
 	if at == 0 || state == nil {
@@ -254,7 +255,7 @@ func (s *islands) keep(i, step, at int, text []byte) (whole bool, err error) {
 	return true, nil
 }
 
-// add adds numbers to those that there are, of n.
+// add appends numbers from place at on to values, which must not exceed n in all.
 func (s *islands) add(values []float32, at, n int, text []byte) ([]float32, error) {
 	if at != len(values) || len(text)%4 != 0 || len(text)/4 > n-at {
 		return nil, fmt.Errorf("found %d bytes at number %d of %d, after %d numbers", len(text), at, n, len(values))
@@ -265,8 +266,8 @@ func (s *islands) add(values []float32, at, n int, text []byte) ([]float32, erro
 	return values, nil
 }
 
-// Failed is the failure of this machine's device.
+// Failed returns the error of this machine's device, if it failed.
 func (s *islands) Failed() error { return s.loop.failed() }
 
-// Values copies elements of a node.
+// Values copies elements of a node to dst.
 func (s *islands) Values(n cluster.Node, at int, dst []float32) { s.sum.values(n, at, dst) }

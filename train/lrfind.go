@@ -11,11 +11,11 @@ import (
 const (
 	leastLR, mostLR = 1e-6, 1.
 	lrSmoothing     = 0.9
-	lrExplodes      = 2.   // times above the least loss
-	lrBelow         = 1e-1 // of the rate of the least loss: what is suggested
+	lrExplodes      = 2.   // stops above this multiple of the least loss
+	lrBelow         = 1e-1 // suggested rate, times the rate of the least loss
 )
 
-// LRPoint is the training loss at a learning rate that grows from update to update.
+// LRPoint is the training loss at one learning rate of FindLR.
 type LRPoint struct {
 	LR       float64 `json:"lr"`
 	Loss     float64 `json:"loss"`     // of one update
@@ -25,15 +25,15 @@ type LRPoint struct {
 // LRRange is the result of FindLR.
 type LRRange struct {
 	Points []LRPoint `json:"points"`
-	Best   LRPoint   `json:"best"` // of the least smoothed loss
-	// Suggested is a tenth of the rate of the least loss, 0 where the loss did not fall.
+	Best   LRPoint   `json:"best"` // the point with the least smoothed loss
+	// Suggested is a tenth of the rate of the least loss, or 0 if the loss did not fall.
 	Suggested float64 `json:"suggested_lr"`
-	Exploded  bool    `json:"exploded"` // the loss rose far or was no number before the largest rate
+	Exploded  bool    `json:"exploded"` // the loss rose far or was not finite before the largest rate
 }
 
-// FindLR is the learning-rate range test (Smith, arXiv:1506.01186, §3.3): n updates of a work by its plan, with a
-// learning rate that grows by a constant factor from 1e-6 to 1. It ends where the loss is twice the least. Nothing is
-// written.
+// FindLR runs the learning-rate range test (Smith, arXiv:1506.01186, §3.3): it makes n updates of w by plan p while the
+// learning rate grows by a constant factor from 1e-6 to 1. It stops when the smoothed loss is twice the least. It calls
+// told after each update. It writes no files.
 func FindLR(ctx context.Context, n int, p Plan, w Work, told func(LRPoint)) (*LRRange, error) {
 	if n < 10 {
 		return nil, fmt.Errorf("learning-rate range test: found %d updates, want at least 10", n)

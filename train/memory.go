@@ -17,22 +17,22 @@ const (
 
 var MemoryChoices = []string{MemoryCheck, MemoryIgnore}
 
-// ParamCount is the number of a model's parameters: of all, and of those that are trained. values is the memory of the
-// values of all, More that of islands.
+// ParamCount holds the number of all parameters of a model and of its trained ones. Values is the size in bytes of all
+// parameters, and More that of the state of islands.
 type ParamCount struct{ All, Trained, Values, More int }
 
-// bytes is the memory of parameters while they are trained: values of all, and of those that are trained two
-// moments, and gradients, of which the shards of an update need several.
+// Bytes returns the memory that parameters need in training: the values of all, and for each trained one two moments
+// and as many gradients as SumsOf(shards).
 func (n ParamCount) Bytes(shards int) int { return n.Values + 4*(2+SumsOf(shards))*n.Trained + n.More }
 
-// MemoryError says that a run needs more memory than there is, and what would make it fit.
+// MemoryError reports that a run needs more memory than is free.
 type MemoryError struct {
-	Need, Weights, Activations int // bytes, in all and of them; no activations where the weights alone are too much
+	Need, Weights, Activations int // bytes; Activations is 0 if the weights alone are too much
 	Free                       status.Memory
 	Advice                     string
 }
 
-// Error says how much memory the run needs, what for, and what would make it fit.
+// Error returns how much memory the run needs, for what, and how to make it fit.
 func (e *MemoryError) Error() string {
 	of := fmt.Sprintf("weights, gradients and moments %s", bytesText(e.Weights))
 	if e.Activations > 0 {
@@ -44,7 +44,7 @@ func (e *MemoryError) Error() string {
 
 func bytesText(n int) string { return status.Bytes(uint64(max(0, n))) }
 
-// FreeMemory is the memory that is left to a run on an engine, nil for the processor's.
+// FreeMemory returns the memory that is free for a run on an engine, or on the processor if on is nil.
 func FreeMemory(on engine.Backend) (status.Memory, bool) {
 	if on == nil {
 		return status.FreeMemory()
@@ -53,8 +53,9 @@ func FreeMemory(on engine.Backend) (status.Memory, bool) {
 	return status.Memory{Bytes: uint64(room), Of: "the device"}, known
 }
 
-// OnDevice reports whether a run had better be computed on a device than on the processor: if it fits, as fits says,
-// nil or a *MemoryError, and a layer takes less time there. told is why. Any other error of fits is returned.
+// OnDevice reports whether a run should use a device instead of the processor: if it fits and a layer takes less time
+// there. fits is nil if the run fits, else a *MemoryError; any other error is returned. told is the reason for the
+// choice.
 func OnDevice(fits error, c model.Config, on engine.Backend) (use bool, told string, err error) {
 	if lack := (*MemoryError)(nil); errors.As(fits, &lack) {
 		return false, fmt.Sprintf("%s: %v", model.OnProcessor, fits), nil
@@ -64,7 +65,8 @@ func OnDevice(fits error, c model.Config, on engine.Backend) (use bool, told str
 	return model.Faster(c, engine.Float32, on, true)
 }
 
-// WeightsFit returns a *MemoryError if the parameters of a model alone need more memory to be trained than there is.
+// WeightsFit returns a *MemoryError if training the parameters alone, without activations, needs more memory than is
+// free.
 func WeightsFit(params ParamCount, shards int, free status.Memory) error {
 	need := params.Bytes(shards)
 	if need <= int(free.Bytes) {

@@ -14,11 +14,11 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// placeFile was, in format 1, the trainer.json of the run of a labelled network.
+// placeFile is the name that trainer.json of a labelled network had in format 1.
 const placeFile = "place.json"
 
-// readAnyFormat reads the state of the checkpoint in dir, be it of this format or of an earlier one, and returns the
-// path of the file that it read.
+// readAnyFormat reads the state of the checkpoint in dir, in the current format or an earlier one. It returns the path
+// of the file that it read.
 func readAnyFormat(dir string) (s *Saved, path string, err error) {
 	path = filepath.Join(dir, TrainerFile)
 	text, err := disk.ReadText(path, disk.MaxText)
@@ -53,7 +53,7 @@ func readAnyFormat(dir string) (s *Saved, path string, err error) {
 	return s, path, nil
 }
 
-// version1 is trainer.json of format 1, of language models alone.
+// version1 is trainer.json in format 1, which only language models used.
 type version1 struct {
 	Config    json.RawMessage `json:"config"`
 	Step      int             `json:"step"`
@@ -73,7 +73,7 @@ type version1 struct {
 	Carried bool `json:"carried_state"`
 }
 
-// readVersion1 reads trainer.json of format 1.
+// readVersion1 decodes trainer.json in format 1.
 func readVersion1(text []byte) (*Saved, error) {
 	var v version1
 	if err := json.Unmarshal(text, &v); err != nil {
@@ -116,7 +116,7 @@ func readVersion1(text []byte) (*Saved, error) {
 	return s, err
 }
 
-// readPlace reads place.json of format 1.
+// readPlace reads place.json in format 1.
 func readPlace(path string) (*Saved, error) {
 	var v struct {
 		Config  json.RawMessage `json:"config"`

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/optim"
 )
 
-// Optim is the optimizer's settings.
+// Optim holds the optimizer's settings.
 type Optim struct {
 	LR          float64 `json:"lr" help:"peak learning rate"`
 	SSMLR       float64 `json:"ssm_lr" help:"peak learning rate of log_dt, A, B and the shift's B; 0: lr"`
@@ -15,8 +15,8 @@ type Optim struct {
 	Beta2       float64 `json:"beta2" help:"decay of the second moment"`
 	Eps         float64 `json:"eps" help:"term added to the root of the second moment"`
 	WeightDecay float64 `json:"weight_decay" help:"decoupled weight decay"`
-	// DecayRule release decays all but log_dt, A, B and the shift's B, as the releases did; matrices leaves out norms,
-	// biases and all SSM parameters.
+	// DecayRule "release" decays all but log_dt, A, B and the shift's B, as the releases did. "matrices" leaves out
+	// norms, biases and all SSM parameters.
 	DecayRule  string  `json:"decay_rule" enum:"release,matrices" help:"what decays: all but A, B and dt, or matrices"`
 	Clip       float64 `json:"clip" help:"limit of the global norm of the gradient; 0: no limit"`
 	Schedule   string  `json:"schedule" enum:"cosine,linear,constant" help:"learning rate after the warmup"`
@@ -47,7 +47,7 @@ func (o *Optim) Validate(p *config.Problems) {
 
 var decayRules = []string{"release", "matrices"}
 
-// groups gives every parameter that is trained its learning rate and weight decay.
+// groups returns the trained parameters with their learning rates and weight decays.
 func (o *Optim) groups(m nn.Module) []optim.Param {
 	var out []optim.Param
 	m.Params("", func(name string, p *nn.Param) {
@@ -77,7 +77,7 @@ func (o *Optim) schedule(steps int) optim.Schedule {
 	return optim.Schedule{Kind: o.Schedule, Warmup: o.Warmup, Total: steps, MinRatio: o.MinLRRatio}
 }
 
-// CheckPrecision adds a problem if a precision is none of training.
+// CheckPrecision adds a problem if precision is not one that training supports.
 func CheckPrecision(p *config.Problems, precision string) {
 	if precision != engine.Float32.String() && precision != engine.BF16.String() {
 		p.Addf("precision", "found %q, want float32 or bf16", precision)

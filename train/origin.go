@@ -17,19 +17,20 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// Origin says where and when a result was made, and by which version of the program.
+// Origin records where and when a result was made, and by which version of the program.
 type Origin struct {
 	Machine string `json:"machine"`
 	Version string `json:"version"`
 	Date    string `json:"date"`
 }
 
-// Here is the origin of what this process makes at this moment.
+// Here returns the origin of a result that this process makes now.
 func Here() Origin {
 	return Origin{machine(), Commit(), time.Now().UTC().Format(time.RFC3339)}
 }
 
-// Commit is the version of the program: what the build recorded, or the work tree that it runs in.
+// Commit returns the version of the program: the one that the build recorded, or else the commit of the work tree that
+// it runs in.
 func Commit() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if v := recorded(info); v != "" {
@@ -42,7 +43,7 @@ func Commit() string {
 	return "unknown"
 }
 
-// recorded is the version that a build says: of the source, else of the module, "" for none.
+// recorded returns the version that the build recorded: that of the source, else that of the module, else "".
 func recorded(info *debug.BuildInfo) string {
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
@@ -55,8 +56,8 @@ func recorded(info *debug.BuildInfo) string {
 	return ""
 }
 
-// Build identifies the program that runs: by the version that the build says, where that is of unchanged source, else
-// by a hash of the file.
+// Build returns an identifier of the running program: the version that the build recorded if its source was unmodified,
+// else a hash of the executable.
 func Build() (string, error) {
 	if info, ok := debug.ReadBuildInfo(); ok && !slices.Contains(info.Settings, debug.BuildSetting{Key: "vcs.modified",
 		Value: "true"}) {
@@ -78,7 +79,7 @@ func Build() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:16]), err
 }
 
-// machine describes the machine, as closely as the system tells, and the level of its features that is in use.
+// machine describes the machine as far as the system tells, and the CPU feature level in use.
 func machine() string {
 	name := runtime.GOOS + "/" + runtime.GOARCH
 	if p := processor(); p != "" {
@@ -87,7 +88,7 @@ func machine() string {
 	return fmt.Sprintf("%s, %s, %d of %d cores", name, model.CPULevel(), runtime.GOMAXPROCS(0), runtime.NumCPU())
 }
 
-// processor is the name of the processor, or of the board that it is on, or "".
+// processor returns the name of the processor or of its board, or "".
 func processor() string {
 	if f, err := os.Open("/proc/cpuinfo"); err == nil {
 		defer f.Close()
@@ -97,7 +98,7 @@ func processor() string {
 			}
 		}
 	}
-	if board, err := os.ReadFile("/sys/firmware/devicetree/base/model"); err == nil { // of arm64
+	if board, err := os.ReadFile("/sys/firmware/devicetree/base/model"); err == nil { // on arm64
 		return strings.Trim(string(board), "\x00 \n")
 	}
 	return processorName()
@@ -109,5 +110,5 @@ type Maker struct {
 	Version string `json:"version"` // of hippo
 }
 
-// ThisMaker is this machine and program.
+// ThisMaker describes this machine and program.
 func ThisMaker() Maker { return Maker{machine(), Commit()} }

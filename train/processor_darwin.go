@@ -2,7 +2,7 @@ package train
 
 import "syscall"
 
-// processorName is what the system calls the processor, or "".
+// processorName returns the system's name of the processor, or "".
 func processorName() string {
 	name, err := syscall.Sysctl("machdep.cpu.brand_string")
 	if err != nil {

@@ -4,5 +4,5 @@ package train
 
 import "os"
 
-// processorName is what the system calls the processor, as Windows does, or "".
+// processorName returns the system's name of the processor, which Windows sets, or "".
 func processorName() string { return os.Getenv("PROCESSOR_IDENTIFIER") }

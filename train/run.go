@@ -18,10 +18,10 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ConfigFile is the name of the complete configuration in a run's folder.
+// ConfigFile is the name of the file in a run's folder that holds the complete configuration.
 const ConfigFile = "config.yaml"
 
-// Open makes the folder of the run, writes its configuration, and opens the files that are written during the run.
+// Open creates the run's folder, writes its configuration, and opens the files that are written during the run.
 func (l *Training) Open(ev Events) error {
 	l.ev = ev
 	out := l.Plan.Out
@@ -48,26 +48,26 @@ func (l *Training) Open(ev Events) error {
 // Close closes the files that Open opened.
 func (l *Training) Close() error { return errors.Join(l.metrics.Close(), l.board.Close()) }
 
-// Note tells the user something.
+// Note shows a text to the user.
 func (l *Training) Note(text string) {
 	if l.ev.Note != nil {
 		l.ev.Note(text)
 	}
 }
 
-// Run makes the updates that are left, measures the model after the last of them, draws a last sample text and saves.
-// When ctx is done it finishes the update, saves a checkpoint and reports interrupted. It gives up a round of islands,
-// unless others take part in it. If the device on which it computes fails, the error is a *DeviceError, and the last
-// checkpoint stays as it is.
+// Run makes the remaining updates, measures the model after the last one, draws a last sample text and saves. When ctx
+// is done it finishes the update, saves a checkpoint and returns interrupted. It abandons a round of islands unless
+// others take part in it. If the device on which it computes fails, the error is a *DeviceError and the last checkpoint
+// stays as it is.
 func (l *Training) Run(ctx context.Context) (interrupted bool, err error) {
 	interrupted, err = l.run(ctx)
-	if lost := l.failed(); lost != nil { // which explains all else that went wrong
+	if lost := l.failed(); lost != nil { // which explains all other errors
 		return false, &DeviceError{Err: lost, Out: l.Plan.Out, Step: l.savedStep}
 	}
 	return interrupted, err
 }
 
-// failed is the failure of the device on which the run computes, nil for none.
+// failed returns the error of the device on which the run computes, or nil.
 func (l *Training) failed() error { return engine.Failure(l.opt.Backend()) }
 
 func (l *Training) run(ctx context.Context) (interrupted bool, err error) {
@@ -96,8 +96,9 @@ func (l *Training) run(ctx context.Context) (interrupted bool, err error) {
 	return false, l.saveUnlessBroken(err)
 }
 
-// updates makes the updates that are left, and measures and saves during the run. The measurement of the last update is
-// left to finish, so that a checkpoint of it has its measurement: a run killed before does not write it twice.
+// updates makes the remaining updates, and measures and saves during the run. The measurement after the last update is
+// left to finish, so that the checkpoint of that update includes it and a run that is killed before does not write it
+// twice.
 func (l *Training) updates(ctx context.Context) (interrupted bool, err error) {
 	if l.owed() {
 		if err := l.measure(ctx, false); err != nil {
@@ -139,7 +140,7 @@ func (l *Training) updates(ctx context.Context) (interrupted bool, err error) {
 			break
 		}
 		if err := l.onTheWay(ctx); err != nil {
-			if errors.Is(err, ctx.Err()) { // a measurement or sample was cut short, which is no error
+			if errors.Is(err, ctx.Err()) { // a measurement or sample was interrupted, which is no error
 				return true, l.Save()
 			}
 			return false, l.saveUnlessBroken(err)
@@ -148,8 +149,8 @@ func (l *Training) updates(ctx context.Context) (interrupted bool, err error) {
 	return false, nil
 }
 
-// owed reports whether the model is to be measured before the next update: before the first, where the plan says so, or
-// because the run was stopped within a measurement.
+// owed reports whether the model must be measured before the next update: before the first if the plan says so, or
+// because the run was stopped during a measurement.
 func (l *Training) owed() bool {
 	if l.step == 0 {
 		return l.Plan.MeasureFirst && !l.measured()
@@ -157,7 +158,7 @@ func (l *Training) owed() bool {
 	return l.due(l.Plan.EvalEvery) && !l.measured() && !l.done()
 }
 
-// due reports whether the last update, or a round of islands, was or had one of every so many.
+// due reports whether the last update, or one in the last round of islands, is a multiple of every.
 func (l *Training) due(every int) bool {
 	before := l.step - 1
 	if l.islands != nil {
@@ -166,7 +167,7 @@ func (l *Training) due(every int) bool {
 	return every > 0 && l.step/every > before/every
 }
 
-// onTheWay measures and saves when it is time to.
+// onTheWay measures, samples and saves when it is time to.
 func (l *Training) onTheWay(ctx context.Context) error {
 	if l.due(l.Plan.EvalEvery) {
 		if err := l.measure(ctx, false); err != nil {
@@ -184,8 +185,8 @@ func (l *Training) onTheWay(ctx context.Context) error {
 	return nil
 }
 
-// saves reports whether it is time to save, whatever the plan says. Where others have states of islands, not time says
-// so: they cost as much to send as a meeting.
+// saves reports whether it is time to save, regardless of the plan. If other machines have states of islands, the
+// number of rounds decides instead of time, because sending the states costs as much as a meeting.
 func (l *Training) saves() bool {
 	if l.islands != nil && l.group != nil {
 		return len(l.islands.weights) >= mostRounds
@@ -193,8 +194,8 @@ func (l *Training) saves() bool {
 	return l.pace.due()
 }
 
-// finish measures the model after the last update, unless an earlier part of the run got as far as this. It reports
-// whether it did. A measurement during the run after which the run ended early is made anew.
+// finish measures the model after the last update, unless an earlier part of the run already did. It reports whether it
+// measured. If the run ended early after a measurement, that measurement is repeated as a final one.
 func (l *Training) finish(ctx context.Context) (measured bool, err error) {
 	h := &l.history
 	if l.measured() && (h.Ended || !l.stale()) {
@@ -206,7 +207,7 @@ func (l *Training) finish(ctx context.Context) (measured bool, err error) {
 			h.Points[h.Best].Step, len(h.Points)-1-h.Best))
 		before := h.Points[len(h.Points)-1]
 		defer func() {
-			if err != nil { // nothing has taken its place
+			if err != nil { // nothing has replaced it
 				h.Points = append(h.Points, before)
 			}
 		}()
@@ -217,7 +218,7 @@ func (l *Training) finish(ctx context.Context) (measured bool, err error) {
 	return true, err
 }
 
-// sample draws a sample text. If that fails there is a note and no error: the training is none the worse for it.
+// sample draws a sample text. If that fails it writes a note and returns no error, as the training is not affected.
 func (l *Training) sample(ctx context.Context) error {
 	var text string
 	err := l.average.with(func() (err error) {
@@ -244,7 +245,7 @@ func (l *Training) sample(ctx context.Context) error {
 	return l.board.Text(int64(l.step), "sample", text)
 }
 
-// measure scores the model, records the score and, where it is the best, keeps the model.
+// measure scores the model, records the score and, if it is the best so far, saves the model.
 func (l *Training) measure(ctx context.Context, last bool) error {
 	start := time.Now()
 	l.history.Ended = false
@@ -319,13 +320,13 @@ func (l *Training) tell(p Point, best bool) error {
 	return nil
 }
 
-// bestInTheEnd is the score of the best checkpoint as scores are in the end.
+// bestInTheEnd returns the score of the best checkpoint, measured as at the end of a run.
 func (l *Training) bestInTheEnd(ctx context.Context) (Score, error) {
 	best, _ := l.BestPoint()
 	return l.work.Remeasure(ctx, l.tape, filepath.Join(l.Plan.Out, model.BestDir), best.Valid)
 }
 
-// finite returns an error if a validation loss is not.
+// finite returns an error if a validation loss is not finite.
 func (l *Training) finite(loss float64) error {
 	if isFinite(loss) {
 		return nil
@@ -333,8 +334,8 @@ func (l *Training) finite(loss float64) error {
 	return &NonFiniteError{Step: l.step, What: "validation loss", Value: loss, Where: l.firstNonFinite(l.tape)}
 }
 
-// saveUnlessBroken saves the run after the data could not be read. The run is as it was after the last update, and the
-// next start makes the data anew. It returns err, joined with an error of saving.
+// saveUnlessBroken saves the run if err says that the data could not be read. The run is then as it was after the last
+// update, and the next start makes the data anew. It returns err, joined with an error of saving.
 func (l *Training) saveUnlessBroken(err error) error {
 	var lost *data.LostError
 	if !errors.As(err, &lost) {
@@ -346,9 +347,9 @@ func (l *Training) saveUnlessBroken(err error) error {
 	return fmt.Errorf("%w; step %d is saved, and --resume %s continues from it", err, l.step, l.Plan.Out)
 }
 
-// Save writes a checkpoint that the run continues from into its folder. It first tries the weights on a few examples,
-// before they take the place of a checkpoint that works: an update can ruin them though its own loss and gradient were
-// finite.
+// Save writes a checkpoint, from which the run can continue, into the run's folder. It first tries the weights on a few
+// examples, before it replaces a checkpoint that works: an update can ruin the weights even if its own loss and
+// gradient were finite.
 func (l *Training) Save() error {
 	defer l.pace.count()()
 	if l.islands != nil {
@@ -364,7 +365,7 @@ func (l *Training) Save() error {
 	loss, err := l.work.Try(context.Background(), l.tape)
 	var lost *data.LostError
 	switch {
-	case errors.As(err, &lost): // there is nothing to try them on, so check the weights themselves
+	case errors.As(err, &lost): // there are no examples, so check the weights themselves
 		if name, bad := l.opt.NonFiniteParam(); bad {
 			return &NonFiniteError{Step: l.step, What: "weights", Value: math.NaN(), Where: name}
 		}

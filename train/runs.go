@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// BestOf returns the best measurement on validation data of the run in a folder: of its result, if it has one as runs
-// of fit and of tasks have, else of its last checkpoint.
+// BestOf returns the best measurement on validation data of the run in folder out. It reads the run's result if there
+// is one, as runs of fit and of tasks have, else its last checkpoint.
 func BestOf(out string) (best Point, err error) {
 	var result struct {
 		Curve []Point `json:"curve"`
@@ -43,7 +43,7 @@ func BestOf(out string) (best Point, err error) {
 	return best, nil
 }
 
-// Runs returns the folders below root that hold a run with a checkpoint, with slashes, the last written first.
+// Runs returns the folders below root that hold a run with a checkpoint, as slash-separated paths, most recent first.
 func Runs(root string) []string {
 	type run struct {
 		dir string
@@ -51,7 +51,7 @@ func Runs(root string) []string {
 	}
 	var found []run
 	const deepest = 5 // runs/task/TASK/RECIPE-seedN, and those of tables and comparisons in folders of their own
-	// Folders that cannot be read are not offered.
+	// Skip folders that cannot be read.
 	_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return nil

@@ -10,33 +10,33 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// shardSum adds the gradients of the shards of an update in a fixed binary tree, ((0+1)+(2+3))+..., whoever computes
-// them and in whichever order they come: two neighbors are added as soon as both are there. Shards that come in order
-// take memory for sumsOf(shards) gradients.
+// shardSum adds the gradients of the shards of an update in a fixed binary tree, ((0+1)+(2+3))+..., whichever machine
+// computes them and in whichever order they arrive. Two neighbors are added as soon as both are there. Shards that
+// arrive in order need memory for SumsOf(shards) gradients.
 type shardSum struct {
 	opt     *optim.AdamW
 	free    []*autograd.Gradients // all zeros
-	mu      sync.Mutex            // of waiting: values is called beside all else
+	mu      sync.Mutex            // guards waiting, as values is called concurrently
 	waiting map[cluster.Node]*autograd.Gradients
 	shards  int                 // of this update
-	added   *autograd.Gradients // whose siblings have been added, leaf by leaf
+	added   *autograd.Gradients // gradients whose siblings were already added, leaf by leaf
 }
 
 func newShardSum(opt *optim.AdamW) *shardSum {
 	return &shardSum{opt: opt, waiting: map[cluster.Node]*autograd.Gradients{}}
 }
 
-// SumsOf is how many gradients there are at once in the sum of so many shards that come in order: one for each bit of
-// their number.
+// SumsOf returns how many gradients exist at once while so many shards are added in order: one for each bit of their
+// number.
 func SumsOf(shards int) int { return bits.Len(uint(max(0, shards))) }
 
-// begin begins the sum of so many shards.
+// begin starts the sum of the given number of shards.
 func (s *shardSum) begin(shards int) {
 	s.shards, s.added = shards, nil
 	clear(s.waiting) // some are left if an update failed
 }
 
-// take lends zeroed gradients for one shard.
+// take returns zeroed gradients for one shard.
 func (s *shardSum) take() *autograd.Gradients {
 	n := len(s.free)
 	if n == 0 {
@@ -47,8 +47,8 @@ func (s *shardSum) take() *autograd.Gradients {
 	return g
 }
 
-// put adds the gradient of a shard, which take has lent. It returns the sum when it is that of all shards, nil before.
-// Whoever updates by it zeroes it and gives it back.
+// put adds the gradient of a shard, which came from take. It returns the sum once all shards are added, and nil before.
+// The caller must zero the sum and return it with giveBack.
 func (s *shardSum) put(shard int, g *autograd.Gradients) *autograd.Gradients {
 	node, siblings := s.climb(shard)
 	s.mu.Lock()
@@ -69,7 +69,7 @@ func (s *shardSum) put(shard int, g *autograd.Gradients) *autograd.Gradients {
 	return nil
 }
 
-// climb is the node that a shard completes, and those that wait on its way there.
+// climb returns the node that a shard completes, and the waiting siblings on the path to it.
 func (s *shardSum) climb(shard int) (node cluster.Node, siblings []cluster.Node) {
 	for node = (cluster.Node{Width: 1, At: shard}); node.Width < s.shards; node = node.Parent() {
 		sibling := cluster.Node{Width: node.Width, At: node.At ^ 1}
@@ -84,8 +84,9 @@ func (s *shardSum) climb(shard int) (node cluster.Node, siblings []cluster.Node)
 	return node, siblings
 }
 
-// watch lets the gradient of a shard, which take has lent, be the node that the shard completes while its one backward
-// runs: as soon as a leaf is final, what waits is added to it, and ready is told which numbers of the node are final.
+// watch makes the gradient of a shard, which came from take, the node that the shard completes, while its only backward
+// pass runs. As soon as a leaf is final, the waiting siblings are added to it, and ready is called with the range of
+// the node's numbers that are final.
 func (s *shardSum) watch(shard int, g *autograd.Gradients, ready func(lo, hi int)) {
 	node, siblings := s.climb(shard)
 	s.mu.Lock()
@@ -94,7 +95,7 @@ func (s *shardSum) watch(shard int, g *autograd.Gradients, ready func(lo, hi int
 	for _, n := range siblings {
 		others = append(others, s.waiting[n].Each())
 	}
-	ends := make([]int, 0, len(g.Each())) // of leaves, among all numbers
+	ends := make([]int, 0, len(g.Each())) // end of each leaf among all numbers
 	at := 0
 	for _, x := range g.Each() {
 		at += x.Len()
@@ -111,7 +112,7 @@ func (s *shardSum) watch(shard int, g *autograd.Gradients, ready func(lo, hi int
 	}
 }
 
-// drop zeroes and takes back what waits.
+// drop zeroes all waiting gradients and makes them free again.
 func (s *shardSum) drop() {
 	for node, part := range s.waiting {
 		delete(s.waiting, node)
@@ -120,7 +121,7 @@ func (s *shardSum) drop() {
 	}
 }
 
-// values copies elements of a node that waits, from place at on.
+// values copies elements of a waiting node to dst, starting at index at.
 func (s *shardSum) values(n cluster.Node, at int, dst []float32) {
 	s.mu.Lock()
 	g := s.waiting[n]
@@ -140,5 +141,5 @@ func (s *shardSum) values(n cluster.Node, at int, dst []float32) {
 	}
 }
 
-// giveBack takes zeroed gradients back.
+// giveBack makes zeroed gradients free again.
 func (s *shardSum) giveBack(g *autograd.Gradients) { s.free = append(s.free, g) }

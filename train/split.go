@@ -12,19 +12,19 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// split are the moments of an optimizer in parts, of which two machines of a team keep each. They update the weights of
+// split holds the moments of an optimizer in parts. Two machines of a team keep each part. They update the weights of
 // the part and send them to the others.
 type split struct {
 	loop   *Training
 	parts  []optim.Part
 	kept   []bool
-	coming map[int]*optim.Part // of which more is to come
+	coming map[int]*optim.Part // parts received incompletely
 }
 
-// splitParts is how many parts there are at most. Machines keep equally many, but for one.
+// splitParts is the most parts. The numbers of parts that machines keep differ by at most one.
 const splitParts = 240
 
-// newSplit returns the parts of the moments: zeros, all kept here or none.
+// newSplit returns moments that are zero. This machine keeps all of them or none.
 func newSplit(l *Training, keeps bool) *split {
 	s := &split{loop: l, parts: l.opt.Parts(splitParts), coming: map[int]*optim.Part{}}
 	s.kept = make([]bool, len(s.parts))
@@ -36,10 +36,10 @@ func newSplit(l *Training, keeps bool) *split {
 
 var _ cluster.Keeper = (*split)(nil)
 
-// Parts is how many there are.
+// Parts returns the number of parts.
 func (s *split) Parts() int { return len(s.parts) }
 
-// Numbers are the weights of a part, or both moments, one behind the other.
+// Numbers returns the weights of a part or, if kept is true, its first moments followed by its second.
 func (s *split) Numbers(i int, kept bool) (values []float32) {
 	p := &s.parts[i]
 	if kept {
@@ -49,7 +49,7 @@ func (s *split) Numbers(i int, kept bool) (values []float32) {
 	return values
 }
 
-// Set puts weights or moments of a part in their place.
+// Set stores weights or moments of a part, from index at on. It reports whether the part is complete.
 func (s *split) Set(i int, kept bool, at int, values []float32) (whole bool, err error) {
 	p := &s.parts[i]
 	n := p.End - p.First
@@ -86,16 +86,16 @@ func (s *split) Set(i int, kept bool, at int, values []float32) (whole bool, err
 	return whole, nil
 }
 
-// Has reports whether moments are kept here.
+// Has reports whether this machine keeps the moments of a part.
 func (s *split) Has(i int) bool { return s.kept[i] }
 
-// Forget ends that.
+// Forget drops the moments of a part.
 func (s *split) Forget(i int) {
 	s.kept[i], s.parts[i].M, s.parts[i].V = false, nil, nil
 	delete(s.coming, i)
 }
 
-// Bytes is the memory of the moments that are kept here.
+// bytes returns the memory of the moments that this machine keeps.
 func (s *split) bytes() (n int) {
 	for _, p := range s.parts {
 		n += 4 * (len(p.M) + len(p.V))
@@ -103,8 +103,8 @@ func (s *split) bytes() (n int) {
 	return n
 }
 
-// step updates the parts that are kept here by the sum of gradients of count targets, and lets all machines have the
-// weights. It returns the norm of the mean gradient, as optim.AdamW.Step does.
+// step updates the parts that this machine keeps by the sum of gradients of count targets, and exchanges the new
+// weights with all machines. It returns the norm of the mean gradient, as optim.AdamW.Step does.
 func (s *split) step(sum *autograd.Gradients, count, factor float64) (norm float64, err error) {
 	opt := s.loop.opt
 	if norm = opt.Norm(sum.Each()) / count; !isFinite(norm) {
@@ -125,10 +125,11 @@ func (s *split) step(sum *autograd.Gradients, count, factor float64) (norm float
 	return norm, s.loop.group.explain(err)
 }
 
-// partOf is called with n elements of a moment: those of part i from at on, among values. It reports whether to go on.
+// partOf is called for n elements of a moment: those from index at on in the values of part i. It reports whether to
+// continue.
 type partOf func(i, at, n int, values *[]float32) bool
 
-// moments visits the moments by their names in a checkpoint. each visits the parts that have elements of one.
+// moments visits the moments by their names in a checkpoint. each visits the parts that have elements of that moment.
 func (s *split) moments(visit func(name string, p optim.Param, each func(partOf))) {
 	first := 0
 	for _, p := range s.loop.opt.Params() {
@@ -155,8 +156,8 @@ func (s *split) moments(visit func(name string, p optim.Param, each func(partOf)
 	}
 }
 
-// write writes the moments into the folder of a checkpoint. Those of others come part by part, so that there is memory
-// for one more.
+// write writes the moments into a checkpoint's folder. Other machines send theirs part by part, so that this machine
+// needs memory for only one more part.
 func (s *split) write(dir string) error {
 	var all []checkpoint.Tensor
 	var failed error
@@ -178,7 +179,7 @@ func (s *split) write(dir string) error {
 						return false
 					}
 				}
-				piece := make([]float32, n) // of a part without updates
+				piece := make([]float32, n) // zeros, for a part without updates
 				if *values != nil {
 					piece = (*values)[at : at+n]
 				}
@@ -190,7 +191,7 @@ func (s *split) write(dir string) error {
 	return s.loop.group.explain(cmp.Or(failed, err))
 }
 
-// set takes the moments of a checkpoint, of which all are kept here.
+// set sets the moments from a checkpoint. This machine must keep all of them.
 func (s *split) set(get func(name string) ([]float32, error)) (err error) {
 	s.moments(func(name string, p optim.Param, each func(partOf)) {
 		if err != nil {

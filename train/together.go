@@ -12,16 +12,16 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SharedWork is a Work whose shards other machines can compute.
+// SharedWork is a Work whose shards can be computed by other machines.
 type SharedWork interface {
 	Work
-	// Rows is what Loss needs of the examples that were read for a shard, besides the model. Take puts it in their
-	// place.
+	// Rows returns the data of a shard's examples that Loss needs, besides the model. Take stores it as if the examples
+	// had been read.
 	Rows(s Shard) []byte
 	Take(s Shard, rows []byte) error
 }
 
-// group is this machine's part in a team.
+// group is this machine's membership in a team.
 type group struct {
 	ctx    context.Context
 	team   *cluster.Team
@@ -31,10 +31,10 @@ type group struct {
 	shards []Shard   // of the update
 	whole  *autograd.Gradients
 	loop   *Training
-	carry  *carrying // nil where no states are carried on
+	carry  *carrying // nil if no states are carried over
 }
 
-// join makes the updates of a run those of a team.
+// join makes the run compute its updates with a team.
 func (l *Training) join(ctx context.Context, t *cluster.Team, leads bool) error {
 	w, ok := l.work.(SharedWork)
 	if !ok {
@@ -52,11 +52,11 @@ func (l *Training) join(ctx context.Context, t *cluster.Team, leads bool) error 
 	return nil
 }
 
-// Lead lets others take part in the updates: those of the team whose leader this machine is.
+// Lead makes the run compute its updates with team t, whose leader this machine is.
 func (l *Training) Lead(t *cluster.Team) error { return l.join(context.Background(), t, true) }
 
-// Follow makes the updates that a leader says, until the run ends. The model and the moments are the leader's, of its
-// step. When ctx is done it leaves after the update, or the round of islands.
+// Follow makes updates as the leader directs, until the run ends. The model and the moments must be the leader's at the
+// given step. When ctx is done it leaves after the current update or round of islands.
 func (l *Training) Follow(ctx context.Context, t *cluster.Team, step int, ev Events) error {
 	if err := l.join(ctx, t, false); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (l *Training) Follow(ctx context.Context, t *cluster.Team, step int, ev Eve
 	}
 }
 
-// step computes the parts of a step with the team.
+// step computes the given number of parts of a step with the team.
 func (g *group) step(parts int, w cluster.Work) (cluster.Outcome, error) {
 	out, err := g.team.Step(g.ctx, g.loop.step, parts, g.loop.factor, w, g.values)
 	var bad *cluster.LossError
@@ -93,7 +93,7 @@ func (g *group) step(parts int, w cluster.Work) (cluster.Outcome, error) {
 	return out, err
 }
 
-// explain says what is left of a run whose moments are lost.
+// explain adds to an error about lost moments from where the run can continue.
 func (g *group) explain(err error) error {
 	if lost := (*cluster.LostPartsError)(nil); errors.As(err, &lost) {
 		return fmt.Errorf("%w%s", err, g.loop.goesOn())
@@ -101,7 +101,7 @@ func (g *group) explain(err error) error {
 	return err
 }
 
-// goesOn says from where a run that ends goes on.
+// goesOn returns a text that says from where a run that ends can continue.
 func (l *Training) goesOn() string {
 	if l.savedStep == 0 {
 		return "; the run has no checkpoint yet"
@@ -109,7 +109,7 @@ func (l *Training) goesOn() string {
 	return fmt.Sprintf("; --resume %s goes on from the checkpoint of step %d", l.Plan.Out, l.savedStep)
 }
 
-// together is Gradient with a team.
+// together computes Gradient with a team.
 func (l *Training) together(shards []Shard) (loss, count float64, sum *autograd.Gradients, err error) {
 	g := l.group
 	g.shards, g.whole = shards, nil
@@ -133,10 +133,10 @@ func (l *Training) together(shards []Shard) (loss, count float64, sum *autograd.
 	return float64(out.Loss), float64(out.Count), sum, nil
 }
 
-// Rows is what a shard of the update needs.
+// Rows returns the data that a shard of the update needs.
 func (g *group) Rows(shard int, _ bool) [][]byte { return [][]byte{g.work.Rows(g.shards[shard])} }
 
-// Take keeps what a shard of the next update needs.
+// Take stores the data that a shard of the next update needs.
 func (g *group) Take(shard int, rows []byte) error {
 	if shard < 0 || shard >= len(g.shards) {
 		return fmt.Errorf("rows: found those of shard %d, want a number below %d", shard, len(g.shards))
@@ -144,7 +144,7 @@ func (g *group) Take(shard int, rows []byte) error {
 	return g.work.Take(g.shards[shard], rows)
 }
 
-// Compute computes a shard. A loss that is not finite is the leader's to report.
+// Compute computes a shard. A follower sends a loss that is not finite to the leader, which reports it.
 func (g *group) Compute(shard int, ready func(lo, hi int)) (cluster.Result, error) {
 	l := g.loop
 	into := l.sum.take()
@@ -163,13 +163,13 @@ func (g *group) Compute(shard int, ready func(lo, hi int)) (cluster.Result, erro
 	return cluster.Result{Mean: mean, Weight: weight}, nil
 }
 
-// Failed is the failure of this machine's device, whose numbers must not count.
+// Failed returns the error of this machine's device, if it failed. Its numbers must not be used then.
 func (g *group) Failed() error { return g.loop.failed() }
 
-// Values copies elements of a node.
+// Values copies elements of a node to dst.
 func (g *group) Values(n cluster.Node, at int, dst []float32) { g.loop.sum.values(n, at, dst) }
 
-// length is how many elements tensors have.
+// length returns the total number of elements of tensors.
 func length(xs []*tensor.Tensor) (n int) {
 	for _, x := range xs {
 		n += x.Len()
@@ -177,7 +177,7 @@ func length(xs []*tensor.Tensor) (n int) {
 	return n
 }
 
-// flat are the elements of tensors, one after the other.
+// flat returns the elements of tensors, one after the other.
 func flat(xs []*tensor.Tensor) []float32 {
 	values := make([]float32, length(xs))
 	rest := values
@@ -195,11 +195,11 @@ func spread(values []float32, xs []*tensor.Tensor) {
 	}
 }
 
-// state are the tensors that the next update depends on: the parameters, and the moments of those that are trained or,
+// state returns the tensors that the next update depends on: the parameters, and the moments of the trained ones or,
 // with islands, the momentum of the outer step.
 func (l *Training) state() (all []*tensor.Tensor, err error) {
 	l.work.Params("", func(name string, p *nn.Param) {
-		if p.Packed() != nil { // frozen: each machine reads them from the file of the model
+		if p.Packed() != nil { // frozen: each machine reads them from the model's file
 			return
 		}
 		if p.Bytes() == 0 && p.Len() > 0 && err == nil {
@@ -210,14 +210,14 @@ func (l *Training) state() (all []*tensor.Tensor, err error) {
 	if s := l.islands; s != nil {
 		return append(all, tensor.FromSlice(s.outer.Velocity, len(s.outer.Velocity))), err
 	}
-	if l.Plan.Split { // the leader deals them out
+	if l.Plan.Split { // the leader distributes the moments
 		return all, err
 	}
 	l.opt.Moments(func(_ string, x *tensor.Tensor) { all = append(all, x) })
 	return all, err
 }
 
-// State is what a machine needs that joins: the elements of the parameters and of the moments.
+// State returns the values that a joining machine needs: the elements of the parameters and of the moments.
 func (l *Training) State() ([]float32, error) {
 	all, err := l.state()
 	if err != nil {
@@ -226,7 +226,7 @@ func (l *Training) State() ([]float32, error) {
 	return flat(all), nil
 }
 
-// SetState puts the State of another machine in place of this one's.
+// SetState replaces the state of this machine by that of another, as State returned it.
 func (l *Training) SetState(values []float32) error {
 	all, err := l.state()
 	if err == nil {

@@ -1,6 +1,7 @@
-// Package train is the loop of training: updates in shards, the schedule, the budget of time, measurements, metrics,
-// checkpoints and resume. A Work is what is trained and on what: package text has language models, package labelled
-// networks on labelled sequences. Nothing is printed: the functions of Events report what happens.
+// Package train implements the training loop: updates in shards, the learning-rate schedule, the time budget,
+// measurements, metrics, checkpoints and resume. A Work is the model that is trained and its data: package text trains
+// language models, package labelled trains networks on labelled sequences. Nothing is printed: the functions of Events
+// report what happens.
 package train
 
 import (
@@ -16,9 +17,8 @@ import (
 	"github.com/hippo-ssm/hippo/optim"
 )
 
-// Training is a run in progress, of whatever work: the optimizer, the schedule, the budget of time,
-// what has been measured. All of it is saved in a checkpoint, so that a resumed run makes the same
-// weights, bit for bit, as one that was not stopped.
+// Training is a run in progress: the optimizer, the schedule, the time budget and the measurements. All of it is saved
+// in a checkpoint, so that a resumed run makes the same weights, bit for bit, as one that was not stopped.
 type Training struct {
 	Plan Plan
 
@@ -28,50 +28,50 @@ type Training struct {
 	schedule  optim.Schedule
 	tape      *autograd.Tape
 	sum       *shardSum
-	split     *split              // the moments, where several machines keep them; nil for all here
-	islands   *islands            // that make the updates; nil for none
-	group     *group              // of the machines that make the updates together; nil for this one alone
-	collected *autograd.Gradients // by the tape
-	precision engine.Precision    // of updates
-	step      int                 // updates made
-	savedStep int                 // of the last checkpoint, 0 for none
-	factor    float64             // of the learning rate, in the last of them
+	split     *split              // the moments, if several machines keep them, else nil
+	islands   *islands            // make the updates, if not nil
+	group     *group              // the machines that make the updates together, nil for this one alone
+	collected *autograd.Gradients // the gradients that the tape adds to
+	precision engine.Precision    // precision of updates
+	step      int                 // number of updates made
+	savedStep int                 // step of the last checkpoint, 0 for none
+	factor    float64             // factor of the learning rate in the last update
 	budget    budget
 	history   history
-	Final     Score // of the best model, as scores are in the end; set when the run has ended
+	Final     Score // score of the best model, measured as at the end; set when the run has ended
 
 	ev       Events
 	metrics  *events.Metrics
 	board    *events.Writer
 	pace     pace
 	started  time.Time     // when this part of the run began, or when it was saved last
-	cpu      time.Duration // of the process at that time
+	cpu      time.Duration // CPU time of the process at started
 	smoothed float64       // training loss
 	warned   bool          // warned that it diverges
 	overfit  bool          // warned that it overfits
 
-	stepSeconds, evalSeconds float64 // of an update (smoothed) and of the last measurement
+	stepSeconds, evalSeconds float64 // seconds of an update (smoothed) and of the last measurement
 }
 
-// history holds the results of a run so far, as they are saved.
+// history holds the results of a run so far, as saved in a checkpoint.
 type history struct {
 	Elapsed time.Duration `json:"elapsed_ns"` // of earlier parts of the run
-	CPU     time.Duration `json:"cpu_ns"`     // of the process, in these
-	LossSum float64       `json:"loss_sum"`   // of the updates since the last point
+	CPU     time.Duration `json:"cpu_ns"`     // of the process, in earlier parts of the run
+	LossSum float64       `json:"loss_sum"`   // sum over the updates since the last point
 	LossN   int           `json:"loss_n"`
 	Points  []Point       `json:"points"`
-	Best    int           `json:"best"`            // the place of the best among Points, -1 before the first
-	Ended   bool          `json:"ended,omitempty"` // the last point was measured as it is in the end
+	Best    int           `json:"best"`            // index of the best of Points, -1 before the first
+	Ended   bool          `json:"ended,omitempty"` // the last point is a final measurement
 	Curve   curve         `json:"curve"`           // of training
 }
 
-// curve is a smoothed training loss by step.
+// curve is the smoothed training loss by step.
 type curve struct {
 	Steps []int     `json:"steps"`
 	Loss  []float64 `json:"loss"`
 }
 
-// maxCurve is the most points a curve keeps; beyond it every second one goes.
+// maxCurve is the most points a curve keeps. When there are more, every second one is dropped.
 const maxCurve = 2000
 
 func (c *curve) add(step int, loss float64) {
@@ -84,7 +84,7 @@ func (c *curve) add(step int, loss float64) {
 	}
 }
 
-// New prepares to train the model of a work, whose parameters have their values.
+// New returns a Training of the model of w, whose parameters must be initialized.
 func New(p Plan, w Work) (*Training, error) {
 	precision, err := engine.ParsePrecision(p.Precision)
 	if err != nil {
@@ -106,28 +106,28 @@ func New(p Plan, w Work) (*Training, error) {
 	return l, err
 }
 
-// NonFiniteError says that training broke down: a loss, gradient or weight became NaN or infinite.
+// NonFiniteError reports that a loss, gradient or weight became NaN or infinite.
 type NonFiniteError struct {
-	Step  int    // the update that could not be made, counted from 1
+	Step  int    // the update that failed, counted from 1
 	What  string // "loss", "gradient"
 	Value float64
-	Where string // the tensor in which it was seen first
+	Where string // the first tensor in which it was seen
 }
 
-// Error says what is not finite, and where.
+// Error returns what is not finite and where, with advice.
 func (e *NonFiniteError) Error() string {
 	return fmt.Sprintf("step %d: the %s became %v, first seen in %s; want finite numbers (a smaller optim.lr, "+
 		"a longer optim.warmup or a smaller optim.clip may help)", e.Step, e.What, e.Value, e.Where)
 }
 
-// DeviceError says that the device on which a run computes has failed.
+// DeviceError reports that the device on which a run computes has failed.
 type DeviceError struct {
 	Err  error  // of the device
 	Out  string // folder of the run
-	Step int    // of its last checkpoint, 0 for none
+	Step int    // of the run's last checkpoint, 0 for none
 }
 
-// Error says what has failed, and what is left of the run.
+// Error returns the device's error and the checkpoint from which the run can continue.
 func (e *DeviceError) Error() string {
 	if e.Step == 0 {
 		return fmt.Sprintf("%v; the run has no checkpoint yet", e.Err)
@@ -140,9 +140,9 @@ func (e *DeviceError) Unwrap() error { return e.Err }
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// Step makes one update, or a round of islands, and returns its mean loss, in nats per target or as a squared error,
-// and the norm of the gradient before clipping, or of the mean of what islands have moved by. Its examples are read
-// first, so that what is wrong with them leaves the run as it was.
+// Step makes one update, or one round of islands. It returns the mean loss, in nats per target or as a squared error,
+// and the norm of the gradient before clipping or, with islands, of their mean difference. It reads the examples first,
+// so that an error in them leaves the run unchanged.
 func (l *Training) Step() (loss, norm float64, err error) {
 	defer l.budget.count()()
 	if l.islands != nil {
@@ -168,7 +168,7 @@ func (l *Training) Step() (loss, norm float64, err error) {
 	return loss, norm, nil
 }
 
-// apply makes an update by the sum of its gradients, which are of count targets, and takes them back.
+// apply makes an update from the sum of the gradients of count targets, and makes sum free again.
 func (l *Training) apply(sum *autograd.Gradients, step int, count, factor float64) (norm float64, err error) {
 	if l.split != nil {
 		norm, err = l.split.step(sum, count, factor)
@@ -186,8 +186,8 @@ func (l *Training) apply(sum *autograd.Gradients, step int, count, factor float6
 	return norm, nil
 }
 
-// shards are the parts of an update of so many examples: as many as the plan says, contiguous, and of equal size where
-// their number divides that of the examples. None is empty.
+// shards splits the examples of an update into as many shards as the plan says. They are contiguous, and of equal size
+// if their number divides that of the examples. None is empty: there are fewer shards if there are fewer examples.
 func (l *Training) shards(examples, step int) []Shard {
 	n := min(l.Plan.Shards, examples)
 	all := make([]Shard, n)
@@ -197,9 +197,9 @@ func (l *Training) shards(examples, step int) []Shard {
 	return all
 }
 
-// gradient returns the mean loss of an update, and its gradient times count. Each shard is computed alone, and its
-// gradient counts as often as it has targets, so that the gradient divided by count is that of the mean over all
-// targets. A single shard counts as one: its loss is that mean already.
+// Gradient returns the mean loss of an update, and its gradient times count. Each shard is computed alone, and its
+// gradient is weighted by its number of targets, so that sum divided by count is the gradient of the mean over all
+// targets. A single shard has weight 1: its loss is that mean already.
 func (l *Training) Gradient(examples int) (loss, count float64, sum *autograd.Gradients, err error) {
 	ForUpdates(l.tape, l.precision)
 	shards := l.shards(examples, l.step)
@@ -221,7 +221,7 @@ func (l *Training) Gradient(examples int) (loss, count float64, sum *autograd.Gr
 	return loss, count, sum, nil
 }
 
-// shard adds the gradient of a shard, times the weight that it returns, to g, and returns the shard's mean loss.
+// shard adds the gradient of a shard, times weight, to g. It returns the shard's mean loss and weight.
 func (l *Training) shard(t *autograd.Tape, s Shard, alone bool,
 	g *autograd.Gradients) (mean, weight float64, err error) {
 	t.Reset()
@@ -262,14 +262,14 @@ func (l *Training) shard(t *autograd.Tape, s Shard, alone bool,
 	return mean, weight, nil
 }
 
-// long reports whether a shard has several backwards.
+// long reports whether a shard has several backward passes.
 func (l *Training) long() bool {
 	w, ok := l.work.(LongWork)
 	return ok && w.Long()
 }
 
-// firstNonFinite names the first tensor of a step that holds a NaN or an infinity: a weight, if one does, else a
-// result.
+// firstNonFinite returns the name of the first tensor of a step that holds a NaN or an infinity: of a weight, if one
+// does, else of a result.
 func (l *Training) firstNonFinite(t *autograd.Tape) string {
 	if name, found := l.opt.NonFiniteParam(); found {
 		return "the weights " + name
@@ -280,11 +280,11 @@ func (l *Training) firstNonFinite(t *autograd.Tape) string {
 	return "the loss"
 }
 
-// limited reports whether the plan's steps end the run, be it before its time is used.
+// limited reports whether the run ends after the plan's steps, even if time is left.
 func (l *Training) limited() bool { return l.budget.limit == 0 || !l.Plan.TimeAlone }
 
-// at is where the run is in the schedule of the learning rate, in steps: by its updates, or by its time where that ends
-// it earlier.
+// at returns the run's place in the learning-rate schedule, in steps: by its updates, or by its used time if that is
+// further.
 func (l *Training) at() float64 {
 	at := l.budget.share() * float64(l.Plan.Steps)
 	if l.limited() {
@@ -301,13 +301,13 @@ func (l *Training) done() bool {
 	return l.limited() && l.step >= l.Plan.Steps || l.budget.share() >= 1
 }
 
-// stale reports whether so many measurements in a row were no better than the best as the plan has patience for.
+// stale reports whether the last Plan.Patience measurements were all no better than the best.
 func (l *Training) stale() bool {
 	h := &l.history
 	return l.Plan.Patience > 0 && h.Best >= 0 && len(h.Points)-1-h.Best >= l.Plan.Patience
 }
 
-// totalSteps is how many steps the run has, of one with a budget of time as its speed so far tells.
+// TotalSteps returns the number of steps of the run. With a time budget it is an estimate from the speed so far.
 func (l *Training) TotalSteps() int {
 	most := math.MaxInt
 	if l.limited() {
@@ -325,28 +325,28 @@ func (l *Training) TotalSteps() int {
 	}
 }
 
-// Tape is what the run computes on, between its updates free for measurements.
+// Tape returns the tape that the run computes on. Between updates it may be used for measurements.
 func (l *Training) Tape() *autograd.Tape { return l.tape }
 
 // SetClock replaces the clock that measures the time of updates.
 func (l *Training) SetClock(now func() time.Duration) { l.budget.now = now }
 
-// Steps is the number of updates made.
+// Steps returns the number of updates made.
 func (l *Training) Steps() int { return l.step }
 
-// Epochs is the number of passes over the training examples.
+// Epochs returns the number of passes over the training examples.
 func (l *Training) Epochs() float64 { return float64(l.step) / l.Plan.StepsPerEpoch }
 
-// Points are the measurements so far.
+// Points returns the measurements so far.
 func (l *Training) Points() []Point { return l.history.Points }
 
-// last is the last measurement. There must be one.
+// Last returns the last measurement. There must be one.
 func (l *Training) Last() *Point { return &l.history.Points[len(l.history.Points)-1] }
 
 // measured reports whether the model has been measured after the last update.
 func (l *Training) measured() bool { return len(l.history.Points) > 0 && l.Last().Step == l.step }
 
-// BestPoint is the best of Points; ok is false before the first.
+// BestPoint returns the best of Points. ok is false before the first.
 func (l *Training) BestPoint() (p Point, ok bool) {
 	if l.history.Best < 0 {
 		return Point{}, false
@@ -354,22 +354,22 @@ func (l *Training) BestPoint() (p Point, ok bool) {
 	return l.history.Points[l.history.Best], true
 }
 
-// Curve is the smoothed training loss of the lines of metrics.
+// Curve returns the smoothed training loss at the logged steps.
 func (l *Training) Curve() []float64 { return l.history.Curve.Loss }
 
-// Smoothed is the training loss of this part of the run, smoothed; NaN before its first update.
+// Smoothed returns the smoothed training loss of this part of the run, or NaN before its first update.
 func (l *Training) Smoothed() float64 { return l.smoothed }
 
-// Trained is the time of all updates, by the run's own clock.
+// Trained returns the time of all updates, by the run's own clock.
 func (l *Training) Trained() time.Duration { return l.budget.used }
 
-// Elapsed is the time of all parts of the run.
+// Elapsed returns the time of all parts of the run.
 func (l *Training) Elapsed() time.Duration { return l.history.Elapsed + time.Since(l.started) }
 
-// CPUTime is the time of the processor in all parts of the run.
+// CPUTime returns the CPU time of all parts of the run.
 func (l *Training) CPUTime() time.Duration { return l.history.CPU + status.CPUTime() - l.cpu }
 
-// rest starts to count time anew, with that so far kept.
+// rest adds the time so far to the history and starts to count anew.
 func (l *Training) rest() {
 	l.history.Elapsed, l.history.CPU = l.Elapsed(), l.CPUTime()
 	l.started, l.cpu = time.Now(), status.CPUTime()

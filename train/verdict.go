@@ -5,23 +5,23 @@ import (
 	"math"
 )
 
-// Limits by which the losses of a run, in nats per token, are judged.
+// Limits for judging the losses of a run, in nats per token.
 const (
-	Diverging = 1    // above guessing: a model that starts is hardly above it
-	rising    = 0.05 // above the best: more than evaluations of one model differ
+	Diverging = 1    // above guessing; a new model is hardly above it
+	rising    = 0.05 // above the best; evaluations of one model differ by less
 )
 
-// DivergedError says that a run has made all its steps, but that its training loss is far above that of guessing and,
-// where it started from the weights of a model, of that.
+// DivergedError reports that a run has made all its steps, but its training loss is far above that of guessing and, if
+// it started from a model's weights, above the loss of that model.
 type DivergedError struct {
-	Loss, Guess float64 // the training loss, and that of guessing all tokens alike
-	Began       float64 // the loss of the model that it started from, where that is above guessing; else 0
+	Loss, Guess float64 // the training loss, and that of guessing all tokens with equal probability
+	Began       float64 // the loss of the model that the run started from if that is above guessing, else 0
 	LR          float64 // peak learning rate
 	Best        float64 // the best validation loss
 	BestStep    int
 }
 
-// Error says how far the loss is off, and which settings may help.
+// Error returns how far the loss is off and which settings may help.
 func (e *DivergedError) Error() string {
 	best := "there is no checkpoint worth keeping"
 	if e.Best < e.Guess {
@@ -36,11 +36,11 @@ func (e *DivergedError) Error() string {
 		e.LR, best)
 }
 
-// far reports whether a training loss is far above that of guessing, and of the model that the run started from.
+// Far reports whether a training loss is far above that of guessing and that of the model that the run started from.
 func (l *Training) Far(loss float64) bool { return loss > max(l.work.Guess(), l.Began())+Diverging }
 
-// began is the loss of the model that the run started from, on a text that may be far from what it has learnt, where
-// that is above guessing; else 0.
+// Began returns the loss of the model that the run started from if that is above guessing, as on a text that is far
+// from what it has learnt. Else it returns 0.
 func (l *Training) Began() float64 {
 	if p := l.history.Points; len(p) > 0 && p[0].Step == 0 && p[0].Valid.Loss > l.work.Guess() {
 		return p[0].Valid.Loss
@@ -61,7 +61,7 @@ func (l *Training) Diverged(best float64) error {
 	return e
 }
 
-// warn tells once, as soon as it is seen, that a run goes wrong.
+// warn writes a note, once, as soon as the training diverges.
 func (l *Training) warn() {
 	if l.warned || !l.Far(l.smoothed) {
 		return
@@ -72,7 +72,7 @@ func (l *Training) warn() {
 		l.step, l.smoothed, l.work.Guess(), l.Plan.Optim.LR))
 }
 
-// noteOverfitting tells once, during the run, that a validation loss rises while the training loss falls.
+// noteOverfitting writes a note, once, if the validation loss rises during the run while the training loss falls.
 func (l *Training) noteOverfitting(valid float64, best Point, last bool) {
 	if last || l.overfit || !l.Overfits(valid, best.Valid.Loss) {
 		return
@@ -82,12 +82,12 @@ func (l *Training) noteOverfitting(valid float64, best Point, last bool) {
 		"%.4f, falls: the model overfits", l.step, best.Valid.Loss, best.Step, valid, l.smoothed))
 }
 
-// overfits reports whether a validation loss, in nats, is above the best while the training loss is below it.
+// Overfits reports whether a validation loss, in nats, is above the best while the training loss is below the best.
 func (l *Training) Overfits(valid, best float64) bool {
 	return isFinite(l.work.Guess()) && valid > best+rising && l.TrainLoss() < best
 }
 
-// trainLoss is the training loss, smoothed, also of a run that was resumed after its last step.
+// TrainLoss returns the smoothed training loss, also for a run that was resumed after its last step.
 func (l *Training) TrainLoss() float64 {
 	if n := len(l.history.Curve.Loss); math.IsNaN(l.smoothed) && n > 0 {
 		return l.history.Curve.Loss[n-1]
