@@ -1,8 +1,8 @@
-// Package optim updates parameters: AdamW, clipping by global norm, and learning-rate schedules. The arithmetic is that
-// of an engine.Backend, on tensors that it owns.
+// Package optim updates parameters: AdamW, clipping by global norm, and learning-rate schedules. An engine.Backend does
+// the arithmetic, on tensors that it owns.
 //
 // Gradients belong to a step, not to the parameters: they are passed as arguments, one tensor for each parameter in the
-// optimizer's order. They may be sums over a number of targets, which the optimizer divides by that number.
+// optimizer's order. They may be sums over a number of targets; the optimizer then divides them by that number.
 package optim
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Param is one parameter with the settings of its group.
+// Param is a parameter with the settings of its group.
 type Param struct {
 	Name string
 	*tensor.Tensor
@@ -21,8 +21,8 @@ type Param struct {
 	Decay float64 // weight decay
 }
 
-// AdamW is Adam with decoupled weight decay (arXiv:1711.05101). Step makes an update of all parameters in one pass over
-// memory; Norm, Begin and Update.Range are its parts, for gradients that come in range by range.
+// AdamW is Adam with decoupled weight decay (arXiv:1711.05101). Step updates all parameters in one pass over memory.
+// Norm, Begin and Update.Range are its parts, for gradients that arrive range by range.
 type AdamW struct {
 	Beta1, Beta2, Eps float64
 	Clip              float64 // largest global norm of the gradient; 0 for no limit
@@ -30,11 +30,11 @@ type AdamW struct {
 	backend engine.Backend
 	params  []Param
 	tensors []*tensor.Tensor // of params
-	moments []engine.Moments // nil before they are needed
+	moments []engine.Moments // nil before they are first needed
 	step    int
 }
 
-// NewAdamW returns an optimizer over params with zero moments, which computes on a backend.
+// NewAdamW returns an optimizer over params with zero moments, which computes on b.
 func NewAdamW(b engine.Backend, params []Param, beta1, beta2, eps, clip float64) *AdamW {
 	o := &AdamW{Beta1: beta1, Beta2: beta2, Eps: eps, Clip: clip, backend: b, params: params}
 	for _, p := range params {
@@ -43,7 +43,7 @@ func NewAdamW(b engine.Backend, params []Param, beta1, beta2, eps, clip float64)
 	return o
 }
 
-// own makes moments of zeros where there are none.
+// own returns the optimizer's moments. The first call makes them, as zeros.
 func (o *AdamW) own() []engine.Moments {
 	if o.moments == nil {
 		m, v := o.backend.Zeros(o.tensors...), o.backend.Zeros(o.tensors...)
@@ -54,7 +54,7 @@ func (o *AdamW) own() []engine.Moments {
 	return o.moments
 }
 
-// Backend returns the backend that computes.
+// Backend returns the backend that the optimizer computes on.
 func (o *AdamW) Backend() engine.Backend { return o.backend }
 
 // Tensors returns the parameters, in the order in which gradients are passed.
@@ -83,13 +83,14 @@ func (o *AdamW) Scale(norm float64) float64 {
 	return 1
 }
 
-// Update is an update of all parameters. Range computes a part of it and must visit each parameter once.
+// Update is an update of all parameters in parts. Each call of Range updates some parameters. Each parameter must be
+// updated once.
 type Update struct {
 	optimizer *AdamW
 	step      engine.AdamWStep
 }
 
-// Begin starts and counts an update with gradients times scale and learning rates times factor.
+// Begin starts an update with gradients times scale and learning rates times factor, and counts it.
 func (o *AdamW) Begin(scale, factor float64) Update {
 	o.step++
 	return Update{o, engine.AdamWStep{
@@ -133,10 +134,10 @@ func (o *AdamW) nonFinite(xs []*tensor.Tensor) (name string, found bool) {
 // Steps returns the number of updates so far.
 func (o *AdamW) Steps() int { return o.step }
 
-// SetSteps sets the number of updates so far, when a run is resumed.
+// SetSteps sets the number of updates so far, for a run that is resumed.
 func (o *AdamW) SetSteps(n int) { o.step = n }
 
-// What the names of moments end with.
+// Suffixes of the names of moments.
 const (
 	FirstMoment  = ".exp_avg"
 	SecondMoment = ".exp_avg_sq"

@@ -11,8 +11,8 @@ func (o *AdamW) Values() []*tensor.Tensor {
 	return all
 }
 
-// Average moves averages of all parameters, initially copies from Values, towards the parameters: a ← a + (1-keep)·(w -
-// a).
+// Average moves averages of all parameters towards the parameters: a ← a + (1-keep)·(w - a). The averages start as
+// copies from Values.
 func (o *AdamW) Average(averages []*tensor.Tensor, keep float64) {
 	o.backend.Average(averages, o.tensors, float32(1-keep))
 }

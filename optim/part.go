@@ -7,24 +7,24 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Part is the moments of the elements from First to before End of all parameters, which are counted one behind the
-// other. An optimizer whose moments are in parts, here or on other machines, has none of its own.
+// Part holds the moments of the elements from First up to, but not including, End. Elements are numbered across all
+// parameters, in order. An optimizer whose moments are in parts, on this machine or others, has none of its own.
 type Part struct {
 	First, End int
 	M, V       []float32 // nil before the first update: zeros
 }
 
-// part is where a part has elements of a parameter.
+// part is the range of n elements of one parameter, from index at on, that belongs to a Part.
 type part struct{ param, at, n int }
 
-// alignment is what the places of parts in a parameter are multiples of: the lanes of kernels, of which an element's
-// last bit may depend.
+// alignment divides the index in a parameter at which a part starts. It keeps each element in the same lane of the
+// kernels, since the last bit of a result may depend on the lane.
 const alignment = 256
 
-// Parts cuts the elements of all parameters into at most n parts of about equal size.
+// Parts splits the elements of all parameters into at most n parts of about equal size.
 func (o *AdamW) Parts(n int) (all []Part) {
 	total := 0
-	var cuts []int // where a part may end
+	var cuts []int // positions at which a part may end
 	for _, x := range o.tensors {
 		for at := alignment; at < x.Len(); at += alignment {
 			cuts = append(cuts, total+at)
@@ -47,7 +47,7 @@ func (o *AdamW) Parts(n int) (all []Part) {
 // Params returns the parameters.
 func (o *AdamW) Params() []Param { return o.params }
 
-// pieces are where the part has elements.
+// pieces returns the ranges of parameters that belong to the part.
 func (p *Part) pieces(o *AdamW) (all []part) {
 	begin := 0
 	for i, x := range o.tensors {
@@ -60,15 +60,15 @@ func (p *Part) pieces(o *AdamW) (all []part) {
 	return all
 }
 
-// Each visits the elements of the part by the tensors, of all parameters, that have them.
+// Each visits the elements of the part, as views of xs, which has a tensor for each parameter.
 func (p *Part) Each(o *AdamW, xs []*tensor.Tensor, visit func(x *tensor.Tensor)) {
 	for _, s := range p.pieces(o) {
 		visit(xs[s.param].Part(s.at, s.n))
 	}
 }
 
-// Parts updates the parameters in some parts, by their gradients, which become zero. Parts of one optimizer may be
-// updated on several machines: an element has the same bits as in Range.
+// Parts updates the elements that belong to parts by their gradients, and zeroes these gradients. The parts of one
+// optimizer may be updated on several machines: the results have the same bits as those of Range.
 func (u Update) Parts(parts []*Part, grads []*tensor.Tensor) {
 	o := u.optimizer
 	var params, dw []*tensor.Tensor

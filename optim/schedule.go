@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// Schedule is the factor of the learning rate at every step: a linear warmup, then a decay.
+// Schedule defines the factor of the learning rate at every step: a linear warmup, then a decay.
 type Schedule struct {
 	Kind     string  // constant, linear, cosine
-	Warmup   int     // steps of linear rise
+	Warmup   int     // steps of the linear warmup
 	Total    int     // the step at which the decay ends
 	MinRatio float64 // the factor at the end of the decay
 }
@@ -26,11 +26,11 @@ func (s Schedule) Validate() error {
 	return fmt.Errorf("found schedule %q, want one of %q", s.Kind, Schedules)
 }
 
-// Factor returns the learning-rate factor of a step, counted from 0: (step+1)/Warmup while it rises, then 1 falling to
-// MinRatio along a half cosine or a line, or staying 1.
+// Factor returns the learning-rate factor of a step, counted from 0. It is (step+1)/Warmup during the warmup. Then it
+// falls from 1 to MinRatio along a half cosine or a line, or stays 1.
 func (s Schedule) Factor(step int) float64 { return s.At(float64(step)) }
 
-// At is Factor between steps, for a run whose progress is measured by time.
+// At returns Factor at a fractional step, for a run whose progress is measured by time.
 func (s Schedule) At(step float64) float64 {
 	if step < float64(s.Warmup) {
 		return min(1, (step+1)/float64(s.Warmup))

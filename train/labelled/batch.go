@@ -11,22 +11,22 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// batch is some examples of a set, one after the other without padding.
+// batch holds some examples of a set, one after the other without padding.
 type batch struct {
 	set     *task.Set
 	in      model.Input
-	n       int       // examples: half the sequences, of pairs
-	targets []int32   // of every position, or one for each example
-	numbers []float32 // (Σ asked, numbers of a position)
-	tags    []int32   // as targets; empty without tags
-	asked   []int     // positions at the end of each example that numbers are asked for
+	n       int       // examples; with pairs, half the number of sequences
+	targets []int32   // one for each position, or for each example
+	numbers []float32 // shape (Σ asked, numbers per position)
+	tags    []int32   // like targets; empty without tags
+	asked   []int     // positions at the end of each example that have numbers to predict
 	count   int       // targets that are not Ignore, or numbers that are not NaN
 
 	examples []task.Example
 	lengths  []int
 }
 
-// fill makes the batch of the examples of a split with the given indices.
+// fill fills the batch with the examples of a split at the given indices.
 func (b *batch) fill(split task.Split, indices []int) error {
 	b.n = len(indices)
 	for len(b.examples) < b.n {
@@ -108,11 +108,11 @@ func (b *batch) fillTargets(indices []int) error {
 	return nil
 }
 
-// bucket is how many batches are sorted by length together.
+// bucket is the number of batches that are sorted by length together.
 const bucket = 16
 
-// epochOrder is the batches of an epoch: every example once, in an order that depends on seed and epoch alone. Where a
-// split tells the lengths of its examples, those of a batch are of similar length.
+// epochOrder returns the batches of an epoch: every example once, in an order that depends only on seed and epoch. If
+// the split knows the lengths of its examples, those of a batch have similar lengths.
 func epochOrder(split task.Split, size int, seed uint64, epoch int) [][]int {
 	rng := rand.New(rand.NewPCG(seed, 0x6f72646572+uint64(epoch)))
 	order := rng.Perm(split.Len())

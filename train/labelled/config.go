@@ -1,6 +1,5 @@
-// Package labelled trains networks on labelled sequences: classes or numbers, one for each sequence or for each
-// position.
-// Package task has the data, package train the loop.
+// Package labelled trains networks on labelled sequences. Labels are classes or numbers, one for each sequence or for
+// each position. Package task has the data, package train the training loop.
 package labelled
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Config is how a network is trained on labelled sequences.
+// Config holds the settings for training a network on labelled sequences.
 type Config struct {
 	Out       string `json:"out" help:"folder of the run; empty: runs/task/TASK/RECIPE-seedN"`
 	Seed      uint64 `json:"seed" help:"seed of training; the seed of the data is an option of the task"`
@@ -26,11 +25,11 @@ type Config struct {
 	Shards    int     `json:"shards" min:"1" help:"parts of an update, computed one by one to save memory"`
 	EvalEvery float64 `json:"eval_every" min:"0" help:"epochs between evaluations; 0: twenty evaluations"`
 	EvalLimit int     `json:"eval_limit" min:"0" help:"examples scored during the run; 0: all"`
-	// Time: the learning rate follows the share of it that is gone.
+	// Time, if not 0, drives the learning-rate schedule by its used share.
 	Time  time.Duration `json:"time" min:"0s" help:"end after this training time, such as 30m; 0s: no limit"`
 	Clock string        `json:"clock" enum:"wall,cpu" help:"clock of time: wall time, or CPU time divided by cores"`
 	Stop  float64       `json:"stop" min:"0" help:"end at this validation accuracy in percent; 0: never"`
-	// Patience and EMA are as in training on text.
+	// Patience and EMA work as in training on text.
 	Patience int     `json:"patience" min:"0" help:"end after this many evaluations without a better score; 0: never"`
 	EMA      float64 `json:"ema" min:"0" max:"0.999999" help:"decay of the average of weights to save; 0: none"`
 
@@ -39,23 +38,23 @@ type Config struct {
 	Model     model.Config `json:"model" help:"shape of the backbone; vocab_size is the task's"`
 	Optim     Optim        `json:"optim" help:"AdamW and the learning rate"`
 
-	// Device is the engine of a graphics card that computes the run; nil for the processor.
+	// Device is the engine of the graphics card that computes the run, or nil for the processor.
 	Device engine.Backend `json:"-" config:"-"`
-	// Faster, if not nil, lets the device compute only where the network fits and a layer of it takes less time there
-	// than on the processor. It receives the reason for the choice.
+	// Faster, if not nil, restricts the use of the device: it computes only if the network fits and a layer takes less
+	// time there than on the processor. Faster is called with the reason for the choice.
 	Faster func(told string) `json:"-" config:"-"`
 
-	// MicroBatch is how Shards was given: by the sequences of one.
+	// MicroBatch is an earlier form of Shards: the number of sequences of a shard.
 	MicroBatch int `json:"micro_batch,omitempty" config:"old" min:"0" help:"earlier form of shards: sequences of one"`
 }
 
-// Optim is Optim with a warmup that is counted in epochs.
+// Optim is train.Optim with an additional warmup that is counted in epochs.
 type Optim struct {
 	train.Optim
 	WarmupEpochs float64 `json:"warmup_epochs" min:"0" help:"epochs of linear warmup, added to the steps of warmup"`
 }
 
-// Default is what settings start from.
+// Default returns the default settings.
 func Default() Config {
 	c := Config{
 		Seed: 1, Precision: "float32", Memory: train.MemoryCheck, Epochs: 10, BatchSize: 32, Shards: 1,
@@ -71,18 +70,18 @@ func Default() Config {
 	return c
 }
 
-// Settle gives settings of earlier versions their form of today.
+// Settle converts settings of earlier versions to their current form.
 func (c *Config) Settle() {
 	if c.MicroBatch > 0 {
 		c.Shards, c.MicroBatch = max(1, (c.BatchSize+c.MicroBatch-1)/c.MicroBatch), 0
 	}
 }
 
-// Validate returns every problem of the configuration at once that can be told without the data.
+// Validate returns an error that lists every problem of the configuration that can be found without the data.
 func (c *Config) Validate() error {
 	c.Settle()
 	var p config.Problems
-	own := *c // what checks itself is checked below
+	own := *c // parts with checks of their own are checked below
 	own.Model, own.Optim.Optim = Default().Model, Default().Optim.Optim
 	p.Add(config.Check(own))
 	if c.Shards > max(1, c.BatchSize) {
@@ -93,7 +92,7 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// Network is the shape of the model for labelled sequences.
+// Network returns the shape of the network for a set.
 func (c *Config) Network(s *task.Set) model.NetworkConfig {
 	n := model.NetworkConfig{
 		Model: c.Model, Vocab: s.Vocab, Channels: s.Channels, Outputs: s.Outputs, Everywhere: s.Everywhere,
@@ -113,7 +112,7 @@ func (c *Config) Network(s *task.Set) model.NetworkConfig {
 	return n
 }
 
-// channels are the channels of a set as a network keeps them.
+// channels converts the channels of a set to those of a network.
 func channels(of []task.Channel) []model.Channel {
 	var out []model.Channel
 	for _, c := range of {

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// tally sums the parts of a Score.
+// tally accumulates a Score.
 type tally struct {
 	loss, absolute float64
 	count, right   int
@@ -20,7 +20,7 @@ type tally struct {
 	out            []float32
 }
 
-// add counts the results y of a batch whose loss is the mean over its targets.
+// add adds the outputs y of a batch. loss is the mean over the batch's targets.
 func (s *tally) add(b *batch, y *tensor.Tensor, loss float64) {
 	s.loss += loss * float64(b.count)
 	s.count += b.count
@@ -53,7 +53,7 @@ func (s *tally) add(b *batch, y *tensor.Tensor, loss float64) {
 	}
 }
 
-// middleOf is the number of outputs for each number that is asked, and which of them comes next to its median.
+// middleOf returns the number of outputs for each predicted number, and the index of the one nearest to the median.
 func middleOf(set *task.Set) (width, middle int) {
 	for i, level := range set.Levels {
 		if math.Abs(float64(level)-0.5) < math.Abs(float64(set.Levels[middle])-0.5) {
@@ -124,7 +124,7 @@ func (w *Work) score(ctx context.Context, t *autograd.Tape, split task.Split, li
 	return w.tally.score(w.Set), nil
 }
 
-// crossEntropy is the mean over the targets of their cross-entropy times the weight of their class.
+// crossEntropy returns the mean over the targets of the cross-entropy times the weight of the target's class.
 func crossEntropy(t *autograd.Tape, y *tensor.Tensor, b *batch) *tensor.Tensor {
 	if b.set.Weights == nil || b.count == 0 {
 		return t.CrossEntropy(y, b.targets)
@@ -149,7 +149,8 @@ func crossEntropy(t *autograd.Tape, y *tensor.Tensor, b *batch) *tensor.Tensor {
 	return loss
 }
 
-// forward returns the network's outputs and the loss. Of numbers it returns only those that are asked for.
+// forward returns the network's outputs and the loss. If targets are numbers it returns only the outputs at positions
+// that have numbers to predict.
 func (w *Work) forward(t *autograd.Tape, b *batch) (y, loss *tensor.Tensor) {
 	y = w.Net.Forward(t, b.in)
 	if !b.set.Numbers {

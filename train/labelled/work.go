@@ -20,16 +20,16 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Work is the work of a network on labelled sequences.
+// Work implements train.Work for a network on labelled sequences.
 type Work struct {
 	Config Config
 	Set    *task.Set
 	Net    *model.Network
 
-	perEpoch int // updates
-	epoch    int // of order
+	perEpoch int // updates per epoch
+	epoch    int // epoch of order
 	order    [][]int
-	indices  []int // of the examples of this update
+	indices  []int // examples of this update
 	size     int   // sequences that are computed together
 	batch    batch
 	tally    tally
@@ -37,9 +37,9 @@ type Work struct {
 
 var _ train.Work = (*Work)(nil)
 
-// Open starts a run, or takes up the one whose last checkpoint is in the folder c.Out. all points to all
-// settings of the run, c among them, which are saved with it. same compares the settings of a checkpoint, as JSON, with
-// them: what differs is an error. It returns what is trained, and the loop that trains it.
+// Open starts a run, or continues the one whose last checkpoint is in the folder c.Out. all points to all settings of
+// the run, including c, which are saved with it. same compares the settings of a checkpoint, given as JSON, with them
+// and returns an error if they differ. Open returns the work and the loop that trains it.
 func Open(c Config, all any, set *task.Set, same func(saved []byte) error) (w *Work, l *train.Training, err error) {
 	if set.Train.Len() == 0 || set.Test.Len() == 0 {
 		return nil, nil, fmt.Errorf("found %d examples to train on and %d to test on, want some", set.Train.Len(),
@@ -83,7 +83,8 @@ func Open(c Config, all any, set *task.Set, same func(saved []byte) error) (w *W
 	return w, l, err
 }
 
-// choose returns the network for a set. It takes the processor where Faster says so.
+// choose returns the network for a set. If Faster is set and the network does not fit on the device or is not faster
+// there, it sets Device to nil and chooses the processor.
 func (c *Config) choose(set *task.Set) (*model.Network, error) {
 	net, err := newNetwork(c, set)
 	if c.Device == nil || c.Faster == nil {
@@ -100,14 +101,15 @@ func (c *Config) choose(set *task.Set) (*model.Network, error) {
 	return newNetwork(c, set)
 }
 
-// use moves a network whose parameters have values to the device.
+// use moves an initialized network to the device.
 func (c *Config) use(net *model.Network) {
 	if c.Device != nil {
 		net.Use(c.Device)
 	}
 }
 
-// newNetwork returns the network for a set, if it can take it and there is memory for it.
+// newNetwork returns the network for a set. It returns an error if the network cannot process the set's sequences or
+// there is too little memory.
 func newNetwork(c *Config, set *task.Set) (*model.Network, error) {
 	m, err := model.NewNetwork(c.Network(set))
 	if err != nil {
@@ -139,13 +141,13 @@ func newNetwork(c *Config, set *task.Set) (*model.Network, error) {
 	return m, nil
 }
 
-// leastActivations is a lower bound of the bytes that training keeps for a position: the input, and in each layer the
-// results of the norm, the mixer's products and its output.
+// leastActivations returns a lower bound of the bytes that training keeps for a position: the input and, for each
+// layer, the results of the norm, the mixer's products and its output.
 func leastActivations(m *model.Network) int {
 	return 4 * (m.Config.Channels + 8*m.Config.Model.DModel*len(m.Blocks))
 }
 
-// plan is the plan of the run's loop.
+// plan returns the plan of the training loop.
 func (w *Work) plan(all any) train.Plan {
 	c := &w.Config
 	o := c.Optim
@@ -164,7 +166,7 @@ func (w *Work) plan(all any) train.Plan {
 	return p
 }
 
-// Estimate is what a run takes, by some of its updates.
+// Estimate is the time and memory that a run needs, measured by some of its updates.
 type Estimate struct {
 	Params      int     `json:"params"`
 	Steps       int     `json:"steps"`
@@ -173,7 +175,7 @@ type Estimate struct {
 	Memory      uint64  `json:"memory_bytes"` // of the process, with the data
 }
 
-// Estimate makes three updates, in memory alone, and measures the later two: the first one also sets up memory.
+// Estimate makes three updates, in memory only, and measures the last two. The first one also allocates memory.
 func (w *Work) Estimate(l *train.Training) (Estimate, error) {
 	var start time.Time
 	const measured = 2
@@ -194,13 +196,13 @@ func (w *Work) Estimate(l *train.Training) (Estimate, error) {
 	return e, nil
 }
 
-// NewTape returns a tape on the engine of the network.
+// NewTape returns a tape on the network's engine.
 func (w *Work) NewTape() *autograd.Tape { return w.Net.NewTape() }
 
 // Params visits the parameters of the network.
 func (w *Work) Params(prefix string, visit nn.Visitor) { w.Net.Params(prefix, visit) }
 
-// Read finds the examples of an update in the order of their epoch.
+// Read finds the examples of an update in the order of the epoch.
 func (w *Work) Read(step int) (examples int, err error) {
 	if e := step / w.perEpoch; e != w.epoch {
 		w.epoch, w.order = e, epochOrder(w.Set.Train, w.Config.BatchSize, w.Config.Seed, e)
@@ -209,7 +211,7 @@ func (w *Work) Read(step int) (examples int, err error) {
 	return len(w.indices), nil
 }
 
-// Loss is the cross-entropy or the squared error of a shard.
+// Loss returns the loss of a shard: cross-entropy, squared error or, with levels, pinball loss.
 func (w *Work) Loss(t *autograd.Tape, s train.Shard) (loss *tensor.Tensor, count int, err error) {
 	if err := w.batch.fill(w.Set.Train, w.indices[s.First:s.End]); err != nil {
 		return nil, 0, err
@@ -222,7 +224,7 @@ func (w *Work) Loss(t *autograd.Tape, s train.Shard) (loss *tensor.Tensor, count
 // Went does nothing: no state is carried to the next step.
 func (w *Work) Went(train.Shard) {}
 
-// watched are the examples that are measured during the run.
+// watched returns the examples that are measured during the run.
 func (w *Work) watched() task.Split {
 	if w.Set.Valid == nil {
 		return w.Set.Test
@@ -230,28 +232,28 @@ func (w *Work) watched() task.Split {
 	return w.Set.Valid
 }
 
-// Try is the loss on one batch.
+// Try returns the loss on one batch.
 func (w *Work) Try(ctx context.Context, t *autograd.Tape) (float64, error) {
 	s, err := w.score(ctx, t, w.watched(), w.size)
 	return s.Loss, err
 }
 
-// Measure scores the network on the validation examples, or the test's if there are none.
+// Measure scores the network on the validation examples or, if there are none, the test examples.
 func (w *Work) Measure(ctx context.Context, t *autograd.Tape, _ bool) (train.Score, error) {
 	return w.score(ctx, t, w.watched(), w.Config.EvalLimit)
 }
 
-// Remeasure is the score that the best network had: all are measured alike.
+// Remeasure returns the given score: all measurements are made in the same way.
 func (w *Work) Remeasure(_ context.Context, _ *autograd.Tape, _ string, score train.Score) (train.Score, error) {
 	return score, nil
 }
 
-// Enough reports whether a score is as high as the configuration asks for.
+// Enough reports whether a score reaches the accuracy Config.Stop.
 func (w *Work) Enough(s train.Score) bool {
 	return w.Config.Stop > 0 && !w.Set.Numbers && s.Accuracy >= w.Config.Stop
 }
 
-// Guess is the loss of a model for which all classes are equally probable. There is none for numbers.
+// Guess returns the loss of a model for which all classes are equally probable, or +Inf if targets are numbers.
 func (w *Work) Guess() float64 {
 	if w.Set.Numbers {
 		return math.Inf(1)
@@ -262,14 +264,14 @@ func (w *Work) Guess() float64 {
 // SaveModel writes the network.
 func (w *Work) SaveModel(dir string) error { return w.Net.Save(dir) }
 
-// Place is empty: the number of updates says which examples come next.
+// Place returns nil: the number of updates determines which examples come next.
 func (w *Work) Place(string) (any, error) { return nil, nil }
 
-// Return does nothing: Read is told the number of the update.
+// Return does nothing: Read receives the number of the update.
 func (w *Work) Return([]byte, string) error { return nil }
 
-// TakeBest gives the network the weights that did best on the validation examples in a run, and returns their score;
-// nil if there are no validation examples.
+// TakeBest loads the weights that scored best on the validation examples in a run, and returns their score. Without
+// validation examples it takes the average of the weights, if there is one, and returns nil.
 func (w *Work) TakeBest(l *train.Training) (*train.Score, error) {
 	best, ok := l.BestPoint()
 	if w.Set.Valid == nil || !ok {
@@ -285,8 +287,8 @@ func (w *Work) Score(ctx context.Context, t *autograd.Tape, split task.Split) (t
 	return w.score(ctx, t, split, 0)
 }
 
-// Forecast returns the network's forecast of one example, and the truth: rows of Set.Outputs numbers. known are the
-// rows of Set.Channels numbers that were given before.
+// Forecast returns the network's forecast of one example and the truth, as rows of Set.Outputs numbers. known holds the
+// preceding input rows, of Set.Channels numbers each.
 func (w *Work) Forecast(ctx context.Context, t *autograd.Tape, split task.Split,
 	i int) (known, truth, forecast []float32, err error) {
 	if _, err := w.score(ctx, t, task.Part(split, i, 1), 0); err != nil {
@@ -296,7 +298,7 @@ func (w *Work) Forecast(ctx context.Context, t *autograd.Tape, split task.Split,
 	return b.in.Values[:(b.lengths[0]-b.asked[0])*w.Set.Channels], b.numbers, w.tally.out, nil
 }
 
-// Longest is the length of the longest sequence of a split.
+// Longest returns the length of the longest sequence of a split.
 func (w *Work) Longest(split task.Split) int {
 	most := 0
 	var ex task.Example
@@ -307,20 +309,20 @@ func (w *Work) Longest(split task.Split) int {
 	return most
 }
 
-// Train runs the loop that OpenLabelled returned, and adds a note if the training diverged.
+// Train runs the loop that Open returned, and adds a note if the training diverged.
 func (w *Work) Train(ctx context.Context, l *train.Training) (interrupted bool, err error) {
 	interrupted, err = l.Run(ctx)
 	if err != nil || interrupted {
 		return interrupted, err
 	}
-	if err := l.Diverged(l.Final.Loss); err != nil { // the score says so, too
+	if err := l.Diverged(l.Final.Loss); err != nil { // no error, as the score shows it too
 		l.Note(err.Error())
 	}
 	return false, nil
 }
 
-// KeepAsBest writes the network as it is now in place of the one that did best: the same weights, of which more is
-// known, such as how wide its intervals have to be.
+// KeepAsBest replaces the saved best network by the current one. It has the same weights but more information, such as
+// how wide its intervals have to be.
 func (w *Work) KeepAsBest() error {
 	return train.WriteModel(filepath.Join(w.Config.Out, model.BestDir), w)
 }

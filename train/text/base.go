@@ -19,27 +19,27 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Base is the model that a run starts with, whose weights, shape and tokenizer it takes. A checkpoint of the run has
-// all of that itself: it continues where there is no such model any more.
+// Base is the model that a run starts from, taking its weights, shape and tokenizer. A checkpoint of the run contains
+// all of them, so the run can be resumed even if the model no longer exists.
 type Base struct {
-	Name    string `json:"name"`           // as it was given: a path, or the name of a published model
-	Path    string `json:"path"`           // its folder or file
-	Weights string `json:"weights"`        // their fingerprint
-	Card    []Said `json:"card,omitempty"` // what its own card says of it
+	Name    string `json:"name"`           // as given by the user: a path, or the name of a published model
+	Path    string `json:"path"`           // folder or file of the model
+	Weights string `json:"weights"`        // fingerprint of the weights
+	Card    []Said `json:"card,omitempty"` // lines of the model's own card
 
 	shape model.Config
-	tok   tokenizer.Tokenizer // nil where it has none
+	tok   tokenizer.Tokenizer // nil if the model has none
 }
 
-// Said is a line of a model's card.
+// Said is one line of a model's card.
 type Said struct {
 	Key  string `json:"key"`
 	Text string `json:"text"`
 }
 
-// StartFrom has a run start with the model at path, which the user calls name: with its weights, its shape and, where
-// it has one, its tokenizer. The learning rate becomes one that suits a model which has been trained. A model whose
-// weights are not in floating point is an error.
+// StartFrom makes a run start from the model at path, which the user calls name: with its weights, its shape and, if it
+// has one, its tokenizer. It sets a learning rate that suits a trained model. It returns an error if the weights are
+// not in floating point.
 func (c *Config) StartFrom(name, path string) error {
 	b, err := openBase(name, path)
 	if err != nil {
@@ -69,7 +69,7 @@ func openBase(name, path string) (*Base, error) {
 	return b, nil
 }
 
-// texts is where the tokenizer is: in the folder of the model, or in its GGUF file.
+// texts returns the path of the tokenizer: the model's folder, or its GGUF file.
 func (b *Base) texts() string {
 	if release.IsGGUF(b.Path) {
 		return b.Path
@@ -77,7 +77,7 @@ func (b *Base) texts() string {
 	return b.dir()
 }
 
-// dir is the folder in which the model lies.
+// dir returns the folder that holds the model.
 func (b *Base) dir() string {
 	if info, err := os.Stat(b.Path); err == nil && !info.IsDir() {
 		return filepath.Dir(b.Path)
@@ -85,9 +85,9 @@ func (b *Base) dir() string {
 	return b.Path
 }
 
-// rates are a tenth of the learning rates that models of a width are usually made with, from 4e-3 for 128 channels to
-// 2e-4 for 2048: higher ones soon undo what a model has learnt. An adapter takes ten times that: it starts with no
-// change, and its rank bounds what it can undo.
+// rates sets the learning rate to a tenth of what models of that width are usually trained with, which is from 4e-3 for
+// 128 channels to 2e-4 for 2048: higher rates soon undo what a model has learnt. An adapter gets ten times that, as it
+// starts with no change and its rank limits what it can undo.
 func (b *Base) rates(o *train.Optim, adapter bool) {
 	const perChannel, more = 0.05, 10
 	o.LR, o.SSMLR = perChannel/float64(b.shape.DModel), 0
@@ -96,14 +96,14 @@ func (b *Base) rates(o *train.Optim, adapter bool) {
 	}
 }
 
-// take checks the settings of a run against its base, and fills in what they leave to it. Everything that shapes the
-// model must be the base's: dropout is not of that kind.
+// take checks the settings of a run against its base, and fills in those that were left open. All settings of the
+// model's shape must equal the base's; dropout may differ.
 func (c *Config) take(b *Base) error {
 	var p config.Problems
 	want := b.shape
 	want.EmbedDropout, want.AttnDropout, want.ResidDropout =
 		c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout
-	if samePlan(&c.Model, &want) { // in other words
+	if samePlan(&c.Model, &want) { // the same layers, written differently
 		c.Model.Layers, c.Model.NLayer = want.Layers, want.NLayer
 		c.Model.Mixer, c.Model.AttnIdx = want.Mixer, want.AttnIdx
 	}
@@ -127,7 +127,8 @@ func samePlan(a, b *model.Config) bool {
 	return err1 == nil && err2 == nil && slices.Equal(x, y)
 }
 
-// takeTokenizer is take for the tokenizer: that of the base or, where it has none, one that fits.
+// takeTokenizer is take for the tokenizer: it takes that of the base or, if it has none, the configured one if it fits
+// the model.
 func (c *Config) takeTokenizer(b *Base) error {
 	switch {
 	case b.tok == nil && (c.Tokenizer == "" || c.Tokenizer == "chars"):
@@ -155,7 +156,8 @@ func (c *Config) takeTokenizer(b *Base) error {
 	return nil
 }
 
-// sameTokenizer reports whether a setting names a tokenizer. That of characters has its alphabet from elsewhere.
+// sameTokenizer reports whether the setting spec names tok. For chars only the kind is compared, as the setting does
+// not contain the alphabet.
 func sameTokenizer(spec string, tok tokenizer.Tokenizer) bool {
 	if spec == "chars" {
 		return tok.Kind() == spec
@@ -164,7 +166,7 @@ func sameTokenizer(spec string, tok tokenizer.Tokenizer) bool {
 	return err == nil && named.Fingerprint() == tok.Fingerprint()
 }
 
-// begun returns an error for settings that name a base which no one has read.
+// begun returns an error if the settings name a base that has not been read.
 func (c *Config) begun() error {
 	if c.Init != "" && c.Base.tok == nil {
 		return fmt.Errorf("init: found %q, whose shape the settings do not have; want settings of LoadNew or StartFrom",
@@ -173,7 +175,8 @@ func (c *Config) begun() error {
 	return nil
 }
 
-// fill gives a model the weights of the base or, where an adapter is trained, what they are rounded to.
+// fill loads the weights of the base into m or, if an adapter is trained, the weights in the adapter's base precision.
+// want is the expected fingerprint, or "".
 func (b *Base) fill(m *model.Model, want string, l *LoRA) (err error) {
 	switch p := l.precision(); p {
 	case engine.Float32:
@@ -195,16 +198,16 @@ func (b *Base) fill(m *model.Model, want string, l *LoRA) (err error) {
 	return nil
 }
 
-// cardKeys are the lines of a card that tell what came before: those of a run's card, and of the head of a README.md.
+// cardKeys lists the keys of a card that describe a model's origin, in a run's card or the front matter of a README.md.
 var cardKeys = []string{
 	beganWith, "validation loss", "training", "data", "license", "license_name", "base_model", "datasets",
 }
 
-// beganWith is the line of a run's card that names its base.
+// beganWith is the key in a run's card for its base.
 const beganWith = "began with"
 
-// readCard finds what the card of a model says: MODEL.md of the run, or README.md of a published model, beside the
-// weights or, for a checkpoint of a run, in the run's folder. It is but a note: one that cannot be read is none.
+// readCard returns the lines of a model's card: MODEL.md of a run, or README.md of a published model. The card lies
+// beside the weights or, for a checkpoint of a run, in the run's folder. A card that cannot be read is ignored.
 func readCard(dir string) []Said {
 	cards := []string{filepath.Join(dir, CardFile), filepath.Join(dir, "README.md")}
 	if base := filepath.Base(dir); base == model.BestDir || base == model.LastDir {
@@ -219,17 +222,17 @@ func readCard(dir string) []Said {
 	return nil
 }
 
-// parseCard reads the lines "| key | text |" of a run's card, or "key: text" and lists "- item" of the head of a
-// README.md, which is between two lines of dashes.
+// parseCard reads the lines "| key | text |" of a run's card, or "key: text" and lists "- item" in the front matter of
+// a README.md, which is between two lines of dashes.
 func parseCard(text string) (said []Said) {
 	lines := bufio.NewScanner(strings.NewReader(text))
-	head := -1 // lines of dashes seen, in a text that starts with one
+	head := -1 // lines of dashes seen minus 1, in a text that starts with one
 	add := func(key, value string) {
 		if value = strings.Trim(value, ` "'`); value != "" && slices.Contains(cardKeys, key) {
 			said = append(said, Said{key, brief.Line(value)})
 		}
 	}
-	list := "" // the key whose items follow
+	list := "" // the key of the list items that follow
 	for n := 0; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
 		cells := strings.SplitN(strings.Trim(line, "|"), "|", 2)

@@ -17,7 +17,7 @@ import (
 // CardFile is the name of the run card in a run's folder.
 const CardFile = "MODEL.md"
 
-// card is the run card: what was trained, on what, how it went.
+// card returns the run card, which describes the model, its data and the course of the training.
 func (r *run) card(res Result) []byte {
 	tr := r.work
 	var b bytes.Buffer
@@ -77,19 +77,19 @@ func (r *run) card(res Result) []byte {
 	return b.Bytes()
 }
 
-// cell makes text fit into a cell of a Markdown table.
+// cell escapes text for a cell of a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(brief.Line(text), "|", `\|`) }
 
-// LossText is a loss in nats per token, with what it means as a perplexity.
+// LossText formats a loss in nats per token, together with its perplexity.
 func LossText(nats float64) string {
 	format := "%.2f"
-	if nats > 12 { // its perplexity would have more digits than anybody reads
+	if nats > 12 { // the perplexity would have too many digits
 		format = "%.3g"
 	}
 	return fmt.Sprintf("%.4f nats per token (perplexity "+format+")", nats, math.Exp(nats))
 }
 
-// quote makes a Markdown block of text that may hold anything.
+// quote returns arbitrary text as a fenced Markdown block.
 func quote(text string) string {
 	fence := "```"
 	for strings.Contains(text, fence) {

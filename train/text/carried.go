@@ -15,10 +15,10 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// carriedFile holds the states of a run with carry_state in its last checkpoint.
+// carriedFile is the name of the file in the last checkpoint that holds the states of a run with carry_state.
 const carriedFile = "state.safetensors"
 
-// newStates returns the states of n sequences before their first position.
+// newStates returns initial states for n sequences.
 func newStates(m *model.Model, n int) []*model.State {
 	states := make([]*model.State, n)
 	for k := range states {
@@ -27,7 +27,7 @@ func newStates(m *model.Model, n int) []*model.State {
 	return states
 }
 
-// carriedTensors are the tensors of states for a file: "3.layers.0.diag" is that of sequence 3.
+// carriedTensors returns the tensors of states for a file. For example, "3.layers.0.diag" belongs to sequence 3.
 func carriedTensors(states []*model.State) (all []checkpoint.Tensor) {
 	for k, s := range states {
 		s.Tensors(func(name string, x *tensor.Tensor) {
@@ -41,8 +41,8 @@ func carriedTensors(states []*model.State) (all []checkpoint.Tensor) {
 
 func carriedName(sequence int, name string) string { return strconv.Itoa(sequence) + "." + name }
 
-// readCarried reads the states of n sequences from a file. In one of an earlier version each tensor, "layers.0.diag",
-// has those of all sequences along its first axis, which are at the given position.
+// readCarried reads the states of n sequences from a file. In a file of an earlier version each tensor, such as
+// "layers.0.diag", holds the states of all sequences along its first axis, and all are at the given position.
 func readCarried(path string, m *model.Model, n, position int) ([]*model.State, error) {
 	f, err := checkpoint.OpenSafetensors(path)
 	if err != nil {
@@ -52,10 +52,10 @@ func readCarried(path string, m *model.Model, n, position int) ([]*model.State, 
 	return carriedOf(f, path, m, n, position)
 }
 
-// carriedOf reads the states of n sequences from an open file, which is called path.
+// carriedOf reads the states of n sequences from an open file. path is for messages.
 func carriedOf(f *checkpoint.File, path string, m *model.Model, n, position int) (_ []*model.State, err error) {
 	one := m.NewState()
-	if one.Size() > f.Size()/n { // before there is memory for all
+	if one.Size() > f.Size()/n { // check before allocating memory for all
 		return nil, fmt.Errorf("%s: found %d bytes, want more for states of %d bytes of %d sequences", path, f.Size(),
 			one.Size(), n)
 	}
@@ -84,12 +84,12 @@ func carriedOf(f *checkpoint.File, path string, m *model.Model, n, position int)
 		}
 	}
 	for _, s := range states {
-		s.Keep(s.Position) // nothing can remember more
+		s.Keep(s.Position) // no state can remember more
 	}
 	return states, nil
 }
 
-// restoreCarried puts a tensor of a file into the states.
+// restoreCarried restores a tensor of a file into the states.
 func restoreCarried(states []*model.State, name string, shape []int, v []float32) error {
 	number, own, _ := strings.Cut(name, ".")
 	if k, err := strconv.Atoi(number); err == nil {
@@ -111,21 +111,21 @@ func restoreCarried(states []*model.State, name string, shape []int, v []float32
 	return nil
 }
 
-// Carries reports whether states are carried on.
+// Carries reports whether states are carried over.
 func (tr *Work) Carries() bool { return tr.Config.Train.CarryState }
 
 // Begins reports whether the sequences of this update begin with new states.
 func (tr *Work) Begins() bool { return tr.begins }
 
-// mostCarried is how many bytes of states are in a message.
+// mostCarried is the most bytes of states in a message.
 const mostCarried = 1 << 24
 
-// States are those of a shard as a file of a checkpoint has them, in messages: each begins with the number of all
-// bytes.
+// States returns the states of a shard in the format of a checkpoint's file, split into messages. Each message begins
+// with the total number of bytes.
 func (tr *Work) States(s train.Shard) (all [][]byte) {
 	var file bytes.Buffer
 	if err := checkpoint.WriteSafetensors(&file, carriedTensors(tr.carried[s.First:s.End]), nil); err != nil {
-		panic(err) // memory takes all that states have
+		panic(err) // writing to memory cannot fail
 	}
 	size := binary.LittleEndian.AppendUint64(nil, uint64(file.Len()))
 	for file.Len() > 0 {
@@ -134,7 +134,7 @@ func (tr *Work) States(s train.Shard) (all [][]byte) {
 	return all
 }
 
-// SetStates takes a message of States.
+// SetStates takes a message of States. whole reports whether the states are complete.
 func (tr *Work) SetStates(s train.Shard, part []byte) (whole bool, err error) {
 	if tr.coming == nil {
 		tr.coming = map[int][]byte{}
@@ -164,7 +164,7 @@ func (tr *Work) SetStates(s train.Shard, part []byte) (whole bool, err error) {
 	return err == nil, err
 }
 
-// setCarried puts states in the place of those that the sequences of a shard have.
+// setCarried replaces the states of the sequences of a shard.
 func (tr *Work) setCarried(s train.Shard, states []*model.State) {
 	if tr.carried == nil {
 		tr.carried = make([]*model.State, tr.Config.Train.sequences())

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// withEnds returns the files of a chat format, in which the ends of a reply are named that the template writes or end
-// names.
+// withEnds returns the files of a chat format with all texts that end a reply added to them: those that the template
+// writes, and end.
 func withEnds(texts map[string][]byte, end string, tok tokenizer.Tokenizer) (map[string][]byte, error) {
 	c, err := newChats(texts, end, tok)
 	if err != nil {
@@ -23,7 +23,7 @@ func withEnds(texts map[string][]byte, end string, tok tokenizer.Tokenizer) (map
 	return texts, nil
 }
 
-// last returns the parts of a document. Its last reply ends with c.end if the template writes no end.
+// last returns the parts of a document. It appends c.end to the last reply if the template writes no end.
 func (c *chats) last(parts []data.Part) []data.Part {
 	reply := &parts[len(parts)-2]
 	if _, ended := c.endOf(reply.Text); !ended {
@@ -32,8 +32,8 @@ func (c *chats) last(parts []data.Part) []data.Part {
 	return parts
 }
 
-// endOf returns where a reply ends, and reports whether a text that ends replies is there: after that text, if only
-// white space follows it, or else at the end of the reply.
+// endOf returns the index at which a reply ends, and reports whether it ends with one of c.ends, followed at most by
+// white space. If so, at is the index after that text, else the length of the reply.
 func (c *chats) endOf(reply string) (at int, ended bool) {
 	for _, end := range c.ends {
 		if at := strings.LastIndex(reply, end); at >= 0 && strings.TrimSpace(reply[at+len(end):]) == "" {

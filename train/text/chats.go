@@ -26,7 +26,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// chatML is the template that the setting chatml names: that of OpenAI's ChatML, which many models use.
+// chatML is the template that the setting chatml names. It is OpenAI's ChatML, which many models use.
 const (
 	chatMLName = "chatml"
 	chatML     = `{%- for message in messages %}
@@ -39,8 +39,8 @@ const (
 	chatMLConfig = `{"eos_token": "<|im_end|>"}` + "\n"
 )
 
-// chatTexts are the files that say how to talk with the model that the run makes, by name: those of the model that it
-// starts with, or of the run that it continues with, with the template that the settings name.
+// chatTexts returns the files of the chat format of the run's model, by name: those of the model that it starts from,
+// or of the run that it continues, with the template that the settings name.
 func (c *Config) chatTexts() (texts map[string][]byte, err error) {
 	texts = map[string][]byte{}
 	switch {
@@ -58,7 +58,7 @@ func (c *Config) chatTexts() (texts map[string][]byte, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("template: %w", err)
 	}
-	delete(texts, template.SourceFile) // it would take the place of a template in named's tokenizer_config.json
+	delete(texts, template.SourceFile) // it would override a template in named's tokenizer_config.json
 	maps.Copy(texts, named)
 	return texts, nil
 }
@@ -73,7 +73,7 @@ func readTemplate(spec string) (map[string][]byte, error) {
 		return nil, fmt.Errorf("%w; want a file, a folder or %s", err, chatMLName)
 	case info.IsDir():
 		texts, err := release.ChatTexts(spec)
-		delete(texts, release.PublishedFile) // of that model, not of this one
+		delete(texts, release.PublishedFile) // it belongs to that model, not to this one
 		if err == nil && len(texts) == 0 {
 			err = fmt.Errorf("found no chat template in the folder %s, want %s or %s", spec, template.SourceFile,
 				template.ConfigFile)
@@ -100,21 +100,21 @@ func readTemplate(spec string) (map[string][]byte, error) {
 	return map[string][]byte{name: text}, nil
 }
 
-// chats makes documents of chats by a template: what the model is given as it would be in a chat, and its replies.
+// chats renders chats to documents by a template: the text that the model is given, as in a chat, and its replies.
 type chats struct {
 	template *template.Template // nil for none
 	source   string
 	bos, eos string
 	ends     []string // texts that end a reply
-	unnamed  []string // those of ends that no file names
-	end      string   // the one to learn where the template writes none; "" for none
+	unnamed  []string // ends that no file names
+	end      string   // the end to learn if the template writes none; "" for none
 	checked  bool     // a reply without an end is an error
 }
 
 var _ data.ChatReader = (*chats)(nil)
 
-// newChats returns a reader by the template in the files of a model, see release.ChatFiles. end is a text that ends a
-// reply where the template writes none, "" for the one that the files or the tokenizer name. tok may be nil.
+// newChats returns a reader that uses the template in the files of a model, see release.ChatFiles. end is the text that
+// ends a reply if the template writes none, or "" for the one that the files or the tokenizer name. tok may be nil.
 func newChats(texts map[string][]byte, end string, tok tokenizer.Tokenizer) (*chats, error) {
 	c := &chats{checked: tok != nil}
 	if source := texts[template.SourceFile]; source != nil {
@@ -161,7 +161,7 @@ func newChats(texts map[string][]byte, end string, tok tokenizer.Tokenizer) (*ch
 	return c, nil
 }
 
-// Fingerprint is that of the template and the texts that end a reply.
+// Fingerprint returns a hash of the template and the texts that end a reply.
 func (c *chats) Fingerprint() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "hippo chats 2 %q %q %q %q %q", c.source, c.bos, c.eos, c.ends, c.end))
 	return hex.EncodeToString(sum[:])
@@ -177,7 +177,8 @@ type chatLine struct {
 	Tools         []json.RawMessage `json:"tools"`
 }
 
-// Read makes documents of a line: of its messages, or of a prompt and its completion, which are texts or messages.
+// Read returns the documents of a line, which holds messages, or a prompt and its completion. The latter are texts or
+// messages.
 func (c *chats) Read(line []byte) ([][]data.Part, error) {
 	var l chatLine
 	if err := json.Unmarshal(line, &l); err != nil {
@@ -224,17 +225,17 @@ func (c *chats) Read(line []byte) ([][]data.Part, error) {
 	return c.conversation(append(given, all...), l.Tools)
 }
 
-// message is one of a chat.
+// message is a message of a chat.
 type message struct {
 	template.Message
 	where string // "messages[2]"
-	given bool   // no part of the loss, whoever says it
+	given bool   // not part of the loss, whatever its role
 }
 
-// roles are those of messages.
+// roles lists the roles of messages.
 var roles = []string{"system", "developer", "user", "assistant", "tool", "function", "ipython"}
 
-// messagesOf reads a list of messages. One of weight 0, as OpenAI's files have it, is given.
+// messagesOf reads a list of messages. A message of weight 0, as in OpenAI's files, is given.
 func messagesOf(name string, raw json.RawMessage) (all []message, err error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil || len(list) == 0 {
@@ -270,7 +271,7 @@ func messagesOf(name string, raw json.RawMessage) (all []message, err error) {
 	return all, nil
 }
 
-// speakers are the roles of those who speak in files with from and value.
+// speakers maps the senders in files with from and value to roles.
 var speakers = map[string]string{
 	"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "model": "assistant",
 	"chatgpt": "assistant", "system": "system", "tool": "tool",
@@ -299,12 +300,13 @@ func shared(raw json.RawMessage) (all []message, err error) {
 	return all, nil
 }
 
-// maxMessages bounds the time for a chat, whose template is rendered anew for each reply.
+// maxMessages limits the time for a chat, as the template is rendered anew for each reply.
 const maxMessages = 1 << 10
 
-// conversation makes documents of a chat. A reply is what a template adds to the text that the model was given for it.
-// As a rule that is one document. A template that shows earlier messages in another way than when they were the last,
-// such as without what the model thought, gets a document for each reply that does not follow on the text before.
+// conversation returns the documents of a chat. A reply is the text that the template adds to the prompt of that reply.
+// As a rule the chat is one document. But a template may render earlier messages differently than the last one, for
+// example without the model's reasoning. Then each reply whose prompt does not continue the text before it starts a new
+// document.
 func (c *chats) conversation(all []message, tools []json.RawMessage) (documents [][]data.Part, err error) {
 	if c.template == nil {
 		return nil, errors.New("found messages, but the model has no chat template; want --template FILE (or " +
@@ -314,7 +316,7 @@ func (c *chats) conversation(all []message, tools []json.RawMessage) (documents 
 		return nil, fmt.Errorf("found %d messages in one chat, want at most %d", len(all), maxMessages)
 	}
 	var parts []data.Part
-	text := "" // of parts
+	text := "" // text of parts
 	for i, m := range all {
 		if m.Role() != "assistant" || m.given {
 			continue
@@ -351,7 +353,7 @@ func (c *chats) conversation(all []message, tools []json.RawMessage) (documents 
 	return append(documents, c.last(parts)), nil
 }
 
-// reply renders the messages before message i, which is a reply, up to where the reply starts, and all up to its end.
+// reply renders the messages up to message i, which is a reply: prompt ends where the reply starts, full at its end.
 func (c *chats) reply(all []message, i int, tools []json.RawMessage) (prompt, full string, err error) {
 	render := func(n int, begun bool) string {
 		in := template.Input{Tools: tools, AddGenerationPrompt: begun, BOS: c.bos, EOS: c.eos, Now: chatDay}
@@ -368,7 +370,7 @@ func (c *chats) reply(all []message, i int, tools []json.RawMessage) (prompt, fu
 	if err != nil || strings.HasPrefix(full, prompt) {
 		return prompt, full, err
 	}
-	// What the template gives to start a reply with is not how this one starts.
+	// The template's prompt for a reply is not how this reply starts: cut it to the common prefix.
 	same := 0
 	for same < len(full) && prompt[same] == full[same] {
 		same++
@@ -383,5 +385,6 @@ func (c *chats) reply(all []message, i int, tools []json.RawMessage) (prompt, fu
 	return full[:same], full, err
 }
 
-// chatDay is the day on which all chats take place for templates that ask: documents must not change with the day.
+// chatDay is the date that all chats give to templates that ask for it, so that documents do not change from day to
+// day.
 var chatDay = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Check returns every problem that keeps a new run from starting and that can be told before any text is read: those of
-// Validate, text and tokenizers that are not there, a folder that is taken.
+// Check returns every problem that prevents a new run from starting and can be found before any text is read: those of
+// Validate, a missing text or tokenizer, a folder that is in use.
 func (c *Config) Check() error {
 	var p config.Problems
 	p.Add(c.Validate())
@@ -28,7 +28,7 @@ func (c *Config) CheckInputs() error {
 	if _, err := c.chatTexts(); err != nil {
 		p.Add(err)
 	}
-	if c.Init == "" || c.Tokenizer != "" { // what has none for its base was told so before
+	if c.Init == "" || c.Tokenizer != "" { // a base without a tokenizer was reported before
 		vocab := checkTokenizer(&p, c.Tokenizer)
 		if c.Model.VocabSize > 0 && c.Model.VocabSize < vocab {
 			p.Add(tooFewTokens(c.Model.VocabSize, c.Tokenizer, vocab))
@@ -39,8 +39,8 @@ func (c *Config) CheckInputs() error {
 	return p.Err()
 }
 
-// Fits returns an error if a run needs more memory than there is (a *MemoryError), or its sequences are longer than the
-// model takes. vocab is the size of the tokenizer's vocabulary.
+// Fits returns an error if a run needs more memory than is free (a *train.MemoryError), or its sequences are longer
+// than the model takes. vocab is the size of the tokenizer's vocabulary.
 func (c *Config) Fits(vocab int) error {
 	if err := c.checkMemory(vocab); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (c *Config) Fits(vocab int) error {
 	return nil
 }
 
-// checkFreeze returns the problems of the patterns of Freeze. A shape that is none has problems of its own.
+// checkFreeze returns the problems of the patterns of Freeze. An invalid shape is not reported here.
 func (c *Config) checkFreeze() error {
 	if len(c.Freeze) == 0 && c.LoRA.Rank == 0 {
 		return nil
@@ -68,7 +68,7 @@ func (c *Config) checkFreeze() error {
 	return err
 }
 
-// freeze freezes the parameters of a model that are not to be trained, and counts all and the others.
+// freeze freezes the parameters that are not to be trained, and counts all parameters and the trained ones.
 func (c *Config) freeze(m *model.Model) (n train.ParamCount, err error) {
 	if c.LoRA.Rank > 0 {
 		return c.LoRA.adapt(m)
@@ -100,7 +100,7 @@ func checkTexts(p *config.Problems, text, valid []string) {
 	}
 }
 
-// checkTokenizer returns the size of a tokenizer's vocabulary, 0 where that is not known before the text is read.
+// checkTokenizer returns the size of a tokenizer's vocabulary, or 0 if it is unknown until the text is read.
 func checkTokenizer(p *config.Problems, spec string) int {
 	if spec == "chars" {
 		return 0
@@ -116,17 +116,17 @@ func checkTokenizer(p *config.Problems, spec string) int {
 // notSet is a value of vocab_size that no setting can have.
 const notSet = math.MinInt
 
-// Load builds a configuration from its layers, each stronger than the one before: the preset, a YAML file, HIPPO_
-// variables, flags. All problems of all layers are reported at once. A preset's vocab_size is that of its tokenizer:
-// where the layers name another tokenizer and no vocab_size, the tokenizer decides. The model that init names is not
-// looked for.
+// Load builds a configuration from its layers, each of which overrides the one before: the preset, a YAML file, HIPPO_
+// variables, flags. It reports all problems of all layers at once. A preset's vocab_size is that of its tokenizer: if
+// the layers name another tokenizer but no vocab_size, the tokenizer decides. Load does not look for the model that
+// init names.
 func Load(opt config.Options) (Config, error) {
 	preset, _, _ := asked(opt)
 	return load(opt, preset, nil, false)
 }
 
-// asked is the preset and the model to start with that the layers ask for, "" where they name none, and whether they
-// ask for an adapter. Their problems come again in load.
+// asked returns the preset and the base model that the layers name, "" for none, and reports whether they ask for an
+// adapter. It ignores problems, as load reports them.
 func asked(opt config.Options) (preset, init string, adapter bool) {
 	c := tiny()
 	c.Preset = ""
@@ -134,8 +134,8 @@ func asked(opt config.Options) (preset, init string, adapter bool) {
 	return c.Preset, c.Init, c.LoRA.Rank > 0
 }
 
-// load is Load where the layers ask for a preset, "" for the default, and the run starts with a base, nil for none. Of
-// a preset that no one named, a base takes the place of the shape.
+// load is Load for the preset that the layers name, "" for the default, and a base to start from, nil for none. If no
+// preset is named, the base's shape replaces the default preset's.
 func load(opt config.Options, preset string, b *Base, adapter bool) (Config, error) {
 	var p config.Problems
 	base, err := Preset(cmp.Or(preset, defaultPreset))
@@ -167,7 +167,7 @@ func load(opt config.Options, preset string, b *Base, adapter bool) (Config, err
 	if b != nil {
 		p.Add(c.take(b))
 	}
-	if !known { // what is wrong with its shape depends on the preset
+	if !known { // problems of the shape depend on the preset
 		shape := c.Model
 		c.Model = base.Model
 		p.Add(c.Validate())
@@ -178,8 +178,8 @@ func load(opt config.Options, preset string, b *Base, adapter bool) (Config, err
 	return c, p.Err()
 }
 
-// LoadNew is Load of the settings of a new run, with all that Check says. Where they name a model to start with, in
-// init, find tells where that is: its folder or file.
+// LoadNew is Load for the settings of a new run, and includes the problems that Check reports. If they name a base
+// model, in init, find must return its folder or file.
 func LoadNew(opt config.Options, find func(name string) (path string, err error)) (Config, error) {
 	preset, name, adapter := asked(opt)
 	var b *Base

@@ -21,7 +21,7 @@ const (
 
 var _ train.LongWork = (*Work)(nil)
 
-// checkChunks adds the problems of the settings of chunks.
+// checkChunks adds the problems of the settings for chunks.
 func (t *Loop) checkChunks(p *config.Problems) {
 	if t.Chunk < 0 {
 		p.Addf("train.chunk", "found %d, want tokens, or 0 for whole sequences", t.Chunk)
@@ -32,7 +32,7 @@ func (t *Loop) checkChunks(p *config.Problems) {
 	p.OneOf("train.gradients", cmp.Or(t.Gradients, gradientsExact), []string{gradientsExact, gradientsStopped})
 }
 
-// held is how many tokens of a sequence are held at once.
+// held returns the number of tokens of a sequence whose activations are held at once.
 func (t *Loop) held() int {
 	if t.Chunk > 0 {
 		return min(t.Chunk, t.SeqLen)
@@ -40,8 +40,8 @@ func (t *Loop) held() int {
 	return t.SeqLen
 }
 
-// chunkTimes is how many times as long as a chunk a sequence takes. With exact gradients each is computed
-// twice forward; backward takes about two times as long as forward.
+// chunkTimes returns the time of a sequence as a multiple of that of a chunk. With exact gradients the forward pass of
+// each chunk is computed twice. A backward pass takes about twice as long as a forward pass.
 func (t *Loop) chunkTimes() float64 {
 	n := float64(t.SeqLen) / float64(t.held())
 	if n > 1 && t.Gradients != gradientsStopped {
@@ -50,7 +50,7 @@ func (t *Loop) chunkTimes() float64 {
 	return n
 }
 
-// statesBetween is the memory of the states before all chunks of a shard, which exact gradients keep.
+// statesBetween returns the memory of the states before all chunks of a shard, which are kept for exact gradients.
 func (c *Config) statesBetween(shape model.Config) int {
 	t := &c.Train
 	if t.held() == t.SeqLen || t.Gradients == gradientsStopped {
@@ -58,12 +58,12 @@ func (c *Config) statesBetween(shape model.Config) int {
 	}
 	m, err := model.New(shape)
 	if err != nil {
-		return 0 // which others tell
+		return 0 // reported elsewhere
 	}
 	return t.BatchSize * (t.SeqLen/t.held() + 1) * m.NewState().Size()
 }
 
-// chunked returns an error if a model cannot be trained in chunks as the settings say.
+// chunked returns an error if the model cannot be trained in chunks, or with recomputation, as the settings say.
 func (t *Loop) chunked(m *model.Model) error {
 	if t.Recompute && m.SharesBlocks() {
 		return fmt.Errorf("train.recompute: found layers that share a block, want a model without them")
@@ -79,24 +79,25 @@ func (t *Loop) chunked(m *model.Model) error {
 	return nil
 }
 
-// StateBytes is the memory of the states between the chunks of an update.
+// StateBytes returns the memory of the states between the chunks of a shard.
 func (tr *Work) StateBytes() int { return tr.Config.statesBetween(tr.Model.Config) }
 
-// Long reports whether activations are not held all at once.
+// Long reports whether the activations of a shard are not all held at once.
 func (tr *Work) Long() bool {
 	c := &tr.Config.Train
 	return c.Recompute || c.Chunk > 0 && c.Chunk < c.SeqLen
 }
 
-// Through goes through the sequences of a shard chunk by chunk, with their states passed on.
+// Through processes the sequences of a shard chunk by chunk and passes their states on.
 //
-// With exact gradients it first goes forward through all of them and keeps only the states before each chunk. Then it
-// goes back from the last chunk to the first: each is computed again from its state, and backward gives the gradient of
-// that state, from which the backward of the chunk before starts, beside its own loss. So the gradient is that of the
-// whole, and memory that of a chunk and of the states (Gruslys et al., arXiv:1606.03401, with one level).
+// With exact gradients it first runs a forward pass over all chunks and keeps only the states before each chunk. Then
+// it goes from the last chunk to the first: it computes the chunk again from its state, and the backward pass gives the
+// gradient of that state. The backward pass of the chunk before starts from this gradient and from its own loss. So the
+// gradient is that of the whole sequence, and memory is that of one chunk and of the states (Gruslys et al.,
+// arXiv:1606.03401, with one level).
 //
-// With stopped gradients (truncated back-propagation through time) it goes forward once, and a loss moves nothing
-// before its chunk.
+// With stopped gradients (truncated back-propagation through time) it makes one forward pass, and a loss has no
+// gradient beyond the start of its chunk.
 func (tr *Work) Through(t *autograd.Tape, s train.Shard, weigh func(int) float64,
 	check func(float64) error) (mean float64, targets int, err error) {
 	if tr.Config.Train.Recompute {
@@ -131,7 +132,7 @@ func (tr *Work) Through(t *autograd.Tape, s train.Shard, weigh func(int) float64
 		tr.Model.Forward(t, inputs, rows)
 	}
 	p.end()
-	var gradients []*tensor.Tensor // of the states after the chunk
+	var gradients []*tensor.Tensor // gradients of the states after the chunk
 	for i := p.count() - 1; i >= 0; i-- {
 		var leaves []*tensor.Tensor
 		if i > 0 {
@@ -156,7 +157,7 @@ func (tr *Work) Through(t *autograd.Tape, s train.Shard, weigh func(int) float64
 	return mean, targets, nil
 }
 
-// passage is a shard that is gone through in chunks.
+// passage is a shard that is processed in chunks.
 type passage struct {
 	tr            *Work
 	t             *autograd.Tape
@@ -164,7 +165,7 @@ type passage struct {
 	length, chunk int
 	seeds         []uint64
 	precision     engine.Precision
-	states        []*model.State // of the sequences, after the chunk that was computed last
+	states        []*model.State // states of the sequences after the chunk computed last
 }
 
 func (tr *Work) newPassage(t *autograd.Tape, s train.Shard) *passage {
@@ -181,18 +182,18 @@ func (tr *Work) newPassage(t *autograd.Tape, s train.Shard) *passage {
 	return p
 }
 
-// count is the number of chunks.
+// count returns the number of chunks.
 func (p *passage) count() int { return (p.length + p.chunk - 1) / p.chunk }
 
-// end hands over the states after the last chunk, where they are carried on.
+// end stores the states after the last chunk if states are carried over.
 func (p *passage) end() {
 	if p.tr.carried != nil {
 		copy(p.tr.carried[p.s.First:p.s.End], p.states)
 	}
 }
 
-// rows are those of chunk i of all sequences, which continue from states; a document that starts in the chunk puts its
-// state in place of that before it.
+// rows returns the rows of chunk i of all sequences, which continue from states. It updates states: a document that
+// starts in the chunk replaces the state with its own.
 func (p *passage) rows(i int, states []*model.State) (rows *model.Rows, inputs, targets []int32) {
 	rows = &model.Rows{}
 	lo := i * p.chunk
@@ -213,7 +214,7 @@ func (p *passage) rows(i int, states []*model.State) (rows *model.Rows, inputs, 
 	return rows, inputs, targets
 }
 
-// within are those of borders from lo on and before hi, counted from lo on.
+// within returns the borders in [lo, hi), relative to lo.
 func within(borders []int, lo, hi int) (some []int) {
 	for _, at := range borders {
 		if at >= lo && at < hi {
@@ -223,8 +224,8 @@ func within(borders []int, lo, hi int) (some []int) {
 	return some
 }
 
-// back computes chunk i from states, which it moves after the chunk, and goes back from its loss and from the
-// gradients of the states after it, nil for none. It returns the mean loss and over how many targets.
+// back computes chunk i from states, advances them past the chunk, and runs the backward pass from the chunk's loss and
+// from the gradients of the states after it, nil for none. It returns the mean loss and the number of targets.
 func (p *passage) back(i int, states []*model.State, gradients []*tensor.Tensor, weight float64,
 	check func(float64) error) (mean float64, targets int, err error) {
 	t, m := p.t, p.tr.Model
@@ -249,8 +250,8 @@ func (p *passage) back(i int, states []*model.State, gradients []*tensor.Tensor,
 	return mean, targets, nil
 }
 
-// windowChunks goes through the rows of a window in chunks without gradients, and returns the mean loss over its
-// targets.
+// windowChunks processes the rows of a batch of windows in chunks without gradients, and returns the mean loss over
+// their targets.
 func windowChunks(t *autograd.Tape, m *model.Model, w data.Batch, chunk int) (mean float64) {
 	states := newStates(m, w.Rows)
 	all := countAsked(w.Targets)

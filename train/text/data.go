@@ -13,17 +13,17 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Dataset is a tokenizer with the training and validation tokens made by it.
+// Dataset holds a tokenizer and the training and validation tokens that it made.
 type Dataset struct {
 	Tokenizer    tokenizer.Tokenizer
 	Train, Valid *data.Tokens
-	Name         string   // what the text is called
-	Hash         string   // of the content of the training text
-	Notes        []string // what the user should know: rebuilt caches, empty files
+	Name         string   // name of the text
+	Hash         string   // hash of the content of the training text
+	Notes        []string // messages for the user, such as rebuilt caches or empty files
 	close        []io.Closer
 }
 
-// Close lets go of the token files.
+// Close releases the token files.
 func (d *Dataset) Close() error { return closeAll(d.close) }
 
 func closeAll(all []io.Closer) error {
@@ -34,25 +34,25 @@ func closeAll(all []io.Closer) error {
 	return errors.Join(errs...)
 }
 
-// streaming adds the tokenizer's exact streaming to what package data asks of an encoder.
+// streaming makes a tokenizer a data.StreamEncoder, so that its exact streaming is used.
 type streaming struct{ tokenizer.Tokenizer }
 
 func (s streaming) EncodeReader(r io.Reader, emit func([]int32) error) error {
 	return tokenizer.EncodeReader(s.Tokenizer, r, emit)
 }
 
-// ReadOptions say how texts are read and where their tokens are kept: as the settings of the same names do.
+// ReadOptions define how texts are read and where their tokens are kept, like the settings of the same names.
 type ReadOptions struct {
 	TextField  string
-	Binary     bool // take what does not look like text, which a note then says
+	Binary     bool // accept data that does not look like text, with a note
 	Cache      string
 	CacheLimit string
-	Join       bool              // documents see each other, as one text
-	Chat       map[string][]byte // the template of chats and what belongs to it, as release.ChatTexts has them
-	ReplyEnd   string            // ends a reply where the template writes no end
+	Join       bool              // treat all documents as one text
+	Chat       map[string][]byte // the chat template and related files, as from release.ChatTexts
+	ReplyEnd   string            // ends a reply if the template writes no end
 }
 
-// text is how the run reads its texts.
+// text returns the options by which the run reads its texts.
 func (c *Config) text() ReadOptions {
 	return ReadOptions{
 		TextField: c.TextField, Binary: c.Binary, Cache: c.Cache, CacheLimit: c.CacheLimit,
@@ -60,8 +60,8 @@ func (c *Config) text() ReadOptions {
 	}
 }
 
-// openText opens the text that specs name (see data.Open). Bytes of value 0 and binary text are for the bytes
-// tokenizer only. tok is nil where the text decides on it.
+// openText opens the text that specs name (see data.Open). It allows NUL bytes and binary data only for the bytes
+// tokenizer. tok is nil if the tokenizer is made from the text.
 func openText(specs []string, kind string, tok tokenizer.Tokenizer, o ReadOptions) (*data.Corpus, error) {
 	bytes := kind == "bytes"
 	chats, err := newChats(o.Chat, o.ReplyEnd, tok)
@@ -72,7 +72,7 @@ func openText(specs []string, kind string, tok tokenizer.Tokenizer, o ReadOption
 		CacheDir: o.Cache, Chats: chats})
 }
 
-// Tokenize turns text into tokens by tok, through the cache. specs are those of data.Open.
+// Tokenize turns text into tokens by tok, through the cache. specs are as for data.Open.
 func Tokenize(ctx context.Context, tok tokenizer.Tokenizer, specs []string,
 	o ReadOptions) (*data.Tokens, *data.Corpus, []string, error) {
 	corpus, err := openText(specs, tok.Kind(), tok, o)
@@ -101,8 +101,8 @@ func tokenize(ctx context.Context, tok tokenizer.Tokenizer, corpus *data.Corpus,
 	return tokens, append(corpus.Notes(), notes...), err
 }
 
-// OpenData makes the data set that a configuration describes. tok is the tokenizer to use, nil to make the one it
-// names.
+// OpenData returns the data set that the configuration describes. tok is the tokenizer to use, or nil to make the
+// configured one.
 func (c *Config) OpenData(ctx context.Context, tok tokenizer.Tokenizer) (*Dataset, error) {
 	d := &Dataset{Tokenizer: tok}
 	if err := c.fill(ctx, d); err != nil {
@@ -111,13 +111,13 @@ func (c *Config) OpenData(ctx context.Context, tok tokenizer.Tokenizer) (*Datase
 	return d, nil
 }
 
-// fill opens the texts of the configuration into d, which may have some of them after an error. Each text is opened
-// once, since standard input can be read only once.
+// fill opens the texts of the configuration into d. After an error d may hold some of them. Each text is opened once,
+// since standard input can be read only once.
 func (c *Config) fill(ctx context.Context, d *Dataset) (err error) {
 	kind, o := c.Tokenizer, c.text()
 	if d.Tokenizer != nil {
 		kind = d.Tokenizer.Kind()
-		o.Binary = true // no note: the run was begun with this text
+		o.Binary = true // no note, as the run was started with this text
 	} else if c.Tokenizer != "chars" || c.Base.tok != nil {
 		if d.Tokenizer, err = c.makeTokenizer(nil); err != nil {
 			return err
@@ -164,7 +164,7 @@ func (c *Config) fill(ctx context.Context, d *Dataset) (err error) {
 	return err
 }
 
-// makeTokenizer makes the configured tokenizer; that of characters takes its alphabet from the texts.
+// makeTokenizer returns the configured tokenizer. The chars tokenizer takes its alphabet from the texts.
 func (c *Config) makeTokenizer(corpora []*data.Corpus) (tokenizer.Tokenizer, error) {
 	if c.Base.tok != nil {
 		return c.Base.tok, nil
@@ -175,7 +175,7 @@ func (c *Config) makeTokenizer(corpora []*data.Corpus) (tokenizer.Tokenizer, err
 	return charactersOf(corpora)
 }
 
-// charactersOf collects the alphabet of all documents of the texts.
+// charactersOf returns a tokenizer whose alphabet is that of all documents of the texts.
 func charactersOf(corpora []*data.Corpus) (tokenizer.Tokenizer, error) {
 	r, w := io.Pipe()
 	go func() {
@@ -193,7 +193,7 @@ func charactersOf(corpora []*data.Corpus) (tokenizer.Tokenizer, error) {
 	return tok, err
 }
 
-// VocabSize is the size of the vocabulary of the configured tokenizer.
+// VocabSize returns the size of the configured tokenizer's vocabulary.
 func (c *Config) VocabSize() (int, error) {
 	var corpora []*data.Corpus
 	if c.Base.tok == nil && c.Tokenizer == "chars" {
@@ -215,9 +215,9 @@ func (c *Config) VocabSize() (int, error) {
 	return tok.VocabSize(), nil
 }
 
-// likelyVocab is VocabSize but for the tokenizer of characters, whose alphabet is not read from the text for it.
+// likelyVocab returns VocabSize, but 256 for the chars tokenizer, as it does not read the text.
 func (c *Config) likelyVocab() int {
-	var p config.Problems // which Check has told
+	var p config.Problems // already reported by Check
 	if n := checkTokenizer(&p, c.Tokenizer); n > 0 {
 		return n
 	}

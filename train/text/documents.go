@@ -22,7 +22,7 @@ func countAsked(targets []int32) (n int) {
 	return n
 }
 
-// firstAsked is the start of a validation text: so many pairs, or more where nothing is asked in these.
+// firstAsked returns the first pairs of a validation text, or more if these have no targets.
 func firstAsked(tokens *data.Tokens, pairs int) (*data.Tokens, error) {
 	for ; pairs < tokens.Len()-1; pairs *= 2 {
 		part := tokens.Slice(0, pairs+1)
@@ -33,8 +33,8 @@ func firstAsked(tokens *data.Tokens, pairs int) (*data.Tokens, error) {
 	return tokens, nil
 }
 
-// next reads the sequences of an update. Sequences of which nothing is asked, such as parts of long questions, are
-// passed over, unless states are carried through them.
+// next reads the sequences of an update. Unless states are carried over, it skips updates whose sequences have no
+// targets, such as parts of long questions.
 func (tr *Work) next() (anew bool, err error) {
 	most := 1
 	if tr.Data.Train.Given() && !tr.Config.Train.CarryState {
@@ -51,7 +51,7 @@ func (tr *Work) next() (anew bool, err error) {
 	return anew, err
 }
 
-// documentsNote says how many documents there are, where there are several, and how much of chats counts.
+// documentsNote returns a note on the number of documents, if there are several, and on the share of chats that counts.
 func (d *Dataset) documentsNote() []string {
 	if d.Train.Documents() < 2 {
 		return nil
@@ -71,12 +71,12 @@ func (d *Dataset) documentsNote() []string {
 // Span is a piece of a training text.
 type Span struct {
 	Text  string
-	Given bool // there to be read: no part of the loss
+	Given bool // only read, not part of the loss
 	Count int  // tokens
 }
 
-// Example is document i of the training text, in pieces that count and pieces that do not, and at most so many tokens
-// of it. ok is false after the last document.
+// Example returns up to most tokens of document i of the training text, as spans that count in the loss and spans that
+// do not, and the number of tokens of the whole document. ok is false after the last document.
 func (d *Dataset) Example(i, most int) (spans []Span, tokens int, ok bool, err error) {
 	all := d.Train
 	if int64(i) >= all.Documents() {
@@ -84,7 +84,7 @@ func (d *Dataset) Example(i, most int) (spans []Span, tokens int, ok bool, err e
 	}
 	lo, hi, err := all.Document(i)
 	if err != nil || lo >= all.Len() {
-		return nil, 0, false, err // it is of the validation part
+		return nil, 0, false, err // it belongs to the validation part
 	}
 	tokens, hi = hi-lo, min(hi, lo+most, all.Len())
 	ids := make([]int32, hi-lo)

@@ -12,20 +12,20 @@ import (
 	"github.com/hippo-ssm/hippo/quantize"
 )
 
-// DriftReport is how far a model is from another in a part of a text.
+// DriftReport describes how far a model is from another in a part of a text.
 type DriftReport struct {
 	Model string `json:"model"`
 	From  string `json:"compared_with"`
 	Text  string `json:"text"`
-	Start int    `json:"start"` // the part is from this token on
-	End   int    `json:"end"`   // and before this
-	// Every is 1 if what follows each token is compared, 2 if every second, and so on.
+	Start int    `json:"start"` // first token of the part
+	End   int    `json:"end"`   // end of the part, exclusive
+	// Every is 1 if the predictions at every token are compared, 2 if at every second one, and so on.
 	Every int     `json:"every"`
-	Loss  float64 `json:"loss"` // of the model that is compared with, nats per token
+	Loss  float64 `json:"loss"` // of the model that it is compared with, nats per token
 	quantize.Drift
 }
 
-// Compare compares models with the first along the start of its text: see quantize.MeasureDrift.
+// Compare compares models with the first one along the start of its text, see quantize.MeasureDrift.
 func (e *ModelEval) Compare(ctx context.Context, dirs []string) (reports []DriftReport, err error) {
 	var p config.Problems
 	if len(dirs) < 2 {
@@ -87,7 +87,7 @@ func (e *ModelEval) Compare(ctx context.Context, dirs []string) (reports []Drift
 	return reports, nil
 }
 
-// PrintDrift prints a table: a line for each model and part of the text.
+// PrintDrift prints a table with a line for each model and part of the text.
 func PrintDrift(out io.Writer, reports []DriftReport) error {
 	first := reports[0]
 	fmt.Fprintf(out, "text: %s\ncompared with: %s\n\n", first.Text, first.From)

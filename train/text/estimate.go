@@ -10,29 +10,29 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Estimate is what a run will need. Activations and time are measured: by real updates of the run where those take
-// seconds, otherwise by updates of the same width but fewer layers and tokens, from which the rest follows in
-// proportion.
+// Estimate is the memory and time that a run will need. Activations and time are measured: by real updates of the run
+// if these take seconds, otherwise by updates of a model of the same width with fewer layers and tokens, whose results
+// are scaled up.
 type Estimate struct {
 	Params       int     `json:"params"`
-	Trained      int     `json:"trained_params"` // of them: the others are frozen
+	Trained      int     `json:"trained_params"` // the other parameters are frozen
 	Embedding    int     `json:"embedding_params"`
 	Weights      int     `json:"weight_bytes"`
-	Gradients    int     `json:"gradient_bytes"`   // as many times the weights as the sum over shards needs
+	Gradients    int     `json:"gradient_bytes"`   // for each trained weight, as many as the sum over shards needs
 	Moments      int     `json:"moment_bytes"`     // of AdamW
-	Activations  int     `json:"activation_bytes"` // of one shard, with their gradients
-	Program      int     `json:"program_bytes"`    // the program itself, its text and the scratch of its cores
+	Activations  int     `json:"activation_bytes"` // of one shard, including their gradients
+	Program      int     `json:"program_bytes"`    // the program, its text and scratch memory of its cores
 	Total        int     `json:"total_bytes"`
-	Misfit       string  `json:"misfit,omitempty"` // the error of Run if there is too little memory
+	Misfit       string  `json:"misfit,omitempty"` // the error that Run returns if there is too little memory
 	TokensPerSec float64 `json:"tokens_per_s"`
 	StepSeconds  float64 `json:"step_s"`
 	RunSeconds   float64 `json:"run_s"` // without evaluations
 	Tokens       int     `json:"tokens"`
-	Measured     bool    `json:"measured"`                      // by updates of the run itself
-	PerByte      float64 `json:"exchange_s_per_byte,omitempty"` // that is sent: time of all cores, by MeasureExchange
+	Measured     bool    `json:"measured"`                      // measured by updates of the run itself
+	PerByte      float64 `json:"exchange_s_per_byte,omitempty"` // seconds of all cores per byte sent, from MeasureExchange
 }
 
-// estimateFlops bounds the work of a measurement: some seconds with portable kernels.
+// estimateFlops limits the work of a measurement to some seconds with portable kernels.
 const estimateFlops = 60e9
 
 // Estimate measures what a run of this configuration needs. vocab is the size of the tokenizer's vocabulary.
@@ -64,7 +64,7 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 	if e.Measured = 6*float64(e.Params)*float64(micro) <= estimateFlops; e.Measured {
 		measure = func() (probed, error) { return run.time(shape, run.layers, c.Train.BatchSize, held) }
 	}
-	p, err := measure() // of a shard
+	p, err := measure() // for one shard
 	if err != nil {
 		return e, err
 	}
@@ -92,7 +92,7 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 	return e, nil
 }
 
-// String is the estimate as text of several lines.
+// String formats the estimate as text of several lines.
 func (e Estimate) String() string {
 	how := "extrapolated from updates of a smaller model"
 	if e.Measured {
@@ -124,10 +124,10 @@ run          %s tokens in %s, without evaluations
 		status.Count(e.Tokens), longTime(e.RunSeconds)) + tooLong + fits
 }
 
-// monthSeconds is more time than anyone means to wait.
+// monthSeconds is the run time above which String suggests shortening the run.
 const monthSeconds = 30 * 24 * 3600
 
-// longTime is a time that may be years.
+// longTime formats a time that may be days or years.
 func longTime(seconds float64) string {
 	const day = 24 * 3600
 	switch {

@@ -13,26 +13,26 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Together is what a run will need on several machines like this one, each with a network of some speed. A step is the
-// shards of the machine that has the most, what is left of the exchange then, and its processor time. The exchange
-// begins within the last shard: see hidden. With islands a step has its part of a round: of the meeting, and of states
-// for checkpoints.
+// Together is the time and memory that a run will need on several machines like this one, connected by a network. The
+// time of a step is that of the shards of the machine with the most, of the part of the exchange that does not overlap
+// with them, and of the exchange's processor time. The exchange begins during the last shard, see hidden. With islands
+// a step includes its share of a round's meeting and of sending states for checkpoints.
 type Together struct {
 	Machines     int     `json:"machines"`
 	Network      string  `json:"network"`
-	Shards       int     `json:"shards"`            // of a machine, at most
-	Islands      int     `json:"islands,omitempty"` // likewise
+	Shards       int     `json:"shards"`            // of one machine, at most
+	Islands      int     `json:"islands,omitempty"` // of one machine, at most
 	Every        int     `json:"every,omitempty"`   // steps between two meetings
 	Sent         float64 `json:"sent_bytes"`
 	TokensPerSec float64 `json:"tokens_per_s"`
-	Of           float64 `json:"share"` // of all machines alone
+	Of           float64 `json:"share"` // relative to all machines computing alone
 	StepSeconds  float64 `json:"step_s"`
-	Exchange     float64 `json:"exchange_share"` // of the time
+	Exchange     float64 `json:"exchange_share"` // share of the time
 	RunSeconds   float64 `json:"run_s"`          // without evaluations
 	Memory       int     `json:"memory_bytes"`   // of a machine
 }
 
-// ParseRate reads the speed of a network in bytes per second: 1Gbit, 100Mbit, 2.5Gbit/s.
+// ParseRate parses the speed of a network, such as 1Gbit, 100Mbit or 2.5Gbit/s, and returns it in bytes per second.
 func ParseRate(text string) (bytes float64, err error) {
 	speed := strings.TrimSuffix(strings.ToLower(text), "/s")
 	number := strings.TrimRight(speed, "bitpskmg")
@@ -45,7 +45,7 @@ func ParseRate(text string) (bytes float64, err error) {
 	return bits * scale / 8, nil
 }
 
-// Together predicts the run of an estimate on several machines.
+// Together predicts how an estimated run performs on several machines.
 func (c *Config) Together(e Estimate, machines int, network string) (Together, error) {
 	t := Together{Machines: machines, Network: network}
 	rate, err := ParseRate(network)
@@ -59,14 +59,14 @@ func (c *Config) Together(e Estimate, machines int, network string) (Together, e
 	islands := c.Train.plan()
 	most, traffic := cluster.Volume(parts, machines, cmp.Or(islands.Bits, 32))
 	gradient, n := 4*float64(e.Trained), float64(machines)
-	const idBytes = 8 // of a token that the leader sends
+	const idBytes = 8 // per token that the leader sends
 	t.Shards, t.Sent = most, traffic*gradient
-	if c.Train.Moments == momentsSplit && machines > 2 { // weights, to all who do not have the moments
+	if c.Train.Moments == momentsSplit && machines > 2 { // weights, to all machines that do not have the moments
 		t.Sent += (n - 2) / n * gradient
 	}
 	if islands.N > 0 {
 		t.Islands, t.Every, t.Shards = most, islands.Every, most*c.Train.Shards/islands.N
-		others := islands.N - islands.N/machines // whose states the leader gets for checkpoints
+		others := islands.N - islands.N/machines // they send their states to the leader for checkpoints
 		t.Sent = t.Sent/float64(islands.Every) +
 			float64(others*islands.StateBytes(e.Trained))/float64(islands.Saves(c.Train.SaveEvery))
 	}
@@ -87,24 +87,24 @@ func (c *Config) Together(e Estimate, machines int, network string) (Together, e
 	if islands.N > 0 && machines > 1 {
 		t.Memory += c.Train.islandBytes(e.Trained, true) - c.Train.islandBytes(e.Trained, false)
 	}
-	if machines > 1 { // fewer sums of shards, and besides them the whole sum and the parts of the own range
+	if machines > 1 { // fewer sums of shards, but also the whole sum and the parts of this machine's range
 		t.Memory += 4 * e.Trained * (train.SumsOf(most) + 2 - train.SumsOf(c.Train.Shards))
 	}
 	return t, nil
 }
 
-// MeasureExchange measures what an exchange takes of this machine's processor, for Together.
+// MeasureExchange measures the processor time that an exchange takes on this machine, for Together.
 func (e *Estimate) MeasureExchange(ctx context.Context) error {
 	cost, err := cluster.ExchangeCost(ctx, status.CPUTime)
 	e.PerByte = cost / float64(runtime.GOMAXPROCS(0))
 	return err
 }
 
-// payload is how much of a packet is data of TCP over Ethernet: 1448 of 1514 bytes.
+// payload is the share of a packet that is data, with TCP over Ethernet: 1448 of 1514 bytes.
 const payload = 1448. / 1514
 
-// hidden is how many seconds of an exchange go on while the last shard is computed: at most those of its backward, two
-// thirds of the shard, and not those of the embedding, whose gradient is final in the end.
+// hidden returns how many seconds of an exchange overlap with the last shard. That is at most the time of its backward
+// pass, two thirds of the shard, and excludes the embedding, whose gradient is final only at the end.
 func (c *Config) hidden(e Estimate, exchange float64) float64 {
 	if c.Train.Islands > 0 || c.Train.Recompute || c.Train.held() < c.Train.SeqLen || e.Trained == 0 {
 		return 0
@@ -114,7 +114,7 @@ func (c *Config) hidden(e Estimate, exchange float64) float64 {
 	return min(backward, early*exchange)
 }
 
-// String is the prediction as text of several lines.
+// String formats the prediction as text of several lines.
 func (t Together) String() string {
 	most := fmt.Sprintf("%d shards each", t.Shards)
 	if t.Islands > 0 {

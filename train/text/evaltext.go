@@ -17,21 +17,21 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// evalTexts are the text that a model is measured on, and the text that the baseline is counted in.
+// evalTexts holds the text that a model is measured on and the text that the baseline is counted in.
 type evalTexts struct {
 	opt   ModelEvalOptions
-	run   Config // of the training run, where isRun
+	run   Config // configuration of the training run, if isRun
 	isRun bool
-	chat  map[string][]byte // of release.ChatTexts of the model
+	chat  map[string][]byte // chat files of the model, from release.ChatTexts
 
 	name         string
-	valid, train *data.Tokens   // train only where the baseline is asked for
-	baseline     *data.Baseline // once it is counted
+	valid, train *data.Tokens   // train only if the baseline is requested
+	baseline     *data.Baseline // nil before it is counted
 	notes        []string
 	closers      []io.Closer
 }
 
-// check returns the problems of the options that can be told before anything is read.
+// check returns the problems of the options that can be found before anything is read.
 func (e *evalTexts) check() error {
 	var p config.Problems
 	o := &e.opt
@@ -57,7 +57,7 @@ func (e *evalTexts) check() error {
 	return p.Err()
 }
 
-// open reads the texts as tokens of tok.
+// open opens the texts as tokens of tok.
 func (e *evalTexts) open(ctx context.Context, tok tokenizer.Tokenizer) (err error) {
 	defer func() {
 		if err != nil {
@@ -92,7 +92,7 @@ func (e *evalTexts) open(ctx context.Context, tok tokenizer.Tokenizer) (err erro
 	return e.openTrain(ctx, tok)
 }
 
-// openTrain reads the text of the baseline if it is not part of the measured text.
+// openTrain opens the text of the baseline if it is not part of the measured text.
 func (e *evalTexts) openTrain(ctx context.Context, tok tokenizer.Tokenizer) error {
 	if !e.opt.Baseline {
 		return nil
@@ -112,7 +112,7 @@ func (e *evalTexts) openTrain(ctx context.Context, tok tokenizer.Tokenizer) erro
 	return nil
 }
 
-// openRun reads the texts of the training run.
+// openRun opens the texts of the training run.
 func (e *evalTexts) openRun(ctx context.Context, tok tokenizer.Tokenizer) (*Dataset, error) {
 	run := e.run
 	if e.opt.Cache != "" {
@@ -145,11 +145,11 @@ func (e *evalTexts) read(ctx context.Context, tok tokenizer.Tokenizer, specs []s
 
 func (e *evalTexts) close() error { return closeAll(e.closers) }
 
-// in returns the text of e in the tokens of other. The tokenizer of e is tok.
+// in returns the text of e as tokens of other. tok is the tokenizer of e.
 func (e *evalTexts) in(ctx context.Context, tok, other tokenizer.Tokenizer) (texts *evalTexts, err error) {
 	o := e.opt
 	o.Baseline, o.TrainData = false, nil
-	// a part of a text is a number of tokens, not of bytes
+	// A part of a text is defined by tokens, not bytes, so write it to a file.
 	if len(o.Data) == 0 || o.ValidFraction > 0 || slices.Contains(o.Data, "-") {
 		dir, err := os.MkdirTemp("", "hippo-eval-")
 		if err != nil {
@@ -170,7 +170,8 @@ func (e *evalTexts) in(ctx context.Context, tok, other tokenizer.Tokenizer) (tex
 	return texts, texts.open(ctx, other)
 }
 
-// count returns how many tokens of another tokenizer a model of these would predict: all but the first.
+// count returns the number of tokens, by the tokenizer that spec names, that a model would predict in the text: all but
+// the first.
 func (e *evalTexts) count(ctx context.Context, tok tokenizer.Tokenizer, spec string) (n int, err error) {
 	other, err := release.ParseTokenizer(spec)
 	if err != nil {

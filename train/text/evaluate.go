@@ -13,39 +13,39 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// EvalOptions say how Evaluate reads the text.
+// EvalOptions define how Evaluate reads the text.
 type EvalOptions struct {
 	SeqLen    int  // tokens of a window or, with Stream, of a chunk
-	BatchSize int  // windows at a time; with Stream it is 1
-	Stream    bool // carry the state from chunk to chunk, so that every token sees the whole text before it
-	Chunk     int  // tokens of a window that are held at once, with the states passed on; 0 for all
-	Keep      int  // with Stream: positions that attention sees back beyond its chunk; 0 for all, at a cost that grows
-	Positions int  // without Stream: also losses by position, up to so many, up to twice that, and so on; 0: not
+	BatchSize int  // windows computed together; 1 with Stream
+	Stream    bool // carry the state from chunk to chunk, so that each token sees all text before it
+	Chunk     int  // tokens of a window held at once, with the states passed on; 0 for all
+	Keep      int  // with Stream: positions before the chunk that attention sees; 0 for all, at a growing cost
+	Positions int  // without Stream: also report losses by position, up to this one, up to twice that, and so on; 0: no
 	Progress  func(done, total int)
 
 	tape *autograd.Tape
 }
 
-// EvalResult is how well a model predicts a text.
+// EvalResult describes how well a model predicts a text.
 type EvalResult struct {
 	Loss       float64 `json:"loss"`          // nats per token
 	Perplexity float64 `json:"perplexity"`    // e^loss
 	BitsByte   float64 `json:"bits_per_byte"` // loss·tokens/(ln 2·bytes)
-	Tokens     int     `json:"tokens"`        // predicted tokens
-	Bytes      int64   `json:"bytes"`         // bytes of text that the predicted tokens stand for
+	Tokens     int     `json:"tokens"`        // number of predicted tokens
+	Bytes      int64   `json:"bytes"`         // bytes of text of the predicted tokens
 	Seconds    float64 `json:"seconds"`
 
-	ByPosition []PositionLoss `json:"by_position,omitempty"` // where it is asked for
+	ByPosition []PositionLoss `json:"by_position,omitempty"` // if requested
 }
 
-// PerWord is the perplexity per word of a text of so many words: e^(loss·tokens/words). It compares models of different
-// tokenizers.
+// PerWord returns the perplexity per word, e^(loss·tokens/words), given the number of words of the text. It allows
+// comparing models of different tokenizers.
 func (r EvalResult) PerWord(words int) float64 {
 	return math.Exp(r.Loss * float64(r.Tokens) / float64(max(1, words)))
 }
 
-// Evaluate measures the mean cross-entropy of a model on tokens: every token but the first is predicted once, from the
-// tokens before it in its window or, with Stream, from all before it.
+// Evaluate measures the mean cross-entropy of a model on tokens. Every token but the first is predicted once, from the
+// tokens before it in its window or, with Stream, from all tokens before it.
 func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOptions) (EvalResult, error) {
 	start := time.Now()
 	if o.Stream {
@@ -115,8 +115,8 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 	return r, nil
 }
 
-// fits returns an error if a model of limited length cannot take sequences of seqLen tokens or, with Stream, of any
-// length.
+// fits returns an error if a model of limited length cannot process sequences of seqLen tokens or, if endless is true,
+// of any length.
 func fits(m *model.Model, seqLen int, endless bool) error {
 	most := m.MaxLength()
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// holdsRun reports whether a folder holds a run or a model. Without a checkpoint there is nothing to lose.
+// holdsRun reports whether a folder holds a model, or a run with a checkpoint. A run without one may be overwritten.
 func holdsRun(dir string) bool {
 	for _, name := range []string{model.LastDir, model.ConfigFile} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
@@ -23,7 +23,7 @@ func holdsRun(dir string) bool {
 	return false
 }
 
-// checkOut returns an error if the folder asked for cannot be that of a new run.
+// checkOut returns an error if the configured folder holds a run or model already.
 func (c *Config) checkOut() error {
 	if c.Out != "" && holdsRun(c.Out) {
 		return fmt.Errorf("out: found a run or model in %s, want an empty or new folder (to continue it: "+
@@ -32,7 +32,7 @@ func (c *Config) checkOut() error {
 	return nil
 }
 
-// checkFree is checkOut, but where the run is still going on it says so: no one can resume it now.
+// checkFree is checkOut, but reports a run that is still in progress as such, since it cannot be resumed now.
 func (c *Config) checkFree() error {
 	taken := c.checkOut()
 	if taken == nil {
@@ -49,8 +49,8 @@ func (c *Config) checkFree() error {
 	return errors.Join(taken, err)
 }
 
-// claimNew claims the folder of a new run, and sets Out to it: the one asked for, which must hold no run, or the first
-// free one.
+// claimNew claims the folder of a new run: the configured one, which must hold no run, or the first free one. It sets
+// Out to that folder.
 func (c *Config) claimNew() (*disk.Lock, error) {
 	if c.Out != "" {
 		if err := c.checkFree(); err != nil {
@@ -60,7 +60,7 @@ func (c *Config) claimNew() (*disk.Lock, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := c.checkOut(); err != nil { // one that ended in this moment
+		if err := c.checkOut(); err != nil { // another run has just ended there
 			return nil, errors.Join(err, lock.Release())
 		}
 		return lock, nil
@@ -76,7 +76,7 @@ func (c *Config) claimNew() (*disk.Lock, error) {
 		lock, err := train.Claim(dir)
 		var locked *disk.LockedError
 		switch {
-		case errors.As(err, &locked): // a run that has no checkpoint yet
+		case errors.As(err, &locked): // the folder of a run without a checkpoint so far
 			continue
 		case err != nil:
 			return nil, err
@@ -90,7 +90,7 @@ func (c *Config) claimNew() (*disk.Lock, error) {
 	}
 }
 
-// runName names a run after the model that it starts with, or its preset.
+// runName returns a name for the run: that of the model that it starts from, or its preset.
 func (c *Config) runName() string {
 	if c.Base.Path == "" {
 		return c.Preset
@@ -105,8 +105,7 @@ func (c *Config) runName() string {
 	return c.Preset
 }
 
-// Anywhere makes the paths of texts and of the model to start with independent of the current folder, so that a run can
-// be resumed from any.
+// Anywhere makes the paths of the texts and of the base model absolute, so that the run can be resumed from any folder.
 func (c *Config) Anywhere() (err error) {
 	if disk.Exists(c.Init) {
 		if c.Init, err = filepath.Abs(c.Init); err != nil {

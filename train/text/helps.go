@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Smoke makes of the settings those of a trial: two updates, a measurement on a little text, a checkpoint, a sample
+// Smoke reduces the settings to those of a trial: two updates, a measurement on a short text, a checkpoint, a sample
 // text.
 func (c *Config) Smoke() {
 	t := &c.Train
@@ -20,7 +20,7 @@ func (c *Config) Smoke() {
 	c.smoke = true
 }
 
-// CountSteps sets the number of updates from that of epochs, if the configuration has one, by the length of the text.
+// CountSteps computes the number of updates from the configured epochs, if set, and the length of the text.
 func (c *Config) CountSteps(ctx context.Context) error {
 	if c.Train.Epochs == 0 {
 		return nil
@@ -34,16 +34,16 @@ func (c *Config) CountSteps(ctx context.Context) error {
 	return nil
 }
 
-// countSteps sets the number of updates from that of epochs of so many tokens.
+// countSteps computes the number of updates from the epochs, if set, given the tokens of an epoch.
 func (t *Loop) countSteps(tokens int) {
 	if t.Epochs > 0 {
 		t.Steps = int(math.Ceil(t.Epochs * float64(tokens) / float64(t.tokensPerStep())))
 	}
 }
 
-// FitBatch sets the sequences of a shard to the most that fit into memory, and the shards of an update so that it has
-// as many sequences as before: what is learnt is the same up to rounding. vocab is the size of the tokenizer's
-// vocabulary. It returns what it did, as a sentence for the user.
+// FitBatch sets the number of sequences of a shard to the most that fit into memory, and the number of shards so that
+// an update has as many sequences as before. The result of training is the same up to rounding errors. vocab is the
+// size of the tokenizer's vocabulary. FitBatch returns a description of what it did, for the user.
 func (c *Config) FitBatch(vocab int) (string, error) {
 	free, known := status.FreeMemory()
 	if !known {
@@ -52,7 +52,7 @@ func (c *Config) FitBatch(vocab int) (string, error) {
 	return c.fitBatch(free, vocab)
 }
 
-// fitBatch is FitBatch where so much is free.
+// fitBatch is FitBatch for the given free memory.
 func (c *Config) fitBatch(free status.Memory, vocab int) (string, error) {
 	all := c.Train.sequences()
 	c.Train.BatchSize, c.Train.Shards = all, 1

@@ -5,10 +5,10 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// islandBits are the bits of a number that islands send, by precision.
+// islandBits maps a precision to the number of bits of a number that islands send.
 var islandBits = map[string]int{"float32": 32, "bf16": 16, "int8": 8}
 
-// plan is that of the islands.
+// plan returns the settings of the islands.
 func (t *Loop) plan() train.Islands {
 	if t.Islands == 0 {
 		return train.Islands{}
@@ -17,7 +17,7 @@ func (t *Loop) plan() train.Islands {
 		Momentum: t.OuterMomentum}
 }
 
-// Parts are how many machines can make updates together at most, and the setting that says so.
+// Parts returns the most machines that can make updates together, and the name of the setting that limits them.
 func (t *Loop) Parts() (n int, setting string) {
 	if t.Islands > 0 {
 		return t.Islands, "train.islands"
@@ -25,9 +25,9 @@ func (t *Loop) Parts() (n int, setting string) {
 	return t.Shards, "train.shards"
 }
 
-// islandBytes is the memory of islands of so many parameters on one machine: their states before and after a round,
-// their differences, the weights, momentum and step of the meeting, and the rows of a round. A leader keeps rows and
-// weights of all rounds since a checkpoint.
+// islandBytes returns the memory of islands on one machine, given the number of trained parameters: their states before
+// and after a round, their differences, the weights, momentum and step of the meeting, and the rows of a round. A
+// leader keeps rows and weights of all rounds since a checkpoint.
 func (t *Loop) islandBytes(trained int, leads bool) int {
 	p := t.plan()
 	if p.N == 0 {
@@ -44,10 +44,10 @@ func (t *Loop) islandBytes(trained int, leads bool) int {
 	return bytes
 }
 
-// rowBytes is the memory of the rows of a round: ids of inputs and targets.
+// rowBytes returns the memory of the rows of a round: the ids of inputs and targets.
 func (t *Loop) rowBytes() int { return 8 * t.tokensPerStep() * min(t.Every, t.Steps) }
 
-// checkIslands adds what is wrong with the settings of islands.
+// checkIslands adds the problems of the settings of islands.
 func (t *Loop) checkIslands(p *config.Problems) {
 	p.AtLeast("train.islands", t.Islands, 0)
 	if t.Islands <= 0 {
@@ -82,5 +82,5 @@ func (t *Loop) checkIslands(p *config.Problems) {
 	}
 }
 
-// maxRound bounds the tokens of a round, which are in memory.
+// maxRound is the most tokens of a round, which are held in memory.
 const maxRound = 1 << 27

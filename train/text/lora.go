@@ -14,27 +14,28 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// LoRA is the settings of an adapter (arXiv:2106.09685), which is trained in place of the model that Init names: to
-// each of some matrices W (n, k) it adds Alpha/Rank·B A, B (n, rank), A (rank, k). The model itself stays as it is, has
-// no gradients and moments, and is not saved with the run.
+// LoRA holds the settings of an adapter (arXiv:2106.09685), which is trained instead of the model that Init names. To
+// each of some matrices W (n, k) it adds Alpha/Rank·B A, with B (n, rank) and A (rank, k). The model itself is
+// unchanged, has no gradients and moments, and is not saved with the run.
 type LoRA struct {
 	Rank   int      `json:"rank" min:"0" help:"train and save an adapter of this rank; 0: train the model"`
 	Alpha  float64  `json:"alpha" help:"the changes are scaled by alpha/rank; 0: twice the rank"`
 	Target []string `json:"target" help:"matrices to change, by names, patterns or last parts of names; empty: all"`
-	// Dropout is that before A: see nn.LowRank.
+	// Dropout is applied before A, see nn.LowRank.
 	Dropout float64 `json:"dropout" help:"dropout probability of the adapter's inputs in training"`
-	// Base rounds the weights of the model in memory. Results are those of float32 with the rounded weights.
+	// Base is the precision to which the model's weights are rounded in memory. The rounded weights are computed with
+	// in float32.
 	Base string `json:"base" enum:"float32,bf16,int8,int4" help:"precision of the frozen weights of the model"`
 }
 
-// settle sets what settings of earlier versions lack.
+// settle sets the defaults of settings that earlier versions lacked.
 func (l *LoRA) settle() {
 	if l.Base == "" {
 		l.Base = engine.Float32.String()
 	}
 }
 
-// alpha is Alpha, or what stands for it.
+// alpha returns Alpha, or its default if it is 0.
 func (l *LoRA) alpha() float64 {
 	if l.Alpha == 0 {
 		return float64(2 * l.Rank)
@@ -42,16 +43,16 @@ func (l *LoRA) alpha() float64 {
 	return l.Alpha
 }
 
-// precision is that of the weights of the model; float32 where there is no adapter.
+// precision returns the precision of the model's weights, which is float32 without an adapter.
 func (l *LoRA) precision() engine.Precision {
 	if l.Rank == 0 {
 		return engine.Float32
 	}
-	p, _ := engine.ParsePrecision(l.Base) // validate has told of an error
+	p, _ := engine.ParsePrecision(l.Base) // validate has reported an error
 	return p
 }
 
-// bases are the precisions that the weights of a model may have under an adapter.
+// bases lists the precisions that a model's weights may have under an adapter.
 var bases = []string{engine.Float32.String(), engine.BF16.String(), engine.Int8.String(),
 	engine.Int4.String()}
 
@@ -80,7 +81,7 @@ func (l *LoRA) validate(c *Config, p *config.Problems) {
 	}
 }
 
-// fitsBase returns an error for a model that can be trained but not be used with an adapter afterwards.
+// fitsBase returns an error if the base can be used to train an adapter but not to run with it afterwards.
 func (l *LoRA) fitsBase(b *Base) error {
 	if l.Rank == 0 || release.IsGGUF(b.Path) {
 		return nil
@@ -92,12 +93,12 @@ func (l *LoRA) fitsBase(b *Base) error {
 	return nil
 }
 
-// shape is that of the adapter.
+// shape returns the shape of the adapter.
 func (l *LoRA) shape() model.AdapterShape {
 	return model.AdapterShape{Rank: l.Rank, Alpha: l.alpha(), Targets: l.Target}
 }
 
-// start gives a model an adapter that changes nothing yet, where one is to be trained.
+// begin adds an adapter that changes nothing yet to the model, if one is to be trained.
 func (l *LoRA) begin(m *model.Model, seed uint64) error {
 	if l.Rank == 0 {
 		return nil
@@ -109,7 +110,7 @@ func (l *LoRA) begin(m *model.Model, seed uint64) error {
 	return nil
 }
 
-// adapt freezes a model but for its adapter, which it gets unless it has one, and counts their parameters.
+// adapt freezes all of a model but its adapter, which it adds if there is none, and counts the parameters.
 func (l *LoRA) adapt(m *model.Model) (n train.ParamCount, err error) {
 	if m.Adapter() == nil {
 		if _, err := m.Adapt(l.shape()); err != nil {
@@ -130,7 +131,7 @@ func (l *LoRA) adapt(m *model.Model) (n train.ParamCount, err error) {
 	return n, nil
 }
 
-// pack rounds the weights of a model in memory, where the settings say so.
+// pack rounds the weights of a model in memory if the settings ask for it.
 func (l *LoRA) pack(m *model.Model) error {
 	if p := l.precision(); p != engine.Float32 {
 		return m.PackFrozen(p)
@@ -138,7 +139,7 @@ func (l *LoRA) pack(m *model.Model) error {
 	return nil
 }
 
-// modules are the names that the files of the base have for the matrices of the model, where an adapter is trained.
+// modules returns the names of the model's matrices in the files of the base, if an adapter is trained.
 func (c *Config) modules(m *model.Model) (map[string]string, error) {
 	if c.LoRA.Rank == 0 {
 		return nil, nil
@@ -146,7 +147,7 @@ func (c *Config) modules(m *model.Model) (map[string]string, error) {
 	return release.ModuleNames(m, c.Base.Path)
 }
 
-// saveAdapter writes the adapter, and which model it is for.
+// saveAdapter writes the adapter and a reference to its base.
 func (tr *Work) saveAdapter(dir string) error {
 	b, l := &tr.Config.Base, &tr.Config.LoRA
 	name := b.Name
@@ -158,7 +159,7 @@ func (tr *Work) saveAdapter(dir string) error {
 	return release.SaveAdapter(dir, tr.Model, a, tr.modules)
 }
 
-// loadBest reads the model of the best checkpoint, which shares the weights of the base where it is an adapter.
+// loadBest reads the model of the best checkpoint. If an adapter is trained, the model shares the base's weights.
 func (tr *Work) loadBest(dir string) (*model.Model, error) {
 	if tr.Config.LoRA.Rank == 0 {
 		best, _, err := release.LoadDir(dir)
@@ -179,7 +180,7 @@ func (tr *Work) loadBest(dir string) (*model.Model, error) {
 	return best, err
 }
 
-// attach gives a model with the weights of the base the adapter in a folder.
+// attach adds the adapter in dir to a model with the weights of the base.
 func (b *Base) attach(m *model.Model, dir string) error {
 	a, err := release.ReadAdapter(dir)
 	if err != nil {
@@ -188,7 +189,8 @@ func (b *Base) attach(m *model.Model, dir string) error {
 	return a.Attach(m, b.Path, b.Weights)
 }
 
-// loadLast gives a model the weights of the last checkpoint, in dir: of an adapter those of its base, too.
+// loadLast loads the weights of the last checkpoint, in dir, into a model. For an adapter it also loads those of the
+// base.
 func (c *Config) loadLast(m *model.Model, dir string) error {
 	if c.LoRA.Rank == 0 {
 		return m.LoadSaved(dir)
@@ -199,8 +201,8 @@ func (c *Config) loadLast(m *model.Model, dir string) error {
 	return c.Base.attach(m, dir)
 }
 
-// runTokenizer is the tokenizer of the run in folder Out, which is to be resumed: of an adapter that of its base, which
-// must still be where it was.
+// runTokenizer returns the tokenizer of the run in folder Out, which is to be resumed. For an adapter it is that of the
+// base, which must still be in its place.
 func (c *Config) runTokenizer() (tokenizer.Tokenizer, error) {
 	if c.LoRA.Rank == 0 {
 		return RunTokenizer(c.Out)

@@ -22,17 +22,17 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// invitation is what a machine that joins a run needs to know, besides weights and moments.
+// invitation is the data that a machine needs to join a run, besides weights and moments.
 type invitation struct {
 	Config json.RawMessage `json:"config"`
 	Step   int             `json:"step"`
-	Level  string          `json:"level"` // of the processor's features, "" for the machine's own
-	// Members is the number of machines, with those that join now.
+	Level  string          `json:"level"` // level of CPU features; "" for the machine's own
+	// Members is the number of machines, including those that join now.
 	Members int `json:"members"`
 }
 
-// Greeting is what this machine says of itself to the leader of a run. c are the settings that it was started with, nil
-// to take the leader's. on is the engine on which it computes, nil for the processor.
+// Greeting returns the description of this machine for the leader of a run. c holds the settings that it was started
+// with, or is nil to take the leader's. on is the engine on which it computes, or nil for the processor.
 func Greeting(c *Config, rank int, on engine.Backend) (cluster.Greeting, error) {
 	version, err := train.Build()
 	if err != nil {
@@ -46,7 +46,8 @@ func Greeting(c *Config, rank int, on engine.Backend) (cluster.Greeting, error) 
 		Levels: native.Levels(), Device: deviceName(on), Settings: c.shared(), Rank: rank}, nil
 }
 
-// deviceName names the device of an engine with its driver, on which the bits of results depend; "" for the processor.
+// deviceName returns the name of an engine's device and driver, on which the bits of results depend, or "" for the
+// processor.
 func deviceName(on engine.Backend) string {
 	switch d := on.(type) {
 	case nil:
@@ -57,7 +58,7 @@ func deviceName(on engine.Backend) string {
 	return on.Kind()
 }
 
-// shared are the settings that machines of one run have in common.
+// shared returns, as JSON, the settings that all machines of a run must have in common.
 func (c *Config) shared() string {
 	if c == nil {
 		return ""
@@ -66,12 +67,12 @@ func (c *Config) shared() string {
 	s.Out, s.Cache, s.CacheLimit, s.Memory = "", "", "", ""
 	text, err := json.Marshal(&s)
 	if err != nil {
-		panic(err) // numbers that are not finite are refused by Validate
+		panic(err) // only numbers that are not finite could fail, which Validate refuses
 	}
 	return string(text)
 }
 
-// Named describes a machine in a line of several.
+// Named returns a short description of a machine.
 func Named(g cluster.Greeting) string {
 	on := fmt.Sprintf("%d cores", g.Cores)
 	if n := len(g.Levels); n > 0 {
@@ -80,7 +81,8 @@ func Named(g cluster.Greeting) string {
 	return fmt.Sprintf("%s (%s)", g.Name, cmp.Or(g.Device, on))
 }
 
-// SharedLevel makes this machine compute with the highest features that it and all others have, and returns their name.
+// SharedLevel makes this machine compute with the highest level of CPU features that it and all others have, and
+// returns its name.
 func SharedLevel(others []cluster.Greeting) (string, error) {
 	for _, level := range slices.Backward(native.Levels()) {
 		if !slices.ContainsFunc(others, func(g cluster.Greeting) bool { return !slices.Contains(g.Levels, level) }) {
@@ -90,7 +92,7 @@ func SharedLevel(others []cluster.Greeting) (string, error) {
 	return "", errors.New("found no features of the processor that all machines have")
 }
 
-// Shareable says why several machines cannot make the updates of these settings together, nil if they can.
+// Shareable returns an error if several machines cannot make the updates of these settings together.
 func (c *Config) Shareable() error {
 	if c.Device != nil && c.Train.Moments == momentsSplit {
 		return fmt.Errorf("train.moments: found %s on a device, want %s: parts are updated in the memory of the host",
@@ -99,10 +101,10 @@ func (c *Config) Shareable() error {
 	return nil
 }
 
-// processor is what a machine without a device computes on.
+// processor is the name in messages for the device of a machine that has none.
 const processor = "the processor"
 
-// Admits returns a function that says why a machine may not take part in a run of these settings, nil if it may.
+// Admits returns a function that returns an error if a machine may not take part in a run of these settings.
 func (c *Config) Admits(own cluster.Greeting) func(cluster.Greeting) error {
 	return func(g cluster.Greeting) error {
 		level, err := native.Level()
@@ -126,7 +128,8 @@ func (c *Config) Admits(own cluster.Greeting) func(cluster.Greeting) error {
 	}
 }
 
-// differs says which settings of another machine, "" for none of its own, are not these.
+// differs returns an error that names the settings in which another machine differs. theirs is "" if it has none of its
+// own.
 func (c *Config) differs(theirs string) error {
 	ours := c.shared()
 	if theirs == "" || theirs == ours {
@@ -142,10 +145,10 @@ func (c *Config) differs(theirs string) error {
 	return errors.New("settings: found another model to start from than the leader's")
 }
 
-// Lead lets the machines of a team, whose leader this one is, take part in the run of the work.
+// Lead makes the machines of a team, whose leader this one is, take part in the run.
 func (tr *Work) Lead(loop *train.Training, t *cluster.Team) error {
 	c := &tr.Config
-	if _, err := loop.State(); err != nil { // it can be sent
+	if _, err := loop.State(); err != nil { // check that the state can be sent
 		return err
 	}
 	t.Lead(func() ([]byte, []float32) {
@@ -164,9 +167,9 @@ func (tr *Work) Lead(loop *train.Training, t *cluster.Team) error {
 	return loop.Lead(t)
 }
 
-// Follow takes part in the run of a leader until that ends, on an engine, nil for the processor's. Errors:
-// cluster.ErrLeaderGone, *cluster.EndedError if the run ended early or does not take this machine, that of ctx when it
-// has left.
+// Follow takes part in a leader's run until that ends. on is the engine, or nil for the processor. The error is
+// cluster.ErrLeaderGone, a *cluster.EndedError if the run ended early or does not admit this machine, or that of ctx if
+// the machine has left.
 func Follow(ctx context.Context, w cluster.Wire, on engine.Backend, ev train.Events) error {
 	var work *Work
 	var loop *train.Training
@@ -199,7 +202,7 @@ func Follow(ctx context.Context, w cluster.Wire, on engine.Backend, ev train.Eve
 	return errors.Join(loop.Follow(ctx, team, inv.Step, ev), team.Leave())
 }
 
-// fillFrozen gives a model the weights of the base, in fewer bits than float32, from its files on this machine.
+// fillFrozen loads the weights of the base, in fewer bits than float32, from its files on this machine.
 func (c *Config) fillFrozen(m *model.Model) error {
 	b, err := openBase(c.Base.Name, c.Base.Path)
 	if err != nil {
@@ -208,7 +211,7 @@ func (c *Config) fillFrozen(m *model.Model) error {
 	return b.fill(m, c.Base.Weights, &c.LoRA)
 }
 
-// prepare makes what the leader's settings describe. The weights are the leader's.
+// prepare makes the work and the loop that the leader's settings describe. The leader sends the weights afterwards.
 func (inv *invitation) prepare(on engine.Backend) (*Work, *train.Training, error) {
 	if inv.Level != "" {
 		if err := native.Use(inv.Level); err != nil {
@@ -237,7 +240,7 @@ func (inv *invitation) prepare(on engine.Backend) (*Work, *train.Training, error
 		return nil, nil, err
 	}
 	if c.LoRA.precision() == engine.Float32 {
-		m.Init(c.Seed) // room for what the leader sends
+		m.Init(c.Seed) // allocates the weights that the leader sends
 	} else if err := c.fillFrozen(m); err != nil {
 		return nil, nil, err
 	}
@@ -254,7 +257,7 @@ func (inv *invitation) prepare(on engine.Backend) (*Work, *train.Training, error
 	if on != nil {
 		m.Use(on)
 	}
-	c.Train.EMA, c.Train.Time = 0, 0 // which the leader keeps
+	c.Train.EMA, c.Train.Time = 0, 0 // handled by the leader
 	w := &Work{Config: c, Model: m, params: params}
 	w.makeRoom()
 	loop, err := w.Begin()
@@ -263,8 +266,8 @@ func (inv *invitation) prepare(on engine.Backend) (*Work, *train.Training, error
 
 var _ train.CarriedWork = (*Work)(nil)
 
-// Rows are whether states begin anew, the inputs and targets of a shard and, for each sequence, the number of borders
-// of documents in it, and those.
+// Rows returns a byte that is 1 if states begin anew, the inputs and targets of a shard and, for each sequence, the
+// number of document borders in it and their positions.
 func (tr *Work) Rows(s train.Shard) []byte {
 	le, n := binary.LittleEndian, tr.Config.Train.SeqLen
 	out := []byte{0}
@@ -287,7 +290,7 @@ func (tr *Work) Rows(s train.Shard) []byte {
 	return out
 }
 
-// Take reads what Rows has written, and checks it.
+// Take checks and stores the result of Rows.
 func (tr *Work) Take(s train.Shard, rows []byte) error {
 	le, n, vocab := binary.LittleEndian, tr.Config.Train.SeqLen, int32(tr.Config.Model.PaddedVocab())
 	short := fmt.Errorf("rows of shard %d: found too few or too many bytes, want those of %d sequences", s.Index,

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// countParams counts the parameters of a shape.
+// countParams counts the parameters of a shape and their memory.
 func (c *Config) countParams(shape model.Config) (train.ParamCount, error) {
 	m, err := model.New(shape)
 	if err != nil {
@@ -23,7 +23,7 @@ func (c *Config) countParams(shape model.Config) (train.ParamCount, error) {
 	return n, err
 }
 
-// spared is the memory of moments that a machine of some does not keep, as each part is on two.
+// spared returns the memory of the moments that a machine does not keep because each part is only on two machines.
 func (t *Loop) spared(trained, machines int) int {
 	if t.Moments != momentsSplit || machines < 3 {
 		return 0
@@ -31,8 +31,8 @@ func (t *Loop) spared(trained, machines int) int {
 	return 8 * trained / machines * (machines - 2)
 }
 
-// checkMemory returns a *MemoryError if a run needs more memory than there is. vocab is the size of the tokenizer's
-// vocabulary. Only runs that may come near the limit are measured, by small updates.
+// checkMemory returns a *train.MemoryError if a run needs more memory than is free. vocab is the size of the
+// tokenizer's vocabulary. Only runs that may come near the limit are measured, by small updates.
 func (c *Config) checkMemory(vocab int) error {
 	free, known := train.FreeMemory(c.Device)
 	switch {
@@ -41,18 +41,19 @@ func (c *Config) checkMemory(vocab int) error {
 	case c.Device == nil:
 		return c.checkRoom(free, vocab)
 	}
-	params, err := c.countParams(c.shape(vocab)) // activations are not known beforehand: the step says what it lacks
+	params, err := c.countParams(c.shape(vocab)) // activations are not known beforehand: the step fails if it lacks memory
 	if err != nil {
 		return err
 	}
-	params.More = 0 // on the host
+	params.More = 0 // More is on the host
 	return train.WeightsFit(params, c.Train.Shards, free)
 }
 
-// FitsDevice returns a *MemoryError if weights, gradients and moments of a run need more memory than its device has.
+// FitsDevice returns a *train.MemoryError if weights, gradients and moments of a run need more memory than its device
+// has.
 func (c *Config) FitsDevice() error { return c.checkMemory(c.likelyVocab()) }
 
-// checkRoom is checkMemory where so much is free.
+// checkRoom is checkMemory for the given free memory.
 func (c *Config) checkRoom(free status.Memory, vocab int) error {
 	shape := c.shape(vocab)
 	params, err := c.countParams(shape)
@@ -66,8 +67,8 @@ func (c *Config) checkRoom(free status.Memory, vocab int) error {
 	if err != nil {
 		return err
 	}
-	// Updates take 22 to 27 numbers of a layer's width for each token of a shard (H3, Mamba, attention). Some
-	// mixers take more.
+	// Updates keep 22 to 27 numbers per channel and layer for each token of a shard (H3, Mamba, attention). Some mixers
+	// keep more.
 	const most = 120
 	tokens := float64(c.Train.BatchSize) * float64(c.Train.held())
 	states := c.statesBetween(shape)
@@ -86,7 +87,8 @@ func (c *Config) checkRoom(free status.Memory, vocab int) error {
 	return c.fitsIn(free, params, bytes+states)
 }
 
-// fitsIn returns a *MemoryError if parameters in training and the activations of a shard are more than there is.
+// fitsIn returns a *train.MemoryError if the parameters in training and the activations of a shard exceed the free
+// memory.
 func (c *Config) fitsIn(free status.Memory, params train.ParamCount, activations int) error {
 	weights := params.Bytes(c.Train.Shards)
 	if weights+activations <= int(free.Bytes) {
@@ -103,8 +105,8 @@ func (c *Config) fitsIn(free status.Memory, params train.ParamCount, activations
 	return e
 }
 
-// smaller cuts an update into more shards of fewer sequences, as many in all, so that it takes no more bytes; 0 where
-// that cannot be.
+// smaller splits an update into more shards of fewer sequences, with the same total, so that it needs at most the given
+// bytes. It returns 0, 0 if that is impossible.
 func (c *Config) smaller(bytes int, params train.ParamCount, activations int) (batch, shards int) {
 	each := float64(activations) / float64(c.Train.BatchSize)
 	for batch = c.Train.BatchSize; batch > 0; batch-- {
@@ -119,7 +121,7 @@ func (c *Config) smaller(bytes int, params train.ParamCount, activations int) (b
 	return 0, 0
 }
 
-// shape is the model's, with the tokenizer's vocabulary where it has none of its own.
+// shape returns the model's shape, with the tokenizer's vocabulary size if none is configured.
 func (c *Config) shape(vocab int) model.Config {
 	shape := c.Model
 	if shape.VocabSize == 0 {

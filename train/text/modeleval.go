@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// ModelEvalOptions say on which text trained models are measured, and how.
+// ModelEvalOptions define on which text trained models are measured, and how.
 type ModelEvalOptions struct {
 	Data []string `json:"data" help:"text to measure on: files, folders, globs or -; empty: see above"`
 
@@ -41,27 +41,27 @@ type ModelEvalOptions struct {
 	TrainData []string `json:"train_data" help:"training text of the baseline; empty: see above"`
 }
 
-// defaultSeqLen is the window for a model without a training run: half the length that the releases were trained on.
+// defaultSeqLen is the window for a model without a training run: half the training length of the releases.
 const defaultSeqLen = 1024
 
 // ModelEval measures trained models on a text.
 type ModelEval struct {
 	Options ModelEvalOptions
 	Load    func(dir string) (*LoadedModel, error) // nil for LoadRun
-	Note    func(text string)                      // tells the user something; may be nil
-	// Progress is called before a model is measured. update is told how many tokens are done, end that all are. It may
-	// be nil.
+	Note    func(text string)                      // shows a text to the user; may be nil
+	// Progress is called before a model is measured. update is then called with the number of tokens done, and end when
+	// all are. Progress may be nil.
 	Progress func() (update func(done, total int), end func())
 }
 
-// LoadedModel is a trained model and the folder that it was found in.
+// LoadedModel is a trained model with the folder in which it was found.
 type LoadedModel struct {
 	Dir       string
 	Net       *model.Model
 	Tokenizer tokenizer.Tokenizer
 }
 
-// LoadRun reads the best network of a training run, or its last, with its tokenizer.
+// LoadRun reads the best model of a training run, or else its last, with its tokenizer.
 func LoadRun(dir string) (*LoadedModel, error) {
 	m, at, err := release.LoadDir(dir)
 	if err != nil {
@@ -71,7 +71,7 @@ func LoadRun(dir string) (*LoadedModel, error) {
 	return &LoadedModel{Dir: at, Net: m, Tokenizer: tok}, err
 }
 
-// ModelReport is how well a trained model predicts a text.
+// ModelReport describes how well a trained model predicts a text.
 type ModelReport struct {
 	Model  string `json:"model"`
 	Params int    `json:"params"`
@@ -81,31 +81,32 @@ type ModelReport struct {
 
 	Tokenizer string `json:"-"` // kind, for tables of several models
 	EvalResult
-	Words        int            `json:"words"`           // between white space
+	Words        int            `json:"words"`           // separated by white space
 	WordPerplex  float64        `json:"word_perplexity"` // e^(loss·tokens/words)
 	Per          *PerToken      `json:"per,omitempty"`
 	TokensPerSec float64        `json:"tokens_per_s"`
-	Reads        *Reads         `json:"attention_reads,omitempty"` // of layers that prune
+	Reads        *Reads         `json:"attention_reads,omitempty"` // for layers that prune
 	Baseline     *data.Baseline `json:"baseline,omitempty"`
 	CountedIn    int            `json:"baseline_train_tokens,omitempty"`
 }
 
-// PerToken is a perplexity per token of another tokenizer: e^(loss·tokens/count). Models of different tokenizers are
-// compared by it, and a model of bytes with published ones.
+// PerToken is the perplexity per token of another tokenizer, e^(loss·tokens/count). It allows comparing models of
+// different tokenizers, such as a model of bytes with published ones.
 type PerToken struct {
 	Tokenizer  string  `json:"tokenizer"`
-	Count      int     `json:"count"` // its tokens of the text that is predicted
+	Count      int     `json:"count"` // number of its tokens in the predicted text
 	Perplexity float64 `json:"perplexity"`
 }
 
-// Reads are what layers of spatten read, in parts of what attention to all earlier positions in all heads reads.
+// Reads holds how much layers of spatten read, as fractions of what attention to all earlier positions in all heads
+// reads.
 type Reads struct {
 	Keys    float64 `json:"keys"`
-	KeyBits float64 `json:"key_bits"` // with lower bits read for some queries only; else that of keys
+	KeyBits float64 `json:"key_bits"` // the same by bits, as lower bits are read for some queries only
 	Values  float64 `json:"values"`
 }
 
-// readsOf are those of counts, nil where an engine has counted nothing.
+// readsOf converts counts to Reads. It returns nil if the engine has counted nothing.
 func readsOf(c *engine.SpAttenCounts) *Reads {
 	all, keys := float64(c.All.Load()), float64(c.Keys.Load())
 	if all == 0 {
@@ -115,8 +116,8 @@ func readsOf(c *engine.SpAttenCounts) *Reads {
 	return &Reads{Keys: keys / all, KeyBits: bits / all, Values: float64(c.Values.Load()) / all}
 }
 
-// Run measures the models in some folders, one after the other, on the text that the first would be measured on. The
-// reports of several come with the one of fewest bits per byte first.
+// Run measures the models in dirs, one after the other, on the text for the first one. It returns their reports sorted
+// by bits per byte, the lowest first.
 func (e *ModelEval) Run(ctx context.Context, dirs []string) (reports []*ModelReport, err error) {
 	if e.Load == nil {
 		e.Load = LoadRun
@@ -133,7 +134,7 @@ func (e *ModelEval) Run(ctx context.Context, dirs []string) (reports []*ModelRep
 			err = errors.Join(err, first.close())
 		}
 	}()
-	var tok tokenizer.Tokenizer // of the first
+	var tok tokenizer.Tokenizer // tokenizer of the first model
 	others := 0
 	for _, dir := range dirs {
 		m, texts, err := e.open(ctx, dir, first, tok)
@@ -165,8 +166,8 @@ func (e *ModelEval) Run(ctx context.Context, dirs []string) (reports []*ModelRep
 	return reports, nil
 }
 
-// open reads a model and the text to measure it on. With a first model this is the first model's text, in the tokens of
-// the model's own tokenizer.
+// open reads a model and the text to measure it on. If first is not nil, this is the text of the first model, as tokens
+// of this model's tokenizer. tok is the first model's tokenizer.
 func (e *ModelEval) open(ctx context.Context, dir string, first *evalTexts,
 	tok tokenizer.Tokenizer) (*LoadedModel, *evalTexts, error) {
 	run, out, err := RunOf(dir)

@@ -40,7 +40,8 @@ func (r *ModelReport) Print(out io.Writer) error {
 	return t.Flush()
 }
 
-// PrintReports prints one report, or several as a table, the best first, with the losses of the n-gram baselines.
+// PrintReports prints a single report, or several as a table in the given order, with the losses of the n-gram
+// baselines.
 func PrintReports(out io.Writer, reports []*ModelReport) error {
 	if len(reports) == 1 {
 		return reports[0].Print(out)
@@ -67,7 +68,7 @@ func PrintReports(out io.Writer, reports []*ModelReport) error {
 				lines = append(lines, []string{name, "", r.Tokenizer, "", "", "", fmt.Sprintf("%.4f", loss), "",
 					fmt.Sprintf("%.4f", loss*r.BitsByte/r.Loss)})
 			}
-			break // one baseline, of one tokenizer
+			break // there is one baseline, for one tokenizer
 		}
 	}
 	return status.Grid(out, head, lines, false)

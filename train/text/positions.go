@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// PositionLoss is how well tokens are predicted at some positions of their windows, counted from 1.
+// PositionLoss is the loss of tokens at a range of positions in their windows, counted from 1.
 type PositionLoss struct {
 	From       int     `json:"from"`
 	To         int     `json:"to"`
@@ -18,13 +18,13 @@ type PositionLoss struct {
 	Perplexity float64 `json:"perplexity"` // e^loss
 }
 
-// positionLosses adds up losses by position: up to first, up to 2·first, up to 4·first, and so on.
+// positionLosses sums losses by position: up to first, up to 2·first, up to 4·first, and so on.
 type positionLosses struct {
 	first int
-	sums  []PositionLoss // whose Loss is a sum
+	sums  []PositionLoss // Loss holds the sum of losses
 }
 
-// add adds the losses of windows, and returns their mean.
+// add adds the losses of a batch of windows, and returns their mean.
 func (p *positionLosses) add(t *autograd.Tape, m *model.Model, hidden *tensor.Tensor, w data.Batch) (mean float64) {
 	all := countAsked(w.Targets)
 	for i, lo, hi := 0, 0, p.first; lo < w.Len; i, lo, hi = i+1, hi, 2*hi {
@@ -45,7 +45,7 @@ func (p *positionLosses) add(t *autograd.Tape, m *model.Model, hidden *tensor.Te
 	return mean
 }
 
-// losses are the means.
+// losses returns the mean losses.
 func (p *positionLosses) losses() (all []PositionLoss) {
 	for _, l := range p.sums {
 		l.Loss /= float64(max(1, l.Tokens))

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// defaultPreset is taken where none is named one.
+// defaultPreset is the preset of a run that names none.
 const defaultPreset = "tiny"
 
 // tiny holds the settings of the default run: it learns English spelling within minutes on two cores.
@@ -27,8 +27,9 @@ func tiny() Config {
 	return c
 }
 
-// presets change the settings of tiny. The published shapes take the settings of the releases (arXiv:2212.14052,
-// appendix). The tiny presets of the mixers are not here: they train as tiny does, but for the rate.
+// presets holds functions that change the settings of tiny. The published shapes take the settings of the releases
+// (arXiv:2212.14052, appendix). The tiny presets of the mixers are missing here, as they differ from tiny only in the
+// learning rates.
 var presets = map[string]func(c *Config){
 	"small": func(c *Config) {
 		c.Train.Steps, c.Train.BatchSize, c.Train.SeqLen, c.Train.EvalEvery, c.Train.SaveEvery = 5000, 8, 512, 250, 250
@@ -51,7 +52,7 @@ var presets = map[string]func(c *Config){
 	"mamba2-1.3b": func(c *Config) { c.release(1e-3, 256) },
 	"mamba2-2.7b": func(c *Config) { c.release(8e-4, 256) },
 
-	// Not published: the rate of other models of its size, and 20 tokens for each parameter (arXiv:2203.15556, §3.4).
+	// Not published. Uses the rate of other models of its size, and 20 tokens per parameter (arXiv:2203.15556, §3.4).
 	"qwen3.5-0.8b": func(c *Config) {
 		c.release(6e-4, 256)
 		c.Train.Steps, c.Optim.Warmup = 30_000, 300
@@ -73,8 +74,8 @@ var presets = map[string]func(c *Config){
 	"hyenadna-large-1m":      func(c *Config) { c.dna(1000000) },
 }
 
-// release sets how the releases were trained: batch sequences of 2048 tokens an update, some 400 billion tokens in all
-// of large batches, warmup of 1 %.
+// release sets the training settings of the releases: batch sequences of 2048 tokens per update, some 400 billion
+// tokens in all if batches are large, a warmup of 1 %.
 func (c *Config) release(lr float64, batch int) {
 	c.Tokenizer = "gpt2"
 	steps := 800000 * 256 / max(256, batch)
@@ -83,7 +84,7 @@ func (c *Config) release(lr float64, batch int) {
 	c.Train.EvalEvery, c.Train.SaveEvery, c.Train.SampleEvery, c.Train.LogEvery = 1000, 1000, 1000, 1
 }
 
-// dna sets how HyenaDNA was trained (arXiv:2306.15794, appendix A.1): 2²⁰ tokens an update at most.
+// dna sets the training settings of HyenaDNA (arXiv:2306.15794, appendix A.1): at most 2²⁰ tokens per update.
 func (c *Config) dna(length int) {
 	c.release(6e-4, min(256, 1<<20/length))
 	c.Tokenizer, c.Train.SeqLen, c.Train.Steps, c.Optim.Warmup = "dna", length, 10000, 100
@@ -92,7 +93,7 @@ func (c *Config) dna(length int) {
 // Presets lists the names of the presets, sorted.
 func Presets() []string { return model.Presets() }
 
-// Preset returns the settings of that name: the defaults that a file, the environment and flags then change.
+// Preset returns the settings of the named preset: the defaults that a file, the environment and flags then override.
 func Preset(name string) (Config, error) {
 	shape, err := model.Preset(name)
 	if err != nil {

@@ -18,30 +18,30 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// probes measure what an update of a run needs, by updates of models that have some layers of its model.
+// probes measures what an update of a run needs, by updates of models that have some of its model's layers.
 type probes struct {
 	*Config
 	shape  model.Config
 	layers []layer
-	frozen map[string]bool              // the parameters that are not trained
-	ranks  map[string]model.ChangeShape // of the matrices that an adapter changes
-	// frozenHead says that the weights of the head are frozen.
+	frozen map[string]bool              // names of the parameters that are not trained
+	ranks  map[string]model.ChangeShape // shapes of an adapter's changes, by matrix
+	// frozenHead is true if the weights of the head are frozen.
 	frozenHead bool
-	// measure and time are probe and timedProbe, but for tests.
+	// measure and time are probe and timedProbe, except in tests.
 	measure, time func(shape model.Config, layers []layer, batch, l int) (probed, error)
 }
 
-// layer is one of the run's model.
+// layer is a layer of the run's model.
 type layer struct {
-	entry string // of the plan
+	entry string // entry in the plan
 	index int
-	below bool // the first that is trained: nothing of it is kept for the way back
-	// class is the same for layers that need the same: those of one entry and of one side of the first that is trained,
-	// of which the same parameters are frozen.
+	below bool // below the first trained layer: it keeps nothing for the backward pass
+	// class is the same for layers that need the same memory and time: those with the same entry, on the same side of
+	// the first trained layer, and with the same frozen parameters.
 	class string
 }
 
-// probes prepares to measure the updates of a shape.
+// probes returns probes for the updates of a shape.
 func (c *Config) probes(shape model.Config) (*probes, error) {
 	plan, err := shape.Plan()
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *Config) probes(shape model.Config) (*probes, error) {
 	return run, nil
 }
 
-// layerOf finds the number of a layer, and the rest, in the name of a parameter.
+// layerOf splits the name of a layer's parameter into the layer's index and the rest.
 func layerOf(name string) (index int, part string, ok bool) {
 	if _, err := fmt.Sscanf(name, "backbone.layers.%d.%s", &index, &part); err != nil {
 		return 0, "", false
@@ -92,14 +92,14 @@ func layerOf(name string) (index int, part string, ok bool) {
 	return index, part, true
 }
 
-// freeze freezes what is frozen in the run in a model that has some of its layers, and gives it those changes of the
-// run's adapter.
+// freeze freezes the same parameters as in the run in a model that has some of its layers, and adds the adapter's
+// changes of these layers.
 func (run *probes) freeze(m *model.Model, layers []layer) error {
 	ranks := map[string]model.ChangeShape{}
 	m.Params("", func(name string, p *nn.Param) {
 		frozen, of := run.frozen[name], name
 		if i, part, ok := layerOf(name); ok {
-			// What layers share is among the parameters of the first of them.
+			// Parameters that layers share belong to the first of them.
 			of = fmt.Sprintf("backbone.layers.%d.%s", layers[i].index, part)
 			frozen = layers[i].below || run.frozen[of]
 		}
@@ -120,7 +120,7 @@ func (run *probes) freeze(m *model.Model, layers []layer) error {
 	return err
 }
 
-// classes are the first layer of each class, and how many more there are.
+// classes returns the first layer of each class, and how many more layers the class has.
 func (run *probes) classes() (layers []layer, more []int) {
 	for _, l := range run.layers {
 		i := slices.IndexFunc(layers, func(k layer) bool { return k.class == l.class })
@@ -133,7 +133,7 @@ func (run *probes) classes() (layers []layer, more []int) {
 	return layers, more
 }
 
-// entries is the list of layers of a configuration.
+// entries returns layers in the format of model.Config.Layers.
 func entries(layers []layer) string {
 	all := make([]string, len(layers))
 	for i, l := range layers {
@@ -142,8 +142,8 @@ func entries(layers []layer) string {
 	return strings.Join(all, ",")
 }
 
-// addLayers finds what f gives for all layers, if it is a sum over them and something for all together, from one layer
-// of each class and from one more of each.
+// addLayers computes f for all layers, assuming that it is a constant plus a sum over layers. It calls f for one layer
+// of each class, and with one more layer of each class.
 func (run *probes) addLayers(f func([]layer) (float64, error)) (float64, error) {
 	layers, more := run.classes()
 	base, err := f(layers)
@@ -164,19 +164,19 @@ func (run *probes) addLayers(f func([]layer) (float64, error)) (float64, error) 
 	return sum, nil
 }
 
-// probed is what one update needs: activations, the scratch of the cores, time.
+// probed holds what one update needs: bytes of activations, scratch memory of the cores, time.
 type probed struct {
 	bytes, scratch int
 	seconds        float64
 }
 
-// probe runs two updates of a model with these layers on random tokens, and measures the memory of the second. What the
-// run does not train is not trained.
+// probe runs two updates of a model with these layers on random tokens, and measures the memory of the second. The
+// model trains the same parameters as the run.
 func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (probed, error) {
 	return run.updates(shape, layers, batch, l, 0)
 }
 
-// timedProbe is probe whose updates go on for probedTime, for the sake of their time.
+// timedProbe is probe, but repeats updates for probedTime to measure their time.
 func (run *probes) timedProbe(shape model.Config, layers []layer, batch, l int) (probed, error) {
 	return run.updates(shape, layers, batch, l, probedTime)
 }
@@ -186,11 +186,11 @@ const (
 	probedTime   = 300 * time.Millisecond
 )
 
-// updates is a probe that takes at least so long. Its time is the median: the machine's speed changes from one update
-// to the next, in the run as here.
+// updates is a probe that runs for at least the given time. It returns the median time of an update, since the
+// machine's speed varies from one update to the next.
 func (run *probes) updates(shape model.Config, layers []layer, batch, l int, least time.Duration) (probed, error) {
 	shape.Layers = entries(layers)
-	const seed = 1 // of tokens, weights and dropout: any does
+	const seed = 1 // of tokens, weights and dropout; any value will do
 	rng := rand.New(rand.NewPCG(seed, seed))
 	ids := make([]int32, batch*l+1)
 	for i := range ids {
@@ -251,11 +251,12 @@ func (run *probes) updates(shape model.Config, layers []layer, batch, l int, lea
 	p.seconds = times[(len(times)-1)/2]
 	runtime.ReadMemStats(&after)
 	p.scratch = max(0, int(after.HeapInuse)-int(before.HeapInuse)-p.bytes)
-	runtime.GC() // what a large probe held is needed by the next
+	runtime.GC() // the next probe needs the memory of this one
 	return p, nil
 }
 
-// extrapolate measures small models of the same width: time from one short sequence, memory by extrapolateBytes.
+// extrapolate estimates an update by measuring small models of the same width: time from one short sequence, memory by
+// extrapolateBytes.
 func (run *probes) extrapolate() (probed, error) {
 	bytes, err := run.activations()
 	if err != nil {
@@ -281,7 +282,7 @@ func (run *probes) extrapolate() (probed, error) {
 	if err != nil {
 		return probed{}, err
 	}
-	// The head is timed apart, once: in the sum over layers, noise of its time would count for each of them.
+	// The head is timed separately, once: in the sum over layers, noise in its time would count once per layer.
 	without, err := timed(small.Config, classes)
 	if err != nil {
 		return probed{}, err
@@ -291,14 +292,14 @@ func (run *probes) extrapolate() (probed, error) {
 	return probed{bytes, scratch, seconds * larger * float64(run.Train.BatchSize*run.Train.SeqLen) / float64(l)}, err
 }
 
-// timedTokens is the length of a sequence that is timed, where that is affordable: shorter ones would tell less of the
-// products than of what is done once for all positions, such as reading rounded weights.
+// timedTokens is the length of the sequence that is timed, if that is affordable. With shorter sequences, work that is
+// done once for all positions, such as reading rounded weights, would outweigh the matrix products.
 const timedTokens = 256
 
-// tinyShape is a shape with a tiny vocabulary, as probes of layers have it.
+// tinyShape is a shape with a tiny vocabulary, for probes of layers.
 type tinyShape struct {
 	model.Config
-	params int // of one layer of each class
+	params int // number of parameters with one layer of each class
 }
 
 func tinyVocab(shape model.Config, classes []layer) (s tinyShape, err error) {
@@ -308,7 +309,7 @@ func tinyVocab(shape model.Config, classes []layer) (s tinyShape, err error) {
 	return s, err
 }
 
-// length is most or, where updates of so many tokens would take too long, 32.
+// length returns most or, if updates of so many tokens would take too long, 32.
 func (s *tinyShape) length(most int) int {
 	if 6*float64(s.params)*float64(most) < estimateFlops {
 		return most
@@ -316,9 +317,9 @@ func (s *tinyShape) length(most int) int {
 	return 32
 }
 
-// further is by how much longer the longer of two sequences is that tell the memory of one of them, where most is the
-// best. Buffers come in classes of sizes, and what they leave in a tape varies from one length to the next: a tenth,
-// which counts for little if the lengths lie far apart.
+// further returns by how much the longer of two probe sequences exceeds the shorter one, at most most. Buffers come in
+// size classes, and the unused part of them varies from one length to the next, by a tenth. That matters little if the
+// two lengths are far apart.
 func (s *tinyShape) further(most int) int {
 	const least = 32
 	n := 384
@@ -328,10 +329,10 @@ func (s *tinyShape) further(most int) int {
 	return max(least, min(n, most))
 }
 
-// extrapolateBytes finds the activations of one shard of a shape. They are a sum of parts that are constant, that grow
-// with the length alone (convolution kernels), and with the positions of all rows: three small steps tell them apart.
-// What the loss keeps is counted separately, so that the probes need only a tiny vocabulary, or one with which it keeps
-// as much for each token.
+// extrapolateBytes estimates the memory of the activations of one shard. It is a sum of a constant, a part that grows
+// with the length alone (convolution kernels), and a part that grows with the positions of all rows. Three small steps
+// separate them. The memory of the loss is counted separately, so that the probes need only a tiny vocabulary, or one
+// with which the loss keeps as much per token.
 func (run *probes) extrapolateBytes(shape model.Config) (int, error) {
 	batch := run.Train.BatchSize
 	loss := func(rows int, of model.Config) float64 {
@@ -344,10 +345,10 @@ func (run *probes) extrapolateBytes(shape model.Config) (int, error) {
 	}
 	rows := batch * run.Train.SeqLen
 	if v := int(loss(rows, shape))/4/rows - 1; run.Train.Recompute && v <= shape.PaddedVocab() {
-		// Layers and the loss have memory in turn. How much of it they share shows where both are in proportion.
+		// Layers and the loss use memory in turn and share it. The probes show how much if the loss is in proportion.
 		small.VocabSize, loss = max(v, small.VocabSize), func(int, model.Config) float64 { return 0 }
 	}
-	// Short sequences are convolved in another way than long ones, which takes memory: a probe is long if that is
+	// Short sequences are convolved in another way than long ones, which affects memory. So probes are long if that is
 	// affordable.
 	l := min(32, run.Train.SeqLen)
 	if small.length(512) == 512 {
@@ -358,7 +359,7 @@ func (run *probes) extrapolateBytes(shape model.Config) (int, error) {
 		var at [3]float64
 		for i, size := range [3]struct{ b, l int }{{1, l}, {1, l + more}, {2, l + more}} {
 			if i == 2 && batch == 1 {
-				continue // what a row takes besides has no part in one
+				continue // a batch of one row has no additional rows
 			}
 			p, err := run.measure(small.Config, layers, size.b, size.l)
 			if err != nil {
@@ -366,24 +367,24 @@ func (run *probes) extrapolateBytes(shape model.Config) (int, error) {
 			}
 			at[i] = float64(p.bytes) - loss(size.b*size.l, small.Config)
 		}
-		position := (at[1] - at[0]) / float64(more) // of one row
+		position := (at[1] - at[0]) / float64(more) // per position, with one row
 		constant := at[0] - position*float64(l)
-		row := (at[2] - at[1]) / float64(l+more) // for each position of a row more
+		row := (at[2] - at[1]) / float64(l+more) // per position of an additional row
 		return constant + (position+row*float64(batch-1))*float64(run.Train.SeqLen), nil
 	})
 	return int(total + loss(rows, shape)), err
 }
 
-// Bounds of probes: memory, for machines that do not say how much they have, and parameters, which bound their time.
-// Probes of wider models have about narrowParams.
+// Limits of probes: free memory, for machines that do not report it, and parameters, which limit their time. Probes of
+// wider models have about narrowParams parameters.
 const (
 	unknownMemory = 8 << 30
 	mostParams    = 1 << 29
 	narrowParams  = 1 << 24
 )
 
-// narrowed is a shape whose probes fit into memory: the run's itself or, where one layer of each class is too large,
-// one that is less wide. It also returns how many times the width and the parameters the run's has.
+// narrowed returns a shape whose probes fit into memory: the run's own or, if one layer of each class is too large, a
+// narrower one. It also returns the width and the parameters of the run's shape as multiples of that shape's.
 func (run *probes) narrowed() (narrow model.Config, width, params float64, err error) {
 	free, known := status.FreeMemory()
 	if !known {
@@ -410,7 +411,7 @@ func (run *probes) narrowed() (narrow model.Config, width, params float64, err e
 		nil
 }
 
-// activations is the memory of one shard, from small updates.
+// activations estimates the memory of one shard's activations from small updates.
 func (run *probes) activations() (int, error) {
 	narrow, width, _, err := run.narrowed()
 	if err != nil {
@@ -420,12 +421,12 @@ func (run *probes) activations() (int, error) {
 		bytes, err := run.extrapolateBytes(narrow)
 		return int(float64(bytes) * width), err
 	}
-	// A layer takes the memory of those before it, as far as it has parts of the same sizes.
+	// A layer reuses the memory of those before it for buffers of the same sizes.
 	classes, _ := run.classes()
 	one := *run
 	one.layers = classes
 	bytes, err := one.extrapolateBytes(narrow)
-	const gradients = 2 // of a stream, which are kept like the streams
+	const gradients = 2 // gradients of a stream, which are kept like the streams
 	streams := 8 * run.Train.BatchSize * run.Train.SeqLen * run.shape.DModel * (len(run.layers) + gradients)
 	return int(float64(bytes)*width) + streams, err
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// stream is what is kept of a forward pass before a layer: the stream, as residual + hidden, and the number of
-// dropouts.
+// stream is what a forward pass keeps before a layer: the residual stream, as residual + hidden, and the number of
+// dropouts so far.
 type stream struct {
-	residual, hidden *tensor.Tensor // no residual before the first layer
+	residual, hidden *tensor.Tensor // residual is nil before the first layer
 	dropouts         uint64
 }
 
-// layerwise computes a shard layer by layer, each on a tape that holds nothing else.
+// layerwise computes a shard layer by layer, each on a tape that holds only that layer.
 type layerwise struct {
 	m    *model.Model
 	t    *autograd.Tape
@@ -24,19 +24,19 @@ type layerwise struct {
 	*copies
 
 	at     []stream       // before each layer, and after the last
-	handed *tensor.Tensor // what a layer has handed to all later ones, nil for nothing
-	giver  int            // that layer
+	handed *tensor.Tensor // the tensor that a layer has handed to all later ones, or nil
+	giver  int            // the layer that handed it on
 }
 
-// copies are what a layerwise keeps beside its tape. The next shard uses their memory again: as garbage it would stay
-// until there is as much of it as of all else.
+// copies holds what a layerwise keeps besides its tape. The next shard reuses the memory. As garbage it would remain
+// until there is as much garbage as live memory.
 type copies struct {
 	streams    []*tensor.Tensor
 	used       int
 	dr, dh, dv *tensor.Tensor // gradients
 }
 
-// copyInto copies a tensor (rows, channels) to where an earlier copy is, or to new memory.
+// copyInto copies the tensor x (rows, channels) to to, an earlier copy, if the shapes match, else to new memory.
 func copyInto(to, x *tensor.Tensor) *tensor.Tensor {
 	if to == nil || !to.SameShape(x) {
 		return x.Clone()
@@ -45,7 +45,7 @@ func copyInto(to, x *tensor.Tensor) *tensor.Tensor {
 	return to
 }
 
-// byLayers is Through with the activations of one layer at a time.
+// byLayers is Through, but holds the activations of one layer at a time.
 func (tr *Work) byLayers(t *autograd.Tape, s train.Shard, weigh func(int) float64,
 	check func(float64) error) (mean float64, targets int, err error) {
 	l := tr.Config.Train.SeqLen
@@ -56,11 +56,11 @@ func (tr *Work) byLayers(t *autograd.Tape, s train.Shard, weigh func(int) float6
 	return mean, targets, err
 }
 
-// through computes the gradients of a shard (Chen et al., arXiv:1604.06174, with a segment for each layer). It goes
-// forward and keeps the stream before each layer. From the last layer to the first, each is then computed again, with
-// the same dropout, and backward gives the gradient of its stream, from which the layer before goes back. What a layer
-// hands on is kept in the same way, and its gradient comes from all layers after it. The gradients have the bits that
-// they have at once. It takes about a third more time.
+// through computes the gradients of a shard (Chen et al., arXiv:1604.06174, with a segment for each layer). It runs a
+// forward pass and keeps the stream before each layer. Then, from the last layer to the first, it computes each layer
+// again with the same dropout, and its backward pass gives the gradient of its stream, from which the backward pass of
+// the layer before starts. A tensor that a layer hands on is kept in the same way, and its gradient comes from all
+// layers after it. The gradients have the same bits as without recomputation. It takes about a third more time.
 func (w *layerwise) through(inputs, wanted []int32, weigh func() float64, check func(float64) error) (float64, error) {
 	m, t := w.m, w.t
 	w.used = 0
@@ -106,13 +106,13 @@ func (w *layerwise) through(inputs, wanted []int32, weigh func() float64, check 
 	return mean, nil
 }
 
-// start readies the tape for a part of the step after so many dropouts.
+// begin resets the tape for a part of the step, after the given number of dropouts.
 func (w *layerwise) begin(dropouts uint64) {
 	w.t.Reset()
 	w.t.SkipDropouts(dropouts)
 }
 
-// keep copies the stream that comes next.
+// keep stores a copy of the next stream.
 func (w *layerwise) keep(residual, hidden *tensor.Tensor) {
 	s := stream{hidden: w.leaf(hidden), dropouts: w.t.Dropouts()}
 	if residual != nil {
@@ -121,7 +121,8 @@ func (w *layerwise) keep(residual, hidden *tensor.Tensor) {
 	w.at = append(w.at, s)
 }
 
-// hand keeps what layer i hands on, if it is the one that does, and hands that to the layers after it.
+// hand stores a copy of the tensor that layer i hands on, if it is the first that does, and passes the copy to the
+// layers after it.
 func (w *layerwise) hand(i int) {
 	if x := w.rows.Handed(); x != nil && w.handed == nil {
 		w.handed, w.giver = w.leaf(x), i
@@ -129,14 +130,14 @@ func (w *layerwise) hand(i int) {
 	}
 }
 
-// stream starts anew with the stream before layer i, which wants gradients.
+// stream resets the tape and returns the stream before layer i, which needs gradients.
 func (w *layerwise) stream(i int) (residual, hidden *tensor.Tensor) {
 	s := w.at[i]
 	w.begin(s.dropouts)
 	return s.residual, s.hidden
 }
 
-// leaf is a copy of x, which outlives the step and wants a gradient.
+// leaf returns a copy of x that outlives the tape and needs a gradient.
 func (w *layerwise) leaf(x *tensor.Tensor) *tensor.Tensor {
 	if w.used == len(w.streams) {
 		w.streams = append(w.streams, nil)
@@ -148,8 +149,8 @@ func (w *layerwise) leaf(x *tensor.Tensor) *tensor.Tensor {
 	return y
 }
 
-// gradient moves the gradient of a stream out of the tape, to where an earlier one is. It is nil for nil, and zero if
-// nothing depends on the stream.
+// gradient moves the gradient of a stream out of the tape, into the memory of an earlier one. It returns nil if x is
+// nil, and zeros if nothing depends on the stream.
 func (w *layerwise) gradient(to, x *tensor.Tensor) *tensor.Tensor {
 	if x == nil {
 		return nil
@@ -162,7 +163,7 @@ func (w *layerwise) gradient(to, x *tensor.Tensor) *tensor.Tensor {
 	return copyInto(to, g)
 }
 
-// takeGradient moves the gradient of a leaf out of the tape. It is zero if nothing depends on the leaf.
+// takeGradient moves the gradient of a leaf out of the tape. It returns zeros if nothing depends on the leaf.
 func takeGradient(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 	g := t.Grad(x)
 	if g == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Run trains a model as cfg says, from the start. It makes the folder of the run, which must not hold one already. When
-// ctx is done it finishes the step, saves a checkpoint and returns with Interrupted set and no error.
+// Run trains a model as cfg says, from the start. It creates the folder of the run, which must not hold a run already.
+// When ctx is done it finishes the step, saves a checkpoint and returns with Interrupted set and no error.
 func Run(ctx context.Context, cfg Config, ev train.Events) (res Result, err error) {
 	if err := errors.Join(cfg.begun(), cfg.Check()); err != nil {
 		return Result{}, err
@@ -51,8 +51,8 @@ func Run(ctx context.Context, cfg Config, ev train.Events) (res Result, err erro
 	return r.run(ctx, ev)
 }
 
-// Resume continues the run in folder cfg.Out from its last checkpoint. cfg is what ReadRun gave, with changes where the
-// user wants them (more steps, say).
+// Resume continues the run in folder cfg.Out from its last checkpoint. cfg is the result of ReadRun, with changes that
+// the user wants, such as more steps.
 func Resume(ctx context.Context, cfg Config, ev train.Events) (res Result, err error) {
 	if err := cfg.Validate(); err != nil {
 		return Result{}, err
@@ -87,11 +87,11 @@ func Resume(ctx context.Context, cfg Config, ev train.Events) (res Result, err e
 
 // ReadRun reads the configuration of the run in folder out, to be changed before the run is resumed.
 func ReadRun(out string) (Config, error) {
-	_, c, err := readRun(out, checkpoint.SettleDir) // it leaves files alone that another process may be writing
+	_, c, err := readRun(out, checkpoint.SettleDir) // leaves files alone that another process may be writing
 	return c, err
 }
 
-// readRun reads the state and the configuration of a run. recover is as in readSaved.
+// readRun reads the state and the configuration of a run. recover is as in train.ReadSaved.
 func readRun(out string, recover func(dir string) error) (*train.Saved, Config, error) {
 	s, err := train.ReadSaved(out, train.LanguageKind, recover)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,13 +114,13 @@ func readRun(out string, recover func(dir string) error) (*train.Saved, Config, 
 	return s, c, nil
 }
 
-// RunTokenizer is the tokenizer that the run in folder out was trained with.
+// RunTokenizer returns the tokenizer of the run in folder out.
 func RunTokenizer(out string) (tokenizer.Tokenizer, error) {
 	return tokenizer.Load(filepath.Join(out, model.LastDir))
 }
 
-// resumed makes the run in folder cfg.Out as its last checkpoint has it. The shapes of the model are
-// compared with the weights before there is memory for more than those.
+// resumed restores the run in folder cfg.Out from its last checkpoint. It compares the shapes of the model with the
+// weights before it allocates memory for more than the weights.
 func resumed(cfg Config, d *Dataset) (r *run, err error) {
 	s, _, err := readRun(cfg.Out, checkpoint.RecoverDir)
 	if err != nil {
@@ -132,7 +132,7 @@ func resumed(cfg Config, d *Dataset) (r *run, err error) {
 			if err := cfg.loadLast(m, dir); err != nil {
 				return err
 			}
-			return cfg.checkMemory(d.Tokenizer.VocabSize()) // of a shape that the weights have: for the rest of the run
+			return cfg.checkMemory(d.Tokenizer.VocabSize()) // the shape fits the weights: check memory for the rest of the run
 		})
 		if err != nil {
 			return err
@@ -149,30 +149,30 @@ func resumed(cfg Config, d *Dataset) (r *run, err error) {
 	return r, err
 }
 
-// Result is how a run ended.
+// Result describes the outcome of a run.
 type Result struct {
 	Out         string
-	Prompt      string // what the sample texts continue, a text that the model's tokenizer has tokens for
+	Prompt      string // prompt of the sample texts, which the model's tokenizer can encode
 	Step        int
 	Loss        float64       // mean of the last steps
-	ValidLoss   float64       // on all validation text, NaN where the run did not end
-	BestLoss    float64       // lowest validation loss of the run, on all validation text where the run ended
-	BestStep    int           // the step at which it was lowest
-	Remarks     []string      // what the user should know of how it ended: that it overfits, has learnt nothing
+	ValidLoss   float64       // on all validation text, NaN if the run did not end
+	BestLoss    float64       // lowest validation loss of the run, on all validation text if the run ended
+	BestStep    int           // the step of BestLoss
+	Remarks     []string      // messages on the outcome for the user: that the model overfits, has learnt nothing
 	Tokens      int           // training tokens
-	Elapsed     time.Duration // of all parts of the run
-	Trained     time.Duration // by train.clock, in updates alone
+	Elapsed     time.Duration // time of all parts of the run
+	Trained     time.Duration // time of updates alone, by train.clock
 	Interrupted bool
-	Chat        bool // it was trained on replies in chats
+	Chat        bool // whether it was trained on replies in chats
 }
 
-// run is a training run in progress: a loop, and the language model that it trains.
+// run is a training run in progress: a loop and the language model that it trains.
 type run struct {
 	loop *train.Training
 	work *Work
 }
 
-// start prepares the run of a work.
+// begin returns a run of a work.
 func begin(tr *Work) (*run, error) {
 	loop, err := tr.Begin()
 	r := &run{loop, tr}
@@ -182,7 +182,7 @@ func begin(tr *Work) (*run, error) {
 	return r, err
 }
 
-// run makes the updates that are left, the last measurement and the run card.
+// run makes the remaining updates, the last measurement and the run card.
 func (r *run) run(ctx context.Context, ev train.Events) (res Result, err error) {
 	if err := r.loop.Open(ev); err != nil {
 		return Result{}, err
@@ -219,7 +219,7 @@ func (r *run) run(ctx context.Context, ev train.Events) (res Result, err error) 
 	return res, r.useless(res.BestLoss)
 }
 
-// result is the result of a run that has not ended.
+// result returns the result of a run that has not ended.
 func (r *run) result() Result {
 	w := r.work
 	res := Result{

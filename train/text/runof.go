@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// RunOf returns the configuration and folder of the training run in dir, which may also be the folder of the run's best
-// or last checkpoint. The folder is "" if there is no run.
+// RunOf returns the configuration and folder of the training run in dir. dir may also be the folder of the run's best
+// or last checkpoint. The returned folder is "" if there is no run.
 func RunOf(dir string) (run Config, out string, err error) {
 	candidates := []string{dir}
 	abs, err := filepath.Abs(dir)
@@ -27,7 +27,7 @@ func RunOf(dir string) (run Config, out string, err error) {
 		if file := filepath.Join(out, train.ConfigFile); disk.Exists(file) && !isOther(out) {
 			run, err := Load(config.Options{File: file})
 			var said Config
-			_ = config.Load(&said, config.Options{File: file})    // whose problems are in err
+			_ = config.Load(&said, config.Options{File: file})    // its problems are in err
 			run.Documents = cmp.Or(said.Documents, documentsJoin) // a run of an earlier version
 			return run, out, err
 		}
@@ -35,8 +35,8 @@ func RunOf(dir string) (run Config, out string, err error) {
 	return Config{}, "", nil
 }
 
-// isOther reports whether the run in a folder is one of hippo fit or hippo task, which also have a configuration.
-// Only those of hippo fit have the key task before they have a network.
+// isOther reports whether the folder holds a run of hippo fit or hippo task, which also have a configuration. Of runs
+// without a network, only those of hippo fit have the key task.
 func isOther(out string) bool {
 	has, _ := model.HasNetwork(out)
 	text, _ := disk.ReadText(filepath.Join(out, train.ConfigFile), disk.MaxText)

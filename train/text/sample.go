@@ -12,14 +12,15 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// samplePrompt is what sample texts continue.
+// samplePrompt is the prompt of sample texts.
 type samplePrompt struct {
 	ids  []int32
 	text string
 }
 
-// choosePrompt takes the configured prompt or, if there is none or the tokenizer has no tokens for it, the first
-// words of the validation text. It adds a note to the data set's in the second case.
+// choosePrompt sets the prompt to the configured one or, if there is none or the tokenizer cannot encode it, to the
+// start of a chat or the first words of the validation text. It adds a note to the data set if the tokenizer cannot
+// encode it.
 func (tr *Work) choosePrompt() {
 	tok := tr.Data.Tokenizer
 	if text := tr.Config.Train.SamplePrompt; text != "" {
@@ -45,12 +46,12 @@ func (tr *Work) choosePrompt() {
 		tr.prompt = samplePrompt{ids, text}
 		return
 	}
-	ids := begin[:min(8, len(begin))] // text of no words at all
+	ids := begin[:min(8, len(begin))] // a text without words
 	tr.prompt = samplePrompt{ids, string(tok.Decode(nil, ids))}
 }
 
-// promptOfChat takes what is before the first reply of a whole chat in the validation text, as it is given to the
-// model. It reports whether there is one.
+// promptOfChat sets the prompt to the text before the first reply of a complete chat in the validation text. It reports
+// whether there is one.
 func (tr *Work) promptOfChat() bool {
 	const longest = 1 << 12
 	valid := tr.Data.Valid
@@ -63,7 +64,7 @@ func (tr *Work) promptOfChat() bool {
 			return false
 		}
 		starts := w.Borders[0]
-		if len(tr.Config.Valid) > 0 { // else what stands first may be the end of a chat
+		if len(tr.Config.Valid) > 0 { // else the text may begin with the end of a chat
 			starts = slices.Concat([]int{0}, starts)
 		}
 		for _, from := range starts {
@@ -82,17 +83,17 @@ func (tr *Work) promptOfChat() bool {
 	return false
 }
 
-// The longest prompt that firstWords takes.
+// Limits of the prompt that firstWords returns.
 const (
 	promptRunes = 24
 	promptWords = 3
 )
 
-// firstWords is the first few whole words of a text on one line, "" if there are none. The text may start in the middle
-// of a word, and of a character.
+// firstWords returns the first few whole words of a text on one line, or "" if there are none. The text may start in
+// the middle of a word or of a character.
 func firstWords(text []byte) string {
-	partial := true // what stands first may be the end of a word
-	end := ""       // and is then taken only where nothing else is found
+	partial := true // the first word may be only the end of one
+	end := ""       // used only if nothing else is found
 	for len(text) > 0 {
 		n := 0 // bytes that can be printed on one line
 		for n < len(text) {
@@ -139,8 +140,8 @@ func cutWords(line string) string {
 	return line
 }
 
-// SampleText continues the prompt, always with the same random numbers, so that samples of different steps can be
-// compared. The last is saved with the run.
+// SampleText generates a continuation of the prompt, always with the same random numbers, so that samples of different
+// steps can be compared. The last sample is saved with the run.
 func (tr *Work) SampleText(ctx context.Context) (string, error) {
 	tok, ids, most := tr.Data.Tokenizer, tr.prompt.ids, tr.Config.Train.SampleTokens
 	if longest := tr.Model.MaxLength(); longest > 0 {

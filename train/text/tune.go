@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TuneOptions say how Tune trains.
+// TuneOptions define how Tune trains.
 type TuneOptions struct {
 	Steps     int // updates
 	BatchSize int // sequences of an update
@@ -21,17 +21,16 @@ type TuneOptions struct {
 	Seed      uint64
 }
 
-// Tuned is what Tune has found.
+// Tuned is the result of Tune.
 type Tuned struct {
-	Model         *model.Model // the copy that was trained
-	Before, After float64      // nats per token of the validation tokens
+	Model         *model.Model // the trained copy
+	Before, After float64      // loss on the validation tokens, in nats per token
 }
 
-// Tune trains a copy of a model on tokens for some updates, in memory: nothing is written, and m stays as it is.
-// Gradients are clipped to norm 1, and the learning rate rises for a tenth of the updates and falls along a cosine.
-// Whether the copy is better is for the caller to say, by the losses on tokens that it was not trained on. A loss or
-// gradient that is not finite is a train.NonFiniteError. Memory is that of the copy, its gradients and moments, and of
-// the activations of an update.
+// Tune trains a copy of m on tokens for o.Steps updates, in memory: it writes no files and does not change m. Gradients
+// are clipped to norm 1. The learning rate rises for a tenth of the updates and then falls along a cosine. The caller
+// decides whether the copy is better, by the losses on the tokens in valid. A loss or gradient that is not finite is a
+// *train.NonFiniteError. Tune needs memory for the copy, its gradients and moments, and the activations of an update.
 func Tune(ctx context.Context, m *model.Model, tok tokenizer.Tokenizer, tokens, valid []int32,
 	o TuneOptions) (*Tuned, error) {
 	cfg := tiny()
@@ -89,7 +88,7 @@ func Trainable(m *model.Model) (err error) {
 	return err
 }
 
-// copyWeights gives a new model the weights of another of its shape.
+// copyWeights copies the weights of a model into a new one of the same shape.
 func copyWeights(to, from *model.Model) error {
 	if err := Trainable(from); err != nil {
 		return err

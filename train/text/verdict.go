@@ -7,15 +7,14 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// UselessError says that a run has made all its steps, and that its best model predicts the validation text far worse
-// than guessing does, though the training loss is no higher than where it
-// began.
+// UselessError reports that a run has made all its steps, but its best model predicts the validation text far worse
+// than guessing does, although the training did not diverge.
 type UselessError struct {
-	Best, Guess float64 // the best validation loss, and that of guessing all tokens alike
-	Began       float64 // the validation loss of the model that it started from, where that is above guessing; else 0
+	Best, Guess float64 // the best validation loss, and that of guessing all tokens with equal probability
+	Began       float64 // the validation loss of the model that the run started from if that is above guessing, else 0
 }
 
-// Error says how far the loss is off, and what may be the reason.
+// Error returns how far the loss is off and a possible reason.
 func (e *UselessError) Error() string {
 	why := "want validation text that is like the training text"
 	if e.Began > 0 {
@@ -26,8 +25,8 @@ func (e *UselessError) Error() string {
 		"that of guessing %.4g; %s", e.Best, e.Guess, why)
 }
 
-// useless returns a *UselessError if the best model of a run is, and has hardly become any better: by less than a tenth
-// of what it began above guessing. A trial has not had the time for that.
+// useless returns a *UselessError if the best model of a run is far worse than guessing and has hardly improved: by
+// less than a tenth of the initial distance to guessing. It returns nil for a trial, which is too short to improve.
 func (r *run) useless(best float64) error {
 	guess := r.work.Guess()
 	hardly := 0.9 * (r.loop.Began() - guess)
@@ -37,7 +36,7 @@ func (r *run) useless(best float64) error {
 	return &UselessError{Best: best, Guess: guess, Began: r.loop.Began()}
 }
 
-// remarks are what a user should know of how the run ended, and how to mend it.
+// remarks returns messages for the user on problems of a finished run and how to fix them.
 func (r *run) remarks(res *Result) []string {
 	var all []string
 	tr := r.work

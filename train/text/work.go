@@ -22,7 +22,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Work is the work of a language model: each token is predicted from those before it.
+// Work implements train.Work for a language model: each token is predicted from those before it.
 type Work struct {
 	Config Config
 	Model  *model.Model
@@ -30,24 +30,23 @@ type Work struct {
 
 	params  train.ParamCount
 	loader  *data.Loader
-	carried []*model.State // with CarryState: of the sequences of an update, after the last one; nil before the first
+	carried []*model.State // with CarryState: states of the sequences after the last update; nil before the first
 	begins  bool           // the sequences of this update begin with new states
-	coming  map[int][]byte // states of shards of which more is to come
+	coming  map[int][]byte // states of shards that are received in part
 	prompt  samplePrompt
 	sampled string            // the last sample text
-	texts   map[string][]byte // of release.ChatFiles, from the model that the run started from
-	modules map[string]string // names of matrices in the files of that model, where an adapter is trained
-	inputs  []int32           // of an update
+	texts   map[string][]byte // files of release.ChatFiles, from the model that the run started from
+	modules map[string]string // names of matrices in the files of that model, if an adapter is trained
+	inputs  []int32           // inputs of an update
 	targets []int32
-	borders [][]int // of documents in each of its sequences
-	copies  copies  // of Train.Recompute
+	borders [][]int // document borders in each sequence of the update
+	copies  copies  // for Train.Recompute
 }
 
 var _ train.Work = (*Work)(nil)
 
-// New returns a model of the configuration's shape, freshly initialized or with the weights of the model that Init
-// names, and prepares to train it on d. When the
-// configuration leaves vocab_size to the tokenizer it is filled in.
+// New returns the work of training on d a model of the configuration's shape, freshly initialized or with the weights
+// of the model that Init names. If vocab_size is 0 it is set to the tokenizer's.
 func New(cfg Config, d *Dataset) (*Work, error) {
 	if err := cfg.begun(); err != nil {
 		return nil, err
@@ -74,7 +73,7 @@ func New(cfg Config, d *Dataset) (*Work, error) {
 	return tr, err
 }
 
-// newTrainer is NewTrainer with a function that gives the parameters their values.
+// newTrainer returns a Work whose parameters get their values from start.
 func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Work, error) {
 	cfg.settle()
 	vocab := d.Tokenizer.VocabSize()
@@ -138,7 +137,7 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Work, 
 	return tr, nil
 }
 
-// makeRoom makes room for what an update reads.
+// makeRoom allocates the inputs, targets and borders of an update.
 func (tr *Work) makeRoom() {
 	n := tr.Config.Train.tokensPerStep()
 	tr.inputs, tr.targets = make([]int32, n), make([]int32, n)
@@ -148,7 +147,7 @@ func (tr *Work) makeRoom() {
 // Begin returns the loop that trains the model.
 func (tr *Work) Begin() (*train.Training, error) { return train.New(tr.plan(), tr) }
 
-// FindLR is the learning-rate range test with updates of a run of this configuration: see [train.FindLR].
+// FindLR runs the learning-rate range test with updates of a run of this configuration, see [train.FindLR].
 func (c Config) FindLR(ctx context.Context, n int, told func(train.LRPoint)) (*train.LRRange, error) {
 	d, err := c.OpenData(ctx, nil)
 	if err != nil {
@@ -162,7 +161,7 @@ func (c Config) FindLR(ctx context.Context, n int, told func(train.LRPoint)) (*t
 	return train.FindLR(ctx, n, tr.plan(), tr, told)
 }
 
-// plan is the plan of the run's loop.
+// plan returns the plan of the training loop.
 func (tr *Work) plan() train.Plan {
 	c := &tr.Config
 	t := &c.Train
@@ -181,7 +180,7 @@ func (tr *Work) plan() train.Plan {
 	}
 }
 
-// NewTape returns a tape on the engine of the model.
+// NewTape returns a tape on the model's engine.
 func (tr *Work) NewTape() *autograd.Tape { return tr.Model.NewTape() }
 
 // Params visits the parameters of the model, and those of its adapter.
@@ -195,7 +194,7 @@ func (tr *Work) Params(prefix string, visit nn.Visitor) {
 // Read reads the sequences of the next update.
 func (tr *Work) Read(int) (examples int, err error) {
 	c := &tr.Config.Train
-	if tr.loader == nil { // the leader reads, and Take takes
+	if tr.loader == nil { // the leader reads, and Take stores its rows
 		return c.sequences(), nil
 	}
 	anew, err := tr.next()
@@ -208,7 +207,7 @@ func (tr *Work) Read(int) (examples int, err error) {
 	return c.sequences(), err
 }
 
-// rows are those of a shard: a row for each document in each of its sequences.
+// rows returns the rows of a shard: one for each document in each of its sequences.
 func (tr *Work) rows(s train.Shard) *model.Rows {
 	rows := &model.Rows{}
 	var seeds []uint64
@@ -230,7 +229,7 @@ func (tr *Work) rows(s train.Shard) *model.Rows {
 	return rows
 }
 
-// Loss is the cross-entropy of a shard.
+// Loss returns the cross-entropy of a shard.
 func (tr *Work) Loss(t *autograd.Tape, s train.Shard) (loss *tensor.Tensor, count int, err error) {
 	c := &tr.Config.Train
 	hidden := tr.Model.Forward(t, tr.inputs[s.First*c.SeqLen:s.End*c.SeqLen], tr.rows(s))
@@ -245,11 +244,12 @@ func (tr *Work) Went(s train.Shard) {
 	}
 	for _, state := range tr.carried[s.First:s.End] {
 		state.Detach()
-		state.Keep(tr.Config.Train.SeqLen) // attention sees one sequence back, the recurrent states all of the text
+		state.Keep(tr.Config.Train.SeqLen) // attention sees one sequence back, recurrent states all of the text
 	}
 }
 
-// Evaluate is the mean loss on at most limit validation tokens (0 for all), in windows of the training length.
+// Evaluate returns the mean loss on the first limit validation tokens, or on all if limit is 0, in windows of the
+// training length.
 func (tr *Work) Evaluate(ctx context.Context, t *autograd.Tape, limit int) (float64, error) {
 	s, err := tr.evaluate(ctx, t, tr.Model, limit)
 	return s.Loss, err
@@ -263,7 +263,7 @@ func (tr *Work) evaluate(ctx context.Context, t *autograd.Tape, m *model.Model, 
 		}
 	}
 	c := &tr.Config.Train
-	if c.Recompute && t.Bytes() == 0 { // windows that are shorter than those of updates would leave buffers of no use
+	if c.Recompute && t.Bytes() == 0 { // windows shorter than the sequences of updates would leave useless buffers
 		t = m.NewTape()
 		defer runtime.GC()
 	}
@@ -271,12 +271,12 @@ func (tr *Work) evaluate(ctx context.Context, t *autograd.Tape, m *model.Model, 
 	return train.Score{Loss: r.Loss, Count: r.Tokens}, err
 }
 
-// Try is the loss on one sequence of the validation text.
+// Try returns the loss on one sequence of the validation text.
 func (tr *Work) Try(ctx context.Context, t *autograd.Tape) (float64, error) {
 	return tr.Evaluate(ctx, t, tr.Config.Train.SeqLen)
 }
 
-// Measure is the loss on as many validation tokens as the configuration says or, in the end, on all.
+// Measure returns the loss on eval_tokens validation tokens or, at the end, on all.
 func (tr *Work) Measure(ctx context.Context, t *autograd.Tape, last bool) (train.Score, error) {
 	limit := tr.Config.Train.EvalTokens
 	if last && !tr.Config.smoke {
@@ -285,7 +285,7 @@ func (tr *Work) Measure(ctx context.Context, t *autograd.Tape, last bool) (train
 	return tr.evaluate(ctx, t, tr.Model, limit)
 }
 
-// Remeasure is the loss of the best checkpoint on all validation text, +Inf if there is none.
+// Remeasure returns the loss of the best checkpoint on all validation text, or +Inf if there is no checkpoint.
 func (tr *Work) Remeasure(ctx context.Context, t *autograd.Tape, dir string, score train.Score) (train.Score, error) {
 	if wholeText := tr.Config.Train.EvalTokens+1 >= tr.Data.Valid.Len(); wholeText || tr.Config.smoke {
 		return score, nil
@@ -300,14 +300,14 @@ func (tr *Work) Remeasure(ctx context.Context, t *autograd.Tape, dir string, sco
 	return tr.evaluate(ctx, t, best, 0)
 }
 
-// Enough is never reached: a language model trains until the end.
+// Enough returns false: a language model trains until the end.
 func (tr *Work) Enough(train.Score) bool { return false }
 
-// Guess is the loss of a model for which all tokens are equally probable.
+// Guess returns the loss of a model for which all tokens are equally probable.
 func (tr *Work) Guess() float64 { return math.Log(float64(tr.Config.Model.PaddedVocab())) }
 
-// SaveModel writes configuration, weights and tokenizer, and what says how to talk with the model; where an adapter is
-// trained, that alone.
+// SaveModel writes the configuration, weights, tokenizer and chat files of the model. If an adapter is trained, it
+// writes only the adapter.
 func (tr *Work) SaveModel(dir string) error {
 	if tr.Config.LoRA.Rank > 0 {
 		return tr.saveAdapter(dir)
@@ -321,7 +321,7 @@ func (tr *Work) SaveModel(dir string) error {
 	return tr.Data.Tokenizer.Save(dir)
 }
 
-// languagePlace is the place of a Trainer.
+// languagePlace is the result of Place.
 type languagePlace struct {
 	Data      data.Cursor `json:"data"`
 	Tokenizer string      `json:"tokenizer_fingerprint"`
@@ -329,7 +329,7 @@ type languagePlace struct {
 	Carried   bool        `json:"carried_state"`
 }
 
-// Place is the place in the text, and the states that are carried on.
+// Place returns the place in the text, and writes the states that are carried over to dir.
 func (tr *Work) Place(dir string) (any, error) {
 	place := languagePlace{
 		Data: tr.loader.Cursor(), Tokenizer: tr.Data.Tokenizer.Fingerprint(), Sample: tr.sampled,
@@ -341,7 +341,7 @@ func (tr *Work) Place(dir string) (any, error) {
 	return place, train.WriteTensors(filepath.Join(dir, carriedFile), carriedTensors(tr.carried))
 }
 
-// Return goes to a place in the same text.
+// Return goes back to a place in the same text.
 func (tr *Work) Return(place []byte, dir string) (err error) {
 	path := filepath.Join(dir, train.TrainerFile)
 	var p languagePlace
@@ -364,8 +364,8 @@ func (tr *Work) Return(place []byte, dir string) (err error) {
 	return err
 }
 
-// sequences is the number of training sequences of one update.
+// sequences returns the number of training sequences of an update.
 func (c *Loop) sequences() int { return c.BatchSize * c.Shards }
 
-// tokensPerStep is the number of training tokens of one update.
+// tokensPerStep returns the number of training tokens of an update.
 func (c *Loop) tokensPerStep() int { return c.sequences() * c.SeqLen }
