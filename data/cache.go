@@ -15,10 +15,11 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// CacheNone as a cache folder keeps no cache: tokens are kept in memory and every file is hashed at every start.
+// CacheNone, as the name of the cache folder, disables the cache: tokens are kept in memory and every file is hashed at
+// every start.
 const CacheNone = "none"
 
-// DefaultCacheDir is the folder hippo/tokens in the user's cache folder (os.UserCacheDir).
+// DefaultCacheDir returns the folder hippo/tokens in the user's cache folder (os.UserCacheDir).
 func DefaultCacheDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -27,7 +28,7 @@ func DefaultCacheDir() (string, error) {
 	return filepath.Join(dir, "hippo", "tokens"), nil
 }
 
-// cacheDir resolves the option CacheDir. "" means no cache.
+// cacheDir resolves the option CacheDir to a folder. It returns "" for no cache.
 func cacheDir(option string) (string, error) {
 	switch option {
 	case "":
@@ -38,8 +39,8 @@ func cacheDir(option string) (string, error) {
 	return option, nil
 }
 
-// A cache folder holds token files KEY.tok, which their users lock; beside each a file KEY.json, which says what it was
-// made from and, by its modification time, when it was last used; the index of content hashes; and temporary files.
+// A cache folder holds token files KEY.tok, which are locked while in use; for each a file KEY.json, which describes
+// its source and whose modification time is the time of the last use; the index of content hashes; and temporary files.
 const (
 	tokenSuffix = ".tok"
 	aboutSuffix = ".json"
@@ -49,7 +50,7 @@ const (
 type CacheEntry struct {
 	Path      string    `json:"path"`
 	Source    string    `json:"source"`    // the name of the text; "" if unknown
-	Tokenizer string    `json:"tokenizer"` // its kind; "" if unknown
+	Tokenizer string    `json:"tokenizer"` // kind of the tokenizer; "" if unknown
 	Bytes     int64     `json:"bytes"`     // size of the file
 	Tokens    int64     `json:"tokens"`    // 0 if the file is damaged
 	Used      time.Time `json:"used"`      // last use
@@ -61,10 +62,10 @@ type aboutTokens struct {
 	Tokenizer string `json:"tokenizer,omitempty"`
 }
 
-// aboutPath is the file KEY.json of the token file at path.
+// aboutPath returns the path of KEY.json for the token file at path.
 func aboutPath(path string) string { return strings.TrimSuffix(path, tokenSuffix) + aboutSuffix }
 
-// touch records that the token file at path is used now.
+// touch records that the token file at path is in use now.
 func (a aboutTokens) touch(path string) error {
 	now := time.Now()
 	about := aboutPath(path)
@@ -81,8 +82,8 @@ func (a aboutTokens) touch(path string) error {
 	})
 }
 
-// ListCache lists the token files in a cache folder ("" is DefaultCacheDir), the most recently used first. A missing
-// folder has none.
+// ListCache lists the token files in a cache folder ("" is DefaultCacheDir), most recently used first. If there is no
+// such folder the list is empty.
 func ListCache(dir string) ([]CacheEntry, error) {
 	dir, err := cacheDir(dir)
 	if err != nil || dir == "" {
@@ -99,7 +100,7 @@ func ListCache(dir string) ([]CacheEntry, error) {
 	for _, file := range files {
 		info, err := file.Info()
 		if err != nil || !info.Mode().IsRegular() || !isTokenFile(file.Name()) {
-			continue // of another kind, or just removed
+			continue // not a token file, or just removed
 		}
 		e := CacheEntry{Path: filepath.Join(dir, file.Name()), Bytes: info.Size(), Used: info.ModTime()}
 		e.describe()
@@ -111,13 +112,13 @@ func ListCache(dir string) ([]CacheEntry, error) {
 	return list, nil
 }
 
-// isTokenFile recognizes a token file by its name: 32 hexadecimal digits and a suffix.
+// isTokenFile reports whether name is that of a token file: 32 hexadecimal digits and a suffix.
 func isTokenFile(name string) bool {
 	key, ok := strings.CutSuffix(name, tokenSuffix)
 	return ok && len(key) == 32 && disk.IsID(key[:16]) && disk.IsID(key[16:])
 }
 
-// describe sets the fields from the head of the file and the file beside it.
+// describe sets the fields from the file's header and from KEY.json.
 func (e *CacheEntry) describe() {
 	if f, err := os.Open(e.Path); err == nil {
 		b := make([]byte, headerSize)
@@ -138,7 +139,7 @@ func (e *CacheEntry) describe() {
 	}
 }
 
-// remove removes the token file, unless it is in use, and its KEY.json.
+// remove removes the token file and its KEY.json, unless the file is in use.
 func (e *CacheEntry) remove() (removed bool, err error) {
 	removed, err = disk.RemoveUnused(e.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,8 +154,8 @@ func (e *CacheEntry) remove() (removed bool, err error) {
 }
 
 // CleanCache removes the token files in a cache folder ("" is DefaultCacheDir) that were last used before the given
-// time and are not in use, and everything that killed processes left. It returns the removed entries, and the entries
-// that are old enough but in use.
+// time and are not in use, and everything that killed processes left behind. It returns the removed entries, and the
+// entries that are old enough but in use.
 func CleanCache(dir string, before time.Time) (removed, inUse []CacheEntry, err error) {
 	dir, err = cacheDir(dir)
 	if err != nil || dir == "" {
@@ -182,10 +183,10 @@ func CleanCache(dir string, before time.Time) (removed, inUse []CacheEntry, err 
 	return removed, inUse, errors.Join(errs...)
 }
 
-// oldPartial was the suffix of temporary files in versions that did not lock them.
+// oldPartial is the suffix of temporary files of earlier versions, which did not lock them.
 const oldPartial = ".partial"
 
-// sweepCache removes the files that killed processes left in a cache folder.
+// sweepCache removes the files that killed processes left behind in a cache folder.
 func sweepCache(dir string) error {
 	if err := disk.Sweep(dir); err != nil {
 		return fmt.Errorf("data: token cache: %w", err)
@@ -200,7 +201,7 @@ func sweepCache(dir string) error {
 	for _, e := range entries {
 		info, err := e.Info()
 		if err == nil && strings.HasSuffix(e.Name(), oldPartial) && time.Since(info.ModTime()) > 24*time.Hour {
-			os.Remove(filepath.Join(dir, e.Name())) // another process may have been faster
+			os.Remove(filepath.Join(dir, e.Name())) // ignores the error: another process may have removed it
 		}
 	}
 	return nil

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// chatFields are sets of fields by which a line of a file is recognized as a chat, or as a prompt with its completion.
+// chatFields lists the sets of fields that identify a JSON object as a chat, or as a prompt with its completion.
 var chatFields = [][]string{{"messages"}, {"conversations"}, {"prompt", "completion"}, {"prompt", "response"}}
 
-// chatLines are lines of FormatChat.
+// chatLines reads lines of FormatChat.
 type chatLines struct{ reader ChatReader }
 
 func (chatLines) want() string { return "a message" }
@@ -35,7 +35,7 @@ func (l chatLines) read(line []byte) (all []document, err error) {
 	return all, nil
 }
 
-// hasChats reports whether some file of the corpus holds chats.
+// hasChats reports whether any file of the corpus holds chats.
 func (c *Corpus) hasChats() bool {
 	return slices.ContainsFunc(c.sources, func(s source) bool { return s.format == FormatChat })
 }

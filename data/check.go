@@ -1,7 +1,7 @@
 package data
 
-// Check returns the errors that Open would give for specs that name no file, one for each, without reading any file. It
-// skips standard input.
+// Check returns the errors that Open would return for specs that name no file, one for each such spec, without reading
+// any file. It skips standard input.
 func Check(specs []string, opt SourceOptions) []error {
 	var errs []error
 	for _, spec := range specs {

@@ -14,32 +14,32 @@ import (
 // DefaultTextField is the field of a JSONL line that holds the text when SourceOptions.TextField is empty.
 const DefaultTextField = "text"
 
-// Format says how a file is cut into documents.
+// Format defines how a file is split into documents.
 type Format string
 
 const (
-	// FormatJSONL for names ending in .jsonl or .ndjson (before .gz or .zst), else FormatText
+	// FormatAuto is FormatJSONL for names ending in .jsonl or .ndjson (before .gz or .zst), else FormatText.
 	FormatAuto  Format = ""
 	FormatText  Format = "text"  // the whole file is one document
 	FormatJSONL Format = "jsonl" // each line is a JSON object with the document in one of its fields
-	// FormatChat is JSONL of chats, or of prompts with their completions, which a ChatReader makes documents of. A
-	// JSONL file of FormatAuto is of it if its first object has no text field, but fields of chats.
+	// FormatChat is JSONL of chats, or of prompts with their completions, which a ChatReader turns into documents. With
+	// FormatAuto a JSONL file has this format if its first object has the fields of a chat but no text field.
 	FormatChat Format = "chat"
 )
 
 // SourceOptions are the options of Open. The zero value is the usual choice.
 type SourceOptions struct {
 	TextField string    // field of a JSONL line that holds the text; "" means DefaultTextField
-	Format    Format    // forces the format of every file; FormatAuto goes by the name (standard input: text)
+	Format    Format    // format of every file; FormatAuto decides by the name (standard input: text)
 	AllowNUL  bool      // accept occasional NUL bytes, which otherwise indicate a binary file
-	Binary    bool      // accept data that does not look like text, with a note, and NUL bytes too
-	CacheDir  string    // folder of the index of content hashes: "" DefaultCacheDir, CacheNone to always hash
+	Binary    bool      // accept data that does not look like text, with a note, and NUL bytes
+	CacheDir  string    // folder of the index of content hashes: "" means DefaultCacheDir, CacheNone to always hash
 	Stdin     io.Reader // source of the spec "-"; nil means os.Stdin
-	TempDir   string    // where standard input is spooled; "" means os.TempDir
+	TempDir   string    // folder to which standard input is spooled; "" means os.TempDir
 	Chats     ChatReader
 }
 
-// Corpus is an ordered list of files, each of one or more documents. It is read by Each, as often as needed.
+// Corpus is an ordered list of files, each of one or more documents. Each reads it, as often as needed.
 type Corpus struct {
 	name    string
 	field   string // JSONL text field
@@ -51,8 +51,8 @@ type Corpus struct {
 
 // Source describes one file of a corpus.
 type Source struct {
-	Name   string // relative to the folder that was named, with slashes
-	Path   string // as opened, for messages
+	Name   string // relative to the named folder, with slashes
+	Path   string // path as opened, for messages
 	Format Format
 	Bytes  int64  // after decompression
 	SHA256 string // of these bytes, in hex
@@ -65,9 +65,9 @@ type Source struct {
 // ending in .gz and .zst are decompressed; so is standard input that starts like such a file. Without specs the corpus
 // is Embedded.
 //
-// Errors: a spec that matches nothing, a file named twice, an unreadable, empty, truncated or (unless Binary) binary
-// file, which UTF-16 is as well; a compressed file that unpacks to very much more than its size. Empty files inside a
-// folder or glob are left out and named in Notes. Close the corpus after use.
+// It is an error if a spec matches nothing; if a file is named twice, unreadable, empty, truncated or, unless Binary is
+// set, binary, which includes UTF-16; or if a compressed file unpacks to very much more than its size. Empty files
+// inside a folder or glob are left out and named in Notes. Close the corpus after use.
 func Open(specs []string, opt SourceOptions) (*Corpus, error) {
 	if len(specs) == 0 {
 		return Embedded(), nil
@@ -150,8 +150,8 @@ func (c *Corpus) scan(opt SourceOptions) error {
 	return nil
 }
 
-// contentHash is SHA-256 over the format, text field (JSONL only), size and SHA-256 of every file, in order. It does
-// not depend on the names, places or compression of the files.
+// contentHash returns the SHA-256 over the format, field (see fieldOf), size and SHA-256 of every file, in order. It
+// does not depend on the names, paths or compression of the files.
 func (c *Corpus) contentHash() [sha256.Size]byte {
 	h := sha256.New()
 	fmt.Fprintln(h, "hippo corpus 2")
@@ -161,7 +161,7 @@ func (c *Corpus) contentHash() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// namedHash is the contentHash of earlier versions, which included the names of files. Runs of these versions have
+// namedHash returns the contentHash of earlier versions, which included the names of files. Runs of these versions have
 // stored it.
 func (c *Corpus) namedHash() [sha256.Size]byte {
 	h := sha256.New()
@@ -172,7 +172,8 @@ func (c *Corpus) namedHash() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// fieldOf is the field that the text of a source is in, for chats the fingerprint of their reader, "" for a text file.
+// fieldOf returns the field that holds the text of a source, for chats the fingerprint of their reader, for a text file
+// "".
 func (c *Corpus) fieldOf(s source) string {
 	switch s.format {
 	case FormatJSONL:
@@ -186,13 +187,14 @@ func (c *Corpus) fieldOf(s source) string {
 // Name returns the name of the corpus in reports: its specs, or "moby-dick".
 func (c *Corpus) Name() string { return c.name }
 
-// Hash identifies the content, in hex: equal for equal documents under equal options, whatever the files are called.
+// Hash returns a hash of the content, in hex. It is equal for equal documents under equal options, whatever the files
+// are called.
 func (c *Corpus) Hash() string { return hex.EncodeToString(c.hash[:]) }
 
-// Notes returns remarks a user should see, such as files left out.
+// Notes returns remarks for the user, such as files left out.
 func (c *Corpus) Notes() []string { return c.notes }
 
-// Bytes returns the size of all files after decompression; for JSONL that is more than their text.
+// Bytes returns the size of all files after decompression. For JSONL that is more than their text.
 func (c *Corpus) Bytes() int64 {
 	var n int64
 	for _, s := range c.sources {
@@ -211,8 +213,8 @@ func (c *Corpus) Sources() []Source {
 }
 
 // Each calls fn with every document in order. text is valid during the call and need not be read to its end. Documents
-// with no text are left out. Each fails when a file is not what it was at Open, so a reader that gets everything
-// without an error has read the content that Hash identifies; and it fails with the error of fn.
+// without text are left out. Each returns an error if a file has changed since Open, so a caller that gets no error has
+// read the content that Hash identifies. It also returns an error of fn.
 func (c *Corpus) Each(fn func(name string, text io.Reader) error) error {
 	return c.each(func(int) error { return nil }, func(d document) error {
 		if d.text == nil {
@@ -226,14 +228,14 @@ func (c *Corpus) Each(fn func(name string, text io.Reader) error) error {
 	})
 }
 
-// document is one of a corpus: a text, or parts that some of are given.
+// document is a document of a corpus: a text, or parts of which some are given.
 type document struct {
 	name  string
 	text  io.Reader // nil for parts
 	parts []Part
 }
 
-// each is Each that also reports the bytes read to report, and stops with report's error.
+// each is Each, but also calls report with the number of bytes read, and stops with report's error.
 func (c *Corpus) each(report func(n int) error, fn func(document) error) error {
 	for _, s := range c.sources {
 		if err := c.eachOf(s, report, fn); err != nil {

@@ -14,7 +14,7 @@ type Cursor struct {
 	SeqLen    int    `json:"seq_len"`
 	BatchSize int    `json:"batch_size"`
 	Epoch     int64  `json:"epoch"`
-	Position  int    `json:"position"` // in the epoch: sequences given (Shuffle) or batches given (Stream)
+	Position  int    `json:"position"` // in the epoch: sequences returned (Shuffle) or batches returned (Stream)
 }
 
 // Cursor returns the position of l.
@@ -22,8 +22,9 @@ func (l *Loader) Cursor() Cursor {
 	return Cursor{l.hash, l.opt.Mode, l.opt.Seed, l.opt.SeqLen, l.opt.BatchSize, l.epoch, l.position}
 }
 
-// Seek goes to where c was taken. It fails, naming all differences, if c is of other tokens or options; in Shuffle,
-// where the position is counted in sequences, the batch size may differ. After an error the position of l is unchanged.
+// Seek sets the position of l to c. It returns an error that names all differences if c belongs to other tokens or
+// options. With Shuffle, which counts positions in sequences, the batch size may differ. After an error the position of
+// l is unchanged.
 func (l *Loader) Seek(c Cursor) error {
 	var errs []error
 	check := func(field string, found, want any) {

@@ -10,11 +10,11 @@
 //	NewLoader(train) → Next(inputs, targets) batches to train on; Cursor and Seek to resume
 //	Windows(valid)                           batches to evaluate on, each target once
 //
-// A corpus is never in memory (only its tokens with CacheNone): text is streamed, tokens are mapped, the shuffle is
-// computed. Same data, options and seed yield the same batches, bit for bit, on every machine.
+// A corpus is never in memory (with CacheNone its tokens are): text is streamed, tokens are memory-mapped, the shuffle
+// is computed. The same data, options and seed yield the same batches, bit for bit, on every machine.
 //
-// The tokenizer package is above this one and is used through the interfaces Encoder, StreamEncoder and Decoder. The
-// token file format HIPPOTOK is defined in tokenfile.go.
+// This package does not import package tokenizer, but uses tokenizers through the interfaces Encoder, StreamEncoder and
+// Decoder. The token file format HIPPOTOK is defined in tokenfile.go.
 package data
 
 import "io"
@@ -23,22 +23,22 @@ import "io"
 type Encoder interface {
 	// Encode appends the ids of text to dst.
 	Encode(dst []int32, text []byte) ([]int32, error)
-	// Fingerprint differs between any two tokenizers that could encode some text differently.
+	// Fingerprint returns a string that differs between any two tokenizers that could encode some text differently.
 	Fingerprint() string
-	// VocabSize is one more than the largest id.
+	// VocabSize returns one more than the largest id.
 	VocabSize() int
-	// EndOfText is the id put between documents, if the tokenizer has one.
+	// EndOfText returns the id put between documents, if the tokenizer has one.
 	EndOfText() (int32, bool)
 }
 
-// StreamEncoder is an Encoder that reads a whole document as a stream and knows where it may be cut.
-// Without it Tokenize cuts large documents itself, see cut.
+// StreamEncoder is an Encoder that reads a whole document as a stream and knows where it may be cut. For other encoders
+// Tokenize cuts large documents itself, see cut.
 type StreamEncoder interface {
 	EncodeReader(r io.Reader, emit func([]int32) error) error
 }
 
-// Decoder is an Encoder that can return the text of an id. With it the text bytes of any part of the tokens are exact;
-// without it, see Tokens.Bytes.
+// Decoder is an Encoder that can return the text of an id. With a Decoder the bytes of text of any part of the tokens
+// are exact. For other encoders see Tokens.Bytes.
 type Decoder interface {
 	// Decode appends the bytes of ids to dst.
 	Decode(dst []byte, ids []int32) []byte

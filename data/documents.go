@@ -6,43 +6,44 @@ import (
 	"sort"
 )
 
-// Ignore is the target of a position without one: as engine.Ignore.
+// Ignore is the target at a position without one, the same as engine.Ignore.
 const Ignore int32 = -1
 
 // Part is a piece of a document.
 type Part struct {
 	Text string
-	// Given marks a part that is only read, such as a question: its tokens are inputs, not targets. That of the last
-	// part, even if empty, applies to the id after the document, too.
+	// Given marks a part that is only read, such as a question: its tokens are inputs, not targets. The Given of the
+	// last part, even if that part is empty, also applies to the id after the document.
 	Given bool
 }
 
 // ChatReader turns the lines of FormatChat into documents.
 type ChatReader interface {
 	// Read returns the documents of a JSON object with the fields of a chat. Their parts are encoded separately, so
-	// that each starts with a new token, as a generated reply does.
+	// that each part starts with a new token, as a generated reply does.
 	Read(object []byte) ([][]Part, error)
-	// Fingerprint differs between any two readers that could return different documents for some line.
+	// Fingerprint returns a string that differs between any two readers that could return different documents for some
+	// line.
 	Fingerprint() string
 }
 
 // Apart returns a view of the same tokens with separate documents: a Loader and Windows report where documents start,
-// and no target is beyond the border of its input. The id between two documents, where there is one, ends the first and
-// begins the second, so that each of its two pairs lies in a document. Without such an id, or where some parts are
-// Given, a document begins with its first token, which is then no target.
+// and no target lies in another document than its input. If there is an id between two documents, it ends the first and
+// begins the second, so that each of its two pairs lies in one document. Without such an id, or if some parts are
+// Given, a document begins with its first token, which is then not a target.
 //
-// Tokens of one document are not changed by it.
+// Tokens of a single document are unchanged.
 func (t *Tokens) Apart() *Tokens {
 	return &Tokens{store: t.store, lo: t.lo, hi: t.hi, owner: t.owner, apart: len(t.store.starts) > 0}
 }
 
-// IsApart reports whether the tokens are a view by Apart of several documents.
+// IsApart reports whether t is a view made by Apart of several documents.
 func (t *Tokens) IsApart() bool { return t.apart }
 
-// Given reports whether some parts of the text are only read: see Part.
+// Given reports whether some parts of the text are Given, see Part.
 func (t *Tokens) Given() bool { return len(t.store.given) > 0 }
 
-// IsGiven reports whether the token at position i is in such a part. It panics as At does.
+// IsGiven reports whether the token at position i is in a part that is Given. It panics like At.
 func (t *Tokens) IsGiven(i int) bool {
 	t.At(i) // checks the position
 	given := false
@@ -52,8 +53,8 @@ func (t *Tokens) IsGiven(i int) bool {
 	return given
 }
 
-// Document returns where document i, 0 ≤ i < Documents, lies in the tokens of a whole corpus: from its first token to
-// after its last. The id between documents is in none.
+// Document returns the range [lo, hi) of document i, 0 ≤ i < Documents, in the tokens of the whole corpus. The id
+// between documents belongs to none.
 func (t *Tokens) Document(i int) (lo, hi int, err error) {
 	s := t.store
 	if hi = int(s.tokens); len(s.starts) == 0 {
@@ -70,13 +71,13 @@ func (t *Tokens) Document(i int) (lo, hi int, err error) {
 	return lo, hi, err
 }
 
-// start is the position of the first token of document i.
+// start returns the position of the first token of document i.
 func (s *store) start(i int) int { return int(binary.LittleEndian.Uint64(s.starts[8*i:])) }
 
 // leads reports whether the id between two documents is the first input of the second.
 func (s *store) leads() bool { return s.endOfText >= 0 && len(s.given) == 0 }
 
-// border is the position of the first input of document i > 0.
+// border returns the position of the first input of document i > 0.
 func (s *store) border(i int) int {
 	if s.leads() {
 		return s.start(i) - 1
@@ -90,10 +91,10 @@ func (s *store) firstBorder(lo int) int {
 	return 1 + sort.Search(n-1, func(i int) bool { return s.border(i+1) >= lo })
 }
 
-// isGiven reports whether the token at a position is of a part that is given.
+// isGiven reports whether the token at a position is in a part that is Given.
 func (s *store) isGiven(at int) bool { return s.given[at/8]>>(at%8)&1 != 0 }
 
-// borders appends to at the places in [0, n), counted from position from on, at which inputs of another document begin.
+// borders appends to at the positions in [0, n), relative to from, at which inputs of another document begin.
 func (t *Tokens) borders(at []int, from, n int) (_ []int, err error) {
 	if !t.apart {
 		return at, nil
@@ -101,7 +102,7 @@ func (t *Tokens) borders(at []int, from, n int) (_ []int, err error) {
 	s, lo, last := t.store, t.lo+from, -1
 	err = s.guard(func() {
 		for i := s.firstBorder(lo); i < int(s.documents) && s.border(i) < lo+n; i++ {
-			if k := s.border(i) - lo; k != last { // there are empty documents
+			if k := s.border(i) - lo; k != last { // empty documents have the same border
 				at, last = append(at, k), k
 			}
 		}
@@ -109,7 +110,7 @@ func (t *Tokens) borders(at []int, from, n int) (_ []int, err error) {
 	return at, err
 }
 
-// ask replaces those of the targets from position from on that nothing is targets of by Ignore.
+// mask replaces targets that are not to be predicted by Ignore. targets are the tokens from position from on.
 func (t *Tokens) mask(targets []int32, from int) error {
 	s := t.store
 	if len(s.given) == 0 && (!t.apart || s.leads()) {
@@ -137,7 +138,8 @@ func (t *Tokens) mask(targets []int32, from int) error {
 	})
 }
 
-// Targets counts the targets that Windows yields, except Ignore, and the bytes of text that they stand for: see Bytes.
+// Targets returns the number of targets that Windows yields, except Ignore, and the bytes of text that they stand for,
+// see Bytes.
 func (t *Tokens) Targets() (count int, bytes int64, err error) {
 	all := t.Slice(min(1, t.Len()), t.Len())
 	if bytes, err = all.Bytes(); err != nil || len(t.store.given) == 0 && (!t.apart || t.store.leads()) {
@@ -177,8 +179,8 @@ func (t *Tokens) Targets() (count int, bytes int64, err error) {
 	return count, int64(share), nil
 }
 
-// nearBorder returns the border of two documents nearest to a place where tokens are to be cut, if its distance is at
-// most half of the part cut off; else the place.
+// nearBorder returns the border of two documents nearest to cut, if its distance is at most half of the part after cut;
+// else it returns cut.
 func (t *Tokens) nearBorder(cut int) (int, error) {
 	if !t.apart {
 		return cut, nil

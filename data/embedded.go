@@ -5,20 +5,21 @@ import (
 	"encoding/hex"
 )
 
-// The text of Moby Dick, compressed. embedded/README.md says where it comes from, its license and how the file is made.
+// mobyDick is the compressed text of Moby Dick. embedded/README.md describes its source, its license and how the file
+// is made.
 //
 //go:generate go run embedded/gen.go
 //go:embed embedded/moby-dick.txt.zst
 var mobyDick []byte
 
-// The expected size and hash of the text; reading checks them, as for any file of a corpus.
+// The expected size and hash of the text. Reading checks them, as for any file of a corpus.
 const (
 	mobyDickBytes  = 1204997
 	mobyDickSHA256 = "fe282a57094ed62e7144fb7c804a9748fc1c909bf3b49d06e7276015f9f67240"
 )
 
-// Embedded is the corpus inside the binary: Herman Melville, Moby-Dick; or, The Whale (1851), chapters 1 to 135, in the
-// public domain. With it training needs no other file. Its name is "moby-dick".
+// Embedded returns the corpus inside the binary: Herman Melville, Moby-Dick; or, The Whale (1851), chapters 1 to 135,
+// in the public domain. Training on it needs no other file. Its name is "moby-dick".
 func Embedded() *Corpus {
 	sum, err := hex.DecodeString(mobyDickSHA256)
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// encodeBuffer is the size of text given to Encode at once. It is a variable so that tests can cut small texts.
+// encodeBuffer is the size of the text passed to Encode at once. It is a variable so that tests can cut small texts.
 var encodeBuffer = 1 << 20
 
-// encodeDocument encodes the document in r and passes its ids on in order. The slice given to emit is reused.
+// encodeDocument encodes the document in r and passes its ids to emit, in order. The slice passed to emit is reused.
 func encodeDocument(enc Encoder, r io.Reader, emit func([]int32) error) error {
 	if s, ok := enc.(StreamEncoder); ok {
 		return s.EncodeReader(r, emit)
@@ -40,15 +40,14 @@ func encodeDocument(enc Encoder, r io.Reader, emit func([]int32) error) error {
 	}
 }
 
-// cut returns where to cut a text of which only the start, b, is known: after the returned number of bytes, at least
-// one.
+// cut returns the number of bytes, at least one, after which to cut a text of which only the start, b, is known.
 //
-// The place is the last line end after a letter or digit, so that the line break begins the next part; else the last
-// line end not after white space; else the last space not after white space; else the last border between UTF-8
-// characters. A cut is exact if the ids are the same as for the text in one piece. The first choice is exact for the
-// pre-tokenizers of GPT-2, GPT-4 and Llama 3, as none of their pieces continues from a letter or digit into white
-// space. The next two are exact for GPT-2's, except for white space outside ASCII. Any cut is exact for a tokenizer of
-// bytes or characters. Other tokenizers should be StreamEncoders.
+// The cut is at the last line end after a letter or digit, so that the line break begins the next part; else at the
+// last line end not after white space; else at the last space not after white space; else at the last border between
+// UTF-8 characters. A cut is exact if the ids are the same as for the text in one piece. The first kind of cut is exact
+// for the pre-tokenizers of GPT-2, GPT-4 and Llama 3, as none of their pieces continues from a letter or digit into
+// white space. The next two are exact for GPT-2's, except for white space outside ASCII. Any cut is exact for a
+// tokenizer of bytes or characters. Other tokenizers should be StreamEncoders.
 func cut(b []byte) int {
 	lineEnd, space := 0, 0
 	for i := len(b) - 1; i > 0; i-- {
@@ -72,8 +71,8 @@ func cut(b []byte) int {
 	return charBorder(b)
 }
 
-// charBorder returns the last position in b, except its start, that does not split a UTF-8 character;
-// len(b) if there is none.
+// charBorder returns the last position in b, except its start, that does not split a UTF-8 character, or len(b) if
+// there is none.
 func charBorder(b []byte) int {
 	if n := len(b) - cutOff(b); n > 0 {
 		return n

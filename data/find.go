@@ -14,8 +14,9 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// folderSuffixes are the names that a folder contributes: prose, markup, tables, JSONL, sequences and source code, each
-// also with .gz or .zst after it. Case does not matter. A glob accepts any name, so folder/**/*.log reads log files.
+// folderSuffixes lists the suffixes of the files that a folder contributes: prose, markup, tables, JSONL, sequences and
+// source code, each also followed by .gz or .zst. Case does not matter. A glob accepts any name, so folder/**/*.log
+// reads log files.
 var folderSuffixes = []string{
 	".txt", ".text", ".md", ".markdown", ".rst", ".org", ".adoc", ".tex",
 	".html", ".htm", ".xml", ".csv", ".tsv", ".jsonl", ".ndjson",
@@ -23,9 +24,9 @@ var folderSuffixes = []string{
 	".go", ".py", ".c", ".h", ".cc", ".cpp", ".hpp", ".rs", ".js", ".ts", ".java", ".rb", ".sh", ".sql",
 }
 
-// findSources returns the files that one spec names. Those of a folder or glob are sorted bytewise by their path below
-// the folder, with slashes. Names that begin with a dot are left out of folders and of wildcards, as in a shell. Links
-// to files are followed; links to folders below a folder or ** are not, for they may loop.
+// findSources returns the files that a spec names. Those of a folder or glob are sorted bytewise by their
+// slash-separated path below the folder. Folders and wildcards skip names that begin with a dot, as in a shell. Links
+// to files are followed. Links to folders below a folder or ** are not, because they may loop.
 func findSources(spec string, opt SourceOptions) ([]source, error) {
 	if spec == "-" {
 		s, err := stdinSource(opt)
@@ -48,14 +49,14 @@ func findSources(spec string, opt SourceOptions) ([]source, error) {
 	return nil, fmt.Errorf("data: %w", err)
 }
 
-// notFoundError says that there is no file of a name.
+// notFoundError reports that a named file does not exist.
 type notFoundError struct{ spec string }
 
 func (e *notFoundError) Error() string {
 	return fmt.Sprintf("data: %s does not exist (want a file, a folder, a glob or \"-\")", e.spec)
 }
 
-// Unwrap is fs.ErrNotExist.
+// Unwrap returns fs.ErrNotExist.
 func (e *notFoundError) Unwrap() error { return fs.ErrNotExist }
 
 func folderSources(dir string, opt SourceOptions) ([]source, error) {
@@ -71,7 +72,7 @@ func folderSources(dir string, opt SourceOptions) ([]source, error) {
 	return below(dir, rels, opt), nil
 }
 
-// below describes the files rels of the folder root, sorted and each once.
+// below returns sources for the files rels of the folder root, sorted and without duplicates.
 func below(root string, rels []string, opt SourceOptions) []source {
 	slices.Sort(rels)
 	var list []source
@@ -81,7 +82,7 @@ func below(root string, rels []string, opt SourceOptions) []source {
 	return list
 }
 
-// walk appends to found the path below root, with slashes, of every text-like file in the folder root/rel and the
+// walk appends to found the slash-separated path below root of every text-like file in the folder root/rel and the
 // folders below it.
 func walk(root, rel string, found *[]string) error {
 	entries, err := os.ReadDir(join(root, rel))
@@ -109,7 +110,7 @@ func walk(root, rel string, found *[]string) error {
 	return nil
 }
 
-// join is the path of the slash-separated rel below root.
+// join returns the path of the slash-separated rel below root.
 func join(root, rel string) string { return filepath.Join(root, filepath.FromSlash(rel)) }
 
 func textLike(name string) bool {
@@ -122,8 +123,8 @@ func textLike(name string) bool {
 
 func hasMeta(spec string) bool { return strings.ContainsAny(spec, "*?[") }
 
-// globSources expands a glob: path.Match within a path element, and ** as an element for any number of folders, also
-// none.
+// globSources expands a glob: path.Match applies within a path element, and the element ** matches any number of
+// folders, including none.
 func globSources(spec string, opt SourceOptions) ([]source, error) {
 	elems := strings.Split(filepath.ToSlash(spec), "/")
 	first := slices.IndexFunc(elems, hasMeta)
@@ -152,14 +153,14 @@ func globSources(spec string, opt SourceOptions) ([]source, error) {
 	return below(root, rels, opt), nil
 }
 
-// glob returns the files below root that the elements of a pattern match. Links to folders are followed before the
-// first ** only.
+// glob returns the files below root that match the elements of a pattern. Links to folders are followed only before the
+// first **.
 func glob(root string, pattern []string) (rels []string, err error) {
 	options := []doublestar.GlobOption{doublestar.WithFailOnIOErrors(), doublestar.WithNoHidden()}
 	folders := []string{"."}
 	first := max(0, slices.Index(pattern, "**"))
 	if first > 0 {
-		above := strings.Join(pattern[:first], "/") + "/" // which matches folders only
+		above := strings.Join(pattern[:first], "/") + "/" // matches folders only
 		if folders, err = doublestar.Glob(os.DirFS(root), above, options...); err != nil {
 			return nil, fmt.Errorf("%s: %w", root, err)
 		}
@@ -178,7 +179,7 @@ func glob(root string, pattern []string) (rels []string, err error) {
 			rel := path.Join(folder, name)
 			info, err := os.Stat(join(root, rel))
 			if err != nil {
-				return nil, err // a link to nowhere, most likely
+				return nil, err // most likely a broken link
 			}
 			if info.Mode().IsRegular() {
 				rels = append(rels, rel)
@@ -188,10 +189,10 @@ func glob(root string, pattern []string) (rels []string, err error) {
 	return rels, nil
 }
 
-// bracesOrEscaped finds braces, and what is escaped so as not to find braces in it.
+// bracesOrEscaped matches braces, and also escaped characters, so that escaped braces are not matched as braces.
 var bracesOrEscaped = regexp.MustCompile(`\\.|[{}]`)
 
-// withoutBraces escapes the braces of an element, in which doublestar would see alternatives.
+// withoutBraces escapes the braces of an element, which doublestar would treat as alternatives.
 func withoutBraces(elem string) string {
 	return bracesOrEscaped.ReplaceAllStringFunc(elem, func(s string) string {
 		if s == "{" || s == "}" {

@@ -16,20 +16,20 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// content is the result of reading a file once.
+// content describes the content of a file, from reading it once.
 type content struct {
 	Bytes  int64  `json:"bytes"`  // after decompression
-	SHA256 []byte `json:"sha256"` // of these bytes
+	SHA256 []byte `json:"sha256"` // hash of these bytes
 	NUL    int64  `json:"nul"`    // position of the first NUL byte, −1 without one
 	Look   look   `json:"look"`
 }
 
-// valid reports whether a content is possible for a file: an index may hold anything.
+// valid reports whether a file can have this content, since an index may hold anything.
 func (c *content) valid() bool {
 	return c.Bytes >= 0 && len(c.SHA256) == sha256.Size && c.NUL >= -1 && c.NUL < max(c.Bytes, 1)
 }
 
-// check returns an error for content that is not text, unless the options accept it.
+// check returns an error if the content is not text, unless the options accept it.
 func (c *content) check(path string, opt SourceOptions) error {
 	if opt.Binary {
 		return nil
@@ -44,16 +44,16 @@ func (c *content) check(path string, opt SourceOptions) error {
 	return nil
 }
 
-// index caches the content hashes of files between runs, so that gigabytes are not hashed at every start. It is in the
-// cache folder. A file counts as unchanged if its size, modification time and inode are unchanged. As in git, a file
-// modified within racyWindow of being read is not recorded: a second change in the same tick of the file system's clock
-// would go unnoticed.
+// index caches the content hashes of files between runs, so that gigabytes are not hashed at every start. It is stored
+// in the cache folder. A file counts as unchanged if its size, modification time and inode are unchanged. As in git, a
+// file modified within racyWindow before it was read is not recorded: a second change in the same tick of the file
+// system's clock would go unnoticed.
 type index struct {
 	path    string // "" for an index that is not saved
 	dirty   bool
 	Version int                   `json:"version"`
 	Files   map[string]indexEntry `json:"files"` // by absolute path
-	// Verified holds the token files whose checksum was correct.
+	// Verified holds the token files whose checksum was verified.
 	Verified map[string]fileStat `json:"verified"`
 }
 
@@ -62,7 +62,7 @@ type indexEntry struct {
 	Content content  `json:"content"`
 }
 
-// fileStat shows whether a file has changed.
+// fileStat holds the properties by which a change of a file is detected.
 type fileStat struct {
 	Size  int64  `json:"size"`
 	MTime int64  `json:"mtime"` // nanoseconds since 1970
@@ -71,15 +71,15 @@ type fileStat struct {
 
 const (
 	racyWindow   = 2 * time.Second // the coarsest clock of a common file system (FAT)
-	indexMinSize = 1 << 20         // smaller files hash in about a millisecond: not worth an entry
+	indexMinSize = 1 << 20         // smaller files hash in about a millisecond and need no entry
 	indexName    = "index.json"
 	indexVersion = 2
-	maxIndex     = 64 << 20 // bytes: of some 100,000 files
-	manyFiles    = 1000     // from this number on, missing files are dropped
+	maxIndex     = 64 << 20 // bytes; enough for some 100,000 files
+	manyFiles    = 1000     // above this number, missing files are dropped
 )
 
-// openIndex reads the index in dir. A missing or damaged index, or one of another version, starts empty: the index only
-// saves work.
+// openIndex reads the index in dir. If it is missing, damaged or of another version, openIndex returns an empty one,
+// since the index only saves work.
 func openIndex(dir string) *index {
 	x := &index{}
 	if dir, err := cacheDir(dir); err == nil && dir != "" {
@@ -107,7 +107,7 @@ func (x *index) read() {
 	}
 }
 
-// parse reads the text of an index. Impossible entries are left out.
+// parse decodes an index. It drops invalid entries.
 func (x *index) parse(text []byte) error {
 	if err := json.Unmarshal(text, x); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (x *index) parse(text []byte) error {
 	return nil
 }
 
-// forget drops entries of missing files: of token files always, and of texts when there are many.
+// forget drops the entries of missing files: those of token files always, those of texts if there are many.
 func (x *index) forget() {
 	gone := func(path string) bool {
 		_, err := os.Lstat(path)
@@ -131,8 +131,8 @@ func (x *index) forget() {
 	}
 }
 
-// find returns the content of the file at path, whose state is stat. A renamed file is found by the properties that
-// renaming keeps, if the old name is gone.
+// find returns the recorded content of the file at path, whose current state is stat. A renamed file is found by stat,
+// which renaming does not change, if the old name no longer exists.
 func (x *index) find(path string, stat fileStat) (content, bool) {
 	if e, ok := x.Files[path]; ok && e.Stat == stat {
 		return e.Content, true
@@ -174,7 +174,7 @@ func (x *index) save() error {
 	})
 }
 
-// contentOf is the content of s, from the index or by reading it. Reading stops as soon as opt does not accept the
+// contentOf returns the content of s, from the index or by reading it. Reading stops as soon as opt does not accept the
 // content.
 func (x *index) contentOf(s source, opt SourceOptions) (content, error) {
 	if s.spool != nil || s.embed != nil {
@@ -201,7 +201,7 @@ func (x *index) contentOf(s source, opt SourceOptions) (content, error) {
 	return c, nil
 }
 
-// recordable reports whether content read after the stat before may be recorded under that stat.
+// recordable reports whether content may be recorded under before, the state of the file before it was read.
 func (x *index) recordable(path string, before fileStat) bool {
 	after, err := statFile(path)
 	return err == nil && after == before && before.Size >= indexMinSize &&

@@ -13,21 +13,22 @@ import (
 	"unicode/utf8"
 )
 
-// maxLine is the limit on the memory of a JSONL line. It is a variable for tests.
+// maxLine is the most bytes of a JSONL line. It is a variable for tests.
 var maxLine = 256 << 20
 
 // lineReader turns the lines of a JSONL file into documents.
 type lineReader interface {
-	// read returns the documents of a line that is not blank, without those that have no text.
+	// read returns the documents of a line that is not blank, except those without text.
 	read(line []byte) ([]document, error)
-	// want names what a file without documents lacks.
+	// want returns what a file without documents lacks, for a message.
 	want() string
 }
 
 // eachLine calls fn with every document of a JSONL file (jsonlines.org): one JSON object per line. It skips blank lines
 // and a byte order mark at the start. path is for messages.
 //
-// Errors name file:line: those of the lineReader, a line over maxLine; and a file without any document.
+// Errors of the lineReader, and for a line longer than maxLine, name file:line. A file without any document is an
+// error.
 func eachLine(r io.Reader, path string, of lineReader, fn func(document) error) error {
 	br := bufio.NewReaderSize(r, 1<<16)
 	if head, _ := br.Peek(3); string(head) == "\ufeff" {
@@ -66,7 +67,7 @@ func eachLine(r io.Reader, path string, of lineReader, fn func(document) error) 
 	}
 }
 
-// readLine appends to buf the next line with its line feed. With io.EOF it returns the rest.
+// readLine appends to buf the next line including its line feed. With io.EOF it returns the rest.
 func readLine(br *bufio.Reader, buf []byte) ([]byte, error) {
 	for {
 		part, err := br.ReadSlice('\n')
@@ -80,9 +81,9 @@ func readLine(br *bufio.Reader, buf []byte) ([]byte, error) {
 	}
 }
 
-// textLines are lines with the document in the string called field. The text is decoded as encoding/json does: an
-// escaped lone surrogate becomes U+FFFD. Errors: not JSON, not an object, invalid UTF-8, no such field, the field is no
-// string.
+// textLines reads lines with the document in a string field. Strings are decoded as by encoding/json: an escaped lone
+// surrogate becomes U+FFFD. It is an error if a line is not JSON, not an object or not valid UTF-8, or if the field is
+// missing or not a string.
 type textLines struct{ field string }
 
 func (l textLines) want() string { return fmt.Sprintf("text in its field %q", l.field) }
@@ -113,7 +114,7 @@ func objectOf(line []byte, field string) (object map[string]json.RawMessage, err
 	return object, nil
 }
 
-// textOf returns the string in the field of one JSON object.
+// textOf returns the string in a field of a JSON object.
 func textOf(line []byte, field string) (string, error) {
 	object, err := objectOf(line, fmt.Sprintf("a field %q", field))
 	if err != nil {
@@ -131,7 +132,7 @@ func textOf(line []byte, field string) (string, error) {
 	return text, err
 }
 
-// fieldNames lists some of the fields of an object, for a message.
+// fieldNames returns some of the names of an object's fields, for a message.
 func fieldNames(object map[string]json.RawMessage) string {
 	if len(object) == 0 {
 		return "an empty object"

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Mode is the order in which a Loader goes through the tokens.
+// Mode is the order in which a Loader reads the tokens.
 type Mode string
 
 const (
-	// Shuffle gives sequences of SeqLen in a new random order every epoch. A sequence starts from a zero state.
+	// Shuffle returns sequences of SeqLen in a new random order every epoch. Each sequence starts from a zero state.
 	Shuffle Mode = "shuffle"
-	// Stream cuts the tokens into BatchSize rows and reads each row from its start to its end, so that a batch
-	// continues where the previous one ended and a state can be carried over (truncated back-propagation through time).
+	// Stream splits the tokens into BatchSize rows and reads each row from start to end, so that a batch continues
+	// where the previous one ended and a state can be carried over (truncated back-propagation through time).
 	Stream Mode = "stream"
 )
 
@@ -25,21 +25,21 @@ type LoaderOptions struct {
 	Mode      Mode // "" means Shuffle
 }
 
-// Loader yields batches of (input, target) pairs without end, epoch after epoch. A target is the token after its input,
-// so n tokens hold n−1 pairs, which are numbered here by the position of the input.
+// Loader returns batches of (input, target) pairs without end, epoch after epoch. A target is the token after its
+// input, so n tokens hold n−1 pairs. Pairs are numbered by the position of the input.
 //
-// Shuffle: the pairs form a circle that is cut into ⌊(n−1)/SeqLen⌋ sequences, from a start that is new in every epoch,
-// and the sequences are permuted. Every pair is seen once an epoch, except the (n−1) mod SeqLen pairs before the start,
-// which differ by epoch. One sequence may continue from the end of the text to its beginning, as others cross the
-// border of two documents; all its pairs are real ones. Batches may cross the end of an epoch.
+// Shuffle: the pairs form a circle that is cut into ⌊(n−1)/SeqLen⌋ sequences, from a new start in every epoch, and the
+// sequences are permuted. Every pair is seen once an epoch, except the (n−1) mod SeqLen pairs before the start, which
+// differ by epoch. One sequence may continue from the end of the text at its beginning, just as others cross the border
+// of two documents; all its pairs are real pairs. Batches may cross the end of an epoch.
 //
-// Stream: row i holds the m = ⌊(n−1)/BatchSize⌋ pairs from i·m on, read in ⌊m/SeqLen⌋ batches. In each epoch all rows
-// skip the same number of pairs at the start, at random among those that leave room for all batches.
+// Stream: row i holds the m = ⌊(n−1)/BatchSize⌋ pairs from i·m on, which are read in ⌊m/SeqLen⌋ batches. In each epoch
+// all rows skip the same random number of pairs at the start, so few that all batches fit.
 //
-// Of tokens that are Apart, Borders tells where in a sequence another document begins; the end of the text and its
-// beginning are then two documents.
+// If the tokens are Apart, Borders returns where in a sequence another document begins. The end of the text and its
+// beginning then count as two documents.
 //
-// A Loader holds only a few numbers. It must not be used by several goroutines at once.
+// A Loader needs little memory. It must not be used by several goroutines at once.
 type Loader struct {
 	tok   *Tokens
 	opt   LoaderOptions
@@ -49,16 +49,16 @@ type Loader struct {
 	total int    // units in an epoch: sequences (Shuffle) or batches (Stream)
 
 	epoch    int64
-	position int // units of this epoch already given
+	position int // units of this epoch already returned
 
-	// Chosen anew for each epoch by Seed and the number of the epoch.
+	// Chosen for each epoch from Seed and the epoch's number.
 	offset int
 	order  permutation // Shuffle
 
-	borders [][]int // of the sequences of the last batch
+	borders [][]int // document borders in the sequences of the last batch
 }
 
-// NewLoader checks that there are enough tokens for one sequence (Shuffle) or one batch (Stream).
+// NewLoader returns a Loader of tok. There must be enough tokens for one sequence (Shuffle) or one batch (Stream).
 func NewLoader(tok *Tokens, opt LoaderOptions) (*Loader, error) {
 	if opt.Mode == "" {
 		opt.Mode = Shuffle
@@ -87,7 +87,7 @@ func NewLoader(tok *Tokens, opt LoaderOptions) (*Loader, error) {
 	return l, nil
 }
 
-// checkLength reports whether tok holds one sequence of seqLen pairs.
+// checkLength returns an error if tok does not hold one sequence of seqLen pairs.
 func checkLength(tok *Tokens, seqLen int) error {
 	switch n := tok.Len(); {
 	case n < 2:
@@ -110,10 +110,10 @@ func (l *Loader) startEpoch(epoch int64) {
 	l.order = newPermutation(uint64(l.total), rng)
 }
 
-// Next fills inputs and targets, each (batch_size, seq_len) in row-major order. reset says that the rows do not
-// continue the previous batch, so that a carried state must be zeroed: always in Shuffle, at the start of an epoch in
-// Stream. A target may be Ignore, see Part and Tokens.Apart. After an error, which is a *LostError, the position of l
-// is unchanged.
+// Next fills inputs and targets, each (batch_size, seq_len) in row-major order. reset is true if the rows do not
+// continue the previous batch, so that a carried state must be zeroed: always with Shuffle, at the start of an epoch
+// with Stream. A target may be Ignore, see Part and Tokens.Apart. The error is a *LostError; the position of l is then
+// unchanged.
 func (l *Loader) Next(inputs, targets []int32) (reset bool, err error) {
 	was := *l
 	if reset, err = l.next(inputs, targets); err != nil {
@@ -147,7 +147,7 @@ func (l *Loader) next(inputs, targets []int32) (reset bool, err error) {
 			l.startEpoch(l.epoch + 1)
 		}
 		sequence := int(l.order.at(uint64(l.position)))
-		start := l.offset - l.pairs + sequence*n // as offset + sequence·n mod pairs, without overflow
+		start := l.offset - l.pairs + sequence*n // offset + sequence·n mod pairs, without overflow
 		if start < 0 {
 			start += l.pairs
 		}
@@ -181,7 +181,7 @@ func (l *Loader) fill(i int, inputs, targets []int32, start int) error {
 	return nil
 }
 
-// pairs fills inputs and targets with the pairs from number start on, and appends to borders the places at which
+// pairs fills inputs and targets with the pairs from number start on, and appends to borders the positions at which
 // inputs of another document begin.
 func (t *Tokens) pairs(inputs, targets []int32, start int, borders []int) ([]int, error) {
 	if _, err := t.Read(inputs, start); err != nil {
@@ -196,11 +196,11 @@ func (t *Tokens) pairs(inputs, targets []int32, start int, borders []int) ([]int
 	return t.borders(borders, start, len(inputs))
 }
 
-// Borders returns the places in sequence i of the last batch at which another document begins, ascending, if the tokens
-// are Apart. The first may be 0. They are valid until Next.
+// Borders returns the positions in sequence i of the last batch at which another document begins, ascending, if the
+// tokens are Apart. The first may be 0. The slice is valid until the next call of Next.
 func (l *Loader) Borders(i int) []int { return l.borders[i] }
 
-// TokensPerEpoch returns the number of pairs of an epoch.
+// TokensPerEpoch returns the number of pairs in an epoch.
 func (l *Loader) TokensPerEpoch() int {
 	if l.opt.Mode == Stream {
 		return l.total * l.opt.BatchSize * l.opt.SeqLen

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// look describes a sample of a file: its beginning, and a piece of every further megabyte.
+// look holds statistics of a sample of a file: its beginning, and a piece of every further megabyte.
 type look struct {
 	// the recognized format other than text, such as "UTF-16LE" or "a PDF"; "" if none
 	Kind    string `json:"kind,omitempty"`
@@ -19,23 +19,23 @@ type look struct {
 	Invalid int64  `json:"invalid"` // bytes that are not UTF-8
 }
 
-// Samples: the number of bytes at the start of a file, and of those at intervals.
+// Sizes of samples in bytes: the one at the start of a file, and those at intervals.
 const (
 	sampleHead  = 1 << 16
 	samplePiece = 1 << 12
 	sampleEvery = 1 << 20
 )
 
-// Text has hardly any control characters and no invalid UTF-8. A sample beyond these limits is not text, or in an older
-// encoding.
+// Text has hardly any control characters and no invalid UTF-8. A sample beyond these limits is not text, or text in an
+// older encoding.
 const (
-	fewest      = 8 // bytes: fewer are not significant, as in a short text
+	fewest      = 8 // bytes; fewer are not significant, as in a short text
 	mostNULs    = 0.01
 	mostControl = 0.05
 	mostInvalid = 0.02
 )
 
-// magics are the first bytes of other kinds of files.
+// magics lists the first bytes of other kinds of files.
 var magics = []struct{ start, kind string }{
 	{"\x1f\x8b", "a gzip file (want its name to end in .gz)"},
 	{"\x28\xb5\x2f\xfd", "a zstd file (want its name to end in .zst)"},
@@ -49,11 +49,11 @@ var magics = []struct{ start, kind string }{
 	{"SQLite format 3\x00", "a database (SQLite)"},
 }
 
-// begin looks at the first bytes of a file.
+// begin examines the first bytes of a file.
 func (l *look) begin(head []byte) {
 	head = head[:min(len(head), sampleHead)]
 	for _, m := range magics {
-		// Of the magics with two characters only bzip2's could begin a text, but not with the bytes that follow it.
+		// bzip2's magic is so short that it could begin a text, but not together with the bytes that follow it.
 		if bytes.HasPrefix(head, []byte(m.start)) &&
 			(m.start != "BZh" || len(head) > 10 && bytes.HasPrefix(head[4:], []byte("1AY&SY"))) {
 			l.Kind = m.kind
@@ -65,7 +65,7 @@ func (l *look) begin(head []byte) {
 	}
 }
 
-// add looks at a piece of a file. Its first and last bytes may be parts of characters.
+// add adds a piece of a file to the statistics. Its first and last bytes may be parts of characters.
 func (l *look) add(piece []byte) {
 	l.Sampled += int64(len(piece))
 	for i := 0; i < len(piece); {
@@ -90,7 +90,7 @@ func (l *look) add(piece []byte) {
 	}
 }
 
-// part is n as a fraction of the sampled bytes.
+// part returns n as a fraction of the sampled bytes.
 func (l *look) part(n int64) float64 { return float64(n) / float64(max(1, l.Sampled)) }
 
 // odd reports whether the sample has bytes that are rare in UTF-8 text.
@@ -103,8 +103,8 @@ func (l *look) binary() bool {
 	return l.NULs >= fewest && l.part(l.NULs) > mostNULs || l.Control >= fewest && l.part(l.Control) > mostControl
 }
 
-// wideEncoding recognizes UTF-16 and UTF-32 by the mark at the beginning or, where the bytes are odd for UTF-8, by
-// decoding them in both byte orders: one of them must give text.
+// wideEncoding recognizes UTF-16 and UTF-32 by the byte order mark or, if the bytes are odd for UTF-8, UTF-16 by
+// decoding them in both byte orders: one must give text.
 func wideEncoding(head []byte, odd bool) string {
 	le, be := binary.ByteOrder(binary.LittleEndian), binary.ByteOrder(binary.BigEndian)
 	switch {
@@ -129,13 +129,12 @@ func wideEncoding(head []byte, odd bool) string {
 	return ""
 }
 
-// leastText is the part of code units that text in UTF-16 has letters, marks, digits, punctuation and spaces in. Of
-// random units some four fifths are such.
+// leastText is the least fraction of UTF-16 code units that are letters, marks, digits, punctuation or spaces in text.
+// In random units it is about four fifths.
 const leastText = 0.97
 
-// textShare is the part of the code units of UTF-16 that are characters of a text. Text has blanks, too, and most of
-// its units lie in few of the 256 blocks, whatever the language but Chinese, Japanese and Korean, whose blocks are
-// one range.
+// textShare returns the fraction of the characters, decoded from UTF-16, that are printable or white space. It returns
+// 0 if there are no blanks and no Chinese or Japanese punctuation, which any text has.
 func textShare(b []byte, order binary.ByteOrder) float64 {
 	units := make([]uint16, len(b)/2)
 	for i := range units {
@@ -159,7 +158,7 @@ func textShare(b []byte, order binary.ByteOrder) float64 {
 	return float64(good) / float64(max(1, len(runes)))
 }
 
-// notText describes a file that is not UTF-8 text, and how to convert it; "" for text.
+// notText describes a file that is not UTF-8 text, and how to convert it. It returns "" for text.
 func (l *look) notText() string {
 	switch {
 	case len(l.Kind) > 4 && l.Kind[:4] == "UTF-":
@@ -173,7 +172,7 @@ func (l *look) notText() string {
 	return ""
 }
 
-// remark is a note on data that is accepted as text nevertheless; "" for none.
+// remark returns a note on data that is accepted although it does not look like text, or "".
 func (l *look) remark() string {
 	switch {
 	case l.notText() != "":

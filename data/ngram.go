@@ -11,28 +11,28 @@ import (
 type Baseline struct {
 	Unigram float64 `json:"unigram"`
 	Bigram  float64 `json:"bigram"`
-	Targets int     `json:"targets"` // tokens of valid that were predicted: all but the first
+	Targets int     `json:"targets"` // predicted tokens of valid: all but the first
 }
 
-// maxHeldOut is the limit on tokens that choose the smoothing; more would not improve it.
+// maxHeldOut is the most tokens used to choose the smoothing. More would not improve it.
 const maxHeldOut = 1 << 20
 
-// pairLimit is the most pairs counted at a time: about 64 MB. It is a variable so that tests can count a small text in
-// many parts.
+// pairLimit is the most distinct pairs counted at a time, about 64 MB. It is a variable so that tests can count a small
+// text in many parts.
 var pairLimit = 1 << 21
 
 // NGramBaseline trains a unigram and a bigram model on train and measures them on valid. vocab is the number of ids
-// that share the probability: the tokenizer's, or the padded one of a model.
+// that share the probability: that of the tokenizer, or the padded one of a model.
 //
 //	p(w)   = (c(w) + k) / (n + k·vocab)                  add-k
 //	p(w|v) = λ·c(v,w)/c(v) + (1−λ)·p(w), λ = λ[c(v)]     interpolated, Jelinek and Mercer 1980
 //
-// k, and a λ for each power of two of c(v), are chosen for the lowest loss on the last tenth of train, with the counts
+// k, and a λ for each power of two of c(v), are chosen to minimize the loss on the last tenth of train, with the counts
 // of the rest. Then all of train is counted. The formulas are from Chen and Goodman, "An Empirical Study of Smoothing
 // Techniques for Language Modeling" (1998), §2.1 and §2.3.
 //
 // Memory is bounded for any vocabulary: only pairs in valid are counted, at most pairLimit in one pass over train. The
-// last ids of a document and the first of the next count as a pair, as for a model.
+// last id of a document and the first of the next count as a pair, as for a model.
 func NGramBaseline(ctx context.Context, train, valid *Tokens, vocab int) (Baseline, error) {
 	const least = 20
 	switch {
@@ -78,17 +78,17 @@ func NGramBaseline(ctx context.Context, train, valid *Tokens, vocab int) (Baseli
 	return b, nil
 }
 
-// ngram is the pair of models.
+// ngram holds the unigram and the bigram model.
 type ngram struct {
 	vocab    float64
 	n        float64
 	single   []int64 // c(w), by id
-	contexts []int64 // c(v) = Σ_w c(v,w): c(w) but for the last token
+	contexts []int64 // c(v) = Σ_w c(v,w): c(w) without the last token
 	k        float64
 	lambda   [64]float64 // by bits.Len of c(v)
 }
 
-// counts holds the counts for one target w after v.
+// counts holds the counts for a target w after v.
 type counts struct {
 	single  int64 // c(w)
 	context int64 // c(v)
@@ -170,7 +170,7 @@ func (m *ngram) score(ctx context.Context, train, part *Tokens, visit func(count
 
 func pairKey(v, w int32) uint64 { return uint64(v)<<32 | uint64(w) }
 
-// eachPair calls fn with the tokens at i and i+1, for i from the given position on, until fn returns false.
+// eachPair calls fn with the tokens at i and i+1, for i from from on, until fn returns false.
 func eachPair(ctx context.Context, t *Tokens, from int, fn func(v, w int32) bool) error {
 	buf := make([]int32, 1<<14)
 	for from < t.Len()-1 {
@@ -222,8 +222,8 @@ func (s *smoothLambda) add(m *ngram, c counts) {
 	}
 }
 
-// best returns the best λ of each bucket. A bucket without data gets the λ of the one below. Bucket 0, contexts never
-// seen, has λ = 0: all is left to p(w).
+// best returns the best λ of each bucket. A bucket without data gets the λ of the one below. Bucket 0, for contexts
+// never seen, has λ = 0, which leaves only p(w).
 func (s *smoothLambda) best() (lambda [64]float64) {
 	for b := 1; b < len(lambda); b++ {
 		lambda[b] = lambda[b-1]

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// permutation is a bijection of 0…n−1 that takes no memory: a balanced Feistel network over the smallest 4^k ≥ n, with
-// cycle walking: it is applied again until the value is below n (Black and Rogaway, "Ciphers with Arbitrary Finite
+// permutation is a bijection of 0…n−1 that needs no table: a balanced Feistel network over the smallest 4^k ≥ n, with
+// cycle walking, that is, applied again until the value is below n (Black and Rogaway, "Ciphers with Arbitrary Finite
 // Domains", CT-RSA 2002). It is for shuffling, not for encryption.
 type permutation struct {
 	n    uint64
@@ -14,7 +14,7 @@ type permutation struct {
 	keys [8]uint64
 }
 
-// newPermutation chooses one of the permutations of 0…n−1, n ≥ 1, by random numbers.
+// newPermutation returns a random permutation of 0…n−1, n ≥ 1.
 func newPermutation(n uint64, rng *rand.Rand) permutation {
 	p := permutation{n: n, half: (bits.Len64(n-1) + 1) / 2}
 	for i := range p.keys {
@@ -32,7 +32,7 @@ func (p *permutation) at(i uint64) uint64 {
 	}
 }
 
-// network is the Feistel network: (l, r) → (r, l ⊕ F(r)) in each round, a bijection whatever F is.
+// network applies the Feistel network: (l, r) → (r, l ⊕ F(r)) in each round, which is a bijection for any F.
 func (p *permutation) network(x uint64) uint64 {
 	mask := uint64(1)<<p.half - 1
 	l, r := x>>p.half, x&mask
@@ -42,7 +42,7 @@ func (p *permutation) network(x uint64) uint64 {
 	return l<<p.half | r
 }
 
-// mix is the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of x counts in every bit of the
+// mix is the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of x affects every bit of the
 // result.
 func mix(x uint64) uint64 {
 	x ^= x >> 30

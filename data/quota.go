@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// ParseSize reads a number of bytes such as 20GB, 512MiB or 1e9. "" is 0.
+// ParseSize parses a number of bytes such as 20GB, 512MiB or 1e9. It returns 0 for "".
 func ParseSize(text string) (int64, error) {
 	digits := strings.TrimRight(text, "BKMGTbkmgtiI ")
 	unit := strings.ToUpper(strings.TrimSpace(text[len(digits):]))
@@ -32,20 +32,20 @@ func ParseSize(text string) (int64, error) {
 	return int64(max(1, n*factor)), nil
 }
 
-// cacheQuota keeps a cache folder within its limit while a token file is written: before a write that would exceed it,
-// it evicts the least recently used token files. Files in use stay.
+// cacheQuota keeps a cache folder within its limit while a token file is written: before a write that would exceed the
+// limit, it evicts the least recently used token files. Files in use are not evicted.
 type cacheQuota struct {
 	dir     string
-	text    string // what is being written
+	text    string // name of the text whose tokens are written
 	limit   int64
-	written int64 // by the writer
+	written int64 // bytes written so far
 	others  int64 // bytes of all other token files and temporary files
 	removed []CacheEntry
-	share   func() float64 // of the work that is done, from 0 to 1
+	share   func() float64 // fraction of the work done, from 0 to 1
 }
 
-// newCacheQuota measures a cache folder, for the tokens of text. A limit of 0 is half of the space that is free or used
-// by the cache.
+// newCacheQuota returns a quota for writing the tokens of text to the cache folder dir. A limit of 0 means half of the
+// space that is free or used by the cache.
 func newCacheQuota(dir, text string, limit int64, share func() float64) (*cacheQuota, error) {
 	r := &cacheQuota{dir: dir, text: text, limit: limit, share: share}
 	if err := r.measure(); err != nil {
@@ -82,7 +82,7 @@ func (r *cacheQuota) measure() error {
 	return nil
 }
 
-// estimateFrom is the fraction of the work from which on the bytes written predict the final size.
+// estimateFrom is the fraction of the work after which the final size is predicted from the bytes written.
 const estimateFrom = 1.0 / 64
 
 // reserve reserves n more bytes.
@@ -96,7 +96,7 @@ func (r *cacheQuota) reserve(n int64) error {
 	return nil
 }
 
-// evict frees space for n more bytes. It removes nothing if the file would be too large even then.
+// evict frees space for n more bytes. It removes nothing if the file would exceed the limit even in an empty folder.
 func (r *cacheQuota) evict(n int64) error {
 	need := r.written + n
 	if share := r.share(); share >= estimateFrom && share < 1 {
@@ -134,7 +134,7 @@ func (r *cacheQuota) tooLarge(need int64) error {
 		status.Bytes(uint64(r.limit)), r.dir)
 }
 
-// notes returns remarks for the user after the file has been written.
+// notes returns remarks for the user, after the file has been written.
 func (r *cacheQuota) notes() []string {
 	var notes []string
 	if n := len(r.removed); n > 0 {

@@ -19,16 +19,16 @@ import (
 // source is one file of a corpus.
 type source struct {
 	name    string // see Source.Name
-	path    string // what is opened, and what messages call it
+	path    string // path to open, and the name in messages
 	format  Format // FormatText or FormatJSONL
 	lenient bool   // found in a folder or by a glob: may be empty
 	packing packing
 	spool   *spool // standard input
-	embed   []byte // a text inside the binary
+	embed   []byte // content, if embedded in the binary
 	content content
 }
 
-// packing is how a file is compressed.
+// packing is the compression of a file.
 type packing int
 
 const (
@@ -37,10 +37,11 @@ const (
 	zstandard
 )
 
-// maxZstdWindow bounds the memory that a .zst file may ask for; the zstd command has the same limit without --long.
+// maxZstdWindow is the most memory that a .zst file may ask for. The zstd command has the same limit without --long.
 const maxZstdWindow = 128 << 20
 
-// newSource describes the file at path by its name. force, when not FormatAuto, overrides the format.
+// newSource returns a source for the file at path, with format and compression by its name. force, if not FormatAuto,
+// overrides the format.
 func newSource(name, path string, force Format, lenient bool) source {
 	s := source{name: name, path: path, format: force, lenient: lenient}
 	stem := strings.ToLower(name)
@@ -85,7 +86,7 @@ func stdinSource(opt SourceOptions) (source, error) {
 	return s, nil
 }
 
-// open returns the decompressed bytes of s. Its errors, and the reader's, name the file.
+// open returns a reader of the decompressed bytes of s. Its errors, and the reader's, name the file.
 func (s *source) open() (io.ReadCloser, error) {
 	r := &sourceReader{path: s.path, packed: s.packing != plain}
 	var raw io.Reader
@@ -117,7 +118,7 @@ func (s *source) open() (io.ReadCloser, error) {
 		}
 		r.r, r.closers = z, append(r.closers, z.Close)
 	case zstandard:
-		// One goroutine-free decoder: it is far faster than any tokenizer.
+		// A decoder without goroutines is far faster than any tokenizer.
 		z, err := zstd.NewReader(raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
 			return nil, errors.Join(r.failed(err), r.Close())
@@ -131,11 +132,11 @@ func (s *source) open() (io.ReadCloser, error) {
 // fill disks.
 var (
 	mostUnpacked = int64(100) // times the compressed size read so far
-	// bytes that are read whatever they were packed to; a variable so that tests need less
+	// bytes that are read at any compression ratio; a variable so that tests need fewer
 	unpackedAnyway = int64(1 << 30)
 )
 
-// sourceReader adds to errors which file failed, and where.
+// sourceReader adds the name of the file and the position to errors.
 type sourceReader struct {
 	path    string
 	packed  bool
@@ -185,7 +186,8 @@ func (r *sourceReader) Close() error {
 type spool struct {
 	file *os.File
 	size int64
-	// the name is removed; where the system permits it, it is removed at the start and a killed run leaves nothing
+	// The file's name is removed. If the system permits, this is done at the start, so that a killed run leaves nothing
+	// behind.
 	removed bool
 }
 

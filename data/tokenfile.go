@@ -33,10 +33,10 @@ import (
 //	   132        tokens, then the tables in this order
 //
 // Token lengths: for each id the bytes of text it stands for, 4 bytes each. Documents: the position of the first token
-// of each, 8 bytes each; there where there are two documents or more. Given: a bit for each token, the lowest bit of a
-// byte first, 1 if the token is no target (see Part).
+// of each, 8 bytes each; only with two or more documents. Given: a bit for each token, the lowest bit of a byte first,
+// 1 if the token is not a target (see Part).
 //
-// The two checksums find accidents (bit rot, half copies); they do not protect against forgery.
+// The two checksums detect accidental damage (bit rot, incomplete copies). They do not protect against forgery.
 
 const (
 	tokenMagic   = "HIPPOTOK"
@@ -44,7 +44,7 @@ const (
 	headerSize   = 132
 
 	maxVocab  = 1 << 26
-	maxTokens = math.MaxInt / 32 // with maxVocab, keeps file sizes far from overflow, also on 32-bit machines
+	maxTokens = math.MaxInt / 32 // together with maxVocab keeps file sizes far from overflow, even on 32-bit machines
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -57,13 +57,13 @@ type header struct {
 	endOfText int64 // −1: none
 	content   [sha256.Size]byte
 	tokenizer [sha256.Size]byte
-	lengths   bool   // with the table of token lengths
-	borders   bool   // with that of documents
-	given     bool   // with that of given tokens
-	crc       uint32 // of tokens and tables
+	lengths   bool   // whether there is the table of token lengths
+	borders   bool   // whether there is the table of documents
+	given     bool   // whether there is the table of given tokens
+	crc       uint32 // crc32c of tokens and tables
 }
 
-// width is the number of bytes per token.
+// width returns the number of bytes per token.
 func width(vocab int64) int64 {
 	if vocab <= 1<<16 {
 		return 2
@@ -71,7 +71,7 @@ func width(vocab int64) int64 {
 	return 4
 }
 
-// payload is the number of bytes after the header. parseHeader has checked that it cannot overflow.
+// payload returns the number of bytes after the header. parseHeader has checked that it cannot overflow.
 func (h *header) payload() int64 {
 	n := int64(0)
 	for _, part := range h.parts() {
@@ -80,7 +80,7 @@ func (h *header) payload() int64 {
 	return n
 }
 
-// parts are the bytes of the tokens and of each table.
+// parts returns the number of bytes of the tokens and of each table.
 func (h *header) parts() (n [4]int64) {
 	n[0] = h.tokens * width(h.vocab)
 	if h.lengths {
@@ -95,7 +95,7 @@ func (h *header) parts() (n [4]int64) {
 	return n
 }
 
-// The bits that say which tables there are.
+// The bits of the header that mark which tables follow.
 const (
 	withLengths = 1 << iota
 	withBorders
@@ -124,7 +124,7 @@ func (h *header) marshal() []byte {
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// parseHeader reads a header and checks it by itself and against the size of its file.
+// parseHeader decodes a header, checks it, and compares it with the size of its file.
 func parseHeader(b []byte, fileSize int64) (*header, error) {
 	le := binary.LittleEndian
 	if len(b) < headerSize {
@@ -175,16 +175,16 @@ func parseHeader(b []byte, fileSize int64) (*header, error) {
 	return h, nil
 }
 
-// errOther says that a token file is valid, but for other data or another tokenizer.
+// errOther reports that a token file is valid, but for other data or another tokenizer.
 var errOther = errors.New("made from other data or by another tokenizer")
 
-// openTokenFile maps a token file that must be of want's content, tokenizer and end-of-text id. verified says that the
-// checksum was verified before and the file has not changed since.
+// openTokenFile maps a token file into memory. Its content, tokenizer and end-of-text id must be those of want. If
+// verified is true, the checksum was verified before and the file has not changed since.
 func openTokenFile(path string, want *header, verified bool) (*store, error) {
 	for tries := 1; ; tries++ {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, err // names the file
+			return nil, err // the error names the file
 		}
 		s, err := mapTokens(f, want, verified)
 		if err == nil {
@@ -198,11 +198,11 @@ func openTokenFile(path string, want *header, verified bool) (*store, error) {
 	}
 }
 
-// errMoved says that at this moment another process puts a token file in place or removes it.
+// errMoved reports that another process is replacing or removing the token file at this moment.
 var errMoved = errors.New("another process is replacing it")
 
-// use locks a token file for as long as it is open, so that it is not evicted. The error is errMoved if the file that
-// is open is not the one that others find, or not yet.
+// use locks a token file for as long as it is open, so that it is not evicted. The error is errMoved if the file cannot
+// be locked or is no longer, or not yet, the one at its path.
 func use(f *os.File) error {
 	shared, err := disk.TryLock(f, true)
 	switch {
@@ -252,8 +252,8 @@ func mapTokens(f *os.File, want *header, verified bool) (*store, error) {
 	return s, nil
 }
 
-// verify checks the checksum over tokens and tables, that every id is in the vocabulary, and that documents come one
-// after the other, in one pass.
+// verify checks, in one pass, the checksum of tokens and tables, that every id is in the vocabulary, and that documents
+// are in order.
 func (s *store) verify() error {
 	const block = 1 << 18 // tokens
 	n, w := int(s.tokens), int(s.width)
@@ -276,7 +276,7 @@ func (s *store) verify() error {
 	return s.verifyStarts()
 }
 
-// verifyStarts checks that documents come one after the other, with the id between them.
+// verifyStarts checks that documents are in order, with room for the id between them.
 func (s *store) verifyStarts() error {
 	if len(s.starts) == 0 {
 		return nil

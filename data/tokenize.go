@@ -18,25 +18,26 @@ import (
 
 // TokenOptions are the options of Tokenize. The zero value is the usual choice.
 type TokenOptions struct {
-	CacheDir    string // folder of token files: "" DefaultCacheDir, CacheNone to keep tokens in memory
-	CacheLimit  int64  // size limit of the folder; 0 for half of the space that is free on its disk or used by it
+	CacheDir    string // folder of token files: "" means DefaultCacheDir, CacheNone keeps tokens in memory
+	CacheLimit  int64  // size limit of the folder; 0 means half of the space that is free on its disk or used by it
 	NoEndOfText bool   // put nothing between documents even if the tokenizer has an end-of-text id
-	// Progress, if set, is called at intervals while text is encoded, with the bytes of files read and their total.
+	// Progress, if not nil, is called at intervals while text is encoded, with the bytes of files read and their total.
 	Progress func(done, total int64)
 }
 
-// Tokenize encodes a corpus: each document by itself, the encoder's end-of-text id between any two. The result is a
-// token file in the cache folder, found again by the hash of the corpus, the fingerprint of the encoder and the
-// options. The file is written as a stream, so that the corpus may be larger than memory, and atomically. A cached file
-// that is damaged, of another version or of other data is never used: it is rebuilt and a note says why.
+// Tokenize encodes a corpus: each document separately, with the encoder's end-of-text id between documents. The result
+// is a token file in the cache folder, which is found again by the hash of the corpus, the fingerprint of the encoder
+// and the options. The file is written atomically, and as a stream, so that the corpus may be larger than memory. A
+// cached file that is damaged, of another version or of other data is never used: it is rebuilt, and a note says why.
 //
 // The folder stays within its limit: the least recently used token files that no process has open are evicted, and a
-// note says so. A text whose tokens do not fit is an error before the disk is full.
+// note says so. If the tokens of a text do not fit, Tokenize returns an error before the disk is full.
 //
-// If there is no default cache folder, or it is not writable, tokens are kept in memory and a note says so; a folder
-// that was named must work.
+// If there is no default cache folder, or it is not writable, tokens are kept in memory and a note says so. A folder
+// that was named must be writable.
 //
-// Errors: from Corpus.Each and the encoder, with the name of the document; ids outside the vocabulary; ctx.Err().
+// Errors are those of Corpus.Each and of the encoder, with the name of the document, ids outside the vocabulary, and
+// ctx.Err().
 func Tokenize(ctx context.Context, c *Corpus, enc Encoder, opt TokenOptions) (t *Tokens, notes []string, err error) {
 	b := &builder{ctx: ctx, corpus: c, enc: enc, opt: opt}
 	defer func() {
@@ -76,8 +77,8 @@ func Tokenize(ctx context.Context, c *Corpus, enc Encoder, opt TokenOptions) (t 
 	return newStore(w.header, w.mem).all(), notes, nil
 }
 
-// makeWritable creates the folder dir, checks that files can be created in it and removes what killed processes left
-// there.
+// makeWritable creates the folder dir, checks that files can be created in it, and removes the files that killed
+// processes left there.
 func makeWritable(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -92,7 +93,7 @@ func makeWritable(dir string) error {
 	return sweepCache(dir)
 }
 
-// builder is one call of Tokenize.
+// builder holds the arguments and progress of a call of Tokenize.
 type builder struct {
 	ctx    context.Context
 	corpus *Corpus
@@ -104,7 +105,7 @@ type builder struct {
 // share returns the fraction of the text that has been read.
 func (b *builder) share() float64 { return float64(b.done) / float64(max(1, b.corpus.Bytes())) }
 
-// about returns the content of the KEY.json of the token file.
+// about returns the content of the token file's KEY.json.
 func (b *builder) about() aboutTokens {
 	a := aboutTokens{Source: b.corpus.Name()}
 	if kind, ok := b.enc.(interface{ Kind() string }); ok {
@@ -113,7 +114,7 @@ func (b *builder) about() aboutTokens {
 	return a
 }
 
-// header is the expected header of the token file, with counts of zero.
+// header returns the expected header of the token file, with counts of zero.
 func (b *builder) header() *header {
 	h := &header{
 		vocab:     int64(b.enc.VocabSize()),
@@ -128,17 +129,17 @@ func (b *builder) header() *header {
 	return h
 }
 
-// fileName is a hash of everything that the content of the token file depends on.
+// fileName returns the name of the token file, a hash of everything that its content depends on.
 func (b *builder) fileName() string {
 	h := b.header()
-	_, decoder := b.enc.(Decoder) // it decides on the table of token lengths
+	_, decoder := b.enc.(Decoder) // determines whether there is a table of token lengths
 	key := sha256.Sum256(fmt.Appendf(nil, "hippo token file %d %x %x %d %d %t",
 		tokenVersion, h.content, h.tokenizer, h.vocab, h.endOfText, decoder))
 	return hex.EncodeToString(key[:16]) + tokenSuffix
 }
 
-// find opens the token file at path if it exists and is valid. Its checksum is verified unless the index says that this
-// was done and the file has not changed since.
+// find opens the token file at path if it exists and is valid. It verifies the checksum unless, by the index, this was
+// done before and the file has not changed since.
 func (b *builder) find(path string) (*store, error) {
 	x := openIndex(filepath.Dir(path))
 	key, err := filepath.Abs(path)
@@ -153,7 +154,7 @@ func (b *builder) find(path string) (*store, error) {
 	s, err := openTokenFile(path, b.header(), verified)
 	if err == nil && !verified && x.recordable(key, before) {
 		x.Verified[key], x.dirty = before, true
-		_ = x.save() // without it the next start verifies again; the file itself is fine
+		_ = x.save() // if this fails, the next start verifies again; the file itself is fine
 	}
 	if err == nil {
 		_ = b.about().touch(path) // if the folder is not writable nothing is evicted either
@@ -188,7 +189,7 @@ func (b *builder) make(path string) (s *store, notes []string, err error) {
 	return s, notes, nil
 }
 
-// fillFile writes a token file.
+// fillFile writes the token file to f.
 func (b *builder) fillFile(f *os.File, quota *cacheQuota) error {
 	out := bufio.NewWriterSize(&quotaWriter{f, quota}, 1<<20)
 	if _, err := out.Write(make([]byte, headerSize)); err != nil {
@@ -207,7 +208,7 @@ func (b *builder) fillFile(f *os.File, quota *cacheQuota) error {
 	return nil
 }
 
-// fill encodes the whole corpus to out, or to memory when out is nil.
+// fill encodes the whole corpus to out, or to memory if out is nil.
 func (b *builder) fill(out io.Writer) (*tokenWriter, error) {
 	w, err := newTokenWriter(b.header(), out)
 	if err != nil {
@@ -254,7 +255,7 @@ func (b *builder) fill(out io.Writer) (*tokenWriter, error) {
 	return w, w.finish()
 }
 
-// encode writes the tokens of a text of the document of a name.
+// encode writes the tokens of a text. name is the name of its document.
 func (b *builder) encode(w *tokenWriter, name string, text io.Reader) error {
 	r := &countReader{r: text}
 	err := encodeDocument(b.enc, r, w.write)
@@ -264,7 +265,7 @@ func (b *builder) encode(w *tokenWriter, name string, text io.Reader) error {
 	case errors.As(err, &full):
 		return full // writing failed
 	case r.err != nil:
-		return r.err // reading failed: its message names the file
+		return r.err // reading failed: the message names the file
 	case err != nil:
 		return fmt.Errorf("data: encode %s: %w", name, err)
 	}

@@ -13,35 +13,35 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Tokens is a sequence of token ids, or a part of one: a view of a mapped token file or of memory. It may be read by
-// many goroutines at once. Using it after Close panics. If another process truncates a mapped file while it is in use,
-// reading fails with a *LostError.
+// Tokens is a sequence of token ids, or a part of one. It is a view of a mapped token file or of memory. Several
+// goroutines may read it at once. Using it after Close panics. If another process truncates a mapped file while it is
+// in use, reading returns a *LostError.
 type Tokens struct {
 	store  *store
 	lo, hi int
 	owner  bool // Close closes the store
-	apart  bool // documents see nothing of each other
+	apart  bool // documents are separate, see Apart
 
 	countOnce sync.Once
 	bytes     int64
 	bytesErr  error
 }
 
-// store is shared by the views of one token file.
+// store holds the content of a token file. Its views share it.
 type store struct {
 	header
 	width int64
-	named [sha256.Size]byte // Corpus.namedHash of what the tokens were made from
-	file  *os.File          // that is mapped, locked against eviction; nil in memory
+	named [sha256.Size]byte // Corpus.namedHash of the tokens' corpus
+	file  *os.File          // the mapped file, locked against eviction; nil in memory
 	ids   []byte            // tokens × width, little-endian
 	table []byte            // vocab × 4: bytes of text per id; empty if not known
-	// starts are the positions of the first tokens of documents, documents × 8; empty for one document. given has a bit
-	// for each token, 1 if it is Given; empty for none.
+	// starts holds the positions of the first tokens of documents, documents × 8; it is empty for one document. given
+	// has a bit for each token, 1 if it is Given; it is empty if no token is.
 	starts, given []byte
-	unmap         func() error // gives back a mapped file; nil in memory
+	unmap         func() error // unmaps the file; nil in memory
 }
 
-// newStore cuts payload, the rest of a token file after its header, into its parts.
+// newStore returns a store. payload is the content of a token file after its header.
 func newStore(h *header, payload []byte) *store {
 	s := &store{header: *h, width: width(h.vocab)}
 	for i, part := range []*[]byte{&s.ids, &s.table, &s.starts, &s.given} {
@@ -69,8 +69,8 @@ func (s *store) close() error {
 
 func (s *store) all() *Tokens { return &Tokens{store: s, hi: int(s.tokens), owner: true} }
 
-// FromIDs returns Tokens in memory of ids below vocab, as one document, for generated data and tests. Each id counts as
-// one byte of text.
+// FromIDs returns Tokens in memory that hold ids, all below vocab, as one document, for generated data and tests. Each
+// id counts as one byte of text.
 func FromIDs(ids []int32, vocab int) (*Tokens, error) {
 	h := &header{vocab: int64(vocab), endOfText: -1, documents: 1}
 	w, err := newTokenWriter(h, nil)
@@ -91,19 +91,19 @@ func FromIDs(ids []int32, vocab int) (*Tokens, error) {
 // Len returns the number of tokens.
 func (t *Tokens) Len() int { return t.hi - t.lo }
 
-// LostError is the error of a token file that was truncated while in use. Tokenize can rebuild it from the text.
+// LostError reports that a token file was truncated while in use. Tokenize can rebuild it from the text.
 type LostError struct{ Path string }
 
-// Error names the file that is lost.
+// Error returns a message that names the lost file.
 func (e *LostError) Error() string {
 	return fmt.Sprintf("data: token cache %s: %v; it is made anew when the text is opened again", e.Path, disk.ErrFault)
 }
 
-// Unwrap is disk.ErrFault.
+// Unwrap returns disk.ErrFault.
 func (e *LostError) Unwrap() error { return disk.ErrFault }
 
-// guard runs f, which reads the store, and returns an error if the mapped file was truncated. The rest of a page that
-// is partly lost reads as zeros, so it checks the size as well.
+// guard calls f, which reads the store, and returns an error if the mapped file was truncated. The lost rest of a page
+// reads as zeros, without a fault, so guard checks the file's size as well.
 func (s *store) guard(f func()) error {
 	if s.file == nil {
 		f()
@@ -118,7 +118,7 @@ func (s *store) guard(f func()) error {
 	return nil
 }
 
-// At is the id at position i, 0 ≤ i < Len. It panics with a *LostError where Read would return one.
+// At returns the id at position i, 0 ≤ i < Len. It panics with a *LostError if Read would return one.
 func (t *Tokens) At(i int) int32 {
 	if uint(i) >= uint(t.Len()) {
 		panic(fmt.Sprintf("data: Tokens.At(%d) of %d tokens", i, t.Len()))
@@ -130,7 +130,7 @@ func (t *Tokens) At(i int) int32 {
 	return id
 }
 
-// Read fills dst with the ids from position off on and returns how many there were: less than len(dst) at the end.
+// Read fills dst with the ids from position off on and returns their number, which is less than len(dst) at the end.
 // The only error is a *LostError.
 func (t *Tokens) Read(dst []int32, off int) (n int, err error) {
 	if off < 0 || off > t.Len() {
@@ -158,8 +158,8 @@ func (s *store) copyTo(dst []int32, at int) {
 	}
 }
 
-// Slice is the view of positions lo to hi, 0 ≤ lo ≤ hi ≤ Len. It is valid until t is closed; closing the view does
-// nothing.
+// Slice returns a view of the positions [lo, hi), 0 ≤ lo ≤ hi ≤ Len. It is valid until t is closed. Closing the view
+// does nothing.
 func (t *Tokens) Slice(lo, hi int) *Tokens {
 	if lo < 0 || hi < lo || hi > t.Len() {
 		panic(fmt.Sprintf("data: Tokens.Slice(%d, %d) of %d tokens", lo, hi, t.Len()))
@@ -167,9 +167,9 @@ func (t *Tokens) Slice(lo, hi int) *Tokens {
 	return &Tokens{store: t.store, lo: t.lo + lo, hi: t.lo + hi, apart: t.apart}
 }
 
-// Split cuts the tokens in two, train first: at position ⌊Len·(1−fraction)⌋, regardless of words. Where documents are
-// Apart it cuts between two of them, if that makes the second part no more than half larger or smaller. fraction lies
-// between 0 and 1, and neither part may be empty.
+// Split cuts the tokens in two, train first, at position ⌊Len·(1−fraction)⌋, regardless of words. If the tokens are
+// Apart it cuts between two documents, provided that the second part gets larger or smaller by at most half. fraction
+// must lie between 0 and 1, and neither part may be empty.
 func (t *Tokens) Split(fraction float64) (train, valid *Tokens, err error) {
 	if !(fraction > 0 && fraction < 1) {
 		return nil, nil, fmt.Errorf("data: validation fraction: found %v, want more than 0 and less than 1", fraction)
@@ -185,16 +185,16 @@ func (t *Tokens) Split(fraction float64) (train, valid *Tokens, err error) {
 	return t.Slice(0, cut), t.Slice(cut, t.Len()), nil
 }
 
-// VocabSize returns the tokenizer's: every id is less.
+// VocabSize returns the tokenizer's vocabulary size. Every id is less.
 func (t *Tokens) VocabSize() int { return int(t.store.vocab) }
 
-// Documents is the number of documents in the whole corpus that t is, or is a part of.
+// Documents returns the number of documents in the whole corpus, even if t is a part of it.
 func (t *Tokens) Documents() int64 { return t.store.documents }
 
-// Bytes is the number of bytes of text that the tokens stand for; the ids between documents stand for none. For a whole
-// corpus it is exact. So it is for a part when the encoder is a Decoder and its tokens add up to the text; for other
-// encoders a part has its share by number of tokens. The first call on a part counts, over the part or the rest,
-// whichever is shorter. The only error is a *LostError.
+// Bytes returns the number of bytes of text that the tokens stand for. The ids between documents stand for none. For a
+// whole corpus the number is exact. For a part it is exact if the encoder is a Decoder and its tokens add up to the
+// text; with other encoders a part has its share by number of tokens. The first call on a part counts over the part or
+// the rest, whichever is shorter. The only error is a *LostError.
 func (t *Tokens) Bytes() (int64, error) {
 	t.countOnce.Do(func() {
 		t.bytesErr = t.store.guard(func() { t.bytes = t.store.textBytesOf(t.lo, t.hi) })
@@ -218,7 +218,7 @@ func (s *store) textBytesOf(lo, hi int) int64 {
 	return s.count(lo, hi)
 }
 
-// count adds up the token lengths of positions lo to hi.
+// count returns the sum of the token lengths at positions [lo, hi).
 func (s *store) count(lo, hi int) int64 {
 	var sum int64
 	for i := lo; i < hi; i++ {
@@ -227,10 +227,10 @@ func (s *store) count(lo, hi int) int64 {
 	return sum
 }
 
-// Hash identifies the tokens, in hex: the corpus, the tokenizer, the id between documents and the part.
+// Hash returns a hash, in hex, of the corpus, the tokenizer, the id between documents and the part that t is.
 func (t *Tokens) Hash() string { return t.hashWith(t.store.content) }
 
-// namedHash is the Hash of earlier versions, which included the names of files.
+// namedHash returns the Hash of earlier versions, which included the names of files.
 func (t *Tokens) namedHash() string { return t.hashWith(t.store.named) }
 
 func (t *Tokens) hashWith(content [sha256.Size]byte) string {

@@ -7,17 +7,17 @@ import (
 	"io"
 )
 
-// tokenWriter writes the part of a token file after its header, and fills in the header's counts as it goes.
+// tokenWriter writes the part of a token file after its header, and updates the header's counts as it goes.
 type tokenWriter struct {
 	header  *header
-	out     io.Writer // nil: into mem
+	out     io.Writer // nil to write to mem
 	mem     []byte
-	lengths []uint32 // bytes of text per id; nil if the encoder is no Decoder
-	covered int64    // their sum over the text's tokens
-	inText  int64    // how often the end-of-text id came out of text
-	starts  []byte   // of documents, as in the file
-	given   []byte   // a bit for each token, as in the file; empty if no token is given
-	isGiven bool     // what is written now
+	lengths []uint32 // bytes of text per id; nil if the encoder is not a Decoder
+	covered int64    // sum of lengths over the text's tokens
+	inText  int64    // number of end-of-text ids that encoding the text yielded
+	starts  []byte   // starts of documents, in the file's format
+	given   []byte   // a bit for each token, in the file's format; empty if no token is given
+	isGiven bool     // whether the tokens being written are given
 	buf     []byte
 }
 
@@ -31,8 +31,8 @@ func newTokenWriter(h *header, out io.Writer) (*tokenWriter, error) {
 	return &tokenWriter{header: h, out: out}, nil
 }
 
-// beginDocument writes the end-of-text id, if there is one, before every document but the first. It is given where the
-// end of the document before was.
+// beginDocument writes the end-of-text id, if there is one, before every document but the first. The id is given if the
+// end of the previous document was.
 func (w *tokenWriter) beginDocument() (err error) {
 	w.header.documents++
 	if w.header.endOfText >= 0 && w.header.documents > 1 {
@@ -42,7 +42,7 @@ func (w *tokenWriter) beginDocument() (err error) {
 	return err
 }
 
-// write appends the ids of some text.
+// write appends the ids of a text.
 func (w *tokenWriter) write(ids []int32) error {
 	if err := w.put(ids); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (w *tokenWriter) write(ids []int32) error {
 	return nil
 }
 
-// put appends ids. It fails when one is outside the vocabulary.
+// put appends ids. It returns an error if one is outside the vocabulary.
 func (w *tokenWriter) put(ids []int32) error {
 	le := binary.LittleEndian
 	b := w.buf[:0]
@@ -117,9 +117,9 @@ func (w *tokenWriter) finish() error {
 	return w.putBytes(w.given)
 }
 
-// putLengths appends the table of token lengths where it can be trusted: the tokens add up to the text (not so for a
-// tokenizer that changes text), and the end-of-text id stands either between documents, where it is no text, or in
-// text.
+// putLengths appends the table of token lengths if it is reliable: if the tokens add up to the text (a tokenizer that
+// changes text fails this), and the end-of-text id occurs either only between documents, where it stands for no text,
+// or only in text.
 func (w *tokenWriter) putLengths() error {
 	h := w.header
 	between := h.endOfText >= 0 && h.documents > 1

@@ -5,14 +5,14 @@ import (
 	"math"
 )
 
-// enoughTokens is how many tokens UnigramLoss reads of each text: more would not change the result noticeably.
+// enoughTokens is the most tokens that UnigramLoss reads of each text. More would not change the result noticeably.
 const enoughTokens = 1 << 22
 
 // UnigramLoss returns the cross-entropy, in nats per token, of predicting the tokens of valid by their frequency in
-// train, with one added to each count. It is a quick NGramBaseline: a model that has learned anything is below it.
-// vocab is the number of ids. The error is a *LostError.
+// train, with one added to each count. It is a quick alternative to NGramBaseline: a model that has learned anything
+// has a lower loss. vocab is the number of ids. The error is a *LostError.
 func UnigramLoss(train, valid *Tokens, vocab int) (float64, error) {
-	ctx := context.Background() // there is little to count
+	ctx := context.Background() // not cancelable, as there is little to count
 	m, err := newNGram(ctx, train.Slice(0, min(train.Len(), enoughTokens)), vocab)
 	if err != nil {
 		return 0, err

@@ -7,21 +7,21 @@ import (
 
 // Batch is a number of windows of equal length.
 type Batch struct {
-	Start   int // position of the first input; the rows follow each other in the text
+	Start   int // position of the first input; the rows are consecutive in the text
 	Rows    int
 	Len     int
 	Inputs  []int32 // (Rows, Len); reused for the next batch
-	Targets []int32 // likewise: the tokens after the inputs, or Ignore (see Part and Tokens.Apart)
-	// Borders are the places in each row at which another document begins, ascending, if the tokens are Apart; reused,
-	// too. The first of a row may be 0.
+	Targets []int32 // the tokens after the inputs, or Ignore (see Part and Tokens.Apart); reused, too
+	// Borders holds the positions in each row at which another document begins, ascending, if the tokens are Apart. The
+	// first of a row may be 0. The slices are reused, too.
 	Borders [][]int
 }
 
-// Windows goes once through tok for evaluation: windows of seqLen side by side, batchSize at a time, the last batch of
-// full windows may have fewer rows, and after it comes the shorter window at the end, alone. Every token but the first
-// is a target exactly once, in the order of the text, unless it is to be ignored. With batchSize 1 each batch continues
-// where the previous one ended, so that a model's state may be carried over; otherwise each row starts anew. An error,
-// which is a *LostError, ends it.
+// Windows returns an iterator that goes once through tok, for evaluation. It yields batches of batchSize consecutive
+// windows of seqLen tokens. The last batch of full windows may have fewer rows. A shorter window at the end is a batch
+// of its own. Every token but the first is a target exactly once, in the order of the text, unless it is to be ignored.
+// With batchSize 1 each batch continues where the previous one ended, so that a model's state may be carried over;
+// otherwise each row starts anew. The iterator ends after an error, which is a *LostError.
 func Windows(tok *Tokens, batchSize, seqLen int) (iter.Seq2[Batch, error], error) {
 	if batchSize < 1 || seqLen < 1 {
 		return nil, fmt.Errorf("data: found batch_size %d and seq_len %d, want at least 1 each", batchSize, seqLen)

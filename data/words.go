@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// Words counts the words of the text that the tokens stand for: runs of bytes between white space (space, tab, line
-// feed, carriage return). dec returns the bytes of an id. A word that is cut by the first or the last token counts as
-// one. Of text that is partly Given it counts the rest. The only error is a *LostError.
+// Words returns the number of words in the text that the tokens stand for. A word is a run of bytes between white space
+// (space, tab, line feed, carriage return). dec returns the bytes of an id. A word that is cut by the first or the last
+// token counts as a word. Words in parts that are Given do not count. The only error is a *LostError.
 func (t *Tokens) Words(dec Decoder) (words int, err error) {
 	if t.Given() {
 		return t.targetWords(dec)
@@ -48,8 +48,8 @@ func (t *Tokens) words(dec Decoder) (words int, err error) {
 	return words, err
 }
 
-// WriteText writes the text that the tokens stand for, in whole characters: parts of one that was cut at the start or
-// the end are left out. dec returns the bytes of an id.
+// WriteText writes the text that the tokens stand for. It leaves out incomplete characters at the start and the end.
+// dec returns the bytes of an id.
 func (t *Tokens) WriteText(w io.Writer, dec Decoder) error {
 	return t.eachText(dec, func(text []byte, first, last bool) error {
 		if first {
@@ -78,7 +78,7 @@ func cutOff(text []byte) int {
 	return 0
 }
 
-// eachText decodes the tokens, some thousand at a time. first and last mark the text at the ends.
+// eachText decodes the tokens, a few thousand at a time. first and last mark the first and the last piece of text.
 func (t *Tokens) eachText(dec Decoder, visit func(text []byte, first, last bool) error) error {
 	var ids [1 << 12]int32
 	var text []byte
