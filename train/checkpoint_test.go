@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// FuzzMoments: any optimizer.safetensors is restored or is an error, in bounded memory.
+// FuzzMoments checks that restoring any optimizer.safetensors succeeds or returns an error, in bounded memory.
 func FuzzMoments(f *testing.F) {
 	path := filepath.Join(f.TempDir(), optimizerFile)
 	x := tensor.New(3, 2)

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 )
 
-// TestErrorsOfARun: what goes wrong is an error; where data are lost the run is saved and can be continued; a sample
-// that fails is a note.
+// TestErrorsOfARun checks that failures are returned as errors, that a run whose data are lost is saved and can be
+// continued, and that a failed sample only gives a note.
 func TestErrorsOfARun(t *testing.T) {
 	broken, nan := errors.New("broken"), math.NaN()
 	for name, c := range map[string]struct {
@@ -92,8 +92,8 @@ func TestErrorsOfARun(t *testing.T) {
 	}
 }
 
-// TestLostDataHideNoWeights: where there are no data to try the weights on, weights that are no numbers are still not
-// saved.
+// TestLostDataHideNoWeights checks that weights that are not finite are not saved, even if the data for trying them are
+// lost.
 func TestLostDataHideNoWeights(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	l, _ := start(t, p, w)
@@ -108,8 +108,8 @@ func TestLostDataHideNoWeights(t *testing.T) {
 	}
 }
 
-// TestAfterAFailedShard: an update that fails in any of its shards leaves nothing behind: the next one is that of a run
-// that has not failed.
+// TestAfterAFailedShard checks that an update that fails in any of its shards has no effect: the next update is the
+// same as in a run without the failure.
 func TestAfterAFailedShard(t *testing.T) {
 	broken := errors.New("broken")
 	update := func(bad int) (loss float64, weights string) {

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// What tests outside of the package, which train models, do with the parts of an update.
+// Exports for tests outside of the package, which train models: the parts of an update.
 
 func (l *Training) Read() (int, error)          { return l.work.Read(0) }
 func (l *Training) Shards(examples int) []Shard { return l.shards(examples, l.step) }
@@ -25,7 +25,7 @@ func (l *Training) Shard(s Shard, alone bool, g *autograd.Gradients) (mean, weig
 	return l.shard(l.tape, s, alone, g)
 }
 
-// Elements are those of all gradients.
+// Elements returns the elements of all gradients.
 func Elements(g *autograd.Gradients) (all [][]float32) {
 	for _, x := range g.Each() {
 		all = append(all, x.Elements())
@@ -33,7 +33,7 @@ func Elements(g *autograd.Gradients) (all [][]float32) {
 	return all
 }
 
-// Named are the parameters by their names.
+// Named returns the parameters by name.
 func (l *Training) Named() map[string]*tensor.Tensor {
 	named, i := map[string]*tensor.Tensor{}, 0
 	l.opt.Moments(func(name string, _ *tensor.Tensor) {

@@ -9,16 +9,16 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// The names of the releases: A, B and dt of an H3 layer's systems, its other SSM parameters, and norms.
+// Names of parameters in the releases: A, B and dt of an H3 layer's systems, its other SSM parameters, and norms.
 var (
 	systemName = regexp.MustCompile(`kernel\.(log_dt|B|inv_A_real|A_imag)$`)
 	ssmName    = regexp.MustCompile(`mixer\.((ssm_k_)?kernel\.|D$|ssm_k_D$)`)
 	normName   = regexp.MustCompile(`(norm\d|ln_f)\.`)
 )
 
-// TestUpdateOfEachGroup: the first update of a hybrid moves every parameter by its own learning rate, and shrinks those
-// that decay by lr·decay of themselves, and no others. Adam's first update is that of the gradient's sign, so settings
-// that differ in decay or rate alone differ by exactly that.
+// TestUpdateOfEachGroup checks that the first update of a hybrid moves every parameter by its own learning rate, and
+// shrinks those that decay, and no others, by the fraction lr·decay. Adam's first update depends only on the gradient's
+// sign, so runs that differ only in decay or rate differ by exactly that.
 func TestUpdateOfEachGroup(t *testing.T) {
 	const lr, ssmLR, decay = 1e-2, 2.5e-3, 0.5
 	type result struct{ before, after []float32 }
@@ -40,7 +40,7 @@ func TestUpdateOfEachGroup(t *testing.T) {
 			v := x.Elements()
 			for i := range v {
 				if v[i] == 0 {
-					v[i] = 0.125 // the decay of 0 cannot be seen
+					v[i] = 0.125 // a decay of 0 would not show
 				}
 			}
 			x.Changed()

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/cluster"
 )
 
-// shared is a toy whose shards other machines can compute: a shard says itself what it asks for.
+// shared is a toy whose shards other machines can compute: a shard itself determines its targets.
 type shared struct {
 	*toy
 	took, reads int
@@ -50,7 +50,7 @@ func islandsPlan(t *testing.T, bits int) Plan {
 	return p
 }
 
-// TestIslandsByHand: two islands make the weights that the formulas of AdamW and DiLoCo give, in float64.
+// TestIslandsByHand checks the weights of two islands against the formulas of AdamW and DiLoCo in float64.
 func TestIslandsByHand(t *testing.T) {
 	p, w := islandsPlan(t, 32), &shared{toy: newToy()}
 	l, err := New(p, w)
@@ -101,8 +101,8 @@ func TestIslandsByHand(t *testing.T) {
 	}
 }
 
-// TestIslandsDropNothing: what rounding drops of a difference is in the next one. So what was sent in all is what it
-// should have been, but for one rounding.
+// TestIslandsDropNothing checks that the rounding error of a difference is added to the next one. So the sum of all
+// sent differences is exact but for one rounding error.
 func TestIslandsDropNothing(t *testing.T) {
 	for _, bits := range []int{16, 8} {
 		l, err := New(islandsPlan(t, bits), &shared{toy: newToy()})
@@ -146,8 +146,8 @@ func TestIslandsDropNothing(t *testing.T) {
 	}
 }
 
-// TestRoundGivenUp: a round that is interrupted, whose examples cannot be read or whose loss is not finite leaves the
-// run as it was at the last meeting, to be saved and resumed.
+// TestRoundGivenUp checks that a round that is interrupted, whose examples cannot be read or whose loss is not finite
+// leaves the run as it was at the last meeting, so that it can be saved and resumed.
 func TestRoundGivenUp(t *testing.T) {
 	p := islandsPlan(t, 8)
 	whole := &shared{toy: newToy()}
@@ -211,7 +211,7 @@ func TestRoundGivenUp(t *testing.T) {
 	}
 }
 
-// TestIslandMessages: messages about islands that no machine of a run sends are errors, of a leader and to one.
+// TestIslandMessages checks that invalid messages about islands are errors, both from and to a leader.
 func TestIslandMessages(t *testing.T) {
 	l, err := New(islandsPlan(t, 8), &shared{toy: newToy()})
 	if err != nil {
@@ -253,8 +253,8 @@ func TestIslandMessages(t *testing.T) {
 	}
 }
 
-// TestStatesGoToTheLeader: with others a run saves, and so has all states, when there are as many rounds to compute
-// again as may be, not as time goes by.
+// TestStatesGoToTheLeader checks that a run with other machines saves, and so collects all states, when the most rounds
+// to compute again are reached, and not by time.
 func TestStatesGoToTheLeader(t *testing.T) {
 	l, err := New(islandsPlan(t, 32), &shared{toy: newToy()})
 	if err != nil {
@@ -273,7 +273,8 @@ func TestStatesGoToTheLeader(t *testing.T) {
 	}
 }
 
-// TestIslandsKept: with others a leader keeps the weights and rows of as many rounds as its plan of memory counts.
+// TestIslandsKept checks that a leader of other machines keeps the weights and rows of as many rounds as its memory
+// estimate counts.
 func TestIslandsKept(t *testing.T) {
 	plan := func() Plan {
 		p := islandsPlan(t, 32)

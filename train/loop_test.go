@@ -20,7 +20,7 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// network is a run of a small network on a set.
+// network returns a run of a small network on a set.
 func network(t testing.TB, set *task.Set, change func(*labelled.Config)) (*labelled.Work, *train.Training) {
 	t.Helper()
 	c := labelled.Default()
@@ -35,7 +35,7 @@ func network(t testing.TB, set *task.Set, change func(*labelled.Config)) (*label
 	return w, l
 }
 
-// small is a language model that trains in milliseconds.
+// small returns the configuration of a language model that trains in milliseconds.
 func small(t testing.TB) text.Config {
 	t.Helper()
 	c, err := text.Preset("tiny")
@@ -53,7 +53,7 @@ func small(t testing.TB) text.Config {
 	return c
 }
 
-// language is the loop of a new run.
+// language returns the loop of a new run.
 func language(t testing.TB, c text.Config, d *text.Dataset) *train.Training {
 	t.Helper()
 	w, err := text.New(c, d)
@@ -67,7 +67,7 @@ func language(t testing.TB, c text.Config, d *text.Dataset) *train.Training {
 	return l
 }
 
-// uneven is a data set: the first seven of every ten examples ask for their last token alone.
+// uneven returns a data set in which the first seven of every ten examples have only their last token as a target.
 func uneven() *task.Set {
 	set := toytask.Made("tokens")
 	for i, ex := range set.Train.(task.Examples) {
@@ -80,8 +80,8 @@ func uneven() *task.Set {
 	return set
 }
 
-// TestShardsOfUnevenTargets: however an update is cut into shards, its loss and its gradient are those of the mean over
-// all targets, though some examples ask for many and others for few.
+// TestShardsOfUnevenTargets checks that, however an update is split into shards, its loss and gradient are those of the
+// mean over all targets, even if the examples have different numbers of targets.
 func TestShardsOfUnevenTargets(t *testing.T) {
 	set := uneven()
 	run := func(shards int) (loss float64, grads [][]float64) {
@@ -122,8 +122,8 @@ func TestShardsOfUnevenTargets(t *testing.T) {
 	}
 }
 
-// TestShardsInAnyOrder: which worker computes which shard of an update, in what order and on how many cores, changes no
-// bit of its loss and gradient. The shards of the task ask for different numbers of targets.
+// TestShardsInAnyOrder checks that an update's loss and gradient have the same bits whichever worker computes which
+// shard, in any order and on any number of cores. The shards of the task have different numbers of targets.
 func TestShardsInAnyOrder(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	c := small(t)
@@ -171,8 +171,8 @@ func TestShardsInAnyOrder(t *testing.T) {
 	}
 }
 
-// byTwo computes the first update of a run by two workers, each with a run and a tape of its own, which take the shards
-// in a random order.
+// byTwo computes the first update of a run with two workers, each with its own run and tape. The workers take the
+// shards in a random order.
 func byTwo(t *testing.T, begin func() *train.Training, seed uint64) string {
 	t.Helper()
 	main := begin()
@@ -193,7 +193,7 @@ func byTwo(t *testing.T, begin func() *train.Training, seed uint64) string {
 		todo <- shards[i]
 	}
 	close(todo)
-	var mu sync.Mutex // of the sum
+	var mu sync.Mutex // guards the sum
 	var sum *autograd.Gradients
 	var wg sync.WaitGroup
 	for _, w := range workers {
@@ -221,7 +221,7 @@ func byTwo(t *testing.T, begin func() *train.Training, seed uint64) string {
 	return fmt.Sprint(math.Float64bits(loss/count), count, train.Elements(sum))
 }
 
-// TestAverageFormula: three updates by hand.
+// TestAverageFormula compares the averages after three updates with the formula.
 func TestAverageFormula(t *testing.T) {
 	c := small(t)
 	c.Train.EMA = 0.3

@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// TestShardsOfAnUpdate: shards are contiguous and none is empty; sizes differ by one at most; there are as many as the
-// plan says, or as there are examples.
+// TestShardsOfAnUpdate checks that shards are contiguous and not empty, that their sizes differ by at most one, and
+// that there are as many as the plan says or, if fewer, as there are examples.
 func TestShardsOfAnUpdate(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 8} {
 		for examples := 1; examples <= 20; examples++ {
@@ -39,10 +39,9 @@ func TestShardsOfAnUpdate(t *testing.T) {
 	}
 }
 
-// TestGradientFormula: the loss is the mean over all targets, and the gradient that of it, times their number: of the
-// toy, whose loss is the mean of (w - y)² over two numbers, w - y, weighted by targets. A shard by itself counts as
-// one;
-// no targets count as one.
+// TestGradientFormula checks that the loss is the mean over all targets, and the gradient is that of the loss times the
+// number of targets. The toy's loss is the mean of (w - y)² over two numbers, so its gradient is w - y, weighted by
+// targets. A single shard has weight 1, and no targets count as one.
 func TestGradientFormula(t *testing.T) {
 	for name, c := range map[string]struct {
 		shards int
@@ -98,11 +97,9 @@ func TestGradientFormula(t *testing.T) {
 	}
 }
 
-// TestStepErrors: an update that cannot be made says at which step and where a number is not finite, and makes none.
-// One
-// that can be makes one update, counts its time and its loss, and takes the rate of the schedule, or that which the
-// plan
-// gives.
+// TestStepErrors checks that a failed update changes nothing and that its error names the step and the tensor that is
+// not finite. A successful one makes one update, counts its time and its loss, and uses the learning rate of the
+// schedule or, if set, of the plan.
 func TestStepErrors(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for name, c := range map[string]struct {
@@ -113,7 +110,7 @@ func TestStepErrors(t *testing.T) {
 			NonFiniteError{What: "loss", Value: math.Inf(1), Where: "the weights w"}},
 		"long": {func(_ *Training, w *toy) { w.w.CopyFrom([]float32{inf, 1}); w.long = true },
 			NonFiniteError{What: "loss", Value: math.Inf(1), Where: "the weights w"}},
-		// Four shards whose weighted gradients overflow float32, though their losses do not.
+		// Four shards whose weighted gradients overflow float32, although their losses do not.
 		"gradient": {func(l *Training, w *toy) {
 			l.Plan.Shards = 4
 			w.w.CopyFrom([]float32{1.8e19, 1})
@@ -150,7 +147,7 @@ func TestStepErrors(t *testing.T) {
 	}
 	l.SetClock(clock(0))
 	sum := 0.0
-	for step, factor := range []float64{0.5, 1, 1, 7. / 8, 6. / 8} { // two of warmup, then linear to 0 at ten
+	for step, factor := range []float64{0.5, 1, 1, 7. / 8, 6. / 8} { // two steps of warmup, then linear to 0 at step ten
 		loss, norm, err := l.Step()
 		if err != nil {
 			t.Fatal(err)
@@ -175,8 +172,8 @@ func TestStepErrors(t *testing.T) {
 	}
 }
 
-// TestPrecisionOfUpdates: updates are in the precision of the plan, and record; measurements are in float32, and do
-// not.
+// TestPrecisionOfUpdates checks that updates use the plan's precision and record on the tape, and that measurements use
+// float32 and do not record.
 func TestPrecisionOfUpdates(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	p.Precision = "bf16"
@@ -196,7 +193,7 @@ func TestPrecisionOfUpdates(t *testing.T) {
 	}
 }
 
-// TestEnds: when a run is over, how many steps it has, and where it is in its schedule, by updates and by time.
+// TestEnds checks when a run is over, how many steps it has, and its place in the schedule, by updates and by time.
 func TestEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		l     Training
@@ -253,7 +250,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestProgressFormula: speed is units by smoothed seconds, and what is left is updates and their measurements.
+// TestProgressFormula checks that speed is units divided by smoothed seconds, and that the remaining time is that of
+// updates and their measurements.
 func TestProgressFormula(t *testing.T) {
 	w := newToy()
 	w.guess = 9
@@ -290,7 +288,8 @@ func TestProgressFormula(t *testing.T) {
 	}
 }
 
-// TestSmoothing: the loss is smoothed by a tenth from the first of this part of the run on, and the seconds alike.
+// TestSmoothing checks that the loss and the seconds of an update are smoothed with weight 0.1, from the first update
+// of this part of the run on.
 func TestSmoothing(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	l, _ := start(t, p, w)
@@ -323,7 +322,7 @@ func TestSmoothing(t *testing.T) {
 	}
 }
 
-// TestCurveIsThinned: a curve of too many points keeps every second one, the last among them.
+// TestCurveIsThinned checks that a curve of too many points keeps every second one, including the last.
 func TestCurveIsThinned(t *testing.T) {
 	var c curve
 	for i := range maxCurve {
@@ -343,7 +342,7 @@ func TestCurveIsThinned(t *testing.T) {
 	}
 }
 
-// TestBudget: only what is counted uses a budget up, by its clock; without a limit nothing is used of it.
+// TestBudget checks that only counted time uses up a budget, by its clock, and that no share is used without a limit.
 func TestBudget(t *testing.T) {
 	b := budget{limit: 10 * time.Second, now: clock(0)}
 	for i := 1; i <= 12; i++ {
@@ -380,7 +379,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestAverageIsMeasured: what is measured, sampled and kept are the averages; training goes on with the weights.
+// TestAverageIsMeasured checks that the averages are measured, sampled and kept, and that training continues from the
+// weights.
 func TestAverageIsMeasured(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	p.EMA, p.Steps = 0.9, 4

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestPace: a run of updates of any length saves within five seconds of work or one update, and saving takes a
-// twentieth of the time.
+// TestPace checks that a run with updates of any length saves within five seconds of work or one update, and that
+// saving takes at most a twentieth of the time.
 func TestPace(t *testing.T) {
 	for _, c := range []struct{ update, save time.Duration }{
 		{10 * time.Millisecond, time.Millisecond},

@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// TestResumedRun: a run that is stopped after any update and continued makes the same weights, averages, points and
-// curve as one that is not, and the same lines of metrics.
+// TestResumedRun checks that a run that is stopped after any update and continued makes the same weights, averages,
+// points and curve, and the same lines of metrics, as an uninterrupted run.
 func TestResumedRun(t *testing.T) {
 	plan := func() Plan {
 		p := toyPlan(t)
@@ -45,7 +45,7 @@ func TestResumedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := outcome(whole, w, p)
-	for _, stop := range []int{1, 3, 4, -6, 9, -9, 10} { // below 0: within a measurement that is complete
+	for _, stop := range []int{1, 3, 4, -6, 9, -9, 10} { // below 0: during a measurement that is complete
 		p, w := plan(), newToy()
 		ctx, cancel := context.WithCancel(t.Context())
 		l, _ := start(t, p, w)
@@ -119,8 +119,8 @@ func TestResumedRun(t *testing.T) {
 	}
 }
 
-// TestStopped: a run whose context is done saves what it has, also before its first update and within a measurement or
-// a sample, and says that it was interrupted.
+// TestStopped checks that a run whose context is done saves and reports that it was interrupted, even before its first
+// update and during a measurement or a sample.
 func TestStopped(t *testing.T) {
 	for name, prepare := range map[string]func(p *Plan, w *toy, cancel func()) (want []string){
 		"before": func(_ *Plan, _ *toy, cancel func()) []string {
@@ -175,8 +175,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestStoppedInTheEnd: a run that ran out of patience and is stopped while it is measured anew keeps the measurement
-// that there was.
+// TestStoppedInTheEnd checks that a run that ran out of patience and is stopped during its final measurement keeps the
+// earlier measurement.
 func TestStoppedInTheEnd(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	p.Patience = 1
@@ -200,8 +200,8 @@ func TestStoppedInTheEnd(t *testing.T) {
 	}
 }
 
-// TestLinesAfterTheCheckpoint: a run that goes on from a checkpoint drops what an earlier part of it has written of
-// later updates, and keeps the rest.
+// TestLinesAfterTheCheckpoint checks that a run that continues from a checkpoint drops the lines that an earlier part
+// wrote for later updates, and keeps the rest.
 func TestLinesAfterTheCheckpoint(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	l, _ := start(t, p, w)
@@ -236,8 +236,8 @@ func TestLinesAfterTheCheckpoint(t *testing.T) {
 	}
 }
 
-// TestStoppedAtTheLastStep: a run that is stopped after its last update, before it is measured, is measured as in the
-// end when it goes on, also where that step would have been measured on the way.
+// TestStoppedAtTheLastStep checks that a run that is stopped after its last update, before it is measured, gets a final
+// measurement when it continues, even if that step would have been measured during the run.
 func TestStoppedAtTheLastStep(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	p.Steps = 9

@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// TestRunInOrder: what a run does, and when: measurements, samples, checkpoints and lines of metrics, with those of the
-// end.
+// TestRunInOrder checks the order of a run's measurements, samples, checkpoints and lines of metrics, including the
+// final ones.
 func TestRunInOrder(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	p.SampleEvery, p.SaveEvery, p.MeasureFirst = 5, 4, true
@@ -124,7 +124,7 @@ func TestRunInOrder(t *testing.T) {
 	}
 }
 
-// TestNothingToTell: a run without samples, epochs and listeners works; examples are told as examples.
+// TestNothingToTell checks that a run without samples and callbacks works, and that examples are reported as examples.
 func TestNothingToTell(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	p.Examples = true
@@ -151,7 +151,7 @@ func TestNothingToTell(t *testing.T) {
 			scores++
 		}
 	}
-	if speeds != 4 || scores != 4 { // at 1, 4, 8, 10 and at 3, 6, 9, 10
+	if speeds != 4 || scores != 4 { // at steps 1, 4, 8, 10 and at 3, 6, 9, 10
 		t.Errorf("found %d lines of examples and %d of scores, want 4 of each", speeds, scores)
 	}
 	if best, ok := l.BestPoint(); !ok || best.Step != 10 {
@@ -159,8 +159,9 @@ func TestNothingToTell(t *testing.T) {
 	}
 }
 
-// TestPatience: a run ends after so many measurements in a row that are no better than the best, measures anew as in
-// the end, and says why. Its final score is that of the best model, measured as in the end.
+// TestPatience checks that a run ends after the given number of measurements in a row that are no better than the best,
+// repeats the last measurement as a final one, and notes the reason. Its final score is that of the best model,
+// measured as at the end.
 func TestPatience(t *testing.T) {
 	for patience, want := range map[int][]string{
 		0: {"eval 3: 0.5, the best", "eval 6: 0.6", "eval 9: 0.5", "eval 12: 0.7", "eval 15: 0.4, the best",
@@ -184,18 +185,18 @@ func TestPatience(t *testing.T) {
 			t.Fatal(interrupted, err)
 		}
 		sameList(t, fmt.Sprint("patience ", patience), without(*happened, "step"), want)
-		final := 0.401 // that of step 15, as it is in the end
+		final := 0.401 // score of step 15, measured as at the end
 		switch patience {
 		case 1:
 			final = 0.501
 		case 2:
-			final = 0.5 // the last, which is better than 0.501
+			final = 0.5 // the last score, which is better than 0.501
 		}
 		if math.Abs(l.Final.Loss-final) > 1e-12 {
 			t.Errorf("patience %d: the final loss is %v, want %v", patience, l.Final.Loss, final)
 		}
 		if patience == 2 {
-			continue // the last measurement is the best, so that there is patience again
+			continue // the last measurement is the best, which resets patience
 		}
 		again, more := start(t, p, w)
 		again.step, again.history = l.step, l.history
@@ -206,14 +207,14 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestPatienceLater: the note counts from the best.
+// TestPatienceLater checks that the note counts measurements from the best one.
 func TestPatienceLater(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	p.Steps, p.Patience = 20, 2
 	losses := map[int]float64{3: 0.5, 6: 0.4, 9: 0.5, 12: 0.7}
 	w.score = func(step int) (Score, error) { return Score{Loss: losses[step]}, nil }
 	l, happened := start(t, p, w)
-	l.history.Ended = true // an earlier end, of fewer steps
+	l.history.Ended = true // an earlier run of fewer steps ended here
 	if interrupted, err := l.Run(t.Context()); interrupted || err != nil {
 		t.Fatal(interrupted, err)
 	}
@@ -223,7 +224,7 @@ func TestPatienceLater(t *testing.T) {
 			"better than at step 6 in 2 measurements (patience)", "eval 12: 0.7", "saved 12 in last"})
 }
 
-// TestKeepBest: the folder of the best model has the weights of the best measurement.
+// TestKeepBest checks that the folder of the best model has the weights of the best measurement.
 func TestKeepBest(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	p.KeepBest = true
@@ -245,7 +246,7 @@ func TestKeepBest(t *testing.T) {
 	}
 }
 
-// TestEnough: a run ends with a measurement that is good enough, and is not measured twice for it.
+// TestEnough checks that a run ends with a measurement that is good enough, without a second measurement.
 func TestEnough(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	w.enough = 0.2
@@ -260,8 +261,8 @@ func TestEnough(t *testing.T) {
 	}
 }
 
-// TestEverySoOften: a run that saves, measures or samples after every update does, and one that leaves saving to its
-// pace saves when that is due.
+// TestEverySoOften checks that a run can save, measure or sample after every update, and that a run that saves by time
+// saves when it is due.
 func TestEverySoOften(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	p.Steps, p.SaveEvery, p.SampleEvery, p.EvalEvery = 2, 1, 1, 1
@@ -295,7 +296,7 @@ func TestEverySoOften(t *testing.T) {
 		"eval 4: 0.2, the best", "saved 4 in last"})
 }
 
-// TestSecondsAreSmoothed: the seconds of an update are a mean of those of all, and so lie between them.
+// TestSecondsAreSmoothed checks that the seconds of an update are a mean over all updates, and so lie between them.
 func TestSecondsAreSmoothed(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	const each = 5 * time.Millisecond
@@ -315,7 +316,7 @@ func TestSecondsAreSmoothed(t *testing.T) {
 	if _, err := l.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// After a first update that takes long, nine short ones leave 0.9⁹ = 0.39 of it.
+	// After a long first update, nine short ones leave 0.9⁹ = 0.39 of it.
 	const long = 200 * time.Millisecond
 	p, w = toyPlan(t), newToy()
 	p.EvalEvery = 100
@@ -337,7 +338,7 @@ func TestSecondsAreSmoothed(t *testing.T) {
 	}
 }
 
-// TestGradientsAreReused: updates after the first need no further memory for gradients.
+// TestGradientsAreReused checks that updates after the first need no further memory for gradients.
 func TestGradientsAreReused(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	p.Shards = 4

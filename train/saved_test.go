@@ -20,7 +20,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ran is the folder of a run of the toy that has ended, with averages.
+// ran returns a finished run of the toy, with averages.
 func ran(t *testing.T) (p Plan, w *toy) {
 	t.Helper()
 	p, w = toyPlan(t), newToy()
@@ -34,12 +34,12 @@ func ran(t *testing.T) (p Plan, w *toy) {
 
 func none(string) error { return nil }
 
-// TestReadSaved: a state that no run can have saved is refused with all its problems; so is the run of another kind, or
-// one in a format of later versions. A folder without a run is said to have none.
+// TestReadSaved checks that a state that no run can have saved is refused with all its problems, as is a run of another
+// kind or in a later format, and that the error for a folder without a run says so.
 func TestReadSaved(t *testing.T) {
 	p, _ := ran(t)
 	path := filepath.Join(p.Out, "last", TrainerFile)
-	if err := os.Remove(filepath.Join(p.Out, "last", checkpoint.ManifestFile)); err != nil { // files are changed below
+	if err := os.Remove(filepath.Join(p.Out, "last", checkpoint.ManifestFile)); err != nil { // the test changes files below
 		t.Fatal(err)
 	}
 	good, err := os.ReadFile(path)
@@ -120,8 +120,8 @@ func TestReadSaved(t *testing.T) {
 	}
 }
 
-// TestRestoreErrors: moments and averages that are missing or of another size are errors that name file and tensor; a
-// run without averages until now starts them with its weights.
+// TestRestoreErrors checks that moments and averages that are missing or of another size are errors that name file and
+// tensor, and that averages start at the weights if the checkpoint has none.
 func TestRestoreErrors(t *testing.T) {
 	p, w := ran(t)
 	dir := filepath.Join(p.Out, "last")
@@ -194,7 +194,7 @@ func TestRestoreErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// A complex number for a weight.
+		// A weight that is a complex number.
 		header := `{"w":{"dtype":"C64","shape":[1],"data_offsets":[0,8]}}`
 		raw := string(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) + header + strings.Repeat("\x00", 8)
 		if err := os.WriteFile(path, []byte(raw), 0o666); err != nil {
@@ -238,7 +238,7 @@ func TestRestoreErrors(t *testing.T) {
 	}
 }
 
-// TestFormat1: what earlier versions saved, of a language model and of a labelled network.
+// TestFormat1 checks that checkpoints of earlier versions are read, of language models and of labelled networks.
 func TestFormat1(t *testing.T) {
 	write := func(name, text string) string {
 		dir := t.TempDir()
@@ -308,7 +308,7 @@ func TestFormat1(t *testing.T) {
 	}
 }
 
-// TestBestOf: the best measurement is that of the result if there is one, else of the last checkpoint.
+// TestBestOf checks that the best measurement is that of the result if there is one, else that of the last checkpoint.
 func TestBestOf(t *testing.T) {
 	p, _ := ran(t)
 	if best, err := BestOf(p.Out); err != nil || best.Step != 3 {
@@ -333,7 +333,8 @@ func TestBestOf(t *testing.T) {
 	}
 }
 
-// TestRuns: folders with a checkpoint at any of five levels, the last written first, and none within them.
+// TestRuns checks that Runs finds folders with a checkpoint at any of five levels, most recent first, and none within
+// them.
 func TestRuns(t *testing.T) {
 	root := t.TempDir()
 	at := time.Now().Add(-time.Hour).Truncate(time.Second)
@@ -352,7 +353,7 @@ func TestRuns(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "c"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	// A file where folders are deepest hides none beside it.
+	// A file at the deepest level does not hide folders beside it.
 	if err := os.WriteFile(filepath.Join(root, "1", "2", "3", "4", "0"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -370,11 +371,11 @@ func TestRuns(t *testing.T) {
 		}
 		got = append(got, filepath.ToSlash(rel))
 	}
-	// x and 1/2/3/4/5 were written at the same time, then by name.
+	// Folders written at the same time are sorted by name.
 	sameList(t, "runs", got, []string{"1/2/3/4/5", "x/y/z/u", "a", "b"})
 }
 
-// TestInFolder: a folder is claimed while something is done in it, and free afterwards, also after an error.
+// TestInFolder checks that a folder is claimed during the call and free afterwards, even after an error.
 func TestInFolder(t *testing.T) {
 	dir, broken := t.TempDir(), errors.New("broken")
 	err := InFolder(t.Context(), dir, func(context.Context) error {
@@ -392,7 +393,7 @@ func TestInFolder(t *testing.T) {
 	}
 }
 
-// TestOrigin: a result says the system, the processor, its cores and the time it was made.
+// TestOrigin checks that an origin has the system, the processor, its cores and the time.
 func TestOrigin(t *testing.T) {
 	o := Here()
 	made, err := time.Parse(time.RFC3339, o.Date)
@@ -432,7 +433,8 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// TestScores: more right is better whatever the loss; of as many the lower loss is.
+// TestScores checks that a higher accuracy is better whatever the loss, and that a lower loss is better at equal
+// accuracy.
 func TestScores(t *testing.T) {
 	for _, c := range []struct {
 		a, b Score

@@ -12,8 +12,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestTreeOfShards: sums are those of a tree over the shards' places, which takes as much memory as it has levels, and
-// so they are where a shard is added leaf by leaf. That keeps the sign of zeros, and what is final is there at once.
+// TestTreeOfShards checks that sums are those of a tree over the shards' indices, that they need memory for one
+// gradient per level, and that the same holds if a shard is added leaf by leaf. The latter keeps the sign of zeros, and
+// final numbers are available at once.
 func TestTreeOfShards(t *testing.T) {
 	params := []optim.Param{{Name: "zero", Tensor: tensor.New(2)}, {Name: "x", Tensor: tensor.New(3)}}
 	s := newShardSum(optim.NewAdamW(cpu.Backend{}, params, 0.9, 0.99, 1e-8, 1))
@@ -22,7 +23,7 @@ func TestTreeOfShards(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5, 7, 8, 13, 256} {
 		values := make([]float32, n)
 		for i := range values {
-			values[i] = float32(math.Exp(20 * rng.NormFloat64())) // so that the order of additions shows
+			values[i] = float32(math.Exp(20 * rng.NormFloat64())) // makes the order of additions visible in the bits
 		}
 		var tree func(lo, hi int) float32
 		tree = func(lo, hi int) float32 {

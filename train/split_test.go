@@ -15,10 +15,10 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// splitSize is how many weights the model of the tests has: not as many in each part.
+// splitSize is the number of weights of the tests' model. It does not divide into equal parts.
 const splitSize = 20_000
 
-// splitWork is a model of many weights, of which each asks for something else.
+// splitWork returns a work with many weights, each with a different target.
 func splitWork() *shared {
 	w := &shared{toy: newToy()}
 	w.w = nn.NewParam(nn.Weight, nn.Constant(0), splitSize)
@@ -32,7 +32,7 @@ func splitWork() *shared {
 	return w
 }
 
-// splitPlan is a run of six updates.
+// splitPlan returns the plan of a run of six updates.
 func splitPlan(t *testing.T) Plan {
 	p := toyPlan(t)
 	p.Shards, p.Steps, p.Split, p.EvalEvery, p.SaveEvery = 4, 6, true, 100, 100
@@ -46,13 +46,13 @@ type member struct {
 	err  chan error
 }
 
-// splitTeam starts a run with some members besides the leader.
+// splitTeam starts a run with other members besides the leader.
 func splitTeam(t *testing.T, n *cluster.Local, l *Training, others int) (team *cluster.Team, all []*member) {
 	t.Helper()
 	return teamOf(t, n, l, others, func() (*Training, error) { return New(splitPlan(t), splitWork()) })
 }
 
-// teamOf starts a run with others, each of which trains what make returns.
+// teamOf starts a run with other members, each of which trains the result of start.
 func teamOf(t *testing.T, n *cluster.Local, l *Training, others int,
 	start func() (*Training, error)) (team *cluster.Team, all []*member) {
 	t.Helper()
@@ -100,9 +100,10 @@ func teamOf(t *testing.T, n *cluster.Local, l *Training, others int,
 	return team, all
 }
 
-// TestSplitMemory: of n members that split the moments each has 2/n of their bytes, but for a part, the leader also
-// after it has saved a checkpoint. Weights and checkpoint have the bits of one machine alone. Where two neighbors are
-// lost at once the run says how to go on, and goes on from its checkpoint to the same weights.
+// TestSplitMemory checks that each of n members that split the moments has 2/n of their bytes, give or take a part,
+// even the leader after it has saved a checkpoint. Weights and checkpoint have the bits of one machine alone. If two
+// neighbors are lost at once, the error says how to continue, and the run continues from its checkpoint to the same
+// weights.
 func TestSplitMemory(t *testing.T) {
 	alone := splitPlan(t)
 	alone.Split = false
@@ -155,7 +156,7 @@ func TestSplitMemory(t *testing.T) {
 		if n := leader.split.bytes(); n > most {
 			t.Errorf("%d others: the leader keeps %d bytes of %d, want at most %d", others, n, whole, most)
 		}
-		if others == 3 { // both who keep a part
+		if others == 3 { // both members that keep a part are lost
 			n.Kill(members[0].wire.Self())
 			n.Kill(members[1].wire.Self())
 			err := step(leader)
@@ -175,7 +176,7 @@ func TestSplitMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			team, members = splitTeam(t, n, again, 2)
-			again.work.(*shared).w.CopyFrom(leader.work.(*shared).w.Elements()) // as the step was not made
+			again.work.(*shared).w.CopyFrom(leader.work.(*shared).w.Elements()) // the step was not made
 			s := Saved{Step: 3, Updates: 3, Work: []byte("3")}
 			if err := again.Restore(&s, filepath.Join(p.Out, "last")); err != nil {
 				t.Fatal(err)

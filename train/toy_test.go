@@ -19,23 +19,23 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// toy is a work of two numbers, which are drawn to the mean of what examples ask for. What it measures is by script.
+// toy is a work with two weights, which are trained towards the mean of the examples' targets. Its scores are scripted.
 type toy struct {
 	w        *nn.Param // (2)
 	frozen   *nn.Param
 	run      *Training
 	examples int
-	count    func(s Shard) int             // targets of a shard, as many as examples for nil
-	score    func(step int) (Score, error) // measurements, in the end last
+	count    func(s Shard) int             // number of targets of a shard; if nil, the number of examples
+	score    func(step int) (Score, error) // scripted scores
 	read     func(step int) error
 	try      func() (float64, error)
-	enough   float64 // a loss
+	enough   float64 // loss at which the run ends
 	guess    float64
 	long     bool
-	fixed    []float32 // what all examples ask for
+	fixed    []float32 // the targets of all examples, if not nil
 	fails    func(s Shard) error
 	went     []Shard
-	measured []bool // whether each measurement was one of the end
+	measured []bool // for each measurement, whether it was a final one
 }
 
 func newToy() *toy {
@@ -59,7 +59,7 @@ func (w *toy) Read(step int) (int, error) {
 	return w.examples, nil
 }
 
-// wanted is what the examples of a shard ask for.
+// wanted returns the target of the examples of a shard.
 func (w *toy) wanted(s Shard) []float32 {
 	if w.fixed != nil {
 		return w.fixed
@@ -119,7 +119,7 @@ func (w *toy) Measure(ctx context.Context, _ *autograd.Tape, last bool) (Score, 
 	return Score{Loss: 1 / float64(1+w.run.step)}, nil
 }
 
-// Remeasure is 0.001 more.
+// Remeasure returns the score with a loss 0.001 higher.
 func (w *toy) Remeasure(_ context.Context, _ *autograd.Tape, dir string, s Score) (Score, error) {
 	if w.run.Plan.KeepBest && !disk.Exists(filepath.Join(dir, "w.json")) {
 		return Score{}, fmt.Errorf("%s has no model", dir)
@@ -140,7 +140,7 @@ func (w *toy) Return(place []byte, _ string) error {
 	return nil
 }
 
-// toyPlan is a plan of ten updates.
+// toyPlan returns a plan of ten updates.
 func toyPlan(t testing.TB) Plan {
 	c := &struct {
 		Name string `json:"name"`
@@ -153,7 +153,7 @@ func toyPlan(t testing.TB) Plan {
 	}
 }
 
-// start begins a run of a work whose events are listed.
+// start begins a run of a work and records its events.
 func start(t testing.TB, p Plan, w *toy) (l *Training, happened *[]string) {
 	t.Helper()
 	l, err := New(p, w)
@@ -186,7 +186,7 @@ func start(t testing.TB, p Plan, w *toy) (l *Training, happened *[]string) {
 	return l, happened
 }
 
-// without drops what happens at every step.
+// without returns the events that do not begin with word.
 func without(happened []string, word string) (left []string) {
 	for _, s := range happened {
 		if !strings.HasPrefix(s, word) {
@@ -203,7 +203,7 @@ func sameList(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// metricsOf are the lines of metrics of a run.
+// metricsOf returns the lines of metrics of a run.
 func metricsOf(t *testing.T, out string) (lines []map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(out, "metrics.jsonl"))
@@ -220,7 +220,7 @@ func metricsOf(t *testing.T, out string) (lines []map[string]any) {
 	return lines
 }
 
-// clock is a clock that goes on by a second at every reading.
+// clock returns a clock that advances by a second at every reading.
 func clock(start time.Duration) func() time.Duration {
 	return func() time.Duration {
 		start += time.Second

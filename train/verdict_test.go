@@ -12,13 +12,13 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestFarAbove: a loss is far off if it is more than 1 nat above that of guessing, and of the model that the run began
-// from, where that is above guessing.
+// TestFarAbove checks that a loss is far off if it is more than 1 nat above that of guessing and, if that is higher,
+// above that of the model that the run started from.
 func TestFarAbove(t *testing.T) {
 	for _, c := range []struct {
 		guess      float64
 		points     []Point
-		began, far float64 // the least loss that is not far
+		began, far float64 // far is the highest loss that is not far off
 	}{
 		{3, nil, 0, 4},
 		{3, []Point{{Step: 0, Valid: Score{Loss: 5}}}, 5, 6},
@@ -37,13 +37,14 @@ func TestFarAbove(t *testing.T) {
 			t.Errorf("%v: %v is far: %v, a little more: %v", c.points, c.far, l.Far(c.far), l.Far(c.far+0.001))
 		}
 	}
-	w := newToy() // guesses nothing
+	w := newToy() // its loss of guessing is +Inf
 	if (&Training{work: w}).Far(1e30) {
 		t.Error("where there is no guessing, a loss is far above it")
 	}
 }
 
-// TestDiverged: the error of a run that diverged has its numbers, and says whether any checkpoint is worth keeping.
+// TestDiverged checks that the error of a run that diverged has the right numbers, and says whether a checkpoint is
+// worth keeping.
 func TestDiverged(t *testing.T) {
 	w := newToy()
 	w.guess = 3
@@ -83,7 +84,7 @@ func TestDiverged(t *testing.T) {
 	if err := l.Diverged(2); err != nil {
 		t.Errorf("a loss that is not far off: %v", err)
 	}
-	// After a resumed run's last step there is no loss of this part of it.
+	// A run that is resumed after its last step has no loss of its own part.
 	l.smoothed, l.history.Curve.Loss = math.NaN(), []float64{9, 5}
 	if err := l.Diverged(2); !errors.As(err, &e) || e.Loss != 5 {
 		t.Errorf("a run that was over: %+v, want the last of the curve", e)
@@ -101,7 +102,8 @@ func TestDiverged(t *testing.T) {
 	}
 }
 
-// TestOverfits: the validation loss is more than 0.05 above the best while the training loss is below it.
+// TestOverfits checks that a model overfits if the validation loss is more than 0.05 above the best while the training
+// loss is below the best.
 func TestOverfits(t *testing.T) {
 	w := newToy()
 	w.guess = 9
@@ -124,7 +126,7 @@ func TestOverfits(t *testing.T) {
 	}
 }
 
-// TestWarnings: a run says once that it diverges, and once, not in the end, that it overfits.
+// TestWarnings checks that a run notes once that it diverges, and once, but not at the end, that it overfits.
 func TestWarnings(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	p.Steps, p.EvalEvery, p.Shards = 5, 1, 1
@@ -179,8 +181,9 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestFindLR: rates grow by a constant factor from 1e-6 to 1, also that of the systems, in its proportion; the loss is
-// smoothed by nine tenths, without the bias of the start; what is suggested is a tenth of the rate of the least loss.
+// TestFindLR checks that rates grow by a constant factor from 1e-6 to 1, and that of the systems in proportion; that
+// the loss is smoothed with decay 0.9 and bias correction; and that the suggested rate is a tenth of that of the least
+// loss.
 func TestFindLR(t *testing.T) {
 	const n = 13
 	for _, ssm := range []float64{0, 0.05} {
@@ -222,14 +225,14 @@ func TestFindLR(t *testing.T) {
 			t.Error("the plan of the caller was changed")
 		}
 	}
-	// At a rate at which the loss falls, a tenth of that is suggested.
+	// The loss falls: a tenth of the rate of the least loss is suggested.
 	p, w := toyPlan(t), newToy()
 	p.Shards, w.fixed = 1, []float32{2.5, -1.5}
 	if r, err := FindLR(t.Context(), 40, p, w, nil); err != nil || r.Best.Smoothed >= r.Points[0].Smoothed ||
 		math.Abs(r.Suggested/r.Best.LR-0.1) > 1e-12 {
 		t.Errorf("a loss that falls: %+v, %v", r, err)
 	}
-	// A loss that stays, at 0: nothing is suggested and nothing explodes.
+	// The loss stays at 0: nothing is suggested and nothing explodes.
 	p, w = toyPlan(t), newToy()
 	w.fixed = []float32{3, -2}
 	if r, err := FindLR(t.Context(), 12, p, w, nil); err != nil || r.Exploded || r.Suggested != 0 ||
@@ -237,7 +240,7 @@ func TestFindLR(t *testing.T) {
 		r.Best != r.Points[0] {
 		t.Errorf("a loss that stays: %+v, %v", r, err)
 	}
-	// The loss rises from update to update: nothing is suggested, and it ends where the loss is twice the least.
+	// The loss rises from update to update: nothing is suggested, and the test ends when the loss is twice the least.
 	w = newToy()
 	factor := 1.0
 	w.count = func(s Shard) int {
@@ -272,12 +275,12 @@ func TestFindLR(t *testing.T) {
 		r.Suggested != 0 {
 		t.Errorf("NaN from the start: %+v, %v, want no point", r, err)
 	}
-	for ssm, want := range map[float64]float64{0: 1, 0.05: 0.5} { // of the rate 0.1
+	for ssm, want := range map[float64]float64{0: 1, 0.05: 0.5} { // as multiples of the rate 0.1
 		p, w, before := toyPlan(t), newToy(), float32(3)
 		p.Optim.SSMLR, w.w.Role, p.Shards = ssm, nn.SSMSystem, 1
 		if _, err := FindLR(t.Context(), 13, p, w, func(q LRPoint) {
 			if q.LR > 1e-3 && before == 3 { // Adam moves by the rate while the sign of the gradient stays
-				rates := 0.0 // of all updates so far
+				rates := 0.0 // sum over all updates so far
 				for rate := q.LR; rate > 1e-7; rate /= math.Sqrt(10) {
 					rates += rate
 				}
@@ -308,7 +311,7 @@ func TestFindLR(t *testing.T) {
 	}
 }
 
-// TestOptimBounds: each setting of the optimizer at its bounds and past them.
+// TestOptimBounds checks each setting of the optimizer at its bounds and beyond.
 func TestOptimBounds(t *testing.T) {
 	good := toyPlan(t).Optim
 	for key, c := range map[string]struct {
@@ -362,7 +365,7 @@ func TestOptimBounds(t *testing.T) {
 	}
 }
 
-// TestWhatDecays: of each role, by both rules.
+// TestWhatDecays checks whether parameters of each role decay, by both rules.
 func TestWhatDecays(t *testing.T) {
 	matrices := map[nn.Role]bool{nn.Weight: true, nn.Mixing: true, nn.Table: true}
 	for _, r := range []nn.Role{nn.Weight, nn.Mixing, nn.Table, nn.Bias, nn.Norm, nn.SSM, nn.SSMSystem} {
@@ -375,7 +378,7 @@ func TestWhatDecays(t *testing.T) {
 	}
 }
 
-// TestGroupsOfAToy: what is frozen is not trained.
+// TestGroupsOfAToy checks that frozen parameters are not trained.
 func TestGroupsOfAToy(t *testing.T) {
 	groups := (&Optim{LR: 0.5, WeightDecay: 0.25, DecayRule: "release"}).groups(newToy())
 	if len(groups) != 1 || groups[0].Name != "w" || groups[0].LR != 0.5 || groups[0].Decay != 0.25 {
@@ -383,8 +386,8 @@ func TestGroupsOfAToy(t *testing.T) {
 	}
 }
 
-// TestWeightsFit: training takes the values of all parameters and, of those that are trained, two moments and the
-// gradients of as many shards as are summed at once: 4 bytes each.
+// TestWeightsFit checks that training needs the values of all parameters and, for each trained one, two moments and the
+// gradients of as many shards as are summed at once, with 4 bytes each.
 func TestWeightsFit(t *testing.T) {
 	n := ParamCount{All: 100, Trained: 50, Values: 300}
 	for shards, sums := range map[int]int{0: 0, 1: 1, 2: 2, 3: 2, 4: 3, 8: 4} {

@@ -16,7 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestEpochOrder: every example once, those of a batch of similar lengths, and another order in another epoch.
+// TestEpochOrder checks that an epoch has every example once, that lengths within a batch are similar, and that another
+// epoch has another order.
 func TestEpochOrder(t *testing.T) {
 	split := toytask.Made("class").Train
 	seen := make([]bool, split.Len())
@@ -47,8 +48,9 @@ func TestEpochOrder(t *testing.T) {
 	}
 }
 
-// TestEpochOrderIsKept: the order of an epoch is that of earlier versions, as a run that is taken up needs it: a
-// permutation by the seed, sorted in pools of sixteen batches where lengths are known, and these batches shuffled.
+// TestEpochOrderIsKept checks that the order of an epoch is the same as in earlier versions, which resumed runs
+// require: a permutation by the seed, sorted in pools of sixteen batches if lengths are known, with these batches
+// shuffled.
 func TestEpochOrderIsKept(t *testing.T) {
 	with := toytask.Made("class").Train
 	lengths := with.(task.Lengths)
@@ -76,7 +78,7 @@ func TestEpochOrderIsKept(t *testing.T) {
 	}
 }
 
-// TestOldSettings: micro_batch of earlier versions is read, and means shards.
+// TestOldSettings checks that micro_batch of earlier versions is read and converted to shards.
 func TestOldSettings(t *testing.T) {
 	for micro, want := range map[int]int{0: 1, 1: 32, 7: 5, 8: 4, 31: 2, 32: 1, 40: 1} {
 		l := Default()
@@ -93,7 +95,7 @@ func TestOldSettings(t *testing.T) {
 	}
 }
 
-// TestWeightedCrossEntropy: the loss is the mean of -w log p over targets, and its gradient that of its definition.
+// TestWeightedCrossEntropy checks that the loss is the mean of -w log p over targets, and that the gradient matches it.
 func TestWeightedCrossEntropy(t *testing.T) {
 	tape := autograd.NewTape(native.Backend)
 	tape.Record(true)

@@ -19,8 +19,8 @@ type broken struct{ smallengine.Backend[float32] }
 
 func (broken) Err() error { return errors.New("it is lost") }
 
-// TestFasterDevice: a network is not on a device that is slower, too small or broken, if that may be chosen, and what
-// was found is told. Without a choice it is an error, or it is on the device.
+// TestFasterDevice checks that, with Faster set, a network does not use a device that is slower, too small or broken,
+// and that the reason is reported. Without Faster it uses the device, or returns an error.
 func TestFasterDevice(t *testing.T) {
 	set := toytask.Made("numbers")
 	tiny, slow := tight{smallengine.New[float32]()}, smallengine.New[float32]()

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// FuzzLabelledState: any trainer.json and any place.json of format 1 is taken up or is an error.
+// FuzzLabelledState checks that any trainer.json, and any place.json of format 1, is resumed or returns an error.
 func FuzzLabelledState(f *testing.F) {
 	c := Default()
 	c.Out = filepath.Join(f.TempDir(), "run")
@@ -52,7 +52,7 @@ func FuzzLabelledState(f *testing.F) {
 		if err != nil {
 			return
 		}
-		best, ok := again.BestPoint() // panics if it is none of the points
+		best, ok := again.BestPoint() // panics if it is not one of the points
 		if again.Steps() < 0 || again.Steps() > again.Plan.Steps || ok && len(again.Points()) == 0 {
 			t.Errorf("found a place that cannot be: %d, %+v, %+v", again.Steps(), best, again.Points())
 		}

@@ -16,11 +16,11 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// splitOf is a split of some examples, without lengths.
+// splitOf returns a split of examples, without lengths.
 func splitOf(all ...task.Example) task.Split { return task.Examples(all) }
 
-// TestFill: a batch holds the examples that are asked for, one after the other, the second halves of pairs behind all
-// first ones, and counts what is asked; examples that do not fit the set are refused by their number.
+// TestFill checks that a batch holds the requested examples one after the other, with the second halves of pairs after
+// all first halves, and counts targets. Errors for examples that do not fit the set name their number.
 func TestFill(t *testing.T) {
 	nan := float32(math.NaN())
 	tokens := splitOf(task.Example{Tokens: []int32{9}, Targets: []int32{9}, Tags: []int32{9}},
@@ -48,7 +48,7 @@ func TestFill(t *testing.T) {
 			numbers, []int{0}, batch{n: 1, numbers: []float32{5, nan}, asked: []int{2}, count: 1, lengths: []int{2}}},
 	} {
 		b := &batch{set: &c.set}
-		for range 2 { // the second time into the memory of the first
+		for range 2 { // the second time reuses the memory of the first
 			if err := b.fill(c.split, c.indices); err != nil {
 				t.Fatal(name, err)
 			}
@@ -113,8 +113,8 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// TestTally: losses count by their targets, the largest output is the class that is predicted, those that are ignored
-// count for nothing, and tags are counted apart; of numbers the absolute error of the median.
+// TestTally checks that losses are weighted by their targets, the largest output is the predicted class, ignored
+// targets do not count, tags are counted separately, and that numbers give the absolute error of the median.
 func TestTally(t *testing.T) {
 	set := &task.Set{Outputs: 3, Tags: []string{"a", "b", "c"}}
 	s := tally{tagRight: make([]int, 3), tagCount: make([]int, 3)}
@@ -144,7 +144,7 @@ func TestTally(t *testing.T) {
 		{nil, []float32{1, 2, 9}, (2 + 5) / 2.},
 		{[]float32{0.1, 0.4, 0.9}, []float32{30, 1, 7, 30, 2, 7, 30, 9, 7}, (2 + 5) / 2.},
 		{[]float32{0.1, 0.7, 0.9}, []float32{30, 1, 7, 30, 2, 7, 30, 9, 7}, (2 + 5) / 2.},
-		{[]float32{0.25, 0.75}, []float32{1, 30, 2, 30, 9, 30}, (2 + 5) / 2.}, // the first of both
+		{[]float32{0.25, 0.75}, []float32{1, 30, 2, 30, 9, 30}, (2 + 5) / 2.}, // the first of two equally near levels
 		{[]float32{0.45, 0.9}, []float32{1, 30, 2, 30, 9, 30}, (2 + 5) / 2.},
 		{[]float32{0.1, 0.55}, []float32{30, 1, 30, 2, 30, 9}, (2 + 5) / 2.},
 		{[]float32{0.49, 0.512}, []float32{1, 30, 2, 30, 9, 30}, (2 + 5) / 2.},
@@ -158,8 +158,8 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestForward: of numbers only those are returned that are asked for at the end of each example, and the loss is the
-// mean squared error, or the mean pinball loss of the levels.
+// TestForward checks that only outputs for numbers to predict, at the end of each example, are returned, and that the
+// loss is the mean squared error or the mean pinball loss of the levels.
 func TestForward(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, levels := range [][]float32{nil, {0.25, 0.5}, {0.75}} {
@@ -181,7 +181,7 @@ func TestForward(t *testing.T) {
 		y, loss := w.forward(w.NewTape(), b)
 		got, want, sum := make([]float32, y.Len()), []float32{}, 0.0
 		y.CopyTo(got)
-		for i, r := range []int{1, 2, 4, 5} { // rows that are asked
+		for i, r := range []int{1, 2, 4, 5} { // rows that have numbers to predict
 			row := all[r*set.Outputs:][:set.Outputs]
 			want = append(want, row...)
 			for j, x := range row {

@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// small are settings of a small network without a folder.
+// small returns the settings of a small network without a folder.
 func small() Config {
 	c := Default()
 	c.Model.DModel, c.Model.Layers, c.Model.DState, c.Model.ResidDropout = 8, "s4d", 4, 0
@@ -26,7 +26,7 @@ func small() Config {
 	return c
 }
 
-// opened is the work of a small network.
+// opened returns the work of a small network.
 func opened(t *testing.T, set *task.Set, change func(c *Config)) (*Work, *train.Training) {
 	t.Helper()
 	c := small()
@@ -38,7 +38,7 @@ func opened(t *testing.T, set *task.Set, change func(c *Config)) (*Work, *train.
 	return w, l
 }
 
-// TestPlan: updates, measurements and the warmup as settings say, in epochs of 300 examples.
+// TestPlan checks that updates, measurements and the warmup follow the settings, in epochs of 300 examples.
 func TestPlan(t *testing.T) {
 	set := toytask.Made("class")
 	for _, c := range []struct {
@@ -83,8 +83,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestWorkReads: each epoch has every example once, and each update its own; the score of the first examples of a split
-// does not depend on how many are computed together, and is that of the definition.
+// TestWorkReads checks that each epoch has every example once, split over its updates, and that the score of a split's
+// first examples matches the definition, however many are computed together.
 func TestWorkReads(t *testing.T) {
 	set := toytask.Made("class")
 	w, l := opened(t, set, func(c *Config) { c.BatchSize = 64 })
@@ -173,8 +173,8 @@ func TestWorkReads(t *testing.T) {
 	}
 }
 
-// TestEnough: a run ends at the accuracy that is asked for, of classes alone, and guessing has the loss of equal
-// probabilities.
+// TestEnough checks that a run ends at the configured accuracy if targets are classes, and that the loss of guessing is
+// that of equal probabilities.
 func TestEnough(t *testing.T) {
 	w := &Work{Set: &task.Set{Outputs: 4}, Config: Config{Stop: 80}}
 	for accuracy, want := range map[float64]bool{79.9: false, 80: true, 81: true} {
@@ -196,7 +196,8 @@ func TestEnough(t *testing.T) {
 	}
 }
 
-// TestTrains: a run learns, keeps the best weights, is estimated and taken up again; settings that differ are refused.
+// TestTrains checks that a run learns, keeps the best weights, is estimated and can be resumed, and that other settings
+// are refused.
 func TestTrains(t *testing.T) {
 	set, out := toytask.Made("class"), filepath.Join(t.TempDir(), "run")
 	change := func(c *Config) { c.Out, c.Optim.LR, c.Epochs, c.Model.Layers = out, 2e-2, 4, "s4d*2" }
@@ -259,8 +260,8 @@ func TestTrains(t *testing.T) {
 	}
 }
 
-// TestNetworkOf: the shape of a network is that of the set, with positions for the longest sequence and the class
-// token; sequences that it cannot take are refused.
+// TestNetworkOf checks that the shape of a network fits the set, with positions for the longest sequence and the class
+// token, and that sequences that the network cannot process are refused.
 func TestNetworkOf(t *testing.T) {
 	set := toytask.Made("class")
 	c := small()
@@ -336,7 +337,7 @@ func TestNetworkOf(t *testing.T) {
 	}
 }
 
-// uneven are examples whose lengths are known.
+// uneven is a split whose lengths are known.
 type uneven struct{ task.Split }
 
 func (u uneven) Length(i int) int {
@@ -353,7 +354,7 @@ func must(m *model.Network, err error) *model.Network {
 	return m
 }
 
-// TestValidate: what settings may be; all problems are told at once.
+// TestValidate checks the bounds of settings, and that all problems are reported at once.
 func TestValidate(t *testing.T) {
 	good := Default()
 	if o := good.Optim; o.LR != 1e-3 || o.SSMLR != 1e-3 || o.Beta1 != 0.9 || o.Beta2 != 0.999 || o.Eps != 1e-8 ||
@@ -403,7 +404,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestDivergedIsTold: a run whose loss ends far above that of guessing says so.
+// TestDivergedIsTold checks that a run whose final loss is far above that of guessing notes it.
 func TestDivergedIsTold(t *testing.T) {
 	w, l := opened(t, toytask.Made("class"), func(c *Config) {
 		c.Out, c.Optim.LR, c.Steps, c.Optim.Clip, c.Optim.Schedule = filepath.Join(t.TempDir(), "run"), 30, 20,

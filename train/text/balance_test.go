@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// TestExpertsAreBalanced: an update of a model with experts goes down from the loss that balances them, too, whatever
-// the shards, and the loss that is told is the cross-entropy alone.
+// TestExpertsAreBalanced checks that updates of a model with experts also follow the gradient of the balancing loss,
+// for any number of shards, and that the reported loss is the cross-entropy alone.
 func TestExpertsAreBalanced(t *testing.T) {
 	step := func(mlp string, shards int) (loss float64, router []float32) {
 		c := small(t)

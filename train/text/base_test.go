@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// going is a run on other text that begins with the model at path.
+// going returns the configuration of a run on other text that starts from the model at path.
 func going(t testing.TB, path string) Config {
 	t.Helper()
 	c := small(t)
@@ -33,7 +33,7 @@ func going(t testing.TB, path string) Config {
 	return c
 }
 
-// copied copies files of a golden case, or all, into a fresh folder with the tokenizer of the tests' text.
+// copied copies the named files of a golden case, or all, into a new folder with a tokenizer for the tests' text.
 func copied(t testing.TB, golden string, names ...string) string {
 	t.Helper()
 	from, dir := filepath.Join("..", "..", "testdata", "golden", golden), t.TempDir()
@@ -65,7 +65,7 @@ func copied(t testing.TB, golden string, names ...string) string {
 	return dir
 }
 
-// ggufFile is a model with its tokenizer in a GGUF file.
+// ggufFile returns the path of a GGUF file with a model and its tokenizer.
 func ggufFile(t testing.TB, kind checkpoint.DType, tok tokenizer.Tokenizer) string {
 	t.Helper()
 	cfg := model.DefaultConfig()
@@ -86,7 +86,7 @@ func ggufFile(t testing.TB, kind checkpoint.DType, tok tokenizer.Tokenizer) stri
 	return path
 }
 
-// trainedTensors are the weights of a run's last checkpoint.
+// trainedTensors returns the weights of a run's last checkpoint.
 func trainedTensors(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	f, err := checkpoint.OpenSafetensors(filepath.Join(dir, model.LastDir, model.WeightsFile))
@@ -102,9 +102,9 @@ func trainedTensors(t testing.TB, dir string) map[string]string {
 	return out
 }
 
-// TestStartFrom: a run, the folders and files of releases, the folders of all families and a GGUF file can be gone on
-// from: the validation loss before the first update is that of the model on the same text, the weights move, and what
-// is frozen stays to the bit, also in a run that is resumed when the model is gone.
+// TestStartFrom checks that a run can start from another run, the folders and files of releases, the folders of all
+// families and a GGUF file. The validation loss before the first update is that of the model on the same text, the
+// weights change, and frozen parameters keep their bits, even in a run that is resumed after the model was removed.
 func TestStartFrom(t *testing.T) {
 	first := small(t)
 	mustRun(t, first)
@@ -161,7 +161,7 @@ func TestStartFrom(t *testing.T) {
 				if frozen {
 					still++
 				}
-				constant := strings.HasSuffix(name, ".router.bias") // of the choice of experts
+				constant := strings.HasSuffix(name, ".router.bias") // bias for the choice of experts
 				if (got[name] == x) != (frozen || constant) {
 					t.Errorf("%s: frozen %v, but the same as before %v", name, frozen, got[name] == x)
 				}
@@ -221,8 +221,8 @@ func TestStartFrom(t *testing.T) {
 	}
 }
 
-// TestStartFromKeepsHowToTalk: the chat template and the defaults of sampling of a model go with its weights into each
-// checkpoint of a run that begins with it, also after an interruption and when the model is gone.
+// TestStartFromKeepsHowToTalk checks that each checkpoint of a run has the chat template and the sampling defaults of
+// the model that the run started from, even after an interruption and if the model was removed.
 func TestStartFromKeepsHowToTalk(t *testing.T) {
 	base := copied(t, "06_mamba_lm_a", "model.safetensors", "config.json")
 	texts := map[string]string{"chat_template.jinja": "{{ messages[0].content }}", "tokenizer_config.json": `{"a":1}`,
@@ -263,7 +263,7 @@ func TestStartFromKeepsHowToTalk(t *testing.T) {
 	}
 }
 
-// TestStartFromItsSettings: how the layers of settings meet a base.
+// TestStartFromItsSettings checks how the layers of settings combine with a base.
 func TestStartFromItsSettings(t *testing.T) {
 	first := small(t)
 	first.Train.Clock, first.Memory = train.WallClock, train.MemoryCheck
@@ -337,7 +337,7 @@ func TestStartFromItsSettings(t *testing.T) {
 	}
 }
 
-// TestStartFromErrors: what a run cannot begin with or go on as.
+// TestStartFromErrors checks the errors for bases that a run cannot start from, and for resuming a run that has one.
 func TestStartFromErrors(t *testing.T) {
 	first := small(t)
 	mustRun(t, first)
@@ -363,7 +363,7 @@ func TestStartFromErrors(t *testing.T) {
 		t.Errorf("longer than its positions: %v", err)
 	}
 
-	c = going(t, copied(t, "13_hf_jamba_dense_a")) // whose loss is above guessing
+	c = going(t, copied(t, "13_hf_jamba_dense_a")) // its loss is above guessing
 	c.Optim.LR = 5
 	want = "that of guessing 4.615, before the first update it was "
 	if _, err := Run(context.Background(), c, train.Events{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -418,7 +418,7 @@ func TestStartFromErrors(t *testing.T) {
 	}
 }
 
-// TestReadCard: what is taken from the cards of runs and of published models.
+// TestReadCard checks which lines are read from the cards of runs and of published models.
 func TestReadCard(t *testing.T) {
 	for text, want := range map[string][]Said{
 		"# runs/x\n\n| | |\n|---|---|\n| data | a.txt, sha256 12 |\n| seed | 1 |\n": {{"data", "a.txt, sha256 12"}},

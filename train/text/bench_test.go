@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkStep times one update of the default run and reports what it allocates: tokens/s is what the user sees.
+// BenchmarkStep times one update of the default run, in tokens/s as the user sees it, and reports its allocations.
 func BenchmarkStep(b *testing.B) {
 	cfg, err := Preset("tiny")
 	if err != nil {

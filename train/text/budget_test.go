@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// timed prepares a run with a budget. Its clock moves by updates alone, a second with each.
+// timed prepares a run with a time budget. Its clock advances only with updates, by a second each.
 func timed(t *testing.T, c Config, resume bool) *run {
 	t.Helper()
 	d, err := c.OpenData(context.Background(), nil)
@@ -31,7 +31,7 @@ func timed(t *testing.T, c Config, resume bool) *run {
 		t.Fatal(err)
 	}
 	var now time.Duration
-	r.loop.SetClock(func() time.Duration { // read twice by each update, and by nothing else
+	r.loop.SetClock(func() time.Duration { // only updates read it, twice each
 		now += time.Second
 		return now
 	})
@@ -44,8 +44,8 @@ func seconds(t *testing.T, n int) Config {
 	return c
 }
 
-// TestTimeBudget: the run ends when its time is used, however many steps it was to have, and the learning rate follows
-// the share of the time that is gone.
+// TestTimeBudget checks that a run ends when its time is used up, regardless of its steps, and that the learning rate
+// follows the used share of the time.
 func TestTimeBudget(t *testing.T) {
 	c := seconds(t, 20)
 	c.Optim.Schedule = "linear"
@@ -57,7 +57,7 @@ func TestTimeBudget(t *testing.T) {
 	if err != nil || res.Step != 20 || res.Trained != 20*time.Second || last.Steps != 20 || last.Step != 20 {
 		t.Fatalf("%+v, %+v, %v; want 20 steps of a second", res, last, err)
 	}
-	// Two of ten parts are warmup: 4 s. At 12 s the decay is half done.
+	// Two tenths are warmup: 4 s. At 12 s the decay is half done.
 	for i, want := range map[int]float64{0: 0.5, 2: 1, 4: 1, 12: 0.5, 19: 1.0 / 16} {
 		if math.Abs(rates[i]-want) > 1e-9 {
 			t.Errorf("after %d s the rate is %.4f of its peak, want %.4f", i, rates[i], want)
@@ -65,7 +65,7 @@ func TestTimeBudget(t *testing.T) {
 	}
 }
 
-// TestTimeBudgetResume: a run that is interrupted goes on with the time that is left, to the same weights.
+// TestTimeBudgetResume checks that an interrupted run continues with the remaining time, to the same weights.
 func TestTimeBudgetResume(t *testing.T) {
 	whole := seconds(t, 6)
 	if _, err := timed(t, whole, false).run(context.Background(), train.Events{}); err != nil {
@@ -92,7 +92,7 @@ func TestTimeBudgetResume(t *testing.T) {
 	}
 }
 
-// TestClocks: both clocks go forwards while a run trains, and a run ends by each.
+// TestClocks checks that both clocks advance while a run trains, and that a run ends by each.
 func TestClocks(t *testing.T) {
 	for _, clock := range []string{"", train.WallClock, "cpu"} {
 		c := small(t)
@@ -104,7 +104,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestTimeIsChecked: what cannot be is an error.
+// TestTimeIsChecked checks that invalid times and clocks are errors.
 func TestTimeIsChecked(t *testing.T) {
 	c := small(t)
 	c.Train.Time, c.Train.Clock = -time.Second, "sun"
@@ -116,7 +116,7 @@ func TestTimeIsChecked(t *testing.T) {
 	}
 }
 
-// TestTimeEstimate: a dry run tells how far the time goes.
+// TestTimeEstimate checks that a dry run predicts the steps that fit into the time.
 func TestTimeEstimate(t *testing.T) {
 	c := small(t)
 	c.Train.Time = time.Hour

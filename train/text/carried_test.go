@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// TestCarriedStates: states that were carried are read as they were saved, and as earlier versions saved them: one
-// tensor of all sequences, without their position.
+// TestCarriedStates checks that carried states are read as they were saved, also in the format of earlier versions: one
+// tensor for all sequences, without their position.
 func TestCarriedStates(t *testing.T) {
 	const n, l = 3, 20
 	c := model.DefaultConfig()
@@ -48,7 +48,7 @@ func TestCarriedStates(t *testing.T) {
 			return
 		}
 		shape, data := append([]int{n}, x.Shape()...), []float32(nil)
-		if strings.HasSuffix(name, ".position") { // a number of each
+		if strings.HasSuffix(name, ".position") { // one number for each sequence
 			shape = []int{n}
 		}
 		for _, s := range states {

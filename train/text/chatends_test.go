@@ -15,9 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestTemplateWithoutEnd: a template that writes no end, where no file and no tokenizer names one, is an error that
-// says what
-// would help, and a named end is learnt after the last reply.
+// TestTemplateWithoutEnd checks that a template that writes no end is an error with advice if no file and no tokenizer
+// names one, and that a named end is learnt after the last reply.
 func TestTemplateWithoutEnd(t *testing.T) {
 	file := jsonl(t, json.RawMessage(`{"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", `+
 		`"content": "A"}]}`))
@@ -45,8 +44,8 @@ func TestTemplateWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestTokenizersOfChats: how chats end is known by the tokenizer, which is made before they are read, and binary data
-// is only taken where it is asked for.
+// TestTokenizersOfChats checks that the tokenizer, which is made before chats are read, determines how they end, and
+// that binary data is only accepted on request.
 func TestTokenizersOfChats(t *testing.T) {
 	dir := folderOf(t, map[string]string{"own.jinja": templates["plain"],
 		"b.bin": strings.Repeat("\x00\x01\xff\xfe\x89", 99)})
@@ -69,8 +68,8 @@ func TestTokenizersOfChats(t *testing.T) {
 	}
 }
 
-// TestChatEnds: a model that was trained on chats by a template that says by itself how a reply ends has the end beside
-// its weights, and its chats end.
+// TestChatEnds checks that a model trained on chats with a template that writes the end of a reply has that end in its
+// files, and that its chats end.
 func TestChatEnds(t *testing.T) {
 	c := small(t)
 	c.Template = filepath.Join(t.TempDir(), "own.jinja")

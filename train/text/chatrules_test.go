@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// folderOf is a folder with files.
+// folderOf returns a folder with the given files.
 func folderOf(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,7 +32,7 @@ func folderOf(t testing.TB, files map[string]string) string {
 	return dir
 }
 
-// told is files in words, or the error.
+// told returns the contents of files as text, or the error.
 func told(files map[string][]byte, err error) string {
 	if err != nil {
 		return err.Error()
@@ -44,8 +44,8 @@ func told(files map[string][]byte, err error) string {
 	return strings.Join(all, "; ")
 }
 
-// TestNamedTemplates: what may be named as a template, how it meets the files of the model that a run starts with, and
-// what is said of what is none.
+// TestNamedTemplates checks what may be named as a template, how it combines with the files of the model that a run
+// starts from, and the errors for anything else.
 func TestNamedTemplates(t *testing.T) {
 	source, conf, gen := template.SourceFile, template.ConfigFile, template.GenerationFile
 	const config = `{"chat_template": "{{ b }}"}`
@@ -82,7 +82,7 @@ func TestNamedTemplates(t *testing.T) {
 		{Config{}, ""},
 		{Config{Init: "x", Base: Base{Path: base}}, source + `={{ base }}; ` + gen + `={"top_k": 3}`},
 		{Config{Init: "x"}, ""},
-		// its own template takes the place of that of the model, which stands in another file
+		// the named template replaces the model's, which is in another file
 		{Config{Init: "x", Base: Base{Path: base}, Template: filepath.Join(dir, "b.JSON")},
 			gen + `={"top_k": 3}; ` + conf + "=" + config},
 		{Config{Template: filepath.Join(dir, "a.jinja"), chat: map[string][]byte{"y": []byte("z")}}, "y=z"},
@@ -97,7 +97,7 @@ func TestNamedTemplates(t *testing.T) {
 	}
 }
 
-// TestChatFiles: what a reader of chats takes of the files of a model and its tokenizer.
+// TestChatFiles checks what a reader of chats takes from the files of a model and its tokenizer.
 func TestChatFiles(t *testing.T) {
 	const ends = "{% for m in messages %}{{ m.content }}<x>{% endfor %}"
 	tok, err := tokenizer.Characters(strings.NewReader("abc<x>/."))
@@ -122,7 +122,7 @@ func TestChatFiles(t *testing.T) {
 		{"", ends, "", "", nil, "[<x>] [<x>] | false"},
 		{"", ends, "", "<e>", nil, "[<e> <x>] [<e> <x>] <e>| false"},
 		{"", ends, "", "<x>", nil, "[<x>] [<x>] <x>| false"},
-		{`{"eos_token": "x"}`, ends, "", "", nil, "[x] [] x| false"}, // a part of what it writes
+		{`{"eos_token": "x"}`, ends, "", "", nil, "[x] [] x| false"}, // a part of the end that the template writes
 		{"", "", "", "", gpt2, "[<|endoftext|>] [] <|endoftext|>| true"},
 		{`{"eos_token": "<s>"}`, "", "", "", gpt2, "[<s>] [] <s>| true"},
 		{"", "", fmt.Sprintf(`{"eos_token_id": %d}`, id[0]), "", tok, "[c] [] c| true"},
@@ -178,7 +178,7 @@ func TestChatFiles(t *testing.T) {
 	}
 }
 
-// TestReadChats: the documents of lines of chats, given parts in brackets, and what is wrong with others.
+// TestReadChats checks the documents of lines of chats, with given parts in brackets, and the errors for invalid lines.
 func TestReadChats(t *testing.T) {
 	const plain = `{% for m in messages %}{{ m.role[0] }}:{{ m.content }}|{% endfor %}` +
 		`{% if add_generation_prompt %}a:{% endif %}`
@@ -220,7 +220,7 @@ func TestReadChats(t *testing.T) {
 		{"", `{"messages": [` + q + `,` + a + `]}`, "found messages, but the model has no chat template"},
 		{"{{ messages[0].content }}", `{"messages": [` + q + `,` + a + `]}`,
 			"messages[1]: the chat template shows nothing"},
-		// a reply does not start with what the template starts replies with: it starts where both differ
+		// a reply that does not start as the template starts replies begins where both differ
 		{`{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<t>{% endif %}`,
 			`{"messages": [` + q + `,{"role": "assistant", "content": "<u>A"}]}`, "[Q<]u>A[]"},
 		{`{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}ä{% endif %}`,
@@ -248,7 +248,7 @@ func TestReadChats(t *testing.T) {
 			`{% if add_generation_prompt %}ä{% endif %}`,
 			`{"messages": [` + q + `,{"role": "assistant", "content": "öA"}]}`,
 			"[]öA[]"},
-		// an earlier reply that is shown in another way is in a document of its own
+		// an earlier reply that is rendered differently is in a document of its own
 		{templates["forgets"], `{"messages": [` + q + `,{"role": "assistant", "content": "t/A"},` + q +
 			`,{"role": "assistant", "content": "u/B"}]}`, "[<u>Q<a>]t/AE[] + [<u>Q<a>AE<u>Q<a>]u/BE[]"},
 	} {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzChats: whatever a line of a file of chats holds, it is an error, or documents that each have something to learn
-// and begin with what is given.
+// FuzzChats checks that any line of a file of chats is an error, or gives documents that each begin with a given part
+// and have something to learn.
 func FuzzChats(f *testing.F) {
 	for _, line := range []string{
 		`{"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}]}`,

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// longGradient is the mean loss and the gradient of the first update of a run.
+// longGradient returns the mean loss and the gradient of the first update of a run.
 func longGradient(t *testing.T, c Config) (float64, [][]float32) {
 	t.Helper()
 	r := newRun(t, c)
@@ -32,7 +32,7 @@ func longGradient(t *testing.T, c Config) (float64, [][]float32) {
 	return loss, grads
 }
 
-// apart is the largest difference of two gradients, in parts of the largest of their parameter's elements.
+// apart returns the largest difference of two gradients, relative to the largest element of the parameter's gradient.
 func apart(a, b [][]float32) (worst float64) {
 	for i, x := range a {
 		size, far := 0.0, 0.0
@@ -46,8 +46,8 @@ func apart(a, b [][]float32) (worst float64) {
 	return worst
 }
 
-// TestExactGradientsOfChunks: passing states and their gradients from chunk to chunk gives the gradient of the whole
-// sequence, whatever the chunks, with documents and shards; stopping them does not.
+// TestExactGradientsOfChunks checks that passing states and their gradients from chunk to chunk gives the gradient of
+// the whole sequence, for any chunks, with documents and shards, and that stopping the gradients does not.
 func TestExactGradientsOfChunks(t *testing.T) {
 	file := jsonl(t, documents(30)...)
 	for _, layers := range []string{
@@ -80,7 +80,8 @@ func TestExactGradientsOfChunks(t *testing.T) {
 	}
 }
 
-// TestChunksTakeFlatMemory: the tape of an update in chunks holds no more for a sequence that is eight times as long.
+// TestChunksTakeFlatMemory checks that the tape of an update in chunks holds no more for a sequence eight times as
+// long.
 func TestChunksTakeFlatMemory(t *testing.T) {
 	held := func(l, chunk int) int {
 		c := small(t)
@@ -98,8 +99,8 @@ func TestChunksTakeFlatMemory(t *testing.T) {
 	}
 }
 
-// TestTrainInChunks: a run in chunks, with carried states too, is resumed to the same weights; exact gradients need
-// states that they can pass through.
+// TestTrainInChunks checks that a run in chunks, also with carried states, is resumed to the same weights, and that
+// exact gradients require states that they can pass through.
 func TestTrainInChunks(t *testing.T) {
 	for _, carry := range []bool{false, true} {
 		config := func(name string) Config {

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestBasesThatAreNone: what cannot be read is no base's: not its plan, tokenizer, folder or card.
+// TestBasesThatAreNone checks bases whose plan, tokenizer, folder or card cannot be read.
 func TestBasesThatAreNone(t *testing.T) {
 	good, bad := model.DefaultConfig(), model.DefaultConfig()
 	good.Layers, bad.Layers = "h3*2", "h3*x"
@@ -54,7 +54,7 @@ func TestBasesThatAreNone(t *testing.T) {
 	}
 }
 
-// odd is a tokenizer that returns no ids, or an error beside them.
+// odd is a tokenizer that returns no ids, or ids together with an error.
 type odd struct {
 	tokenizer.Tokenizer
 	ids []int32
@@ -63,7 +63,8 @@ type odd struct {
 
 func (o *odd) Encode([]int32, []byte) ([]int32, error) { return o.ids, o.err }
 
-// TestPromptsWithoutTokens: a prompt without tokens is told and not taken, and nor are words of the text.
+// TestPromptsWithoutTokens checks that a prompt that the tokenizer cannot encode is noted and not used, and that words
+// of the text without tokens are not used either.
 func TestPromptsWithoutTokens(t *testing.T) {
 	for _, k := range []struct {
 		o    odd
@@ -84,7 +85,7 @@ func TestPromptsWithoutTokens(t *testing.T) {
 	}
 }
 
-// TestStatesAreNeeded: an update that carries states has some, wherever in the text it is.
+// TestStatesAreNeeded checks that an update that carries states always has some, anywhere in the text.
 func TestStatesAreNeeded(t *testing.T) {
 	c := swift(t, "mamba")
 	c.Train.CarryState = true
@@ -97,7 +98,7 @@ func TestStatesAreNeeded(t *testing.T) {
 	}
 }
 
-// TestCopiesOfOtherSizes: a copy takes the place of an earlier one only where it fits.
+// TestCopiesOfOtherSizes checks that a copy reuses the memory of an earlier one only if it fits.
 func TestCopiesOfOtherSizes(t *testing.T) {
 	x, same, larger := tensor.New(2, 3), tensor.New(2, 3), tensor.New(3, 3)
 	x.CopyFrom([]float32{1, 2, 3, 4, 5, 6})
@@ -108,7 +109,8 @@ func TestCopiesOfOtherSizes(t *testing.T) {
 	}
 }
 
-// TestStandardInputIsReadOnce: a text of standard input is written in the tokens of another model, not read again.
+// TestStandardInputIsReadOnce checks that a text from standard input is converted to the tokens of another model
+// without reading it again.
 func TestStandardInputIsReadOnce(t *testing.T) {
 	chars, err := tokenizer.Characters(strings.NewReader("abc"))
 	if err != nil {
@@ -133,7 +135,7 @@ func TestStandardInputIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestHalfAChat: a prompt that is a text beside messages, or the other way round, is no chat.
+// TestHalfAChat checks that a text as prompt together with messages as completion, or the reverse, is an error.
 func TestHalfAChat(t *testing.T) {
 	c, err := newChats(map[string][]byte{"chat_template.jinja": []byte(chatML)}, "", nil)
 	if err != nil {
@@ -153,7 +155,8 @@ func TestHalfAChat(t *testing.T) {
 	}
 }
 
-// TestCopiesAreUsedAgain: what is kept of the layers of an update lies where that of the one before lay.
+// TestCopiesAreUsedAgain checks that the copies that an update keeps of layers reuse the memory of those of the update
+// before.
 func TestCopiesAreUsedAgain(t *testing.T) {
 	c := swift(t, "mamba*2")
 	c.Train.Recompute = true
@@ -171,14 +174,14 @@ func TestCopiesAreUsedAgain(t *testing.T) {
 	}
 }
 
-// TestRuinedModel: a model with an infinite logit or a weight that is no number is ruined, and a measurement says so.
+// TestRuinedModel checks that measuring a model with an infinite logit or a NaN weight is an error that says so.
 func TestRuinedModel(t *testing.T) {
 	text := filepath.Join(folderOf(t, map[string]string{"text.txt": strings.Repeat("some text ", 20)}), "text.txt")
 	for _, huge := range []float32{3e38, float32(math.NaN())} {
 		m := toymodel.New(t, "h3", 256)
 		table := m.Embedding.Weight
 		x := table.Floats()
-		x[16*'z'] = huge // of a token that is not in the text
+		x[16*'z'] = huge // weight of a token that is not in the text
 		table.CopyFrom(x)
 		e, _ := toys(t, ModelEvalOptions{Data: []string{text}, BatchSize: 1, SeqLen: 50},
 			map[string]*LoadedModel{"a": {"model a", m, tokenizer.Bytes()}})

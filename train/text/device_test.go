@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// smallest is small at sizes for the small engine, which is slow.
+// smallest returns small with smaller sizes, as the small engine is slow.
 func smallest(t *testing.T) Config {
 	c := small(t)
 	c.Model.DModel, c.Model.Layers, c.Model.AttnIdx, c.Model.NumHeads = 8, "attention", nil, 1
@@ -25,8 +25,8 @@ func smallest(t *testing.T) Config {
 	return c
 }
 
-// onDevice trains on a device that fails as fail sets it when a checkpoint has been saved, or a step been made (then
-// saved is false). It returns the error.
+// onDevice trains on a device and returns the error. fail makes the device fail. It is called after each step, and,
+// with saved true, after each checkpoint.
 func onDevice(t *testing.T, c Config, fail func(b smallengine.Backend[float32], step int, saved bool)) error {
 	t.Helper()
 	b := smallengine.New[float32]()
@@ -38,15 +38,15 @@ func onDevice(t *testing.T, c Config, fail func(b smallengine.Backend[float32], 
 	return err
 }
 
-// TestDeviceIsLost: a run on a device that is lost in the middle of a step ends with what has failed and where its
-// checkpoint is, from which the processor goes on as if nothing had happened.
+// TestDeviceIsLost checks that a run on a device that is lost in the middle of a step ends with an error that names the
+// failure and the checkpoint, and that the processor continues from this checkpoint with the same results.
 func TestDeviceIsLost(t *testing.T) {
 	c := smallest(t)
 	want := mustRun(t, c).ValidLoss
 	c.Out = filepath.Join(t.TempDir(), "lost")
 	err := onDevice(t, c, func(b smallengine.Backend[float32], step int, saved bool) {
 		if step == 4 && saved {
-			b.FailAt(b.Reads() + 2) // with the loss of the second shard
+			b.FailAt(b.Reads() + 2) // fails when the loss of the second shard is read
 		}
 	})
 	var lost *train.DeviceError
@@ -64,7 +64,8 @@ func TestDeviceIsLost(t *testing.T) {
 	}
 }
 
-// TestDeviceIsLostWhileSaving: a checkpoint whose last numbers were read from a device that was lost is none.
+// TestDeviceIsLostWhileSaving checks that a checkpoint is discarded if the device is lost while its last numbers are
+// read.
 func TestDeviceIsLostWhileSaving(t *testing.T) {
 	c := smallest(t)
 	c.Train.Steps = 2
@@ -87,8 +88,8 @@ func TestDeviceIsLostWhileSaving(t *testing.T) {
 	}
 }
 
-// TestDevicesTogether: members that each have a device make the bits of one, also with islands. A member whose device
-// is lost while it computes or while its sums are read leaves, and no number of it counts.
+// TestDevicesTogether checks that members with a device each make the same bits as one machine, also with islands. A
+// member whose device is lost while it computes or while its sums are read leaves, and its numbers are not used.
 func TestDevicesTogether(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"shards": func(c *Config) { c.Train.Shards = 4 },
@@ -103,7 +104,7 @@ func TestDevicesTogether(t *testing.T) {
 		mustRun(t, c)
 		want := lastFiles(t, c.Out)
 		readings := 0
-		for _, share := range []float64{0, 0.3, 0.5, 0.62, 0.7} { // of its readings, after which a device is lost
+		for _, share := range []float64{0, 0.3, 0.5, 0.62, 0.7} { // fraction of its reads after which a device is lost
 			first, second := smallengine.New[float32](), smallengine.New[float32]()
 			c.Device, c.Out = smallengine.New[float32](), filepath.Join(t.TempDir(), "run")
 			if share > 0 {
@@ -123,8 +124,8 @@ func TestDevicesTogether(t *testing.T) {
 	}
 }
 
-// TestDevicesThatDiffer: a machine on another device than the leader's does not take part, but with any bits; parts of
-// moments cannot be on devices.
+// TestDevicesThatDiffer checks that a machine with another device than the leader's is admitted only with AnyBits, and
+// that moments on devices cannot be split.
 func TestDevicesThatDiffer(t *testing.T) {
 	c := smallest(t)
 	c.Device = smallengine.New[float32]()
@@ -160,7 +161,7 @@ func TestDevicesThatDiffer(t *testing.T) {
 	}
 }
 
-// roomyDevice has some bytes of memory.
+// roomyDevice is a device with a given number of bytes of memory.
 type roomyDevice struct {
 	smallengine.Backend[float32]
 	room int64
@@ -168,8 +169,8 @@ type roomyDevice struct {
 
 func (d roomyDevice) Room() int64 { return d.room }
 
-// TestDeviceIsTooSmall: a run whose weights, gradients and moments are more than its device has is refused before it
-// begins, with the sizes.
+// TestDeviceIsTooSmall checks that a run whose weights, gradients and moments exceed its device's memory is refused
+// before it starts, with the sizes.
 func TestDeviceIsTooSmall(t *testing.T) {
 	c := smallest(t)
 	params, err := c.countParams(c.shape(c.likelyVocab()))

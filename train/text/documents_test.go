@@ -35,7 +35,7 @@ func jsonl(t testing.TB, lines ...any) string {
 	return path
 }
 
-// documents are texts of 1 to 60 letters.
+// documents returns n texts of 1 to 60 letters.
 func documents(n int) (lines []any) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range n {
@@ -48,8 +48,8 @@ func documents(n int) (lines []any) {
 	return lines
 }
 
-// TestEvaluateDocumentsApart: the loss of a text of documents is the mean over those of each alone, in windows, with
-// chunks and as a stream.
+// TestEvaluateDocumentsApart checks that the loss of separate documents is the mean over the losses of each alone, in
+// windows, with chunks and as a stream.
 func TestEvaluateDocumentsApart(t *testing.T) {
 	const window = 40
 	m := toymodel.New(t, "h3,attention,mamba,gated-conv", 256)
@@ -72,7 +72,7 @@ func TestEvaluateDocumentsApart(t *testing.T) {
 				t.Fatal(err)
 			}
 			bytes += int64(hi - lo - 1)
-			for lo < hi-1 { // each piece between two windows alone
+			for lo < hi-1 { // each piece of a document within a window alone
 				to := hi - 1
 				if !o.Stream {
 					to = min(to, lo-lo%window+window)
@@ -92,8 +92,8 @@ func TestEvaluateDocumentsApart(t *testing.T) {
 	}
 }
 
-// TestDocumentsResume: a run on documents apart that is interrupted and resumed ends with the weights of one that is
-// not, also with states that are carried. Documents joined give others.
+// TestDocumentsResume checks that an interrupted and resumed run on separate documents ends with the same weights as an
+// uninterrupted one, also with carried states, and that joined documents give other weights.
 func TestDocumentsResume(t *testing.T) {
 	file := jsonl(t, documents(60)...)
 	for _, carry := range []bool{false, true} {
@@ -125,7 +125,8 @@ func TestDocumentsResume(t *testing.T) {
 	}
 }
 
-// TestRunOfEarlierVersion: a run whose settings say nothing of documents goes on with them joined, as it began.
+// TestRunOfEarlierVersion checks that a run whose settings do not mention documents continues with joined documents, as
+// it started.
 func TestRunOfEarlierVersion(t *testing.T) {
 	c := small(t)
 	c.Documents, c.Train.Clock = documentsJoin, train.WallClock
@@ -175,7 +176,7 @@ func TestRunOfEarlierVersion(t *testing.T) {
 	}
 }
 
-// templates are chat templates as models have them.
+// templates are chat templates like those of models.
 var templates = map[string]string{
 	"chatml": chatML,
 	"llama2": `{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}` +
@@ -191,7 +192,7 @@ var templates = map[string]string{
 		`{% if add_generation_prompt %}<a><think>{% endif %}`,
 }
 
-// TestWhatCountsInChats: of chats the replies count, to the end of each, and nothing else.
+// TestWhatCountsInChats checks that in chats only replies count, including their ends.
 func TestWhatCountsInChats(t *testing.T) {
 	type turn = map[string]any
 	chats := []any{
@@ -208,9 +209,9 @@ func TestWhatCountsInChats(t *testing.T) {
 	want := map[string][]string{
 		"chatml": {"t/A<|im_end|>", "u/ß<|im_end|>", "y/Y<|im_end|>", "z/Z<|im_end|>", "c/C<|im_end|>", "four"},
 		"llama2": {" t/A </s>", " u/ß </s>", " y/Y </s>", " z/Z </s>", " c/C </s>", "four"},
-		// no end of its own: that of the model follows the last reply
+		// the template writes no end: that of the model follows the last reply
 		"plain": {" t/A\n", " u/ß\n</s>", " y/Y\n</s>", " z/Z\n</s>", " c/C\n</s>", "four"},
-		// the earlier reply is shown otherwise later on, so each is in a document of its own
+		// an earlier reply is rendered differently later, so each reply is in a document of its own
 		"forgets": {"t/A</s>", "u/ß</s>", "y/Y</s>", "z/Z</s>", "c/C</s>", "four"},
 		"thinks":  {"t/A<e>", "u/ß<e>", "y/Y<e>", "z/Z<e>", "c/C<e>", "four"},
 	}
@@ -257,7 +258,7 @@ func TestWhatCountsInChats(t *testing.T) {
 	}
 }
 
-// TestChatErrors: what is wrong with a chat is told with its file, line and message.
+// TestChatErrors checks that errors of a chat name file, line and message.
 func TestChatErrors(t *testing.T) {
 	good := `{"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}]}`
 	texts := map[string][]byte{"chat_template.jinja": []byte(templates["chatml"] +
@@ -296,7 +297,7 @@ func TestChatErrors(t *testing.T) {
 	}
 }
 
-// TestTemplateWithoutReplies: a template that shows no replies is an error rather than nothing to learn.
+// TestTemplateWithoutReplies checks that a template that does not render replies is an error.
 func TestTemplateWithoutReplies(t *testing.T) {
 	file := jsonl(t, json.RawMessage(`{"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", `+
 		`"content": "A"}]}`))
@@ -309,8 +310,8 @@ func TestTemplateWithoutReplies(t *testing.T) {
 	}
 }
 
-// TestLongQuestions: a run whose sequences are shorter than a question still measures replies, and one whose validation
-// text has none does not begin.
+// TestLongQuestions checks that a run whose sequences are shorter than a question still measures replies, and that a
+// run whose validation text has no replies does not start.
 func TestLongQuestions(t *testing.T) {
 	c := small(t)
 	var chats []any
@@ -329,13 +330,13 @@ func TestLongQuestions(t *testing.T) {
 	}
 }
 
-// TestTrainOnChats: a run learns the replies and not the questions, and the model that it makes knows how to be talked
-// with.
+// TestTrainOnChats checks that a run learns the replies and not the questions, and that its model has the chat
+// template.
 func TestTrainOnChats(t *testing.T) {
 	c := small(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	var chats []any
-	for range 60 { // questions at random, one answer
+	for range 60 { // random questions, one answer
 		q := make([]byte, 20)
 		for i := range q {
 			q[i] = byte('a' + rng.IntN(26))
@@ -348,7 +349,7 @@ func TestTrainOnChats(t *testing.T) {
 	c.Train.EvalEvery, c.Train.SaveEvery, c.Train.SampleEvery, c.Train.SamplePrompt = 30, 60, 0, ""
 	c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout = 0, 0, 0
 	res := mustRun(t, c)
-	if res.ValidLoss > 0.3 { // one of the questions would have a loss of ln 26
+	if res.ValidLoss > 0.3 { // the loss of a random letter of a question is ln 26
 		t.Errorf("loss %v, want that of an answer that is always the same", res.ValidLoss)
 	}
 	if !strings.HasPrefix(res.Prompt, "<|im_start|>user\n") || !strings.HasSuffix(res.Prompt, "assistant\n") {

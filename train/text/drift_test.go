@@ -15,7 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestDriftOfModels: reports of models that are compared, the table of them, and models that cannot be.
+// TestDriftOfModels checks the reports of compared models, their table, and the errors for models that cannot be
+// compared.
 func TestDriftOfModels(t *testing.T) {
 	chars, err := tokenizer.Characters(strings.NewReader("some text"))
 	if err != nil {
@@ -82,7 +83,7 @@ func TestDriftOfModels(t *testing.T) {
 		if err != nil || ends != 1 || last != [2]int{n, n} || pieces[100] != (k.o.SeqLen == 100) {
 			t.Fatalf("%s: %v, %d ends, progress %v in pieces %v", k.names, err, ends, last, pieces)
 		}
-		parts := 1 + n/1001 // the first ends after 1,000
+		parts := 1 + n/1001 // the first part ends after 1,000 tokens
 		if len(reports) != parts*(len(dirs)-1) {
 			t.Fatalf("%s: %d reports", k.names, len(reports))
 		}
@@ -128,7 +129,7 @@ b      3000          100 %          0           2.0000  +0.00000  50 %  75 % in 
 	}
 }
 
-// TestReportTexts: reports of one model and of several, with and without the losses of counts.
+// TestReportTexts checks the printed reports of one model and of several, with and without baselines.
 func TestReportTexts(t *testing.T) {
 	r := &ModelReport{Model: "m", Params: 1200, Text: "t", SeqLen: 64, Tokenizer: "bytes", Words: 7,
 		WordPerplex:  33.333,

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// TestCardsOfFolders: of which file the card of a model is read.
+// TestCardsOfFolders checks from which file the card of a model is read.
 func TestCardsOfFolders(t *testing.T) {
 	dir := folderOf(t, map[string]string{
 		"run/MODEL.md": "| data | run |", "run/best/README.md": "---\ndata: best\n---", "run/last/x": "",
@@ -31,7 +31,7 @@ func TestCardsOfFolders(t *testing.T) {
 	}
 }
 
-// TestFoldersOfRuns: which folders are taken, which a new run gets, and what paths become.
+// TestFoldersOfRuns checks which folders are in use, which folder a new run gets, and how paths are made absolute.
 func TestFoldersOfRuns(t *testing.T) {
 	dir := folderOf(t, map[string]string{"run/last/x": "", "model/config.json": "", "other/x": ""})
 	for name, want := range map[string]bool{"run": true, "model": true, "other": false, "gone": false} {
@@ -87,7 +87,7 @@ func TestFoldersOfRuns(t *testing.T) {
 		if err != nil || c.Out != filepath.FromSlash(want) {
 			t.Fatalf("the new run is in %s, %v, want %s", c.Out, err, want)
 		}
-		defer lock.Release() // it goes on
+		defer lock.Release() // the run is in progress
 		if want == "runs/p-2" {
 			if err := os.MkdirAll("runs/p-3/last", 0o777); err != nil {
 				t.Fatal(err)
@@ -116,7 +116,7 @@ func TestFoldersOfRuns(t *testing.T) {
 	}
 }
 
-// TestRunsOfFolders: the run in a folder, or around a checkpoint, and none where others lie.
+// TestRunsOfFolders checks that RunOf finds the run in a folder or around a checkpoint, and none in other folders.
 func TestRunsOfFolders(t *testing.T) {
 	dir := folderOf(t, map[string]string{
 		"run/config.yaml": "seed: 7\n", "run/best/x": "", "run/last/x": "", "run/other/x": "", "file": "",

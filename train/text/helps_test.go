@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// TestPatience: a run ends after so many measurements that are no better, with the best model and a last measurement on
-// all text, and so does one that was interrupted and resumed.
+// TestPatience checks that a run, also if interrupted and resumed, ends after the given number of measurements that are
+// no better, with the best model and a last measurement on all text.
 func TestPatience(t *testing.T) {
 	c := small(t)
 	c.Train.SampleEvery = 0
@@ -56,8 +56,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestAverageOfWeights: the average leaves the training as it is, is what is measured and kept as the best, and goes on
-// where a run is resumed.
+// TestAverageOfWeights checks that the average does not affect the training, is measured and kept as the best model,
+// and continues when a run is resumed.
 func TestAverageOfWeights(t *testing.T) {
 	plain := small(t)
 	plain.Train.Steps = 8
@@ -106,7 +106,7 @@ func TestAverageOfWeights(t *testing.T) {
 	}
 }
 
-// TestSmoke: a trial makes two updates, one checkpoint and one sample text, and measures a little text.
+// TestSmoke checks that a trial makes two updates, one checkpoint and one sample text, and measures a short text.
 func TestSmoke(t *testing.T) {
 	c := small(t)
 	c.Data = nil
@@ -121,7 +121,7 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
-// TestFitBatch: the sequences of an update stay as many, in the fewest shards that fit.
+// TestFitBatch checks that an update keeps its number of sequences, in the fewest shards that fit.
 func TestFitBatch(t *testing.T) {
 	c := small(t)
 	c.Train.BatchSize, c.Train.Shards = 3, 4
@@ -134,7 +134,7 @@ func TestFitBatch(t *testing.T) {
 	}
 }
 
-// TestFindLR: the range test finds that the loss falls, ends where it explodes, and writes nothing.
+// TestFindLR checks that the range test finds a falling loss, ends when it explodes, and writes no files.
 func TestFindLR(t *testing.T) {
 	c := small(t)
 	r, err := c.FindLR(context.Background(), 60, nil)

@@ -15,11 +15,11 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// mostBytes is what reading a small checkpoint may allocate, whatever is written in it: buffers of files and of an
-// update.
+// mostBytes is the most bytes that reading a small checkpoint may allocate, whatever its content: for buffers of files
+// and of an update.
 const mostBytes = 256 << 20
 
-// allocated is how many bytes f allocates, in all goroutines.
+// allocated returns the number of bytes that f allocates, in all goroutines.
 func allocated(f func()) int {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -44,8 +44,8 @@ func contentOf(t testing.TB, path string) []byte {
 	return data
 }
 
-// TestDamagedCheckpoint: one flipped bit in any file of the last checkpoint is an error of resuming that names the
-// file.
+// TestDamagedCheckpoint checks that after one flipped bit in any file of the last checkpoint, resuming returns an error
+// that names the file.
 func TestDamagedCheckpoint(t *testing.T) {
 	c := small(t)
 	c.Train.CarryState = true
@@ -57,7 +57,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		path := filepath.Join(last, name)
 		whole := contentOf(t, path)
 		damaged := bytes.Clone(whole)
-		at := len(damaged) / 2 // of a space in JSON it makes a character that JSON may have inside a text only
+		at := len(damaged) / 2 // turns a space in JSON into a character that JSON allows only inside a string
 		damaged[at] ^= 1
 		write(t, path, damaged)
 		cfg, err := ReadRun(c.Out)
@@ -86,7 +86,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestHostileTrainerState: sizes that no machine has and steps that no run has made are errors, and cost no memory.
+// TestHostileTrainerState checks that huge sizes and impossible steps are errors and allocate no memory.
 func TestHostileTrainerState(t *testing.T) {
 	c := small(t)
 	c.Train.CarryState = true
@@ -96,7 +96,7 @@ func TestHostileTrainerState(t *testing.T) {
 	if err := os.Remove(filepath.Join(c.Out, model.LastDir, checkpoint.ManifestFile)); err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range [][3]string{ // what is written, what stands in its place, what the error says
+	for _, test := range [][3]string{ // original text, replacement, part of the error
 		{"\n  \"step\": 6", "\n  \"step\": 1000000000000000000", "optimizer_updates: found 6, want as many as"},
 		{"\n  \"step\": 6", "\n  \"step\": -1", "step: found -1, want 0 or more"},
 		{"\n  \"step\": 6,\n  \"optimizer_updates\": 6", "\n  \"step\": 7,\n  \"optimizer_updates\": 7",
@@ -117,7 +117,7 @@ func TestHostileTrainerState(t *testing.T) {
 		{`"n_layer": 2`, `"n_layer": 10000`, "n_layer: found 10000 layers, want at most"},
 		{`"batch_size": 2`, `"batch_size": 1000000000`, "want at most 16777216 tokens in a shard"},
 		{`"seq_len": 32`, `"seq_len": 4000000000000000000`, "want at most 16777216 tokens in a shard"},
-		{`"batch_size": 2`, `"batch_size": 80`, "data"}, // more rows than the text has sequences for
+		{`"batch_size": 2`, `"batch_size": 80`, "data"}, // more sequences than the text has
 	} {
 		text := strings.Replace(whole, test[0], test[1], 1)
 		if text == whole {
@@ -137,7 +137,7 @@ func TestHostileTrainerState(t *testing.T) {
 	}
 }
 
-// fuzzed is a run whose last checkpoint has no manifest, and its data.
+// fuzzed returns a run whose last checkpoint has no manifest, and its data.
 func fuzzed(f *testing.F, carry bool) (Config, *Dataset) {
 	c := small(f)
 	c.Train.Steps, c.Train.CarryState = 2, carry
@@ -153,7 +153,7 @@ func fuzzed(f *testing.F, carry bool) (Config, *Dataset) {
 	return c, d
 }
 
-// FuzzTrainerState: any trainer.json is resumed or is an error, in bounded memory.
+// FuzzTrainerState checks that resuming with any trainer.json succeeds or returns an error, in bounded memory.
 func FuzzTrainerState(f *testing.F) {
 	c, d := fuzzed(f, true)
 	path := filepath.Join(c.Out, model.LastDir, train.TrainerFile)
@@ -174,7 +174,7 @@ func FuzzTrainerState(f *testing.F) {
 	})
 }
 
-// FuzzCarriedState: any state.safetensors is restored or is an error, in bounded memory.
+// FuzzCarriedState checks that restoring any state.safetensors succeeds or returns an error, in bounded memory.
 func FuzzCarriedState(f *testing.F) {
 	c, d := fuzzed(f, true)
 	path := filepath.Join(c.Out, model.LastDir, carriedFile)

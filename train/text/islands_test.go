@@ -15,18 +15,20 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// fourIslands are small islands of a shard each, which meet after 2, 4, 6 and 7 updates.
+// fourIslands returns the configuration of four small islands of one shard each, which meet after 2, 4, 6 and 7
+// updates.
 func fourIslands(t *testing.T, precision string) Config {
 	c := swift(t, "h3")
 	c.Data = []string{jsonl(t, documents(40)...)}
 	c.Train.Shards, c.Train.Islands, c.Train.Every, c.Train.IslandPrecision = 4, 4, 2, precision
-	c.Train.OuterLR, c.Train.OuterMomentum, c.Train.EMA = 0.7, 0.9, 0.5 // as the paper's
+	c.Train.OuterLR, c.Train.OuterMomentum, c.Train.EMA = 0.7, 0.9, 0.5 // as in the paper
 	c.Train.Steps, c.Train.EvalEvery, c.Train.SaveEvery, c.Train.LogEvery, c.Train.SampleEvery = 7, 3, 1000, 1, 0
 	return c
 }
 
-// TestIslandsSameBits: islands make the bits of one process on two machines and three, where one is lost in a round,
-// between two, and before its states are saved, and in a run that was stopped and resumed.
+// TestIslandsSameBits checks that islands on two and three machines make the same bits as in one process, also if a
+// machine is lost in a round, between two rounds, or before its states are saved, and in a run that was stopped and
+// resumed.
 func TestIslandsSameBits(t *testing.T) {
 	kill := func(when int) func(*cluster.Local, int) {
 		return func(n *cluster.Local, at int) {
@@ -35,12 +37,12 @@ func TestIslandsSameBits(t *testing.T) {
 			}
 		}
 	}
-	type team struct{ others, message, step int } // the message before which one is lost, or the step after which
+	type team struct{ others, message, step int } // a machine is lost before this message or after this step
 	for precision, teams := range map[string][]team{
 		"float32": {{1, 0, 0}, {2, 30, 0}}, "bf16": {{3, 0, 4}},
 		"int8": {{2, 60, 0}, {1, 0, 0}, {1, 0, 4}, {2, 0, 7}},
 	} {
-		if testing.Short() { // under the race detector
+		if testing.Short() { // runs under the race detector use -short
 			if precision != "int8" {
 				continue
 			}
@@ -85,7 +87,8 @@ func TestIslandsSameBits(t *testing.T) {
 	}
 }
 
-// TestBadIslands: each setting that islands cannot have is one error that names it; islands that can be are none.
+// TestBadIslands checks that each invalid setting of islands gives one error that names it, and that valid settings
+// give none.
 func TestBadIslands(t *testing.T) {
 	for _, x := range []struct {
 		want   string
@@ -114,7 +117,8 @@ func TestBadIslands(t *testing.T) {
 	}
 }
 
-// TestTogetherIslands: what islands send in a step is their part of a meeting, and of states for checkpoints.
+// TestTogetherIslands checks that the predicted traffic of a step is its share of a meeting and of the states for
+// checkpoints.
 func TestTogetherIslands(t *testing.T) {
 	c := fourIslands(t, "float32")
 	c.Train.Every, c.Train.SaveEvery = 100, 1000
@@ -128,7 +132,7 @@ func TestTogetherIslands(t *testing.T) {
 				t.Fatal(err)
 			}
 			if precision == "float32" && machines == 2 {
-				want = 1 // two islands of one machine are one node
+				want = 1 // two islands on one machine form one node
 			}
 			want = want*4e6/100 + 1e6*of.state*float64(4-4/machines)/800          // after 8 rounds
 			kept := 7 * (4e6 + 8*c.Train.tokensPerStep()*min(100, c.Train.Steps)) // rounds besides this one
@@ -148,7 +152,8 @@ func TestTogetherIslands(t *testing.T) {
 	}
 }
 
-// TestIslandsVolume: a round of four machines sends the bytes that are predicted, and a few of tokens and orders.
+// TestIslandsVolume checks that a round of four machines sends the predicted bytes, and a few more for tokens and
+// orders.
 func TestIslandsVolume(t *testing.T) {
 	for _, precision := range []string{"float32", "int8"} {
 		c := fourIslands(t, precision)

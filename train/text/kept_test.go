@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// TestTextsAreClosed: notes on both texts are kept, and both token files are closed with the data set.
+// TestTextsAreClosed checks that notes on both texts are kept, and that both token files are closed with the data set.
 func TestTextsAreClosed(t *testing.T) {
 	c := small(t)
 	c.Data = []string{folderOf(t, map[string]string{"a.txt": "some text", "b.txt": ""})}
@@ -41,8 +41,7 @@ func TestTextsAreClosed(t *testing.T) {
 	}
 }
 
-// TestAttentionSeesOneSequenceBack: of states that are carried from update to update, the part of attention stays as
-// long as a sequence.
+// TestAttentionSeesOneSequenceBack checks that in carried states the part of attention stays as long as a sequence.
 func TestAttentionSeesOneSequenceBack(t *testing.T) {
 	c := swift(t, "attention")
 	c.Train.CarryState = true
@@ -59,7 +58,7 @@ func TestAttentionSeesOneSequenceBack(t *testing.T) {
 	}
 }
 
-// TestStepsOfSavedRun: a checkpoint of more steps than the run has is refused, unless its time is what ends it.
+// TestStepsOfSavedRun checks that a checkpoint of more steps than the run has is refused, unless the run ends by time.
 func TestStepsOfSavedRun(t *testing.T) {
 	c := swift(t, "mamba")
 	c.Train.Steps = 2
@@ -97,8 +96,8 @@ func TestStepsOfSavedRun(t *testing.T) {
 	}
 }
 
-// TestTokenizerOfBase: an adapter's run takes the tokenizer of its base or, where that has none, the one that its
-// settings name.
+// TestTokenizerOfBase checks that the run of an adapter takes the tokenizer of its base or, if that has none, the one
+// that its settings name.
 func TestTokenizerOfBase(t *testing.T) {
 	path := ggufFile(t, checkpoint.F32, nil)
 	c := Config{Tokenizer: "bytes", LoRA: LoRA{Rank: 2}, Base: Base{Name: path, Path: path}}

@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// adapting is a run that trains an adapter of the model at path.
+// adapting returns the configuration of a run that trains an adapter of the model at path.
 func adapting(t testing.TB, path, base string) Config {
 	t.Helper()
 	c := going(t, path)
@@ -25,7 +25,7 @@ func adapting(t testing.TB, path, base string) Config {
 	return c
 }
 
-// contents are the files of a folder.
+// contents returns the files of a folder.
 func contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -43,10 +43,9 @@ func contents(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// TestLoRA: an adapter of a run, of a published model and of a GGUF file, over weights in each precision: the first
-// loss is that of the model, the loss falls, the checkpoints hold the adapter alone, a run that is interrupted makes
-// the same adapter to the bit, and the model's own files stay as they are. The measured model is the model with the
-// adapter that was saved.
+// TestLoRA checks adapters of a run, of a published model and of a GGUF file, over weights in each precision: the first
+// loss is that of the model, the loss falls, checkpoints hold only the adapter, an interrupted run makes the same bits,
+// and the model's own files are unchanged. The measured model is the base with the saved adapter.
 func TestLoRA(t *testing.T) {
 	first := small(t)
 	mustRun(t, first)
@@ -156,7 +155,7 @@ func TestLoRA(t *testing.T) {
 	}
 }
 
-// TestLoRAOnAnyNumberOfCores: one seed gives one adapter.
+// TestLoRAOnAnyNumberOfCores checks that one seed gives one adapter on any number of cores.
 func TestLoRAOnAnyNumberOfCores(t *testing.T) {
 	first := small(t)
 	mustRun(t, first)
@@ -176,8 +175,8 @@ func TestLoRAOnAnyNumberOfCores(t *testing.T) {
 	}
 }
 
-// TestLoRANeedsItsModel: a run whose model has gone or has changed cannot be resumed, and says so; a file that no
-// command could use beside the adapter is refused at the start.
+// TestLoRANeedsItsModel checks that a run whose base was removed or changed cannot be resumed, with an error that says
+// so, and that a base file that cannot be used together with an adapter is refused at the start.
 func TestLoRANeedsItsModel(t *testing.T) {
 	base := copied(t, "06_mamba_lm_a", "model.safetensors", "config.json")
 	c := adapting(t, base, "float32")
@@ -224,7 +223,7 @@ func TestLoRANeedsItsModel(t *testing.T) {
 	}
 }
 
-// TestLoRASettings: settings that do not go together are told, all of them.
+// TestLoRASettings checks that all settings that contradict each other are reported.
 func TestLoRASettings(t *testing.T) {
 	first := small(t)
 	mustRun(t, first)
@@ -259,7 +258,7 @@ func TestLoRASettings(t *testing.T) {
 			}
 		}
 	}
-	bare := adapting(t, first.Out, "") // as settings of a version without adapters
+	bare := adapting(t, first.Out, "") // like settings of a version without adapters
 	bare.Train.Clock = train.WallClock
 	bare.Memory = train.MemoryCheck
 	mustRun(t, bare)
@@ -272,8 +271,8 @@ func TestLoRASettings(t *testing.T) {
 	}
 }
 
-// TestLoRAEstimate: what a run needs is that of the adapter's gradients and moments, and of the model in its precision,
-// so that 1.3 billion parameters fit into 8 GB.
+// TestLoRAEstimate checks that a run needs memory for the adapter's gradients and moments and for the model in its
+// precision, so that 1.3 billion parameters fit into 8 GB.
 func TestLoRAEstimate(t *testing.T) {
 	first := small(t)
 	mustRun(t, first)

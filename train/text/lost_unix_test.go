@@ -14,13 +14,13 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// TestCacheCutShort cuts the token file of a run while it trains. The run ends with an error that names the file and a
-// checkpoint, from which it ends at the same weights as one that was left alone.
+// TestCacheCutShort truncates the token file of a run while it trains. The run ends with an error that names the file
+// and a checkpoint. From this checkpoint it continues to the same weights as an undisturbed run.
 func TestCacheCutShort(t *testing.T) {
 	for name, at := range map[string]int{"before an update": 3, "before an evaluation": 4} {
 		t.Run(name, func(t *testing.T) {
 			c := small(t)
-			c.Train.SaveEvery = 5 // so that the last save is none of the loop's own
+			c.Train.SaveEvery = 5 // the last save is then not one of the loop's own
 			file := filepath.Join(t.TempDir(), "long.txt")
 			if err := os.WriteFile(file, []byte(strings.Repeat("call me ishmael, some years ago; ", 1000)),
 				0o666); err != nil {
@@ -64,7 +64,8 @@ func TestCacheCutShort(t *testing.T) {
 	}
 }
 
-// TestRenamedData: a run goes on with its text under another name, and says what to do when it does not find it.
+// TestRenamedData checks that a run continues with its text under another name, and that the error says what to do if
+// the text is not found.
 func TestRenamedData(t *testing.T) {
 	c := small(t)
 	ctx, stop := context.WithCancel(context.Background())

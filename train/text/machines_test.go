@@ -21,21 +21,21 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// together makes a run with some members besides the leader, in one process. harm, if not nil, is called as they
-// exchange message n.
+// together trains a run with other members besides the leader, in one process. harm, if not nil, is called before each
+// message, with its number.
 func together(t *testing.T, c Config, others int, harm func(n *cluster.Local, at int)) (notes []string, res Result) {
 	t.Helper()
 	return togetherAt(t, c, others, harm, nil)
 }
 
-// togetherAt is together that calls step, if it is not nil, after each of the leader's steps.
+// togetherAt is together, but calls step, if not nil, after each of the leader's steps.
 func togetherAt(t *testing.T, c Config, others int, harm, step func(n *cluster.Local, at int)) (notes []string,
 	res Result) {
 	t.Helper()
 	return togetherOn(t, c, make([]engine.Backend, others), harm, step)
 }
 
-// togetherOn is togetherAt with a member besides the leader on each engine, nil for the processor's.
+// togetherOn is togetherAt with one member besides the leader for each engine, nil for the processor.
 func togetherOn(t *testing.T, c Config, others []engine.Backend, harm, step func(n *cluster.Local, at int)) (
 	notes []string, res Result) {
 	t.Helper()
@@ -88,7 +88,7 @@ func togetherOn(t *testing.T, c Config, others []engine.Backend, harm, step func
 	return notes, res
 }
 
-// lastFiles are what the last checkpoint and the curve of a run consist of.
+// lastFiles returns the content of the last checkpoint and of the curve of a run.
 func lastFiles(t *testing.T, out string) string {
 	t.Helper()
 	all := ""
@@ -113,8 +113,8 @@ func lastFiles(t *testing.T, out string) string {
 	return all
 }
 
-// TestMachinesSameBits: one, two and three members make the weights, moments and curve of one machine, bit for bit,
-// with documents, dropout, averages, chunks and frozen layers, and where a member is lost in a step.
+// TestMachinesSameBits checks that one, two and three members make the same weights, moments and curve as one machine,
+// bit for bit, with documents, dropout, averages, chunks and frozen layers, and if a member is lost in a step.
 func TestMachinesSameBits(t *testing.T) {
 	file := jsonl(t, documents(40)...)
 	for name, change := range map[string]func(c *Config){
@@ -158,7 +158,8 @@ func TestMachinesSameBits(t *testing.T) {
 	}
 }
 
-// TestMachinesThatDiffer: a machine of another version, processor or setting does not take part, and one line says why.
+// TestMachinesThatDiffer checks that a machine with another version, processor or setting is refused, with a reason in
+// one line.
 func TestMachinesThatDiffer(t *testing.T) {
 	c := swift(t, "h3")
 	own, err := Greeting(&c, 0, nil)
@@ -216,7 +217,7 @@ func TestMachinesThatDiffer(t *testing.T) {
 	}
 }
 
-// TestRowsOfOthers: rows that no leader sends are refused, and change no id beyond the vocabulary.
+// TestRowsOfOthers checks that invalid rows are refused and never store an id outside the vocabulary.
 func TestRowsOfOthers(t *testing.T) {
 	c := swift(t, "h3")
 	c.Data = []string{jsonl(t, documents(40)...)}
@@ -253,10 +254,11 @@ func TestRowsOfOthers(t *testing.T) {
 	}
 }
 
-// TestCarriedMachines: a run that carries states makes the bits of one machine on several, with its states: where all
-// are there from the beginning, where one joins in the run, over the end of the text, and where it is resumed by
-// another number of machines. A machine that is lost ends it with the name, and it goes on from its checkpoint; where
-// the leader has just got the states, it just goes on.
+// TestCarriedMachines checks that a run that carries states makes the same bits, including its states, on several
+// machines as on one: if all are present from the start, if one joins during the run, across the end of the text, and
+// if it is resumed by another number of machines. The loss of a machine ends the run with an error that names it, and
+// the run continues from its checkpoint. If the leader has just fetched the states, the run goes on without
+// interruption.
 func TestCarriedMachines(t *testing.T) {
 	c := swift(t, "h3,attention,mamba")
 	c.Data = []string{jsonl(t, documents(40)...)}
@@ -346,8 +348,8 @@ func TestCarriedMachines(t *testing.T) {
 	}
 }
 
-// carriedRun is a run with two members besides the leader, which calls at after each of the leader's steps, and before,
-// unless nil, before each message.
+// carriedRun trains a run with two members besides the leader. It calls at after each of the leader's steps and before,
+// if not nil, before each message.
 func carriedRun(t *testing.T, c Config, at func(n *cluster.Local, step int), before func(n *cluster.Local)) (
 	notes []string, err error) {
 	t.Helper()
@@ -382,8 +384,9 @@ func carriedRun(t *testing.T, c Config, at func(n *cluster.Local, step int), bef
 	return notes, err
 }
 
-// TestAdapterMachines: an adapter trained by several machines has the bits of one machine. The leader sends the frozen
-// model, or each machine reads it where it has fewer bits than float32; then it must have it.
+// TestAdapterMachines checks that an adapter trained by several machines has the same bits as from one machine. The
+// leader sends the frozen model. If the model has fewer bits than float32, each machine reads it itself and must have
+// it.
 func TestAdapterMachines(t *testing.T) {
 	first := small(t)
 	mustRun(t, first)

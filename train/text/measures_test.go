@@ -18,7 +18,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// TestHowMeasuringGoes: windows and streams, what is told of the way, and what cannot be measured.
+// TestHowMeasuringGoes checks windows and streams, the reported progress, and the errors for texts that cannot be
+// measured.
 func TestHowMeasuringGoes(t *testing.T) {
 	m := toymodel.New(t, "h3,attention", 23)
 	ids := toymodel.Text(1, 40, 23)
@@ -36,7 +37,7 @@ func TestHowMeasuringGoes(t *testing.T) {
 	for _, k := range []struct {
 		o    EvalOptions
 		told string
-		want float64 // 0: another loss than that of all at once
+		want float64 // 0: the loss differs from that of the whole text at once
 	}{
 		{EvalOptions{SeqLen: 39, BatchSize: 1}, "39/39 ", mean(each)},
 		{EvalOptions{SeqLen: 13, BatchSize: 2}, "26/39 39/39 ", 0},
@@ -85,7 +86,7 @@ func TestHowMeasuringGoes(t *testing.T) {
 		again.Loss != r.Loss {
 		t.Errorf("after updates in bf16 the loss is %v, %v, want %v", again.Loss, err, r.Loss)
 	}
-	held := func(n int, o EvalOptions) int { // by the tape, for a text of so many tokens
+	held := func(n int, o EvalOptions) int { // bytes that the tape holds for a text of n tokens
 		o.tape = m.NewTape()
 		o.BatchSize = 1
 		part, err := data.FromIDs(toymodel.Text(1, n, 256), 256)
@@ -130,7 +131,7 @@ func TestHowMeasuringGoes(t *testing.T) {
 	}
 }
 
-// toys are models of folders without a run, and of one with.
+// toys returns a ModelEval that loads the given models by the names of their folders, with a list of its notes.
 func toys(t *testing.T, o ModelEvalOptions, models map[string]*LoadedModel) (e *ModelEval, notes *[]string) {
 	e, notes = measured(o)
 	e.Load = func(dir string) (*LoadedModel, error) {
@@ -142,7 +143,7 @@ func toys(t *testing.T, o ModelEvalOptions, models map[string]*LoadedModel) (e *
 	return e, notes
 }
 
-// TestTextsOfModels: the text that models are measured on, by options and by the run that a model is of.
+// TestTextsOfModels checks on which text models are measured, by options and by the model's run.
 func TestTextsOfModels(t *testing.T) {
 	chars, err := tokenizer.Characters(strings.NewReader("some text\nother muchü"))
 	if err != nil {
@@ -184,7 +185,7 @@ func TestTextsOfModels(t *testing.T) {
 	mine := ModelEvalOptions{Data: []string{path("short.txt")}}
 	for _, k := range []struct {
 		name, text string
-		tokens     int // that are predicted
+		tokens     int // number of predicted tokens
 		window     int
 		o          ModelEvalOptions
 	}{

@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// roomy is a run of little work, all of whose layers are alike.
+// roomy returns the configuration of a small run whose layers are all alike.
 func roomy(t testing.TB) Config {
 	c := small(t)
 	c.Model.DModel, c.Model.AttnIdx, c.Model.VocabSize, c.Model.Mixer = 8, nil, 40, "gated-conv"
@@ -25,12 +25,12 @@ func roomy(t testing.TB) Config {
 	return c
 }
 
-// TestRoomOfRuns: a run is refused if its weights, gradients, moments, activations and states take a byte more than is
-// free, and no run is where memory is not to be checked.
+// TestRoomOfRuns checks that a run is refused if its weights, gradients, moments, activations and states exceed the
+// free memory by a byte, and that no run is refused if memory is not checked.
 func TestRoomOfRuns(t *testing.T) {
 	for _, chunk := range []int{0, 4, 1} {
 		c := roomy(t)
-		if c.Train.Chunk, c.Train.SeqLen = chunk, 64; chunk == 1 { // the weights take much more than the rest
+		if c.Train.Chunk, c.Train.SeqLen = chunk, 64; chunk == 1 { // the weights take much more memory than the rest
 			c.Train.Chunk, c.Train.SeqLen, c.Train.BatchSize, c.Model.DModel, c.Model.VocabSize = 0, 1, 1, 32, 9000
 		}
 		params, err := c.countParams(c.Model)
@@ -97,7 +97,8 @@ func TestRoomOfRuns(t *testing.T) {
 	}
 }
 
-// TestBatchesThatFit: the sequences of an update in the fewest shards whose memory is in nine tenths of what is free.
+// TestBatchesThatFit checks that the sequences of an update are split into the fewest shards that fit into nine tenths
+// of the free memory.
 func TestBatchesThatFit(t *testing.T) {
 	c := roomy(t)
 	c.Train.BatchSize, c.Train.Shards = 12, 1
@@ -148,8 +149,8 @@ func TestBatchesThatFit(t *testing.T) {
 	}
 }
 
-// costs are what an update of a synthetic machine takes: for each layer a constant, more for each position, more for
-// each token, and for all layers together a constant and the loss.
+// costs replaces the measurements by those of a synthetic machine: each layer costs a constant, a part per position of
+// a sequence and a part per token; all layers together cost another constant and the loss.
 func costs(run *probes, sizes *[][2]int) {
 	of := func(l layer) float64 { return float64(1 + l.index%3) }
 	run.measure = func(shape model.Config, layers []layer, batch, l int) (probed, error) {
@@ -165,8 +166,8 @@ func costs(run *probes, sizes *[][2]int) {
 	run.time = run.measure
 }
 
-// TestExtrapolation: what probes of some layers and few tokens say of a run is exact where its needs are the sums that
-// they are taken for.
+// TestExtrapolation checks that the extrapolation from probes of some layers and few tokens is exact if the costs are
+// the sums that it assumes.
 func TestExtrapolation(t *testing.T) {
 	for _, k := range []struct {
 		l, long, longer, timed int
@@ -181,7 +182,7 @@ func TestExtrapolation(t *testing.T) {
 		var sizes [][2]int
 		costs(run, &sizes)
 		head := 4 * native.Backend.LossMemory(5*k.l, 16, 200, false)
-		// the layers at 0, 1 and 4 stand for all: those at 2 and 3 are as that at 0
+		// layers 0, 1 and 4 represent all: layers 2 and 3 are like layer 0
 		weights := 1. + 2 + 1 + 1 + 2
 		want := int(5000+weights*float64(100+7*k.l+11*5*k.l)) + head
 		got, err := run.extrapolateBytes(c.Model)
@@ -259,7 +260,7 @@ func TestExtrapolation(t *testing.T) {
 		math.Abs(p.seconds/(3.2*128*params)-1) > 1e-9 || sizes[0] != [2]int{1, 64} {
 		t.Errorf("%+v, %v, want %v bytes and %v s, in probes of %v", p, err, bytes, 3.2*128*params, sizes)
 	}
-	c.Model.DModel, c.Model.DInner = 1<<11, 0 // a probe of one layer is short
+	c.Model.DModel, c.Model.DInner = 1<<11, 0 // makes the probe of one layer short
 	for l, want := range map[int]int{20: 20, 64: 32} {
 		c.Train.SeqLen, sizes = l, nil
 		if run, err = c.probes(c.Model); err != nil {
@@ -285,7 +286,7 @@ func TestExtrapolation(t *testing.T) {
 	}
 }
 
-// TestProbesOfChunks: a run in chunks is measured by chunks, and one whose shape or settings are none not at all.
+// TestProbesOfChunks checks that a run in chunks is measured by chunks, and that invalid shapes or settings are errors.
 func TestProbesOfChunks(t *testing.T) {
 	c := small(t)
 	c.Model.VocabSize, c.Train.Chunk = 256, 8
@@ -338,7 +339,7 @@ func TestProbesOfChunks(t *testing.T) {
 	if err := run.freeze(m, classes[1:]); err != nil || m.Adapter() == nil {
 		t.Fatalf("a probe has the adapter %v, %v", m.Adapter(), err)
 	}
-	// of the layers at 1 and 2: the changes of the first layer here are those of the second of the run
+	// The probe has layers 1 and 2 of the run: the changes of its first layer are those of the run's second.
 	names := []string{}
 	for name := range run.ranks {
 		if i, part, ok := layerOf(name); ok && i > 0 {
@@ -368,7 +369,7 @@ func TestProbesOfChunks(t *testing.T) {
 	toymodel.WantError(t, err, "d_model")
 }
 
-// TestSumsOfEstimates: an estimate adds up, by real updates and by smaller ones.
+// TestSumsOfEstimates checks that the parts of an estimate add up, by real updates and by smaller ones.
 func TestSumsOfEstimates(t *testing.T) {
 	for _, k := range []struct {
 		name   string
@@ -378,7 +379,7 @@ func TestSumsOfEstimates(t *testing.T) {
 		{"recompute", func(c *Config) { c.Train.Recompute = true }},
 		{"chunks", func(c *Config) { c.Train.Chunk = 4 }},
 		{"large", func(c *Config) { c.Train.BatchSize, c.Train.SeqLen, c.Train.Shards = 1<<14, 1<<10, 1 }},
-		{"large", func(c *Config) { // hardly too large to be measured
+		{"large", func(c *Config) { // just too large to be measured
 			params, _ := c.countParams(c.Model)
 			c.Train.BatchSize, c.Train.SeqLen = int(1.1*estimateFlops/6/256/float64(params.All)), 256
 		}},
@@ -420,7 +421,7 @@ func TestSumsOfEstimates(t *testing.T) {
 		case "measured", "time":
 			c.Tokenizer, c.Train.SamplePrompt = "dna", ""
 			c.Data = []string{filepath.Join(folderOf(t, map[string]string{"t": strings.Repeat("ACGT", 99)}), "t")}
-			r := newRun(t, c) // what its own updates take
+			r := newRun(t, c) // memory of its own updates
 			for range 2 {
 				if _, _, err := r.loop.Step(); err != nil {
 					t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// measured is a ModelEval of runs in their folders, with the notes that it gives.
+// measured returns a ModelEval with a list of the notes that it gives.
 func measured(o ModelEvalOptions) (e *ModelEval, notes *[]string) {
 	o.Cache, o.TextField, o.BatchSize = data.CacheNone, data.DefaultTextField, 8
 	notes = new([]string)
@@ -22,15 +22,15 @@ func measured(o ModelEvalOptions) (e *ModelEval, notes *[]string) {
 	}, notes
 }
 
-// TestModelsReadOneText: models of other tokenizers are measured on the bytes that the first model is measured on, each
-// with the loss that it has alone, the best first.
+// TestModelsReadOneText checks that models with other tokenizers are measured on the same bytes as the first model,
+// each with the loss that it has alone, and that the best comes first.
 func TestModelsReadOneText(t *testing.T) {
 	var dirs []string
 	for _, tok := range []string{"bytes", "chars"} {
 		c := small(t)
 		c.Tokenizer, c.Train.Clock = tok, "wall"
 		if tok == "chars" {
-			c.Data = dirs[1:] // the text of the first
+			c.Data = dirs[1:] // the text of the first model
 			c.Train.Steps = 30
 		}
 		mustRun(t, c)
@@ -71,7 +71,7 @@ func TestModelsReadOneText(t *testing.T) {
 	}
 }
 
-// TestTextsThatCannotBeMeasuredOn: options that contradict each other are problems before a model is read.
+// TestTextsThatCannotBeMeasuredOn checks that options that contradict each other are reported before a model is read.
 func TestTextsThatCannotBeMeasuredOn(t *testing.T) {
 	run := small(t)
 	run.Train.Steps, run.Train.Clock = 1, "wall"
@@ -97,8 +97,7 @@ func TestTextsThatCannotBeMeasuredOn(t *testing.T) {
 	}
 }
 
-// TestMeasuresOfLongTokens: of tokens that are longer than a byte, the bits per byte are those of the text, and the
-// perplexity per word is that of its words.
+// TestMeasuresOfLongTokens checks bits per byte and perplexity per word if tokens are longer than a byte.
 func TestMeasuresOfLongTokens(t *testing.T) {
 	const line = "größe über zwölf Äpfel, naïve Ærø; "
 	whole := strings.Repeat(line, 40)
@@ -114,13 +113,13 @@ func TestMeasuresOfLongTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := reports[0]
-	// Every token but the first, g, is predicted; the word that it begins is still one.
+	// Every token but the first, g, is predicted. The rest of the first word still counts as a word.
 	tokens, bytes, words := utf8.RuneCountInString(whole)-1, len(whole)-1, len(strings.Fields(whole))
 	if r.Tokens != tokens || r.Bytes != int64(bytes) || r.Words != words {
 		t.Errorf("found %d tokens, %d bytes, %d words, want %d, %d, %d", r.Tokens, r.Bytes, r.Words, tokens, bytes,
 			words)
 	}
-	nats := r.Loss * float64(tokens) // of the whole text
+	nats := r.Loss * float64(tokens) // nats of the whole text
 	for what, c := range map[string][2]float64{
 		"perplexity":          {r.Perplexity, math.Exp(r.Loss)},
 		"bits per byte":       {r.BitsByte, nats / math.Ln2 / float64(bytes)},
@@ -132,7 +131,7 @@ func TestMeasuresOfLongTokens(t *testing.T) {
 	}
 }
 
-// TestReads: the parts of what attention reads, where lower bits are read of a quarter of the keys.
+// TestReads checks the fractions that attention reads, if the lower bits of a quarter of the keys are read.
 func TestReads(t *testing.T) {
 	c := &engine.SpAttenCounts{}
 	if readsOf(c) != nil {
@@ -152,8 +151,8 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestPerTokenOfAnother: the perplexity per token of another tokenizer is of the same nats: that of a model's own kind
-// of token is its perplexity, and an unknown one is refused.
+// TestPerTokenOfAnother checks that the perplexity per token of another tokenizer is computed from the same total loss:
+// for the model's own tokenizer it is the model's perplexity. An unknown tokenizer is an error.
 func TestPerTokenOfAnother(t *testing.T) {
 	c := small(t)
 	c.Train.Clock = "wall"

@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// begun copies the checkpoint of a run that was interrupted by hippo e86549c, before there were shards, into a new
-// folder.
+// begun copies into a new folder the checkpoint of a run of hippo e86549c, before there were shards, that was
+// interrupted.
 func begun(t *testing.T, name string) (out string) {
 	t.Helper()
 	out = filepath.Join(t.TempDir(), "run")
@@ -25,14 +25,14 @@ func begun(t *testing.T, name string) (out string) {
 	return out
 }
 
-// TestFormat1GoesOn: a language model's run that an earlier version began ends where that version would have brought
-// it, but for the dropout masks of the steps after and for rounding.
+// TestFormat1GoesOn checks that a language model's run started by an earlier version ends with the same loss as with
+// that version, except for rounding errors and the dropout masks of later steps.
 func TestFormat1GoesOn(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text.txt")
 	write(t, text, []byte(strings.Repeat("the quick brown fox jumps over the lazy dog; ", 60)))
 	for name, c := range map[string]struct {
 		shards int
-		loss   float64 // that the earlier version came to
+		loss   float64 // result of the earlier version
 	}{
 		"carried":     {1, 3.3710140136094786},
 		"accumulated": {2, 3.366135820580238},
@@ -60,7 +60,8 @@ func TestFormat1GoesOn(t *testing.T) {
 	}
 }
 
-// TestFormat1IsRefused: a run that cannot go on says which version it is of, and so does one of a later version.
+// TestFormat1IsRefused checks that the error for a run that cannot continue names its version, also for a later
+// version.
 func TestFormat1IsRefused(t *testing.T) {
 	_, err := ReadRun(begun(t, "refused"))
 	if err == nil || !strings.Contains(err.Error(), "version: found 1, of a hippo from before shards") ||
@@ -84,7 +85,7 @@ func TestFormat1IsRefused(t *testing.T) {
 	}
 }
 
-// TestOldSettings: accumulation of earlier versions is read, and means shards.
+// TestOldSettings checks that accumulation of earlier versions is read and converted to shards.
 func TestOldSettings(t *testing.T) {
 	c := small(t)
 	c.Train.Accumulation = 8

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestLossesByPosition: they are the means of the model's own log-probabilities at these positions of all windows, a
-// shorter last one among them, and together the loss of all.
+// TestLossesByPosition checks that losses by position are the means of the model's log-probabilities at these positions
+// in all windows, including a shorter last one, and that together they give the total loss.
 func TestLossesByPosition(t *testing.T) {
 	m := toymodel.New(t, "h3,mamba", 256)
 	ids := make([]int32, 231) // 230 pairs: two windows at a time, one alone, one of 30

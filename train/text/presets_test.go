@@ -9,7 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestPresetSettings: what is trained like the default run are the tiny presets; every other has settings of its own.
+// TestPresetSettings checks that only the tiny presets train like the default run, and that all others have their own
+// settings.
 func TestPresetSettings(t *testing.T) {
 	for _, name := range Presets() {
 		_, own := presets[name]
@@ -35,7 +36,8 @@ func TestPresetSettings(t *testing.T) {
 	}
 }
 
-// TestSettingsOfPresets: rates, sequences of an update, their length, updates and warmup, as the releases have them.
+// TestSettingsOfPresets checks learning rates, sequences of an update, their length, updates and warmup against the
+// releases.
 func TestSettingsOfPresets(t *testing.T) {
 	got := map[string]string{}
 	for _, name := range Presets() {

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestExtrapolatedMemory: what small steps say of the memory of a large one is what it takes, within a twentieth.
+// TestExtrapolatedMemory checks that the memory of a large step, extrapolated from small ones, is right within 5 %.
 func TestExtrapolatedMemory(t *testing.T) {
 	for _, shape := range []struct {
 		layers         string
@@ -50,7 +50,8 @@ func TestExtrapolatedMemory(t *testing.T) {
 	}
 }
 
-// TestEstimateFrozen: frozen parts have no gradients and moments, and below the first trained layer no activations.
+// TestEstimateFrozen checks that frozen parts have no gradients and moments, and that layers below the first trained
+// one have no activations.
 func TestEstimateFrozen(t *testing.T) {
 	c := small(t)
 	c.Model.NLayer, c.Model.AttnIdx, c.Model.VocabSize = 8, nil, 256
@@ -76,8 +77,8 @@ func TestEstimateFrozen(t *testing.T) {
 	}
 }
 
-// TestProbesOfFrozenLayers: a probe trains what the run trains, and layers count with others of which the same is
-// frozen and that are on the same side of the first that is trained.
+// TestProbesOfFrozenLayers checks that a probe trains the same parameters as the run, and that layers are in one class
+// if the same parameters are frozen and they are on the same side of the first trained layer.
 func TestProbesOfFrozenLayers(t *testing.T) {
 	c := small(t)
 	c.Model.NLayer, c.Model.AttnIdx, c.Model.VocabSize = 8, []int{1, 6}, 256
@@ -94,7 +95,7 @@ func TestProbesOfFrozenLayers(t *testing.T) {
 	if !slices.Equal(first, []int{0, 1, 5, 6, 7}) || !slices.Equal(more, []int{3, 0, 0, 0, 0}) {
 		t.Fatalf("the first layers of the classes are %d, others %d", first, more)
 	}
-	cost := map[int]float64{0: 1, 1: 2, 5: 30, 6: 40, 7: 20} // of a layer of each class
+	cost := map[int]float64{0: 1, 1: 2, 5: 30, 6: 40, 7: 20} // cost of a layer of each class
 	got, err := run.addLayers(func(layers []layer) (float64, error) {
 		sum := 100.0
 		for _, l := range layers {
@@ -125,8 +126,8 @@ func TestProbesOfFrozenLayers(t *testing.T) {
 	})
 }
 
-// TestFrozenPartsTakeNoMemory: there are gradients and moments, in memory and in the checkpoint, of what is trained and
-// of nothing else.
+// TestFrozenPartsTakeNoMemory checks that there are gradients and moments, in memory and in the checkpoint, only for
+// trained parameters.
 func TestFrozenPartsTakeNoMemory(t *testing.T) {
 	c := small(t)
 	c.Freeze = []string{"backbone.embeddings", "*.0.mixer"}

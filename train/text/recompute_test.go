@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestRecomputedGradients: gradients of layers that are computed again have the bits of those at once, with dropout,
-// documents, shards and frozen layers, and the tape holds much less.
+// TestRecomputedGradients checks that gradients with recomputed layers have the same bits as without, with dropout,
+// documents, shards and frozen layers, and that the tape holds much less.
 func TestRecomputedGradients(t *testing.T) {
 	file := jsonl(t, documents(30)...)
 	for _, layers := range []string{"h3,attention,mamba,s4d", "mamba2/none,hyena(l_max=64),gau", "h3*3",
@@ -45,9 +45,9 @@ func TestRecomputedGradients(t *testing.T) {
 	}
 }
 
-// TestMemoryOfRecomputing: what is estimated of the memory of a run that computes layers again is what its tape and the
-// streams beside it take, and that does not grow from update to update. The last window of a measurement is shorter
-// than what is estimated from, and leaves buffers of other sizes.
+// TestMemoryOfRecomputing checks that the estimated memory of a run with recomputation is that of its tape and streams,
+// and that it does not grow from update to update. The last window of a measurement is shorter than the sequences of
+// the estimate, and leaves buffers of other sizes.
 func TestMemoryOfRecomputing(t *testing.T) {
 	c := small(t)
 	c.Model.AttnIdx, c.Model.NLayer, c.Model.DModel, c.Model.VocabSize = nil, 0, 64, 2000

@@ -21,7 +21,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// TestPrompts: what sample texts go on from, and how long they are.
+// TestPrompts checks the prompts of sample texts and the length of samples.
 func TestPrompts(t *testing.T) {
 	chat := func(q, a string) any { return map[string]string{"prompt": q, "completion": a} }
 	for _, k := range []struct {
@@ -56,12 +56,12 @@ func TestPrompts(t *testing.T) {
 	for _, k := range []struct {
 		valid []any
 		want  string
-	}{ // the first reply to something
+	}{ // the text before the first reply that has a prompt
 		{[]any{chat("p ", "xx"), chat("q ", "yy")}, "p "},
 		{[]any{chat("", "xyz"), chat("q ", "yy"), chat("r ", "zz")}, "q "},
 		{[]any{chat("third ", "c")}, "third "},
 		{[]any{chat("", "some words")}, "words"}, {[]any{chat("", "!!")}, "!!"},
-		{[]any{chat(strings.Repeat("far ", 1025), "c")}, "far far far"}, // no reply is near
+		{[]any{chat(strings.Repeat("far ", 1025), "c")}, "far far far"}, // no reply is near the start
 	} {
 		c := swift(t, "mamba")
 		c.Train.SamplePrompt, c.Valid = "", []string{jsonl(t, k.valid...)}
@@ -119,7 +119,7 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("from 13 of 14 positions %q, %v, from more %q", cut, err, long)
 		}
 	}
-	w = newRun(t, swift(t, "mamba")).work // of any length
+	w = newRun(t, swift(t, "mamba")).work // a model without a length limit
 	w.prompt, w.Config.Train.SampleTokens = samplePrompt{[]int32("the quick brown"), ""}, 20
 	whole, err := w.SampleText(t.Context())
 	w.prompt.ids = w.prompt.ids[:1]
@@ -133,7 +133,8 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-// TestScoresOfRuns: on which tokens a run is measured on the way, in the end, before the first update and again.
+// TestScoresOfRuns checks on which tokens a run is measured during the run, at the end, before the first update and
+// when the best is measured again.
 func TestScoresOfRuns(t *testing.T) {
 	c := swift(t, "mamba")
 	c.Train.EvalTokens = 40
@@ -201,7 +202,7 @@ func TestScoresOfRuns(t *testing.T) {
 	}
 }
 
-// TestResultOfRun: events, result, card and files of a run, of one that is interrupted, and of one that goes on.
+// TestResultOfRun checks the events, result, card and files of a run, of an interrupted one and of a resumed one.
 func TestResultOfRun(t *testing.T) {
 	c := swift(t, "mamba,h3")
 	c.Freeze, c.Train.Steps = []string{"backbone.layers.1"}, 4
@@ -313,7 +314,7 @@ func TestResultOfRun(t *testing.T) {
 	}
 }
 
-// TestVerdicts: what is said of a run that has ended, by its losses.
+// TestVerdicts checks the remarks and errors of a finished run, by its losses.
 func TestVerdicts(t *testing.T) {
 	r := newRun(t, swift(t, "mamba"))
 	guess := r.work.Guess()

@@ -12,9 +12,9 @@ import (
 	"github.com/hippo-ssm/hippo/release"
 )
 
-// TestLossOfRoundedWeights: a model that learned from the pages in testdata/pages predicts another page nearly as well
-// with rounded weights: within 0.1 % of the loss in bf16 and int8, within 1 % in int4. The pages are copies of
-// docs/decisions and docs/glossary.md as they once were, so that the numbers do not change when those are edited.
+// TestLossOfRoundedWeights checks that a model that learned from the pages in testdata/pages predicts another page
+// nearly as well with rounded weights: within 0.1 % of the loss in bf16 and int8, within 1 % in int4. The pages are old
+// copies of docs/decisions and docs/glossary.md, so that the numbers do not change when those are edited.
 func TestLossOfRoundedWeights(t *testing.T) {
 	c := small(t)
 	c.Model = model.DefaultConfig()

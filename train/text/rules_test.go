@@ -14,7 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// TestRunName: a run is named after the model that it starts with, without what a run's folder has in it and the tag.
+// TestRunName checks that a run is named after the model that it starts from, without the tag and the folders inside a
+// run.
 func TestRunName(t *testing.T) {
 	for name, want := range map[string]string{"a/b": "b", "a/b/": "b", "runs/x/best": "x", "runs/x/last/": "x",
 		"a/b:8b": "b", "./..": "tiny", "best": "tiny", ":x": "tiny", "runs/x/./best": "x", "b.gguf": "b.gguf"} {
@@ -29,7 +30,7 @@ func TestRunName(t *testing.T) {
 	}
 }
 
-// TestCards: lines of a card that are in its head or its table, and nothing else.
+// TestCards checks that only lines in the front matter or the table of a card are read.
 func TestCards(t *testing.T) {
 	for text, want := range map[string]string{
 		"---\nlicense: a\n---\ndata: b\n":                     "license=a",
@@ -49,7 +50,7 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// TestEstimateTexts: an estimate in words.
+// TestEstimateTexts checks an estimate as text.
 func TestEstimateTexts(t *testing.T) {
 	e := Estimate{Params: 7, Trained: 7, Embedding: 3, Weights: 100 << 20, Gradients: 28 << 20, Moments: 200 << 20,
 		Activations: 64 << 20, Program: 8 << 20, Total: 400 << 20, TokensPerSec: 1234.6, StepSeconds: 0.5,
@@ -86,17 +87,17 @@ does not fit x
 	}
 }
 
-// TestFitsIn: what does not fit says which cut of an update does, computed from its memory for each sequence, or which
-// settings need less.
+// TestFitsIn checks that the error for a run that does not fit names a split of an update that fits, computed from the
+// memory per sequence, or settings that need less.
 func TestFitsIn(t *testing.T) {
 	params := train.ParamCount{All: 1000, Trained: 1000, Values: 4000}
 	for _, c := range []struct {
-		batch, shards, activations, room int // bytes beside those of the parameters in one shard
+		batch, shards, activations, room int // room in bytes besides the parameters with one shard
 		want                             string
 	}{
 		{8, 1, 80_000, 80_000, ""},
 		{8, 1, 80_000, 79_999, "train.batch_size=4 with train.shards=2 fits"},
-		{8, 1, 80_000, 44_000, "train.batch_size=4 with train.shards=2 fits"}, // with one sum of gradients more
+		{8, 1, 80_000, 44_000, "train.batch_size=4 with train.shards=2 fits"}, // with one more sum of gradients
 		{8, 1, 80_000, 43_999, "train.batch_size=2 with train.shards=4 fits"},
 		{8, 1, 80_000, 22_000, "train.batch_size=1 with train.shards=8 fits"},
 		{8, 1, 80_000, 21_999, "a smaller train.seq_len, model.d_model or fewer layers need less"},
@@ -125,11 +126,11 @@ func TestFitsIn(t *testing.T) {
 	}
 }
 
-// TestSettingsAtTheirBounds: the largest and smallest settings that are taken, and what is said of others.
+// TestSettingsAtTheirBounds checks the largest and smallest valid settings, and the errors for others.
 func TestSettingsAtTheirBounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(c *Config)
-		want   string // of the problems; "" for none
+		want   string // part of the problems; "" for none
 	}{
 		"no vocabulary":  {func(c *Config) { c.Model.VocabSize = 0 }, ""},
 		"no validation":  {func(c *Config) { c.ValidFraction = 0 }, "valid_fraction: found 0, want"},
@@ -197,7 +198,7 @@ func TestSettingsAtTheirBounds(t *testing.T) {
 	}
 }
 
-// TestLoopSizes: tokens that are held at once, the time that chunks take beside whole sequences, and the updates of
+// TestLoopSizes checks the tokens held at once, the time of chunks relative to whole sequences, and the updates of
 // epochs and of a trial.
 func TestLoopSizes(t *testing.T) {
 	for _, c := range []struct {
@@ -251,7 +252,8 @@ func TestLoopSizes(t *testing.T) {
 	}
 }
 
-// TestReplyEnds: where a reply ends, with white space behind, and what a last reply without an end gets.
+// TestReplyEnds checks where a reply ends if white space follows, and the end that is appended to a last reply without
+// one.
 func TestReplyEnds(t *testing.T) {
 	c := &chats{ends: []string{"<e>", "<x>"}, end: "<e>"}
 	for reply, want := range map[string]string{"a<e>": "a<e>| true", "a<e>\n ": "a<e>|\n  true",
@@ -265,8 +267,8 @@ func TestReplyEnds(t *testing.T) {
 	}
 }
 
-// TestWordsOfPrompts: lines are cut after three words or 24 characters, and a start that may be the end of a word is
-// left out where anything else is there.
+// TestWordsOfPrompts checks that lines are cut after three words or 24 characters, and that a start that may be the end
+// of a word is left out if there is anything else.
 func TestWordsOfPrompts(t *testing.T) {
 	for line, want := range map[string]string{"a b c d": "a b c", "a b c": "a b c", " - a b": "a b",
 		"a " + strings.Repeat("b", 30): "a",

@@ -18,7 +18,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// small is a hybrid that trains in milliseconds, with dropout, shards and all that a checkpoint has to hold.
+// small returns the configuration of a hybrid that trains in milliseconds, with dropout, shards and everything that a
+// checkpoint can hold.
 func small(t testing.TB) Config {
 	t.Helper()
 	c, err := Preset("tiny")
@@ -58,7 +59,7 @@ func mustRun(t testing.TB, c Config) Result {
 	return res
 }
 
-// newRun is a run before its first update. Its data is closed when the test ends.
+// newRun returns a run before its first update. Its data is closed when the test ends.
 func newRun(t testing.TB, c Config) *run {
 	t.Helper()
 	d, err := c.OpenData(t.Context(), nil)
@@ -77,7 +78,7 @@ func newRun(t testing.TB, c Config) *run {
 	return r
 }
 
-// runUntil begins a run and interrupts it after a step.
+// runUntil starts a run and interrupts it after a step.
 func runUntil(t testing.TB, c Config, step int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -92,7 +93,7 @@ func runUntil(t testing.TB, c Config, step int) {
 	}
 }
 
-// TestSameWeights: one seed gives one set of weights, for any number of cores and at each precision.
+// TestSameWeights checks that one seed gives the same weights on any number of cores, at each precision.
 func TestSameWeights(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	trained := map[string]string{}
@@ -122,8 +123,8 @@ func TestSameWeights(t *testing.T) {
 	}
 }
 
-// TestResume: a run that is interrupted after any step, saved, and resumed ends with the same weights as one that is
-// not.
+// TestResume checks that a run that is interrupted after any step, saved and resumed ends with the same weights as an
+// uninterrupted one.
 func TestResume(t *testing.T) {
 	for _, carry := range []bool{false, true} {
 		whole := small(t)
@@ -157,7 +158,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestRunFolder: what a run leaves behind, and that a second run does not overwrite it.
+// TestRunFolder checks the files that a run leaves behind, and that a second run does not overwrite them.
 func TestRunFolder(t *testing.T) {
 	c := small(t)
 	res := mustRun(t, c)
@@ -188,7 +189,7 @@ func TestRunFolder(t *testing.T) {
 	}
 }
 
-// TestLearns: the loss of a repeating text falls far below that of guessing.
+// TestLearns checks that the loss of a repeating text falls far below that of guessing.
 func TestLearns(t *testing.T) {
 	c := small(t)
 	c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout = 0, 0, 0
@@ -199,7 +200,8 @@ func TestLearns(t *testing.T) {
 	}
 }
 
-// TestNonFinite: a loss that becomes NaN stops the run, keeps the last checkpoint and names step and tensor.
+// TestNonFinite checks that a loss that becomes NaN stops the run, keeps the last checkpoint, and that the error names
+// step and tensor.
 func TestNonFinite(t *testing.T) {
 	c := small(t)
 	c.Train.SaveEvery = 1
@@ -220,8 +222,8 @@ func TestNonFinite(t *testing.T) {
 	}
 }
 
-// TestNonFiniteResult: when no weight is bad but a result is, the part of the model and the operation are named. The
-// weights here are so large, though finite, that a product overflows.
+// TestNonFiniteResult checks that the error names the part of the model and the operation if all weights are finite but
+// a result is not. The weights here are so large that a product overflows.
 func TestNonFiniteResult(t *testing.T) {
 	c := small(t)
 	r := newRun(t, c)
@@ -251,7 +253,7 @@ func poison(m *model.Model, name string) {
 	})
 }
 
-// TestStepAllocations: what a step allocates does not grow with batch or length.
+// TestStepAllocations checks that the allocations of a step do not grow with batch or length.
 func TestStepAllocations(t *testing.T) {
 	bytes := func(batch, l int) (allocs float64, arena int) {
 		c := small(t)
@@ -279,7 +281,7 @@ func TestStepAllocations(t *testing.T) {
 	}
 }
 
-// TestFixedLength: a model with a mixer of a fixed length is not trained on longer sequences, nor on endless ones.
+// TestFixedLength checks that a model with a mixer of fixed length is not trained on longer or endless sequences.
 func TestFixedLength(t *testing.T) {
 	for _, endless := range []bool{false, true} {
 		c := small(t)
@@ -297,9 +299,9 @@ func TestFixedLength(t *testing.T) {
 	}
 }
 
-// TestTogether: on several machines a step takes the time of the shards of one, and that of sending what the exchange
-// is known to send at the speed of the network, but for what goes on in the backward of the last shard: all but the
-// embedding, if there is time. What a byte takes of the processor counts for all.
+// TestTogether checks that on several machines a step takes the time of one machine's shards and of the exchange at the
+// speed of the network. The part of the exchange that overlaps with the backward pass of the last shard does not count:
+// all but the embedding, if there is time. The processor time per byte counts for all bytes.
 func TestTogether(t *testing.T) {
 	c := small(t)
 	c.Train.Shards = 16
@@ -309,7 +311,7 @@ func TestTogether(t *testing.T) {
 		network  string
 		shards   int
 		late     bool
-		exchange float64 // seconds, without the tokens
+		exchange float64 // seconds, excluding tokens
 	}{{4, "1Gbit", 4, false, 0.2 * 1.5 * 4e6 / 125e6 / payload}, {4, "1Gbit", 4, true, 1.5 * 4e6 / 125e6 / payload},
 		{2, "100Mbit/s", 8, false, 4e6/12.5e6/payload - 0.1*2/3}, {1, "1Gbit", 16, false, 0}} {
 		c.Train.Recompute = x.late
@@ -345,7 +347,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestEstimate: the memory that an estimate states is what a step takes.
+// TestEstimate checks that the estimated memory is that of a step.
 func TestEstimate(t *testing.T) {
 	c := small(t)
 	e, err := c.Estimate(256)
@@ -370,7 +372,7 @@ func TestEstimate(t *testing.T) {
 		tape.Backward(net.Loss(tape, net.Forward(tape, ids, model.EqualRows(c.Train.BatchSize, c.Train.SeqLen)), ids))
 	}
 	got := float64(e.Activations) / float64(tape.Bytes())
-	if got < 0.9 || got > 1.3 { // dropout's results come on top
+	if got < 0.9 || got > 1.3 { // dropout's results come in addition
 		t.Errorf("activations: estimated %d bytes, a step without dropout holds %d", e.Activations, tape.Bytes())
 	}
 }

@@ -30,8 +30,8 @@ func TestFirstWords(t *testing.T) {
 	}
 }
 
-// TestSamplesOfAnyAlphabet: a run by characters of a text without T, h, e or a space draws its samples, ends, and says
-// a prompt of the alphabet; so it does where the configuration has a prompt that the alphabet has not, and says that.
+// TestSamplesOfAnyAlphabet checks that a run with the chars tokenizer on a text without T, h, e or a space draws its
+// samples, with a prompt in its alphabet. If the configured prompt is not in the alphabet, the run also adds a note.
 func TestSamplesOfAnyAlphabet(t *testing.T) {
 	for name, text := range map[string]string{
 		"russian": strings.Repeat("Все счастливые семьи похожи друг на друга, ", 50),
@@ -70,7 +70,8 @@ func TestSamplesOfAnyAlphabet(t *testing.T) {
 	}
 }
 
-// TestSampleNeverEndsARun: a sample that cannot be drawn is told, and the run goes on to its end.
+// TestSampleNeverEndsARun checks that a sample that cannot be drawn gives a note, and that the run continues to its
+// end.
 func TestSampleNeverEndsARun(t *testing.T) {
 	c := small(t)
 	c.Train.SampleEvery, c.Train.EvalEvery, c.Train.SaveEvery = 3, 100, 100
@@ -87,7 +88,7 @@ func TestSampleNeverEndsARun(t *testing.T) {
 	var notes []string
 	res, err := r.run(context.Background(), train.Events{
 		Step: func(p train.Progress) {
-			if p.Step == 3 { // ruined for the sample alone
+			if p.Step == 3 { // ruined only for the sample
 				weight(func(p *nn.Param) { kept = make([]float32, p.Len()); p.CopyTo(kept) })
 				poison(r.work.Model, name)
 			}

@@ -33,7 +33,7 @@ func settingsOf(t testing.TB, lines string) (Config, error) {
 		})
 }
 
-// TestStartOfSettings: what a run takes of the model that it starts with, and what it refuses.
+// TestStartOfSettings checks what a run takes from the model that it starts from, and what it refuses.
 func TestStartOfSettings(t *testing.T) {
 	mamba := copied(t, "06_mamba_lm_a", "model.safetensors", "config.json")
 	bare := copied(t, "06_mamba_lm_a", "model.safetensors", "config.json")
@@ -157,7 +157,7 @@ func TestStartOfSettings(t *testing.T) {
 	}
 }
 
-// TestLayersOfSettings: what the layers of settings come to without a model to start with.
+// TestLayersOfSettings checks the result of the layers of settings without a base model.
 func TestLayersOfSettings(t *testing.T) {
 	for _, k := range []struct {
 		lines, want string
@@ -206,7 +206,7 @@ func TestLayersOfSettings(t *testing.T) {
 		}
 	}
 	c = small(t)
-	for kind, want := range map[string]int{"bytes": 256, "dna": 12, "chars": 28} { // the letters, a space, a semicolon
+	for kind, want := range map[string]int{"bytes": 256, "dna": 12, "chars": 28} { // chars: the letters, a space, a semicolon
 		c.Tokenizer = kind
 		if n, err := c.VocabSize(); err != nil || n != want {
 			t.Errorf("%s has %d tokens, %v, want %d", kind, n, err, want)
@@ -250,7 +250,7 @@ func TestLayersOfSettings(t *testing.T) {
 	if err := c.Fits(256); err == nil || !strings.Contains(err.Error(), "d_model") {
 		t.Errorf("no shape: %v", err)
 	}
-	c.Freeze = []string{"x"} // of a shape that is none others tell
+	c.Freeze = []string{"x"} // an invalid shape is reported elsewhere
 	if err := c.checkFreeze(); err != nil {
 		t.Error(err)
 	}
@@ -264,7 +264,7 @@ func TestLayersOfSettings(t *testing.T) {
 	}
 }
 
-// TestFreezing: the parameters that are counted, trained and frozen.
+// TestFreezing checks which parameters are counted, trained and frozen.
 func TestFreezing(t *testing.T) {
 	c := small(t)
 	shape := c.shape(256)
@@ -330,7 +330,7 @@ func TestFreezing(t *testing.T) {
 	}
 }
 
-// TestAdapterSettings: alpha, precision, and the bounds of an adapter's settings.
+// TestAdapterSettings checks alpha, precision, and the bounds of an adapter's settings.
 func TestAdapterSettings(t *testing.T) {
 	for _, k := range []struct {
 		l     LoRA
@@ -393,7 +393,7 @@ func TestAdapterSettings(t *testing.T) {
 	}
 }
 
-// TestWorkOfSettings: what keeps a run from its first update.
+// TestWorkOfSettings checks the errors that prevent a run from starting.
 func TestWorkOfSettings(t *testing.T) {
 	for want, change := range map[string]func(c *Config){
 		"model.vocab_size: found 255, but the bytes tokenizer has 256 tokens": func(c *Config) {
@@ -423,7 +423,7 @@ func TestWorkOfSettings(t *testing.T) {
 	}
 	c := small(t)
 	c.Model.VocabSize, c.Train.Epochs = 0, 1.5
-	c.Documents, c.Train.Shards, c.Train.Accumulation, c.LoRA.Base = "", 1, 2, "" // as earlier versions have it
+	c.Documents, c.Train.Shards, c.Train.Accumulation, c.LoRA.Base = "", 1, 2, "" // as in earlier versions
 	r := newRun(t, c)
 	if c := r.work.Config; c.Documents != documentsApart || c.Train.Shards != 2 || c.LoRA.Base != "float32" {
 		t.Errorf("settings of an earlier version became %+v", c)

@@ -21,7 +21,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// TestStatesInFiles: files of states that are not those of the run.
+// TestStatesInFiles checks that files of states that do not fit the run are errors, and that those of earlier versions
+// are read.
 func TestStatesInFiles(t *testing.T) {
 	m := toymodel.New(t, "h3,attention", 23)
 	states := newStates(m, 2)
@@ -80,7 +81,7 @@ func TestStatesInFiles(t *testing.T) {
 	if _, err := readCarried(path+"x", m, 2, 9); err == nil {
 		t.Error("no file")
 	}
-	// as earlier versions wrote them, without positions
+	// In the format of earlier versions, without positions.
 	var together []checkpoint.Tensor
 	one, two := map[string][]float32{}, map[string][]float32{}
 	for i, of := range []map[string][]float32{one, two} {
@@ -110,7 +111,8 @@ func TestStatesInFiles(t *testing.T) {
 	}
 }
 
-// TestPlacesOfRuns: what a checkpoint says of the place in the text, and what cannot be gone on from.
+// TestPlacesOfRuns checks the place in the text that a checkpoint stores, and the errors for places from which a run
+// cannot continue.
 func TestPlacesOfRuns(t *testing.T) {
 	for _, carry := range []bool{false, true} {
 		c := swift(t, "mamba")
@@ -169,7 +171,7 @@ func TestPlacesOfRuns(t *testing.T) {
 	}
 }
 
-// TestSavedAdapters: what a checkpoint of an adapter has, and from where it is read again.
+// TestSavedAdapters checks the content of an adapter's checkpoint, and how it is read again.
 func TestSavedAdapters(t *testing.T) {
 	base := copied(t, "06_mamba_lm_a", "model.safetensors", "config.json")
 	for _, name := range []string{"a name", base + "/."} {
@@ -255,7 +257,7 @@ func TestSavedAdapters(t *testing.T) {
 	}
 }
 
-// of are the numbers of an adapter.
+// of returns the elements of an adapter.
 func of(a interface {
 	Params(prefix string, visit nn.Visitor)
 }) (all []byte) {

@@ -16,14 +16,14 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// elementsOf are the weights of a model.
+// elementsOf returns the weights of a model.
 func elementsOf(m *model.Model) (all []float32) {
 	m.Params("", func(_ string, p *nn.Param) { all = append(all, p.Floats()...) })
 	return all
 }
 
-// TestTune: a tuned copy has the weights of a run with these settings that starts from the model, and the losses are
-// those of the model and of the copy.
+// TestTune checks that a tuned copy has the same weights as a run with these settings that starts from the model, and
+// that the losses are those of the model and of the copy.
 func TestTune(t *testing.T) {
 	ids := make([]int32, 200)
 	for i := range ids {

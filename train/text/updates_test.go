@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// swift is a run of so few tokens that an update takes a millisecond.
+// swift returns the configuration of a run with so few tokens that an update takes a millisecond.
 func swift(t testing.TB, layers string) Config {
 	c := small(t)
 	c.Model.AttnIdx, c.Model.Layers, c.Model.DModel, c.Model.NumHeads = nil, layers, 8, 1
@@ -23,8 +23,8 @@ func swift(t testing.TB, layers string) Config {
 	return c
 }
 
-// TestLongUpdates: the gradients of an update in chunks and of one that computes layers again are those of the whole,
-// with documents, dropout, shards, states that are carried, and frozen layers; the losses are, too.
+// TestLongUpdates checks that an update in chunks, and one with recomputation, has the same gradients and losses as one
+// at once, with documents, dropout, shards, carried states and frozen layers.
 func TestLongUpdates(t *testing.T) {
 	file := jsonl(t, documents(40)...)
 	for _, k := range []struct {
@@ -70,7 +70,7 @@ func TestLongUpdates(t *testing.T) {
 	if _, got := longGradient(t, single); apart(whole, got) > 1e-4 {
 		t.Errorf("one state in chunks: gradients %.2g apart", apart(whole, got))
 	}
-	// In chunks whose gradients stop, attention sees one chunk back.
+	// In chunks with stopped gradients, attention sees one chunk back.
 	seen := map[int]float64{}
 	for _, chunk := range []int{0, 3} {
 		c := swift(t, "attention")
@@ -89,7 +89,7 @@ func TestLongUpdates(t *testing.T) {
 	if math.Abs(seen[0]-seen[3]) < 1e-3 {
 		t.Errorf("losses %v: attention sees the whole sequence", seen)
 	}
-	// With states that are carried on, the second update sees those after the first, whatever the chunks.
+	// With carried states, the second update continues from those after the first, for any chunks.
 	second := func(change func(l *Loop)) (loss float64, states []float32, grads [][]float32) {
 		c := swift(t, "mamba,h3")
 		c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout = 0, 0, 0
@@ -131,7 +131,7 @@ func TestLongUpdates(t *testing.T) {
 				apart([][]float32{states}, [][]float32{s}), apart(grads, g))
 		}
 	}
-	for _, how := range []string{gradientsExact, gradientsStopped} { // nothing is asked of a shard, or one token
+	for _, how := range []string{gradientsExact, gradientsStopped} { // a shard has no targets, or one
 		c := swift(t, "mamba,h3")
 		c.Train.Chunk, c.Train.Gradients = 5, how
 		c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout = 0, 0, 0
@@ -217,7 +217,7 @@ func TestLongUpdates(t *testing.T) {
 	}
 }
 
-// TestSequencesOfUpdates: what is passed over, what is said of documents, and pieces of them.
+// TestSequencesOfUpdates checks which sequences are skipped, the note on documents, and the spans of examples.
 func TestSequencesOfUpdates(t *testing.T) {
 	var chats []any
 	for i := range 30 {
@@ -246,7 +246,7 @@ func TestSequencesOfUpdates(t *testing.T) {
 	w = newRun(t, c).work
 	before := []*model.State(nil)
 	epoch := 0.0
-	for range 130 { // more than an epoch
+	for range 130 { // more updates than an epoch has
 		if n, err := w.Read(0); err != nil || n != 1 || len(w.carried) != 1 {
 			t.Fatal(n, err)
 		}
@@ -303,7 +303,7 @@ func TestSequencesOfUpdates(t *testing.T) {
 		}
 		corpus.Close()
 	}
-	all := w.Data.Valid // three documents of 53 tokens or so
+	all := w.Data.Valid // three documents of about 53 tokens
 	for pairs, want := range map[int]int{20: 81, 50: 51, 51: 52, 1000: all.Len(), all.Len() - 1: all.Len()} {
 		part, err := firstAsked(all, pairs)
 		if n, _, _ := part.Targets(); err != nil || part.Len() != want || n == 0 {
@@ -314,7 +314,7 @@ func TestSequencesOfUpdates(t *testing.T) {
 	if part, err := firstAsked(joined.Train, 1); err != nil || part.Len() != 2 {
 		t.Errorf("the first pair is %d tokens, %v", part.Len(), err)
 	}
-	only := small(t) // whose training part has no reply
+	only := small(t) // its training part has no reply
 	only.Data, only.Train.SeqLen, only.Train.BatchSize, only.Train.Shards = []string{jsonl(t, map[string]string{
 		"prompt": strings.Repeat("q", 90), "completion": "r"})}, 8, 1, 1
 	only.Valid = []string{jsonl(t, chats[0])}

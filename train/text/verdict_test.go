@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// noted runs a configuration and returns what it noted, beside what it came to.
+// noted runs a configuration and returns the result and the notes.
 func noted(c Config) (Result, []string, error) {
 	var notes []string
 	res, err := Run(context.Background(), c, train.Events{Note: func(text string) { notes = append(notes, text) }})
@@ -34,10 +34,10 @@ func wantNote(t *testing.T, notes []string, words string) {
 	t.Errorf("no note says %q: %q", words, notes)
 }
 
-// TestOverfittingIsTold: of a run on a little text the best checkpoint is the headline, on all validation text, and
-// what happened is said on the way and at the end.
+// TestOverfittingIsTold checks that a run on a short text reports the best checkpoint first, measured on all validation
+// text, and notes overfitting during the run and at the end.
 func TestOverfittingIsTold(t *testing.T) {
-	for _, evalTokens := range []int{16, 4096} { // a part of the validation text on the way, and all of it
+	for _, evalTokens := range []int{16, 4096} { // a part of the validation text during the run, or all of it
 		c := small(t)
 		rng := rand.New(rand.NewPCG(1, 2))
 		text := make([]byte, 1000)
@@ -103,8 +103,8 @@ func TestOverfittingIsTold(t *testing.T) {
 	}
 }
 
-// TestDivergenceIsTold: a learning rate that is far too high is told while the run goes, and is an error at its end,
-// after all is written.
+// TestDivergenceIsTold checks that a far too high learning rate gives a note during the run, and an error at its end
+// after all files are written.
 func TestDivergenceIsTold(t *testing.T) {
 	c := small(t)
 	c.Train.Steps, c.Train.SampleEvery, c.Optim.LR = 40, 0, 5
@@ -124,7 +124,8 @@ func TestDivergenceIsTold(t *testing.T) {
 	}
 }
 
-// TestWorseThanCountingIsTold: a run too short to learn anything says so, and no more; one that learns says nothing.
+// TestWorseThanCountingIsTold checks that a run too short to learn anything gives one remark, and that a run that
+// learns gives none.
 func TestWorseThanCountingIsTold(t *testing.T) {
 	c := small(t)
 	_, notes, err := noted(c)
@@ -139,8 +140,8 @@ func TestWorseThanCountingIsTold(t *testing.T) {
 	}
 }
 
-// TestUselessModelIsTold: a run that ends with a model far worse than guessing fails, though it began with one that was
-// no better and its training loss has fallen.
+// TestUselessModelIsTold checks that a run that ends with a model far worse than guessing fails, even if it started
+// from one that was no better and its training loss has fallen.
 func TestUselessModelIsTold(t *testing.T) {
 	c := small(t)
 	mustRun(t, c)
