@@ -20,11 +20,11 @@ import (
 // segmentSize is the unit of work of an update on the CPU.
 const segmentSize = 1 << 14
 
-// shapes are the shapes of the test's parameters; the second is longer than a segment.
+// shapes are the shapes of the tests' parameters. The second is longer than a segment.
 var shapes = [][]int{{3, 5}, {segmentSize + 100}, {1}}
 
-// groups are parameters with normally distributed values: one that decays, one that does not and learns at its own
-// rate, one frozen by a learning rate of zero.
+// groups returns parameters with normally distributed values: one that decays, one that does not and has its own
+// learning rate, and one frozen by a learning rate of zero.
 func groups(seed uint64) []Param {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	settings := []Param{{Name: "w", LR: 1e-2, Decay: 0.1}, {Name: "log_dt", LR: 3e-3},
@@ -44,7 +44,7 @@ func normals(rng *rand.Rand, n int) []float32 {
 	return x
 }
 
-// gradients are those of a step; their scale varies, so that only some steps are clipped.
+// gradients returns the gradients of a step. Their scale varies, so that only some steps are clipped.
 func gradients(params []Param, step int) (grads []*tensor.Tensor) {
 	rng := rand.New(rand.NewPCG(uint64(step), 2))
 	scale := float32(math.Exp(rng.NormFloat64())) * 0.01
@@ -61,7 +61,7 @@ func gradients(params []Param, step int) (grads []*tensor.Tensor) {
 // definition is AdamW as defined in arXiv:1711.05101, in float64.
 type definition struct{ p, m, v []float64 }
 
-// step returns the norm of the gradients of all parameters together before clipping.
+// step updates refs by the definition and returns the global norm of the gradients before clipping.
 func step(refs []definition, params []Param, grads []*tensor.Tensor, n int, factor, clip float64) float64 {
 	const b1, b2, eps = 0.9, 0.95, 1e-8
 	norm := 0.0
@@ -96,7 +96,7 @@ func wide(x []float32) []float64 {
 // backends are the engines whose updates are tested.
 var backends = []engine.Backend{cpu.Backend{}, reference.Backend{}, smallengine.New[float64]()}
 
-// TestAdamW: fifty steps with groups, a schedule and clipping match the definition on each engine.
+// TestAdamW checks that fifty steps with groups, a schedule and clipping match the definition on each engine.
 func TestAdamW(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.Kind(), func(t *testing.T) { testAdamW(t, b) })
@@ -105,9 +105,9 @@ func TestAdamW(t *testing.T) {
 
 func testAdamW(t *testing.T, b engine.Backend) {
 	const clip = 1.0
-	tol := 1e-12 // of the norm
+	tol := 1e-12 // tolerance of the norm
 	if b.Kind() == "small" {
-		tol = 1e-6 // it is read as float32
+		tol = 1e-6 // the norm is read as float32
 	}
 	params := groups(1)
 	var refs []definition
@@ -140,7 +140,7 @@ func testAdamW(t *testing.T, b engine.Backend) {
 		t.Fatalf("%d of 50 steps are clipped: the test means to have both", clipped)
 	}
 	for k, r := range refs {
-		for i, want := range r.p { // fifty updates of up to 1e-2, each with some roundings
+		for i, want := range r.p { // fifty updates of up to 1e-2, each with rounding errors
 			if got := float64(params[k].Data()[i]); math.Abs(got-want) > 2e-6*max(1, math.Abs(want)) {
 				t.Fatalf("%s: element %d is %v, want %v", params[k].Name, i, got, want)
 			}
@@ -151,7 +151,7 @@ func testAdamW(t *testing.T, b engine.Backend) {
 	}
 }
 
-// TestResume: an optimizer with restored moments and number of steps continues with the same bits.
+// TestResume checks that an optimizer with restored moments and number of steps continues with the same bits.
 func TestResume(t *testing.T) {
 	run := func(params []Param, o *AdamW, from, to int) {
 		for n := from; n < to; n++ {
@@ -198,7 +198,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestNonFinite: a gradient that is not finite changes nothing and is named.
+// TestNonFinite checks that a gradient that is not finite changes nothing and is named.
 func TestNonFinite(t *testing.T) {
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(-1))} {
 		params := groups(4)
@@ -221,7 +221,7 @@ func TestNonFinite(t *testing.T) {
 	}
 }
 
-// TestNoClip: zero means no clipping.
+// TestNoClip checks that zero means no clipping.
 func TestNoClip(t *testing.T) {
 	moved := func(clip float64) float32 {
 		p := []Param{{Name: "x", Tensor: tensor.New(1), LR: 1}}
@@ -236,7 +236,7 @@ func TestNoClip(t *testing.T) {
 	}
 }
 
-// TestAnyNumberOfCores: norms and updates have the same bits on any number of cores.
+// TestAnyNumberOfCores checks that norms and updates have the same bits on any number of cores.
 func TestAnyNumberOfCores(t *testing.T) {
 	run := func(cores int) string {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
@@ -256,7 +256,8 @@ func TestAnyNumberOfCores(t *testing.T) {
 	}
 }
 
-// TestRanges: an update made range by range has the bits of a whole one, and so has one by sums over four targets.
+// TestRanges checks that an update made range by range has the same bits as one made at once, and so has one by sums
+// over four targets.
 func TestRanges(t *testing.T) {
 	whole, parts, sums := groups(6), groups(6), groups(6)
 	with := func(params []Param) *AdamW { return NewAdamW(cpu.Backend{}, params, 0.9, 0.95, 1e-8, 1) }
@@ -290,7 +291,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestAdd: gradients are added element by element, on each engine and any number of cores, and what was added is zero.
+// TestAdd checks that gradients are added element by element, on each engine and any number of cores, and that the
+// added gradients become zero.
 func TestAdd(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	params := groups(7)
@@ -313,7 +315,7 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// TestAverage: averages move towards the parameters, and Swap exchanges both, on each engine.
+// TestAverage checks that averages move towards the parameters, and that Swap exchanges both, on each engine.
 func TestAverage(t *testing.T) {
 	for _, b := range backends {
 		params := groups(8)
@@ -341,8 +343,8 @@ func TestAverage(t *testing.T) {
 	}
 }
 
-// TestClippingFactor: a gradient longer than the limit c is multiplied by c/(norm + 1e-6), as in PyTorch's
-// clip_grad_norm_, so that it is never longer; one of just the limit, and any without a limit, stays.
+// TestClippingFactor checks that a gradient whose norm exceeds the limit c is multiplied by c/(norm + 1e-6), as in
+// PyTorch's clip_grad_norm_, so that it never exceeds c. A gradient at the limit, or without a limit, is unchanged.
 func TestClippingFactor(t *testing.T) {
 	for _, c := range []struct{ clip, norm, want float64 }{
 		{1, 1, 1}, {1, 0.5, 1}, {2, 2.5, 2 / 2.500001}, {1e-3, 2e-3, 1e-3 / 2.001e-3}, {0, 1e9, 1}, {1, 0, 1},

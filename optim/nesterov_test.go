@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestNesterov: two steps by hand, with rate 0.7 and momentum 0.9: v = 0.5, w = 1 - 0.7·(0.5+0.45); then v = 0.45+0.2,
-// w = 0.335 - 0.7·(0.2+0.585).
+// TestNesterov checks two steps with rate 0.7 and momentum 0.9: v = 0.5, w = 1 - 0.7·(0.5+0.45); then v = 0.45+0.2, w =
+// 0.335 - 0.7·(0.2+0.585).
 func TestNesterov(t *testing.T) {
 	o := Nesterov{LR: 0.7, Momentum: 0.9, Velocity: make([]float32, 1)}
 	w := []float32{1}

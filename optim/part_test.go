@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestParts: an update in parts, of which two optimizers have some each, has the bits of a whole one, in weights and in
-// moments. Each element is in one part, and no part is more than a cut larger than others.
+// TestParts checks that an update in parts, split over two optimizers, has the same bits as a whole one, in weights and
+// moments. Each element is in one part, and part sizes differ by at most one cut.
 func TestParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 1))
 	random := func() (params []Param) {
@@ -50,7 +50,7 @@ func TestParts(t *testing.T) {
 		w.Begin(w.Scale(norm), 0.5).Range(grads, 0, len(whole))
 		a.Begin(a.Scale(norm), 0.5).Parts([]*Part{&parts[6], &parts[0], &parts[1]}, here)
 		b.Begin(b.Scale(norm), 0.5).Parts([]*Part{&parts[2], &parts[3], &parts[4], &parts[5]}, there)
-		for i, p := range parts { // each sends what it has made
+		for i, p := range parts { // each optimizer sends its results to the other
 			from, to := two, one
 			if i < 2 || i == 6 {
 				from, to = one, two

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSchedules at known points: the first step, the end of the warmup, the middle and the end of the decay, and after
-// it.
+// TestSchedules checks schedules at known points: the first step, the end of the warmup, the middle and the end of the
+// decay, and after it.
 func TestSchedules(t *testing.T) {
 	for _, c := range []struct {
 		s    Schedule
@@ -32,8 +32,8 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// TestBetweenSteps: between the last step of the warmup and the first after it the factor stays at its peak, and before
-// that it rises along a line.
+// TestBetweenSteps checks that the factor rises linearly during the warmup, and stays at its peak between the last step
+// of the warmup and the first after it.
 func TestBetweenSteps(t *testing.T) {
 	s := Schedule{"linear", 4, 8, 0}
 	for at, want := range map[float64]float64{0.5: 1.5 / 4, 2.25: 3.25 / 4, 3.5: 1, 3.99: 1, 6: 0.5, 7.5: 0.125} {
@@ -43,7 +43,8 @@ func TestBetweenSteps(t *testing.T) {
 	}
 }
 
-// TestSchedulesFall: after the warmup no factor is larger than the one before, and none is below the end's.
+// TestSchedulesFall checks that after the warmup no factor is larger than the one before, and none is below the final
+// one.
 func TestSchedulesFall(t *testing.T) {
 	for _, kind := range Schedules {
 		s := Schedule{kind, 7, 100, 0.1}
