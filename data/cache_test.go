@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// cached makes a token file of about 20 KB in dir and says when it was used last.
+// cached makes a token file of about 20 KB in dir and sets the time of its last use.
 func cached(t *testing.T, dir, name string, limit int64, ago time.Duration) (*Tokens, []string, error) {
 	t.Helper()
 	text := write(t, filepath.Join(t.TempDir(), name), []byte(strings.Repeat(name[:1], 10_000)))
@@ -30,7 +30,7 @@ func cached(t *testing.T, dir, name string, limit int64, ago time.Duration) (*To
 	return tok, notes, nil
 }
 
-// sources lists what the token files of a folder are made of, those that were used last first.
+// sources lists the sources of the token files in a folder, most recently used first.
 func sources(t *testing.T, dir string) string {
 	t.Helper()
 	list, err := ListCache(dir)
@@ -47,8 +47,8 @@ func sources(t *testing.T, dir string) string {
 	return strings.Join(names, " ")
 }
 
-// TestCacheLimit: what was used longest ago goes first, what is in use stays, and what would never fit costs nobody
-// its file.
+// TestCacheLimit checks that the least recently used files are evicted first, files in use are not, and that a text
+// that would never fit evicts nothing.
 func TestCacheLimit(t *testing.T) {
 	dir := t.TempDir()
 	const room = 3*20_500 + 500
@@ -105,7 +105,7 @@ func TestCacheLimit(t *testing.T) {
 	}
 }
 
-// TestCacheUsed: finding a token file again notes when, so that it is not the first to go.
+// TestCacheUsed checks that finding a token file again records the time, so that it is not evicted first.
 func TestCacheUsed(t *testing.T) {
 	dir := t.TempDir()
 	text := write(t, filepath.Join(t.TempDir(), "a.txt"), []byte("call me ishmael"))
@@ -154,7 +154,7 @@ func TestCleanCache(t *testing.T) {
 	}
 }
 
-// TestDiskFull: an error that says what to do and what became of the rest.
+// TestDiskFull checks that the error for a full disk says what to do and what happened to the written tokens.
 func TestDiskFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 
 func TestOpenFiles(t *testing.T) {
 	dir := t.TempDir()
-	text := "one\r\ntwo\r\n" // CRLF stays
+	text := "one\r\ntwo\r\n" // CRLF is kept
 	write(t, dir+"/a.txt", []byte(text))
 	write(t, dir+"/b.txt.gz", gzipBytes(t, []byte(text)))
 	write(t, dir+"/c.txt.zst", zstdBytes(t, []byte(text)))
-	// gzip files in a row are one
+	// concatenated gzip files are read as one
 	write(t, dir+"/two.gz", append(gzipBytes(t, []byte("one\r\n")), gzipBytes(t, []byte("two\r\n"))...))
 	for _, name := range []string{"a.txt", "b.txt.gz", "c.txt.zst", "two.gz"} {
 		c := open(t, noCache, filepath.Join(dir, name))
@@ -145,7 +145,7 @@ func TestOpenErrors(t *testing.T) {
 		t.Errorf("standard input: %v, want %v", err, broken)
 	}
 
-	// Root reads files without permission; everyone else must be told.
+	// Root can read files without permission; other users get an error.
 	secret := write(t, path("secret.txt"), []byte("secret"))
 	if err := os.Chmod(secret, 0); err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func TestChangedWhileReading(t *testing.T) {
 	p := write(t, t.TempDir()+"/a.txt", []byte("before"))
 	c := open(t, noCache, p)
 	write(t, p, []byte("after!"))
-	err := c.Each(func(string, io.Reader) error { return nil }) // also when nobody reads the text
+	err := c.Each(func(string, io.Reader) error { return nil }) // even if the callback does not read the text
 	wantError(t, err, "a.txt", "changed after it was opened")
 	if err := os.Remove(p); err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func tokensOf(t *testing.T, path string, enc Encoder, opt SourceOptions, cache s
 	return tok
 }
 
-// pairsOf cuts a sequence at its borders, as texts of inputs and targets: 256 is |, Ignore is a dot.
+// pairsOf returns the inputs and targets of a sequence as text, with / at its borders, | for 256 and a dot for Ignore.
 func pairsOf(inputs, targets []int32, borders []int) (in, out string) {
 	show := func(ids []int32) string {
 		var b strings.Builder
@@ -64,8 +64,8 @@ func pairsOf(inputs, targets []int32, borders []int) (in, out string) {
 	return show(inputs), show(targets)
 }
 
-// TestDocumentsApart: windows tell where documents begin. With an id between two documents both of its pairs count, in
-// the document that each belongs to; without one, the first token of a document is asked of nothing.
+// TestDocumentsApart checks that windows report where documents begin. With an id between two documents both of its
+// pairs count, each in its own document. Without one, the first token of a document is not a target.
 func TestDocumentsApart(t *testing.T) {
 	path := jsonlOf(t, "abc", "", "d", "efgh", "i")
 	for _, c := range []struct {
@@ -120,8 +120,8 @@ func TestDocumentsApart(t *testing.T) {
 	}
 }
 
-// TestLoaderBorders: whatever the length of sequences, what stands between two borders is of one document, each pair of
-// a document comes once an epoch, and none of two documents is asked for.
+// TestLoaderBorders checks that, for any sequence length, the tokens between two borders belong to one document, each
+// pair within a document comes once an epoch, and no target lies in another document than its input.
 func TestLoaderBorders(t *testing.T) {
 	texts := []string{"aaaaa", "b", "ccccccccccccc", "dd", "eeeeeee"}
 	path := jsonlOf(t, texts...)
@@ -164,7 +164,7 @@ func TestLoaderBorders(t *testing.T) {
 	}
 }
 
-// TestOneDocumentApart: tokens of one document are the same batches, of the same hash, apart and joined.
+// TestOneDocumentApart checks that tokens of one document have the same batches and hash, apart and joined.
 func TestOneDocumentApart(t *testing.T) {
 	tok, err := FromIDs([]int32{1, 2, 3, 4, 5, 6, 7, 8, 9}, 10)
 	if err != nil {
@@ -185,7 +185,8 @@ func TestOneDocumentApart(t *testing.T) {
 	}
 }
 
-// TestSplitBetweenDocuments: tokens are cut between documents where one ends near the place, else at the place.
+// TestSplitBetweenDocuments checks that Split cuts between two documents if one ends near the position, else at the
+// position.
 func TestSplitBetweenDocuments(t *testing.T) {
 	for _, c := range []struct {
 		lengths  []int
@@ -207,8 +208,8 @@ func TestSplitBetweenDocuments(t *testing.T) {
 	}
 }
 
-// TestOldTokenFile: a token file without the borders of its documents, as earlier versions wrote it, is made anew; one
-// of a single document is used.
+// TestOldTokenFile checks that a token file without document borders, from an earlier version, is made anew, and that
+// one of a single document is used.
 func TestOldTokenFile(t *testing.T) {
 	for _, texts := range [][]string{{"abc", "de"}, {"abcde"}} {
 		path, cache := jsonlOf(t, texts...), t.TempDir()
@@ -253,7 +254,7 @@ func TestOldTokenFile(t *testing.T) {
 	}
 }
 
-// questions is a ChatReader of lines with q and a.
+// questions is a ChatReader of lines with a prompt and a completion.
 type questions struct{ name string }
 
 func (r questions) Fingerprint() string { return r.name }
@@ -269,7 +270,7 @@ func (r questions) Read(object []byte) ([][]Part, error) {
 	return [][]Part{{{Text: l.Prompt, Given: true}, {Text: l.Completion}}}, nil
 }
 
-// TestChats: of parts that are given nothing is asked, and a file of chats is told by its first line.
+// TestChats checks that given parts are not targets, and that a file of chats is recognized by its first line.
 func TestChats(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "chats.jsonl")
 	write := func(text string) {
@@ -302,7 +303,7 @@ func TestChats(t *testing.T) {
 			if n != want || size != 5 || err != nil {
 				t.Errorf("%d targets of %d bytes, %v; want %d of 5", n, size, err, want)
 			}
-			// nothing is between the first two
+			// there is nothing between the first two words
 			if words, err := tok.Words(decodingEncoder{}); words != 2 || err != nil {
 				t.Errorf("%d words, %v; want 2", words, err)
 			}

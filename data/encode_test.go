@@ -53,7 +53,7 @@ func TestEncodeInPieces(t *testing.T) {
 	}
 }
 
-// gpt2 is a tokenizer that cut is made for, from another project: R50kBase is GPT-2's, Cl100kBase GPT-4's.
+// gpt2 is a tokenizer of another project for which cut is exact: R50kBase is GPT-2's, Cl100kBase GPT-4's.
 type gpt2 struct {
 	byteEncoder
 	codec tokenizer.Codec
@@ -95,16 +95,16 @@ func TestEncodeInPiecesIsExactForBPE(t *testing.T) {
 func TestCut(t *testing.T) {
 	for _, tc := range []struct{ head, tail string }{
 		{"one two\nthree", "\nfour!"},      // a line end after a letter
-		{"one", "\r\ntwo}\n\n"},            // before later ones after others
-		{"one}\ntwo three)", "\n four"},    // else a line end after no space
+		{"one", "\r\ntwo}\n\n"},            // preferred to later line ends after other characters
+		{"one}\ntwo three)", "\n four"},    // else a line end not after a space
 		{"one two,", " three"},             // else a space
-		{"onetwothree", ""},                // else all
-		{"onetwo", "\xf0\x9f\x90"},         // but for the start of a character
-		{"onetwo🐋", ""},                    // not so a whole one
-		{"\n", "\xf0"},                     // never nothing
-		{"\n\x80\x80\x80\x80\x80\x80", ""}, // nor where there is no UTF-8
+		{"onetwothree", ""},                // else everything
+		{"onetwo", "\xf0\x9f\x90"},         // except the start of a character
+		{"onetwo🐋", ""},                    // but a complete character is included
+		{"\n", "\xf0"},                     // at least one byte
+		{"\n\x80\x80\x80\x80\x80\x80", ""}, // also without valid UTF-8
 		{"\xf0\x9f\x90", ""},               // one broken character
-		{" ", ""},                          // a space at the start is no cut
+		{" ", ""},                          // no cut at a space at the start
 		{"a\tb", "  \n  "},                 // a run of white space stays whole
 	} {
 		if got := cut([]byte(tc.head + tc.tail)); got != len(tc.head) {

@@ -38,15 +38,15 @@ func TestFoldersAndGlobs(t *testing.T) {
 		{[]string{"a"}, "b/e.txt d.txt"},
 		{[]string{"*.txt"}, "[x].txt b.txt link.txt"},
 		{[]string{"./*.txt"}, "[x].txt b.txt link.txt"},
-		{[]string{"[x].txt"}, "[x].txt"}, // a file of that name before a pattern
+		{[]string{"[x].txt"}, "[x].txt"}, // a file of that name takes precedence over the pattern
 		{[]string{"a*/*.txt"}, "a.dir/g.txt a/d.txt"},
 		{[]string{"a/**"}, "b/e.txt b/f.log d.txt"},
 		{[]string{"a/**/"}, "b/e.txt b/f.log d.txt"},
 		{[]string{"**/*.txt"}, "[x].txt a.dir/g.txt a/b/e.txt a/d.txt b.txt link.txt"},
 		{[]string{"**/**//b/**/e.txt"}, "a/b/e.txt"},
-		{[]string{"a/**/d.txt"}, "d.txt"}, // ** may be no folder
+		{[]string{"a/**/d.txt"}, "d.txt"}, // ** may match no folder
 		{[]string{".git/*"}, "x.txt"},
-		{[]string{"c{1,?}.log"}, "c{1,2}.log"},    // braces are no wildcards
+		{[]string{"c{1,?}.log"}, "c{1,2}.log"},    // braces are not wildcards
 		{[]string{"lo*/a/d.txt"}, "loop/a/d.txt"}, // a link to a folder is followed before any **
 		{[]string{"lo*/a/**/d.txt"}, "loop/a/d.txt"},
 		{[]string{"l*/*/.b/*"}, "loop/a/.b/h.txt"},

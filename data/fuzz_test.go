@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzIndex: whatever the index of content hashes holds, it is read, and what it says of a file can be.
+// FuzzIndex checks that any index of content hashes can be read, and that its entries are valid.
 func FuzzIndex(f *testing.F) {
 	f.Add([]byte(`{"version":2,"files":{"/a":{"stat":{"size":5,"mtime":1,"inode":7},"content":{"bytes":5,"sha256":"` +
 		strings.Repeat("A", 43) +
@@ -26,15 +26,15 @@ func FuzzIndex(f *testing.F) {
 			if found, ok := x.find(path, e.Stat); !ok || found.Bytes != c.Bytes {
 				t.Fatalf("%s: found %+v, %v", path, found, ok)
 			}
-			c.check(path, SourceOptions{}) // an error or none
+			c.check(path, SourceOptions{}) // must not panic
 			c.Look.remark()
 		}
 		x.find("/elsewhere", fileStat{Size: 1 << 30, Inode: 7})
 	})
 }
 
-// FuzzPacked: whatever a compressed file holds, it gives text or an error that names the file, and no more text than
-// a limit for what it unpacks to allows.
+// FuzzPacked checks that any compressed file gives text or an error that names the file, and no more text than the
+// limit for unpacking allows.
 func FuzzPacked(f *testing.F) {
 	for _, text := range []string{"", "call me ishmael", strings.Repeat("a", 4000)} {
 		f.Add(gzipBytes(f, []byte(text)), false)
@@ -42,7 +42,7 @@ func FuzzPacked(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, zst bool) {
 		if len(b) == 0 {
-			return // an embedded text of no bytes is none
+			return // an empty embedded text counts as none
 		}
 		s := source{path: "the file", format: FormatText, packing: gzipped, embed: b}
 		if zst {
@@ -73,7 +73,7 @@ func FuzzPacked(f *testing.F) {
 	})
 }
 
-// FuzzLook: any beginning of a file looks like something.
+// FuzzLook checks that look accepts any beginning of a file.
 func FuzzLook(f *testing.F) {
 	f.Add([]byte("text"))
 	f.Add([]byte("\xff\xfet\x00e\x00x\x00t\x00"))

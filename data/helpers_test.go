@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// byteEncoder is a tokenizer of bytes, 256 ids and an end of text where eot is set.
+// byteEncoder is a tokenizer of bytes, with 256 ids and, if eot is set, an end-of-text id.
 type byteEncoder struct {
 	eot  bool
 	name string
@@ -91,7 +91,7 @@ func zstdBytes(t testing.TB, b []byte) []byte {
 	return w.EncodeAll(b, nil)
 }
 
-// noCache are options that touch no folder of the user's.
+// noCache are options that do not access the user's cache folder.
 var noCache = SourceOptions{CacheDir: CacheNone}
 
 func open(t testing.TB, opt SourceOptions, specs ...string) *Corpus {
@@ -122,7 +122,7 @@ func documents(t testing.TB, c *Corpus) (names, texts []string) {
 	return names, texts
 }
 
-// wantError checks that err says all of parts.
+// wantError checks that the message of err contains all parts.
 func wantError(t testing.TB, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
@@ -143,7 +143,7 @@ func allIDs(t *Tokens) []int32 {
 	return ids
 }
 
-// bytesOf is Bytes of tokens that are there.
+// bytesOf returns t.Bytes and panics on an error.
 func bytesOf(t *Tokens) int64 {
 	n, err := t.Bytes()
 	if err != nil {
@@ -152,7 +152,7 @@ func bytesOf(t *Tokens) int64 {
 	return n
 }
 
-// wordsOf is Words of tokens that are there.
+// wordsOf returns t.Words and panics on an error.
 func wordsOf(t *Tokens) int {
 	n, err := t.Words(decodingEncoder{})
 	if err != nil {
@@ -170,7 +170,7 @@ func fromIDs(t testing.TB, ids []int32, vocab int) *Tokens {
 	return tok
 }
 
-// count is the tokens 0, 1, … n−1.
+// count returns the tokens 0, 1, … n−1.
 func count(t testing.TB, n int) *Tokens {
 	t.Helper()
 	ids := make([]int32, n)
@@ -180,7 +180,7 @@ func count(t testing.TB, n int) *Tokens {
 	return fromIDs(t, ids, max(n, 1))
 }
 
-// englishLike is n bytes of words, lines, blank lines, CRLF, digits, punctuation and characters of 2 to 4 bytes.
+// englishLike returns n bytes of words, lines, blank lines, CRLF, digits, punctuation and characters of 2 to 4 bytes.
 func englishLike(seed uint64, n int) []byte {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	pieces := []string{"the", "whale", "Ahab", "1851", "don't", "sea—", "“call", "me”",

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// age makes the file look as if last changed d ago, and returns that time.
+// age sets the file's modification time to d ago, and returns that time.
 func age(t *testing.T, path string, d time.Duration) time.Time {
 	t.Helper()
 	at := time.Now().Add(-d)
@@ -26,7 +26,7 @@ func TestIndexRemembersHashes(t *testing.T) {
 	at := age(t, p, time.Hour)
 	first := open(t, opt, p).Hash()
 
-	// That the index is believed shows when the file changes in a way that the stat does not tell.
+	// A change that the stat does not show proves that the index is used.
 	big[0] = 'X'
 	write(t, p, big)
 	if err := os.Chtimes(p, at, at); err != nil {
@@ -36,14 +36,14 @@ func TestIndexRemembersHashes(t *testing.T) {
 	if c.Hash() != first {
 		t.Error("the hash of an unchanged file was not taken from the index")
 	}
-	wantError(t, c.Each(drain), "changed after it was opened") // but whoever reads it finds out
+	wantError(t, c.Each(drain), "changed after it was opened") // but reading it detects the change
 
 	age(t, p, time.Minute)
 	if open(t, opt, p).Hash() == first {
 		t.Error("another modification time did not make the file be hashed again")
 	}
 
-	// Another file in its place, of the same size and time.
+	// Another file of the same size and time in its place.
 	second := open(t, opt, p).Hash()
 	info, err := os.Stat(p)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestIndexLeavesOut(t *testing.T) {
 		t.Errorf("recorded %v, want neither a file just written nor a small one", x.Files)
 	}
 
-	// What was recorded with binary content allowed must not let it pass without.
+	// An entry recorded with binary content allowed must not make the file pass without.
 	age(t, fresh, time.Hour)
 	open(t, opt, fresh)
 	if x := openIndex(opt.CacheDir); len(x.Files) != 1 {
@@ -97,7 +97,7 @@ func TestIndexBroken(t *testing.T) {
 		}
 	}
 
-	// A folder that cannot be made costs a note, not the run.
+	// A folder that cannot be created gives a note, not an error.
 	c := open(t, SourceOptions{CacheDir: p + "/cache"}, p)
 	if c.Hash() != want || len(c.Notes()) != 1 {
 		t.Errorf("notes %q", c.Notes())

@@ -67,7 +67,7 @@ func TestJSONLErrors(t *testing.T) {
 	}
 }
 
-// endless is a line without an end.
+// endless is a reader of a line without an end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -84,8 +84,7 @@ func TestJSONLLineTooLong(t *testing.T) {
 	wantError(t, err, "x.jsonl:1: line longer than 1048576 bytes")
 }
 
-// FuzzJSONL checks eachLine against encoding/json line by line: it takes what is an object with a string, and nothing
-// else.
+// FuzzJSONL checks eachLine against encoding/json line by line: it accepts objects with a string, and nothing else.
 func FuzzJSONL(f *testing.F) {
 	for _, seed := range []string{
 		"{\"text\": \"a\"}\n", "\ufeff{\"text\": \"a\\nb\"}\r\n\r\n{\"text\": \"\"}", `{"text": 1}`,

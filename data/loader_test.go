@@ -31,7 +31,8 @@ func next(l *Loader) (inputs, targets []int32, reset bool) {
 	return inputs, targets, reset
 }
 
-// TestShuffleCoversAll: in each epoch every pair comes at most once and all but (n−1) mod seq_len come; pairs are true.
+// TestShuffleCoversAll checks that in each epoch every pair comes at most once and all but (n−1) mod seq_len come, and
+// that targets follow their inputs.
 func TestShuffleCoversAll(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		seqLen := rapid.IntRange(1, 9).Draw(r, "seq_len")
@@ -93,7 +94,7 @@ func TestShuffleDependsOnSeedAndEpoch(t *testing.T) {
 	if other, _, _ := next(loader(t, tok, opt)); slices.Equal(first, other) {
 		t.Error("another seed, same batch")
 	}
-	starts := map[int32]bool{} // of sequences, modulo their length: new in each epoch
+	starts := map[int32]bool{} // starts of sequences modulo their length, new in each epoch
 	for range 50 {
 		in, _, _ := next(a)
 		starts[in[0]%10] = true
@@ -103,7 +104,7 @@ func TestShuffleDependsOnSeedAndEpoch(t *testing.T) {
 	}
 }
 
-// TestShuffleIsFixed pins the batches: a cursor saved by one version must mean the same in the next.
+// TestShuffleIsFixed checks fixed batches: a cursor saved by one version must mean the same in the next.
 func TestShuffleIsFixed(t *testing.T) {
 	in, _, _ := next(loader(t, count(t, 33), LoaderOptions{BatchSize: 8, SeqLen: 4, Seed: 42}))
 	want := []int32{11, 12, 13, 14, 27, 28, 29, 30, 3, 4, 5, 6, 31, 0, 1, 2, 7, 8, 9, 10, 23, 24, 25, 26,
@@ -113,7 +114,7 @@ func TestShuffleIsFixed(t *testing.T) {
 	}
 }
 
-// TestStreamIsContiguous: each row goes on where it was, through an epoch, and rows do not meet.
+// TestStreamIsContiguous checks that each row continues where it ended, through an epoch, and that rows do not overlap.
 func TestStreamIsContiguous(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b, n := rapid.IntRange(1, 4).Draw(r, "batch_size"), rapid.IntRange(1, 7).Draw(r, "seq_len")
@@ -178,7 +179,8 @@ func TestLoaderErrors(t *testing.T) {
 	l.Next(make([]int32, 4), make([]int32, 3))
 }
 
-// TestCursorResumes: from any point, through JSON, a new loader gives what the old one goes on to give.
+// TestCursorResumes checks that a new loader with a cursor saved at any point, as JSON, returns the same batches as the
+// old one.
 func TestCursorResumes(t *testing.T) {
 	tok := count(t, 97)
 	for _, mode := range []Mode{Shuffle, Stream} {
@@ -256,7 +258,7 @@ func TestSeekErrors(t *testing.T) {
 			t.Errorf("%s: the loader moved", want)
 		}
 	}
-	wantError(t, l.Seek(Cursor{}), "tokens:", "mode:", "seed:", "seq_len:", "batch_size:") // all at once
+	wantError(t, l.Seek(Cursor{}), "tokens:", "mode:", "seed:", "seq_len:", "batch_size:") // all differences at once
 }
 
 func TestNextDoesNotAllocate(t *testing.T) {

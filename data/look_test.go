@@ -9,7 +9,7 @@ import (
 	"unicode/utf16"
 )
 
-// wide is text in UTF-16 or, with wide units, UTF-32.
+// wide returns text in UTF-16, with a byte order mark if mark is true.
 func wide(text string, order binary.AppendByteOrder, mark bool) []byte {
 	var b []byte
 	if mark {
@@ -21,7 +21,8 @@ func wide(text string, order binary.AppendByteOrder, mark bool) []byte {
 	return b
 }
 
-// TestNotText: what is no text in UTF-8 is told, with what it is and how to mend it; text of any language is not.
+// TestNotText checks that data that are not UTF-8 text are reported, with what they are and how to convert them, and
+// that text of any language is accepted.
 func TestNotText(t *testing.T) {
 	texts := map[string]string{
 		"english": strings.Repeat("Call me Ishmael.\r\n", 40),
@@ -33,12 +34,12 @@ func TestNotText(t *testing.T) {
 	for i, rng := 0, rand.New(rand.NewPCG(1, 2)); i < len(random); i++ {
 		random[i] = byte(rng.Uint32())
 	}
-	// Random bytes hold NULs; a picture's pixels, say, need not.
+	// Random bytes contain NULs; other binary data, such as pixels, need not.
 	noNUL := []byte(strings.ReplaceAll(string(random), "\x00", "\x01"))
 	sparse := []byte(strings.Repeat("text ", 1000) + "\x00\x00")
 	type row struct {
 		content []byte
-		want    string // in the error; "" for none
+		want    string // part of the error; "" for none
 		note    string
 	}
 	rows := map[string]row{
@@ -87,7 +88,8 @@ func TestNotText(t *testing.T) {
 	}
 }
 
-// TestLookLater: what is binary only behind its first megabytes is seen as well, from a file or from the index.
+// TestLookLater checks that a file that is binary only after its first megabytes is detected, from the file or from the
+// index.
 func TestLookLater(t *testing.T) {
 	dir := t.TempDir()
 	b := append([]byte(strings.Repeat("text ", 1<<15)), []byte(strings.Repeat("\x01\x02", 1<<22))...)

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// TestCutShort cuts the token file of tokens in use: all that reads them gives an error that names the file, the loader
-// stays where it was, and the next Tokenize makes the file anew.
+// TestCutShort truncates the token file of tokens in use. All functions that read them return an error that names the
+// file, the loader's position is unchanged, and the next Tokenize makes the file anew.
 func TestCutShort(t *testing.T) {
 	dir := t.TempDir()
 	text := write(t, filepath.Join(dir, "a.txt"), []byte(strings.Repeat("call me ishmael ", 1<<14)))

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// markov is n tokens of a first-order Markov chain over v ids and its two entropies: of one token, and of one after
-// another.
+// markov returns n tokens of a first-order Markov chain over v ids, and the entropies of a token and of a token given
+// the one before.
 func markov(t *testing.T, v, n int) (tok *Tokens, unigram, bigram float64) {
 	rng := rand.New(rand.NewPCG(11, 0))
 	p := make([][]float64, v)
@@ -52,8 +52,8 @@ func markov(t *testing.T, v, n int) (tok *Tokens, unigram, bigram float64) {
 	return fromIDs(t, ids, v), unigram, bigram
 }
 
-// TestBaselineFindsEntropy: with much data the models come to the entropies of the source. The tolerance is that of
-// 40,000 targets, whose mean has a standard deviation of some 0.005.
+// TestBaselineFindsEntropy checks that with much data the losses of the models approach the entropies of the source.
+// The tolerance is for 40,000 targets, whose mean has a standard deviation of about 0.005.
 func TestBaselineFindsEntropy(t *testing.T) {
 	tok, unigram, bigram := markov(t, 12, 200_000)
 	train, valid, err := tok.Split(0.2)
@@ -72,7 +72,7 @@ func TestBaselineFindsEntropy(t *testing.T) {
 	}
 }
 
-// TestBaselineByHand is a case small enough to count on paper: k and λ are whatever was chosen, all else is not.
+// TestBaselineByHand checks probabilities in a case small enough to count by hand. k and λ are set by the test.
 func TestBaselineByHand(t *testing.T) {
 	a := fromIDs(t, []int32{0, 1, 0, 1, 0, 2, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 2}, 4)
 	m, err := newNGram(t.Context(), a, 4)
@@ -81,7 +81,7 @@ func TestBaselineByHand(t *testing.T) {
 	}
 	m.k = 0.5
 	m.lambda[4] = 0.75 // contexts seen 8 to 15 times
-	m.lambda[1] = 0.25 // once
+	m.lambda[1] = 0.25 // contexts seen once
 	var got []float64
 	m.score(t.Context(), a, fromIDs(t, []int32{0, 1, 3, 0, 2, 0}, 4),
 		func(c counts) { got = append(got, m.unigram(c), m.bigram(c)) })
@@ -100,7 +100,7 @@ func TestBaselineByHand(t *testing.T) {
 	}
 }
 
-// TestBaselineIsProbability: after any context, also one never seen, all ids together have probability 1.
+// TestBaselineIsProbability checks that after any context, even one never seen, the probabilities of all ids sum to 1.
 func TestBaselineIsProbability(t *testing.T) {
 	tok, _, _ := markov(t, 6, 300)
 	m, err := newNGram(t.Context(), tok, 8) // two ids that never occur
@@ -122,7 +122,7 @@ func TestBaselineIsProbability(t *testing.T) {
 	}
 }
 
-// TestBaselineInParts: counting few pairs at a time, and with other buffers, gives the same.
+// TestBaselineInParts checks that counting few pairs at a time gives the same result.
 func TestBaselineInParts(t *testing.T) {
 	tok, _, _ := markov(t, 12, 5_000)
 	train, valid := tok.Slice(0, 4_000), tok.Slice(4_000, 5_000)
@@ -149,7 +149,8 @@ func TestBaselineOfLargeVocabulary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nothing can be learned from noise: neither may be far from log(vocabulary), nor the bigram worse for it.
+	// Nothing can be learned from noise: both losses must be near log(vocabulary), and the bigram's no worse than the
+	// unigram's.
 	if uniform := math.Log(50_264); math.Abs(b.Unigram-uniform) > 0.2 || b.Bigram > b.Unigram+0.01 {
 		t.Errorf("%+v, want about %.3f", b, uniform)
 	}

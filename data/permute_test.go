@@ -42,8 +42,9 @@ func TestPermutationOfHugeRange(t *testing.T) {
 	}
 }
 
-// TestPermutationIsFair: over many epochs every element comes to every place about equally often, also for few
-// elements, where a Feistel network is weakest. χ² has (n−1)² degrees of freedom; the bound is 6 standard deviations.
+// TestPermutationIsFair checks that over many epochs every element comes to every position about equally often, even
+// with few elements, for which a Feistel network is weakest. χ² has (n−1)² degrees of freedom; the bound is 6 standard
+// deviations.
 func TestPermutationIsFair(t *testing.T) {
 	const epochs = 20_000
 	for _, n := range []int{2, 3, 5, 16, 17} {
@@ -66,7 +67,7 @@ func TestPermutationIsFair(t *testing.T) {
 	}
 }
 
-// TestPermutationShuffles: neighbors do not stay neighbors.
+// TestPermutationShuffles checks that neighbors do not stay neighbors.
 func TestPermutationShuffles(t *testing.T) {
 	const n = 100_000
 	p := newPermutation(n, seeded(3, 0))

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestRenamed: a file of another name, or packed, is the same data: the same token file, and a cursor fits. So does
-// one that a version took which went by the names; other content does not.
+// TestRenamed checks that a renamed or compressed file counts as the same data: it has the same token file, and a
+// cursor fits, even one of an earlier version that depended on names. Other content does not fit.
 func TestRenamed(t *testing.T) {
 	dir := t.TempDir()
 	text := []byte(strings.Repeat("call me ishmael ", 100))
@@ -41,7 +41,7 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
-// TestNamedHash is the hash of a corpus as version 1 had it.
+// TestNamedHash checks the hash of a corpus in the format of version 1.
 func TestNamedHash(t *testing.T) {
 	dir := t.TempDir()
 	a := open(t, noCache, write(t, dir+"/a.txt", []byte("one")))
@@ -51,11 +51,11 @@ func TestNamedHash(t *testing.T) {
 	}
 }
 
-// TestRenamedIsNotRead: the index knows a large file by another name, so that it is not hashed again, but not a copy
-// of it.
+// TestRenamedIsNotRead checks that the index recognizes a renamed large file, so that it is not hashed again, but not a
+// copy of it.
 func TestRenamedIsNotRead(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		return // where files have no inodes here
+		return // there are no inodes on Windows
 	}
 	dir := t.TempDir()
 	opt := SourceOptions{CacheDir: dir + "/cache"}
@@ -76,14 +76,14 @@ func TestRenamedIsNotRead(t *testing.T) {
 	if got := open(t, opt, dir+"/new.txt").Hash(); got != want {
 		t.Errorf("hash %s, want %s", got, want)
 	}
-	write(t, old, []byte("x")) // the old name is taken: by a link, say
+	write(t, old, []byte("x")) // the old name exists, as with a link
 	if _, ok := openIndex(opt.CacheDir).find(dir+"/third.txt", stat); ok {
 		t.Error("took a file for another one that is still there")
 	}
 }
 
-// TestExpands: a file that unpacks to very much more than its size is an error before all of it is read, in either
-// format; the same text unpacked is none.
+// TestExpands checks that a file that unpacks to very much more than its size is an error before all of it is read, in
+// either format, and that the same text uncompressed is accepted.
 func TestExpands(t *testing.T) {
 	defer func(n int64) { unpackedAnyway = n }(unpackedAnyway)
 	unpackedAnyway = 1 << 20

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// sampleFile is a small token file and what it must be.
+// sampleFile returns a small token file and the header that it must have.
 func sampleFile(t testing.TB) ([]byte, *header) {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 func TestHeaderErrors(t *testing.T) {
 	good := header{tokens: 10, documents: 2, vocab: 300, textBytes: 20, endOfText: -1}
 	change := func(f func(*header)) []byte { h := good; f(&h); return h.marshal() }
-	poke := func(off int, v uint32) []byte { // with a right checksum
+	poke := func(off int, v uint32) []byte { // also corrects the header's checksum
 		b := good.marshal()
 		binary.LittleEndian.PutUint32(b[off:], v)
 		binary.LittleEndian.PutUint32(b[128:], crc32.Checksum(b[:128], castagnoli))
@@ -88,7 +88,7 @@ func TestHeaderErrors(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles: a file with any bit flipped or cut short anywhere is an error.
+// TestDamagedFiles checks that a file with any bit flipped, or truncated anywhere, is an error.
 func TestDamagedFiles(t *testing.T) {
 	b, want := sampleFile(t)
 	p := filepath.Join(t.TempDir(), "x.tok")
@@ -125,7 +125,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// TestIDOutsideVocabulary: right checksums do not make a wrong id right.
+// TestIDOutsideVocabulary checks that an invalid id is an error even if the checksums are correct.
 func TestIDOutsideVocabulary(t *testing.T) {
 	h := &header{tokens: 2, documents: 1, vocab: 3, endOfText: -1}
 	payload := []byte{2, 0, 3, 0}
@@ -134,7 +134,7 @@ func TestIDOutsideVocabulary(t *testing.T) {
 	wantError(t, err, "token 1: found id 3, want 0 to 2")
 }
 
-// FuzzTokenFile: whatever a file holds, it gives an error or tokens that can be read.
+// FuzzTokenFile checks that any file gives an error or tokens that can be read.
 func FuzzTokenFile(f *testing.F) {
 	b, _ := sampleFile(f)
 	f.Add(b, true)
@@ -142,7 +142,7 @@ func FuzzTokenFile(f *testing.F) {
 	f.Add(b[:40], false)
 	f.Add([]byte{}, false)
 	f.Fuzz(func(t *testing.T, b []byte, fix bool) {
-		if fix && len(b) >= headerSize { // let the fuzzer get behind the checksums
+		if fix && len(b) >= headerSize { // lets the fuzzer get past the checksums
 			binary.LittleEndian.PutUint32(b[124:], crc32.Checksum(b[headerSize:], castagnoli))
 			binary.LittleEndian.PutUint32(b[128:], crc32.Checksum(b[:128], castagnoli))
 		}
@@ -160,7 +160,7 @@ func FuzzTokenFile(f *testing.F) {
 				t.Fatalf("token %d: id %d of %d", i, id, tok.VocabSize())
 			}
 		}
-		bytesOf(tok.Slice(tok.Len()/2, tok.Len())) // of each part once: time is to be linear
+		bytesOf(tok.Slice(tok.Len()/2, tok.Len())) // each part once, to keep the time linear
 		bytesOf(tok.Slice(0, tok.Len()/3))
 	})
 }

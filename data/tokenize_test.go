@@ -98,7 +98,7 @@ func TestCacheIsUsed(t *testing.T) {
 		what  string
 		enc   Encoder
 		opt   TokenOptions
-		grows int // files in the cache
+		grows int // number of new files in the cache
 	}{
 		{"first", counting{byteEncoder{eot: true}, &n}, TokenOptions{}, 1},
 		{"another tokenizer", counting{byteEncoder{eot: true, name: "2"}, &n}, TokenOptions{}, 1},
@@ -168,7 +168,7 @@ func TestDamagedCacheIsMadeAnew(t *testing.T) {
 		})
 	}
 
-	// A whole file of other data under this name, as a copy by hand would make it.
+	// A valid file of other data under this name, as if copied by hand.
 	other, _ := tokenize(t, open(t, noCache, write(t, dir+"/b.txt", []byte("other"))), enc, opt)
 	defer other.Close()
 	for _, q := range tokFiles(t, cache) {
@@ -184,7 +184,7 @@ func TestDamagedCacheIsMadeAnew(t *testing.T) {
 	}
 }
 
-// TestVerifiedOnce: a large file that was verified is believed as long as its stat is the same.
+// TestVerifiedOnce checks that a large file that was verified is not verified again as long as its stat is unchanged.
 func TestVerifiedOnce(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, noCache, write(t, dir+"/a.txt", bytes.Repeat([]byte("a"), indexMinSize)))
@@ -211,7 +211,7 @@ func TestVerifiedOnce(t *testing.T) {
 		t.Errorf("same stat: first id %d, notes %q: verified again", tok.At(0), notes)
 	}
 	damage()
-	damage() // back to the damage, at another time
+	damage() // the same damage, with another modification time
 	if tok, notes := tokenize(t, c, byteEncoder{}, opt); tok.At(0) != 'a' || len(notes) != 1 {
 		t.Errorf("other stat: first id %d, notes %q", tok.At(0), notes)
 	}
@@ -271,7 +271,7 @@ type silent struct{ byteEncoder }
 
 func (silent) Encode(dst []int32, _ []byte) ([]int32, error) { return dst, nil }
 
-// TestDefaultCacheMayFail: without a home training still works.
+// TestDefaultCacheMayFail checks that tokenizing works without a home folder.
 func TestDefaultCacheMayFail(t *testing.T) {
 	dir := t.TempDir()
 	src := write(t, dir+"/a.txt", []byte("text"))
@@ -314,7 +314,7 @@ func TestLargerThanBuffers(t *testing.T) {
 	}
 }
 
-// slowly gives text without end.
+// slowly is a reader of endless text.
 type slowly struct{ started func() }
 
 func (s slowly) Read(p []byte) (int, error) {
@@ -339,8 +339,8 @@ func (endlessEncoder) EncodeReader(r io.Reader, emit func([]int32) error) error 
 	}
 }
 
-// TestKilled kills a process in the middle of making a token file: nothing that looks like one may be left, and the
-// next run must work and clear up. What a living process writes stays.
+// TestKilled kills a process while it makes a token file. No file that looks like a token file may be left, and the
+// next run must work and clean up. Files that a running process writes are kept.
 func TestKilled(t *testing.T) {
 	if dir := os.Getenv("HIPPO_TEST_KILLED"); dir != "" {
 		c := open(t, noCache, filepath.Join(dir, "a.txt"))
@@ -358,7 +358,7 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.ReadFull(out, make([]byte, 80)); err != nil { // ten writes
+	if _, err := io.ReadFull(out, make([]byte, 80)); err != nil { // after ten writes
 		t.Error(err)
 	}
 	c := open(t, noCache, src)
@@ -384,8 +384,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestManyMakeOneTokenFile: of many that want the tokens of one text at the same moment each gets them, and one token
-// file is left.
+// TestManyMakeOneTokenFile checks that if many callers tokenize the same text at the same time each gets the tokens,
+// and that one token file is left.
 func TestManyMakeOneTokenFile(t *testing.T) {
 	text := write(t, filepath.Join(t.TempDir(), "a.txt"), []byte("call me ishmael"))
 	for range 30 {

@@ -122,7 +122,7 @@ func TestBytesOfParts(t *testing.T) {
 		tok, _ = tokenize(t, one, pairs{mark: "Ah"}, opt)
 		check("end of text within a text", tok, []int{2, 2})
 
-		// A part has its share where lengths are not known or cannot be trusted.
+		// A part has its share by number of tokens if lengths are unknown or unreliable.
 		for name, enc := range map[string]Encoder{
 			"no decoder": byteEncoder{name: "plain"}, "changes text": lossy{},
 			"end of text in two roles": pairs{mark: "al"},
@@ -138,7 +138,7 @@ func TestBytesOfParts(t *testing.T) {
 	}
 }
 
-// pairs encodes two bytes at a time; mark, if set, as the end of text.
+// pairs encodes two bytes at a time. mark, if set, is encoded as the end-of-text id.
 type pairs struct{ mark string }
 
 const pairsEOT = 1 << 16
@@ -176,7 +176,7 @@ func (p pairs) Fingerprint() string    { return "pairs" + p.mark }
 func (pairs) VocabSize() int           { return pairsEOT + 1 }
 func (pairs) EndOfText() (int32, bool) { return pairsEOT, true }
 
-// lossy gives back two bytes for one.
+// lossy decodes one byte to two.
 type lossy struct{ byteEncoder }
 
 func (lossy) Fingerprint() string                   { return "lossy" }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestUnigramLoss: as computed by hand, and near the loss of NGramBaseline.
+// TestUnigramLoss checks the loss against one computed by hand, and that it is near that of NGramBaseline.
 func TestUnigramLoss(t *testing.T) {
 	train, err := FromIDs([]int32{0, 0, 0, 1}, 3)
 	if err != nil {
@@ -15,7 +15,7 @@ func TestUnigramLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Counts of 3, 1 and 0 with one added, of 4 + 3.
+	// Counts of 3, 1 and 0, each plus one, divided by 4 + 3.
 	want := -(math.Log(4./7) + math.Log(2./7) + math.Log(1./7)) / 3
 	if got, err := UnigramLoss(train, valid, 3); err != nil || math.Abs(got-want) > 1e-12 {
 		t.Errorf("found %v, want %v", got, want)

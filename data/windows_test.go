@@ -14,7 +14,7 @@ func TestWindows(t *testing.T) {
 				if err != nil {
 					t.Fatal(name, err)
 				}
-				for range 2 { // it can be gone through again
+				for range 2 { // the iterator can be used again
 					at := 0
 					for b, err := range batches {
 						if err != nil {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestWords counts in a text that is longer than what is decoded at a time, and in parts of one.
+// TestWords counts words in a text longer than what is decoded at a time, and in parts of one.
 func TestWords(t *testing.T) {
 	ids := func(text string) []int32 {
 		var out []int32
@@ -34,7 +34,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestWriteText: the text of a part of tokens has no part of a character, and all between.
+// TestWriteText checks that the text of a part of tokens has no incomplete character at its ends and everything in
+// between.
 func TestWriteText(t *testing.T) {
 	text := strings.Repeat("größer, 東京, 🙂; ", 2000)
 	var ids []int32
