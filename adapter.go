@@ -13,8 +13,8 @@ import (
 var ErrBase = release.ErrBase
 
 // Adapter makes Load attach the adapter in a folder to the model. Adapters come from hippo train --lora.rank or from
-// the PEFT library (LoRA, arXiv:2106.09685). An adapter that names the weights it was trained for is refused by other
-// models (ErrBase).
+// the PEFT library (LoRA, arXiv:2106.09685). If the adapter records the weights that it was trained for and the model
+// has other weights, the error is ErrBase.
 func Adapter(dir string) LoadOption {
 	return func(o *loadOptions) error {
 		if dir == "" {
@@ -28,8 +28,9 @@ func Adapter(dir string) LoadOption {
 	}
 }
 
-// WithAdapter returns the model with the adapter in a folder. Both models share the same weights in memory: only the
-// adapter is read, and any number of adapters may be used at once. From then on none of these models can be changed.
+// WithAdapter returns another model, with the weights of m and the adapter in dir. Both models share the weights in
+// memory, and only the adapter is read. Any number of adapters may be in use at once. After this call none of these
+// models can be changed.
 func (m *Model) WithAdapter(dir string) (*Model, error) {
 	net, err := m.net.Beside()
 	if err != nil {
@@ -43,7 +44,7 @@ func (m *Model) WithAdapter(dir string) (*Model, error) {
 	return other, nil
 }
 
-// attach attaches the adapter in a folder to m itself.
+// attach attaches the adapter in dir to m itself.
 func (m *Model) attach(dir string) error {
 	a, err := release.ReadAdapter(dir)
 	if err != nil {
@@ -62,11 +63,11 @@ func (m *Model) attach(dir string) error {
 	return nil
 }
 
-// AdapterDir returns the folder of the model's adapter, "" if it has none.
+// AdapterDir returns the folder of the model's adapter, or "" if it has none.
 func (m *Model) AdapterDir() string { return m.adapter }
 
-// Merge adds the changes of the adapter to the weights of the model. The model can then be saved without the adapter.
-// It must have been loaded without a Precision and must not share its weights with another model.
+// Merge adds the adapter's changes to the weights of the model, which can then be saved without the adapter. The model
+// must have been loaded without a Precision and must not share its weights with another model.
 func (m *Model) Merge() error {
 	err := m.net.Merge()
 	if err == nil {
@@ -91,7 +92,7 @@ func (o *loadOptions) findBase(dir string) (string, error) {
 	})
 }
 
-// isAdapterAlone reports whether a folder has an adapter and no model.
+// isAdapterAlone reports whether a folder holds an adapter and no model.
 func isAdapterAlone(dir string) bool {
 	if !release.IsAdapter(dir) {
 		return false

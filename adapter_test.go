@@ -37,8 +37,9 @@ func adapterOfWhale(t *testing.T, seed uint64) string {
 	return cfg.Out
 }
 
-// TestAdapters: an adapter is loaded with its model, alone, or attached to a loaded model, with one result; a merged
-// model is saved and has about the same result; several adapters compute at once on one model, which stays unchanged.
+// TestAdapters checks that an adapter has the same result whether it is loaded alone, with its model, or attached to a
+// loaded model. A merged model can be saved and has about the same result. Several adapters compute at once on one model,
+// which stays unchanged.
 func TestAdapters(t *testing.T) {
 	one, two := adapterOfWhale(t, 1), adapterOfWhale(t, 2)
 	embed := func(m *hippo.Model, err error) []float32 {

@@ -1,6 +1,6 @@
-// Package hippo_test checks the rules that keep the house in order: imports go downwards only, only the lowest packages
-// look inside tensors, libraries neither print nor exit, and files stay short. This file lists everything that a rule
-// allows, so an exception is a change that gets reviewed.
+// Package hippo_test tests package hippo. It also checks the rules of the code: imports go downwards only, only the lowest
+// packages access the memory of tensors, libraries neither print nor exit, and files stay short. This file lists all that
+// a rule allows, so each exception is a change that gets reviewed.
 package hippo_test
 
 import (
@@ -19,14 +19,14 @@ const module = "github.com/hippo-ssm/hippo"
 // layer is a package and the packages that it may import in addition to the standard library, separated by spaces.
 type layer struct {
 	dir     string // from the root; "." is the root itself
-	ours    string // packages of this module, from earlier rows of the table only
-	modules string // modules of others
+	ours    string // packages of this module, all from earlier rows of the table
+	modules string // other modules
 }
 
-// house lists every package, the lowest first. A new package needs a row, and a new import a word in its row. Tests may
-// import any package.
+// house lists every package, lowest first. A new package needs a row, and a new import needs a word in the row of its
+// package. Tests may import any package.
 var house = []layer{
-	// Tools that know nothing of models.
+	// Tools that do not depend on models.
 	{"internal/parallel", "", ""},
 	{"internal/hugepage", "", "golang.org/x/sys"},
 	{"internal/counter", "", ""},
@@ -35,7 +35,7 @@ var house = []layer{
 	{"ssm", "", "gonum.org/v1/gonum"},
 	{"internal/brief", "", ""},
 	{"internal/fault", "", ""},
-	{"internal/testkit/disktest", "", ""}, // no row below names it: it is for tests
+	{"internal/testkit/disktest", "", ""}, // for tests only, so no row below names it
 	{"internal/testkit/hubtest", "", ""},  // likewise
 	{"internal/disk", "internal/brief", "golang.org/x/sys github.com/gofrs/flock"},
 	{"internal/config", "internal/brief internal/disk", "github.com/goccy/go-yaml github.com/spf13/pflag"},
@@ -66,7 +66,7 @@ var house = []layer{
 		"golang.org/x/text"},
 	{"tokenizer", "tokenizer/token tokenizer/added tokenizer/chars tokenizer/bpe tokenizer/hf " +
 		"tokenizer/sentencepiece tokenizer/trie internal/brief internal/disk", ""},
-	{"internal/testkit/toytext", "", ""}, // no row below names it: it is for tests
+	{"internal/testkit/toytext", "", ""}, // for tests only, so no row below names it
 	{"chat/template", "internal/brief internal/disk internal/fault", ""},
 	{"checkpoint", "internal/brief internal/disk internal/fault internal/parallel", "golang.org/x/sys"},
 	{"internal/testkit/golden", "checkpoint", ""},            // likewise for tests
@@ -78,12 +78,12 @@ var house = []layer{
 	{"engine/cpu", "engine tensor internal/counter internal/kernel internal/parallel", ""},
 	{"engine/reference", "engine tensor internal/counter", ""},
 	{"engine/compose", "engine tensor internal/counter", ""},
-	// Behind the tag gpu, as engine/gpu.
+	// Built only with the tag gpu, like engine/gpu.
 	{"internal/vulkan", "", "github.com/ebitengine/purego golang.org/x/sys"},
 	{"internal/gpukernel", "", ""},
 	{"engine/gpu", "engine engine/compose internal/vulkan internal/gpukernel tensor", ""},
 	{"internal/testkit/smallengine", "engine engine/compose tensor internal/counter", ""}, // likewise for tests
-	// The one package that names the CPU's engine.
+	// The only package that imports the CPU's engine.
 	{"engine/native", "engine engine/cpu", ""},
 	{"optim", "engine tensor", ""},
 	{"autograd", "engine tensor", ""},
@@ -99,7 +99,7 @@ var house = []layer{
 		"tokenizer/gguf", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
-	// What is done with models.
+	// Uses of models.
 	{"generate/sample", "internal/kernel", ""},
 	{"generate/constrain", "tokenizer internal/fault", ""},
 	{"generate", "model autograd tensor tokenizer generate/sample generate/constrain internal/parallel", ""},
@@ -115,7 +115,7 @@ var house = []layer{
 	{"table", "internal/brief internal/disk internal/wav", "gonum.org/v1/gonum golang.org/x/text " +
 		"github.com/parquet-go/parquet-go " +
 		"github.com/klauspost/compress github.com/andybalholm/brotli github.com/pierrec/lz4"},
-	{"cluster", "internal/disk", "github.com/ebitengine/purego"}, // with the tag mpi alone
+	{"cluster", "internal/disk", "github.com/ebitengine/purego"}, // purego only with the tag mpi
 	{"train", "cluster engine model nn optim autograd tensor checkpoint data internal/brief internal/config " +
 		"internal/disk " +
 		"internal/events internal/status", ""},
@@ -126,7 +126,7 @@ var house = []layer{
 	{"watch", "session generate generate/sample model tokenizer checkpoint internal/brief internal/disk train/text",
 		"github.com/prometheus/client_golang"},
 	{"compare", "train model data internal/config internal/disk internal/status train/text", "gonum.org/v1/gonum"},
-	// No row below names these two, which are for tests.
+	// The next two are for tests only, so no row below names them.
 	{"internal/testkit/toytask", "task", ""},
 	{"internal/testkit/toymodel", "model nn autograd engine optim tensor", ""},
 	{"web", "", ""},
@@ -134,7 +134,7 @@ var house = []layer{
 	{"explain/action", "autograd engine mixer tensor internal/kernel internal/parallel", ""},
 	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
-	{"internal/testkit/toyfigure", "explain/figure", ""}, // for tests, too
+	{"internal/testkit/toyfigure", "explain/figure", ""}, // for tests
 	{"explain", "explain/figure generate/sample model mixer nn autograd engine tensor tokenizer internal/kernel " +
 		"internal/parallel", ""},
 	{"explain/heads", "explain model mixer autograd tensor", ""},
@@ -191,7 +191,7 @@ var house = []layer{
 		"checkpoint internal/kernel internal/parallel internal/config internal/disk internal/status train " +
 		"train/text cluster", ""},
 
-	// The ways in.
+	// The entry points: the root package, servers, converters and commands.
 	{".", "engine engine/native train task chat session generate generate/sample release model checkpoint tokenizer " +
 		"data internal/config fit train/text", ""},
 	{"serve/library", ". serve/host serve/request serve/rows session session/store fit chat release release/hub " +
@@ -215,7 +215,7 @@ var house = []layer{
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
-// firstBlind is the first package of house that may not look inside a tensor. The packages after it may not either.
+// firstBlind is the first package of house that may not access the memory of a tensor. Neither may the packages after it.
 const firstBlind = "optim"
 
 // ofOneEngine maps a package of one engine to the packages that may import it. All others work with any engine. Kernels
@@ -228,16 +228,16 @@ var ofOneEngine = map[string]string{
 	"internal/kernel":  "engine/cpu generate/sample explain explain/action explain/memory bench",
 }
 
-// maxLines is the longest a file written by hand may be.
+// maxLines is the maximum number of lines of a file written by hand.
 const maxLines = 500
 
-// maxColumns is the longest a line of Go written by hand may be, where a tab counts as tabColumns.
+// maxColumns is the maximum length of a line of Go written by hand. A tab counts as tabColumns.
 const (
 	maxColumns = 120
 	tabColumns = 4
 )
 
-// libraries are the files that a build takes, without tests.
+// libraries returns the files that a build uses, without tests.
 func libraries(t *testing.T) (*token.FileSet, []source) {
 	fset, all := sources(t)
 	return fset, slices.DeleteFunc(all, func(s source) bool { return s.test || s.tagged })
@@ -248,7 +248,7 @@ func floor(dir string) int {
 	return slices.IndexFunc(house, func(l layer) bool { return l.dir == dir })
 }
 
-// TestImportsGoDown checks every import of every package against house.
+// TestImportsGoDown checks that house allows every import of every package, and only imports of earlier rows.
 func TestImportsGoDown(t *testing.T) {
 	for i, l := range house {
 		for _, dir := range strings.Fields(l.ours) {
@@ -278,7 +278,7 @@ func TestImportsGoDown(t *testing.T) {
 func importPath(spec *ast.ImportSpec) string {
 	p, err := strconv.Unquote(spec.Path.Value)
 	if err != nil {
-		panic(err) // the parser has accepted it
+		panic(err) // impossible: the parser has accepted the path
 	}
 	return p
 }
@@ -292,7 +292,7 @@ func (l layer) mayImport(p string) bool {
 		return slices.Contains(strings.Fields(l.ours), dir)
 	}
 	first, _, _ := strings.Cut(p, "/")
-	if !strings.Contains(first, ".") { // the standard library, whose paths begin with no domain
+	if !strings.Contains(first, ".") { // the standard library: its paths do not begin with a domain
 		return p != "C"
 	}
 	return slices.ContainsFunc(strings.Fields(l.modules), func(m string) bool {
@@ -300,7 +300,7 @@ func (l layer) mayImport(p string) bool {
 	})
 }
 
-// TestEnginesAreNeutral checks that packages that work with any engine depend on none.
+// TestEnginesAreNeutral checks that house lets only the packages in ofOneEngine import a package of one engine.
 func TestEnginesAreNeutral(t *testing.T) {
 	for _, l := range house {
 		for _, p := range strings.Fields(l.ours) {
@@ -311,14 +311,14 @@ func TestEnginesAreNeutral(t *testing.T) {
 	}
 }
 
-// TestPackageComments checks that every package says what it is.
+// TestPackageComments checks that every package has a package comment.
 func TestPackageComments(t *testing.T) {
 	_, files := libraries(t)
 	said := map[string]bool{}
 	for _, s := range files {
 		start := "Package " + s.syntax.Name.Name + " "
 		if s.syntax.Name.Name == "main" {
-			start = "" // a command says what it does
+			start = "" // the comment of a command may begin with any words
 		}
 		said[s.dir] = said[s.dir] || s.syntax.Doc != nil && strings.HasPrefix(s.syntax.Doc.Text(), start)
 	}
@@ -329,8 +329,8 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// TestTensorsAreOpaque checks that nothing above the engine accesses a tensor's memory: operations do the arithmetic,
-// and CopyFrom and CopyTo move data in and out. So another device can be added under package autograd.
+// TestTensorsAreOpaque checks that no package above the engine accesses a tensor's memory. Operations do the arithmetic,
+// and CopyFrom and CopyTo move data in and out, so that another device can be added under package autograd.
 func TestTensorsAreOpaque(t *testing.T) {
 	fset, files := libraries(t)
 	for _, s := range files {
@@ -359,7 +359,7 @@ func TestLibrariesAreSilent(t *testing.T) {
 		if strings.HasPrefix(s.dir, "cmd/") || strings.HasPrefix(s.dir, "tools/") {
 			continue
 		}
-		names := map[string]string{} // of imports, as this file calls them
+		names := map[string]string{} // from the names of imports in this file to their paths
 		for _, spec := range s.syntax.Imports {
 			p := importPath(spec)
 			names[path.Base(p)] = p
@@ -388,7 +388,7 @@ func TestLibrariesAreSilent(t *testing.T) {
 	}
 }
 
-// isLoud reports whether a name of the standard library prints, logs or exits.
+// isLoud reports whether an identifier of the standard library prints, logs or exits.
 func isLoud(pkg, name string) bool {
 	switch pkg {
 	case "fmt":

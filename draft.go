@@ -8,17 +8,22 @@ import (
 	"github.com/hippo-ssm/hippo/release"
 )
 
-// NGram is the name of drafts that n-grams of the text give (see generate.NGrams), and MTP of those that the model's
-// own head for multi-token prediction gives (see generate.MTPDrafts).
+// The names of drafts that need no second model, for Model.Draft. NGram drafts come from n-grams of the text (see
+// generate.NGrams). MTP drafts come from the model's own head for multi-token prediction (see generate.MTPDrafts).
 const (
 	NGram = "ngram"
 	MTP   = "mtp"
 )
 
-// Draft returns a value for Options.Draft, with which the model writes what is easily guessed in fewer calls, and the
-// same text: for NGram guesses by n-grams of the text, for MTP those of the model's own head, which is read from its
-// files, for "" none, and otherwise those of the model in a folder, which load reads (nil for Load). It must have the
-// tokens of m. Before Draft(MTP) no text may be in work.
+// Draft returns a value for Options.Draft, which makes the model generate the same text in fewer steps where the next
+// tokens are easily guessed. The guesses come from
+//
+//   - n-grams of the text if by is NGram,
+//   - the model's own head for multi-token prediction if by is MTP; Draft reads the head from the model's files,
+//   - a small model otherwise: by is its folder, and load reads it. A nil load stands for Load.
+//
+// If by is "", Draft returns nil. The small model must have the tokenizer of m. Draft must not be called with MTP while a
+// session of m is in use.
 func (m *Model) Draft(by string, load func(dir string) (*Model, error)) (generate.Drafts, error) {
 	switch by {
 	case "":

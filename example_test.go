@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// A model is loaded from a folder: of a training run (runs/tiny), or made by hippo convert.
+// A model is loaded from a folder: that of a training run, such as runs/tiny, or one that hippo convert wrote.
 func ExampleLoad() {
 	m, err := hippo.Load(whale)
 	if err != nil {
@@ -44,7 +44,7 @@ func ExampleSession_Generate() {
 	// Output:  swims in the sea
 }
 
-// A fork is an independent session in the same state: the prompt is read once for any number of continuations.
+// A fork is an independent session in the same state. So a prompt is read once for any number of continuations.
 func ExampleSession_Fork() {
 	m, err := hippo.Load(whale)
 	if err != nil {
@@ -98,7 +98,7 @@ func ExampleSession_Save() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	s.SetMarks(1 << 20) // stores states for Rewind
+	s.SetMarks(1 << 20) // store states for Rewind
 	options := hippo.DefaultOptions()
 	options.Temperature = 0
 	options.Stop = []string{"."}
@@ -120,7 +120,7 @@ func ExampleSession_Save() {
 	// ilor waits (0 tokens read again)
 }
 
-// The product of two embeddings measures how similar their texts are.
+// The dot product of two embeddings measures how similar their texts are.
 func ExampleModel_Embed() {
 	m, err := hippo.Load(whale)
 	if err != nil {
@@ -144,7 +144,7 @@ func ExampleModel_Embed() {
 	// aaaaaaa            0.08
 }
 
-// A context can interrupt the reading of a long text, and a callback reports progress.
+// A context can interrupt the reading of a long text. A callback reports progress.
 func ExampleSession_Append() {
 	m, err := hippo.Load(whale)
 	if err != nil {
@@ -156,7 +156,7 @@ func ExampleSession_Append() {
 	s := m.NewSession()
 	s.SetProgress(func(read, total int) { fmt.Println("read", read, "of", total, "characters") })
 	if err := s.Append(ctx, strings.Repeat("the whale swims. ", 64)); err != nil {
-		log.Fatal(err) // context.DeadlineExceeded, had it taken longer
+		log.Fatal(err) // context.DeadlineExceeded after a minute
 	}
 	// Output:
 	// read 512 of 1088 characters
@@ -164,7 +164,8 @@ func ExampleSession_Append() {
 	// read 1088 of 1088 characters
 }
 
-// Samples are continuations of one prompt. Each comes in pieces, several at a time, and depends on its seed alone.
+// Samples are continuations of one prompt. Several are generated at a time, so their pieces alternate. Each sample depends
+// only on its seed.
 func ExampleSession_Samples() {
 	m, err := hippo.Load(whale)
 	if err != nil {
@@ -172,7 +173,7 @@ func ExampleSession_Samples() {
 	}
 	options := hippo.DefaultOptions()
 	options.MaxTokens = 25
-	options.Seed = 7 // the seed of the first sample; the next has 8
+	options.Seed = 7 // seed of the first sample; the second has 8
 
 	texts := make([]string, 3)
 	err = m.NewSession().Samples(context.Background(), "the ", len(texts), options, func(p generate.Piece) error {
@@ -191,7 +192,7 @@ func ExampleSession_Samples() {
 	// 25 characters
 }
 
-// Train starts from the settings of a preset and reports progress. Load reads the folder of the run.
+// Train takes the settings of a preset, which can be changed, and reports progress. Load reads the folder of the run.
 func ExampleTrain() {
 	cfg, err := hippo.Preset("tiny")
 	if err != nil {

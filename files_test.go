@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestFilesAreShort checks that a file can be read at one sitting.
+// TestFilesAreShort checks that no file written by hand is longer than maxLines.
 func TestFilesAreShort(t *testing.T) {
 	_, files := sources(t)
 	for _, s := range files {
@@ -20,7 +20,7 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
-// TestLinesAreNarrow checks that no line needs a wide window.
+// TestLinesAreNarrow checks that no line written by hand is longer than maxColumns.
 func TestLinesAreNarrow(t *testing.T) {
 	_, files := sources(t)
 	for _, s := range files {
@@ -31,11 +31,11 @@ func TestLinesAreNarrow(t *testing.T) {
 	}
 }
 
-// oneMachine are paths that exist on some machine only. The brackets keep the pattern from finding itself.
+// oneMachine matches paths that exist only on some machine. The brackets keep the pattern from matching itself.
 var oneMachine = regexp.MustCompile(`/w[o]rk/[a-z.]|\.\./s[h]ared\b`)
 
-// TestNamesNoMachine checks that no text depends on how one machine is laid out. The scripts of the benchmarks' peers
-// may have such defaults.
+// TestNamesNoMachine checks that no text file names a path of one machine. The scripts of the benchmarks' peers may have
+// such paths as defaults.
 func TestNamesNoMachine(t *testing.T) {
 	checked := 0
 	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
@@ -43,7 +43,7 @@ func TestNamesNoMachine(t *testing.T) {
 			return err
 		}
 		if entry.IsDir() {
-			if entry.Name() == ".git" || name == "runs" { // runs holds what training wrote here
+			if entry.Name() == ".git" || name == "runs" { // runs holds the output of training
 				return filepath.SkipDir
 			}
 			return nil

@@ -9,16 +9,16 @@ import (
 	"github.com/hippo-ssm/hippo/fit"
 )
 
-// FitConfig holds all settings of a run on your own data: a table, a signal or recordings. FitResult is its outcome,
-// and FitEvents are callbacks during the run.
+// FitConfig holds all settings of a run on your own data: a table, a signal or recordings. FitResult is the outcome of
+// the run. FitEvents are callbacks during the run.
 type (
 	FitConfig = fit.Config
 	FitResult = fit.Result
 	FitEvents = fit.Events
 )
 
-// DefaultFit returns settings for which Fit infers the task from the data at path and the target. The target may be ""
-// if the data determines it, as does a folder with one folder of recordings for each class.
+// DefaultFit returns settings for the data at path and a target. Fit infers the task from both. The target may be "" if
+// the data determines it. An example is a folder that holds one folder of recordings for each class.
 func DefaultFit(path, target string) FitConfig {
 	c := fit.DefaultConfig()
 	c.Data = []string{path}
@@ -28,7 +28,7 @@ func DefaultFit(path, target string) FitConfig {
 	return c
 }
 
-// DefaultForecast returns settings to forecast the next horizon rows of the target.
+// DefaultForecast returns settings for forecasts of the target in the next horizon rows.
 func DefaultForecast(path, target string, horizon int) FitConfig {
 	c := DefaultFit(path, target)
 	c.Task, c.Horizon = fit.Forecast, horizon
@@ -44,13 +44,13 @@ func Fit(ctx context.Context, c FitConfig, ev FitEvents) (*FitResult, error) {
 // Predictor is a network of Fit. Any number of goroutines may use it.
 type Predictor struct{ m *fit.Model }
 
-// Prediction is the output of a network for a row, a sequence or a future row.
+// Prediction is the output of a network for one row, one sequence or one future row.
 type Prediction = fit.Prediction
 
 // PredictOptions are options for reading data and for the contents of predictions.
 type PredictOptions = fit.PredictOptions
 
-// DefaultPredict returns options with which the format of the data is detected.
+// DefaultPredict returns options that detect the format of the data.
 func DefaultPredict() PredictOptions { return PredictOptions{Options: fit.DefaultReadOptions()} }
 
 // LoadPredictor loads the network of a run of Fit.
@@ -71,8 +71,8 @@ func (p *Predictor) Predict(ctx context.Context, path string, o PredictOptions) 
 	return p.predict(ctx, path, nil, o)
 }
 
-// Stream is Predict for rows read from r, as CSV unless o.Format names another format. With o.Live it predicts each row
-// before it reads the next, from the network's recurrent state.
+// Stream is like Predict, but reads the rows from r, as CSV unless o.Format names another format. If o.Live is set, it
+// predicts each row before it reads the next, from the network's recurrent state.
 func (p *Predictor) Stream(ctx context.Context, r io.Reader, o PredictOptions) iter.Seq2[*Prediction, error] {
 	return p.predict(ctx, "-", r, o)
 }

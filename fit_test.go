@@ -12,7 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo"
 )
 
-// TestFitAndPredict: a program learns from a table, forecasts, and predicts a stream row by row; it may stop early.
+// TestFitAndPredict checks that a network learns from a table, predicts its rows, and predicts a stream row by row. The
+// caller may stop early. An error ends the predictions.
 func TestFitAndPredict(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("x,y\n")

@@ -1,9 +1,13 @@
 // Package hippo runs and trains state-space sequence models: H3 ("Hungry Hungry Hippos", arXiv:2212.14052), its hybrids
-// with attention, and their relatives. It is the small interface for programs that embed a model: Load a model, open a
-// Session and Generate text; Train a model; or Fit a network to a table or a signal and use it through a Predictor.
-// Everything else is in the packages below it.
+// with attention, and their relatives. It is a small interface for programs that embed a model. Such a program can
 //
-// A model may be shared by any number of goroutines, each with its own Session.
+//   - load a model with Load, open a Session and generate text,
+//   - train a model with Train,
+//   - fit a network to a table or a signal with Fit and use it through a Predictor.
+//
+// The packages below this one offer everything else.
+//
+// Any number of goroutines may share a Model, each with its own Session.
 package hippo
 
 import (
@@ -36,7 +40,7 @@ type Model struct {
 	ends []int32
 	// weights returns the fingerprint of the weights in the files. It does not depend on the Precision.
 	weights func() (string, error)
-	adapter string // its folder, "" for none
+	adapter string // folder of the adapter, or ""
 }
 
 // LoadOption is an option of Load.
@@ -49,11 +53,10 @@ type loadOptions struct {
 	ids       bool
 	adapter   string
 	on        engine.Backend
-	faster    func(told string) // nil unless on is used only if it is faster
+	faster    func(told string) // not nil if on is used only if it is faster; see OnFaster
 }
 
-// TokenIDs makes the text of a model the ids of its tokens ("17 4 98"), for a model whose tokenizer is missing or is
-// not to be read.
+// TokenIDs makes Load ignore the model's tokenizer, which may be missing. Texts are then token ids: "17 4 98".
 func TokenIDs() LoadOption {
 	return func(o *loadOptions) error {
 		o.ids = true
@@ -65,9 +68,9 @@ func TokenIDs() LoadOption {
 // float32.
 const Stored = "stored"
 
-// Precision packs a model for inference, with weights as float32, bf16, int8, int4min, int4 (see engine.Precision) or
-// Stored. A packed model generates faster, but can be neither trained nor saved. float32 changes no result. Stored
-// changes none either if the weights are floating-point numbers.
+// Precision packs a model for inference. The name is float32, bf16, int8, int4min or int4 (see engine.Precision), or
+// Stored. A packed model generates faster, but can be neither trained nor saved. float32 changes no result. Nor does
+// Stored if the weights are stored as floating-point numbers.
 func Precision(name string) LoadOption {
 	return func(o *loadOptions) error {
 		if o.stored = name == Stored; o.stored {
@@ -82,7 +85,7 @@ func Precision(name string) LoadOption {
 	}
 }
 
-// StatePrecision holds the states of sequences in float32 or, where they are those of Mamba-2, in bf16: see
+// StatePrecision sets the precision of the states of sequences: float32, or bf16 for the states of Mamba-2 layers. See
 // model.Backbone.SetStatePrecision.
 func StatePrecision(name string) LoadOption {
 	return func(o *loadOptions) (err error) {
@@ -93,8 +96,9 @@ func StatePrecision(name string) LoadOption {
 	}
 }
 
-// On moves a model to an engine, such as that of a graphics card; nil is the processor's. Layers for which the card has
-// no memory, in three quarters of what it says is free, stay on the processor: see model.Parameters.UseWithin.
+// On moves the model to an engine, such as that of a graphics card; nil stands for the processor's engine. The model may
+// take up to three quarters of the memory that the card reports as free. Layers that do not fit stay on the processor:
+// see model.Parameters.UseWithin.
 func On(b engine.Backend) LoadOption {
 	return func(o *loadOptions) error {
 		o.on = b
@@ -102,8 +106,8 @@ func On(b engine.Backend) LoadOption {
 	}
 }
 
-// OnFaster is On if a layer of the model decodes faster there than on the processor. told is called with what was
-// measured.
+// OnFaster measures whether a layer of the model decodes faster on the engine than on the processor, and calls told with
+// a description of the result. If the engine is faster, OnFaster acts as On. Otherwise the model stays on the processor.
 func OnFaster(b engine.Backend, told func(string)) LoadOption {
 	return func(o *loadOptions) error {
 		o.on, o.faster = b, told
@@ -132,9 +136,10 @@ func (o *loadOptions) move(m *model.Model) error {
 	return nil
 }
 
-// Load reads a model from a folder that hippo convert or Model.Save wrote, or from the folder of a training run, whose
-// best checkpoint it takes. A model with GPT-2's vocabulary and no tokenizer.json gets GPT-2's tokenizer. If dir holds
-// an adapter, or a run that trained one, Load also reads the adapter's base model from its recorded folder.
+// Load reads a model from a folder that hippo convert or Model.Save wrote, from a .gguf file, or from the folder of a
+// training run, of which it takes the best checkpoint. A model with GPT-2's vocabulary and no tokenizer.json gets GPT-2's
+// tokenizer. If dir holds an adapter, or a run that trained one, Load also reads the adapter's base model from its
+// recorded folder.
 func Load(dir string, options ...LoadOption) (*Model, error) {
 	var o loadOptions
 	for _, option := range options {
@@ -162,7 +167,7 @@ func Load(dir string, options ...LoadOption) (*Model, error) {
 	return m, nil
 }
 
-// load is Load for a folder with a model.
+// load reads the model in dir. It ignores the options for adapters, engines and states.
 func load(dir string, o *loadOptions) (*Model, error) {
 	load := release.LoadDir
 	switch {
@@ -196,7 +201,7 @@ func load(dir string, o *loadOptions) (*Model, error) {
 	return m, nil
 }
 
-// endsOf returns the tokens that end a text according to the files of the model in dir.
+// endsOf returns the tokens that end a text according to the model's files in dir.
 func endsOf(dir string, tok tokenizer.Tokenizer) ([]int32, error) {
 	if release.IsGGUF(dir) {
 		texts, err := release.ReadGGUFTexts(dir)
@@ -218,22 +223,22 @@ func (m *Model) Net() *model.Model { return m.net }
 // Tokenizer returns the model's tokenizer.
 func (m *Model) Tokenizer() tokenizer.Tokenizer { return m.tok }
 
-// Dir returns the folder that the model was read from. Its adapter may have another: see AdapterDir.
+// Dir returns the folder that the model was read from. An adapter may be in another folder: see AdapterDir.
 func (m *Model) Dir() string { return m.dir }
 
-// EndIDs returns the tokens that end a text in addition to the tokenizer's end of text. They come from the model's
-// generation_config.json or from the values in its GGUF file. Generate and Samples stop at them.
+// EndIDs returns the tokens that end a text in addition to the tokenizer's end-of-text token. They come from the model's
+// generation_config.json or tokenizer_config.json, or from its GGUF file. Generate and Samples stop at them.
 func (m *Model) EndIDs() []int32 { return slices.Clone(m.ends) }
 
-// ending adds the model's EndIDs to the options.
+// ending returns o with the model's EndIDs added.
 func (m *Model) ending(o Options) Options {
 	o.EndIDs = slices.Concat(o.EndIDs, m.ends)
 	return o
 }
 
 // Embed returns a vector of length 1 for each text: the mean of the hidden states after the model's final norm, divided
-// by its length. The dot product of two such vectors measures how similar the model finds two texts. Texts are read in
-// batches, and a vector has the same bits in any batch. For other vectors see session.Embed.
+// by its Euclidean length. The dot product of two such vectors measures how similar the model finds the two texts. Texts
+// are read in batches. A vector does not depend on the batch, to the bit. For other kinds of vectors see session.Embed.
 func (m *Model) Embed(ctx context.Context, texts ...string) ([][]float32, error) {
 	before, _ := tokenizer.Affixes(m.tok)
 	ids := make([][]int32, len(texts))
@@ -254,36 +259,36 @@ func (m *Model) Embed(ctx context.Context, texts ...string) ([][]float32, error)
 // NumParams returns the number of parameters.
 func (m *Model) NumParams() int { return m.net.NumParams() }
 
-// Options say how to continue a text. They are the options of package generate, which embed those of package
+// Options control how a text is continued. They are the options of package generate, which embed those of package
 // generate/sample:
 //
-//	MaxTokens         int      // tokens of a continuation, at most
-//	Stop              []string // texts before which a continuation ends; they are not part of it
-//	IgnoreEnd         bool     // go on after the end-of-text token
-//	EndIDs            []int32  // further tokens that end a continuation
-//	StopIDs           []int32  // the same, even with IgnoreEnd
-//	MinTokens         int      // tokens of a continuation before which nothing ends it
-//	Constraint        *constrain.Constraint // what may be written, such as the JSON of a schema; nil for all
-//	BadWords          *constrain.Words // what no tokens may spell; nil for nothing
+//	MaxTokens         int      // maximum number of tokens of a continuation
+//	Stop              []string // stop strings: a continuation ends before the first of them that occurs
+//	IgnoreEnd         bool     // continue after the end-of-text token
+//	EndIDs            []int32  // further tokens that end a continuation, unless IgnoreEnd is set
+//	StopIDs           []int32  // further tokens that end a continuation, even if IgnoreEnd is set
+//	MinTokens         int      // minimum number of tokens of a continuation
+//	Constraint        *constrain.Constraint // limits the text, for example to JSON of a schema; nil for no limit
+//	BadWords          *constrain.Words // texts that must not be written; nil for none
 //	AllowedIDs        []int32  // the only tokens that may be drawn; nil for all
-//	Decoder           token.Tokenizer // makes texts of tokens in place of the model's tokenizer; nil for that
-//	IncludeStop       bool     // the text that ends a continuation is part of it
+//	Decoder           token.Tokenizer // decodes tokens in place of the model's tokenizer; nil for that one
+//	IncludeStop       bool     // include the stop string that ended a continuation in it
 //	Temperature       float64  // 0 always takes the most probable token, 1 follows the model, more is more varied
-//	TopK              int      // choose among this many of the most probable tokens; 0 for all
-//	TopP              float64  // choose among the most probable that together have this probability; 0 or 1 for all
-//	MinP              float64  // leave out tokens less probable than this part of the most probable; 0 for none
+//	TopK              int      // draw from this many of the most probable tokens; 0 for all
+//	TopP              float64  // draw from the most probable tokens with this total probability; 0 or 1 for all
+//	MinP              float64  // exclude tokens below this fraction of the highest probability; 0 for none
 //	RepetitionPenalty float64  // above 1 repeats less, below 1 more; 0 or 1 for no effect
-//	RepetitionWindow  int      // how many of the last tokens count as repeated; 0 for all
-//	FrequencyPenalty  float64  // lowers a token by this for each time it was drawn; 0 for no effect
-//	PresencePenalty   float64  // lowers a token that was drawn by this, once; 0 for no effect
-//	LogitBias         map[int32]float32 // is added to the logits of tokens
-//	DRY               sample.DRY // lowers tokens that would repeat a sequence
-//	Seed              uint64   // of the random numbers: the same seed, the same text
-//	Draft             generate.Drafts // guesses what follows, to write the same text faster: see Model.Draft
+//	RepetitionWindow  int      // number of last tokens that count as repeated; 0 for all
+//	FrequencyPenalty  float64  // subtracted from a token's logit for each time it was drawn; 0 for no effect
+//	PresencePenalty   float64  // subtracted once from the logit of a token that was drawn; 0 for no effect
+//	LogitBias         map[int32]float32 // added to the logits of tokens
+//	DRY               sample.DRY // penalizes tokens that would repeat a sequence
+//	Seed              uint64   // seed of the random numbers: the same seed gives the same text
+//	Draft             generate.Drafts // guesses the next tokens, to generate the same text faster: see Model.Draft
 type Options = generate.Options
 
-// DefaultOptions returns options for 200 tokens at temperature 0.8, each among the 40 most probable. The seed is 0: set
-// another for another text.
+// DefaultOptions returns options for 200 tokens, each drawn from the 40 most probable ones at temperature 0.8. Seed is 0.
+// Set another seed for another text.
 func DefaultOptions() Options { return generate.DefaultOptions() }
 
 // TrainConfig holds all settings of a training run.
@@ -301,19 +306,20 @@ type (
 // TrainResult is the outcome of a training run.
 type TrainResult = text.Result
 
-// Preset returns the settings of a training run by name: tiny, small, h3-125m, ...
+// Preset returns the settings of the training run with a name, such as tiny, small or h3-125m.
 func Preset(name string) (TrainConfig, error) { return text.Preset(name) }
 
-// Train trains a model and saves it, with its tokenizer, curves and checkpoints, in the folder that the result names.
+// Train trains a model and saves it, with its tokenizer, curves and checkpoints, in the folder TrainResult.Out.
 func Train(ctx context.Context, cfg TrainConfig, ev TrainEvents) (TrainResult, error) {
 	return text.Run(ctx, cfg, ev)
 }
 
-// CPULevel names the processor features in use (generic, avx2, avx512, avx512bf16, avx512bf16+amx, or a level between
-// those, such as avx2+vnni): the highest level that the machine has, or the one that the environment variable HIPPO_CPU
-// names. If the machine lacks that level, the level is generic and the error lists the available ones.
+// CPULevel returns the level of processor features in use: generic, avx2, avx512, avx512bf16, avx512bf16+amx, or one
+// between those, such as avx2+vnni. It is the highest level that the machine has, or the level that the environment
+// variable HIPPO_CPU names. If the machine lacks that level, CPULevel returns generic and an error that lists the
+// available levels.
 func CPULevel() (string, error) { return native.Level() }
 
-// CPUKernels says which code computes what with those features, a line for all work with the same code: "products
-// float32: AVX-512, tiles of 8x48".
+// CPUKernels describes the code in use at this level, one line for each implementation with the operations that it
+// computes: "products float32: AVX-512, tiles of 8x48".
 func CPUKernels() []string { return native.Kernels() }

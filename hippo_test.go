@@ -20,7 +20,8 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// TestMain creates a folder for tests and examples, temp, and in it whale, a hybrid trained on two sentences.
+// temp is a folder for tests and examples, which TestMain creates. whale is a folder in it that holds a hybrid trained on
+// two sentences.
 var temp, whale string
 
 func TestMain(m *testing.M) {
@@ -67,7 +68,7 @@ func load(t *testing.T) *hippo.Model {
 	return m
 }
 
-// greedy are options without randomness.
+// greedy returns options without randomness.
 func greedy(tokens int) hippo.Options {
 	o := hippo.DefaultOptions()
 	o.Temperature, o.MaxTokens = 0, tokens
@@ -87,7 +88,8 @@ func write(t *testing.T, s *hippo.Session, prompt string, o hippo.Options) strin
 	return text.String()
 }
 
-// TestGenerateDoesNotDependOnCuts: a text may be read in any chunks and any calls, and written in any number of calls.
+// TestGenerateDoesNotDependOnCuts checks that the generated text depends neither on the chunks and calls in which a text
+// is read nor on the number of calls that generate it.
 func TestGenerateDoesNotDependOnCuts(t *testing.T) {
 	m := load(t)
 	const prompt = "the sailor waits. the wh"
@@ -127,7 +129,8 @@ func TestGenerateDoesNotDependOnCuts(t *testing.T) {
 	}
 }
 
-// TestForksAreIndependent: text that one fork reads or writes changes neither another fork nor the original session.
+// TestForksAreIndependent checks that text that a fork reads or writes changes neither another fork nor the original
+// session.
 func TestForksAreIndependent(t *testing.T) {
 	m := load(t)
 	s := m.NewSession()
@@ -148,7 +151,8 @@ func TestForksAreIndependent(t *testing.T) {
 	}
 }
 
-// TestSamples: sample i of seed s is what a session writes with seed s+i, whatever the repetition penalty has seen.
+// TestSamples checks that sample i with seed s is the text that a session writes with seed s+i, also with a repetition
+// penalty, and that the session stays at the end of the prompt.
 func TestSamples(t *testing.T) {
 	m := load(t)
 	o := hippo.DefaultOptions()
@@ -185,7 +189,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestGenerateEnds: by a stop string, by the context, by an error.
+// TestGenerateEnds checks that Generate ends at a stop string, when its context is canceled and after an error.
 func TestGenerateEnds(t *testing.T) {
 	m := load(t)
 	o := greedy(1000)
@@ -226,7 +230,7 @@ func TestGenerateEnds(t *testing.T) {
 	}
 }
 
-// TestModelIsShared: sessions of many goroutines on one model write the same text as each would alone.
+// TestModelIsShared checks that sessions of several goroutines that share a model write the same text as each would alone.
 func TestModelIsShared(t *testing.T) {
 	m := load(t)
 	want := write(t, m.NewSession(), "the sailor", greedy(30))
@@ -248,7 +252,8 @@ func TestModelIsShared(t *testing.T) {
 	wait.Wait()
 }
 
-// TestSessionTellsItsSize: the state is there from the start and grows with attention only; the stats count tokens.
+// TestSessionTellsItsSize checks that the state has a size from the start and grows only in attention layers, and that
+// Stats count tokens.
 func TestSessionTellsItsSize(t *testing.T) {
 	m := load(t)
 	s := m.NewSession()
@@ -257,9 +262,9 @@ func TestSessionTellsItsSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	ten := s.StateSize()
-	write(t, s, "", greedy(11)) // the last of which has not been read
+	write(t, s, "", greedy(11)) // the last token has not been read
 	twenty := s.StateSize()
-	const keysAndValues = 2 * 4 * 32 // of one position of the attention layer
+	const keysAndValues = 2 * 4 * 32 // bytes of one position of the attention layer
 	if empty == 0 || ten-empty != 10*keysAndValues || twenty-ten != 10*keysAndValues {
 		t.Errorf("got %d, %d, %d bytes after 0, 10, 20 tokens, want %d more each", empty, ten, twenty, 10*keysAndValues)
 	}
@@ -268,7 +273,7 @@ func TestSessionTellsItsSize(t *testing.T) {
 	}
 }
 
-// TestEmbedNeedsTokens: a text without tokens is an error that names it.
+// TestEmbedNeedsTokens checks that Embed returns an error that names a text without tokens.
 func TestEmbedNeedsTokens(t *testing.T) {
 	if _, err := load(t).Embed(t.Context(), "the whale", ""); err == nil || err.Error() !=
 		"text 1: found no tokens, want one or more" {
@@ -276,7 +281,7 @@ func TestEmbedNeedsTokens(t *testing.T) {
 	}
 }
 
-// TestLoadChecksTheTokenizer: a model refuses a tokenizer that it was not trained with.
+// TestLoadChecksTheTokenizer checks that Load refuses a tokenizer that the model was not trained with.
 func TestLoadChecksTheTokenizer(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(whale, "best"))); err != nil {
@@ -304,8 +309,8 @@ func TestLoadChecksTheTokenizer(t *testing.T) {
 	}
 }
 
-// TestGenerateEndsWithTheModelsTokens: a text ends with the tokens that generation_config.json or tokenizer_config.json
-// names, unless the options say otherwise, and so do samples.
+// TestGenerateEndsWithTheModelsTokens checks that texts and samples end at the tokens that generation_config.json or
+// tokenizer_config.json names, unless IgnoreEnd is set.
 func TestGenerateEndsWithTheModelsTokens(t *testing.T) {
 	m, dir := load(t), t.TempDir()
 	if err := m.Save(dir); err != nil {
@@ -358,8 +363,8 @@ func TestGenerateEndsWithTheModelsTokens(t *testing.T) {
 	}
 }
 
-// TestPrecisions: with rounded weights a model still says what it has learned, predicts text of other sentences about
-// as well, and cannot be saved.
+// TestPrecisions checks that a model with rounded weights still writes the text it has learned, predicts other sentences
+// about as well, and cannot be saved.
 func TestPrecisions(t *testing.T) {
 	ids, err := load(t).Tokenizer().Encode(nil,
 		[]byte(strings.Repeat("the sailor swims in the whale. the sea waits in the sailor. ", 8)))
@@ -404,7 +409,7 @@ func TestPrecisions(t *testing.T) {
 	}
 }
 
-// TestLoadNothing: the error for a path that does not exist names it and what was wanted.
+// TestLoadNothing checks that the error for a path that does not exist names the path and what is wanted instead.
 func TestLoadNothing(t *testing.T) {
 	for _, path := range []string{filepath.Join(t.TempDir(), "none"), filepath.Join(t.TempDir(), "none.gguf")} {
 		_, err := hippo.Load(path)

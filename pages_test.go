@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// The forms in which pages name code: a link to where it is declared, anything in backticks, a test.
+// The forms in which pages name code: a link to the file of its declaration, a code span, the name of a test, and the
+// first cell of a table's row.
 var (
 	linkedName = regexp.MustCompile("\\[`([^`]+)`\\]\\(([^)]+)\\)")
 	codeSpan   = regexp.MustCompile("`([^`\n]+)`")
@@ -20,8 +21,8 @@ var (
 	firstCell  = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
 )
 
-// TestArchitecturePageIsTrue: every function, type and file that docs/architecture.md names is there, in the file that
-// it links to, and its table has the packages of house in their order.
+// TestArchitecturePageIsTrue checks that every function, type and file that docs/architecture.md names exists, in the
+// file that it links to, and that its table has the packages of house in the same order.
 func TestArchitecturePageIsTrue(t *testing.T) {
 	const page = "docs/architecture.md"
 	text := readPage(t, page)
@@ -62,7 +63,8 @@ func TestArchitecturePageIsTrue(t *testing.T) {
 	}
 }
 
-// declarations says which files declare a name: package.Name, or package.Type.Method, those of interfaces too.
+// declarations returns, for each name, the files that declare it. A name is package.Name or package.Type.Method, where
+// Type may be an interface.
 func declarations(files []source) map[string][]string {
 	where := map[string][]string{}
 	for _, s := range files {
@@ -99,7 +101,7 @@ func declarations(files []source) map[string][]string {
 	return where
 }
 
-// receiver is the name of the type that a method belongs to.
+// receiver returns the name of the type in a method's receiver.
 func receiver(x ast.Expr) string {
 	switch x := x.(type) {
 	case *ast.StarExpr:
@@ -114,7 +116,7 @@ func receiver(x ast.Expr) string {
 	return ""
 }
 
-// TestPagesNameTestsThatExist: a page that says which test holds something in place names one that is there.
+// TestPagesNameTestsThatExist checks that every test that a page names exists.
 func TestPagesNameTestsThatExist(t *testing.T) {
 	_, files := sources(t)
 	there := map[string]bool{}
@@ -146,14 +148,14 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 	}
 }
 
-// TestDrawingOfTheRooms: the drawing of docs/architecture.md has a place for every package of house, and no package is
-// drawn above one that imports it.
+// TestDrawingOfTheRooms checks that the drawing in docs/architecture.md shows every package of house, and no package
+// above one that imports it.
 func TestDrawingOfTheRooms(t *testing.T) {
 	const page = "docs/architecture.md"
 	_, text, _ := strings.Cut(readPage(t, page), "## The rooms")
 	_, text, _ = strings.Cut(text, "```\n")
 	text, _, _ = strings.Cut(text, "```")
-	line := map[string]int{} // of a room, counted from the top
+	line := map[string]int{} // from each room to its line, counted from the top
 	for i, l := range strings.Split(strings.TrimSpace(text), "\n") {
 		for _, room := range strings.Fields(l[15:]) {
 			line[room] = i
@@ -187,7 +189,7 @@ func TestDrawingOfTheRooms(t *testing.T) {
 	}
 }
 
-// TestReadmeMapsEveryRoom: the map in README.md names every folder at the root that has packages.
+// TestReadmeMapsEveryRoom checks that README.md names every folder at the root that holds packages.
 func TestReadmeMapsEveryRoom(t *testing.T) {
 	text := readPage(t, "README.md")
 	for _, l := range house {
@@ -197,14 +199,14 @@ func TestReadmeMapsEveryRoom(t *testing.T) {
 	}
 }
 
-// A link to a file of the repository, and a heading.
+// The patterns of a link to a file of the repository, of a heading, and of the characters that its anchor omits.
 var (
 	pageLink = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
 	heading  = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	noSlug   = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestPagesLinkToWhatExists: every link of a page to a file finds it, and one to a heading finds that, too.
+// TestPagesLinkToWhatExists checks that every link of a page to a file or heading has an existing target.
 func TestPagesLinkToWhatExists(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"*.md", "bench/*.md", "docs/*.md", "docs/*/*.md"} {
@@ -236,7 +238,7 @@ func TestPagesLinkToWhatExists(t *testing.T) {
 	}
 }
 
-// anchors are the names by which links find the headings of a page.
+// anchors returns the fragments with which links name the headings of a page.
 func anchors(text string) []string {
 	var names []string
 	for _, h := range heading.FindAllStringSubmatch(text, -1) {

@@ -9,11 +9,12 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Session is a text being read and written by a model: a recurrent state and the ids of its tokens. The state does not
-// grow with the text, except in the attention layers of a hybrid. A session can be forked, rewound, saved and loaded.
-// In each case it continues with the same bits as an undisturbed session. An idle session uses no other memory, unless
-// SetMarks allows some. A Session is for one goroutine; any number of them share a model, and a program can have
-// thousands.
+// Session is a text that a model reads and writes. It consists of a recurrent state and the ids of the text's tokens. The
+// state does not grow with the text, except in the attention layers of a hybrid. An idle session uses no other memory
+// unless SetMarks allows some, so a program can have thousands of sessions.
+//
+// A session can be forked, rewound, saved and loaded. In each case it continues with the same bits as an undisturbed
+// session. A Session must be used by one goroutine at a time. Any number of sessions may share a model.
 type Session struct {
 	m *Model
 	s *session.Session
@@ -22,14 +23,14 @@ type Session struct {
 // NewSession returns a session at the start of a text.
 func (m *Model) NewSession() *Session { return m.OpenSession(generate.DefaultChunk) }
 
-// OpenSession is NewSession with a chunk size in tokens (see Session.SetChunk). A chunk of 0 stands for a size that
-// suits the model.
+// OpenSession is like NewSession, with a chunk size in tokens (see Session.SetChunk). If chunk is 0, the session chooses
+// a size that suits the model.
 func (m *Model) OpenSession(chunk int) *Session {
 	return &Session{m: m, s: session.New(m.net, m.tok, session.Options{Chunk: chunk, Budget: -1})}
 }
 
-// LoadSession reads a session that Save wrote, with the same model at the same precision. key decrypts an encrypted
-// file; it is nil for others.
+// LoadSession reads a session that Save wrote with the same model at the same precision. key decrypts an encrypted file
+// and is nil for other files.
 func (m *Model) LoadSession(path string, key []byte) (*Session, error) {
 	s, err := session.Load(path, m.net, m.tok, session.Options{Budget: -1}, key)
 	if err != nil {
@@ -38,24 +39,24 @@ func (m *Model) LoadSession(path string, key []byte) (*Session, error) {
 	return &Session{m: m, s: s}, nil
 }
 
-// Whole returns the underlying session with its full interface: ids, log-probabilities, pieces of a reply.
+// Whole returns the underlying session. Its interface also offers token ids, log-probabilities and pieces of a reply.
 func (s *Session) Whole() *session.Session { return s.s }
 
-// SaveOptions say how a session is saved; the zero value saves it exactly, without encryption and without marks.
+// SaveOptions control how a session is saved. The zero value saves it exactly, without encryption and without marks.
 type SaveOptions = session.FileOptions
 
 // Save writes the session to a file atomically: after a crash the file is either the old one or the complete new one.
 func (s *Session) Save(path string, o SaveOptions) error { return s.s.Save(path, o) }
 
-// Append makes the session read text. When ctx is done, it returns the error of ctx after at most one more chunk of
-// tokens. The session has then read a part of the text. To undo that, take a Fork before or call Rewind after.
+// Append makes the session read text. When ctx is done, Append returns the error of ctx after at most one more chunk of
+// tokens. The session has then read a part of the text. To undo that, take a Fork before Append or call Rewind after it.
 //
 // A text appended in parts is tokenized part by part, so its tokens may differ from those of the whole text.
 func (s *Session) Append(ctx context.Context, text string) error { return s.s.AppendText(ctx, text) }
 
-// Generate reads prompt and yields the continuation of the text in pieces: whole UTF-8 characters, never a part of a
-// stop string. If an error occurs, it is yielded last. When Generate or the loop over it has ended, the session is at
-// the end of the text generated so far, and Append or Generate continue from there.
+// Generate reads prompt and yields the continuation of the text in pieces. A piece consists of whole UTF-8 characters and
+// never contains a part of a stop string. If an error occurs, it is yielded last. When the loop over Generate has ended,
+// the session is at the end of the text generated so far. Append and Generate continue from there.
 func (s *Session) Generate(ctx context.Context, prompt string, o Options) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := s.Append(ctx, prompt); err != nil {
@@ -66,7 +67,7 @@ func (s *Session) Generate(ctx context.Context, prompt string, o Options) iter.S
 	}
 }
 
-// texts yields the texts of pieces.
+// texts yields the texts of pieces, without empty ones.
 func texts(pieces iter.Seq2[generate.Piece, error], yield func(string, error) bool) {
 	for piece, err := range pieces {
 		if (err != nil || len(piece.Text) > 0) && !yield(string(piece.Text), err) {
@@ -75,13 +76,13 @@ func texts(pieces iter.Seq2[generate.Piece, error], yield func(string, error) bo
 	}
 }
 
-// Continue resumes a reply whose loop was left before its end, with its options and its random numbers. It works after
-// Save and LoadSession, too.
+// Continue resumes a reply whose loop was left before its end, with the same options and random numbers. It also works
+// after Save and LoadSession.
 func (s *Session) Continue(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) { texts(s.s.Continue(ctx), yield) }
 }
 
-// Fork returns an independent session in the same state: the way to try several continuations.
+// Fork returns an independent session in the same state. Use it to try several continuations.
 func (s *Session) Fork() *Session { return &Session{m: s.m, s: s.s.Fork()} }
 
 // Position returns the number of tokens of the text.
@@ -93,22 +94,22 @@ func (s *Session) Text() string { return string(s.s.Text()) }
 // Mark names the current end of the text, for RewindTo.
 func (s *Session) Mark(name string) { s.s.Mark(name) }
 
-// SetMarks lets the session store earlier states in up to the given number of additional bytes. Rewind then continues
-// from the nearest of them. Without them it reads from the start of the text.
+// SetMarks allows the session to store earlier states in up to the given number of additional bytes. Rewind then reads
+// from the nearest earlier state. Without stored states it reads from the start of the text.
 func (s *Session) SetMarks(bytes int) { s.s.SetBudget(bytes) }
 
-// Rewind cuts the text back to a position and returns how many tokens it had to read again.
+// Rewind truncates the text to a position and returns the number of tokens that it had to read again.
 func (s *Session) Rewind(ctx context.Context, position int) (again int, err error) {
 	return s.s.Rewind(ctx, position)
 }
 
-// RewindTo is Rewind to the position of a Mark.
+// RewindTo is Rewind to the position of the Mark with a name.
 func (s *Session) RewindTo(ctx context.Context, name string) (again int, err error) {
 	return s.s.RewindTo(ctx, name)
 }
 
-// Score returns the natural logarithm of the probability of each of several endings of the text. It leaves the session
-// where it is and does not read the text again.
+// Score returns the natural logarithm of the probability of each ending of the text. It does not change the session and
+// does not read the text again.
 func (s *Session) Score(ctx context.Context, endings ...string) ([]float64, error) {
 	ids := make([][]int32, len(endings))
 	for i, text := range endings {
@@ -130,9 +131,9 @@ func (s *Session) Score(ctx context.Context, endings ...string) ([]float64, erro
 	return sums, nil
 }
 
-// SetChunk sets how many tokens of a prompt are read at a time, counted from the start of the text: 512, unless it is
-// called. It must be called before anything is read. Larger chunks take more memory and are faster, up to a few hundred
-// tokens. The generated text depends on the chunk size only through rounding: of two tokens with almost equal
+// SetChunk sets the number of tokens of a prompt that are read at a time, counted from the start of the text. The default
+// is 512. SetChunk must be called before anything is read. Larger chunks take more memory and are faster, up to a few
+// hundred tokens. The generated text depends on the chunk size only through rounding: of two tokens with almost equal
 // probabilities the other may be chosen. This is rare in float32, less rare in bf16, and common in int8. See
 // generate.Batch for results that are the same to the last bit.
 func (s *Session) SetChunk(n int) {
@@ -144,8 +145,8 @@ func (s *Session) SetChunk(n int) {
 	s.s.Progress = before.Progress
 }
 
-// SetProgress makes the session call f after each chunk it reads, with the numbers of tokens read and of all tokens of
-// the text. A nil f ends that. Forks do not call f.
+// SetProgress makes the session call f after each chunk that it reads, with the number of tokens read so far and in
+// total. A nil f ends the calls. Forks do not call f.
 func (s *Session) SetProgress(f func(read, total int)) { s.s.Progress = f }
 
 // StateSize returns the size of the session's state in bytes.
@@ -154,9 +155,9 @@ func (s *Session) StateSize() int { return s.s.StateSize() }
 // Stats returns the session's token counts and speeds so far.
 func (s *Session) Stats() generate.Stats { return s.s.Stats }
 
-// Samples reads prompt once and generates n continuations, with seeds o.Seed, o.Seed+1, ... It calls emit with every
-// piece of text. Samples are generated in batches, each as large as fits into memory. A sample does not depend on their
-// number. The session stays at the end of the prompt; its Stats count the samples.
+// Samples reads prompt once and generates n continuations, with seeds o.Seed, o.Seed+1, ... It calls emit with each piece
+// of text. The samples are generated in batches of at most 64, fewer if these would need more than 256 MiB. A sample does
+// not depend on the number of samples. The session stays at the end of the prompt. Its Stats count the samples.
 func (s *Session) Samples(ctx context.Context, prompt string, n int, o Options, emit func(generate.Piece) error) error {
 	if n < 1 {
 		return fmt.Errorf("samples: found %d, want at least 1", n)
@@ -172,7 +173,7 @@ func (s *Session) Samples(ctx context.Context, prompt string, n int, o Options, 
 	return nil
 }
 
-// sideBySide returns how many samples of the given number of tokens are generated at a time.
+// sideBySide returns the number of samples, each of the given number of tokens, that are generated at a time.
 func (s *Session) sideBySide(tokens int) int {
 	const most, memory = 64, 256 << 20
 	growth, _ := s.m.net.Growth()

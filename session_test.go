@@ -17,8 +17,8 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// TestManySamples: more samples than fit into one batch come in the order of their batches, each the same as alone, and
-// are counted.
+// TestManySamples checks samples that do not fit into one batch: batches follow one another, each sample is the same as
+// alone, and Stats count them all.
 func TestManySamples(t *testing.T) {
 	m := load(t)
 	o := hippo.DefaultOptions()
@@ -53,7 +53,7 @@ func TestManySamples(t *testing.T) {
 	if st := s.Stats(); st.PrefillTokens != 9 || st.DecodeTokens != n*7 {
 		t.Errorf("stats: %+v, want 9 tokens read and %d drawn after the first ones", st, n*7)
 	}
-	o.MaxTokens = 1 << 60 // for which there would not be memory: one by one
+	o.MaxTokens = 1 << 60 // too much memory for a batch: the samples are drawn one by one
 	enough := errors.New("enough")
 	if err := s.Samples(t.Context(), "", 1<<60, o, func(p generate.Piece) error {
 		if p.Sample > 0 {
@@ -71,7 +71,7 @@ func TestManySamples(t *testing.T) {
 	}
 }
 
-// TestAppendStops: reading stops once its context is done, and progress is reported during it.
+// TestAppendStops checks that Append stops when its context is done, and that it reports progress.
 func TestAppendStops(t *testing.T) {
 	s := load(t).NewSession()
 	s.SetChunk(10)
@@ -90,8 +90,8 @@ func TestAppendStops(t *testing.T) {
 	}
 }
 
-// TestOptionsAreDocumented: the comment of Options, which is all that go doc shows of an alias, lists the fields there
-// are.
+// TestOptionsAreDocumented checks that the comment of Options lists its fields. The comment is all that go doc shows of an
+// alias.
 func TestOptionsAreDocumented(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "hippo.go", nil, parser.ParseComments)
 	if err != nil {
@@ -119,8 +119,8 @@ func TestOptionsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestSessionComesBack: a session saved in the middle of a text continues as if it had not been saved, with its marks;
-// scoring endings does not move it.
+// TestSessionComesBack checks that a session saved in the middle of a text continues as if it had not been saved, with
+// its marks, and that Score does not change it.
 func TestSessionComesBack(t *testing.T) {
 	m := load(t)
 	s := m.NewSession()

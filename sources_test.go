@@ -28,7 +28,7 @@ type source struct {
 	written bool // by hand
 }
 
-// position is the file and line of a piece of syntax.
+// position returns the file and line of a syntax node.
 func (s *source) position(fset *token.FileSet, n ast.Node) string {
 	return fmt.Sprintf("%s:%d", s.path, fset.Position(n.Pos()).Line)
 }
