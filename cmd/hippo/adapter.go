@@ -11,14 +11,15 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// adapterFlag is --adapter of a command that uses one model.
+// adapterFlag adds the flag --adapter to a command that uses one model.
 func adapterFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "adapter", "",
 		"folder of an adapter of the model: of hippo train --lora.rank, or of the PEFT library (LoRA)")
 	completeFlag(cmd, "adapter", completeFolders)
 }
 
-// draftFlag is --draft of a command that writes texts. drafts returns what it says for a model.
+// draftFlag adds the flag --draft to a command that generates text. drafts returns the drafts that the flag selects for a
+// model.
 func draftFlag(cmd *cobra.Command) (drafts func(m *hippo.Model) (generate.Drafts, error)) {
 	by := cmd.Flags().String("draft", "", "guess what follows, and write the same text faster where guesses are right:"+
 		" by "+hippo.NGram+", from what the text repeats, by "+hippo.MTP+", the model's own head for it, or by a "+
@@ -31,8 +32,8 @@ func draftFlag(cmd *cobra.Command) (drafts func(m *hippo.Model) (generate.Drafts
 	}
 }
 
-// loadModel loads the model that a user names, with the adapter in a folder, "" for none. The name may be that of an
-// adapter itself: then its model is searched where it was, and by its name.
+// loadModel loads the named model with the adapter in a folder, or without one if adapter is "". The name may also be
+// that of an adapter. Its model is then looked for in the recorded folder and by its name.
 func loadModel(name, adapter string, options ...hippo.LoadOption) (*hippo.Model, error) {
 	path, err := modelPath(name)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// audit has the flags of hippo audit.
+// audit holds the flags of hippo audit.
 type audit struct {
 	model, prompt, state string
 	anyway               bool
 	trust                trustFlag
 }
 
-// audited is what hippo audit says of a receipt.
+// audited is the result of hippo audit for a receipt.
 type audited struct {
 	Equal      bool                `json:"equal"`
 	Tokens     int                 `json:"tokens"` // of the reply
@@ -32,10 +32,10 @@ type audited struct {
 	Precision  string              `json:"precision"`
 	CPU        string              `json:"cpu"`
 	Signer     string              `json:"signer"`
-	Drawn      bool                `json:"drawn"` // the tokens were drawn again, too
+	Drawn      bool                `json:"drawn"` // whether the tokens were drawn again, too
 	Prompt     int                 `json:"prompt_tokens"`
-	From       int                 `json:"from"`            // the first token of the prompt that was computed
-	State      string              `json:"state,omitempty"` // the hash of the state there
+	From       int                 `json:"from"`            // first token of the prompt that was computed
+	State      string              `json:"state,omitempty"` // hash of the state before that token
 	Difference *receipt.Difference `json:"difference,omitempty"`
 }
 
@@ -92,7 +92,7 @@ needed, the error names it. HIPPO_CPU sets the level. The exit status is 1 unles
 	return cmd
 }
 
-// receiptsOf returns the receipts of a file: one, or those of a response.
+// receiptsOf returns the receipts in a file, which holds one receipt or a whole response.
 func receiptsOf(path string) (all []json.RawMessage, err error) {
 	data, err := disk.ReadText(path, 1<<30)
 	if err != nil {
@@ -125,7 +125,7 @@ func receiptsOf(path string) (all []json.RawMessage, err error) {
 	return all, nil
 }
 
-// audit audits a receipt.
+// audit computes the reply of a receipt again and compares the two.
 func (a *audit) audit(ctx context.Context, data []byte) (x audited, err error) {
 	r, by, err := receipt.Read(data)
 	if err != nil {
@@ -162,7 +162,7 @@ func (a *audit) audit(ctx context.Context, data []byte) (x audited, err error) {
 	return x, err
 }
 
-// fromState audits a receipt from a state.
+// fromState audits a receipt from the saved state in a.state on and fills in x.
 func (a *audit) fromState(ctx context.Context, r *receipt.Receipt, m *hippo.Model, x *audited) error {
 	file, err := session.Check(a.state, nil)
 	if err == nil && len(a.trust) > 0 {
@@ -180,7 +180,7 @@ func (a *audit) fromState(ctx context.Context, r *receipt.Receipt, m *hippo.Mode
 	return err
 }
 
-// load loads the model of a receipt: as its files have it, as servers do, or else at the precision of the receipt.
+// load loads the model of a receipt. It tries the stored precision, which servers use, and then that of the receipt.
 func (a *audit) load(r *receipt.Receipt) (m *hippo.Model, err error) {
 	name := a.model
 	if name == "" {
@@ -205,7 +205,7 @@ func (a *audit) load(r *receipt.Receipt) (m *hippo.Model, err error) {
 	return m, nil
 }
 
-// setPrompt gives a receipt the prompt of a file.
+// setPrompt sets the prompt of a receipt to that in the file a.prompt: a JSON list of ids or a text.
 func (a *audit) setPrompt(r *receipt.Receipt, tok tokenizer.Tokenizer) error {
 	text, err := os.ReadFile(a.prompt)
 	if err != nil {
@@ -216,7 +216,7 @@ func (a *audit) setPrompt(r *receipt.Receipt, tok tokenizer.Tokenizer) error {
 		return r.SetPrompt(ids)
 	}
 	before, _ := tokenizer.Affixes(tok)
-	for _, start := range [][]int32{before, nil} { // a chat has no start of its own
+	for _, start := range [][]int32{before, nil} { // the prompt of a chat has no added start
 		if ids, err = tok.Encode(start, text); err == nil {
 			err = r.SetPrompt(ids)
 		}
@@ -227,7 +227,7 @@ func (a *audit) setPrompt(r *receipt.Receipt, tok tokenizer.Tokenizer) error {
 	return err
 }
 
-// print says what was found.
+// print prints the result.
 func (x *audited) print(out io.Writer) error {
 	what := fmt.Sprintf("%d tokens of %s, %s, %s; signed by %s", x.Tokens, x.Model, x.Precision, x.CPU, x.Signer)
 	if x.State != "" {

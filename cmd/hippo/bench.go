@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// benchOptions are the flags of hippo bench.
+// benchOptions holds the flags of hippo bench.
 type benchOptions struct {
 	Threads   int      `json:"threads" min:"1" help:"cores to use (GOMAXPROCS)"`
 	Seconds   float64  `json:"seconds" min:"0" help:"time for each measurement in a round; three repetitions at least"`
@@ -133,7 +133,7 @@ they measured are printed with their ratio: how many times faster hippo is.`,
 			return fmt.Errorf("scaling: found 1 thread, want --threads of at least 2, to compare with one")
 		}
 		for _, f := range []struct{ flag, path, kind string }{{"plot", opt.Plot, "PNG"}, {"out", opt.Out, "JSON"}} {
-			if info, err := os.Stat(f.path); err == nil && info.IsDir() { // before there is anything to lose
+			if info, err := os.Stat(f.path); err == nil && info.IsDir() { // checked before measuring
 				return fmt.Errorf("%s: found the folder %s, want a %s file", f.flag, f.path, f.kind)
 			}
 		}
@@ -211,13 +211,13 @@ func runBench(cmd *cobra.Command, cases []bench.Case, on engine.Backend, of benc
 	if err != nil && len(ours) == 0 {
 		return err
 	}
-	if err != nil { // what was measured is kept
+	if err != nil { // print the rows measured so far
 		opt.Peer = ""
 	}
 	return errors.Join(err, showBench(out, ours, theirs, pairs, opt))
 }
 
-// profile begins a profile of the CPU in a file, unless path is "", and returns what ends it.
+// profile starts a CPU profile in a file, unless path is "", and returns the function that ends it.
 func profile(path string) (end func() error, err error) {
 	if path == "" {
 		return func() error { return nil }, nil
@@ -232,7 +232,7 @@ func profile(path string) (end func() error, err error) {
 	}, err
 }
 
-// showSaved prints rows of an earlier measurement.
+// showSaved shows the rows of an earlier measurement, which it reads from opt.From.
 func showSaved(cmd *cobra.Command, name string, opt benchOptions) error {
 	for _, f := range []struct{ flag, value string }{{"peer", opt.Peer}, {"out", opt.Out}} {
 		if f.value != "" {
@@ -280,7 +280,7 @@ func showBench(out io.Writer, ours, theirs []bench.Row, pairs []bench.Pair, opt 
 	return printRows(out, ours)
 }
 
-// printRows prints a table with a column for each field, and a heading wherever the fields change.
+// printRows prints a table with a column for each field. A new heading follows wherever the fields change.
 func printRows(out io.Writer, rows []bench.Row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	heading := ""
@@ -298,7 +298,7 @@ func printRows(out io.Writer, rows []bench.Row) error {
 	return w.Flush()
 }
 
-// printPairs prints hippo's measurements, the peer's and their ratio, side by side.
+// printPairs prints hippo's measurements, those of the peer, and their ratios, side by side.
 func printPairs(out io.Writer, pairs []bench.Pair) error {
 	rows := make([]bench.Row, len(pairs))
 	for i, p := range pairs {

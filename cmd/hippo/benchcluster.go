@@ -13,14 +13,14 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// benchFolder is where processes of a launch find each other that measure.
+// benchFolder is the folder in which the processes of a launch find each other.
 const benchFolder = "runs"
 
-// clusterFlags are the flags of the benchmark cluster alone.
+// clusterFlags lists the flags that only the benchmark cluster has.
 var clusterFlags = []string{"network", "key", "meet", "members", "wait", "wire", "mpi"}
 
-// benchCluster measures a cluster. Without a launcher its members are in this process. With one they are the launcher's
-// processes: the first measures, and ends the others.
+// benchCluster measures a cluster. Without a launcher, its members run in this process. With a launcher, they are the
+// launcher's processes: the first one measures, and then ends the others.
 func (m *machines) benchCluster(cmd *cobra.Command, network string, opt benchOptions, cases []bench.Case,
 	measure func([]bench.Case, bench.Cluster) error) (err error) {
 	var c bench.Cluster

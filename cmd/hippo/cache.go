@@ -90,7 +90,7 @@ Files in use stay.`,
 	cmd.Flags().StringVar(&older, "older", "30d", "remove those not used for this time, such as 7d or 12h")
 	cmd.MarkFlagsMutuallyExclusive("all", "older")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		before := time.Now().Add(time.Hour) // files may be of the future if the clock was set back
+		before := time.Now().Add(time.Hour) // a file's time may be in the future if the clock was set back
 		if !all {
 			age, err := parseAge(older)
 			if err != nil {
@@ -113,7 +113,7 @@ Files in use stay.`,
 	return cmd
 }
 
-// parseAge reads a duration, also in days.
+// parseAge parses a duration, which may also be a number of days such as 7d.
 func parseAge(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.ParseFloat(days, 64); err == nil && n >= 0 && n < 1e5 {

@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// compareOptions are the flags of hippo compare.
+// compareOptions holds the flags of hippo compare.
 type compareOptions struct {
 	compare.Options
 	Threads  int  `json:"threads" min:"0" help:"cores to use; 0 for all"`
@@ -141,7 +141,7 @@ func runComparison(cmd *cobra.Command, models []compare.Entrant, opt compareOpti
 	return errors.Join(err, printHeld(held))
 }
 
-// watchComparison prints how each run goes, and its end.
+// watchComparison returns events that print the progress and the result of each run.
 func watchComparison(p *status.Printer, c *compare.Comparison) compare.Events {
 	return compare.Events{
 		Run: func(name string, seed uint64, number, runs int) train.Events {

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// constraintFlags limit a continuation or a reply.
+// constraintFlags holds the flags that limit a continuation or a reply.
 type constraintFlags struct {
 	schema, regex, grammar string
 	choices                []string
@@ -28,7 +28,7 @@ func (f *constraintFlags) register(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("json-schema", "regex", "grammar", "choices")
 }
 
-// apply sets the constraint of options for a tokenizer, some of whose tokens end a text.
+// apply sets the constraint of o according to the flags. ends are the tokens of tok that end a text.
 func (f *constraintFlags) apply(tok tokenizer.Tokenizer, ends []int32, o *hippo.Options) error {
 	const most = 1 << 20 // bytes of a file
 	var g *constrain.Grammar
@@ -36,7 +36,7 @@ func (f *constraintFlags) apply(tok tokenizer.Tokenizer, ends []int32, o *hippo.
 	name := ""
 	switch {
 	case f.schema != "" || f.grammar != "":
-		name = f.schema + f.grammar // there is one
+		name = f.schema + f.grammar // one of them is empty
 		data, err := disk.ReadText(name, most)
 		if err != nil {
 			return err

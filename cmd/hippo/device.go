@@ -14,21 +14,22 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// deviceHelp is the help of --device.
+// deviceHelp is the help text of --device.
 const deviceHelp = "where to compute: cpu, gpu for the best graphics card, gpu:1 for that with the number 1 of hippo " +
 	"bench devices, auto for what a measurement finds faster"
 
-// deviceFlag is --device of a command that computes with a model.
+// deviceFlag adds the flag --device to a command that computes with a model.
 func deviceFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "device", onCPU, deviceHelp)
 	completeFlag(cmd, "device",
 		cobra.FixedCompletions([]string{onCPU, "gpu", "gpu:1", auto}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// onCPU is the device that needs nothing.
+// onCPU is the value of --device for the processor.
 const onCPU = "cpu"
 
-// device opens what --device names: nil for the processor. failed is asked when the command ends.
+// device opens the device that --device names. It returns nil for the processor. It adds the backend to failed, whose
+// errors are read when the command ends.
 func device(name string) (engine.Backend, error) {
 	if isCPU(name) {
 		return nil, nil
@@ -51,7 +52,7 @@ func openNamed(name string) (failing, error) {
 	if chosen {
 		n, err := strconv.Atoi(which)
 		if err != nil || n < 0 {
-			kind = "" // none
+			kind = "" // invalid
 		}
 		number = n
 	}
@@ -61,10 +62,10 @@ func openNamed(name string) (failing, error) {
 	return openDevice(number)
 }
 
-// auto has what is faster chosen.
+// auto is the value of --device that chooses the faster of the processor and the best card.
 const auto = "auto"
 
-// deviceOrAuto is device where name may be auto: the best card, if there is one.
+// deviceOrAuto is like device, but name may also be auto. It then opens the best card, and returns nil if there is none.
 func deviceOrAuto(name string) (engine.Backend, error) {
 	if name != auto {
 		return device(name)
@@ -77,7 +78,7 @@ func deviceOrAuto(name string) (engine.Backend, error) {
 	return b, err
 }
 
-// onDevice is the option of loading a model that --device asks for.
+// onDevice returns the option that loads a model as --device says.
 func onDevice(name string) (hippo.LoadOption, error) {
 	b, err := deviceOrAuto(name)
 	if name == auto {
@@ -86,7 +87,7 @@ func onDevice(name string) (hippo.LoadOption, error) {
 	return hippo.On(b), err
 }
 
-// noteDevice tells what was chosen. A device that is not used may have failed.
+// noteDevice prints which device was chosen. If that is the processor, failures of other devices no longer matter.
 func noteDevice(told string) {
 	if note("device: " + told); strings.Contains(told, model.OnProcessor) {
 		failed = nil
@@ -97,13 +98,14 @@ func noteDevice(told string) {
 type failing interface {
 	engine.Backend
 	Err() error
-	Room() int64 // bytes of memory that are left
+	Room() int64 // free memory in bytes
 }
 
-// failed are the backends in use.
+// failed holds the backends in use, which may have failed.
 var failed []failing
 
-// deviceError is the failure of a device, which explains err and all else that went wrong, or err.
+// deviceError returns the failure of a device in place of err if there is one, as it is the cause of err. Otherwise it
+// returns err.
 func deviceError(err error) error {
 	for _, b := range failed {
 		if cause := b.Err(); cause != nil && !errors.Is(err, cause) {
@@ -113,19 +115,20 @@ func deviceError(err error) error {
 	return err
 }
 
-// statusError ends the program with the status of another that has told its errors.
+// statusError reports that another program, which has printed its own errors, ended with this status. It ends this
+// program with the same status.
 type statusError int
 
 func (s statusError) Error() string { return "status " + strconv.Itoa(int(s)) }
 
-// exitStatus is the status in err, if it has one.
+// exitStatus returns the status of the statusError in err, if there is one.
 func exitStatus(err error) (status int, ok bool) {
 	var s statusError
 	ok = errors.As(err, &s)
 	return int(s), ok
 }
 
-// printDevices is hippo bench devices.
+// printDevices runs hippo bench devices.
 func printDevices(cmd *cobra.Command) error {
 	list, lines := devices()
 	return show(cmd, list, func(out io.Writer) error {

@@ -13,11 +13,11 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// hasDevices says that this program has an engine for graphics cards.
+// hasDevices reports that this program has an engine for graphics cards.
 const hasDevices = true
 
-// openDevice opens a graphics card by its number, the best one for -1. HIPPO_VALIDATE=1 has the validation layer check
-// how it is used, HIPPO_GPU_MEMORY is the most of its memory to take.
+// openDevice opens the graphics card with a number, or the best one if number is -1. With HIPPO_VALIDATE=1 Vulkan's
+// validation layer checks its use. HIPPO_GPU_MEMORY limits the memory that is taken on the card.
 func openDevice(number int) (failing, error) {
 	most := int64(0)
 	if text := os.Getenv("HIPPO_GPU_MEMORY"); text != "" {
@@ -33,7 +33,8 @@ func openDevice(number int) (failing, error) {
 	return b, nil
 }
 
-// devices are the graphics cards, or what is missing: a list for JSON, and a line for each.
+// devices returns the graphics cards as a list for JSON and as one line of text each. If there are none, both hold the
+// reason.
 func devices() (list any, lines []string) {
 	all, err := gpu.Devices()
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// become makes this process another program, with the same arguments: so signals reach it, and its status is its own.
+// become replaces this process by another program, with the same arguments. So signals reach that program, and its exit
+// status is that of this process.
 func become(path string) error {
 	return fmt.Errorf("%s: %w", path, syscall.Exec(path, os.Args, os.Environ()))
 }

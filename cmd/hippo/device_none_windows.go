@@ -9,7 +9,7 @@ import (
 	"os/exec"
 )
 
-// become runs another program with the same arguments, and returns its status as an error.
+// become runs another program with the same arguments and returns its exit status as a statusError.
 func become(path string) error {
 	other := exec.Command(path, os.Args[1:]...)
 	other.Stdin, other.Stdout, other.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -73,7 +73,7 @@ are folders of runs; and, with --text or --file, where the predictions differ. T
 	return cmd
 }
 
-// printDiff prints what differs: the largest relative differences first.
+// printDiff prints the differences, the largest relative ones first.
 func printDiff(out io.Writer, d release.Diff, a, b string) error {
 	t := status.NewTable(out)
 	t.Row("A", "%s", a)
@@ -114,7 +114,7 @@ func printDiff(out io.Writer, d release.Diff, a, b string) error {
 	return nil
 }
 
-// both writes two values, once if they are the same.
+// both returns a text with two values, or with one if they are equal.
 func both(a, b string) string {
 	if a == b {
 		return a
@@ -122,7 +122,7 @@ func both(a, b string) string {
 	return a + " / " + b
 }
 
-// offText writes a difference.
+// offText formats a difference.
 func offText(x float64) string {
 	if x == release.NotFinite {
 		return "not finite"

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// printEstimate prints what a run needs, without creating its folder: on this machine, and on several like it if they
-// are more than one.
+// printEstimate prints the time and memory that a run needs on this machine and, if machines is above 1, on several like
+// it. It does not create the run's folder.
 func printEstimate(cmd *cobra.Command, cfg text.Config, machines int, network string) error {
 	vocab, err := cfg.VocabSize()
 	if err != nil {
@@ -23,7 +23,7 @@ func printEstimate(cmd *cobra.Command, cfg text.Config, machines int, network st
 	if err := cfg.CountSteps(cmd.Context()); err != nil {
 		return err
 	}
-	if _, err := cfg.Together(text.Estimate{}, machines, network); err != nil { // before it is measured
+	if _, err := cfg.Together(text.Estimate{}, machines, network); err != nil { // checked before measuring
 		return err
 	}
 	note("measuring some updates: seconds for a small model, minutes for a large one")

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// evalOptions are the flags of hippo eval.
+// evalOptions holds the flags of hippo eval.
 type evalOptions struct {
 	text.ModelEvalOptions
 
@@ -25,7 +25,7 @@ type evalOptions struct {
 	JSON      bool   `json:"json" help:"print a JSON object"`
 }
 
-// newEvalOptions returns the options without flags.
+// newEvalOptions returns the default options.
 func newEvalOptions() evalOptions {
 	return evalOptions{
 		ModelEvalOptions: text.ModelEvalOptions{
@@ -94,7 +94,7 @@ up to 1,000 tokens, from there to 3,000, and so on. Where that grows, errors of 
 	})
 }
 
-// evaluateAll measures the models of some names.
+// evaluateAll measures the named models.
 func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*text.ModelReport, error) {
 	e, dirs, err := evaluation(names, opt)
 	if err != nil {
@@ -103,7 +103,7 @@ func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*text
 	return e.Run(ctx, dirs)
 }
 
-// evaluation prepares to measure the models of some names, and finds their folders.
+// evaluation prepares to measure the named models and returns their folders.
 func evaluation(names []string, opt *evalOptions) (*text.ModelEval, []string, error) {
 	var p config.Problems
 	var dirs []string

@@ -25,17 +25,18 @@ docs/evidence/recipes.yaml has the commands that compute each table, docs/eviden
 	return cmd
 }
 
-// rootFlag adds the flag of the repository.
+// rootFlag adds the flag --root, the repository.
 func rootFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("root", ".", "root of hippo's repository")
 }
 
-// dataFlag adds the flag of the data that recipes read.
+// dataFlag adds the flag --data, the data that recipes read.
 func dataFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("data", "", "folder with a folder for each data set, if there is no runs/data")
 }
 
-// openEvidence opens the recipes and results of a repository, and what runs their commands with this program as hippo.
+// openEvidence opens the recipes and results of a repository. It also returns a runner that executes their commands with
+// this program as hippo.
 func openEvidence(cmd *cobra.Command, root, data string) (*evidence.Book, *evidence.Runner, error) {
 	book, err := evidence.Open(root)
 	if err != nil {
@@ -74,7 +75,7 @@ Several at once, on machines that share runs/evidence, each take runs that no ot
 	return cmd
 }
 
-// writePages writes the pages and names those that have changed.
+// writePages writes the pages and prints the names of those that have changed.
 func writePages(cmd *cobra.Command, book *evidence.Book) error {
 	changed, err := book.Fill(true)
 	for _, page := range changed {
@@ -164,8 +165,8 @@ are in the range that another seed may have. The status is 1 if something is wro
 	return cmd
 }
 
-// callParser returns a function that says what is wrong with the arguments of a call of this program, which is not run.
-// Models of pages need not be here.
+// callParser returns a function that checks the arguments of a call of this program without running it. Models that a
+// page names need not exist.
 func callParser() func(args []string) error {
 	root := newRoot()
 	return func(args []string) error {
@@ -176,7 +177,7 @@ func callParser() func(args []string) error {
 		if err != nil {
 			return err
 		}
-		defer cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Changed = false }) // for the next call of this command
+		defer cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Changed = false }) // for the next use of this command
 		cmd.InitDefaultHelpFlag()
 		if err := cmd.ParseFlags(rest); err != nil {
 			return cmd.FlagErrorFunc()(cmd, err)

@@ -34,12 +34,12 @@ hippo diff A B --open draws what moved between two models.`,
 	return cmd
 }
 
-// explainOutput says where a page is written.
+// explainOutput holds the flags that select where a page is written.
 type explainOutput struct {
 	paths []string // of files; "-" is JSON to standard output
-	name  string   // of the file NAME.html that is written if there is no path
-	open  bool     // in a browser
-	frame int      // that PNG and SVG show
+	name  string   // NAME.html is written if there is no path
+	open  bool     // open the page in a browser
+	frame int      // the frame that PNG and SVG show
 }
 
 // register adds the flags of a command that writes NAME.html by default.
@@ -57,7 +57,7 @@ func (o *explainOutput) register(cmd *cobra.Command, name string) {
 	completeFlag(cmd, "out", completeFiles(bare...))
 }
 
-// check returns the problem of the flags. A view that computes for long calls it first.
+// check returns an error if the flags are wrong. A view that computes for long calls it first.
 func (o *explainOutput) check() error {
 	for _, path := range o.paths {
 		if path == "-" {
@@ -83,7 +83,7 @@ func (o *explainOutput) check() error {
 	return nil
 }
 
-// page is the first path that is a page, or none.
+// page returns the first path with the ending .html, or "".
 func (o *explainOutput) page() string {
 	for _, path := range o.paths {
 		if strings.EqualFold(filepath.Ext(path), ".html") {
@@ -93,7 +93,7 @@ func (o *explainOutput) page() string {
 	return ""
 }
 
-// write writes a page to all its files, and opens it with --open.
+// write writes a page to all files, and opens it in a browser if --open is set.
 func (o *explainOutput) write(cmd *cobra.Command, p *figure.Page) error {
 	if err := o.check(); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (o *explainOutput) write(cmd *cobra.Command, p *figure.Page) error {
 	return nil
 }
 
-// openInBrowser shows a file in the system's browser, which outlives this program.
+// openInBrowser opens a file in the system's browser, which continues when this program ends.
 func openInBrowser(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -145,7 +145,7 @@ func openInBrowser(path string) error {
 	return cmd.Process.Release()
 }
 
-// drawing makes a command write the page of draw, by default to NAME.html.
+// drawing makes a command write the page that draw returns, by default to NAME.html.
 func drawing(cmd *cobra.Command, name string,
 	draw func(cmd *cobra.Command, args []string) (*figure.Page, error)) *cobra.Command {
 	var out explainOutput
@@ -154,7 +154,7 @@ func drawing(cmd *cobra.Command, name string,
 	return cmd
 }
 
-// draw writes the page of draw.
+// draw writes the page that the function draw returns.
 func (o *explainOutput) draw(cmd *cobra.Command, args []string,
 	draw func(cmd *cobra.Command, args []string) (*figure.Page, error)) error {
 	if err := o.check(); err != nil {

@@ -97,14 +97,14 @@ checkpoint, or the random weights that training started with, made again from th
 	})
 }
 
-// shortRun is the text of a short run, "" for random tokens, of which at most tokens are read.
+// shortRun is a text that the model reads in a short run.
 type shortRun struct {
-	text string
-	most int
-	note string // what of the text was left out
+	text string // "" for random tokens
+	most int    // maximum number of tokens to read
+	note string // tells if a part of the text was left out
 }
 
-// subjectIn returns the model or network in a folder, with start in the weights that its run started with.
+// subjectIn returns the model or network with a name. If start is set, it has the weights that its run started with.
 func subjectIn(name string, run *shortRun, start bool) (*anatomy.Subject, error) {
 	dir, n, err := networkNamed(name)
 	if err != nil {
@@ -143,7 +143,7 @@ func subjectIn(name string, run *shortRun, start bool) (*anatomy.Subject, error)
 	return subjectOf(m, dir, run)
 }
 
-// networkAtStart sets a network in a folder to the weights that its run started with.
+// networkAtStart sets the network in dir to the weights that its run started with.
 func networkAtStart(name, dir string, n *model.Network) error {
 	r, err := experiment.ReadResult(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -155,7 +155,7 @@ func networkAtStart(name, dir string, n *model.Network) error {
 	return err
 }
 
-// subjectOf returns a language model with the tokens of a short run.
+// subjectOf returns a language model together with the tokens of a short run.
 func subjectOf(m *model.Model, dir string, run *shortRun) (*anatomy.Subject, error) {
 	if run.text == "" {
 		return anatomy.OfModel(m, nil), nil

@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// networkNamed returns the network of a task's run, nil for anything else, and the folder or file of a name.
+// networkNamed returns the folder or file of a name. If it is the run of a task, networkNamed also returns its network.
 func networkNamed(name string) (dir string, n *model.Network, err error) {
 	if dir, err = modelPath(name); err == nil && !release.IsGGUF(dir) {
 		n, err = model.FindNetwork(dir)
@@ -24,8 +24,8 @@ func networkNamed(name string) (dir string, n *model.Network, err error) {
 	return dir, n, err
 }
 
-// languageNamed reads the network of a task's run, or else a language model. tokens returns its tokenizer, which for a
-// network is the numbers of its task.
+// languageNamed reads the network of a task's run, or else a language model. tokens returns its tokenizer. The tokens of
+// a network are the numbers of its task.
 func languageNamed(name string) (g *explain.Language, tokens func() (tokenizer.Tokenizer, error), err error) {
 	dir, n, err := networkNamed(name)
 	if err != nil {
@@ -45,19 +45,20 @@ func languageNamed(name string) (g *explain.Language, tokens func() (tokenizer.T
 	return explain.OfModel(m), func() (tokenizer.Tokenizer, error) { return release.LoadTokenizer(dir, &m.Config) }, nil
 }
 
-// garbage is about the most of it beside the weights of a model that is looked at, or what its training uses.
+// garbage is about the maximum size of garbage in bytes while a model is examined or trained.
 const garbage = 128 << 20
 
-// collectEarly collects garbage before there is as much of it as of the rest, such as weights, which is Go's own limit.
-// What a view makes of one layer is not needed for the next, and memory used again is faster than new memory, which the
-// system has to clear. Numbers cost a collection nothing: they hold no pointers. GOGC takes precedence.
+// collectEarly makes the garbage collector run before there is as much garbage as live memory, which is Go's own limit.
+// rest is the size in bytes of the live memory, such as weights. What a view computes for one layer is not needed for the
+// next, and reused memory is faster than new memory, which the system has to clear. A collection does not scan numbers,
+// as they hold no pointers. The variable GOGC takes precedence.
 func collectEarly(rest int) {
 	if percent := garbage * 100 / max(rest, 1); percent < 100 && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(max(3, percent))
 	}
 }
 
-// languageAndTokens is languageNamed with the tokenizer.
+// languageAndTokens is like languageNamed, but returns the tokenizer itself.
 func languageAndTokens(name string) (*explain.Language, tokenizer.Tokenizer, error) {
 	g, tokens, err := languageNamed(name)
 	if err != nil {
@@ -67,15 +68,15 @@ func languageAndTokens(name string) (*explain.Language, tokenizer.Tokenizer, err
 	return g, tok, err
 }
 
-// textView is a model with the text that it reads, for a view of both.
+// textView is a model with a text that it reads, for a view of both.
 type textView struct {
 	language *explain.Language
 	tok      tokenizer.Tokenizer
 	ids      []int32
 }
 
-// drawText makes a command MODEL TEXT that draws a view of at most tokens of a text (0 for all). check, if not nil,
-// checks the flags.
+// drawText makes cmd a command with the arguments MODEL TEXT that draws a view of the first tokens of a text. tokens is
+// their maximum number (0 for all). check, if not nil, checks the flags.
 func drawText(cmd *cobra.Command, tokens int, check func() error,
 	draw func(cmd *cobra.Command, v *textView) (*figure.Page, error)) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = wantArgs(1, 2), completeArgs(completeFolders)
@@ -110,10 +111,10 @@ func drawText(cmd *cobra.Command, tokens int, check func() error,
 	})
 }
 
-// names are the texts of the tokens.
+// names returns the texts of the tokens.
 func (v *textView) names() []string { return explain.TokenNames(v.tok, v.ids) }
 
-// taken returns how many tokens of a text are read: most (0 for all), and at most as many as the model takes.
+// taken returns the maximum number of tokens of a text to read: most (0 for all), but no more than the model accepts.
 func taken(g *explain.Language, most int) int {
 	if longest := g.MaxLength(); longest > 0 && (most == 0 || most > longest) {
 		return longest
@@ -121,7 +122,7 @@ func taken(g *explain.Language, most int) int {
 	return most
 }
 
-// firstTokens returns the first most tokens of a text (0 for all), with a note if there are more.
+// firstTokens returns the first tokens of a text, at most most (0 for all), and a note if the text has more.
 func firstTokens(tok tokenizer.Tokenizer, text string, most int) (ids []int32, note string, err error) {
 	if most < 0 {
 		return nil, "", fmt.Errorf("--tokens: found %d, want 0 or more", most)
@@ -134,7 +135,7 @@ func firstTokens(tok tokenizer.Tokenizer, text string, most int) (ids []int32, n
 	return ids, note, err
 }
 
-// commandLine writes a command for a page, with the name of the program in place of its path.
+// commandLine formats a command for a page, with the name of the program in place of its path.
 func commandLine(args []string) string {
 	parts := []string{"hippo"}
 	for _, a := range args[1:] {
@@ -146,7 +147,7 @@ func commandLine(args []string) string {
 	return strings.Join(parts, " ")
 }
 
-// layersFlag selects layers to look at.
+// layersFlag is the flag --layer, which selects layers.
 type layersFlag struct{ texts []string }
 
 func (f *layersFlag) register(cmd *cobra.Command) {
@@ -154,7 +155,7 @@ func (f *layersFlag) register(cmd *cobra.Command) {
 		"layers to look at, counted from 0, such as 0,3 (default all)")
 }
 
-// layers returns the selected layers, nil for all.
+// layers returns the selected layers, or nil for all.
 func (f *layersFlag) layers() (all []int, err error) {
 	for _, text := range f.texts {
 		n, err := strconv.Atoi(strings.TrimSpace(text))

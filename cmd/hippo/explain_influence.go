@@ -76,7 +76,7 @@ adds. MODEL may also be the folder of a task's run, whose tokens are numbers: TE
 	})
 }
 
-// nextToken returns the one token of a text.
+// nextToken returns the token of a text, which must be exactly one.
 func nextToken(tok tokenizer.Tokenizer, text string) (int32, error) {
 	ids, err := tok.Encode(nil, []byte(text))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/explain/lens"
 )
 
-// lensFlags are the flags of hippo explain lens.
+// lensFlags holds the flags of hippo explain lens.
 type lensFlags struct {
 	ablate, patch []string
 	watch         []string
@@ -73,7 +73,7 @@ task's run, whose tokens are numbers: TEXT is "3 1 4".`,
 	})
 }
 
-// changes returns what --ablate and --patch select; the texts of patches are still to be read.
+// changes returns the changes that --ablate and --patch select. The texts of the patches are not tokenized yet.
 func (f *lensFlags) changes() (lens.Changes, error) {
 	c := lens.Changes{Mean: f.mean, At: f.at}
 	for _, part := range f.ablate {
@@ -103,7 +103,7 @@ func (f *lensFlags) changes() (lens.Changes, error) {
 	return c, nil
 }
 
-// figures draws what the flags select.
+// figures draws the figures that the flags select.
 func (f *lensFlags) figures(ctx context.Context, v *textView, c lens.Changes) (figures []*figure.Figure, err error) {
 	g, tok := v.language, v.tok
 	for _, text := range f.watch {
@@ -116,7 +116,7 @@ func (f *lensFlags) figures(ctx context.Context, v *textView, c lens.Changes) (f
 		}
 		c.Watched = append(c.Watched, token[0])
 	}
-	// swept adds what happens without each of some parts.
+	// swept adds figures of the effect of leaving out each part in turn.
 	swept := func(parts []explain.Target, of string) error {
 		p := newProgress("without each " + of + " in turn:")
 		r, err := lens.Sweep(ctx, g, v.ids, parts, p.update)

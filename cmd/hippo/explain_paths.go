@@ -89,7 +89,7 @@ each token, and what it carries when that token is read: what of the other text 
 	})
 }
 
-// pathTexts returns the two texts, or the names of two sessions: arguments, and then files.
+// pathTexts returns the two texts, those given as arguments before those in files, or the names of two sessions.
 func pathTexts(given, files []string, saved, named bool) (texts []string, err error) {
 	if n := len(given) + len(files); n != 2 {
 		return nil, fmt.Errorf("found %d texts and %d files, want two of them: hippo explain paths MODEL TEXT1 TEXT2, "+
@@ -120,7 +120,7 @@ func pathTexts(given, files []string, saved, named bool) (texts []string, err er
 	return texts, nil
 }
 
-// sessionTokens returns the tokens of a saved session, which must be of a model's tokenizer.
+// sessionTokens returns the tokens of a saved session, which must have the same tokenizer.
 func sessionTokens(sessions *sessionsFlags, name string, tok tokenizer.Tokenizer) ([]int32, error) {
 	folder, key, err := sessions.open()
 	if err != nil {

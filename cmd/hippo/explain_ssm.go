@@ -50,7 +50,7 @@ func listTheory(out io.Writer) error {
 	return t.Flush()
 }
 
-// newTheory is the command of one explanation.
+// newTheory returns the command of one explanation.
 func newTheory(v theory.View) *cobra.Command {
 	opt := v.New()
 	signal, hasSignal := opt.(theory.WithSignal)
@@ -86,7 +86,7 @@ func newTheory(v theory.View) *cobra.Command {
 	})
 }
 
-// readSignal reads the file that the options name: a WAV file, or else one of numbers in columns.
+// readSignal reads the file that the options name: a WAV file, or a file of numbers in columns.
 func readSignal(o *theory.SignalOptions) error {
 	data, err := disk.ReadText(o.Signal, disk.MaxText)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,12 +18,12 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// surpriseFlags are the flags of hippo explain surprise.
+// surpriseFlags holds the flags of hippo explain surprise.
 type surpriseFlags struct {
 	surprise.Options
 	reading text.ReadOptions
 	files   []string
-	words   string // a text in place of files
+	words   string // the text, in place of files
 	tokens  int
 }
 

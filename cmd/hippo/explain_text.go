@@ -11,10 +11,10 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// mostExplained bounds what is read as a text to explain: more than any view shows.
+// mostExplained is the maximum size in bytes of a text to explain. No view shows more.
 const mostExplained = 64 << 20
 
-// explainTextFlags adds the flags of the text of a view, of which at most tokens are read.
+// explainTextFlags adds the flags that select the text of a view. tokens is the default of --tokens.
 func explainTextFlags(cmd *cobra.Command, tokens int) {
 	cmd.Flags().String("text", "", "the text, in place of an argument TEXT; - for standard input")
 	cmd.Flags().String("file", "", "file with the text")
@@ -23,17 +23,17 @@ func explainTextFlags(cmd *cobra.Command, tokens int) {
 
 // tokensFlag returns the value of --tokens.
 func tokensFlag(cmd *cobra.Command) int {
-	n, _ := cmd.Flags().GetInt("tokens") // it has been read
+	n, _ := cmd.Flags().GetInt("tokens") // cannot fail: the flag has been parsed
 	return n
 }
 
-// explainTextGiven reports whether a text is given, for views that need none.
+// explainTextGiven reports whether a flag gives a text, for views that need none.
 func explainTextGiven(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("text") || cmd.Flags().Changed("file")
 }
 
-// explainText returns the text of a view: the first of args, which follow MODEL, or that of --text, standard input if
-// it is "-", or what is in the file of --file.
+// explainText returns the text of a view: the first of args, which are the arguments after MODEL, the value of --text, or
+// the content of the file --file. The text "-" stands for standard input.
 func explainText(cmd *cobra.Command, args []string) (string, error) {
 	file, texts := cmd.Flags().Lookup("file").Value.String(), args
 	if cmd.Flags().Changed("text") {
@@ -57,7 +57,7 @@ func explainText(cmd *cobra.Command, args []string) (string, error) {
 		})
 	default:
 		text = []byte(texts[0])
-		if !cmd.Flags().Changed("text") { // which marks it as a text
+		if !cmd.Flags().Changed("text") { // with --text it cannot be meant as a file
 			err = noFileName(texts[0], ", or --text for these letters")
 		}
 	}
@@ -67,7 +67,7 @@ func explainText(cmd *cobra.Command, args []string) (string, error) {
 	return string(text), err
 }
 
-// noFileName returns an error for a text that is the name of a file: its content is meant.
+// noFileName returns an error if a text is the name of a file, as the user probably means the file's content.
 func noFileName(text, or string) error {
 	if info, err := os.Stat(text); err == nil && info.Mode().IsRegular() {
 		return fmt.Errorf("found the text %s, which is the name of a file: want --file %[1]s for what is in it%s",

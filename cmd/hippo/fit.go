@@ -52,7 +52,7 @@ valid or learnt for less). hippo predict then forecasts from the end of new data
 	}, defaults)
 }
 
-// runsFit completes a command that trains on a user's data.
+// runsFit completes a command that trains a network on a user's data.
 func runsFit(cmd *cobra.Command, defaults fit.Config) *cobra.Command {
 	cmd.Args = wantArgs(1, math.MaxInt)
 	var on string
@@ -82,7 +82,7 @@ func runsFit(cmd *cobra.Command, defaults fit.Config) *cobra.Command {
 	})
 }
 
-// watchFit prints what happens in a run.
+// watchFit returns events that print the progress of a run.
 func watchFit(p *status.Printer) fit.Events {
 	numbers := false
 	return fit.Events{

@@ -87,7 +87,7 @@ written unchanged.`,
 		if _, err := modelPath(args[0]); err != nil {
 			return err
 		}
-		on, err := onDevice(g.device) // before standard input is read, which another program may have to
+		on, err := onDevice(g.device) // before reading standard input, as hippo-gpu may have to run and read it
 		if err != nil {
 			return err
 		}
@@ -114,14 +114,14 @@ written unchanged.`,
 			return err
 		}
 		if g.session != "" && !f.Changed("chunk") {
-			g.chunk = 0 // what suits the model
+			g.chunk = 0 // the session chooses a size
 		}
 		return g.run(cmd.Context(), m, prompt, opt)
 	}
 	return cmd
 }
 
-// samplingFlags adds the flags of sampling. settled reads them, and draws a seed if none is given.
+// samplingFlags adds the flags of sampling. settled reads them into opt, and draws a seed if none is given.
 func samplingFlags(cmd *cobra.Command, opt *generate.Options, same string) (settled func() error) {
 	config.Register(cmd.Flags(), opt)
 	seed := cmd.Flags().Lookup("seed")
@@ -135,10 +135,10 @@ func samplingFlags(cmd *cobra.Command, opt *generate.Options, same string) (sett
 	}
 }
 
-// precisions are the values that hippo.Precision takes.
+// precisions lists the values that hippo.Precision accepts.
 var precisions = []string{hippo.Stored, "float32", "bf16", "int8", "int4", "int4min"}
 
-// precisionFlag is --precision of a command that only uses a model.
+// precisionFlag adds the flag --precision to a command that uses a model but does not train it.
 func precisionFlag(cmd *cobra.Command, to *string, standard string) {
 	cmd.Flags().StringVar(to, "precision", standard,
 		"weights as float32, bf16, int8, int4min or int4: faster with fewer bits, less exact; stored: bfloat16 and "+
@@ -146,17 +146,18 @@ func precisionFlag(cmd *cobra.Command, to *string, standard string) {
 	completeFlag(cmd, "precision", cobra.FixedCompletions(precisions, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// statesFlag is --state_precision of a command that writes with a model.
+// statesFlag adds the flag --state_precision to a command that generates text.
 func statesFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "state_precision", statePrecisions[0],
 		"states as float32, or those of Mamba-2 as bf16: half the memory, faster for many sequences, less exact")
 	completeFlag(cmd, "state_precision", cobra.FixedCompletions(statePrecisions, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// statePrecisions are the values that hippo.StatePrecision takes.
+// statePrecisions lists the values that hippo.StatePrecision accepts.
 var statePrecisions = []string{"float32", "bf16"}
 
-// promptOf returns the second argument or, if there is none, all of standard input, byte for byte. It is not empty.
+// promptOf returns the second argument or, if there is none, all of standard input, byte for byte. An empty prompt is an
+// error.
 func promptOf(ctx context.Context, args []string) (string, error) {
 	prompt, err := givenPrompt(ctx, args)
 	if err == nil && prompt == "" {
@@ -234,8 +235,8 @@ func (g *generation) run(ctx context.Context, m *hippo.Model, prompt string, opt
 	return err
 }
 
-// showReading shows on a terminal how far a session has read, if it takes more than a moment. The function it returns
-// ends that.
+// showReading shows the progress of a session's reading on a terminal, if reading takes longer than a second. The
+// function that it returns ends the display.
 func showReading(s *hippo.Session) func() {
 	if !isTerminal(os.Stderr) {
 		return func() {}

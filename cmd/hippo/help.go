@@ -16,7 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// useGroupedHelp lists the flags of all commands below root in groups, those of a configuration by its sections.
+// useGroupedHelp makes the help of all commands below root list flags in groups. The flags of a configuration are grouped
+// by its sections.
 func useGroupedHelp(root *cobra.Command) {
 	cobra.AddTemplateFunc("groupedFlags", func(c *cobra.Command) string { return config.Usages(c.Flags(), columns()) })
 	plain := "{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
@@ -27,8 +28,8 @@ func useGroupedHelp(root *cobra.Command) {
 	cobra.AddTemplateFunc("variables", variableHelp)
 }
 
-// acceptSpellings makes the flags of every command accept other spellings: see config.AcceptSpellings. All commands
-// must have been added before.
+// acceptSpellings makes the flags of every command accept other spellings: see config.AcceptSpellings. It must be called
+// after all commands have been added.
 func acceptSpellings(cmd *cobra.Command) {
 	config.AcceptSpellings(cmd.Flags())
 	for _, sub := range cmd.Commands() {
@@ -36,7 +37,7 @@ func acceptSpellings(cmd *cobra.Command) {
 	}
 }
 
-// argumentsToo is the annotation of a command with both subcommands and arguments.
+// argumentsToo is the annotation of a command that has both subcommands and arguments.
 const argumentsToo = "arguments too"
 
 // knownCommand returns an error if args name a command that does not exist. For such a name with --help, cobra would
@@ -63,7 +64,7 @@ func knownCommand(root *cobra.Command, args []string) error {
 		strings.Join(names, ", "), config.DidYouMean(rest[i], names))
 }
 
-// newHelp is the command help. Unlike cobra's it fails for a command that does not exist.
+// newHelp returns the command help. Unlike cobra's, it fails for a command that does not exist.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND...]",
@@ -90,21 +91,21 @@ func newHelp() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			about.InitDefaultHelpFlag() // else its help would not list the flag
+			about.InitDefaultHelpFlag() // otherwise the help would not list --help
 			return about.Help()
 		},
 	}
 }
 
-// flagError explains an error about a flag. A flag that another command of training has is named with that command.
+// flagError explains an error about a flag. If another training command has the flag, the error names that command.
 func flagError(cmd *cobra.Command, err error) error {
 	better := config.FlagError(cmd.Flags(), err)
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || strings.Contains(better.Error(), ";") {
-		return better // which has a suggestion
+		return better // it has a suggestion
 	}
 	name := unknown.GetSpecifiedName()
-	if _, last, grouped := strings.Cut(name, "."); grouped && cmd.Flags().Lookup(last) != nil { // as in hippo train
+	if _, last, grouped := strings.Cut(name, "."); grouped && cmd.Flags().Lookup(last) != nil { // hippo train's form
 		return fmt.Errorf("%w; here it is --%s", better, last)
 	}
 	var known []string
@@ -121,7 +122,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w; it is a flag of %s", better, strings.Join(known, ", "))
 }
 
-// columns returns the width of the terminal that help is printed to, or 0 to wrap no lines.
+// columns returns the width of the terminal that help is printed to, or 0 if standard output is no terminal, so that no
+// lines are wrapped.
 func columns() int {
 	width, _, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil {
@@ -130,7 +132,7 @@ func columns() int {
 	return width
 }
 
-// wantArgs accepts from least to most arguments, and names the first that is missing or too many.
+// wantArgs accepts from least to most arguments. Its error names the first argument that is missing or too many.
 func wantArgs(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		use := strings.TrimSuffix(cmd.UseLine(), " [flags]")
@@ -148,7 +150,7 @@ func wantArgs(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// completeArgs completes each argument by the function in its place.
+// completeArgs completes the i-th argument with the i-th function.
 func completeArgs(by ...cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(by) {
@@ -173,15 +175,15 @@ func completeTokenizer(*cobra.Command, []string, string) ([]string, cobra.ShellC
 	return []string{"bytes", "chars", "dna", "gpt2"}, cobra.ShellCompDirectiveDefault
 }
 
-// completeFlag completes the values of a flag. It panics if the flag does not exist or has a completion.
+// completeFlag completes the values of a flag. It panics if the flag does not exist or has a completion already.
 func completeFlag(cmd *cobra.Command, name string, by cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(name, by); err != nil {
 		panic(err)
 	}
 }
 
-// completeSettings completes the flags of a configuration, of a command and its subcommands: those of an enum by its
-// values, and some others by name. A command's own completion of a flag takes precedence.
+// completeSettings completes the flags of the configurations of a command and its subcommands. It completes enums with
+// their values, and some other flags by their names. A command's own completion of a flag takes precedence.
 func completeSettings(cmd *cobra.Command) {
 	by := map[string]cobra.CompletionFunc{
 		"preset":      cobra.FixedCompletions(text.Presets(), cobra.ShellCompDirectiveNoFileComp),

@@ -38,7 +38,7 @@ If only a part can be read, that part is printed with the reason.`,
 	jsonFlag(cmd, oneObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r, problem := describe(args[0])
-		if r == nil || r.Kind == "" { // nothing can be described
+		if r == nil || r.Kind == "" { // there is nothing to describe
 			return problem
 		}
 		if problem != nil {
@@ -65,7 +65,7 @@ func describe(name string) (*inspect.Report, error) {
 	return inspect.Published(path, cache, published)
 }
 
-// newShow is the old name of what hippo info prints of a published model.
+// newShow returns the command show, the old name for what hippo info prints about a published model.
 func newShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "show NAME",

@@ -74,7 +74,7 @@ with NAME, scopes, limits, and a hash that does not reveal the key. A server rea
 	return cmd
 }
 
-// wantKeyFile returns an error if no file of keys is named.
+// wantKeyFile returns an error if path is "".
 func wantKeyFile(path string) error {
 	if path == "" {
 		return errors.New("keys: found nothing, want a file of keys")
@@ -111,7 +111,7 @@ func newKeyList() *cobra.Command {
 	return cmd
 }
 
-// limit writes a limit.
+// limit formats a limit.
 func limit(n int) string {
 	if n == 0 {
 		return "any"
@@ -119,7 +119,7 @@ func limit(n int) string {
 	return strconv.Itoa(n)
 }
 
-// expiry writes the first day on which a key is invalid.
+// expiry formats the first day on which a key is invalid.
 func expiry(k serve.Key) string {
 	if k.Expires.IsZero() {
 		return "never"
@@ -147,7 +147,7 @@ then refuses the key.`,
 	return cmd
 }
 
-// revokeKey removes the line of a key from a file, and no other.
+// revokeKey removes the line of a key from a file of keys and leaves all other lines unchanged.
 func revokeKey(path, name string) error {
 	keys, err := readKeys(path)
 	if err != nil {
@@ -173,7 +173,7 @@ func revokeKey(path, name string) error {
 	})
 }
 
-// addKey adds a line to a file of keys, which only its owner may read.
+// addKey appends a line to a file of keys. A new file can be read only by its owner.
 func addKey(path string, key serve.Key) error {
 	if _, err := serve.ParseKeys([]byte(key.String())); err != nil {
 		return fmt.Errorf("key %q: %w", key.Name, err)

@@ -17,15 +17,15 @@ import (
 	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
-// preparedRun is a long run of a command. Both functions report progress to p.
+// preparedRun is a long run of a command. Both functions report their progress to p.
 type preparedRun[R any] struct {
 	run func(ctx context.Context, p *status.Printer) (R, error)
-	// try prepares the run and lets do try what is to be trained. Nothing of it is saved.
+	// try prepares the run and calls do with its work and training, without saving anything.
 	try func(ctx context.Context, p *status.Printer, do func(*labelled.Work, *train.Training) error) error
 }
 
-// longRunCommand completes a command of a long run, with flags for its settings, whose defaults are in a struct.
-// prepare reads them. interrupted is the error of a run that the same command resumes.
+// longRunCommand completes a command of a long run. It adds flags for the settings in the struct defaults. prepare reads
+// them. interrupted is the error of an interrupted run that the same command resumes.
 func longRunCommand[R interface{ Print(io.Writer) error }](cmd *cobra.Command, defaults any, interrupted error,
 	prepare func(cmd *cobra.Command, args []string, opt config.Options) (preparedRun[R], error)) *cobra.Command {
 	config.Register(cmd.Flags(), defaults)
@@ -78,7 +78,7 @@ func longRunCommand[R interface{ Print(io.Writer) error }](cmd *cobra.Command, d
 	return cmd
 }
 
-// printTrial prints what a run would take.
+// printTrial prints the network's size and the memory and time that a run would take.
 func printTrial(cmd *cobra.Command, w *labelled.Work, l *train.Training) error {
 	e, err := w.Estimate(l)
 	if err != nil {
@@ -94,7 +94,7 @@ run          %d steps of %.3g s: %s, without evaluations
 	})
 }
 
-// resumable ends an interrupted command that the same command resumes.
+// resumable returns the error of an interrupted command and prints that the same command resumes it.
 func resumable() error {
 	fmt.Fprintln(os.Stderr, "interrupted; the same command resumes")
 	return errInterrupted
@@ -105,7 +105,7 @@ func noteTo(p *status.Printer) func(text string) {
 	return func(text string) { p.Printf("note: %s\n", text) }
 }
 
-// epochs is the line of a step in a run that counts epochs, with more fields before the last.
+// epochs returns the status line of a step in a run that counts epochs, with more fields before the last.
 func epochs(g train.Progress, more ...status.Field) status.Line {
 	line := status.Line{
 		{Value: fmt.Sprintf("step %d/%d", g.Step, g.Steps)}, {Key: "epoch", Value: fmt.Sprintf("%.2f", g.Epoch)},

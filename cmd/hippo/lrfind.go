@@ -24,7 +24,7 @@ func (f *lrFinder) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.plot, "plot", "", "PNG file to draw the losses of --lr-find into")
 }
 
-// check returns the problems of the flags, before there is anything to lose.
+// check returns an error if the flags are wrong. It is called before the test runs.
 func (f *lrFinder) check() error {
 	if f.updates == 0 && f.plot != "" {
 		return errors.New("plot: found it without --lr-find, want both")
@@ -35,7 +35,7 @@ func (f *lrFinder) check() error {
 	return nil
 }
 
-// find prints and draws what a range test finds. test makes it, and reports each update.
+// find runs a range test, and prints and draws its result. test performs it and calls told after each update.
 func (f *lrFinder) find(cmd *cobra.Command, test func(told func(train.LRPoint)) (*train.LRRange, error)) error {
 	p := newProgress("learning rates, updates:")
 	done := 0

@@ -22,10 +22,11 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// joinVariable has the join key where no flag says it. It is also the variable of hippo join --key.
+// joinVariable is the environment variable of the join key, for commands without --key. It is also the variable of hippo
+// join --key.
 const joinVariable = "HIPPO_JOIN_KEY"
 
-// machines are the flags of a run on several machines.
+// machines holds the flags of a run on several machines.
 type machines struct {
 	listen, key, meet string
 	members           int
@@ -47,7 +48,7 @@ const (
 	anyBits  = "any"
 )
 
-// waitDefault is how long machines wait for each other.
+// waitDefault is the default time that machines wait for each other.
 const waitDefault = 2 * time.Minute
 
 func (m *machines) register(cmd *cobra.Command) {
@@ -58,7 +59,7 @@ func (m *machines) register(cmd *cobra.Command) {
 	m.registerLaunch(cmd)
 }
 
-// registerLaunch registers the flags of the processes of a launch.
+// registerLaunch registers the flags for processes of a launch.
 func (m *machines) registerLaunch(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&m.key, "key", "", "join key; empty: "+joinVariable+", or a random one")
@@ -70,7 +71,7 @@ func (m *machines) registerLaunch(cmd *cobra.Command) {
 	f.StringVar(&m.library, "mpi", "", "file of the MPI library; empty: that of the launcher")
 }
 
-// launched is what the launcher of this process says. By is "" if there is none.
+// launched returns the launch that this process belongs to, according to its launcher. By is "" if there is no launcher.
 func (m *machines) launched() (cluster.Launch, error) {
 	l, err := cluster.Launched(os.Getenv, m.members)
 	if err != nil {
@@ -104,10 +105,10 @@ func (m *machines) launched() (cluster.Launch, error) {
 	return l, nil
 }
 
-// abort ends the processes of MPI that would wait for this one for ever. main calls it last.
+// abort ends the other MPI processes, which would wait for this one forever. main calls it last.
 var abort = func(int) {}
 
-// startMPI starts the wire of a process of MPI.
+// startMPI starts the wire of an MPI process and sets abort.
 func (m *machines) startMPI(l cluster.Launch, g cluster.Greeting) (*cluster.MPI, error) {
 	wire, err := cluster.StartMPI(l, m.library, g)
 	if err == nil {
@@ -116,13 +117,13 @@ func (m *machines) startMPI(l cluster.Launch, g cluster.Greeting) (*cluster.MPI,
 	return wire, err
 }
 
-// joinKey is the key that the user gives, "" for none.
+// joinKey returns the key that the user gives, or "".
 func (m *machines) joinKey() string { return cmp.Or(m.key, os.Getenv(joinVariable)) }
 
-// meetingFolder is where processes of a launch find each other without a key.
+// meetingFolder returns the folder in which the processes of a launch find each other without a key.
 func meetingFolder(c *text.Config) string { return cmp.Or(c.Out, "runs") }
 
-// open starts the wire of a leader; tcp is nil with MPI.
+// open starts the wire of a leader. tcp is nil with MPI.
 func (m *machines) open(l cluster.Launch, own cluster.Greeting) (wire cluster.Wire, tcp *cluster.TCP, err error) {
 	if m.wire == byMPI {
 		wire, err = m.startMPI(l, own)
@@ -136,8 +137,8 @@ func (m *machines) open(l cluster.Launch, own cluster.Greeting) (wire cluster.Wi
 	return tcp, tcp, err
 }
 
-// gather waits for the other processes of a launch. With TCP and without a key they find the leader by a file in a
-// folder, which remove removes.
+// gather waits for the other processes of a launch. With TCP and without a key they find the leader by a file in folder,
+// which remove deletes.
 func (m *machines) gather(ctx context.Context, l cluster.Launch, folder string, team *cluster.Team,
 	tcp *cluster.TCP) (others []cluster.Greeting, remove func() error, err error) {
 	remove = func() error { return nil }
@@ -155,7 +156,7 @@ func (m *machines) gather(ctx context.Context, l cluster.Launch, folder string, 
 	return others, remove, err
 }
 
-// enoughParts checks that each process of a launch has something to compute.
+// enoughParts returns an error unless there is a part of the work for each process of a launch.
 func enoughParts(l cluster.Launch, c *text.Config) error {
 	if parts, setting := c.Train.Parts(); l.Size > parts {
 		return fmt.Errorf("%s: found %d for %d processes (%s), want at least as many", setting, parts, l.Size, l.By)
@@ -163,8 +164,8 @@ func enoughParts(l cluster.Launch, c *text.Config) error {
 	return nil
 }
 
-// lead starts the leader of a run and, under a launcher, waits for all others. said are the settings as every machine
-// reads them. end tells the others how the run ended. There is no team where nobody can join.
+// lead starts the leader of a run and, under a launcher, waits for all other processes. said holds the settings as every
+// machine reads them. end tells the others how the run ended. c.Team stays nil if no machine can join.
 func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 	said text.Config) (end func(error) error, err error) {
 	end = func(err error) error { return err }
@@ -245,21 +246,22 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 	return end, nil
 }
 
-// joining is how a machine joins the leader of a run.
+// joining is a function that joins the leader of a run.
 type joining func(context.Context, cluster.Greeting) (cluster.Wire, error)
 
-// follow takes part in the run of a leader until that ends, on an engine, nil for the processor's.
+// follow takes part in a leader's run until the run ends. It computes on the engine on; nil stands for the processor's.
+// said holds the settings of a process of a launch. It is nil for hippo join.
 func (m *machines) follow(cmd *cobra.Command, join joining, said *text.Config, rank int, on engine.Backend) error {
 	ctx := cmd.Context()
 	g, err := text.Greeting(said, rank, on)
 	if err != nil {
 		return err
 	}
-	signal.Ignore(syscall.SIGPIPE) // of connections
+	signal.Ignore(syscall.SIGPIPE) // sent for broken connections
 	p := status.New(os.Stderr, 10*time.Second)
 	defer p.Close()
 	working := ctx
-	if said != nil { // launchers signal all their processes, and end the others when one has left
+	if said != nil { // a launcher signals all its processes, and ends the others when one has exited
 		var cancel context.CancelFunc
 		working, cancel = context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
@@ -281,21 +283,21 @@ func (m *machines) follow(cmd *cobra.Command, join joining, said *text.Config, r
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return stopped(ctx, true)
-		case interrupted && said != nil: // the launcher starts all again
+		case interrupted && said != nil: // the launcher starts all processes again
 			return errRequeue
 		case m.wire != byMPI && errors.Is(err, cluster.ErrLeaderGone), interrupted:
 			if interrupted {
 				err = errors.New("the leader was interrupted")
 			}
 			p.Printf("%v; waiting %s for it\n", err, m.wait)
-			g.Settings = "" // of a run that goes on, the leader's
+			g.Settings = "" // a run that continues has the leader's settings
 		default:
 			return err
 		}
 	}
 }
 
-// following prints what a machine does that follows a leader.
+// following returns events that print the progress of a machine that follows a leader.
 func following(p *status.Printer, name string) train.Events {
 	return train.Events{
 		Note: noteTo(p),
@@ -306,7 +308,7 @@ func following(p *status.Printer, name string) train.Events {
 	}
 }
 
-// at joins a leader over TCP, where it is.
+// at returns a function that joins a leader over TCP. where returns its addresses and key.
 func (m *machines) at(where func() (cluster.Meeting, error)) joining {
 	return func(ctx context.Context, g cluster.Greeting) (cluster.Wire, error) {
 		wire, err := cluster.Patiently(ctx, m.wait, where, g)
@@ -317,7 +319,7 @@ func (m *machines) at(where func() (cluster.Meeting, error)) joining {
 	}
 }
 
-// joins joins the leader of a launch.
+// joins returns a function that joins the leader of a launch.
 func (m *machines) joins(l cluster.Launch, folder string) joining {
 	if m.wire == byMPI {
 		return func(_ context.Context, g cluster.Greeting) (cluster.Wire, error) { return m.startMPI(l, g) }
@@ -370,8 +372,8 @@ islands, the round; a second one leaves at once. If the other machine is gone, t
 	return cmd
 }
 
-// stopped is the error of a run that a signal has ended: of SIGUSR1, and of SIGTERM on several machines, the one that
-// asks a batch system to start it again.
+// stopped returns the error of a run that a signal has ended. For SIGUSR1, and for SIGTERM on several machines, it is
+// errRequeue, which asks a batch system to start the run again.
 func stopped(ctx context.Context, several bool) error {
 	var s signalError
 	if errors.As(context.Cause(ctx), &s) && (s.Signal == userSignal || several && s.Signal == syscall.SIGTERM) {

@@ -1,5 +1,5 @@
-// Command hippo trains, runs, serves and explains state-space sequence models. Each file holds one command: flags in,
-// one package call, text out.
+// Command hippo trains, runs, serves and explains state-space sequence models. Each file holds one command, which reads
+// its flags, calls a package and prints the result.
 package main
 
 import (
@@ -27,11 +27,11 @@ var errInterrupted = errors.New("interrupted")
 // errRequeue ends the program with status 75 (EX_TEMPFAIL of sysexits.h), which asks a batch system to start it again.
 var errRequeue = errors.New("interrupted, to be started again")
 
-// errorStatus is the annotation of a command that has another exit status than 1 for errors.
+// errorStatus is the annotation of a command whose exit status for errors is not 1.
 const errorStatus = "error status"
 
-// run is main for a given command line. It returns the exit status: 0, 1 for an error (2 for one of a command whose
-// status 1 says something else), 130 after Ctrl-C, SIGTERM or SIGHUP, 75 after a batch system's signal.
+// run executes the command line args and returns the exit status: 0 for success, 1 for an error (2 if status 1 has
+// another meaning for the command), 130 after Ctrl-C, SIGTERM or SIGHUP, 75 after a batch system's signal.
 func run(args []string) int {
 	ctx, stop := interruptible()
 	defer stop()
@@ -63,7 +63,7 @@ func run(args []string) int {
 	return 1
 }
 
-// group is a part of hippo --help: commands for what a user wants to do.
+// group is a section of hippo --help: the commands for one purpose.
 type group struct {
 	title    string
 	commands []*cobra.Command
@@ -71,7 +71,7 @@ type group struct {
 
 const housekeeping = "Housekeeping:"
 
-// groups are all commands, in the order in which a new user meets them.
+// groups returns all commands, in the order in which a new user meets them.
 func groups() []group {
 	return []group{
 		{"Train a model:", []*cobra.Command{newTrain(), newJoin(), newUI(), newMixers()}},
@@ -87,7 +87,7 @@ func groups() []group {
 	}
 }
 
-// oldName hides a command that another one has replaced. It works as before.
+// oldName hides a command that another one has replaced. The command still works.
 func oldName(cmd *cobra.Command) *cobra.Command {
 	cmd.Hidden = true
 	return cmd
@@ -114,7 +114,7 @@ arXiv:2212.14052), its hybrids with attention, Mamba and their relatives. One st
 			return cmd.Help()
 		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := hippo.CPULevel(); err != nil { // HIPPO_CPU names a level that this processor lacks
+			if _, err := hippo.CPULevel(); err != nil { // if HIPPO_CPU names a level that this processor lacks
 				return err
 			}
 			return readVariables(cmd)
@@ -136,7 +136,7 @@ arXiv:2212.14052), its hybrids with attention, Mamba and their relatives. One st
 	help.GroupID = housekeeping
 	root.SetHelpCommand(help)
 	root.SetCompletionCommandGroupID(housekeeping)
-	root.InitDefaultHelpCmd() // cobra would add these two after the spellings
+	root.InitDefaultHelpCmd() // otherwise cobra would add these two after acceptSpellings
 	root.InitDefaultCompletionCmd()
 	acceptSpellings(root)
 	completeSettings(root)

@@ -59,7 +59,7 @@ parentheses: --model.layers 'h3(d_state=32)*3,attention(num_heads=8)'.`,
 	return cmd
 }
 
-// mixerInfo is what the command prints of a mixer.
+// mixerInfo is what hippo mixers prints about a mixer.
 type mixerInfo struct {
 	Name    string             `json:"name"`
 	Paper   string             `json:"paper"`

@@ -11,17 +11,17 @@ func modelPath(name string) (string, error) {
 	return hub.Resolve(name, hub.Found.Path, func(error) error { return noModel(name) })
 }
 
-// modelFile is modelPath for commands that take one file.
+// modelFile is like modelPath, for commands that take one file.
 func modelFile(name string) (string, error) {
 	return hub.Resolve(name, hub.Found.File, func(err error) error { return err })
 }
 
-// modelOrFile is modelPath for commands that take weights in any format.
+// modelOrFile is like modelPath, for commands that take weights in any format.
 func modelOrFile(name string) (string, error) {
 	return hub.Resolve(name, hub.Found.File, func(error) error { return noModel(name) })
 }
 
-// publishedName reads the argument of a command that is about published models, and finds their cache.
+// publishedName parses the name of a published model, and returns it with the cache of such models.
 func publishedName(text string) (hub.Name, hub.Cache, error) {
 	name, err := hub.ParseName(text)
 	if err != nil {
@@ -31,7 +31,7 @@ func publishedName(text string) (hub.Name, hub.Cache, error) {
 	return name, cache, err
 }
 
-// completePublished offers the models of the hub's cache.
+// completePublished completes the names of models in the hub's cache.
 func completePublished(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	if cache, err := hub.DefaultCache(); err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// newExplainCompare is the old name of hippo diff --open and --out.
+// newExplainCompare returns the command explain compare, the old name of hippo diff --open and --out.
 func newExplainCompare() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare A B",
@@ -34,10 +34,10 @@ type side struct {
 	changes.Model
 	language *explain.Language
 	tok      tokenizer.Tokenizer // nil for the network of a task that predicts no tokens
-	run      string              // the file of its run's metrics, "" for none
+	run      string              // file of its run's metrics, or ""
 }
 
-// openSide reads a model of any kind.
+// openSide reads a model: the network of a task or a language model.
 func openSide(name string) (s side, err error) {
 	dir, n, err := networkNamed(name)
 	if err != nil {
@@ -49,7 +49,7 @@ func openSide(name string) (s side, err error) {
 		if s.language, err = explain.OfNetwork(n); err == nil {
 			s.tok = tokenizer.IDs(n.Config.Vocab)
 		}
-		return s, nil // one that predicts no tokens still has weights
+		return s, nil // even a network that predicts no tokens has weights to compare
 	}
 	m, dir, err := release.LoadDir(dir)
 	if err != nil {
@@ -60,7 +60,7 @@ func openSide(name string) (s side, err error) {
 	return s, err
 }
 
-// movedPage draws what moved between two models.
+// movedPage draws the page of differences between two models.
 func movedPage(cmd *cobra.Command, names []string) (*figure.Page, error) {
 	page := &figure.Page{Title: "What moved", Subtitle: fmt.Sprintf("A: %s · B: %s", names[0], names[1])}
 	text := ""
@@ -102,7 +102,7 @@ func movedPage(cmd *cobra.Command, names []string) (*figure.Page, error) {
 	return page, predictions(cmd.Context(), of, text, tokensFlag(cmd), page)
 }
 
-// predictions adds where the predictions of two models differ on a text.
+// predictions adds to the page where two models predict a text differently.
 func predictions(ctx context.Context, of [2]side, text string, most int, page *figure.Page) error {
 	a, b := of[0].tok, of[1].tok
 	switch {

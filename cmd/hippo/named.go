@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// sessionsFlags are the flags of commands that use named sessions.
+// sessionsFlags holds the flags of commands that use named sessions.
 type sessionsFlags struct{ store, key string }
 
 func (f *sessionsFlags) register(cmd *cobra.Command) {
@@ -22,7 +22,7 @@ func (f *sessionsFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.key, "key", "", "file of at least 16 random bytes that encrypts sessions")
 }
 
-// open returns the folder and the key, nil for none.
+// open returns the folder of sessions and the key, or nil if there is no key.
 func (f *sessionsFlags) open() (session.Folder, []byte, error) {
 	folder, err := session.OpenFolder(f.store)
 	if err != nil || f.key == "" {
@@ -35,17 +35,17 @@ func (f *sessionsFlags) open() (session.Folder, []byte, error) {
 	return folder, key, err
 }
 
-// sessionMarks bounds the bytes of states that a named session has in memory and in its file.
+// sessionMarks is the maximum size in bytes of the stored states of a named session, in memory and in its file.
 const sessionMarks = 32 << 20
 
-// named is a session that this process has taken by its name.
+// named is a named session that this process has locked.
 type named struct {
 	*hippo.Session
 	lock *session.Lock
 	key  []byte
 }
 
-// take opens the session of a name, or creates it with a chunk. give gives it back.
+// take locks and opens the session with a name, or creates it with a chunk size. give releases it.
 func (f *sessionsFlags) take(m *hippo.Model, name string, chunk int) (n *named, err error) {
 	folder, key, err := f.open()
 	if err != nil {
@@ -68,7 +68,7 @@ func (n *named) save() error {
 	return n.Save(n.lock.Path, hippo.SaveOptions{Marks: sessionMarks, Key: n.key})
 }
 
-// give saves the session, also after an error, and releases its name.
+// give saves the session, also after an error, and releases its lock.
 func (n *named) give(err error) error {
 	if n.Position() > 0 {
 		err = errors.Join(err, n.save())
@@ -76,7 +76,7 @@ func (n *named) give(err error) error {
 	return errors.Join(err, n.lock.Release())
 }
 
-// reply reads a prompt and emits the reply piece by piece. Without a prompt it continues an interrupted reply.
+// reply reads a prompt and calls emit with each piece of the reply. Without a prompt it continues an interrupted reply.
 func (n *named) reply(ctx context.Context, prompt string, opt hippo.Options, emit func(generate.Piece) error) error {
 	s := n.Whole()
 	pieces := s.Continue(ctx)

@@ -12,7 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 )
 
-// configured adds the flags of opt, a pointer to a struct that package config reads, to a command that run runs.
+// configured adds flags for opt, a pointer to a struct that package config reads, to a command. The command reads the
+// flags into opt and calls run.
 func configured(cmd *cobra.Command, opt any, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	config.Register(cmd.Flags(), opt)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -30,7 +31,7 @@ const (
 	objectLine = "print one JSON object a line"
 )
 
-// jsonFlag adds --json, which show and showList read.
+// jsonFlag adds the flag --json, which show and showList read.
 func jsonFlag(cmd *cobra.Command, help string) { cmd.Flags().Bool("json", false, help) }
 
 // asJSON reports whether --json is set.
@@ -39,14 +40,14 @@ func asJSON(cmd *cobra.Command) bool {
 	return set && err == nil
 }
 
-// plainJSON encodes values with <, > and & as they are.
+// plainJSON returns an encoder that does not escape <, > and &.
 func plainJSON(out io.Writer) *json.Encoder {
 	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)
 	return e
 }
 
-// show prints a result by text, or with --json as an object.
+// show prints a result by calling text, or with --json as a JSON object.
 func show(cmd *cobra.Command, result any, text func(io.Writer) error) error {
 	if asJSON(cmd) {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(result)
@@ -54,7 +55,7 @@ func show(cmd *cobra.Command, result any, text func(io.Writer) error) error {
 	return text(cmd.OutOrStdout())
 }
 
-// showList prints a list by text, or with --json one object a line.
+// showList prints a list by calling text, or with --json as one JSON object a line.
 func showList[T any](cmd *cobra.Command, list []T, text func(io.Writer, []T) error) error {
 	if !asJSON(cmd) {
 		return text(cmd.OutOrStdout(), list)

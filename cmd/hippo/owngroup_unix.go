@@ -7,5 +7,6 @@ import (
 	"syscall"
 )
 
-// ownGroup keeps Ctrl-C on the terminal from reaching a child process, which this process stops itself.
+// ownGroup puts a child process into its own process group, so that Ctrl-C on the terminal does not reach it. This
+// process stops the child itself.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

@@ -5,7 +5,8 @@ import (
 	"syscall"
 )
 
-// ownGroup keeps Ctrl-C on the terminal from reaching a child process, which this process ends itself.
+// ownGroup puts a child process into its own process group, so that Ctrl-C on the terminal does not reach it. This
+// process ends the child itself.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }

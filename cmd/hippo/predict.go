@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// predictOptions are the flags of hippo predict.
+// predictOptions holds the flags of hippo predict.
 type predictOptions struct {
 	fit.ReadOptions
 	Stream bool   `json:"stream" help:"predict each row as it comes"`
@@ -60,7 +60,7 @@ differs from training is reported on standard error. Parquet is written to a fil
 		predict := func(out io.Writer) error {
 			w := fit.NewWriter(out, m.Plan(), fit.WriteOptions{As: form, All: opt.All, Live: opt.Stream})
 			p := newRowCounter("rows predicted")
-			_, err = unlessDone(ctx, func() (struct{}, error) { // reading a pipe does not end with ctx
+			_, err = unlessDone(ctx, func() (struct{}, error) { // ctx does not interrupt reading from a pipe
 				return struct{}{}, m.Predict(ctx, args[1:], cmd.InOrStdin(),
 					fit.PredictOptions{Options: opt.ReadOptions, Live: opt.Stream, Note: note},
 					func(row *fit.Prediction) error {
@@ -81,7 +81,7 @@ differs from training is reported on standard error. Parquet is written to a fil
 	})
 }
 
-// autoForm selects the format by the name of the file to write.
+// autoForm is the value of --as that selects the format by the name of the file to write.
 const autoForm = "auto"
 
 // form returns the format of the output.

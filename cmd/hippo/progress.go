@@ -8,10 +8,10 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// quietFor is how long work may take before progress is written to a log.
+// quietFor is the time that work may take before its progress is written, if standard error is no terminal.
 const quietFor = 10 * time.Second
 
-// progress shows the progress of some work on standard error: on a terminal from the start, elsewhere if it takes long.
+// progress shows the progress of some work on standard error: on a terminal from the start, elsewhere after quietFor.
 type progress struct {
 	what    string
 	printer *status.Printer
@@ -46,7 +46,7 @@ func (p *progress) update(done, total int) {
 
 func (p *progress) close() { p.printer.Close() }
 
-// rowCounter shows how many rows are done where their number is not known, from two seconds on.
+// rowCounter shows, from two seconds on, how many rows are done. The number of all rows is not known.
 type rowCounter struct {
 	what    string
 	rows    int
@@ -61,7 +61,7 @@ func newRowCounter(what string) *rowCounter {
 // add counts a row.
 func (c *rowCounter) add() {
 	c.rows++
-	const few = 256 // rows for which nobody looks at the clock
+	const few = 256 // rows after which the clock is read
 	if c.rows%few != 0 || isTerminal(os.Stdout) {
 		return
 	}
@@ -73,11 +73,11 @@ func (c *rowCounter) add() {
 
 func (c *rowCounter) close() { c.printer.Close() }
 
-// functions returns the two methods, for packages that report their progress.
+// functions returns the methods update and close, for packages that report their progress.
 func (p *progress) functions() (update func(done, total int), end func()) { return p.update, p.close }
 
-// unlessDone runs work that cannot be interrupted. When ctx is done it returns without waiting for the work, because
-// the program is about to end.
+// unlessDone runs work that cannot be interrupted. When ctx is done, it returns without waiting for the work, as the
+// program is about to end.
 func unlessDone[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -97,11 +97,12 @@ func unlessDone[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	}
 }
 
-// saidAfter prints what a command does that reports no progress, if it takes longer than a time. end ends it.
+// saidAfter prints what a command does, for commands that report no progress, if they take longer than wait. end must be
+// called when the work has ended.
 func saidAfter(wait time.Duration, print func(text string), what string) (end func()) {
 	t := time.AfterFunc(wait, func() { print(what) })
 	return func() { t.Stop() }
 }
 
-// saidWhenSlow is saidAfter two seconds, on standard error.
+// saidWhenSlow is saidAfter with two seconds, on standard error.
 func saidWhenSlow(what string) (end func()) { return saidAfter(2*time.Second, note, what) }

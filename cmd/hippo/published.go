@@ -103,7 +103,7 @@ stay. On a terminal it asks first; elsewhere it wants --yes.`,
 	return cmd
 }
 
-// confirm asks a question on the terminal.
+// confirm asks a yes-or-no question on the terminal.
 func confirm(cmd *cobra.Command, question string) (bool, error) {
 	if !isTerminal(os.Stdin) {
 		return false, fmt.Errorf("%s There is no terminal to ask on: want --yes", question)

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/release/hub"
 )
 
-// pullOptions are the flags of hippo pull.
+// pullOptions holds the flags of hippo pull.
 type pullOptions struct {
 	revision      string
 	files         []string
@@ -69,7 +69,7 @@ HF_HOME. It is sent only to the hub. HF_HUB_DOWNLOAD_TIMEOUT is the longest stal
 	return cmd
 }
 
-// name is the model that the argument and the flags mean together.
+// name returns the name of the model that the argument and the flags select together.
 func (opt *pullOptions) name(text string) (hub.Name, error) {
 	name, err := hub.ParseName(text)
 	switch {
@@ -93,7 +93,7 @@ func (opt *pullOptions) name(text string) (hub.Name, error) {
 type pullReport struct {
 	Name    string     `json:"name"`
 	Commit  string     `json:"commit"`
-	Path    string     `json:"path,omitempty"` // that a loader takes
+	Path    string     `json:"path,omitempty"` // file or folder to load the model from
 	Files   []hub.File `json:"files"`
 	Bytes   int64      `json:"bytes"`
 	Missing int64      `json:"missing_bytes"` // before the pull
@@ -155,7 +155,7 @@ func (r *pullReport) print(out io.Writer) error {
 type pullProgress struct {
 	printer *status.Printer
 	started time.Time
-	from    int64 // bytes that were there when it began
+	from    int64 // bytes that were there at the start
 }
 
 func newPullProgress() *pullProgress {

@@ -65,5 +65,5 @@ divergences is taken. That takes four passes over the text for each matrix. The 
 	})
 }
 
-// note prints what a user should know on standard error.
+// note prints a note on standard error.
 func note(text string) { fmt.Fprintln(os.Stderr, "note:", text) }

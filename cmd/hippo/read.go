@@ -57,7 +57,7 @@ hippo session rm NAME --store LIBRARY removes one.`,
 	cmd.Flags().StringVar(&into.name, "name", "", "name of all files as one text of the library; empty: one text each")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if into.dir != "" {
-			if !cmd.Flags().Changed("precision") { // that of servers
+			if !cmd.Flags().Changed("precision") { // the default of hippo serve
 				precision = hippo.Stored
 			}
 			return into.run(cmd, args[0], args[1:], &r, hippo.Precision(precision), hippo.StatePrecision(states))

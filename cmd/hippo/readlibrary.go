@@ -20,13 +20,13 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// readLibrary are the flags of hippo read about a library.
+// readLibrary holds the flags of hippo read for libraries.
 type readLibrary struct{ dir, name string }
 
 // maxLibraryText is the maximum size of a file that is read into a library.
 const maxLibraryText = 256 << 20
 
-// run reads files into the library, each as a text of its own or all as one.
+// run reads files into the library, each as its own text or all as one text.
 func (l *readLibrary) run(cmd *cobra.Command, name string, files []string, r *session.FileReader,
 	load ...hippo.LoadOption) error {
 	folder, err := session.OpenFolder(l.dir)
@@ -67,7 +67,7 @@ func (l *readLibrary) run(cmd *cobra.Command, name string, files []string, r *se
 	return nil
 }
 
-// readText reads a text into a library. What was read of it before is not read again.
+// readText reads a text into a library. It does not read a part again that an earlier call has read.
 func readText(cmd *cobra.Command, folder session.Folder, m *hippo.Model, of *host.Model, name, text string,
 	r *session.FileReader) (err error) {
 	path, err := folder.TextPath(name)
@@ -113,7 +113,7 @@ func readText(cmd *cobra.Command, folder session.Folder, m *hippo.Model, of *hos
 	r.Session, r.Progress = s.Whole(), p.update
 	r.Save = func() error { return s.Save(lock.Path, hippo.SaveOptions{Signer: own}) }
 	err = r.ReadIDs(cmd.Context(), ids, 0)
-	if s.Position() > 0 { // what was read stays
+	if s.Position() > 0 { // save also after an error
 		err = errors.Join(err, r.Save())
 	}
 	if err != nil {

@@ -64,11 +64,11 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 	drafts := draftFlag(cmd)
 	completeFlag(cmd, "template", completeFiles("jinja"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		// Flags are checked before a model is loaded, and override what its files say.
+		// Flags are checked before a model is loaded. They override the settings in its files.
 		if err := settled(); err != nil {
 			return err
 		}
-		on, err := onDevice(r.device) // before standard input is read, which another program may have to
+		on, err := onDevice(r.device) // before reading standard input, as hippo-gpu may have to run and read it
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ type talk struct {
 	constraint                                                           constraintFlags
 }
 
-// settings returns the model's, with the template of the flag.
+// settings returns the model's chat settings, with the template of --template if it is given.
 func (r *talk) settings(m *hippo.Model) (*chat.Settings, error) {
 	settings, err := chat.Load(m.Dir(), m.Tokenizer())
 	if err != nil || r.template == "" {

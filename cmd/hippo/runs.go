@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// runsDir is where runs are saved if the user names no folder.
+// runsDir is the folder in which runs are saved if the user names no folder.
 const runsDir = "runs"
 
 // modelArgs accepts from least to most arguments. The first is the folder of a run.
@@ -37,10 +37,10 @@ func wantModel(dir string) error {
 	return noModel(dir)
 }
 
-// missingModel is an error about a name that is no folder.
+// missingModel reports that a name is not that of a folder.
 type missingModel struct{ error }
 
-// noModel is the error for a name that is no folder. It lists the runs that exist.
+// noModel returns the error for a name that is not that of a folder. The error lists the runs that exist.
 func noModel(dir string) error {
 	found := train.Runs(runsDir)
 	if len(found) == 0 {

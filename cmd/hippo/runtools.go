@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// toolsOf returns the functions of --tools, nil for none.
+// toolsOf returns the functions of --tools, or nil if the flag is not given.
 func (r *talk) toolsOf(s *chat.Settings, tok tokenizer.Tokenizer) (*chat.Tools, error) {
 	if r.tools == "" {
 		if r.command != "" {
@@ -36,7 +36,7 @@ func (r *talk) toolsOf(s *chat.Settings, tok tokenizer.Tokenizer) (*chat.Tools, 
 	return tools, nil
 }
 
-// call runs the program of --tool-command for a call, and returns its output.
+// call runs the program of --tool-command for a function call and returns its output.
 func (r *talk) call(ctx context.Context, c chat.Call) (string, error) {
 	cmd := exec.CommandContext(ctx, r.command, c.Name)
 	var out, problems bytes.Buffer

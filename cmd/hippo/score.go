@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/batch"
 )
 
-// scoreOptions are the flags of hippo score.
+// scoreOptions holds the flags of hippo score.
 type scoreOptions struct {
 	Model     []string `json:"model" help:"models, as hippo serve takes them; empty: all that hippo list shows"`
 	Adapter   []string `json:"adapter" help:"folders of adapters, as hippo serve takes them"`
@@ -75,7 +75,7 @@ has.`,
 	})
 }
 
-// check checks the flags, and sets the part of the lines.
+// check checks the flags, and sets in o which part of the lines to answer.
 func (s *scoreOptions) check(o *batch.Offline) (err error) {
 	const most = 1 << 20 // parts
 	switch {
@@ -143,7 +143,7 @@ func (s *scoreOptions) run(cmd *cobra.Command, o *batch.Offline) error {
 	return errors.Join(s.print(cmd, t), printHeld(held))
 }
 
-// print prints what has been done.
+// print prints the numbers of lines answered.
 func (s *scoreOptions) print(cmd *cobra.Command, t batch.Tally) error {
 	if s.JSON {
 		return plainJSON(cmd.OutOrStdout()).Encode(t)
@@ -159,7 +159,7 @@ func (s *scoreOptions) print(cmd *cobra.Command, t batch.Tally) error {
 	return err
 }
 
-// printHeld says which runs other processes still make.
+// printHeld prints which runs other processes are still making.
 func printHeld(held []*disk.LockedError) error {
 	for _, h := range held {
 		if _, err := fmt.Fprintf(os.Stderr, "still to come: %s, from %s\n", h.Dir, h.Holder); err != nil {

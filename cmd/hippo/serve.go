@@ -30,7 +30,7 @@ import (
 	"github.com/hippo-ssm/hippo/web"
 )
 
-// serveOptions are the flags of hippo serve.
+// serveOptions holds the flags of hippo serve.
 type serveOptions struct {
 	Listen    string   `json:"listen" help:"address and port to listen at"`
 	Precision string   `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
@@ -80,14 +80,14 @@ type serveOptions struct {
 	onDemand
 }
 
-// onDemand are the flags of hippo serve about models that are loaded and unloaded.
+// onDemand holds the flags of hippo serve that control how models are loaded and unloaded.
 type onDemand struct {
 	Preload   bool   `json:"preload" help:"load all models at the start, not only the first"`
 	KeepAlive string `json:"keep_alive" help:"how long an idle model stays loaded; 0: not at all, -1: forever"`
 	MaxMemory int    `json:"max_memory" help:"MiB for the weights of loaded models; 0: 3/4 of what is free" min:"0"`
-	// Adapter is [[MODEL:]NAME=]DIR.
+	// Adapter has the form [[MODEL:]NAME=]DIR.
 	Adapter []string `json:"adapter" help:"folders of adapters, each a model of its own: [[MODEL:]NAME=]DIR"`
-	// Adapters of this folder come and go by requests.
+	// AdapterDir is a folder whose adapters are added and removed by requests.
 	AdapterDir string `json:"adapter_dir" help:"folder whose adapters clients may add and remove (keys: scope admin)"`
 	Pull       bool   `json:"pull" help:"let clients fetch and delete published models (keys: scope admin)"`
 }
@@ -148,7 +148,7 @@ program at once. SIGHUP has the keys and the certificate read again.`,
 	return cmd
 }
 
-// run serves the models of some names until ctx is done.
+// run serves the named models until ctx is done.
 func (o *serveOptions) run(ctx context.Context, names []string) error {
 	limits, err := o.limits()
 	if err != nil {
@@ -185,7 +185,7 @@ func (o *serveOptions) run(ctx context.Context, names []string) error {
 	return o.operate(ctx, server, l, limits.Log)
 }
 
-// library opens the models of some names.
+// library opens the named models.
 func (o *serveOptions) library(names []string, in store.Shared, log *slog.Logger) (*library.Library, error) {
 	idle, err := host.ParseKeepAlive(o.KeepAlive)
 	if err != nil {
@@ -209,7 +209,8 @@ func (o *serveOptions) library(names []string, in store.Shared, log *slog.Logger
 	})
 }
 
-// device returns what opens the device that --device names, nil for the processor. It is open the first time.
+// device returns a function that opens the device that --device names, or nil for the processor. device itself opens the
+// device once, for the first call of the function.
 func (o *serveOptions) device() (func() (engine.Backend, error), error) {
 	if isCPU(o.Device) {
 		return nil, nil
@@ -238,7 +239,7 @@ func (o *serveOptions) device() (func() (engine.Backend, error), error) {
 	}, nil
 }
 
-// limits are the options of the server.
+// limits returns the options of the server.
 func (o *serveOptions) limits() (serve.Options, error) {
 	limits := serve.Options{
 		MaxBody: o.MaxBody, MaxPrompt: o.MaxPrompt, MaxPrompts: o.MaxPrompts, MaxTokens: o.MaxTokens,
@@ -283,7 +284,7 @@ func (o *serveOptions) limits() (serve.Options, error) {
 	return limits, err
 }
 
-// signer returns the signer of the server. Its own key may be one that cannot be stored, as in a container.
+// signer returns the signer of the server. It works even if the user's key cannot be stored, as in a container.
 func (o *serveOptions) signer(log *slog.Logger) (*session.Signer, error) {
 	if o.SigningKey != "" {
 		s := session.NewSigner(o.SigningKey)
@@ -301,7 +302,7 @@ func (o *serveOptions) signer(log *slog.Logger) (*session.Signer, error) {
 	return s, nil
 }
 
-// libraries returns the folders of texts that clients mount: of those of some keys, or of all.
+// libraries returns the folders of texts that clients may mount, some only for clients with certain keys.
 func (o *serveOptions) libraries() (all []sessions.Library, err error) {
 	for _, arg := range o.Library {
 		l, dir := sessions.Library{}, arg

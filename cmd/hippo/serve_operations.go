@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve"
 )
 
-// operations are the flags of hippo serve for those who run it.
+// operations holds the flags of hippo serve for its operators.
 type operations struct {
 	TLSCert string `json:"tls_cert" help:"file of the certificate for TLS, in PEM; with --tls_key"`
 	TLSKey  string `json:"tls_key" help:"file of the certificate's key"`
@@ -26,7 +26,7 @@ type operations struct {
 	certificate *serve.Certificate
 }
 
-// apply reads the certificate and completes the options of the server.
+// apply reads the TLS certificate and completes the options of the server.
 func (o *operations) apply(to *serve.Options) error {
 	to.Origins, to.DrainDelay = o.Origins, o.DrainDelay
 	switch {
@@ -44,7 +44,7 @@ func (o *operations) apply(to *serve.Options) error {
 	return err
 }
 
-// scheme is what the server's address begins with.
+// scheme returns the beginning of the server's URL.
 func (o *operations) scheme() string {
 	if o.certificate != nil {
 		return "https://"
@@ -52,7 +52,7 @@ func (o *operations) scheme() string {
 	return "http://"
 }
 
-// reload reads the keys and the certificate again. What cannot be read stays as it was.
+// reload reads the keys and the certificate again. If one of them cannot be read, the server continues with the old one.
 func (o *serveOptions) reload(server *serve.Server, log *slog.Logger) {
 	what := []any{"keys", o.Keys, "certificate", o.TLSCert}
 	var problems []error
@@ -73,7 +73,7 @@ func (o *serveOptions) reload(server *serve.Server, log *slog.Logger) {
 	log.Info("read again", what...)
 }
 
-// operate runs a server, which listens, until ctx is done or the terminal has gone from which it was started.
+// operate runs a server on a listener until ctx is done or the terminal from which it was started is closed.
 func (o *serveOptions) operate(ctx context.Context, server *serve.Server, l net.Listener, log *slog.Logger) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -91,7 +91,7 @@ func (o *serveOptions) operate(ctx context.Context, server *serve.Server, l net.
 			log.Warn("whoever reaches this address can look inside the server", "admin", address.Addr().String())
 		}
 		log.Info("metrics and profiles", "address", "http://"+address.Addr().String())
-		running, stop := context.WithCancel(context.WithoutCancel(ctx)) // it answers until the server has ended
+		running, stop := context.WithCancel(context.WithoutCancel(ctx)) // serves metrics until the server has ended
 		defer stop()
 		go func() {
 			if err := server.RunAdmin(running, address); err != nil {
@@ -104,15 +104,15 @@ func (o *serveOptions) operate(ctx context.Context, server *serve.Server, l net.
 	return server.Run(ctx, l, o.Grace)
 }
 
-// isLocal reports whether only this machine reaches an address.
+// isLocal reports whether an address can be reached only from this machine.
 func isLocal(a net.Addr) bool {
 	host, _, err := net.SplitHostPort(a.String())
 	return err == nil && net.ParseIP(host).IsLoopback()
 }
 
-// onHangup calls reload at every SIGHUP until the function it returns is called. A SIGHUP that comes as the terminal
-// goes from which the program was started is the terminal's: it calls gone, unless the program was started so that this
-// does not end it, as nohup does. Windows sends none.
+// onHangup calls reload at every SIGHUP until stop is called. If the terminal from which the program was started has been
+// closed, the SIGHUP comes from there. onHangup then calls gone instead and ends, unless the program was started with
+// SIGHUP ignored, as nohup does. Windows sends no SIGHUP.
 func onHangup(ctx context.Context, reload, gone func()) (stop func()) {
 	ignored := signal.Ignored(hangup)
 	signals := make(chan os.Signal, 1)
@@ -139,7 +139,7 @@ func onHangup(ctx context.Context, reload, gone func()) (stop func()) {
 	}
 }
 
-// hasTerminal reports whether a terminal rules over the program.
+// hasTerminal reports whether the program has a controlling terminal.
 func hasTerminal() bool {
 	f, err := os.Open("/dev/tty")
 	if err != nil {
@@ -149,14 +149,14 @@ func hasTerminal() bool {
 	return true
 }
 
-// tellManager tells a service manager such as systemd, if there is one that wants to know, how the program stands: see
-// sd_notify(3). A manager that cannot be told is nobody's loss.
+// tellManager sends the program's state to a service manager such as systemd, if there is one that listens: see
+// sd_notify(3). It ignores errors.
 func tellManager(state string) {
 	address := os.Getenv("NOTIFY_SOCKET")
 	if address == "" {
 		return
 	}
-	c, err := net.Dial("unixgram", address) // one that begins with @ is abstract
+	c, err := net.Dial("unixgram", address) // an address that begins with @ is an abstract socket
 	if err != nil {
 		return
 	}

@@ -25,7 +25,7 @@ import (
 // remote is a server that a command talks to.
 type remote struct{ server, key string }
 
-// keyVariable names the API key of a server.
+// keyVariable is the environment variable of the API key of a server.
 const keyVariable = "HIPPO_API_KEY"
 
 func (r *remote) register(cmd *cobra.Command) {
@@ -33,7 +33,7 @@ func (r *remote) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&r.key, "key", "", "API key (default: "+keyVariable+")")
 }
 
-// do sends a request to the server and reads the answer.
+// do sends a request to the server and decodes its response into answer.
 func (r *remote) do(ctx context.Context, method, path string, body, answer any) error {
 	address := strings.TrimRight(r.server, "/")
 	if !strings.Contains(address, "://") {

@@ -60,7 +60,7 @@ checksums; docs/sessions.md describes what is in it and what a rewind costs.`,
 	return cmd
 }
 
-// sessionCommand is a command that needs no model.
+// sessionCommand returns a command on sessions that needs no model.
 func sessionCommand(use, short string, args int,
 	run func(*cobra.Command, session.Folder, []byte, []string) error) *cobra.Command {
 	var sessions sessionsFlags
@@ -171,7 +171,7 @@ printed.`,
 	return cmd
 }
 
-// rewind goes back to a mark or, if there is none of that name, a position.
+// rewind rewinds the session to the mark named to or, if there is no such mark, to the position to.
 func rewind(ctx context.Context, s *hippo.Session, to string) (again int, err error) {
 	if _, ok := s.Whole().MarkAt(to); ok {
 		return s.RewindTo(ctx, to)

@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// hangup is the signal that a terminal was closed, or to read settings again.
+// hangup is the signal that tells that a terminal was closed, or that asks to read settings again.
 const hangup = syscall.SIGHUP
 
 // hangupKey is the key of a value of interruptible's context: see takeHangups.
 type hangupKey struct{}
 
-// takeHangups sends every SIGHUP to a channel, instead of ending ctx, which interruptible has returned.
+// takeHangups makes every SIGHUP go to a channel instead of ending ctx, which interruptible has returned.
 func takeHangups(ctx context.Context, to chan<- os.Signal) {
 	signal.Notify(to, hangup)
 	if release, ok := ctx.Value(hangupKey{}).(func()); ok {
@@ -21,7 +21,8 @@ func takeHangups(ctx context.Context, to chan<- os.Signal) {
 	}
 }
 
-// signalError is the cause by which interruptible's context ends. It is a context.Canceled.
+// signalError reports that a signal has ended interruptible's context. It is the cause of that context and wraps
+// context.Canceled.
 type signalError struct{ os.Signal }
 
 func (e signalError) Error() string { return e.String() }
@@ -29,9 +30,9 @@ func (e signalError) Error() string { return e.String() }
 func (signalError) Unwrap() error { return context.Canceled }
 
 // interruptible returns a context that the first Ctrl-C, SIGTERM, SIGHUP (a closed terminal) or SIGUSR1 (a batch
-// system's warning) cancels. The second Ctrl-C or SIGTERM ends the program at once. A SIGHUP never does: a closing
-// terminal sends several, and system services one after SIGTERM. A program that was started with SIGHUP ignored, as
-// nohup does, keeps ignoring it.
+// system's warning) cancels. The second Ctrl-C or SIGTERM ends the program at once. A SIGHUP never does, as a closing
+// terminal sends several, and service managers send one after SIGTERM. A program that was started with SIGHUP ignored,
+// as nohup does, continues to ignore it.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 4)
@@ -53,7 +54,7 @@ func interruptible() (context.Context, func()) {
 				if !ok {
 					return
 				}
-				if s == userSignal { // a batch system may send it, and then SIGTERM
+				if s == userSignal { // a batch system may send SIGTERM after it
 					break
 				}
 				if count++; count == 2 {
@@ -73,8 +74,8 @@ func interruptible() (context.Context, func()) {
 }
 
 // whileRead returns a context that ends with ctx, or when the reader of standard output or standard error closes it.
-// Without it the signal SIGPIPE would end the program at once, and lose work that can be saved. Closed connections send
-// the signal, too, and end nothing.
+// Without whileRead, SIGPIPE would end the program at once, and work that can be saved would be lost. Closed connections
+// also cause SIGPIPE, but do not end the context.
 func whileRead(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	broken := make(chan os.Signal, 1)

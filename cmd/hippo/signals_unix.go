@@ -12,7 +12,7 @@ import (
 // userSignal is the signal that a batch system sends before it ends a job.
 var userSignal os.Signal = syscall.SIGUSR1
 
-// isUnread reports whether nobody will read what is written to a pipe or a connection.
+// isUnread reports whether the reader of a pipe or connection has closed it.
 func isUnread(f *os.File) bool {
 	unread := false
 	c, err := f.SyscallConn()

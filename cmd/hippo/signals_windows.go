@@ -2,8 +2,8 @@ package main
 
 import "os"
 
-// userSignal is none: Windows has no such signal.
+// userSignal is nil, as Windows has no such signal.
 var userSignal os.Signal
 
-// isUnread is not asked: Windows has no SIGPIPE.
+// isUnread is never called, as Windows has no SIGPIPE.
 func isUnread(*os.File) bool { return false }

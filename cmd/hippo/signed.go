@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// ownSigner signs with the key of the user.
+// ownSigner returns a signer with the key of the user.
 func ownSigner() (*session.Signer, error) {
 	path, err := session.DefaultKey()
 	return session.NewSigner(path), err
@@ -39,7 +39,7 @@ func (f trustFlag) keys() (session.Trust, error) {
 	return append(session.Trust{key}, trust...), err
 }
 
-// check returns an error, which names the flag that helps, unless a key is trusted.
+// check returns an error unless a key is trusted. The error names the flag that makes it trusted.
 func (f trustFlag) check(by session.PublicKey) error {
 	keys, err := f.keys()
 	if err == nil {
@@ -63,11 +63,11 @@ func newSessionImport() *cobra.Command {
 	return cmd
 }
 
-// verified is what hippo session verify says.
+// verified is the result of hippo session verify.
 type verified struct {
 	session.Info
 	Hash    string `json:"hash"`
-	Signer  string `json:"signer"` // "" for none
+	Signer  string `json:"signer"` // "" if the session is not signed
 	Trusted bool   `json:"trusted"`
 }
 

@@ -91,7 +91,7 @@ that no other has. Ctrl-C saves; the same command resumes, and a larger --trials
 	return cmd
 }
 
-// checkTrials returns what is wrong with the command of trials and the names of its settings.
+// checkTrials returns an error if the command of the trials or the names of its settings are wrong.
 func checkTrials(root *cobra.Command, p *sweep.Plan) error {
 	trained, rest, err := root.Find(p.Command)
 	if path := strings.TrimPrefix(trained.CommandPath(), "hippo "); err != nil ||
@@ -118,7 +118,7 @@ func checkTrials(root *cobra.Command, p *sweep.Plan) error {
 	return nil
 }
 
-// trialArgs are the arguments of a trial.
+// trialArgs returns the arguments of the command of a trial.
 func trialArgs(args []string, t sweep.Trial) []string {
 	if args[0] == "train" && disk.Exists(t.Out+"/"+model.LastDir) { // it was interrupted
 		return []string{"train", "--resume", t.Out}
@@ -133,12 +133,12 @@ func trialArgs(args []string, t sweep.Trial) []string {
 	return append(all, "--out="+t.Out)
 }
 
-// trial returns what makes a trial: a command in this process.
+// trial returns a runner of trials, which executes the command of a trial in this process.
 func trial(args []string) sweep.Runner {
 	return func(ctx context.Context, t sweep.Trial) (train.Score, error) {
 		root := newRoot()
 		root.SetArgs(trialArgs(args, t))
-		root.SetOut(io.Discard) // the score is what counts of it
+		root.SetOut(io.Discard) // only the score is needed
 		if err := root.ExecuteContext(ctx); err != nil {
 			return train.Score{}, err
 		}

@@ -57,11 +57,11 @@ trigger of the task induction: 19, the last of its 20 symbols. No other symbol a
 // headScore is a line of JSON: the scores of a head of a model.
 type headScore struct {
 	Model  string  `json:"model"`
-	Chance float64 `json:"chance"` // prefix of a head that reads all positions so far alike
+	Chance float64 `json:"chance"` // prefix score of a head that reads all positions so far equally
 	heads.Score
 }
 
-// printHeads prints a line for each layer and for the heads of its highest prefix scores.
+// printHeads prints a line for each layer and one for each of the heads with the highest prefix scores.
 func printHeads(out io.Writer, r *heads.Report, top int) error {
 	o := r.Options
 	fmt.Fprintf(out,

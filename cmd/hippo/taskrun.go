@@ -38,7 +38,7 @@ ended is not run again.`,
 		s, err := experiment.Find(args[0], recipe)
 		problems.Add(err)
 		problems.Add(config.Load(&s.Config, opt))
-		if err == nil { // else the settings lack those of the recipe
+		if err == nil { // otherwise the recipe's settings are missing
 			problems.Add(s.Config.Check())
 		}
 		return preparedRun[*experiment.Result]{
@@ -52,7 +52,7 @@ ended is not run again.`,
 	})
 }
 
-// watchTask prints what happens in a run of a task.
+// watchTask returns events that print the progress of a run of a task.
 func watchTask(p *status.Printer) experiment.Events {
 	numbers := false
 	return experiment.Events{

@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// tableOptions are the flags of hippo task table.
+// tableOptions holds the flags of hippo task table.
 type tableOptions struct {
 	experiment.TableOptions
 
@@ -68,7 +68,7 @@ the runs, each take runs that no other has.`,
 	})
 }
 
-// runCells runs what has not been run. Each run is a process of this program, with one core to itself.
+// runCells makes the runs that are not finished. Each run is a process of this program and uses one core.
 func runCells(ctx context.Context, cells []*experiment.Cell, opt *tableOptions) ([]*disk.LockedError, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -31,7 +31,8 @@ file, or the folder of a model or training run.`,
 	return cmd
 }
 
-// withTokenizer completes a command on the tokenizer SPEC. Its text are further arguments, or else standard input.
+// withTokenizer completes a command that uses the tokenizer in its first argument. The text is in the further arguments
+// or, if there are none, on standard input.
 func withTokenizer(cmd *cobra.Command, run func(out *bufio.Writer, tok tokenizer.Tokenizer, in io.Reader) error) {
 	cmd.ValidArgsFunction = completeArgs(completeTokenizer)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -78,7 +79,7 @@ byte.`,
 	}
 	withTokenizer(cmd, func(out *bufio.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
 		err := decode(out, tok, in)
-		if isTerminal(os.Stdout) { // elsewhere a newline would not be part of the text
+		if isTerminal(os.Stdout) { // in a file or pipe the newline would change the text
 			out.WriteByte('\n')
 		}
 		return err
@@ -86,8 +87,8 @@ byte.`,
 	return cmd
 }
 
-// write calls text with a buffered standard output. After Ctrl-C it does not wait for text, which may be reading from a
-// terminal.
+// write calls text with a buffered standard output. After Ctrl-C it does not wait for text to return, which may be reading
+// from a terminal.
 func write(cmd *cobra.Command, text func(out *bufio.Writer) error) error {
 	_, err := unlessDone(cmd.Context(), func() (struct{}, error) {
 		out := bufio.NewWriter(cmd.OutOrStdout())
@@ -97,8 +98,8 @@ func write(cmd *cobra.Command, text func(out *bufio.Writer) error) error {
 	return err
 }
 
-// encode writes the token ids of the text read from in, with spaces between them, and affixes around it if they are
-// wanted.
+// encode writes the token ids of the text read from in, separated by spaces. If affixes is set, it also writes those that
+// the tokenizer adds around a text.
 func encode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader, affixes bool) error {
 	space := ""
 	write := func(ids []int32) error {
@@ -123,7 +124,7 @@ func encode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader, affixes bool) 
 	return write(after)
 }
 
-// decode writes the text of the token ids read from in, which white space separates.
+// decode writes the text of the token ids read from in, which are separated by white space.
 func decode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
 	words := bufio.NewScanner(in)
 	words.Split(bufio.ScanWords)

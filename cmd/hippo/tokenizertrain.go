@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/bpe"
 )
 
-// trainTokenizerOptions are the flags of hippo tokenizer train.
+// trainTokenizerOptions holds the flags of hippo tokenizer train.
 type trainTokenizerOptions struct {
 	Data         []string `json:"data" help:"text to learn from: files, folders, globs or -; empty: Moby Dick"`
 	TextField    string   `json:"text_field" help:"field of a JSONL line that holds the text"`
@@ -47,7 +47,7 @@ pair of adjacent tokens that occurs most often within words. The result is a tok
 	return configured(cmd, &opt, func(cmd *cobra.Command, _ []string) error { return trainTokenizer(cmd, opt) })
 }
 
-// check returns the problems of the flags, and the path of the file to write.
+// check returns the path of the file to write, and an error that lists every problem of the flags.
 func (o *trainTokenizerOptions) check() (path string, err error) {
 	var p config.Problems
 	if o.VocabSize > 0 && o.Merges > 0 {
@@ -96,7 +96,8 @@ func trainTokenizer(cmd *cobra.Command, opt trainTokenizerOptions) error {
 	return err
 }
 
-// learn trains on the documents of a corpus. Each ends with <|endoftext|>, so that no merge crosses a border.
+// learn trains a tokenizer on the documents of a corpus. It ends each with <|endoftext|>, so that no merge spans two
+// documents.
 func learn(ctx context.Context, corpus *data.Corpus, opt trainTokenizerOptions) (tokenizer.Tokenizer, error) {
 	r, w := io.Pipe()
 	go func() {
@@ -108,7 +109,7 @@ func learn(ctx context.Context, corpus *data.Corpus, opt trainTokenizerOptions) 
 			return err
 		}))
 	}()
-	defer r.Close() // ends the goroutine if the training has failed
+	defer r.Close() // ends the goroutine if training fails
 	p := newProgress("merges:")
 	defer p.close()
 	return unlessDone(ctx, func() (tokenizer.Tokenizer, error) {

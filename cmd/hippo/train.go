@@ -113,12 +113,12 @@ weights as the best model. A run that diverges ends with an error.`,
 		}
 		opt := config.Options{File: file, EnvPrefix: "HIPPO_", Environ: os.Environ(),
 			Ignore: otherVariables(cmd.Root()), Flags: cmd.Flags()}
-		var cfg, said text.Config // said is as the other machines of a launch read it
+		var cfg, said text.Config // said is the configuration as the other machines of a launch read it
 		launch, err := several.launched()
 		if err != nil {
 			return err
 		}
-		there, err := deviceOrAuto(on) // before anything is read, which another program may have to
+		there, err := deviceOrAuto(on) // before reading any input, as hippo-gpu may have to run and read it
 		switch {
 		case err != nil:
 			return err
@@ -143,10 +143,10 @@ weights as the best model. A run that diverges ends with an error.`,
 		switch {
 		case err != nil:
 			return err
-		case launch.Rank > 0 && (dryRun || smoke || show != 0 || find.updates != 0): // the first process does it
+		case launch.Rank > 0 && (dryRun || smoke || show != 0 || find.updates != 0): // only the first process does these
 			return nil
 		case launch.Rank > 0:
-			if err := enoughParts(launch, &said); err != nil { // the leader says the same, and ends
+			if err := enoughParts(launch, &said); err != nil { // the leader ends with the same error
 				return err
 			}
 			return several.follow(cmd, several.joins(launch, meetingFolder(&said)), &said, launch.Rank, there)
@@ -228,7 +228,7 @@ func resumed(dir string, opt config.Options) (text.Config, error) {
 		p = append(p, "lora."+line+": the adapter of a run that is resumed cannot change")
 	}
 	if cfg.Train.Steps != run.Train.Steps && cfg.Train.Epochs == run.Train.Epochs {
-		cfg.Train.Epochs = 0 // steps are what is given now
+		cfg.Train.Epochs = 0 // the new steps replace the epochs
 	}
 	if cfg.Out != dir {
 		p.Addf("out", "found %q together with --resume %s, want only one of them", cfg.Out, dir)
@@ -237,8 +237,8 @@ func resumed(dir string, opt config.Options) (text.Config, error) {
 	return cfg, p.Err()
 }
 
-// watchTraining makes a run and prints its progress. Its errors are ready to be printed; for an interrupted run it has
-// printed how to resume.
+// watchTraining makes a run and prints its progress. It returns errors that can be printed as they are. For an interrupted
+// run it prints how to resume it.
 func watchTraining(cmd *cobra.Command, cfg text.Config, resuming bool) (text.Result, error) {
 	p := status.New(os.Stderr, 10*time.Second)
 	run := text.Run
@@ -293,7 +293,7 @@ func runTraining(cmd *cobra.Command, cfg text.Config, resuming bool) error {
 	return nil
 }
 
-// lastGood reports where the last checkpoint of a run that diverged is.
+// lastGood returns a text that tells where the last checkpoint of a diverged run is.
 func lastGood(out string) string {
 	dir := filepath.Join(out, model.LastDir)
 	if _, err := os.Stat(dir); err != nil {
@@ -312,8 +312,8 @@ func program() string {
 
 func resumeCommand(out string) string { return program() + " train --resume " + config.Quote(out) }
 
-// generateCommand returns a command, for a POSIX shell, that continues a prompt by the model in a folder. It omits a
-// prompt that cannot be typed, and then reads one.
+// generateCommand returns a command for a POSIX shell that continues a prompt with the model in a folder. It omits a
+// prompt that cannot be typed. The command then reads a prompt from standard input.
 func generateCommand(dir, prompt string) string {
 	line := program() + " generate "
 	if strings.HasPrefix(dir, "-") || strings.HasPrefix(prompt, "-") {
@@ -326,8 +326,8 @@ func generateCommand(dir, prompt string) string {
 	return line
 }
 
-// printing prints what happens in a run. When its weights are there, and when it has the memory of an update, it sees
-// to it that garbage takes little beside them.
+// printing returns events that print the progress of a run. When the weights are in memory, and again after the first
+// update, they call collectEarly so that garbage takes little memory in addition.
 func printing(p *status.Printer) train.Events {
 	updated := false
 	return train.Events{

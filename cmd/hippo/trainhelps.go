@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// setBatch sets the sequences of a shard to a number, or to the most that fit into memory. sized reports whether
-// another flag sets them, too.
+// setBatch sets the number of sequences of a shard to batch or, if that is "auto", to the maximum that fits into memory.
+// sized reports whether another flag sets this number, too.
 func setBatch(cfg *text.Config, batch string, sized bool) error {
 	switch {
 	case batch == "":
@@ -41,10 +41,10 @@ func setBatch(cfg *text.Config, batch string, sized bool) error {
 	return nil
 }
 
-// shownTokens is how much of a text showTexts shows.
+// shownTokens is the maximum number of tokens of a text that showTexts prints.
 const shownTokens = 2000
 
-// showTexts prints the first training texts, piece by piece: what is given, and what counts.
+// showTexts prints the first n training texts. It marks which pieces are only given and which count in the loss.
 func showTexts(cmd *cobra.Command, cfg text.Config, n int) error {
 	d, err := cfg.OpenData(cmd.Context(), nil)
 	if err != nil {
@@ -82,7 +82,7 @@ func showTexts(cmd *cobra.Command, cfg text.Config, n int) error {
 	return nil
 }
 
-// tryTraining makes a trial of a run: see text.Config.Smoke. Without a folder of the user nothing is saved.
+// tryTraining makes a trial run: see text.Config.Smoke. If keep is false, nothing is saved.
 func tryTraining(cmd *cobra.Command, cfg text.Config, keep bool) error {
 	cfg.Smoke()
 	if !keep {

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/dashboard"
 )
 
-// uiOptions are the flags of hippo ui.
+// uiOptions holds the flags of hippo ui.
 type uiOptions struct {
 	Listen string   `json:"listen" help:"address and port to listen at"`
 	Hosts  []string `json:"hosts" help:"host names by which a browser may reach the dashboard; * for any"`
@@ -36,7 +36,7 @@ It listens on this machine only, unless --listen names another address. Whoever 
 	return configured(cmd, &opt, opt.run)
 }
 
-// run shows folders until the command is interrupted.
+// run serves the dashboard of the runs in some folders until the command is interrupted.
 func (o *uiOptions) run(cmd *cobra.Command, dirs []string) error {
 	ctx := cmd.Context()
 	for _, dir := range dirs {

@@ -12,7 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// variables returns the prefix of the variables for the flags of a command, "" if it reads them in another way.
+// variables returns the prefix of the environment variables for the flags of a command. It returns "" for a command that
+// reads no such variables or reads them in another way.
 func variables(cmd *cobra.Command) string {
 	path := strings.Fields(cmd.CommandPath())
 	if len(path) < 2 || slices.Contains([]string{
@@ -23,7 +24,7 @@ func variables(cmd *cobra.Command) string {
 	return config.Variable("", strings.Join(path, "_")) + "_"
 }
 
-// readVariables sets flags of a command that were not given to the values of their variables.
+// readVariables sets the flags of a command that were not given to the values of their environment variables.
 func readVariables(cmd *cobra.Command) error {
 	prefix := variables(cmd)
 	if prefix == "" {
@@ -32,7 +33,7 @@ func readVariables(cmd *cobra.Command) error {
 	return config.Environment(cmd.Flags(), prefix, os.Environ(), !cmd.HasSubCommands())
 }
 
-// otherVariables are HIPPO_ variables that are not settings of a training run.
+// otherVariables returns the HIPPO_ variables that are not settings of a training run.
 func otherVariables(root *cobra.Command) []string {
 	names := []string{"HIPPO_CPU", "HIPPO_GOLDEN", "HIPPO_VALIDATE", "HIPPO_GPU_MEMORY", "HIPPO_SESSIONS",
 		session.KeyVariable}
@@ -45,7 +46,7 @@ func otherVariables(root *cobra.Command) []string {
 	return names
 }
 
-// variableHelp returns a line for help texts about variables, "" if there are none.
+// variableHelp returns the line of a help text about environment variables, or "" if the command has none.
 func variableHelp(cmd *cobra.Command) string {
 	prefix := variables(cmd)
 	if prefix == "" {

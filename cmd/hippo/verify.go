@@ -22,7 +22,7 @@ import (
 	"github.com/hippo-ssm/hippo/verify"
 )
 
-// verifyOptions are the flags of hippo verify.
+// verifyOptions holds the flags of hippo verify.
 type verifyOptions struct {
 	Text      string  `json:"text" help:"file whose first tokens are the sequence; empty: tokens drawn at random"`
 	Lengths   []int   `json:"lengths" min:"1" help:"lengths of sequences, in tokens; empty: 1, 7, 40 and 130"`
@@ -37,7 +37,7 @@ type verifyOptions struct {
 	Mixers      []string `json:"mixers" help:"of the certificate; empty: all whose state does not grow"`
 }
 
-// errDiffers ends the program with status 1. The table printed before it shows what differs.
+// errDiffers ends the program with status 1. The table that is printed before shows the differences.
 var errDiffers = errors.New("the model is not computed as it is defined: see the lines marked DIFFERS")
 
 func newVerify() *cobra.Command {
@@ -102,7 +102,7 @@ model of 125M parameters takes minutes. Send the output of --json with a bug rep
 	})
 }
 
-// verify compares one model.
+// verify checks one model.
 func (opt *verifyOptions) verify(cmd *cobra.Command, args []string, preset string,
 	on engine.Backend) (verify.Report, error) {
 	m, o, err := opt.model(args, preset)
@@ -118,7 +118,7 @@ func (opt *verifyOptions) verify(cmd *cobra.Command, args []string, preset strin
 	return verify.Model(cmd.Context(), m, o)
 }
 
-// model loads or creates the model, and returns what to compare.
+// model loads or creates the model, and returns the options of the check.
 func (opt *verifyOptions) model(args []string, preset string) (*model.Model, verify.Options, error) {
 	o := verify.Options{Lengths: opt.Lengths, Forward: opt.Forward, Scale: opt.Tolerance}
 	switch {
@@ -148,7 +148,7 @@ func (opt *verifyOptions) model(args []string, preset string) (*model.Model, ver
 	if err != nil {
 		return nil, o, err
 	}
-	if opt.Text == "" { // then it needs no tokenizer, which a folder may lack
+	if opt.Text == "" { // no tokenizer is needed, and the folder may lack one
 		m, _, err := release.LoadDir(dir)
 		return m, o, err
 	}
@@ -164,7 +164,7 @@ func (opt *verifyOptions) model(args []string, preset string) (*model.Model, ver
 	return m.Net(), o, err
 }
 
-// certify prints the certificate of a model, or of some mixers or all.
+// certify prints the certificate of a model, of some mixers, or of all mixers.
 func (opt *verifyOptions) certify(cmd *cobra.Command, args []string, on engine.Backend) error {
 	if opt.Forward || len(opt.Lengths) > 0 {
 		return errors.New("certificate: found --forward or --lengths, too, which belong to the check of gradients")

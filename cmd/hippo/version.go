@@ -34,7 +34,7 @@ vocabularies, fonts and Go modules.`,
 	return cmd
 }
 
-// newLicenses is the old name of hippo version --licenses.
+// newLicenses returns the command licenses, the old name of hippo version --licenses.
 func newLicenses() *cobra.Command {
 	return &cobra.Command{Use: "licenses", Short: "Print the licenses of the program and of everything in it",
 		Example: "  hippo licenses | less", Args: wantArgs(0, 0), RunE: printLicenses}
@@ -60,7 +60,7 @@ func printVersion(out io.Writer) error {
 	return err
 }
 
-// version is the version of the module or, in a work tree, the commit that the program was built from.
+// version returns the version of the module or, if the program was built in a work tree, its commit.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

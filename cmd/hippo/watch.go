@@ -22,7 +22,7 @@ import (
 	"github.com/hippo-ssm/hippo/watch"
 )
 
-// watchOptions are the flags of hippo watch.
+// watchOptions holds the flags of hippo watch.
 type watchOptions struct {
 	Alarms    float64 `json:"alarms_per_million" help:"lines in a million that shall raise an alarm"`
 	HalfLife  int     `json:"half_life" min:"100" help:"lines after which a score counts half for the threshold"`
@@ -123,7 +123,7 @@ func (o *watchOptions) run(cmd *cobra.Command, args []string) error {
 		note(fmt.Sprintf("metrics are at http://%s/metrics", l.Addr()))
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", p.metrics.Handler())
-		go func() { _ = serveUntil(ctx, l, mux) }() // it ends with the command
+		go func() { _ = serveUntil(ctx, l, mux) }() // ends with the command
 	}
 	reading, end := context.WithCancel(ctx)
 	defer end()
@@ -136,7 +136,7 @@ func (o *watchOptions) run(cmd *cobra.Command, args []string) error {
 	return p.close(ctx, err)
 }
 
-// checkFiles returns an error if a file is not there, or is named twice.
+// checkFiles returns an error if a file does not exist, or is named twice. With --follow a file need not exist yet.
 func (o *watchOptions) checkFiles(files []string) error {
 	for i, path := range files {
 		if slices.Contains(files[:i], path) {
@@ -149,13 +149,13 @@ func (o *watchOptions) checkFiles(files []string) error {
 	return nil
 }
 
-// isOutTerminal reports whether what is printed goes to a terminal.
+// isOutTerminal reports whether out is a terminal.
 func isOutTerminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	return ok && isTerminal(f)
 }
 
-// options are those of the library.
+// options returns the options of package watch that the flags select.
 func (o *watchOptions) options() (watch.Options, error) {
 	to := watch.DefaultOptions()
 	to.Rate, to.HalfLife, to.Score, to.Reset, to.Keep = o.Alarms/1e6, o.HalfLife, o.Score, o.Reset, o.Keep
@@ -171,10 +171,10 @@ func (o *watchOptions) options() (watch.Options, error) {
 	return to, nil
 }
 
-// learntDir is the folder of what the model has learnt on site.
+// learntDir returns the folder of the model that has learnt from the watched streams.
 func (o *watchOptions) learntDir() string { return o.State + ".model" }
 
-// load reads the model or, where an earlier run has learnt, what has become of it.
+// load reads the model or, if an earlier run has learnt from its streams, the model that this run saved.
 func (o *watchOptions) load(name string) (*hippo.Model, error) {
 	if o.State != "" && o.Learn > 0 && disk.Exists(o.learntDir()) {
 		note(fmt.Sprintf("going on with %s, which was learnt on site", o.learntDir()))
@@ -186,7 +186,7 @@ func (o *watchOptions) load(name string) (*hippo.Model, error) {
 	return loadModel(name, "", hippo.Precision(o.Precision))
 }
 
-// open returns the watcher of a model, with the thresholds of its calibration or the states of --state.
+// open returns a watcher with the thresholds of the model's calibration, or with the saved states of --state.
 func (o *watchOptions) open(m *hippo.Model) (*watch.Watcher, error) {
 	to, err := o.options()
 	if err != nil {
@@ -235,7 +235,7 @@ func (o *watchOptions) sources(ctx context.Context, w *watch.Watcher, stdin io.R
 		go func() {
 			defer all.Done()
 			if errs[i] = f(); errs[i] != nil && o.Follow && ctx.Err() == nil {
-				note(errs[i].Error()) // the other files go on
+				note(errs[i].Error()) // reading of the other files continues
 			}
 		}()
 	}
@@ -259,5 +259,5 @@ func (o *watchOptions) sources(ctx context.Context, w *watch.Watcher, stdin io.R
 	return to, func() error { return errors.Join(errs...) }
 }
 
-// isGone reports whether an error says that the reader of the output has closed it.
+// isGone reports whether an error means that the reader of the output has closed it.
 func isGone(err error) bool { return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) }

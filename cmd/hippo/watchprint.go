@@ -31,10 +31,10 @@ type watchPrinter struct {
 	started, saved time.Time
 	lines          int64  // since started
 	kept           int64  // rounds of learning whose result is saved
-	trouble        string // of the last save
+	trouble        string // error of the last save
 }
 
-// emit takes the reports on lines.
+// emit counts and prints the reports of some lines, and saves the state if it is time to.
 func (p *watchPrinter) emit(reports []watch.Report) error {
 	p.lines += int64(len(reports))
 	if p.metrics != nil {
@@ -50,7 +50,7 @@ func (p *watchPrinter) emit(reports []watch.Report) error {
 				return err
 			}
 		default:
-			fmt.Fprintln(out, p.line(r)) // Flush has the error
+			fmt.Fprintln(out, p.line(r)) // Flush returns the error
 		}
 	}
 	if err := out.Flush(); err != nil {
@@ -58,7 +58,7 @@ func (p *watchPrinter) emit(reports []watch.Report) error {
 	}
 	if p.o.State != "" && time.Since(p.saved) >= p.o.SaveEvery {
 		p.saved = time.Now()
-		if err := p.save(); err != nil && err.Error() != p.trouble { // the last one that was saved is still there
+		if err := p.save(); err != nil && err.Error() != p.trouble { // the state saved last is still there
 			p.trouble = err.Error()
 			note(p.trouble)
 		}
@@ -66,7 +66,7 @@ func (p *watchPrinter) emit(reports []watch.Report) error {
 	return nil
 }
 
-// save writes the state and, before it, what has been learnt.
+// save writes the model if it has learnt, and then the state.
 func (p *watchPrinter) save() error {
 	if kept := p.w.Learnt().Kept; kept > p.kept {
 		if err := p.w.SaveModel(p.o.learntDir()); err != nil {
@@ -77,7 +77,7 @@ func (p *watchPrinter) save() error {
 	return disk.WriteFile(p.o.State, p.w.Encode)
 }
 
-// reportObject is a report with its text, which is base64 where it is not UTF-8.
+// reportObject is a report with its text, which is encoded as base64 if it is not valid UTF-8.
 type reportObject struct {
 	*watch.Report
 	Text   *string `json:"text,omitempty"`
@@ -95,7 +95,7 @@ func watchObject(r *watch.Report) reportObject {
 	return o
 }
 
-// line is a report as text: where the line is, its score, and the line, with what was surprising underlined.
+// line formats a report: the position of the line, its score, and the line itself with the surprising parts underlined.
 func (p *watchPrinter) line(r *watch.Report) string {
 	var b strings.Builder
 	if p.named {
@@ -128,10 +128,10 @@ func (p *watchPrinter) line(r *watch.Report) string {
 	return b.String()
 }
 
-// oneLine makes text safe to print in a line.
+// oneLine returns text in a form that is safe to print in one line.
 func oneLine(text string) string { return strings.ReplaceAll(brief.Printable(text), "\n", `\n`) }
 
-// runesAround returns the bounds of the characters that a range of bytes touches.
+// runesAround extends a range of bytes to whole characters.
 func runesAround(text string, start, end int) (int, int) {
 	start, end = min(start, len(text)), min(end, len(text))
 	for start > 0 && start < len(text) && !utf8.RuneStart(text[start]) {
@@ -143,7 +143,7 @@ func runesAround(text string, start, end int) (int, int) {
 	return start, end
 }
 
-// close saves the state, prints the summary, and returns the error to end with, given that of reading.
+// close saves the state, prints the summary, and returns the error of the command. err is the error of reading.
 func (p *watchPrinter) close(ctx context.Context, err error) error {
 	var unsaved error
 	if p.o.State != "" {

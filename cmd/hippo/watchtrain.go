@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/watch"
 )
 
-// learnFirst trains a model on logs, and starts its thresholds from their last part.
+// learnFirst trains a model on logs, and computes its first thresholds from their last part.
 func (o *watchOptions) learnFirst(cmd *cobra.Command) error {
 	if o.Out == "" {
 		return errors.New("out: found nothing, want the folder of the new model")
@@ -43,7 +43,7 @@ func (o *watchOptions) learnFirst(cmd *cobra.Command) error {
 	return o.learnScores(cmd.Context(), m, &tokensReader{tokens: d.Valid, tok: d.Tokenizer})
 }
 
-// calibrate stores the scores of files.
+// calibrate stores the scores of the lines in files.
 func (o *watchOptions) calibrate(cmd *cobra.Command, m *hippo.Model, files []string) error {
 	var all []io.Reader
 	for _, path := range files {
@@ -57,7 +57,7 @@ func (o *watchOptions) calibrate(cmd *cobra.Command, m *hippo.Model, files []str
 	return o.learnScores(cmd.Context(), m, io.MultiReader(all...))
 }
 
-// learnScores stores the scores of ordinary lines beside a model, and prints the threshold that follows.
+// learnScores stores the scores of ordinary lines beside a model, and prints the threshold that follows from them.
 func (o *watchOptions) learnScores(ctx context.Context, m *hippo.Model, in io.Reader) error {
 	to, err := o.options()
 	if err != nil {
@@ -82,7 +82,7 @@ func (o *watchOptions) learnScores(ctx context.Context, m *hippo.Model, in io.Re
 	return nil
 }
 
-// tokensReader reads the text of tokens.
+// tokensReader is an io.Reader of the text of tokens.
 type tokensReader struct {
 	tokens *data.Tokens
 	tok    tokenizer.Tokenizer
