@@ -13,9 +13,9 @@ import (
 	"github.com/hippo-ssm/hippo"
 )
 
-// TestAudit: the receipt of a reply of hippo serve is equal when hippo audit computes it again, on one core and at the
-// level of the receipt; at another level and with another model it says what is needed. A state that the server signs
-// goes where its key is trusted.
+// TestAudit checks that hippo audit computes a reply of hippo serve again and finds it equal to its receipt, on one core
+// and at the level of the receipt. At another level or with another model its error tells what is needed. A state that the
+// server has signed is accepted where its key is trusted.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -91,7 +91,7 @@ func TestAudit(t *testing.T) {
 	audit(1, "--trust ed25519:", "", "reply.json", "--model", "run", "--trust", "ed25519:"+strings.Repeat("0", 64))
 	if level, err := hippo.CPULevel(); err == nil && level != "generic" {
 		audit(1, "computes with generic: set HIPPO_CPU=", "generic", "reply.json", "--model", "run")
-		if strings.HasPrefix(level, "avx512bf16") { // products of integers are exact, with any instructions
+		if strings.HasPrefix(level, "avx512bf16") { // integer products are exact with any instructions
 			audit(0, "equal: 20 tokens", "avx512+bf16", "reply.json", "--model", "run")
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// writeTestCertificate writes cert.pem and key.pem of a certificate for tests.
+// writeTestCertificate writes a certificate for tests to cert.pem and key.pem.
 func writeTestCertificate(t *testing.T, dir string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

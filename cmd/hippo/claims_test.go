@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// TestComparedTogether: of several processes each takes a run that no other has. The run of one that was killed is
-// taken over, the one that another process has is named; in the end each run has been made once.
+// TestComparedTogether checks that each of several processes takes runs that no other has. A run of a killed process is
+// taken over, and a run that another process holds is named. In the end each run has been made once.
 func TestComparedTogether(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func TestComparedTogether(t *testing.T) {
 		return numbers
 	}
 	held := filepath.Join("cmp", "tiny", "seed-2")
-	var before, made []string // runs that the killed process has begun, and the others
+	var before, made []string // runs that the killed process began, and the others
 	err := disk.Claim(t.Context(), disk.Inside(filepath.Join(dir, held)), false, func(context.Context) error {
 		killed := background(t, dir, args...)
 		killed.waitFor("its first run", func() bool { return len(said(killed.said.String())) > 0 })
@@ -72,8 +72,8 @@ func TestComparedTogether(t *testing.T) {
 	}
 }
 
-// TestKilledScore kills a process that answers lines, again and again, and starts it again. In the end there is one
-// result for each line, in order.
+// TestKilledScore kills and restarts a process that answers lines, again and again, and checks that in the end there is
+// one result for each line, in order.
 func TestKilledScore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -94,7 +94,7 @@ func TestKilledScore(t *testing.T) {
 	}
 	out := filepath.Join(dir, "out.jsonl")
 	results := func() int {
-		text, _ := os.ReadFile(out) // it may not be there yet
+		text, _ := os.ReadFile(out) // the file may not exist yet
 		return strings.Count(string(text), "\n")
 	}
 	args := []string{"score", "in.jsonl", "--model", "run", "-o", "out.jsonl", "--json"}

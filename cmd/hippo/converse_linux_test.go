@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// conversing is hippo run on a terminal, with a test at its keyboard.
+// conversing is a hippo run on a terminal on which a test types.
 type conversing struct {
 	*pty
 	t    *testing.T
-	seen int // bytes of what it said
+	seen int // bytes of its output that the test has read
 }
 
 func converseWith(t *testing.T, dir string, args ...string) *conversing {
@@ -36,7 +36,7 @@ func (c *conversing) key(text string) {
 	}
 }
 
-// after waits for text in what has come since the last call, and returns what comes before it.
+// after waits for text in the output since the last call, and returns the output before it.
 func (c *conversing) after(text string) string {
 	c.t.Helper()
 	var before string
@@ -48,11 +48,11 @@ func (c *conversing) after(text string) string {
 	return before
 }
 
-// TestConverse: a conversation on a terminal, with every command and lines of every kind.
+// TestConverse checks a conversation on a terminal, with every command and lines of every kind.
 func TestConverse(t *testing.T) {
 	t.Parallel()
 	dir := oneStep(t)
-	// The template makes of a chat what a reply can show: the model's reply is one token, always the same.
+	// The model's reply is one token, always the same. The template shows roles and contents.
 	const source = `{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}`
 	if err := os.WriteFile(filepath.Join(dir, "chat.jinja"), []byte(source), 0o666); err != nil {
 		t.Fatal(err)
@@ -127,14 +127,14 @@ func TestConverse(t *testing.T) {
 	c.after("no message to remove")
 	c.typed("/undo\r")
 	c.after("no message to remove")
-	c.typed("\x1b[A\x1b[A\r") // the line before the last: /undo
+	c.typed("\x1b[A\x1b[A\r") // the last line but one: /undo
 	c.after("no message to remove")
 	c.typed("/bye\r")
 	c.wantEnd(0)
 }
 
-// TestConverseKeys: Ctrl-C stops a reply and not the program, a second one ends it, as Ctrl-D does; the terminal gets
-// no control characters from a model.
+// TestConverseKeys checks that Ctrl-C stops a reply but not the program, that a second Ctrl-C or Ctrl-D ends the program,
+// and that no control characters of a model reach the terminal.
 func TestConverseKeys(t *testing.T) {
 	t.Parallel()
 	dir := oneStep(t)
@@ -160,7 +160,7 @@ func TestConverseKeys(t *testing.T) {
 	c = converseWith(t, dir, args...)
 	c.typed("not sent\x03")
 	c.after("Ctrl-C again")
-	c.typed("/stats\r") // and so the next Ctrl-C is a first one
+	c.typed("/stats\r") // so that the next Ctrl-C counts as a first one
 	c.after("0 messages")
 	c.typed("\x03")
 	c.after("Ctrl-C again")
@@ -169,11 +169,11 @@ func TestConverseKeys(t *testing.T) {
 
 	c = converseWith(t, dir, args...)
 	c.after(">>> ")
-	c.signal(os.Interrupt) // from elsewhere: not a key
+	c.signal(os.Interrupt) // not typed on the terminal
 	c.wantEnd(130)
 }
 
-// TestConversePaste: lines that are pasted together are one message.
+// TestConversePaste checks that lines that are pasted together are one message.
 func TestConversePaste(t *testing.T) {
 	t.Parallel()
 	dir := oneStep(t)

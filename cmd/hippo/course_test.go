@@ -14,7 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/explain/theory"
 )
 
-// What pages tell to type: lines of shell between fences, and checks of exercises inside of a text.
+// Patterns of the commands that pages tell to type: shell blocks, and checks of exercises inside a text. Also those of
+// the words of a command and of pictures.
 var (
 	shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 	checkSpan  = regexp.MustCompile("`(hippo course check (\\S+) (?:-- )?)ANSWER`")
@@ -22,17 +23,17 @@ var (
 	pictureOf  = regexp.MustCompile(`!\[[^\]]+\]\(([^)]+)\)`)
 )
 
-// takePictures is for who has changed what a command draws.
+// takePictures is set after a change of what a command draws.
 var takePictures = flag.Bool("pictures", false, "take the pictures of docs/course over from its commands")
 
-// TestCourseCommandsRun runs every command of docs/course as it stands, each page in a folder of its own, and checks
-// every exercise with its answer in the place of ANSWER.
+// TestCourseCommandsRun runs every command of docs/course as it is written, each page in its own folder, and checks every
+// exercise with its answer in place of ANSWER.
 func TestCourseCommandsRun(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "course", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := len(course.Chapters()) + 1; len(pages) != want { // and an overview
+	if want := len(course.Chapters()) + 1; len(pages) != want { // the chapters and an overview
 		t.Errorf("found %d pages, want %d", len(pages), want)
 	}
 	for _, page := range pages {
@@ -75,7 +76,7 @@ func TestCourseCommandsRun(t *testing.T) {
 	}
 }
 
-// commandsOf returns the commands of a page in order: those in blocks, then the checks with their answers.
+// commandsOf returns the commands of a page: those in blocks, in order, and then the checks with their answers.
 func commandsOf(t *testing.T, text string) []string {
 	t.Helper()
 	var lines []string
@@ -103,8 +104,7 @@ func commandsOf(t *testing.T, text string) []string {
 	return lines
 }
 
-// TestTheoryExamplesRun runs the examples that the help of hippo explain ssm shows. The files that they name hold a
-// signal.
+// TestTheoryExamplesRun runs the examples in the help of hippo explain ssm. The files that they name hold a signal.
 func TestTheoryExamplesRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var prices strings.Builder

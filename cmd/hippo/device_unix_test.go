@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// TestAnotherProgramComputes: asked for a graphics card, the program becomes the hippo-gpu beside it, with its own
-// arguments, its standard input and its process, so that signals reach that. Without one it says how to get it.
+// TestAnotherProgramComputes checks that a request for a graphics card replaces the program by the hippo-gpu beside it,
+// with the same arguments, standard input and process, so that signals reach it. Without a hippo-gpu, the error tells how
+// to get one.
 func TestAnotherProgramComputes(t *testing.T) {
 	_, err := openDevice(-1)
 	if err == nil || !strings.Contains(err.Error(), "go build -tags gpu") {
@@ -33,7 +34,7 @@ func TestAnotherProgramComputes(t *testing.T) {
 		{"fit", "-"}, {"bench", "train", "a"}} {
 		args = append(args, "--device", "gpu")
 		cmd := exec.Command(program, args...)
-		cmd.Args[0] = "hippo" // by which TestMain knows what to be
+		cmd.Args[0] = "hippo" // tells TestMain which program to run
 		cmd.Stdin, cmd.Dir = strings.NewReader("The whale"), dir
 		out, err := cmd.CombinedOutput()
 		if status := cmd.ProcessState.ExitCode(); status != 3 {

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 )
 
-// TestProgramIsStatic: built as dist/Dockerfile builds it, the program needs no interpreter and no library.
+// TestProgramIsStatic checks that the program, built as dist/Dockerfile does, needs no interpreter and no library.
 func TestProgramIsStatic(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "hippo")
@@ -36,8 +36,8 @@ func TestProgramIsStatic(t *testing.T) {
 	}
 }
 
-// TestFilesOfDist: each variable in dist/ is one of hippo serve; the unit is one that systemd takes, where there is a
-// systemd to ask.
+// TestFilesOfDist checks that each variable in dist/ is one of hippo serve and, on machines with systemd, that systemd
+// accepts the unit.
 func TestFilesOfDist(t *testing.T) {
 	t.Parallel()
 	var known []string
@@ -77,7 +77,7 @@ func TestFilesOfDist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unit := filepath.Join(t.TempDir(), "hippo.service") // with a program that is there
+	unit := filepath.Join(t.TempDir(), "hippo.service") // names a program that exists
 	here := strings.ReplaceAll(text["hippo.service"], "/usr/local/bin/hippo", program)
 	if err := os.WriteFile(unit, []byte(here), 0o666); err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/evidence"
 )
 
-// TestPagesHold: the pages are as recipes and results say, no table has figures from elsewhere, and this program takes
-// every call of hippo on every page.
+// TestPagesHold checks that the pages agree with recipes and results, that no table has figures from elsewhere, and that
+// this program accepts every call of hippo on every page.
 func TestPagesHold(t *testing.T) {
 	book, err := evidence.Open(filepath.Join("..", ".."))
 	if err != nil {
@@ -24,8 +24,8 @@ func TestPagesHold(t *testing.T) {
 	}
 }
 
-// TestCallParser: a call is refused for its command, its flags, their values and the number of its arguments, and says
-// nothing of the call after it.
+// TestCallParser checks that a call is refused for a wrong command, flag, value or number of arguments, and that a call
+// does not affect the next one.
 func TestCallParser(t *testing.T) {
 	parse := callParser()
 	for _, c := range []struct{ call, want string }{

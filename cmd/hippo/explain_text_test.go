@@ -11,7 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestTextsOfExplain: all views take a text and files under the same names, and say so where they are given otherwise.
+// TestTextsOfExplain checks that all views take a text and files by the same flags, and that their errors name these
+// flags.
 func TestTextsOfExplain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("HIPPO_CACHE", "none")

@@ -30,11 +30,11 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/bpe"
 )
 
-// goldenWords is the vocabulary of the golden models, and familyWords that of the folders made of them, whose tokens
+// goldenWords is the vocabulary size of the golden models. familyWords is that of the folders made from them, whose tokens
 // are all bytes and some words.
 const goldenWords, familyWords = 101, 280
 
-// familyTexts are the files of texts in a folder of a published model, but for tokenizer.json.
+// familyTexts holds the text files in the folder of a published model, without tokenizer.json.
 var familyTexts = map[string]string{
 	template.ConfigFile: `{"bos_token": {"content": "<|endoftext|>"}, "eos_token": "<|im_end|>", "chat_template": ` +
 		`"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}` +
@@ -42,8 +42,8 @@ var familyTexts = map[string]string{
 	chat.GenerationFile: `{"do_sample": false, "max_new_tokens": 12, "temperature": 0.7, "eos_token_id": [0, 2]}`,
 }
 
-// familyFolder makes a folder as a family publishes it: a configuration in a dialect, weights in bfloat16, in so many
-// files, a tokenizer, a chat template and the defaults of sampling. The layers are those of a golden model.
+// familyFolder makes a folder as a family publishes it: a configuration in one of its dialects, weights in bfloat16 in a
+// number of files, a tokenizer, a chat template and the defaults of sampling. The layers are those of a golden model.
 func familyFolder(t *testing.T, from, config string, files int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func familyFolder(t *testing.T, from, config string, files int) string {
 	return dir
 }
 
-// writeFamilyTexts writes the tokenizer and what stands beside it.
+// writeFamilyTexts writes the tokenizer and familyTexts.
 func writeFamilyTexts(t *testing.T, dir string) {
 	t.Helper()
 	specials := []string{tokenizer.EndOfTextToken, "<|im_start|>", "<|im_end|>"}
@@ -87,7 +87,7 @@ func writeFile(t testing.TB, path string, data []byte) {
 	}
 }
 
-// familyTensors are those of a golden model in bfloat16, for the larger vocabulary.
+// familyTensors returns the tensors of a golden model in bfloat16, extended to the larger vocabulary.
 func familyTensors(t *testing.T, from string) (tensors []checkpoint.Tensor) {
 	t.Helper()
 	path := filepath.Join(from, model.WeightsFile)
@@ -122,7 +122,7 @@ func familyTensors(t *testing.T, from string) (tensors []checkpoint.Tensor) {
 	return tensors
 }
 
-// deviation is the root mean square of the first row of some values.
+// deviation returns the root mean square of the first row of x, which has 32 values.
 func deviation(x []float32) float64 {
 	sum := 0.0
 	for _, v := range x[:32] {
@@ -131,7 +131,7 @@ func deviation(x []float32) float64 {
 	return math.Sqrt(sum / 32)
 }
 
-// writeFamilyWeights writes tensors into one file, or into several and their index.
+// writeFamilyWeights writes tensors into one file, or into several files and an index.
 func writeFamilyWeights(t *testing.T, tensors []checkpoint.Tensor, dir string, files int) {
 	t.Helper()
 	index := map[string]string{}
@@ -160,7 +160,8 @@ func writeFamilyWeights(t *testing.T, tensors []checkpoint.Tensor, dir string, f
 	writeFile(t, filepath.Join(dir, "model"+checkpoint.IndexSuffix), data)
 }
 
-// runs runs hippo and returns what it wrote to standard output. It must end with status 0 and without a complaint.
+// runs runs hippo and returns its standard output. It must end with status 0, and hippo run must not write to standard
+// error.
 func (f *family) runs(args ...string) string {
 	f.t.Helper()
 	cmd := command(f.work, args...)
@@ -172,13 +173,13 @@ func (f *family) runs(args ...string) string {
 	return out.String()
 }
 
-// family is a folder of a family, and where programs work.
+// family is a folder of a family, with the folder in which programs run.
 type family struct {
 	t         *testing.T
 	dir, work string
 }
 
-// reply is what hippo run replies: text and nothing else.
+// reply returns the reply of hippo run, which must be text and nothing else.
 func (f *family) reply() string {
 	f.t.Helper()
 	text, ended := strings.CutSuffix(f.runs("run", f.dir, "hello"), "\n")
@@ -188,8 +189,8 @@ func (f *family) reply() string {
 	return f.checked(text)
 }
 
-// replyAt is what hippo run replies at a precision, by the calls that it makes: a program for each would take most of
-// the time.
+// replyAt returns the reply of hippo run at a precision. It makes the same calls as hippo run, as starting a program for
+// each reply would take most of the time.
 func (f *family) replyAt(precision string) string {
 	f.t.Helper()
 	m, err := loadModel(f.dir, "", hippo.Precision(precision))
@@ -202,7 +203,7 @@ func (f *family) replyAt(precision string) string {
 	}
 	opt := generate.DefaultOptions()
 	settings.Defaults.Apply(&opt)
-	opt.MaxTokens = min(opt.MaxTokens, 12) // a GGUF file does not say it
+	opt.MaxTokens = min(opt.MaxTokens, 12) // GGUF files do not hold this setting
 	reply := ""
 	err = chat.New(m.Net(), m.Tokenizer(), settings).Reply(f.t.Context(), "hello", opt, func(text string) error {
 		reply += text
@@ -214,7 +215,7 @@ func (f *family) replyAt(precision string) string {
 	return f.checked(reply)
 }
 
-// checked is a reply, which is text and nothing else.
+// checked returns a reply, after checking that it is text and nothing else.
 func (f *family) checked(text string) string {
 	f.t.Helper()
 	if strings.TrimSpace(text) == "" || !utf8.ValidString(text) || strings.Contains(text, "<|im_") ||
@@ -224,8 +225,8 @@ func (f *family) checked(text string) string {
 	return text
 }
 
-// quantizes makes folders of few bits. They reply as the model does at the precisions of replies, and those whose
-// matrices are chosen by what they cost reply, too.
+// quantizes writes quantized models. It checks that they reply as the model does at the precisions of replies. A model
+// with calibrated precisions must only reply.
 func (f *family) quantizes(replies map[string]string) {
 	f.t.Helper()
 	for bits, p := range map[float64]string{4: "int4", 4.5: "int4min", 8: "int8", 5: ""} {
@@ -244,7 +245,7 @@ func (f *family) quantizes(replies map[string]string) {
 	}
 }
 
-// converts makes a GGUF file, which replies as the folder does, unless llama.cpp has no such model.
+// converts writes a GGUF file and checks that it replies as the folder does, unless llama.cpp does not support the model.
 func (f *family) converts(reply string) {
 	f.t.Helper()
 	file := &family{f.t, filepath.Join(f.t.TempDir(), "model.gguf"), f.work}
@@ -260,9 +261,9 @@ func (f *family) converts(reply string) {
 	}
 }
 
-// TestEveryFamilyRuns: the folder of a model of every family, as it is published, in both dialects of its
-// configuration, replies, is described, verified, continued and measured. One of each family replies at every
-// precision, and from a GGUF file.
+// TestEveryFamilyRuns checks that the folder of a model of every family, as it is published, in both dialects of its
+// configuration, replies and can be described, verified, continued and measured. One folder of each family replies at
+// every precision, and from a GGUF file.
 func TestEveryFamilyRuns(t *testing.T) {
 	has := map[string]bool{}
 	own, err := filepath.Glob(filepath.Join("..", "..", "testdata", "golden", "13_hf_*", model.ConfigFile))
@@ -315,7 +316,7 @@ func TestEveryFamilyRuns(t *testing.T) {
 	})
 }
 
-// familyOf is the model_type of a folder.
+// familyOf returns the model_type of a folder.
 func familyOf(t *testing.T, dir string) string {
 	t.Helper()
 	var c struct {

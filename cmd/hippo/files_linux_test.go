@@ -14,8 +14,8 @@ import (
 
 func init() { commands["limited"] = limited }
 
-// limited runs hippo on what, to it, is a full disk: "limited BYTES ARG..." lets no file become larger. The system
-// answers the write that crosses the limit with an error once the signal SIGXFSZ is ignored.
+// limited runs hippo as on a full disk: with "limited BYTES ARG..." no file can become larger than BYTES. As SIGXFSZ is
+// ignored, a write beyond the limit returns an error.
 func limited() {
 	size, err := strconv.ParseUint(os.Args[1], 10, 64)
 	if err != nil {
@@ -28,8 +28,8 @@ func limited() {
 	os.Exit(run(os.Args[2:]))
 }
 
-// TestFullDisk: when a checkpoint cannot be written, the error says so and the checkpoint before it is whole, whichever
-// file did not fit.
+// TestFullDisk checks that, when a checkpoint cannot be written, the error says so and the previous checkpoint is whole,
+// whichever file did not fit.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -80,8 +80,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestReadersDoNotDisturb: a model can be used from the folder of a run that is training, while it writes checkpoint
-// after checkpoint. (On systems that cannot exchange two folders in one step there are moments without one.)
+// TestReadersDoNotDisturb checks that a model can be used from the folder of a run that is training, while the run writes
+// checkpoint after checkpoint. (On systems that cannot exchange two folders atomically, there are moments without one.)
 func TestReadersDoNotDisturb(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,15 +16,15 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// infoCase is something that hippo info is asked about.
+// infoCase is an argument of hippo info with the expected results.
 type infoCase struct {
 	path   string
 	status int
-	said   []string // on standard output
-	wrong  string   // in the complaint, or in "problem" of --json where said is told as well
+	said   []string // texts on standard output
+	wrong  string   // text on standard error, or in "problem" of --json if said is also printed
 }
 
-// infoInputs makes what TestInfoOfAnything asks about, in a folder.
+// infoInputs writes the files and folders of infoCases into a folder.
 func infoInputs(t *testing.T, dir string) {
 	t.Helper()
 	from := filepath.Join(golden.Dir(t), "13_hf_granite_h_a")
@@ -114,8 +114,7 @@ var infoCases = []infoCase{
 	{"missing", 1, nil, "no model missing"},
 }
 
-// TestInfoOfAnything: whatever hippo info is asked about, it tells what there is, and what is wrong with it, as a table
-// and as JSON.
+// TestInfoOfAnything checks that hippo info describes any file or folder and its faults, as a table and as JSON.
 func TestInfoOfAnything(t *testing.T) {
 	dir := t.TempDir()
 	infoInputs(t, dir)

@@ -16,8 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// TestKilledRunGoesOn kills a run at random moments, again and again, and resumes it from its last checkpoint. In the
-// end the weights and the curve are, bit for bit, those of a run that was left alone.
+// TestKilledRunGoesOn kills a run at random moments, again and again, and resumes it from its last checkpoint. It checks
+// that the final weights and the curve are, bit for bit, those of an undisturbed run.
 func TestKilledRunGoesOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -82,7 +82,7 @@ func sameFile(t *testing.T, got, want string) {
 	}
 }
 
-// losses is metrics.jsonl without what depends on time.
+// losses returns the content of metrics.jsonl without the fields that depend on time.
 func losses(t *testing.T, run string) string {
 	t.Helper()
 	file, err := os.Open(filepath.Join(run, "metrics.jsonl"))

@@ -16,7 +16,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// manifest is what TestManifests reads of an object of Kubernetes.
+// manifest holds the fields of a Kubernetes object that TestManifests reads.
 type manifest struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -45,8 +45,8 @@ type manifest struct {
 	}
 }
 
-// TestManifests: the parts of dist/kubernetes.yaml fit together, and what a server may take to end fits into the time
-// that Kubernetes gives it.
+// TestManifests checks that the parts of dist/kubernetes.yaml fit together, and that the time in which a server ends fits
+// into Kubernetes' grace period.
 func TestManifests(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "dist", "kubernetes.yaml"))
 	if err != nil {
@@ -96,8 +96,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestManifestsAreValid: the objects of dist/kubernetes.yaml have fields that Kubernetes has, with values of their
-// types, and all that are required. testdata/kubernetes.json says where the schema is from.
+// TestManifestsAreValid checks that the objects of dist/kubernetes.yaml have only fields that Kubernetes has, with values
+// of the right types, and all required fields. testdata/kubernetes.json names the source of the schema.
 func TestManifestsAreValid(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("testdata", "kubernetes.json"))
 	if err != nil {
@@ -136,7 +136,7 @@ func TestManifestsAreValid(t *testing.T) {
 		"maxReplicas: 10":                   "",                          // required
 		"maxUnavailable: 1":                 "maxUnavailable: [1]",       // neither a number nor a text
 		"autoscaling/v2":                    "autoscaling/v2beta2",       // another version
-		"capabilities: {drop: [ALL]}":       "capabilities: {drop: ALL}", // no list
+		"capabilities: {drop: [ALL]}":       "capabilities: {drop: ALL}", // not a list
 		"terminationGracePeriodSeconds: 90": "terminationGracePeriodSeconds: 90s",
 	} {
 		wrong := strings.Replace(string(data), from, to, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// wantInUse checks that a command fails since its folder is in use, and names the process that uses it.
+// wantInUse checks that a command fails because its folder is in use, and that the error names the process that uses it.
 func wantInUse(t *testing.T, dir string, by *process, args ...string) {
 	t.Helper()
 	out, err := command(dir, args...).CombinedOutput()
@@ -22,12 +22,12 @@ func wantInUse(t *testing.T, dir string, by *process, args ...string) {
 	}
 }
 
-// longRun are arguments of a training run that does not end.
+// longRun holds the arguments of a training run that does not end.
 var longRun = []string{"train", "--config", "tiny.yaml", "--train.steps", "1000000", "--train.eval_every", "1000000",
 	"--train.save_every", "2"}
 
-// TestTwoTrainersInOneFolder: the second is refused and told of the first, whether it starts anew or resumes. One that
-// was killed is in nobody's way.
+// TestTwoTrainersInOneFolder checks that a second training run in a folder is refused with an error that names the first,
+// whether it starts anew or resumes. A killed run does not block the folder.
 func TestTwoTrainersInOneFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -54,8 +54,8 @@ func TestTwoTrainersInOneFolder(t *testing.T) {
 	}
 }
 
-// TestFreshTrainersTakeOtherFolders: of runs that are started without a folder at the same time, each has one of its
-// own.
+// TestFreshTrainersTakeOtherFolders checks that runs that are started at the same time without --out take different
+// folders.
 func TestFreshTrainersTakeOtherFolders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -82,7 +82,7 @@ func TestFreshTrainersTakeOtherFolders(t *testing.T) {
 	}
 }
 
-// TestTasksHaveTheirFolders: in a folder in use they are refused, as training is.
+// TestTasksHaveTheirFolders checks that the run of a task is refused in a folder in use, as training is.
 func TestTasksHaveTheirFolders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -98,8 +98,8 @@ func TestTasksHaveTheirFolders(t *testing.T) {
 	wantInUse(t, dir, first, task...)
 }
 
-// TestTemporaryFilesAreSwept: temporary files of killed processes are gone after the next run in the folder, even if
-// that run finds all its work done.
+// TestTemporaryFilesAreSwept checks that the next run in a folder removes the temporary files of killed processes, even
+// if all its work is already done.
 func TestTemporaryFilesAreSwept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestMachines: a run that another process joins, and a third that is killed, has the files of one process alone.
-// SIGTERM saves a checkpoint and ends all with the status that asks to be started again; resumed by a launcher's two
-// processes, of which the second gets SIGTERM alone, the run ends with the same files.
+// TestMachines checks that a run that a second process joins, and a third that is killed, writes the same files as one
+// process alone. SIGTERM saves a checkpoint and ends all processes with the status that asks to start them again. Resumed
+// by two processes of a launcher, of which only the second gets SIGTERM, the run ends with the same files.
 func TestMachines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -35,7 +35,7 @@ func TestMachines(t *testing.T) {
 	if line == nil {
 		t.Fatalf("it said no command:\n%s", &leader.said)
 	}
-	leader.signal(syscall.SIGSTOP) // so that it does not end before they are there
+	leader.signal(syscall.SIGSTOP) // so that it does not end before the others have joined
 	first := background(t, dir, strings.Fields(line[1])...)
 	second := background(t, dir, strings.Fields(line[1])...)
 	leader.signal(syscall.SIGCONT)
@@ -60,7 +60,7 @@ func TestMachines(t *testing.T) {
 		all = append(all, start(t, cmd))
 	}
 	waitFor(t, "the other to take part", says(all[1], "takes part"), all[1])
-	// The leader's to answer. It fails if the run has ended by now.
+	// A follower leaves the reaction to the leader. Sending the signal fails if the run has already ended.
 	_ = all[1].cmd.Process.Signal(syscall.SIGTERM)
 	for _, p := range all {
 		p.wantEnd(0)
@@ -76,8 +76,8 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// TestInterruptedRound: Ctrl-C within a round of islands that others take part in says at once how much of it is left.
-// A second one ends the program, and the run goes on from its last checkpoint.
+// TestInterruptedRound checks that Ctrl-C within a round of islands in which others take part reports at once how much of
+// the round is left. A second Ctrl-C ends the program, and the run can be resumed from its last checkpoint.
 func TestInterruptedRound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -22,15 +22,15 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// commands are the programs that scripts and tests run: this test binary under other names, which TestMain puts on the
-// path.
+// commands holds the programs that scripts and tests run. They are this test binary under other names, which TestMain puts
+// on the path.
 var commands = map[string]func(){"hippo": main}
 
 func TestMain(m *testing.M) { testscript.Main(m, commands) }
 
-// TestScript runs testdata/script/*.txtar: each is what a user types, with what must come of it.
+// TestScript runs testdata/script/*.txtar. Each script holds commands that a user types, with their expected results.
 func TestScript(t *testing.T) {
-	// Not HIPPO_GOLDEN: scripts name cases.
+	// The variable HIPPO_GOLDEN is not used, as scripts name cases.
 	goldens, err := filepath.Abs(filepath.Join("..", "..", "testdata", "golden"))
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// environment is the environment of programs under test: their caches are inside dir.
+// environment returns the environment of programs under test. Their caches are inside dir.
 func environment(dir string) []string {
 	env := []string{"HOME=" + dir, "HIPPO_CACHE=" + filepath.Join(dir, "cache")}
 	if cpu, ok := os.LookupEnv("HIPPO_CPU"); ok {
@@ -79,7 +79,7 @@ func setUp(dir string) error {
 	defer corpus.Close()
 	err = corpus.Each(func(_ string, r io.Reader) error {
 		_, err := io.ReadFull(r, text)
-		return errors.Join(err, io.EOF) // there is one document, and it need not be read to its end
+		return errors.Join(err, io.EOF) // stop: there is one document, of which only the beginning is needed
 	})
 	if !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("built-in text: %w", err)
@@ -90,7 +90,7 @@ func setUp(dir string) error {
 	)
 }
 
-// scriptStatus: "status N PROGRAM ARG..." runs a program that must end with exit status N.
+// scriptStatus is the script command "status N PROGRAM ARG...". It runs a program that must end with exit status N.
 func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: status N PROGRAM ARG...")
@@ -119,7 +119,8 @@ func changeFile(ts *testscript.TestScript, pattern string, change func([]byte) [
 	ts.Check(os.WriteFile(paths[0], change(text), 0o666))
 }
 
-// scriptPoke: "poke FILE OFFSET HEX" overwrites bytes of a file, from its end for a negative offset.
+// scriptPoke is the script command "poke FILE OFFSET HEX". It overwrites bytes of a file. A negative offset counts from
+// the end of the file.
 func scriptPoke(ts *testscript.TestScript, _ bool, args []string) {
 	at, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -134,7 +135,8 @@ func scriptPoke(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// scriptCut: "cut FILE N" keeps the first N bytes of a file, or all but the last -N.
+// scriptCut is the script command "cut FILE N". It keeps the first N bytes of a file or, if N is negative, all but the
+// last -N.
 func scriptCut(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -146,7 +148,7 @@ func scriptCut(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// scriptReplace: "replace FILE OLD NEW" replaces text that must be in the file.
+// scriptReplace is the script command "replace FILE OLD NEW". It replaces text that must be in the file.
 func scriptReplace(ts *testscript.TestScript, _ bool, args []string) {
 	changeFile(ts, args[0], func(text []byte) []byte {
 		if !strings.Contains(string(text), args[1]) {
@@ -156,7 +158,8 @@ func scriptReplace(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// scriptUTF16: "utf16 FROM TO" writes a text in UTF-16, little-endian, without a mark.
+// scriptUTF16 is the script command "utf16 FROM TO". It converts a text to UTF-16, little-endian, without a byte order
+// mark.
 func scriptUTF16(ts *testscript.TestScript, _ bool, args []string) {
 	text, err := os.ReadFile(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -167,7 +170,7 @@ func scriptUTF16(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), wide, 0o666))
 }
 
-// scriptEdit: "edit FILE nan|drop|reshape|rename TENSOR" spoils a tensor of a safetensors file.
+// scriptEdit is the script command "edit FILE nan|drop|reshape|rename TENSOR". It damages a tensor of a safetensors file.
 func scriptEdit(ts *testscript.TestScript, _ bool, args []string) {
 	path, how, name := ts.MkAbs(args[0]), args[1], args[2]
 	f, err := checkpoint.OpenSafetensors(path)
@@ -202,7 +205,8 @@ func scriptEdit(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(disk.WriteFile(path, func(w io.Writer) error { return checkpoint.WriteSafetensors(w, out, nil) }))
 }
 
-// command prepares hippo to run in a folder that setUp filled, with nothing of the tester's own settings.
+// command returns a command that runs hippo in a folder that setUp filled, without the settings of the user who runs the
+// tests.
 func command(dir string, args ...string) *exec.Cmd { return commandNamed("hippo", dir, args...) }
 
 func commandNamed(program, dir string, args ...string) *exec.Cmd {

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// process is a program that runs beside a test. The end of the test ends it.
+// process is a program that runs in the background of a test. It is killed when the test ends.
 type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
-	said  output        // on both outputs, where the test has not given it others
+	said  output        // standard output and standard error, unless the test redirects them
 	ended chan struct{} // closed when the program has ended
 }
 
@@ -30,10 +30,10 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 	}
 	go func() {
 		defer close(p.ended)
-		cmd.Wait() // wantEnd looks at the status
+		cmd.Wait() // wantEnd checks the status
 	}()
 	t.Cleanup(func() {
-		cmd.Process.Kill() // fails, as it should, when it has ended
+		cmd.Process.Kill() // fails if the program has ended, which is no problem
 		<-p.ended
 	})
 	return p
@@ -45,7 +45,7 @@ func background(t *testing.T, dir string, args ...string) *process {
 	return start(t, command(dir, args...))
 }
 
-// waitFor waits until ok holds while the programs run.
+// waitFor waits until ok returns true. It fails if one of the programs ends before.
 func waitFor(t *testing.T, what string, ok func() bool, programs ...*process) {
 	t.Helper()
 	late := deadline(t)
@@ -66,13 +66,13 @@ func waitFor(t *testing.T, what string, ok func() bool, programs ...*process) {
 	}
 }
 
-// waitFor waits until ok holds while the program runs.
+// waitFor waits until ok returns true. It fails if the program ends before.
 func (p *process) waitFor(what string, ok func() bool) {
 	p.t.Helper()
 	waitFor(p.t, what, ok, p)
 }
 
-// wantEnd waits for the end of the program, which must come with the status given, and returns what it said.
+// wantEnd waits for the end of the program, which must have the given status, and returns its output.
 func (p *process) wantEnd(status int) string {
 	p.t.Helper()
 	select {
@@ -95,21 +95,21 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// String is the command line.
+// String returns the command line.
 func (p *process) String() string { return strings.Join(p.cmd.Args, " ") }
 
-// deadline returns a channel on which something comes shortly before the test binary is ended for running too long, and
-// nothing where it may run for ever.
+// deadline returns a channel that receives a value shortly before the test binary's timeout. It returns nil if there is no
+// timeout.
 func deadline(t *testing.T) <-chan time.Time {
 	end, ok := t.Deadline()
 	if !ok {
 		return nil
 	}
-	const report = 10 * time.Second // the time to say what was waited for, and to end programs
+	const report = 10 * time.Second // time to report what was waited for, and to end programs
 	return time.After(time.Until(end) - report)
 }
 
-// output is what a program has said so far. A test may read it while the program runs.
+// output is the output of a program so far. A test may read it while the program runs.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

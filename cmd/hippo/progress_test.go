@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestSaidAfter: a command that takes long says what it does, once, and one that is quick says nothing.
+// TestSaidAfter checks that a command that takes long prints once what it does, and that a quick one prints nothing.
 func TestSaidAfter(t *testing.T) {
 	said := make(chan string, 2)
 	end := saidAfter(time.Millisecond, func(text string) { said <- text }, "reading")

@@ -8,7 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 )
 
-// TestPullOnTerminal: a pull shows a bar on a terminal. What a hub says reaches it without control characters.
+// TestPullOnTerminal checks that a pull shows a progress bar on a terminal, and that no control characters in the
+// responses of a hub reach the terminal.
 func TestPullOnTerminal(t *testing.T) {
 	t.Parallel()
 	h := hubtest.New(t.Cleanup)

@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 )
 
-// scriptHub: "hub [-token TOKEN] NAME=DIR..." starts a hub with the files of folders as models, and lets HF_ENDPOINT
-// name it.
+// scriptHub is the script command "hub [-token TOKEN] NAME=DIR...". It starts a hub whose models are the files in folders,
+// and sets HF_ENDPOINT to its address.
 func scriptHub(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: hub [-token TOKEN] NAME=DIR...")
@@ -40,12 +40,12 @@ func scriptHub(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("HF_ENDPOINT", h.URL)
 }
 
-// slowHub is a hub whose first answer with the weights of org/model stops in the middle.
+// slowHub is a hub whose first response with the weights of org/model stops in the middle.
 type slowHub struct {
 	*hubtest.Hub
 	weights []byte
 	half    int
-	dir     string // a folder for the programs
+	dir     string // folder in which programs run
 }
 
 func newSlowHub(t *testing.T) *slowHub {
@@ -67,7 +67,7 @@ func newSlowHub(t *testing.T) *slowHub {
 	return s
 }
 
-// pull starts a program that pulls.
+// pull starts hippo pull.
 func (s *slowHub) pull(t *testing.T) *process {
 	t.Helper()
 	cmd := command(s.dir, "pull", "org/model")
@@ -75,19 +75,19 @@ func (s *slowHub) pull(t *testing.T) *process {
 	return start(t, cmd)
 }
 
-// blob is where the weights will be.
+// blob returns the path at which the weights will be stored.
 func (s *slowHub) blob() string {
 	return filepath.Join(s.dir, ".cache", "huggingface", "hub", "models--org--model", "blobs",
 		hubtest.Sum("model.pt", s.weights))
 }
 
-// hasHalf tells whether half of the weights are on the disk.
+// hasHalf reports whether half of the weights are on the disk.
 func (s *slowHub) hasHalf() bool {
 	info, err := os.Stat(s.blob() + ".incomplete")
 	return err == nil && info.Size() == int64(s.half)
 }
 
-// goesOn checks that another pull fetches the other half alone.
+// goesOn checks that the next pull fetches only the other half.
 func (s *slowHub) goesOn(t *testing.T) {
 	t.Helper()
 	s.pull(t).wantEnd(0)
@@ -106,7 +106,7 @@ func (s *slowHub) goesOn(t *testing.T) {
 	}
 }
 
-// TestKilledPullGoesOn kills a pull in the middle of a file.
+// TestKilledPullGoesOn kills a pull in the middle of a file and checks that the next pull continues it.
 func TestKilledPullGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newSlowHub(t)

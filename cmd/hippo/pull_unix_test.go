@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestInterruptedPullGoesOn: Ctrl-C ends a pull with status 130, keeps what has come and says so.
+// TestInterruptedPullGoesOn checks that Ctrl-C ends a pull with status 130, and that the pull keeps the fetched part and
+// says so.
 func TestInterruptedPullGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newSlowHub(t)

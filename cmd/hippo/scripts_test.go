@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestEveryCommandHasAScript: a command that is added to groups has to be run by a script.
+// TestEveryCommandHasAScript checks that a script runs each command in groups.
 func TestEveryCommandHasAScript(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
 	if err != nil || len(paths) == 0 {

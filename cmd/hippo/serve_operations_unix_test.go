@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// addressIn waits for an address that a server says it listens at.
+// addressIn waits until a server has printed the address at which it listens, and returns the address.
 func addressIn(p *process, pattern string) string {
 	p.t.Helper()
 	address := regexp.MustCompile(pattern)
@@ -22,7 +22,7 @@ func addressIn(p *process, pattern string) string {
 	return address.FindStringSubmatch(p.said.String())[1]
 }
 
-// manager is a service manager that is told how a program stands.
+// manager is a service manager that receives the states of a program.
 type manager struct {
 	path string
 	conn *net.UnixConn
@@ -39,7 +39,7 @@ func newManager(t *testing.T, dir string) *manager {
 	return &manager{path, conn}
 }
 
-// want waits for the next word.
+// want waits for the next state, which must be word.
 func (m *manager) want(t *testing.T, word string) {
 	t.Helper()
 	text := make([]byte, 1000)
@@ -49,8 +49,9 @@ func (m *manager) want(t *testing.T, word string) {
 	}
 }
 
-// TestServeOperations: flags are variables; SIGHUP has keys and certificate read again, and where they are wrong leaves
-// them and says so, while a stream goes on; the figures and profiles are at the address for them; systemd is told.
+// TestServeOperations checks that variables set flags, that SIGHUP makes the server read keys and certificate again while
+// a stream continues, and that it keeps the old ones with an error if the new ones are wrong. Metrics and profiles are
+// served at the admin address. systemd is notified.
 func TestServeOperations(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -146,7 +147,7 @@ func TestServeOperations(t *testing.T) {
 	p.wantEnd(0)
 }
 
-// TestSecondSignal: a second SIGTERM ends a server at once, whatever still runs.
+// TestSecondSignal checks that a second SIGTERM ends a server at once, even if requests are running.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -170,7 +171,8 @@ func TestSecondSignal(t *testing.T) {
 	p.wantEnd(130)
 }
 
-// TestKeyCommands: keys are listed with what they may, and taken back; what is wrong is told.
+// TestKeyCommands checks that keys are listed with their limits and scopes and can be revoked, and that mistakes are
+// reported.
 func TestKeyCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// TestServePredict: hippo serve answers rows with the bytes that hippo predict prints, of a folder of hippo fit alone,
-// and row by row while a client sends them; a stream that is open does not keep the server from ending.
+// TestServePredict checks that hippo serve, with only a folder of hippo fit, responds to rows with the bytes that hippo
+// predict prints, also row by row while a client sends them. An open stream does not keep the server from ending.
 func TestServePredict(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

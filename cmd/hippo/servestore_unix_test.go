@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// served is a hippo serve that a test talks to.
+// served is a hippo serve to which a test sends requests.
 type served struct {
 	*process
 	t   *testing.T
@@ -29,7 +29,8 @@ func serveIn(t *testing.T, dir string, args ...string) *served {
 	return &served{p, t, addressIn(p, `"address":"(http://127[^"]+)"`)}
 }
 
-// ask posts a body, or gets where there is none, and returns what is found in the answer under some names.
+// ask sends a POST request with a body, or a GET request if body is "". It returns the value in the response that the
+// path of names leads to.
 func (s *served) ask(path, body string, names ...string) any {
 	s.t.Helper()
 	method := http.MethodGet
@@ -62,8 +63,8 @@ func (s *served) ask(path, body string, names ...string) any {
 	return v
 }
 
-// TestServeGoesOnFromItsStore: after an orderly end a server has what the one before read, and says where a text parts
-// from it; after kill -9 it still has sessions and responses, to the bit.
+// TestServeGoesOnFromItsStore checks that after an orderly end the next server has the text that the previous one has
+// read, and reports where another text diverges from it. After kill -9 it still has sessions and responses, to the bit.
 func TestServeGoesOnFromItsStore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -71,7 +72,7 @@ func TestServeGoesOnFromItsStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	background(t, dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.steps", "2").wantEnd(0)
-	// A chunk has 256 tokens, those of this model are characters.
+	// A chunk has 256 tokens. The tokens of this model are characters.
 	long := strings.Repeat("Call me Ishmael. ", 40)
 	quoted, err := json.Marshal(long)
 	if err != nil {
@@ -115,8 +116,8 @@ func TestServeGoesOnFromItsStore(t *testing.T) {
 	}
 }
 
-// TestKilledServerLosesNoSession: however a server is killed, the session has every change that was answered, and at
-// most the one that was not, and no files are left but its own.
+// TestKilledServerLosesNoSession checks that after a server is killed, a session has every change that was acknowledged
+// and at most one that was not, and that no other files are left.
 func TestKilledServerLosesNoSession(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -136,7 +137,7 @@ func TestKilledServerLosesNoSession(t *testing.T) {
 			for {
 				a, err := http.Post(url, "application/json", strings.NewReader(`{"text":"me"}`))
 				if err != nil {
-					return // killed
+					return // the server was killed
 				}
 				var got struct{ Position float64 }
 				err = json.NewDecoder(a.Body).Decode(&got)
@@ -161,7 +162,7 @@ func TestKilledServerLosesNoSession(t *testing.T) {
 		}
 		answered = position
 	}
-	s.waitFor("a record and its states to be all that is left", func() bool { // the lock goes behind the answer
+	s.waitFor("a record and its states to be all that is left", func() bool { // the lock is removed after the response
 		left, err := filepath.Glob(filepath.Join(dir, "state", "sessions", "all", "*"))
 		return err == nil && len(left) == 2
 	})

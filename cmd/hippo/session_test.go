@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// TestKilledReadGoesOn kills hippo read at random moments, again and again. Each next one reads the rest, and the
-// session is in the end the one of a process that was left alone.
+// TestKilledReadGoesOn kills hippo read at random moments, again and again. It checks that each next process reads the
+// rest, and that the final session is that of an undisturbed process.
 func TestKilledReadGoesOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

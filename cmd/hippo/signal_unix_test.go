@@ -25,7 +25,7 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// hasMetrics tells whether a run has begun: it has made an update.
+// hasMetrics returns a function that reports whether a run has made an update.
 func hasMetrics(run string) func() bool {
 	return func() bool {
 		info, err := os.Stat(filepath.Join(run, "metrics.jsonl"))
@@ -33,14 +33,15 @@ func hasMetrics(run string) func() bool {
 	}
 }
 
-// TestInterrupt: Ctrl-C saves a checkpoint, ends with status 130, and prints the command that goes on. So does SIGTERM.
+// TestInterrupt checks that after Ctrl-C or SIGTERM a run saves a checkpoint, prints the command that resumes it and ends
+// with status 130.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := setUp(dir); err != nil {
 		t.Fatal(err)
 	}
-	out := "a run" // which a shell needs quoted
+	out := "a run" // must be quoted for a shell
 	said := regexp.MustCompile(
 		`(?m)^interrupted at step (\d+); to resume:\n  (hippo train --resume 'a run')$`)
 
@@ -74,19 +75,19 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestInterruptTwice: the second Ctrl-C ends the program at once, in the middle of a step.
+// TestInterruptTwice checks that the second Ctrl-C ends the program at once, in the middle of a step.
 func TestInterruptTwice(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := setUp(dir); err != nil {
 		t.Fatal(err)
 	}
-	// One update is a minute of work. The pause lets the first signal come in its middle.
+	// One update takes a minute. After the pause the first signal comes in the middle of it.
 	r := background(t, dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.seq_len", "2048",
 		"--model.d_model", "64", "--train.shards", "5000", "--train.steps", "2")
 	r.waitFor("the run", func() bool { return disk.Exists(filepath.Join(dir, "run", "metrics.jsonl")) })
 	time.Sleep(500 * time.Millisecond)
-	// Two signals at the same moment count as one: more are sent until the program ends, long before the update would.
+	// Two signals at the same moment count as one, so more are sent until the program ends, long before the update would.
 	go func() {
 		for r.cmd.Process.Signal(os.Interrupt) == nil {
 			time.Sleep(10 * time.Millisecond)
@@ -98,7 +99,7 @@ func TestInterruptTwice(t *testing.T) {
 	}
 }
 
-// TestInterruptOthers: commands that wait or work for long end at the first Ctrl-C.
+// TestInterruptOthers checks that commands that wait or work for long end at the first Ctrl-C.
 func TestInterruptOthers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -126,11 +127,11 @@ func TestInterruptOthers(t *testing.T) {
 					t.Fatal(err)
 				}
 				r := start(t, cmd)
-				time.Sleep(pause) // to be under way
+				time.Sleep(pause) // until the command is running
 				r.signal(os.Interrupt)
 				<-r.ended
 				in.Close()
-				// The system ends a program that does not catch signals yet: it was given too little time.
+				// The signal killed a program that did not catch signals yet: the pause was too short.
 				if r.cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() && pause < 20*time.Second {
 					continue
 				}
@@ -143,8 +144,8 @@ func TestInterruptOthers(t *testing.T) {
 	}
 }
 
-// TestInterruptCompare: Ctrl-C in a comparison ends with status 130 and says how much is done. The same command goes
-// on.
+// TestInterruptCompare checks that Ctrl-C ends a comparison with status 130 and a report of how much is done, and that
+// the same command resumes it.
 func TestInterruptCompare(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -172,11 +173,11 @@ func TestInterruptCompare(t *testing.T) {
 	r.wantEnd(130)
 }
 
-// TestHangup: when a terminal closes, which sends SIGHUP more than once and reads no more output, every command that
-// trains saves a checkpoint, as after Ctrl-C.
+// TestHangup checks that every training command saves a checkpoint, as after Ctrl-C, when its terminal is closed. A closed
+// terminal sends SIGHUP more than once and reads no more output.
 func TestHangup(t *testing.T) {
 	t.Parallel()
-	// A test run under nohup ignores SIGHUP, and so would what it starts. A signal that is caught is not inherited.
+	// A test under nohup ignores SIGHUP, and its child processes inherit that. They do not if the test catches the signal.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(caught) })
@@ -186,7 +187,7 @@ func TestHangup(t *testing.T) {
 	}
 	for out, c := range map[string]struct {
 		args  []string
-		began string // pattern of a file that is there, and not empty, when the work has begun
+		began string // pattern of a file that exists and is not empty once the work has begun
 	}{
 		"run": {append(longRun, "--train.save_every", "1000000", "--out", "run"), "run/metrics.jsonl"},
 		"task": {
@@ -235,7 +236,7 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// TestNohup: a program that was started with SIGHUP ignored goes on after it.
+// TestNohup checks that a program that was started with SIGHUP ignored continues after SIGHUP.
 func TestNohup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -260,7 +261,7 @@ func TestNohup(t *testing.T) {
 	r.wantEnd(130)
 }
 
-// TestShortLivedMachine: a run of a task that is killed after some seconds, more than once, makes progress.
+// TestShortLivedMachine checks that the run of a task makes progress even if it is killed every few seconds.
 func TestShortLivedMachine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -289,8 +290,8 @@ func TestShortLivedMachine(t *testing.T) {
 	}
 }
 
-// TestClosedConnectionEndsNothing: a write to a connection that its reader has closed sends SIGPIPE, after which work
-// that goes on while its output is read goes on; a pipe without a reader is seen.
+// TestClosedConnectionEndsNothing checks that the context of whileRead survives SIGPIPE from a write to a closed
+// connection, and that isUnread detects a pipe without a reader.
 func TestClosedConnectionEndsNothing(t *testing.T) {
 	ctx, stop := whileRead(t.Context())
 	defer stop()
@@ -310,7 +311,7 @@ func TestClosedConnectionEndsNothing(t *testing.T) {
 	select {
 	case <-ctx.Done():
 		t.Error("a closed connection ended the work")
-	case <-time.After(20 * time.Millisecond): // for the signal
+	case <-time.After(20 * time.Millisecond): // time for the signal to arrive
 	}
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 type pty struct {
 	*process
 	read chan struct{} // closed when the program has ended and all it wrote has been read
-	keys *os.File      // what is written to it is typed
+	keys *os.File      // bytes written to it are typed on the terminal
 }
 
-// keyboard stands for the input of the terminal that onTerminal makes.
+// keyboard is a placeholder for the input of the terminal that onTerminal makes.
 var keyboard = strings.NewReader("")
 
-// onTerminal starts a program with its output on a terminal, and its input if that is keyboard.
+// onTerminal starts a program with its output on a terminal. If its input is keyboard, that is on the terminal, too.
 func onTerminal(t *testing.T, cmd *exec.Cmd) *pty {
 	t.Helper()
 	master, user := openTerminal(t)
@@ -37,7 +37,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *pty {
 	}
 	go func() {
 		defer close(s.read)
-		io.Copy(&s.said, master) // ends with an error when the program has closed its side
+		io.Copy(&s.said, master) // returns an error when the program has closed its side
 	}()
 	return s
 }
@@ -66,7 +66,7 @@ func openTerminal(t *testing.T) (master, user *os.File) {
 
 func (s *pty) text() string { return strings.ReplaceAll(s.said.String(), "\r\n", "\n") }
 
-// oneStep returns a folder that has in run a model after one update, whose vocabulary is all bytes.
+// oneStep returns a folder in which run holds a model after one update. Its vocabulary is all bytes.
 func oneStep(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -80,8 +80,8 @@ func oneStep(t *testing.T) string {
 	return dir
 }
 
-// TestGenerateOnTerminal: control characters of a prompt and of an untrained model do not reach a terminal. A file gets
-// them.
+// TestGenerateOnTerminal checks that control characters of a prompt and of an untrained model are written to a file, but
+// not to a terminal.
 func TestGenerateOnTerminal(t *testing.T) {
 	t.Parallel()
 	dir := oneStep(t)
@@ -111,7 +111,8 @@ func TestGenerateOnTerminal(t *testing.T) {
 	}
 }
 
-// TestInterruptReading: how far a long prompt has been read shows on a terminal, and Ctrl-C ends the reading.
+// TestInterruptReading checks that the progress of reading a long prompt is shown on a terminal, and that Ctrl-C ends the
+// reading.
 func TestInterruptReading(t *testing.T) {
 	t.Parallel()
 	dir := oneStep(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// eachCommand visits a command and those below it.
+// eachCommand calls visit for a command and all its subcommands.
 func eachCommand(cmd *cobra.Command, visit func(*cobra.Command)) {
 	visit(cmd)
 	for _, sub := range cmd.Commands() {
@@ -21,8 +21,8 @@ func eachCommand(cmd *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-// TestEveryFlagIsAVariable: each flag of each command takes its value from a variable of its own, which no setting of a
-// training run has; what the command line says is stronger; and the help says so.
+// TestEveryFlagIsAVariable checks that each flag of each command takes its value from its own variable, which no setting
+// of a training run uses. The command line takes precedence. The help describes the variables.
 func TestEveryFlagIsAVariable(t *testing.T) {
 	ofTraining := map[string]bool{}
 	defaults, err := text.Preset("tiny")
@@ -71,7 +71,7 @@ func TestEveryFlagIsAVariable(t *testing.T) {
 	}
 }
 
-// TestPageHasEveryFlag: docs/server.md lists every flag of hippo serve with its variable.
+// TestPageHasEveryFlag checks that docs/server.md lists every flag of hippo serve with its variable.
 func TestPageHasEveryFlag(t *testing.T) {
 	page, err := os.ReadFile("../../docs/server.md")
 	if err != nil {
