@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// cached caches what was read from a file until the file changes. The list is requested every two seconds, and hardly
+// cached caches the content of a file until the file changes. The list of runs is requested every two seconds, and hardly
 // any run changes in between.
 type cached[T any] struct {
 	info  fs.FileInfo

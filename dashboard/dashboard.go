@@ -2,9 +2,9 @@
 // one or several runs, differences of their settings, and the reports of finished runs. It only reads the folders of
 // runs.
 //
-// The files: dashboard has the handler and its routes, runs finds the folders, metrics reads their measurements, thin
-// shortens long curves, settings compares configurations, report renders pages; assets is what the browser runs, with
-// the charts of uPlot and the shared assets of package web.
+// The files: dashboard holds the handler and its routes, runs finds the folders, metrics reads their measurements, thin
+// shortens long curves, settings compares configurations, and report renders pages. assets holds the code for the browser,
+// which also uses uPlot and the shared assets of package web.
 package dashboard
 
 import (
@@ -19,27 +19,27 @@ import (
 	"github.com/hippo-ssm/hippo/web"
 )
 
-// uPlot places its charts by style attributes that its scripts set, which the policy of styles does not concern.
+// The policy allows uPlot to place its charts, as its scripts set style attributes directly.
 //
 //go:embed assets
 var assets embed.FS
 
 // Options are the options of a dashboard.
 type Options struct {
-	// Dirs are folders with runs in them, at any depth, or runs.
+	// Dirs lists folders that are runs or hold runs, at most 8 levels below.
 	Dirs []string
-	// Hosts are the host names that requests may use, besides localhost and addresses; "*" for any.
+	// Hosts lists the host names that requests may use, in addition to localhost and addresses. "*" allows any.
 	Hosts []string
 }
 
-// Handler serves the dashboard.
+// Handler is an http.Handler that serves the dashboard.
 type Handler struct {
 	o    Options
 	runs *finder
 	mux  *http.ServeMux
 }
 
-// New returns a dashboard. Folders that are not there yet are looked for at every request.
+// New returns a dashboard. Folders need not exist yet, as each request looks for them again.
 func New(o Options) (*Handler, error) {
 	if len(o.Dirs) == 0 {
 		return nil, errors.New("dashboard: found no folder, want at least one")
@@ -47,7 +47,7 @@ func New(o Options) (*Handler, error) {
 	h := &Handler{o: o, runs: newFinder(o.Dirs), mux: http.NewServeMux()}
 	for path, file := range web.Page(assets) {
 		if path == "/" {
-			path = "/{$}" // and nothing below it
+			path = "/{$}" // only this path, not those below
 		}
 		h.mux.Handle("GET "+path, file)
 	}
@@ -73,7 +73,7 @@ func (h *Handler) list(w http.ResponseWriter, _ *http.Request) {
 	runs, more := h.runs.all()
 	out := struct {
 		Runs []Run `json:"runs"`
-		More int   `json:"more"` // that are not shown
+		More int   `json:"more"` // number of runs that are not listed
 	}{make([]Run, 0, len(runs)), more}
 	for _, r := range runs {
 		out.Runs = append(out.Runs, r.summary())
@@ -81,7 +81,7 @@ func (h *Handler) list(w http.ResponseWriter, _ *http.Request) {
 	respond(w, out)
 }
 
-// run responds with the curves and samples of a run, or not modified if the client has them.
+// run responds with the curves and samples of a run, or with status 304 (Not Modified) if the client has them.
 func (h *Handler) run(w http.ResponseWriter, r *http.Request) {
 	found, ok := h.find(w, r.FormValue("id"))
 	if !ok {
@@ -113,7 +113,7 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request) {
 	respond(w, curves)
 }
 
-// settings responds with the settings of some runs, by key.
+// settings responds with the settings of the requested runs, by key.
 func (h *Handler) settings(w http.ResponseWriter, r *http.Request) {
 	var runs []*folder
 	for _, id := range r.URL.Query()["ids"] {
@@ -131,7 +131,7 @@ func (h *Handler) settings(w http.ResponseWriter, r *http.Request) {
 	respond(w, table)
 }
 
-// find returns the listed run of an id: no text of a request becomes a path.
+// find returns the listed run with an id. As it searches the list, no text of a request is used as a path.
 func (h *Handler) find(w http.ResponseWriter, id string) (*folder, bool) {
 	if f := h.runs.find(id); f != nil {
 		return f, true
@@ -148,5 +148,5 @@ func respond(w http.ResponseWriter, v any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(data) // an error means that the client has closed
+	w.Write(data) // fails only if the client has disconnected
 }

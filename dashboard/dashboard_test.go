@@ -28,7 +28,7 @@ func write(t *testing.T, text string, path ...string) {
 	}
 }
 
-// appendTo writes behind what is in a file.
+// appendTo appends text to a file.
 func appendTo(t *testing.T, text string, path ...string) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(path...), os.O_APPEND|os.O_WRONLY, 0)
@@ -43,7 +43,7 @@ func appendTo(t *testing.T, text string, path ...string) {
 	}
 }
 
-// shown is a dashboard of a folder.
+// shown returns a dashboard of a folder.
 func shown(t *testing.T, dir string) *Handler {
 	t.Helper()
 	h, err := New(Options{Dirs: []string{dir}})
@@ -53,7 +53,7 @@ func shown(t *testing.T, dir string) *Handler {
 	return h
 }
 
-// get asks a dashboard.
+// get sends a request to a dashboard.
 func get(h *Handler, path string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.Host = "127.0.0.1:8081"
@@ -65,7 +65,7 @@ func get(h *Handler, path string, headers ...string) *httptest.ResponseRecorder 
 	return w
 }
 
-// decoded is the answer to a request.
+// decoded returns the decoded response to a request.
 func decoded[T any](t *testing.T, h *Handler, path string) T {
 	t.Helper()
 	w := get(h, path)
@@ -76,11 +76,11 @@ func decoded[T any](t *testing.T, h *Handler, path string) T {
 	return v
 }
 
-// runID is the id of a run in a folder.
+// runID returns the id of a run in a folder.
 func runID(path ...string) string { return filepath.ToSlash(filepath.Join(path...)) }
 
-// TestStatesOfRuns: a run is running while a process holds its folder, ended when its updates are made or its result is
-// there, and stopped otherwise; lists begin with the run that was written to last, and find runs at any depth.
+// TestStatesOfRuns checks that a run is running while a process holds its folder, ended when its updates are made or it
+// has a result, and stopped otherwise. The list begins with the run that was written to last, and includes nested folders.
 func TestStatesOfRuns(t *testing.T) {
 	dir := t.TempDir()
 	const settings = "train:\n  steps: 20\n  time: 0s\n"
@@ -117,8 +117,8 @@ func TestStatesOfRuns(t *testing.T) {
 	}
 }
 
-// TestCurvesGrow: what a run writes appears at the next request, a line that is being written does when it is whole, a
-// value that is not finite is null, and a run that was resumed from earlier on loses what came later.
+// TestCurvesGrow checks that new measurements appear at the next request, and an incomplete line once it is complete. A
+// value that is not finite is null. A run that was resumed from an earlier step loses its later measurements.
 func TestCurvesGrow(t *testing.T) {
 	dir := t.TempDir()
 	write(t, `{"step":1,"loss":3,"elapsed_s":0.5}`+"\n"+`{"step":2,"loss":null,"elapsed_s":1}`+"\nrubbish\n"+
@@ -149,13 +149,13 @@ func TestCurvesGrow(t *testing.T) {
 	}
 	tag = get(h, path).Header().Get("ETag")
 	write(t, `{"step":1,"loss":4,"elapsed_s":0.5}`+"\n"+`{"step":2,"loss":5}`+"\n", dir, "r", metricsFile)
-	w := get(h, path, "If-None-Match", tag) // written over in its place
+	w := get(h, path, "If-None-Match", tag) // the file was overwritten in place
 	if loss := decoded[Curves](t, h, path).Curves["loss"]; w.Code != http.StatusOK || *loss.Value[0] != 4 {
 		t.Errorf("status %d, loss %+v of a file that was written over, want 4 and 5", w.Code, loss)
 	}
 }
 
-// TestUnchanged: a file is read again when it was written to or replaced, and only then.
+// TestUnchanged checks that a file is read again only after it was written to or replaced.
 func TestUnchanged(t *testing.T) {
 	dir, reads := t.TempDir(), 0
 	path := filepath.Join(dir, "file")
@@ -188,7 +188,7 @@ func TestUnchanged(t *testing.T) {
 	want("", 3)
 }
 
-// TestLongLines: a line that is too long is passed over, and what follows it is read.
+// TestLongLines checks that a line that is too long is skipped and that the next lines are read.
 func TestLongLines(t *testing.T) {
 	dir := t.TempDir()
 	long := `{"step":1,"sample":"` + strings.Repeat("x", 2*maxLine) + "\"}\n"
@@ -200,7 +200,7 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-// TestSpikesAreSeen: a curve of many points keeps its spikes in a few.
+// TestSpikesAreSeen checks that a curve that is reduced to few points keeps its spikes.
 func TestSpikesAreSeen(t *testing.T) {
 	s := &series{}
 	for i := range 100_000 {
@@ -229,7 +229,7 @@ func TestSpikesAreSeen(t *testing.T) {
 	}
 }
 
-// TestSettingsThatDiffer: nested settings have keys with dots, and those that differ are marked.
+// TestSettingsThatDiffer checks that nested settings have keys with dots, and that different settings are marked.
 func TestSettingsThatDiffer(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -258,8 +258,8 @@ func TestSettingsThatDiffer(t *testing.T) {
 	}
 }
 
-// TestReports: the page about a run is its card, in which what a model has written stays text; its pictures are shown,
-// and no other file.
+// TestReports checks that the page about a run is its card, in which generated text stays text, and that the run's
+// pictures are served but no other files.
 func TestReports(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "", dir, "r", metricsFile)
@@ -285,7 +285,8 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestWhoMayLook: pages of others are kept off, ids are those of runs, and each answer has a strict policy.
+// TestWhoMayLook checks that pages of other origins are refused, that only ids of runs are accepted, and that each
+// response has a strict policy.
 func TestWhoMayLook(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "", dir, "r", metricsFile)
@@ -316,7 +317,7 @@ func TestWhoMayLook(t *testing.T) {
 	}
 }
 
-// TestManyLookAtOnce: many clients read while a run writes.
+// TestManyLookAtOnce checks that many clients can read while a run writes.
 func TestManyLookAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "", dir, "r", metricsFile)

@@ -17,7 +17,7 @@ import (
 // series holds the values of a measurement. A value that is not finite is NaN.
 type series struct {
 	step    []int64
-	seconds []float64 // of the run
+	seconds []float64 // since the start of the run
 	value   []float64
 }
 
@@ -30,8 +30,8 @@ type Sample struct {
 // metrics holds the measurements of a run that have been read so far.
 type metrics struct {
 	file    os.FileInfo
-	read    int64  // bytes, up to the end of a line
-	tail    []byte // the last of them, by which a replaced file is recognized
+	read    int64  // number of bytes read, up to the end of a line
+	tail    []byte // the last of these bytes, which reveal a replaced file
 	version int64  // grows with each change
 	series  map[string]*series
 	samples []Sample
@@ -45,7 +45,7 @@ const (
 	maxSeries  = 64
 )
 
-// measured reads what has been written since the last call.
+// measured reads the measurements written since the last call, and returns all of them.
 func (r *folder) measured() (*metrics, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,8 +77,8 @@ func (r *folder) measured() (*metrics, error) {
 	return m, nil
 }
 
-// continues reports whether a file starts with what these metrics were read from. A new file may have the same inode as
-// the old one.
+// continues reports whether a file starts with the bytes that these metrics were read from. It compares bytes, as a new
+// file may have the same inode as the old one.
 func (m *metrics) continues(file io.ReaderAt, info os.FileInfo) bool {
 	if !os.SameFile(m.file, info) || info.Size() < m.read {
 		return false
@@ -88,7 +88,7 @@ func (m *metrics) continues(file io.ReaderAt, info os.FileInfo) bool {
 	return err == nil && bytes.Equal(tail, m.tail)
 }
 
-// clone returns metrics that can be added to while others read these.
+// clone returns a copy of the metrics to which lines can be added while other goroutines read m.
 func (m *metrics) clone() *metrics {
 	c := *m
 	c.series = make(map[string]*series, len(m.series))
@@ -100,7 +100,7 @@ func (m *metrics) clone() *metrics {
 	return &c
 }
 
-// add reads lines. An incomplete one is left for later.
+// add reads lines. It leaves an incomplete last line for the next call.
 func (m *metrics) add(r io.Reader) error {
 	lines := bufio.NewReaderSize(r, 1<<16)
 	var text []byte
@@ -125,7 +125,7 @@ func (m *metrics) add(r io.Reader) error {
 	}
 }
 
-// line adds the numbers of a line, and its text if it is a sample.
+// line adds the numbers of a line, and its text if it is a sample. It reports whether the line is valid.
 func (m *metrics) line(text []byte) bool {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(text, &fields) != nil {
@@ -159,7 +159,7 @@ func (m *metrics) line(text []byte) bool {
 			s = &series{}
 			m.series[name] = s
 		}
-		if v == nil { // it is not finite
+		if v == nil { // the value is not finite
 			nan := math.NaN()
 			v = &nan
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// markdown drops HTML and unsafe links: a report quotes generated text.
+// markdown drops HTML and unsafe links, as a report quotes generated text.
 var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM))
 
-// page is the frame of a report.
+// page is the template of the page around a report.
 var page = template.Must(template.New("report").Parse(`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -40,7 +40,7 @@ func (h *Handler) report(w http.ResponseWriter, r *http.Request) {
 	id = strings.TrimSuffix(id, "/")
 	found := h.runs.find(id)
 	if found == nil {
-		found = h.runs.find("/" + id) // of a folder with an absolute path: the slashes have become one
+		found = h.runs.find("/" + id) // a folder with an absolute path: two slashes in the URL became one
 	}
 	if found == nil {
 		http.NotFound(w, r)
@@ -69,14 +69,14 @@ func (r *folder) page(w http.ResponseWriter, req *http.Request) {
 			err = page.Execute(&all, struct {
 				Title string
 				Body  template.HTML
-			}{r.id, template.HTML(body.String())}) // of goldmark, which escapes
+			}{r.id, template.HTML(body.String())}) // goldmark has escaped it
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Write(all.Bytes()) // an error means that the client has closed
+		w.Write(all.Bytes()) // fails only if the client has disconnected
 		return
 	}
 	http.NotFound(w, req)

@@ -28,41 +28,41 @@ const (
 // The states of a run.
 const (
 	running = "running" // a process holds its folder
-	ended   = "ended"   // all its updates are made
-	stopped = "stopped" // it was interrupted, or its process is gone
+	ended   = "ended"   // all its updates are made, or it has a result
+	stopped = "stopped" // it was interrupted, or its process has died
 )
 
 const (
-	maxRuns  = 2000 // that are listed: those written to last
-	maxDepth = 8    // of a run below a folder that is shown
+	maxRuns  = 2000 // number of runs that are listed: those written to last
+	maxDepth = 8    // of a run below one of Options.Dirs
 	fresh    = time.Second
 )
 
 // Run is a run in the list.
 type Run struct {
-	ID      string    `json:"id"` // its folder, below the one that the user named
+	ID      string    `json:"id"` // path of its folder, which begins with one of Options.Dirs
 	State   string    `json:"state"`
 	Step    int64     `json:"step"`
-	Steps   int64     `json:"steps,omitempty"` // in all, if known
+	Steps   int64     `json:"steps,omitempty"` // in total, if known
 	Loss    *float64  `json:"loss,omitempty"`
 	Valid   *float64  `json:"valid_loss,omitempty"`
 	Right   *float64  `json:"valid_accuracy,omitempty"` // in percent
-	Done    float64   `json:"done,omitempty"`           // the fraction that is done, if known
+	Done    float64   `json:"done,omitempty"`           // finished fraction of the run, if known
 	Written time.Time `json:"written"`                  // when its folder was last written
 	Report  bool      `json:"report"`                   // whether there is a page about it
 }
 
-// folder is the folder of a run, with its content so far.
+// folder is the folder of a run, with the content read so far.
 type folder struct {
 	id, dir string
 
 	mu      sync.Mutex
 	metrics *metrics
-	last    cached[[]line]            // the measurements at the end of metricsFile
+	last    cached[[]line]            // measurements at the end of metricsFile
 	values  cached[map[string]string] // of configFile
 }
 
-// finder finds runs.
+// finder finds the runs in folders.
 type finder struct {
 	dirs []string
 
@@ -75,8 +75,8 @@ type finder struct {
 
 func newFinder(dirs []string) *finder { return &finder{dirs: dirs, known: map[string]*folder{}} }
 
-// all returns the runs, the most recently written first, and how many there are besides. It searches again if the last
-// search is older than a second.
+// all returns the runs, the most recently written first, and the number of further runs. It searches again if the last
+// search is more than a second ago.
 func (f *finder) all() (runs []*folder, more int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,7 +111,8 @@ func (f *finder) all() (runs []*folder, more int) {
 	return f.found, f.more
 }
 
-// walk visits the runs in a folder. What cannot be read is skipped: it may belong to another user, or vanish.
+// walk calls visit for the runs in a folder. It skips folders that cannot be read, which may belong to another user or
+// have just been removed.
 func (f *finder) walk(dir string, visit func(id, path string, written time.Time)) {
 	depth := strings.Count(filepath.Clean(dir), string(filepath.Separator)) + maxDepth
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -128,7 +129,7 @@ func (f *finder) walk(dir string, visit func(id, path string, written time.Time)
 	})
 }
 
-// find returns the run of an id, nil if there is none.
+// find returns the run with an id, or nil if there is none.
 func (f *finder) find(id string) *folder {
 	f.all()
 	f.mu.Lock()
@@ -175,7 +176,7 @@ func (r *folder) summary() Run {
 	return out
 }
 
-// line holds what the list shows of a line of measurements.
+// line holds the fields of a line of measurements that the list shows.
 type line struct {
 	Step    int64    `json:"step"`
 	Loss    *float64 `json:"loss"`
@@ -185,7 +186,7 @@ type line struct {
 	Seconds float64  `json:"elapsed_s"`
 }
 
-// lastLines returns the last measurements of a run, none if they cannot be read.
+// lastLines returns the last measurements of a run, or none if they cannot be read.
 func (r *folder) lastLines() []line {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,7 +204,7 @@ func readLines(path string) ([]line, error) {
 	}
 	lines := bytes.Split(data, []byte{'\n'})
 	if !whole {
-		lines = lines[1:] // it is incomplete
+		lines = lines[1:] // the first line is incomplete
 	}
 	var out []line
 	for _, text := range lines {
@@ -215,7 +216,7 @@ func readLines(path string) ([]line, error) {
 	return out, nil
 }
 
-// readTail reads the last bytes of a file, and whether that is all of it.
+// readTail reads the last bytes of a file, at most most. whole reports whether that is the whole file.
 func readTail(path string, most int64) (data []byte, whole bool, err error) {
 	file, info, err := disk.Open(path)
 	if err != nil {
@@ -225,7 +226,7 @@ func readTail(path string, most int64) (data []byte, whole bool, err error) {
 	from := max(0, info.Size()-most)
 	data = make([]byte, info.Size()-from)
 	n, err := file.ReadAt(data, from)
-	if errors.Is(err, io.EOF) { // it has become shorter
+	if errors.Is(err, io.EOF) { // the file has become shorter
 		err = nil
 	}
 	return data[:n], from == 0, err

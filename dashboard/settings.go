@@ -17,11 +17,11 @@ import (
 // Setting is a key of the settings of some runs.
 type Setting struct {
 	Key    string    `json:"key"`
-	Values []*string `json:"values"` // of each run; null where the run has no such key
+	Values []*string `json:"values"` // one for each run; null if the run has no such key
 	Differ bool      `json:"differ"`
 }
 
-// compare lists the settings of some runs, in the order of the keys.
+// compare returns the settings of some runs, sorted by key.
 func compare(runs []*folder) ([]Setting, error) {
 	all := make([]map[string]string, len(runs))
 	var keys []string
@@ -76,7 +76,7 @@ func readSettings(path string) (map[string]string, error) {
 	return values, nil
 }
 
-// flatten adds the settings of a tree.
+// flatten adds the settings of a tree to values, with the prefix before their keys.
 func flatten(values map[string]string, prefix string, tree yaml.MapSlice) {
 	for _, item := range tree {
 		key := prefix + fmt.Sprint(item.Key)
@@ -88,10 +88,10 @@ func flatten(values map[string]string, prefix string, tree yaml.MapSlice) {
 	}
 }
 
-// wantedSteps returns the number of updates of a whole run, 0 if unknown.
+// wantedSteps returns the number of updates of a whole run, or 0 if it is unknown.
 func wantedSteps(values map[string]string) int64 {
 	if limit := values["train.time"]; limit != "" && limit != "0s" && limit != "0" {
-		return 0 // time decides
+		return 0 // the run ends after a time
 	}
 	n, err := strconv.ParseInt(values["train.steps"], 10, 64)
 	if err != nil || n < 0 {
@@ -100,8 +100,8 @@ func wantedSteps(values map[string]string) int64 {
 	return n
 }
 
-// share returns the fraction of its work that a run has done, by whichever of its limits it reaches first: updates,
-// epochs or time. 0 if unknown.
+// share returns the finished fraction of a run, according to the limit that it reaches first: updates, epochs or time. It
+// returns 0 if the fraction is unknown.
 func share(values map[string]string, step, epoch, seconds float64) float64 {
 	done := 0.0
 	reached := func(at, most float64) {

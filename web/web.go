@@ -1,13 +1,18 @@
-// Package web has the chat page, and what all pages of hippo share: a style, a few scripts and a file server. They are
-// plain files, embedded in the program, without a build step or external resources. The page uses the same endpoints as
-// any client, and shows a model's output as text only.
+// Package web holds the chat page and the parts that all pages of hippo share: a style, a few scripts and a file server.
+// They are plain files that are embedded in the program, without a build step or external resources. The chat page uses
+// the same endpoints as any client, and shows a model's output as text only.
 //
-// The assets: index.html and chat.js assemble the page; api calls the server, tree and store hold conversations, turn
-// requests replies; thread, calls, sidebar, composer, settings, writing, rows and branches are its parts; uploads reads
-// files, choices remembers the model and its settings; tools parses functions and formats in the settings; markdown and
-// tokens render text, formulas and colors do it by KaTeX and highlight.js; chat.css is the layout. All pages share dom,
-// theme, format, the conversations of tree and store, the colors and controls of style.css, hippo.svg, and uPlot for
-// charts.
+// The assets of the chat page:
+//
+//   - index.html and chat.js assemble the page; chat.css is its layout.
+//   - api calls the server, tree and store hold conversations, turn requests replies.
+//   - thread, calls, sidebar, composer, settings, writing, rows and branches are the parts of the page.
+//   - uploads reads files, choices remembers the model and its settings.
+//   - tools parses functions and formats in the settings.
+//   - markdown and tokens render text; formulas and colors render with KaTeX and highlight.js.
+//
+// All pages share dom, theme, format, the conversations of tree and store, the colors and controls of style.css,
+// hippo.svg, and uPlot for charts.
 package web
 
 import (
@@ -35,24 +40,24 @@ var assets embed.FS
 //go:embed uplot
 var uPlot embed.FS
 
-// kept are libraries that others maintain, as npm has them: the minified script and style of katex 0.19.1 with its
-// fonts, and es/highlight.min.js of @highlightjs/cdn-assets 11.12.0 with its common languages. Texts are packed by
-// gzip -9n. The page loads them with the first formula and the first code.
+// kept holds libraries of others, as npm distributes them: the minified script and style of katex 0.19.1 with its fonts,
+// and es/highlight.min.js of @highlightjs/cdn-assets 11.12.0 with its common languages. Texts are compressed by gzip -9n.
+// The page loads the libraries when the first formula or the first code appears.
 //
 //go:embed kept/katex/*.gz kept/katex/fonts/*.woff2 kept/highlight/*.gz
 var kept embed.FS
 
-// Policy is the Content-Security-Policy of the pages: only resources of the server itself, no inline code or style, no
-// framing.
+// Policy is the Content-Security-Policy of the pages. It allows only resources of the server itself, no inline code or
+// style, and no framing.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; connect-src 'self'; " +
 	"img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 
-// shared are the assets that pages of other packages use, too.
+// shared lists the assets that pages of other packages use, too.
 var shared = []string{"api.js", "dom.js", "format.js", "hippo.svg", "store.js", "style.css", "theme.js", "tree.js",
 	"uplot/LICENSE", "uplot/uPlot.css", "uplot/uPlot.js"}
 
-// Shared returns an asset that all pages share, such as "style.css" or "uplot/uPlot.js", for self-contained pages.
-// Error: there is none of that name.
+// Shared returns an asset that all pages share, such as "style.css" or "uplot/uPlot.js", for self-contained pages. It
+// returns an error if there is no shared asset with that name.
 func Shared(name string) ([]byte, error) {
 	if !slices.Contains(shared, name) {
 		return nil, fmt.Errorf("web: found the name %q, want one of %q", name, shared)
@@ -63,21 +68,22 @@ func Shared(name string) ([]byte, error) {
 	return assets.ReadFile("assets/" + name)
 }
 
-// Chat returns the chat page: handlers of GET for "/" and for its assets, by path.
+// Chat returns the handlers of the chat page, by path. They handle GET requests for "/" and for its assets.
 func Chat() map[string]http.Handler {
 	paths := page(assets)
 	walk(kept, "kept", paths)
 	return paths
 }
 
-// Page returns a page of another package: handlers of GET for "/", for its own assets and the shared ones, by path. Its
-// own are in the folder assets, with index.html, and replace shared ones of the same name.
+// Page returns the handlers of a page of another package, by path. They handle GET requests for "/", for the page's own
+// assets and for the shared ones. The page's own assets are in the folder assets of own, which must hold index.html. They
+// replace shared assets of the same name.
 func Page(own fs.FS) map[string]http.Handler {
 	paths := page(own)
 	for _, name := range shared {
 		data, err := Shared(name)
 		if err != nil {
-			panic(err) // they are embedded
+			panic(err) // impossible: the assets are embedded
 		}
 		name = "assets/" + name
 		if paths["/"+name] == nil {
@@ -87,7 +93,7 @@ func Page(own fs.FS) map[string]http.Handler {
 	return paths
 }
 
-// page returns handlers of the assets, with index.html at "/".
+// page returns the handlers of the assets, with index.html at "/".
 func page(files fs.FS) map[string]http.Handler {
 	paths := map[string]http.Handler{}
 	walk(files, "assets", paths)
@@ -95,7 +101,7 @@ func page(files fs.FS) map[string]http.Handler {
 	return paths
 }
 
-// walk adds handlers of the files in a folder, at their paths in /assets/.
+// walk adds handlers for the files in a folder, at their paths in /assets/.
 func walk(files fs.FS, folder string, paths map[string]http.Handler) {
 	err := fs.WalkDir(files, folder, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -120,13 +126,13 @@ func walk(files fs.FS, folder string, paths map[string]http.Handler) {
 		return err
 	})
 	if err != nil {
-		panic(err) // they are embedded
+		panic(err) // impossible: the files are embedded
 	}
 }
 
 // file is an asset to serve.
 type file struct {
-	data, packed []byte // packed is nil if it would hardly be smaller
+	data, packed []byte // packed is the gzip form, or nil if that is hardly smaller
 	kind, tag    string
 }
 
@@ -140,9 +146,9 @@ func newFile(name string, data []byte) *file {
 	var packed bytes.Buffer
 	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err != nil {
-		panic(err) // there is that level
+		panic(err) // impossible: the level is valid
 	}
-	z.Write(data) // into memory
+	z.Write(data) // writing to memory does not fail
 	z.Close()
 	if packed.Len() < len(data)*9/10 {
 		f.packed = packed.Bytes()
@@ -167,7 +173,8 @@ func kindOf(name string) string {
 	return mime.TypeByExtension(path.Ext(name))
 }
 
-// ServeHTTP serves the file. A browser revalidates it each time, so that a page and its parts are of the same program.
+// ServeHTTP serves the file. A browser revalidates the file each time, so that a page and its parts come from the same
+// program.
 func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	Guard(h)
@@ -182,7 +189,7 @@ func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 }
 
-// Guard sets the headers of all parts of a page: Policy, same-origin rules, and revalidation.
+// Guard sets the headers that all parts of a page have: Policy, same-origin rules, and revalidation.
 func Guard(h http.Header) {
 	h.Set("Cache-Control", "no-cache")
 	h.Set("Content-Security-Policy", Policy)
@@ -192,7 +199,7 @@ func Guard(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// acceptsGzip reports whether a client takes gzip.
+// acceptsGzip reports whether a client accepts gzip.
 func acceptsGzip(r *http.Request) bool {
 	for _, part := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
 		name, quality, _ := strings.Cut(strings.TrimSpace(part), ";")

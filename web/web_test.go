@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// get asks a page for a path.
+// get requests a path of the chat page.
 func get(t *testing.T, path string, headers map[string]string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
@@ -23,7 +23,8 @@ func get(t *testing.T, path string, headers map[string]string) *http.Response {
 	return w.Result()
 }
 
-// TestFilesAreSentOnce: a browser that has a file is told so, in each of its forms, and another gets it.
+// TestFilesAreSentOnce checks that a file is not sent again to a browser that has it, in each encoding, and that other
+// browsers get it.
 func TestFilesAreSentOnce(t *testing.T) {
 	for _, encoding := range []string{"", "gzip", "br, gzip;q=0.5", "gzip;q=0", "deflate"} {
 		first := get(t, "/assets/tree.js", map[string]string{"Accept-Encoding": encoding})
@@ -65,14 +66,14 @@ var (
 		`insertAdjacentHTML|document\.write|eval\(|new Function|https?://[a-z0-9.-]+/`)
 )
 
-// TestPageStandsAlone: pages ask for files that there are and nothing else, and have neither code nor style inside, nor
-// anything that makes markup of texts.
+// TestPageStandsAlone checks that pages request only files that exist, and contain neither inline code nor inline style,
+// nor code that turns texts into markup.
 func TestPageStandsAlone(t *testing.T) {
 	paths := Chat()
 	for path := range paths {
 		name := strings.TrimPrefix(path, "/")
 		if strings.HasPrefix(name, "assets/katex/") || strings.HasPrefix(name, "assets/highlight/") {
-			continue // as others have written them; they run under the same policy
+			continue // libraries of others, which run under the same policy
 		}
 		if path == "/" {
 			name = "assets/index.html"
