@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/watch"
 )
 
-// endless reads n short lines with a tiny model, which does as much for each line as a large one, and returns a row of
-// the memory after a tenth of the lines, and after each further tenth that is a power of two.
+// endless reads n short lines with a tiny model, which takes the same steps for each line as a large one. It returns rows
+// of the memory in use after 1, 2, 4, 8 and 10 tenths of the lines.
 func endless(n int) (rows []map[string]any, err error) {
 	c := model.DefaultConfig()
 	c.VocabSize, c.DModel, c.Layers, c.MLP = 256, 8, "mamba2(d_state=4,headdim=4)", model.MLPNone
@@ -58,7 +58,7 @@ func endless(n int) (rows []map[string]any, err error) {
 	return rows, err
 }
 
-// repeated is n lines, one in a thousand of them another one.
+// repeated is a reader of n similar lines. Every thousandth line is a different one.
 type repeated struct {
 	n, at int
 	rest  string

@@ -1,10 +1,10 @@
-// Command faults measures how many of the faults in generated logs package watch finds, beside counting templates and
-// n-grams, at the same number of alarms, and writes docs/watch.jsonl, from which hippo evidence fills docs/watch.md:
+// Command faults measures how many of the faults in generated logs package watch finds, compared with counts of templates
+// and n-grams at the same number of alarms. It writes docs/watch.jsonl, from which hippo evidence fills docs/watch.md:
 //
 //	faults [-seeds 1,2,3] [-out docs/watch.jsonl] [-preset NAME] [-steps 1500] [-lines 10000] [-dev]
 //
-// Each model learns from a log without faults, and reads another one. -dev prints all scores of all methods, to choose
-// between them by seeds that are in no table.
+// Each model learns from a log without faults, and reads another log. -dev prints all scores of all methods, to choose
+// between them with seeds that are in no table.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/hippo-ssm/hippo/watch"
 )
 
-// faultRate is the part of the units of work of a test log that have a fault.
+// faultRate is the fraction of the units of work in a test log that have a fault.
 const faultRate = 0.1
 
 type settings struct {
@@ -82,16 +82,16 @@ type row struct {
 	Method    string
 	Seeds     []uint64
 	Alarms    float64
-	Precision float64 // of the lines with an alarm, the part that shows a fault
-	Recall    float64 // of the faults, the part with an alarm on one of their lines
+	Precision float64 // fraction of the lines with an alarm that show a fault
+	Recall    float64 // fraction of the faults that have an alarm on one of their lines
 	F1        float64
-	Low       float64 // of the seeds
-	High      float64
-	// Found are the recalls of the kinds of faults.
+	Low       float64 // lowest F1 of a seed
+	High      float64 // highest F1 of a seed
+	// Found holds the recall of each kind of fault.
 	Found map[string]float64
 }
 
-// run makes all trials, and saves the rows after each.
+// run makes all trials, and saves the rows after each trial.
 func run(seedList string, o settings, save func([]map[string]any) error) (all []map[string]any, err error) {
 	var seeds []uint64
 	for _, s := range strings.Split(seedList, ",") {
@@ -122,7 +122,7 @@ func run(seedList string, o settings, save func([]map[string]any) error) (all []
 	return all, nil
 }
 
-// objects are rows as they are written.
+// objects returns the rows in the form in which they are written.
 func objects(rows []row) []map[string]any {
 	all := make([]map[string]any, len(rows))
 	for i, r := range rows {
@@ -136,7 +136,7 @@ func objects(rows []row) []map[string]any {
 	return all
 }
 
-// kinds is the recall of each kind of fault.
+// kinds formats the recall of each kind of fault.
 func kinds(found map[string]float64) string {
 	var all []string
 	for _, f := range logs.Faults {
@@ -145,7 +145,7 @@ func kinds(found map[string]float64) string {
 	return strings.Join(all, ", ")
 }
 
-// add takes the result of a seed into the mean of its row.
+// add adds the result of a seed to the mean in its row.
 func add(rows []row, r row) []row {
 	i := slices.IndexFunc(rows, func(x row) bool { return x.Log == r.Log && x.Method == r.Method })
 	if i < 0 {
@@ -179,7 +179,7 @@ func trial(kind string, seed uint64, o settings) ([]row, error) {
 	for name, s := range rivals(ordinary, test) {
 		scores[name] = s
 	}
-	budget := map[int]bool{} // as many alarms as there are faults
+	budget := map[int]bool{} // each method gets as many alarms as there are faults
 	for _, l := range test {
 		if l.Fault != "" {
 			budget[l.Event] = true
@@ -197,7 +197,8 @@ func trial(kind string, seed uint64, o settings) ([]row, error) {
 	return append(rows, judge(kind, "hippo watch, its own threshold", seed, test, alarms)), nil
 }
 
-// highest returns the indices of lines by their scores, the highest first; of equal ones the first line.
+// highest returns the indices of lines in the order of their scores, the highest first. Lines with equal scores keep their
+// order.
 func highest(scores []float64) []int {
 	order := make([]int, len(scores))
 	for i := range order {
@@ -207,7 +208,7 @@ func highest(scores []float64) []int {
 	return order
 }
 
-// top marks the n lines of the highest scores.
+// top marks the n lines with the highest scores.
 func top(scores []float64, n int) []bool {
 	marked := make([]bool, len(scores))
 	for _, i := range highest(scores)[:n] {
@@ -216,7 +217,7 @@ func top(scores []float64, n int) []bool {
 	return marked
 }
 
-// judge compares alarms with faults.
+// judge compares the alarms of a method with the faults in a test log.
 func judge(kind, method string, seed uint64, test []logs.Line, alarms []bool) row {
 	r := row{Log: kind, Method: method, Seeds: []uint64{seed}, Found: map[string]float64{}}
 	right := 0.0
@@ -248,8 +249,8 @@ func judge(kind, method string, seed uint64, test []logs.Line, alarms []bool) ro
 	return r
 }
 
-// hippo trains a model on a log, and returns the scores of another one by all kinds of scores, and with a state that
-// starts again at each line; and the alarms by the threshold that follows.
+// hippo trains a model on a log and reads another log. It returns the lines' scores of all kinds, with a state that is
+// carried along and with one that starts again at each line, and the alarms that the resulting threshold raises.
 func (o settings) hippo(ordinary, test []logs.Line, seed uint64) (scores map[string][]float64, alarms []bool,
 	err error) {
 	dir, err := os.MkdirTemp("", "hippo-faults-")
@@ -273,7 +274,7 @@ func (o settings) hippo(ordinary, test []logs.Line, seed uint64) (scores map[str
 	if err != nil {
 		return nil, nil, err
 	}
-	// The last tenth is the validation text, which the model has not learnt.
+	// The last tenth is the validation text, on which the model was not trained.
 	held := ordinary[len(ordinary)*9/10+1:]
 	scores = map[string][]float64{}
 	for reset, name := range map[int]string{0: "hippo ", 1: "hippo without memory "} {
@@ -295,7 +296,7 @@ func (o settings) hippo(ordinary, test []logs.Line, seed uint64) (scores map[str
 	return scores, alarms, nil
 }
 
-// read calibrates a watcher on some lines, and reads others.
+// read calibrates a watcher on the lines held, and reads the lines test.
 func read(m *hippo.Model, o watch.Options, held, test []logs.Line) (alarms []bool, reports []watch.Report, err error) {
 	w, err := watch.New(m.Net(), m.Tokenizer(), nil, o)
 	if err != nil {
@@ -321,11 +322,11 @@ func textOf(lines []logs.Line) (text []byte) {
 	return text
 }
 
-// write writes the rows, and where they were measured.
+// write writes the rows, and the machine and program that measured them.
 func write(path string, rows []map[string]any, o settings) error {
 	var out []byte
 	line := func(v any) {
-		text, _ := json.Marshal(v) // of numbers and strings
+		text, _ := json.Marshal(v) // cannot fail for numbers and strings
 		out = append(append(out, text...), '\n')
 	}
 	for _, r := range rows {
@@ -336,7 +337,7 @@ func write(path string, rows []map[string]any, o settings) error {
 	return disk.WriteBytes(path, out)
 }
 
-// showWorst prints the ordinary lines of the highest scores.
+// showWorst prints the eight lines without a fault that have the highest scores.
 func showWorst(name string, scores []float64, test []logs.Line) {
 	left := 8
 	for _, i := range highest(scores) {

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/logs"
 )
 
-// chosen are the methods of the table: for each rival, the score that was best for it on seeds of no table.
+// chosen holds the methods of the table. The score of each rival is the one that was best on seeds that are in no table.
 var chosen = map[string]string{
 	"hippo peak":                "hippo watch",
 	"hippo excess":              "hippo watch --score excess",
@@ -19,7 +19,7 @@ var chosen = map[string]string{
 	"byte 6-gram most":          "6-grams of bytes",
 }
 
-// rivals returns the scores of test lines by methods that have counted the ordinary ones.
+// rivals returns the scores of the test lines by methods that count templates or n-grams in the ordinary lines.
 func rivals(ordinary, test []logs.Line) map[string][]float64 {
 	all := map[string][]float64{"templates": templates(ordinary, test)}
 	for name, split := range map[string]func(string) []string{"token 4-gram": tokens, "byte 6-gram": singles} {
@@ -46,8 +46,8 @@ func rivals(ordinary, test []logs.Line) map[string][]float64 {
 	return all
 }
 
-// templates scores a line by how rare its template is, which is the line with each run of digits as one 0:
-// -log2 (count+1)/(lines+1).
+// templates scores a line by the rarity of its template: -log2 (count+1)/(lines+1). The template is the line with each
+// run of digits replaced by one 0.
 func templates(ordinary, test []logs.Line) (scores []float64) {
 	count := map[string]int{}
 	for _, l := range ordinary {
@@ -59,7 +59,7 @@ func templates(ordinary, test []logs.Line) (scores []float64) {
 	return scores
 }
 
-// masked is a text with each run of digits as one 0.
+// masked returns a text with each run of digits replaced by one 0.
 func masked(text string) string {
 	var b strings.Builder
 	digit := false
@@ -74,7 +74,8 @@ func masked(text string) string {
 	return b.String()
 }
 
-// tokens are the words, numbers and other characters of a line, digits masked, without spaces, and the end of the line.
+// tokens returns the words, numbers and other characters of a line, with masked digits and without spaces, and the end of
+// the line.
 func tokens(text string) (all []string) {
 	word := ""
 	for _, r := range masked(text) + "\n" {
@@ -92,7 +93,7 @@ func tokens(text string) (all []string) {
 	return all
 }
 
-// singles are the bytes of a line, digits masked, and its end.
+// singles returns the bytes of a line, with masked digits, and the end of the line.
 func singles(text string) (all []string) {
 	text = masked(text)
 	for i := range len(text) {
@@ -101,13 +102,13 @@ func singles(text string) (all []string) {
 	return append(all, "\n")
 }
 
-// ngram is a model of n-grams with Witten-Bell smoothing: with c(h) how often history h came, and d(h) how many
-// different tokens came after it,
+// ngram is a model of n-grams with Witten-Bell smoothing (Chen and Goodman 1998, §2.4):
 //
 //	p(w|h) = (c(h,w) + d(h)·p(w|h')) / (c(h) + d(h)),
 //
-// h' without the first token of h (Chen and Goodman 1998, §2.4). Below is the uniform distribution over the vocabulary
-// and one unknown token. Histories go over the ends of lines.
+// where c(h) is the count of the history h, d(h) is the number of different tokens after it, and h' is h without its first
+// token. The lowest order is the uniform distribution over the vocabulary and one unknown token. Histories extend across
+// the ends of lines.
 type ngram struct {
 	n       int
 	context []string
@@ -120,7 +121,7 @@ func newNGram(n int) *ngram {
 	return &ngram{n: n, counts: map[string]map[string]int{}, totals: map[string]int{}, vocab: map[string]bool{}}
 }
 
-// line reads a line, and counts it or returns the bits of its tokens.
+// line reads a line. It counts the line's n-grams, or returns the bits of its tokens.
 func (g *ngram) line(words []string, count bool) (bits []float64) {
 	for _, w := range words {
 		p := 1 / float64(len(g.vocab)+1)

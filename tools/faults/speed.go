@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/watch"
 )
 
-// speed returns how many lines of 100 bytes are read in a second of one core, of one stream and of 16 together, with
-// the shape of hippo watch --train and with the preset tiny.
+// speed returns the number of lines of 100 bytes that one core reads in a second, from one stream and from 16 streams
+// together, with the model shape of hippo watch --train and with the preset tiny.
 func speed() (rows []map[string]any, err error) {
 	for _, preset := range []string{"", "tiny"} {
 		cfg, err := watch.TrainConfig(preset, "", 1)

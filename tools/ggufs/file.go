@@ -10,12 +10,12 @@ import (
 	"github.com/hippo-ssm/hippo/release"
 )
 
-// fileTypes are the values of general.file_type.
+// fileTypes holds the values of general.file_type.
 var fileTypes = map[checkpoint.DType]uint32{checkpoint.F32: 0, checkpoint.F16: 1, checkpoint.Q4_0: 2,
 	checkpoint.Q8_0: 7, checkpoint.BF16: 32, release.Q4_K_M: 15}
 
-// file is a GGUF file that is being made: matrices are of a type, and all else is float32, as llama.cpp's conversion
-// has it.
+// file is a GGUF file that is being made. Its matrices have the type kind, and all other tensors are float32, as in
+// llama.cpp's conversion.
 type file struct {
 	kind    checkpoint.DType
 	shrink  int
@@ -23,9 +23,9 @@ type file struct {
 	random  *rand.Rand
 	values  []checkpoint.GGUFValue
 	tensors []checkpoint.Tensor
-	numbers int                         // in all tensors
-	dry     bool                        // only count them, and note names and shapes
-	types   map[string]checkpoint.DType // of the tensors of a mix
+	numbers int                         // count of numbers in all tensors
+	dry     bool                        // only count numbers and record names and shapes
+	types   map[string]checkpoint.DType // types of the tensors of a mix
 	err     error
 }
 
@@ -33,10 +33,10 @@ func newFile(kind checkpoint.DType, shrink int) *file {
 	return &file{kind: kind, shrink: shrink, random: rand.New(rand.NewPCG(1, 14))}
 }
 
-// begin writes what all architectures have, and returns the numbers of layers and tokens.
+// begin writes the values and tensors that all architectures have, and returns the numbers of layers and tokens.
 func (f *file) begin(arch string, d, layers, vocab int) (int, int) {
 	f.arch = arch
-	layers, vocab = max(2, layers/f.shrink), max(1000, vocab/f.shrink) // hybrids want two kinds
+	layers, vocab = max(2, layers/f.shrink), max(1000, vocab/f.shrink) // hybrids need two kinds of layers
 	f.add("general.architecture", arch)
 	f.add("general.name", arch+", random weights")
 	f.add("general.file_type", fileTypes[f.kind])
@@ -49,7 +49,7 @@ func (f *file) begin(arch string, d, layers, vocab int) (int, int) {
 	return layers, vocab
 }
 
-// tokens writes a tokenizer of filler.
+// tokens writes a tokenizer with n filler tokens.
 func (f *file) tokens(n int) {
 	texts, types := make([]string, n), make([]int32, n)
 	for i := range texts {
@@ -69,13 +69,13 @@ func (f *file) add(key string, v any) {
 	f.values = append(f.values, checkpoint.GGUFValue{Key: key, Value: v})
 }
 
-// size and number are values of the architecture.
+// size, number, truth and sizes add a value of the architecture.
 func (f *file) size(key string, n int)        { f.add(f.arch+"."+key, uint32(n)) }
 func (f *file) number(key string, x float32)  { f.add(f.arch+"."+key, x) }
 func (f *file) truth(key string, yes bool)    { f.add(f.arch+"."+key, yes) }
 func (f *file) sizes(key string, all []int32) { f.add(f.arch+"."+key, all) }
 
-// matrix adds random weights (n, k).
+// matrix adds a random weight matrix of shape (n, k).
 func (f *file) matrix(name string, n, k int) {
 	kind := f.kind
 	if block, _ := kind.Block(); block > 1 && k%block != 0 {
@@ -84,7 +84,7 @@ func (f *file) matrix(name string, n, k int) {
 	f.tensor(name+".weight", kind, []int{n, k}, func(int) float64 { return 0.02 * f.random.NormFloat64() })
 }
 
-// vector adds a tensor of float32.
+// vector adds a float32 tensor.
 func (f *file) vector(name string, value func(i int) float64, shape ...int) {
 	f.tensor(name, checkpoint.F32, shape, value)
 }
@@ -113,7 +113,7 @@ func one(int) float64                { return 1 }
 func (f *file) small(int) float64    { return 0.02 * f.random.NormFloat64() }
 func (f *file) negative(int) float64 { return -1 - 15*f.random.Float64() }
 
-// timeStep is the inverse of softplus of a time from 0.001 to 0.1.
+// timeStep returns the inverse of softplus of a random time step from 0.001 to 0.1.
 func (f *file) timeStep(int) float64 {
 	t := math.Exp(math.Log(0.001) + f.random.Float64()*math.Log(100))
 	return t + math.Log(-math.Expm1(-t))
@@ -134,7 +134,7 @@ func (f *file) mamba2(b string, d, inner, heads, state int, norm bool) {
 	f.matrix(b+"ssm_out", d, inner)
 }
 
-// mamba2Sizes are the values of that mixer.
+// mamba2Sizes adds the values of a Mamba-2 mixer.
 func (f *file) mamba2Sizes(inner, heads, state int) {
 	f.size("ssm.conv_kernel", 4)
 	f.size("ssm.inner_size", inner)
@@ -143,7 +143,7 @@ func (f *file) mamba2Sizes(inner, heads, state int) {
 	f.size("ssm.group_count", 1)
 }
 
-// attention adds a mixer with heads of a size.
+// attention adds an attention mixer with heads of size headDim.
 func (f *file) attention(b string, d, heads, kv, headDim int) {
 	f.matrix(b+"attn_q", heads*headDim, d)
 	f.matrix(b+"attn_k", kv*headDim, d)
@@ -151,7 +151,7 @@ func (f *file) attention(b string, d, heads, kv, headDim int) {
 	f.matrix(b+"attn_output", d, heads*headDim)
 }
 
-// mlp adds a gated MLP. ending is that of the name of its norm.
+// mlp adds a gated MLP. ending is the ending of its norm's name.
 func (f *file) mlp(b string, d, inner int, ending string) {
 	f.vector(b+"ffn_norm"+ending, one, d)
 	f.matrix(b+"ffn_gate", inner, d)

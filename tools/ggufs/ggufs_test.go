@@ -12,7 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/release"
 )
 
-// TestFilesAreModels: every shape is read, has as many parameters as its name says, and is measured.
+// TestFilesAreModels checks that a file of every shape can be read and measured, and has as many parameters as its name
+// says.
 func TestFilesAreModels(t *testing.T) {
 	millions := map[string]float64{"mamba-130m": 129, "mamba2-130m": 129, "gpt2-124m": 136, "granite-4.0-h-350m": 340,
 		"falcon-h1-0.5b": 521, "lfm2-350m": 354, "qwen3.5-0.8b": 752} // gpt2: with 16,384 positions
@@ -30,7 +31,7 @@ func TestFilesAreModels(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, small+".gguf")
-		if name != "gpt2-124m" { // which is for llama.cpp alone
+		if name != "gpt2-124m" { // only for llama.cpp
 			if _, _, err := release.Describe(path); err != nil {
 				t.Error(err)
 			}
@@ -46,7 +47,7 @@ func TestFilesAreModels(t *testing.T) {
 		if x, ok := rows[0].Number("tokens_per_s"); !ok || x <= 0 || !strings.Contains(rows[0].String(), "int8") {
 			t.Errorf("%s: %v", name, rows[0])
 		}
-		for _, phase := range []string{"cold", "restored"} { // the second takes up what the first has kept
+		for _, phase := range []string{"cold", "restored"} { // the second continues what the first has saved
 			cases, err := bench.Cases("resume", []string{phase, dir, "70", path}, "", 16)
 			if err != nil {
 				t.Fatal(err)

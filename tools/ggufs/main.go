@@ -3,8 +3,8 @@
 //
 //	go run ./tools/ggufs [-shrink N] DIR NAME-TYPE...
 //
-// NAME is one of those of shapes, TYPE f32, f16, bf16, q8_0, q4_0 or q4_k_m. A file
-// DIR/NAME-TYPE.gguf that is there stays.
+// NAME is the name of one of the shapes, and TYPE is f32, f16, bf16, q8_0, q4_0 or q4_k_m. The file DIR/NAME-TYPE.gguf is
+// not changed if it exists.
 package main
 
 import (
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// write writes a file, unless it is there.
+// write writes a file, unless it exists.
 func write(dir, name string, shrink int) error {
 	at := strings.LastIndex(name, "-")
 	kind := checkpoint.DType(strings.ToUpper(name[at+1:]))

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// shapes are the models by name, as their configurations were published.
+// shapes holds the models by name, with their published configurations.
 var shapes = map[string]func(f *file){
 	"mamba-130m": mamba130, "mamba2-130m": mamba2of130, "gpt2-124m": gpt2,
 	"granite-4.0-h-350m": granite, "falcon-h1-0.5b": falconH1, "lfm2-350m": lfm2, "qwen3.5-0.8b": qwen35,
 }
 
-// block is the beginning of the names of a layer.
+// block returns the beginning of the names of a layer's tensors.
 func block(i int) string { return fmt.Sprintf("blk.%d.", i) }
 
 func mamba130(f *file) {
@@ -55,7 +55,7 @@ func mamba2of130(f *file) {
 	f.vector("output_norm.weight", one, d)
 }
 
-// gpt2 is GPT-2 of 124M parameters, for llama.cpp alone.
+// gpt2 is GPT-2 with 124M parameters, only for llama.cpp.
 func gpt2(f *file) {
 	const d = 768
 	layers, _ := f.begin("gpt2", d, 12, 50264)
@@ -83,8 +83,8 @@ func gpt2(f *file) {
 	norm("output_norm")
 }
 
-// headsOf is a number of heads of keys in the layers that have attention, and 0 in all others. Where there are too few
-// layers, the last has it.
+// headsOf returns the number of key heads of each layer: kv in the layers that have attention, and 0 in all others. If
+// there are too few layers for any of those, the last layer has attention.
 func headsOf(kv int32, attention []int, layers int) []int32 {
 	all := make([]int32, layers)
 	for i := range all {
@@ -181,7 +181,7 @@ func lfm2(f *file) {
 	f.vector("token_embd_norm.weight", one, d)
 }
 
-// qwen35 is the part for texts of Qwen3.5-0.8B.
+// qwen35 is the text model of Qwen3.5-0.8B.
 func qwen35(f *file) {
 	const d, mlp, heads, kv, headDim, delta, width = 1024, 3584, 8, 2, 256, 16, 128
 	layers, _ := f.begin("qwen35", d, 24, 248320)

@@ -21,19 +21,19 @@ import (
 	"time"
 )
 
-// covered is what one test reached without a mutant. It is kept beside the results for the next call.
+// covered records which mutants one test reaches. It is saved beside the results for the next call.
 type covered struct {
-	Key     string        `json:"key"` // of the package with its mutants, and of what the test consists of
+	Key     string        `json:"key"` // hash of the package with its mutants and of the test's code
 	CPU     time.Duration `json:"cpu"`
 	Wall    time.Duration `json:"wall"`
-	Stopped bool          `json:"stopped,omitempty"` // it was not quick
+	Stopped bool          `json:"stopped,omitempty"` // at the time limit
 	Failed  bool          `json:"failed,omitempty"`
 	Mutants []int         `json:"mutants,omitempty"`
-	Parts   []string      `json:"parts,omitempty"` // its subtests
+	Parts   []string      `json:"parts,omitempty"` // subtests
 }
 
-// cover runs every test alone and returns, for each mutant, the tests that reach it. Of a test that an earlier call ran
-// it takes what is kept, if neither the package nor the test's text has changed.
+// cover runs every test alone and returns, for each mutant, the tests that reach it. It uses the saved result of an
+// earlier call if neither the package nor the test's code has changed.
 func (s *subject) cover(ctx context.Context, folder string, st *store, o options) (reach map[int][]*test, err error) {
 	wanted, err := regexp.Compile(o.run)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *subject) cover(ctx context.Context, folder string, st *store, o options
 			queue = queue[1:]
 			whole, _, isPart := strings.Cut(name, "/")
 			split, most := !isPart && splits.MatchString(name), most
-			if split { // all of its parts are to be known
+			if split { // run to the end, to find all parts
 				most.cpu = most.wall
 			}
 			key := hash(code, fmt.Append(nil, o.tests[i], name, b.short), []byte(st.texts[i][whole]))
@@ -137,7 +137,7 @@ func (b binary) reached(ctx context.Context, name, hits string, most limits) (c 
 			c.Parts = append(c.Parts, part)
 		}
 	}
-	lines, _ := os.ReadFile(hits) // none if no mutant was reached
+	lines, _ := os.ReadFile(hits) // there is no file if no mutant was reached
 	for _, line := range strings.Fields(string(lines)) {
 		n, err := strconv.Atoi(line)
 		if err != nil {
@@ -148,7 +148,7 @@ func (b binary) reached(ctx context.Context, name, hits string, most limits) (c 
 	return c, nil
 }
 
-// patternOf is the regular expression of one test, or of a part of it.
+// patternOf returns the regular expression that matches one test or subtest.
 func patternOf(name string) string {
 	parts := strings.Split(name, "/")
 	for i, p := range parts {
@@ -157,7 +157,7 @@ func patternOf(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// readCovered reads what is kept of tests.
+// readCovered reads the saved results of tests.
 func readCovered(path string) (known map[string]covered, err error) {
 	known = map[string]covered{}
 	f, err := os.Open(path)
@@ -189,12 +189,12 @@ func appendLine(path string, v any) error {
 	return errors.Join(err, f.Close())
 }
 
-// textsOf returns what each test of some files consists of: the texts of its function and of all declarations there
-// whose names it uses, directly or not. A type's methods belong to it.
+// textsOf returns the code of each test in some files: the texts of its function and of all declarations in the files
+// whose names it uses, directly or indirectly. A type's methods belong to the type.
 func textsOf(files map[string][]byte) (texts map[string]string, err error) {
 	type declared struct {
 		text  string
-		names []string // that are used
+		names []string // the names that it uses
 	}
 	all := map[string][]*declared{}
 	for _, path := range slices.Sorted(maps.Keys(files)) {
@@ -241,7 +241,7 @@ func textsOf(files map[string][]byte) (texts map[string]string, err error) {
 	return texts, nil
 }
 
-// declares are the names that a declaration gives to something.
+// declares returns the names that a declaration declares. For a method, they include those of its receiver's type.
 func declares(decl ast.Decl) (names []string) {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// edit replaces del bytes at an offset by text, in which %d is the number of a mutant, counted from the site's first.
+// edit replaces del bytes at an offset by text, in which %d stands for the number of the site's first mutant plus plus.
 type edit struct {
 	at, del int
 	text    string
@@ -15,13 +15,13 @@ type edit struct {
 	close   bool
 }
 
-// piece is a run of bytes of an instrumented file that a site has put there, or that was copied from an offset.
+// piece is a run of bytes of an instrumented file that a site has inserted, or that was copied from an offset.
 type piece struct {
 	upTo, from int
 	site       *site
 }
 
-// instrumented is a file with the edits of its sites, and where its pieces come from.
+// instrumented returns the file with the edits of its sites, and the origins of its pieces.
 func (f *source) instrumented(sites []*site) (out []byte, pieces []piece) {
 	type placed struct {
 		edit
@@ -37,7 +37,7 @@ func (f *source) instrumented(sites []*site) (out []byte, pieces []piece) {
 			all = append(all, placed{e, i, s})
 		}
 	}
-	order := func(p placed) int { // what closes, what replaces, what opens
+	order := func(p placed) int { // closing edits first, then replacements, then opening edits
 		switch {
 		case p.close:
 			return 0
@@ -65,7 +65,7 @@ func (f *source) instrumented(sites []*site) (out []byte, pieces []piece) {
 	return out, append(pieces, piece{len(out), at, nil})
 }
 
-// innermost is the site that is to blame for an error at an offset of the instrumented file.
+// innermost returns the innermost site around an error at an offset of the instrumented file.
 func (f *source) innermost(sites []*site, pieces []piece, offset int) (in *site) {
 	start := 0
 	for _, p := range pieces {

@@ -31,16 +31,16 @@ type source struct {
 // subject is a package with its mutants.
 type subject struct {
 	path, name, dir string // of the package
-	module          string // its folder
+	module          string // folder of the module
 	files           []*source
 	sites           []*site
-	count           int // of mutants
+	count           int // number of mutants
 }
 
 //go:embed helpers.go.txt
 var helpers string
 
-// list runs go list with the flags and decodes its output into values of a type.
+// list runs go list with the arguments and decodes its output into values of type T.
 func list[T any](args ...string) (all []T, err error) {
 	var stderr bytes.Buffer
 	cmd := exec.Command("go", append([]string{"list"}, args...)...)
@@ -69,7 +69,7 @@ func load(pattern string) (*subject, error) {
 		Module                        *struct{ Dir string }
 	}
 	all, err := list[listed]("-json=ImportPath,Name,Dir,Export,GoFiles,DepOnly,Module", "-export", "-deps", pattern,
-		"os", "strconv", "sync") // what helpers need
+		"os", "strconv", "sync") // imports of the helpers
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (s *subject) number() {
 	}
 }
 
-// drop removes sites until the instrumented package type-checks: the innermost one around each error.
+// drop removes the innermost site around each type error until the instrumented package type-checks.
 func (s *subject) drop(lookup importer.Lookup) error {
 	for {
 		fset := token.NewFileSet()
@@ -181,8 +181,8 @@ func (s *subject) drop(lookup importer.Lookup) error {
 	}
 }
 
-// helper is the file that the instrumented package has besides its own. With covering, mutants that are reached are
-// written into a file, and none runs.
+// helper returns the file that is added to the instrumented package. With covering, no mutant runs, and the helpers write
+// the numbers of the mutants that are reached to a file.
 func (s *subject) helper(covering bool) string {
 	return strings.NewReplacer("PACKAGE", s.name, "COVERING", fmt.Sprint(covering), "COUNT", fmt.Sprint(s.count)).
 		Replace(helpers)

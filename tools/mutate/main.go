@@ -1,13 +1,13 @@
-// Mutate tests the tests of a package: it changes one small thing of the package's code at a time, such as a sign, a
-// bound, a constant or a term of a sum, and lists the changes that no test sees.
+// Mutate tests the tests of a package. It makes one small change to the package's code at a time, such as to a sign, a
+// bound, a constant or a term of a sum, and lists the changes that no test detects.
 //
 //	go run ./tools/mutate ./optim
 //	go run ./tools/mutate ./ssm --tests ./ssm,./mixer --max 300 --minutes 10
 //
-// All mutants are compiled once, into one instrumented copy of the package in a temporary folder, and a variable of the
-// environment selects the one that runs. A mutant runs only the tests that reach it. Results are kept in a file, from
-// which the next call goes on: what was killed stays killed until its function changes, what survived is tried again
-// when tests change.
+// All mutants are compiled once, into one instrumented copy of the package in a temporary folder. An environment variable
+// selects the mutant that runs. Only the tests that reach a mutant run for it. Results are saved in a file, with which
+// the next call continues: a killed mutant stays killed until its function changes, and a mutant that survived is tried
+// again when tests change.
 package main
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// options are the flags.
+// options holds the flags.
 type options struct {
 	tests   []string
 	seed    uint64
@@ -141,7 +141,7 @@ func mutate(ctx context.Context, pattern string, o options) error {
 	return s.report(all, o)
 }
 
-// runAll runs mutants until the time is over.
+// runAll runs mutants until all have run or o.minutes are over.
 func (s *subject) runAll(ctx context.Context, todo []*mutant, st *store, o options) error {
 	if len(todo) == 0 || o.minutes < 0 {
 		return nil
@@ -155,10 +155,10 @@ func (s *subject) runAll(ctx context.Context, todo []*mutant, st *store, o optio
 	if err != nil {
 		return err
 	}
-	if o.minutes > 0 { // what is run in the time is to be a fair sample
+	if o.minutes > 0 { // the mutants that run in the time must be a fair sample
 		rng := rand.New(rand.NewPCG(o.seed, 1))
 		rng.Shuffle(len(todo), func(i, j int) { todo[i], todo[j] = todo[j], todo[i] })
-		// What was run before is part of the sample, whether it survived or not.
+		// Mutants that ran before are part of the sample, whether they survived or not.
 		slices.SortStableFunc(todo, func(a, b *mutant) int { return len(b.Tests) - len(a.Tests) })
 	}
 	start, told := time.Now(), time.Now()
@@ -199,8 +199,8 @@ type summary struct {
 	Killed     int     `json:"killed"`
 	Equivalent int     `json:"equivalent"`
 	Survived   int     `json:"survived"`
-	Percent    float64 `json:"percent"` // killed of those that are not equivalent
-	// Of a sample: its seed, and the 95 % interval of the percentage of all.
+	Percent    float64 `json:"percent"` // percentage of killed ones among those that are not equivalent
+	// For a sample: its seed, and the 95 % interval of the percentage for all mutants.
 	Seed   uint64  `json:"seed,omitempty"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
@@ -255,8 +255,8 @@ func (s *subject) report(all []*mutant, o options) error {
 	return nil
 }
 
-// interval is the 95 % interval of a percentage of which k of n are seen: E. B. Wilson, "Probable inference, the law of
-// succession, and statistical inference", Journal of the American Statistical Association 22, 1927.
+// interval returns the 95 % interval of a percentage for a sample with k of n: E. B. Wilson, "Probable inference, the law
+// of succession, and statistical inference", Journal of the American Statistical Association 22, 1927.
 func interval(k, n int) (low, high float64) {
 	if n == 0 {
 		return 0, 100
@@ -268,7 +268,7 @@ func interval(k, n int) (low, high float64) {
 	return 100 * max(0, middle-half), 100 * min(1, middle+half)
 }
 
-// record replaces the line of a package.
+// record writes the line of a package into the file of --record, in place of an earlier one.
 func record(path string, sum summary) error {
 	data, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
@@ -285,7 +285,7 @@ func record(path string, sum summary) error {
 	return os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o666)
 }
 
-// of returns the mutants of files whose names match one of the patterns, all if there is no pattern.
+// of returns the mutants in files whose names match one of the patterns, or all mutants if there is no pattern.
 func of(all []*mutant, patterns []string) (some []*mutant, err error) {
 	if len(patterns) == 0 {
 		return all, nil

@@ -110,8 +110,8 @@ func TestSteps(t *testing.T) {
 func TestFailsAnyway(t *testing.T) { t.Error("always") }
 `
 
-// TestToy: the mutants of a small package, of which a weak test leaves some alive; results are continued from, and
-// known equivalent mutants count for nothing.
+// TestToy checks the mutants of a small package, some of which survive its weak tests. A second call continues with the
+// saved results. Known equivalent mutants do not count.
 func TestToy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a package")
@@ -141,7 +141,7 @@ func TestToy(t *testing.T) {
 			t.Errorf("%d tests were run alone, %v, want %d", lines, err, want)
 		}
 	}
-	covered(8) // six tests, two parts of one
+	covered(8) // six tests, and two subtests of one
 	s, err := load("./toy")
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestToy(t *testing.T) {
 		t.Errorf("no part of a test has killed a mutant: %v", err)
 	}
 
-	// Known mutants are no survivors, and a better test kills the others.
+	// Known equivalent mutants are not survivors, and a better test kills the others.
 	write("tools/mutate/equivalent.txt", "# a comment\ntoy/toy.go\tNorm\tn < limit → *\tboth are limit\n"+
 		"toy/toy.go\tUnseen\t*\tnothing\n")
 	write("toy/toy_test.go", strings.Replace(toyTest, "func TestSteps", `
@@ -208,7 +208,7 @@ func TestSteps`, 1))
 	if err := mutate(t.Context(), "./toy", o); err != nil {
 		t.Fatal(err)
 	}
-	covered(9) // what the other tests reach is known
+	covered(9) // only the new test had to run
 	if _, err := os.Stat(filepath.Join(dir, "toy", "left")); err == nil {
 		t.Error("a test has left a file in the package's folder")
 	}
@@ -223,7 +223,7 @@ func TestSteps`, 1))
 	}
 }
 
-// TestInterval: Wilson's interval of 8 of 10, as its paper's formula gives it, and at the ends.
+// TestInterval checks Wilson's interval against the paper's formula, also for none and for all of n.
 func TestInterval(t *testing.T) {
 	for _, c := range []struct {
 		k, n      int
@@ -236,7 +236,7 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// TestTextsOf: what a test consists of is its text and that of all it uses, and nothing else.
+// TestTextsOf checks that the code of a test is its text and that of all declarations it uses, and nothing else.
 func TestTextsOf(t *testing.T) {
 	texts, err := textsOf(map[string][]byte{"a_test.go": []byte(`package a
 func TestA(t *testing.T) { helper(1) }
@@ -258,7 +258,7 @@ func other() {}
 	}
 }
 
-// TestMutantsOfThisRepository: mutants are named by what changes, in the words of the source.
+// TestMutantsOfThisRepository checks that mutants are described by the changed source text.
 func TestMutantsOfThisRepository(t *testing.T) {
 	if testing.Short() {
 		t.Skip("type-checks packages")

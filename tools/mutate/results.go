@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// mutant is one change, and what became of it.
+// mutant is one change and its result.
 type mutant struct {
 	File     string `json:"file"`
 	Line     int    `json:"line"`
 	Function string `json:"function"`
-	Mutant   string `json:"mutant"`        // what → what
-	Nth      int    `json:"nth,omitempty"` // among the same of a function, from 0
+	Mutant   string `json:"mutant"`        // old text → new text
+	Nth      int    `json:"nth,omitempty"` // index among equal changes in a function, from 0
 	Code     string `json:"code"`          // hash of the function
 	Status   string `json:"status,omitempty"`
 	By       string `json:"by,omitempty"`    // the test that killed it
 	Tests    string `json:"tests,omitempty"` // hash of the tests that it survived
-	Why      string `json:"why,omitempty"`   // it is equivalent
+	Why      string `json:"why,omitempty"`   // reason why it is equivalent, or ""
 
 	number int
 }
 
-// mutants lists those of all sites.
+// mutants returns the mutants of all sites.
 func (s *subject) mutants() (all []*mutant) {
 	seen := map[string]int{}
 	for _, at := range s.sites {
@@ -44,7 +44,7 @@ func (s *subject) mutants() (all []*mutant) {
 
 func (m *mutant) key() string { return m.File + "|" + m.Function + "|" + m.Mutant }
 
-// rel is the path of a file of the package from the module's folder.
+// rel returns the path of a file of the package, relative to the module's folder.
 func (s *subject) rel(file string) string {
 	rel, err := filepath.Rel(s.module, filepath.Join(s.dir, file))
 	if err != nil {
@@ -78,11 +78,11 @@ func hash(data ...[]byte) string {
 type store struct {
 	path  string
 	tests string              // hash of all tests
-	texts []map[string]string // of the tests of each package: see textsOf
+	texts []map[string]string // code of the tests of each package: see textsOf
 	known map[string]*mutant
 }
 
-// openStore reads earlier results. Packages are those whose tests run.
+// openStore reads earlier results. packages lists the packages whose tests run.
 func openStore(file string, packages []string) (*store, error) {
 	s := &store{path: file, known: map[string]*mutant{}}
 	var tests [][]byte
@@ -126,14 +126,14 @@ func openStore(file string, packages []string) (*store, error) {
 	return s, lines.Err()
 }
 
-// recall fills in what became of a mutant, if that still holds.
+// recall fills in the saved result of a mutant, and reports whether that is still valid.
 func (s *store) recall(m *mutant) bool {
 	old := s.known[fmt.Sprint(m.key(), m.Nth)]
 	if old == nil || old.Code != m.Code {
 		return false
 	}
 	if old.Status != "killed" && old.Tests != s.tests {
-		m.Status, m.Tests = old.Status, old.Tests // until it is run again
+		m.Status, m.Tests = old.Status, old.Tests // until the mutant runs again
 		return false
 	}
 	m.Status, m.By, m.Tests = old.Status, old.By, old.Tests
@@ -146,14 +146,14 @@ func (s *store) save(m *mutant) error {
 	return appendLine(s.path, m)
 }
 
-// equivalents are known mutants that change nothing that a test could see, or should: for each, a pattern of its file,
+// equivalents lists known mutants that change nothing that a test could or should detect. Each has a pattern of its file,
 // function and change, and the reason.
 type equivalents []struct {
 	pattern *regexp.Regexp
 	why     string
 }
 
-// readEquivalent reads lines of FILE, FUNCTION, MUTANT and REASON with tabs between them. A * stands for any text.
+// readEquivalent reads lines of FILE, FUNCTION, MUTANT and REASON, separated by tabs. A * stands for any text.
 func readEquivalent(file string) (all equivalents, err error) {
 	text, err := os.ReadFile(file)
 	if os.IsNotExist(err) {
@@ -179,7 +179,7 @@ func readEquivalent(file string) (all equivalents, err error) {
 	return all, nil
 }
 
-// why returns the reason why a mutant is equivalent, or nothing.
+// why returns the reason why a mutant is equivalent, or "" if it is not known to be.
 func (e equivalents) why(m *mutant) string {
 	for _, one := range e {
 		if one.pattern.MatchString(m.File + "\t" + m.Function + "\t" + m.Mutant) {

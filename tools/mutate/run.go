@@ -20,20 +20,20 @@ import (
 type test struct {
 	binary
 	name      string
-	cpu, wall time.Duration // of a run without a mutant
+	cpu, wall time.Duration // time of a run without a mutant
 	kills     int
 }
 
-// binary is the program of a package's tests, the package's folder and the copy of it in which they run.
+// binary is the test binary of a package, with the package's folder and the copy of that folder in which tests run.
 type binary struct {
 	path, dir, copy string
 	short           bool // as go test -short
 }
 
-// shadow makes a tree in a folder whose entries are links to those of the module, but for the package's folder and
-// those on the path to it. It returns the place to copy the package's folder to: what a mutant writes there, such as
-// runs or examples of failures, is neither seen by the next one nor left behind. A package at the module's root has no
-// copy.
+// shadow makes a tree in folder whose entries are links to those of the module, except for the package's folder dir and
+// its parents. It returns the path to which the package's folder can be copied. Files that a mutant writes to the copy,
+// such as runs or examples of failures, are neither seen by the next mutant nor left behind. A package at the module's
+// root has no copy.
 func shadow(folder, module, dir string) (string, error) {
 	rel, err := filepath.Rel(module, dir)
 	if err != nil || rel == "." {
@@ -83,7 +83,7 @@ func (s *subject) build(folder string, covering bool, o options) (all []binary, 
 		if err != nil {
 			return nil, err
 		}
-		path := filepath.Join(folder, fmt.Sprintf("tests%d.exe", i)) // as Windows wants it
+		path := filepath.Join(folder, fmt.Sprintf("tests%d.exe", i)) // Windows needs the ending
 		out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", path, p).CombinedOutput()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w\n%s", p, err, out)
@@ -97,11 +97,11 @@ func (s *subject) build(folder string, covering bool, o options) (all []binary, 
 	return all, nil
 }
 
-// limits are what a process of tests may use.
+// limits holds the limits on the CPU time and the wall time of a test process.
 type limits struct{ cpu, wall time.Duration }
 
-// run runs tests of one binary with a variable of the environment set. It returns whether they pass, the time that they
-// took, and what they printed.
+// run runs tests of one binary with an environment variable. It returns whether they pass, the CPU time that they took,
+// and their output.
 func (b binary) run(ctx context.Context, pattern, env string, l limits) (ok bool, cpu time.Duration, out []byte) {
 	dir := b.dir
 	if b.copy != "" {
@@ -114,7 +114,7 @@ func (b binary) run(ctx context.Context, pattern, env string, l limits) (ok bool
 	defer cancel()
 	args := []string{b.path, "-test.run", pattern, "-test.failfast", "-test.timeout", "0", "-test.v",
 		fmt.Sprint("-test.short=", b.short)}
-	if runtime.GOOS != "windows" { // loops that do not end and take all memory
+	if runtime.GOOS != "windows" { // limits for endless loops, which may also take all memory
 		limit := fmt.Sprintf(`ulimit -t %d; ulimit -v 12000000; exec "$@"`, int(l.cpu.Seconds()+1))
 		args = append([]string{"sh", "-c", limit, "sh"}, args...)
 	}
@@ -130,8 +130,8 @@ func (b binary) run(ctx context.Context, pattern, env string, l limits) (ok bool
 	return err == nil, cpu, buf.Bytes()
 }
 
-// kill runs the tests that reach a mutant, those first which are likely to fail soon, until one does. It returns its
-// name, or nothing.
+// kill runs the tests that reach a mutant until one fails, beginning with those that are likely to fail soon. It returns
+// the name of the test that failed, or "".
 func kill(ctx context.Context, number int, tests []*test) (by string, err error) {
 	tests = slices.Clone(tests)
 	slices.SortStableFunc(tests, func(a, b *test) int {
@@ -156,7 +156,8 @@ func kill(ctx context.Context, number int, tests []*test) (by string, err error)
 		if len(batch) == 1 {
 			pattern = patternOf(names[0])
 		}
-		// others may have the processor: what computes too long uses up its CPU time, what waits that of the clock
+		// The CPU time limits tests that compute too long. The wall time limits tests that wait. It is generous, as other
+		// processes may use the processor.
 		ok, _, out := batch[0].run(ctx, pattern,
 			fmt.Sprintf("HIPPO_MUTANT=%d", number), limits{3*total.cpu + 2*time.Second, 10*total.wall + time.Minute})
 		if err := ctx.Err(); err != nil {
@@ -169,7 +170,7 @@ func kill(ctx context.Context, number int, tests []*test) (by string, err error)
 					return t.name, nil
 				}
 			}
-			return names[0], nil // it crashed
+			return names[0], nil // the process crashed
 		}
 		tests = tests[len(batch):]
 	}

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// site is a place in the code with one or more mutants. Its edits call a helper of helpers.go.txt there with the number
-// of its first mutant.
+// site is a place in the code with one or more mutants. Its edits insert a call of a helper of helpers.go.txt, with the
+// number of the site's first mutant.
 type site struct {
 	from, to int // offsets
 	line     int
@@ -20,7 +20,7 @@ type site struct {
 	function string
 	code     string // hash of the function
 	edits    []edit
-	texts    []string // of each mutant
+	texts    []string // descriptions of the mutants
 	first    int      // number of the first mutant
 }
 
@@ -37,7 +37,7 @@ type finder struct {
 
 func (f *finder) offset(p token.Pos) int { return f.fset.Position(p).Offset }
 
-// text is the source of a node on one line.
+// text returns the source of a node on one line, shortened if it is long.
 func (f *finder) text(n ast.Node) string {
 	s := strings.Join(strings.Fields(string(f.file.text[f.offset(n.Pos()):f.offset(n.End())])), " ")
 	if r := []rune(s); len(r) > 100 {
@@ -46,7 +46,7 @@ func (f *finder) text(n ast.Node) string {
 	return s
 }
 
-// add adds a site at a node whose mutants have these texts. They are formed from the parts a and b.
+// add adds a site at a node. texts describes its mutants, and edits inserts them.
 func (f *finder) add(n ast.Node, texts []string, edits ...edit) {
 	s := &site{from: f.offset(n.Pos()), to: f.offset(n.End()), line: f.fset.Position(n.Pos()).Line, file: f.file,
 		function: f.function, code: f.code, edits: edits}
@@ -56,16 +56,16 @@ func (f *finder) add(n ast.Node, texts []string, edits ...edit) {
 	f.sites = append(f.sites, s)
 }
 
-// around wraps a node into text.
+// around returns the edits that put text before and after a node.
 func (f *finder) around(n ast.Node, before, after string) []edit {
 	return []edit{{at: f.offset(n.Pos()), text: before}, {at: f.offset(n.End()), text: after, close: true}}
 }
 
-// operators are helpers of binary operations: their names and mutants, where a and b are the operands.
+// operators holds the helpers of binary operations: their names and mutants, where a and b are the operands.
 var operators = map[token.Token]struct {
 	helper string
 	floats []string // mutants of floating-point and complex numbers
-	ints   []string // and of integers, as many or fewer
+	ints   []string // mutants of integers, at most as many
 }{
 	token.ADD: {"_mAdd", []string{"a - b", "a", "b"}, []string{"a - b", "a"}},
 	token.SUB: {"_mSub", []string{"a + b", "a", "-b"}, []string{"a + b", "a"}},
@@ -89,7 +89,7 @@ func (f *finder) kind(e ast.Expr) types.BasicInfo {
 	if t == nil {
 		return 0
 	}
-	if p, ok := t.(*types.TypeParam); ok { // numbers of several kinds are taken as floats
+	if p, ok := t.(*types.TypeParam); ok { // type parameters for several kinds count as floats
 		if u, ok := p.Constraint().Underlying().(*types.Interface); ok && u.NumEmbeddeds() > 0 {
 			return types.IsFloat
 		}
@@ -108,10 +108,10 @@ func (f *finder) isBool(e ast.Expr) bool {
 	return ok && b.Info()&types.IsBoolean != 0
 }
 
-// constant reports whether an expression is a constant. Then nothing inside is changed, but its value may be.
+// constant reports whether an expression is a constant. Mutants change only its value as a whole, not its parts.
 func (f *finder) constant(e ast.Expr) bool { return f.info.Types[e].Value != nil }
 
-// typeName is the name of an expression's type in its file.
+// typeName returns the name of an expression's type as its file writes it.
 func (f *finder) typeName(e ast.Expr) string {
 	return types.TypeString(types.Default(f.info.TypeOf(e)), func(p *types.Package) string {
 		if p == f.pkg {
@@ -121,7 +121,7 @@ func (f *finder) typeName(e ast.Expr) string {
 	})
 }
 
-// walk visits a node and what it consists of.
+// walk visits a node and its parts.
 func (f *finder) walk(root ast.Node) {
 	ast.Inspect(root, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -139,7 +139,7 @@ func (f *finder) walk(root ast.Node) {
 			if n.Tok != token.VAR {
 				return false
 			}
-		case *ast.ArrayType: // its length is a constant
+		case *ast.ArrayType: // its length must be a constant
 			return false
 		case *ast.StructType, *ast.InterfaceType, *ast.FuncType, *ast.ImportSpec:
 			return false
@@ -184,7 +184,8 @@ func (f *finder) walk(root ast.Node) {
 	})
 }
 
-// besideError visits the error of a return that has constants beside it, which mean nothing then.
+// besideError handles a return statement with an error. It visits only the results that are not constants, as constants
+// beside an error have no meaning. It reports whether the statement is of this kind.
 func (f *finder) besideError(n *ast.ReturnStmt) bool {
 	last := len(n.Results) - 1
 	if last < 1 || f.info.Types[n.Results[last]].IsNil() ||
@@ -199,7 +200,7 @@ func (f *finder) besideError(n *ast.ReturnStmt) bool {
 	return true
 }
 
-// forLoop leaves out what comes after each pass: without it, most loops never end.
+// forLoop visits a loop without its post statement. If that is mutated, most loops never end.
 func (f *finder) forLoop(n *ast.ForStmt) {
 	if n.Init != nil {
 		f.walk(n.Init)
@@ -210,7 +211,7 @@ func (f *finder) forLoop(n *ast.ForStmt) {
 	f.walk(n.Body)
 }
 
-// statements adds mutants without some statements of a block.
+// statements adds mutants that each leave out one statement of a block: an assignment or a call.
 func (f *finder) statements(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -229,7 +230,7 @@ func (f *finder) statements(list []ast.Stmt) {
 	}
 }
 
-// condition negates what is no comparison, which has its own mutants.
+// condition adds a mutant that negates a condition, unless it is an operation, which has its own mutants.
 func (f *finder) condition(e ast.Expr) {
 	switch e.(type) {
 	case *ast.Ident, *ast.CallExpr, *ast.SelectorExpr, *ast.IndexExpr:
@@ -256,8 +257,8 @@ func (f *finder) assignment(n *ast.AssignStmt) {
 	f.add(n, mutants, f.around(n.Rhs[0], helper+"["+f.typeName(n.Lhs[0])+"](%d, ", ")")...)
 }
 
-// literal shifts a constant: an integer by one, another number by a quarter. Names of integers stand for what is not
-// to be computed with.
+// literal adds a mutant that changes a constant: an integer by one, another number by a quarter. It does not change an
+// integer constant that is given only by a name, as such names stand for values that are not computed with.
 func (f *finder) literal(e ast.Expr) {
 	hasLiteral := false
 	ast.Inspect(e, func(n ast.Node) bool {
@@ -337,7 +338,7 @@ func (f *finder) binary(e *ast.BinaryExpr) {
 		edit{at: f.offset(e.End()), text: ")", close: true})
 }
 
-// call adds the mutants of a smaller or larger of two numbers, and of a function of package math.
+// call adds the mutants of a call of min or max with two numbers, or of a function of package math or math/cmplx.
 func (f *finder) call(e *ast.CallExpr) {
 	switch fun := e.Fun.(type) {
 	case *ast.Ident:

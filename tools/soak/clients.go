@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// prompts are what the clients ask for.
+// prompts returns the prompts of the clients.
 func prompts() (all []string) {
 	for _, begin := range []string{
 		"Call me", "The whale", "It was", "Ein Wal", "Le cachalot est", "鯨は", "And then, the sea",
@@ -29,19 +29,20 @@ func prompts() (all []string) {
 	return all
 }
 
-// completion is a request for a reply that is drawn with a seed, and so is the same each time, whoever else is there.
+// completion returns a request for a reply that is drawn with a seed. The reply is the same each time, whatever the other
+// clients do.
 func (s *soak) completion(prompt string, stream bool) []byte {
 	body, err := json.Marshal(map[string]any{
 		"prompt": prompt, "max_tokens": s.tokens, "temperature": 2, "seed": crc32.ChecksumIEEE([]byte(prompt)),
 		"stream": stream, "ignore_eos": true,
 	})
 	if err != nil {
-		panic(err) // it consists of texts and numbers
+		panic(err) // impossible for texts and numbers
 	}
 	return body
 }
 
-// chunk is an answer or an event of one.
+// chunk is a response, or an event of a streamed response.
 type chunk struct {
 	ID      string
 	Choices []struct {
@@ -51,15 +52,15 @@ type chunk struct {
 	Error *struct{ Message string }
 }
 
-// errNoAnswer is why there is no answer to compare: the server was busy, or was killed.
+// errNoAnswer reports that there is no response to compare, as the server was busy or was killed.
 var errNoAnswer = errors.New("no answer")
 
-// post sends a body.
+// post sends a POST request.
 func (s *soak) post(ctx context.Context, path string, body []byte) (*http.Response, error) {
 	return s.send(ctx, http.MethodPost, path, body)
 }
 
-// send sends a request with a body, which may be none.
+// send sends a request with a body, which may be nil.
 func (s *soak) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+s.address+path, bytes.NewReader(body))
 	if err != nil {
@@ -69,7 +70,7 @@ func (s *soak) send(ctx context.Context, method, path string, body []byte) (*htt
 	return s.http.Do(r)
 }
 
-// reply is the text of a reply, whole or as a stream.
+// reply requests the reply to a prompt, whole or as a stream, and returns its text.
 func (s *soak) reply(ctx context.Context, prompt string, stream bool) (string, error) {
 	a, err := s.post(ctx, "/v1/completions", s.completion(prompt, stream))
 	if err != nil {
@@ -114,7 +115,7 @@ func (s *soak) reply(ctx context.Context, prompt string, stream bool) (string, e
 	return "", errNoAnswer
 }
 
-// learn asks for all replies one after another.
+// learn requests the replies to all prompts one after another, and stores them in s.alone.
 func (s *soak) learn(ctx context.Context) error {
 	texts := map[string]bool{}
 	for _, p := range prompts() {
@@ -133,7 +134,7 @@ func (s *soak) learn(ctx context.Context) error {
 	return nil
 }
 
-// client does this and that until ctx is done.
+// client sends random requests until ctx is done.
 func (s *soak) client(ctx context.Context, r *rand.Rand) {
 	all := prompts()
 	for ctx.Err() == nil {
@@ -163,7 +164,7 @@ func (s *soak) client(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// compare checks that a reply is the one that it is alone.
+// compare checks that a reply is the same as without other clients.
 func (s *soak) compare(ctx context.Context, prompt string, stream bool) {
 	text, err := s.reply(ctx, prompt, stream)
 	switch {
@@ -178,7 +179,7 @@ func (s *soak) compare(ctx context.Context, prompt string, stream bool) {
 	}
 }
 
-// goAway leaves in the middle of a reply.
+// goAway disconnects in the middle of a reply.
 func (s *soak) goAway(ctx context.Context, prompt string, after time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, after)
 	defer cancel()
@@ -186,7 +187,7 @@ func (s *soak) goAway(ctx context.Context, prompt string, after time.Duration) {
 	s.did("gone")
 }
 
-// rubbish sends what is no request.
+// rubbish sends random bytes that are not a valid request.
 func (s *soak) rubbish(ctx context.Context, r *rand.Rand) {
 	noise := make([]byte, r.IntN(5000))
 	for i := range noise {
@@ -220,7 +221,7 @@ func (s *soak) rubbish(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// stall sends half a request, or reads no reply.
+// stall sends half of a request, or does not read the reply.
 func (s *soak) stall(ctx context.Context, prompt string, r *rand.Rand) {
 	c, err := net.DialTimeout("tcp", s.address, time.Second)
 	if err != nil {
@@ -241,7 +242,7 @@ func (s *soak) stall(ctx context.Context, prompt string, r *rand.Rand) {
 	}
 }
 
-// figuresOfModels asks what needs no model.
+// figuresOfModels sends requests that need no model.
 func (s *soak) figuresOfModels(ctx context.Context) {
 	for _, path := range []string{"/v1/models", "/health", "/no-such-path"} {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+path, nil)

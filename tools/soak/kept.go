@@ -7,10 +7,10 @@ import (
 	"net/http"
 )
 
-// mostKept is how many responses are kept: fewer than a server removes the oldest of.
+// mostKept is the maximum number of stored responses. It is low enough that the server does not remove old ones.
 const mostKept = 800
 
-// response is one of /v1/responses.
+// response is a response of /v1/responses.
 type response struct {
 	ID     string
 	Status string
@@ -19,7 +19,7 @@ type response struct {
 	}
 }
 
-// text is what was answered.
+// text returns the text of the response.
 func (r *response) text() (text string) {
 	for _, o := range r.Output {
 		for _, c := range o.Content {
@@ -29,7 +29,7 @@ func (r *response) text() (text string) {
 	return text
 }
 
-// leave has the server keep a response, and returns its text and id: "" where the server keeps none.
+// leave makes the server store a response, and returns the response's text and id.
 func (s *soak) leave(ctx context.Context, prompt string) (text, id string, err error) {
 	body, err := json.Marshal(map[string]any{"input": prompt, "max_output_tokens": s.tokens, "temperature": 1})
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *soak) leave(ctx context.Context, prompt string) (text, id string, err e
 	return r.text(), r.ID, nil
 }
 
-// keep leaves a response, and notes it once its whole answer has come.
+// keep makes the server store a response, and records it when it has arrived completely.
 func (s *soak) keep(ctx context.Context, prompt string) {
 	text, id, err := s.leave(ctx, prompt)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *soak) keep(ctx context.Context, prompt string) {
 	s.stored[id] = text
 }
 
-// wantStored checks that everything that was kept is there.
+// wantStored checks that the server has all responses that keep recorded.
 func (s *soak) wantStored(ctx context.Context) {
 	s.mu.Lock()
 	noted := make(map[string]string, len(s.stored))
@@ -75,7 +75,7 @@ func (s *soak) wantStored(ctx context.Context) {
 		}
 		a, err := s.http.Do(r)
 		if err != nil {
-			return // killed again, or the time is over
+			return // the server was killed again, or the time is over
 		}
 		data, err := io.ReadAll(a.Body)
 		a.Body.Close()

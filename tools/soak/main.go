@@ -1,11 +1,11 @@
-// Command soak treats hippo serve badly for a while, and checks that no reply is mixed up, nothing that was stored
-// is lost, and memory and goroutines do not grow. Clients read replies, go in their middle, send rubbish, stall, and,
-// where the server has a store, leave responses and change sessions; now and then the server is killed and started
-// again.
+// Command soak treats hippo serve badly for a while. It checks that replies are not mixed up, that stored data is not
+// lost, and that memory and goroutines do not grow. Clients read replies, disconnect in the middle of them, send rubbish
+// and stall. If the server has a store, they also store responses and change sessions. Now and then the server is killed
+// and started again.
 //
 //	go build -o hippo ./cmd/hippo && go run ./tools/soak --for 30m ./hippo serve runs/tiny --store state
 //
-// It prints a summary as JSON, and ends with status 1 if something was found.
+// It prints a summary as JSON, and ends with status 1 if it found a problem.
 package main
 
 import (

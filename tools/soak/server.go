@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// server is a server that runs.
+// server is a running server.
 type server struct {
 	cmd        *exec.Cmd
 	url, admin string
@@ -24,7 +24,7 @@ type server struct {
 	log        *os.File
 }
 
-// freeAddress is one of this machine at which nobody listens.
+// freeAddress returns an address of this machine at which no process listens.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *soak) start(ctx context.Context) (*server, error) {
 	}
 	go func() {
 		defer close(run.ended)
-		run.cmd.Wait() // whoever ends it knows how
+		run.cmd.Wait() // the status does not matter
 	}()
 	for {
 		a, err := http.Get(run.url + "/ready")
@@ -68,13 +68,13 @@ func (s *soak) start(ctx context.Context) (*server, error) {
 	}
 }
 
-// kill ends the server at once, as a loss of power does, and waits for its end.
+// kill kills the server, without any cleanup, and waits for its end.
 func (r *server) kill() {
-	r.cmd.Process.Kill() // fails where it has ended
+	r.cmd.Process.Kill() // fails if the server has ended
 	<-r.ended
 }
 
-// stop lets the server end as it should.
+// stop interrupts the server, so that it ends in an orderly way, and waits for its end.
 func (r *server) stop(wait time.Duration) error {
 	if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (r *server) stop(wait time.Duration) error {
 	return nil
 }
 
-// figures reads the server's metrics without labels, and adds up those with labels.
+// figures reads the server's metrics. It sums each metric over its labels.
 func (r *server) figures() (map[string]float64, error) {
 	a, err := http.Get(r.admin + "/metrics")
 	if err != nil {

@@ -12,30 +12,30 @@ import (
 	"time"
 )
 
-// Of the sessions that the clients use.
+// Limits on the sessions that the clients use.
 const (
-	mostSessions  = 40  // fewer than a server lets one client have
-	mostOfSession = 400 // tokens; a session that has more is rewound to a few
+	mostSessions  = 40  // fewer than a server allows one client
+	mostOfSession = 400 // tokens; a longer session is rewound to fewOfSession tokens
 	fewOfSession  = 20
 )
 
 // talk is a session that clients use in turn.
 type talk struct {
 	mu  sync.Mutex
-	id  string  // "" before there is one
-	ids []int32 // of its text, as the server has last said it is stored
-	// may tells whether a text can be there in place of ids, after a request that had no answer; nil where only ids
-	// can.
+	id  string  // "" before the session is created
+	ids []int32 // tokens of the text that the server last reported as stored
+	// may reports whether the session may have the text found in place of ids, after a request without a response. It is
+	// nil if the text must be ids.
 	may func(found []int32) bool
 }
 
-// begins tells whether a text begins with another.
+// begins reports whether a text begins with another.
 func begins(text, with []int32) bool {
 	return len(text) >= len(with) && slices.Equal(text[:len(with)], with)
 }
 
-// ask sends a request about sessions and reads the answer. Where there is none, or none of a server that is well, the
-// error is errNoAnswer.
+// ask sends a request about sessions and decodes the response. The error is errNoAnswer if there is no response, or if the
+// server refuses the request for now.
 func (s *soak) ask(ctx context.Context, method, path string, body, into any) error {
 	var data []byte
 	if body != nil {
@@ -63,7 +63,7 @@ func (s *soak) ask(ctx context.Context, method, path string, body, into any) err
 	return fmt.Errorf("%s %s: status %d: %.200s", method, path, a.StatusCode, text)
 }
 
-// converse changes one of the sessions, and notes what must be there then.
+// converse changes one of the sessions, and records the text that it must have then.
 func (s *soak) converse(ctx context.Context, prompt string, r *rand.Rand) {
 	t := &s.talks[r.IntN(len(s.talks))]
 	if !t.mu.TryLock() {
@@ -84,7 +84,7 @@ func (s *soak) change(ctx context.Context, t *talk, prompt string, r *rand.Rand)
 		}
 		t.id, t.may = made.ID, func([]int32) bool { return true }
 	}
-	if t.may != nil { // an earlier request had no answer
+	if t.may != nil { // an earlier request had no response
 		if err := s.reread(ctx, t); err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (s *soak) change(ctx context.Context, t *talk, prompt string, r *rand.Rand)
 		err := s.ask(ctx, http.MethodPost, path+"/append", map[string]any{"ids": to[len(before):]}, &struct{}{})
 		return t.settle(to, err)
 	}
-	// Some clients go in the middle of the reply, which then ends where it is.
+	// Some clients disconnect in the middle of the reply, which ends there.
 	patience := time.Duration(10+r.IntN(3000)) * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -118,7 +118,7 @@ func (s *soak) change(ctx context.Context, t *talk, prompt string, r *rand.Rand)
 	return t.settle(slices.Concat(before, reply.IDs), err)
 }
 
-// settle notes the text behind a change that was answered.
+// settle records the text after a change, if the server has confirmed the change.
 func (t *talk) settle(ids []int32, err error) error {
 	if err == nil {
 		t.ids, t.may = ids, nil
@@ -126,7 +126,7 @@ func (t *talk) settle(ids []int32, err error) error {
 	return err
 }
 
-// reread asks for the text of a session, and checks that it is one that can be there.
+// reread requests the text of a session, and checks that the session may have this text.
 func (s *soak) reread(ctx context.Context, t *talk) error {
 	var found struct {
 		IDs   []int32
@@ -147,7 +147,7 @@ func (s *soak) reread(ctx context.Context, t *talk) error {
 	return nil
 }
 
-// wantSessions checks that every session is there, with all that was stored of it.
+// wantSessions checks that every session exists and has its stored text.
 func (s *soak) wantSessions(ctx context.Context) {
 	for i := range s.talks {
 		t := &s.talks[i]

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// slowest is how long the server may put up with a client that sends next to nothing: it has 10 seconds for the headers
-// of a request, and 30 for its body.
+// slowest is the maximum time after which the server must disconnect a client that sends almost nothing. The server's
+// timeouts are 10 seconds for the headers of a request, and 30 seconds for its body.
 const slowest = 45 * time.Second
 
-// mostSlow is how many such clients there are at a time.
+// mostSlow is the maximum number of such clients at a time.
 const mostSlow = 6
 
-// slow sends a request a byte at a time, and notes what that gets: a status, or the end of the connection.
+// slow sends a request one byte at a time, and records the result: a status, or the end of the connection.
 func (s *soak) slow(ctx context.Context, r *rand.Rand) {
 	defer s.slowing.Add(-1)
-	if s.slowing.Add(1) > mostSlow { // they take long, and the others are to work
+	if s.slowing.Add(1) > mostSlow { // slow clients take long, and other requests must be sent, too
 		return
 	}
 	run, since := s.life()
@@ -51,7 +51,7 @@ func (s *soak) slow(ctx context.Context, r *rand.Rand) {
 		case <-ctx.Done():
 			return
 		case got := <-answer:
-			if now, at := s.life(); run != nil && now == run && at.Equal(since) { // else it was killed
+			if now, at := s.life(); run != nil && now == run && at.Equal(since) { // otherwise the server was killed
 				s.did(what + ": " + got)
 			}
 			return

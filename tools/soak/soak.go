@@ -21,21 +21,21 @@ type soak struct {
 	address, adminAddress string
 	log                   *os.File
 	http                  *http.Client
-	alone                 map[string]string // what the reply to a prompt is when nobody else is there
+	alone                 map[string]string // the replies to prompts without other clients
 
 	mu      sync.Mutex
-	now     *server // nil while there is none
+	now     *server // the running server, or nil
 	since   time.Time
-	stored  map[string]string // texts of responses by ids, where the server keeps them
-	keeps   bool              // what is stored outlives a kill
-	keeping atomic.Int64      // responses that were asked for
-	slowing atomic.Int64      // clients that are slow
+	stored  map[string]string // texts of the responses that the server stores, by id
+	keeps   bool              // the server has a store, which survives a kill
+	keeping atomic.Int64      // number of responses requested to be stored
+	slowing atomic.Int64      // number of slow clients
 	talks   [mostSessions]talk
 	counts  sync.Map // *atomic.Int64 by name
 	summary
 }
 
-// summary is what a run has found.
+// summary is the result of a run.
 type summary struct {
 	Seconds  float64          `json:"seconds"`
 	Clients  int              `json:"clients"`
@@ -47,23 +47,23 @@ type summary struct {
 	Problems []string         `json:"problems"`
 }
 
-// life is a time between two starts of the server, or, where it is never killed, a minute of it.
+// life holds the figures of the time between two starts of the server or, if it is never killed, of a minute.
 type life struct {
 	Seconds    float64 `json:"seconds"`
-	Goroutines float64 `json:"goroutines"` // the most
+	Goroutines float64 `json:"goroutines"` // maximum number
 	Resident   float64 `json:"resident_mib"`
 	Heap       float64 `json:"heap_mib"`
 	Requests   float64 `json:"requests"`
 	Tokens     float64 `json:"tokens"`
 }
 
-// did counts something that was done.
+// did counts an action.
 func (s *soak) did(what string) {
 	n, _ := s.counts.LoadOrStore(what, new(atomic.Int64))
 	n.(*atomic.Int64).Add(1)
 }
 
-// problem notes something that must not be. Of many the first are enough.
+// problem records a problem. Only the first 20 are kept.
 func (s *soak) problem(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *soak) problem(format string, args ...any) {
 	}
 }
 
-// life is the server that runs, nil where there is none, since when.
+// life returns the running server, or nil if there is none, and the time of its start.
 func (s *soak) life() (*server, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *soak) run(ctx context.Context) (err error) {
 	return s.rest()
 }
 
-// lives watches the server, and kills and starts it again and again, until ctx is done.
+// lives watches the server, and kills and restarts it again and again, until ctx is done.
 func (s *soak) lives(ctx context.Context) error {
 	for {
 		run, since := s.life()
@@ -173,7 +173,7 @@ func (s *soak) lives(ctx context.Context) error {
 	}
 }
 
-// add takes figures of a moment.
+// add adds the figures of a moment.
 func (l *life) add(f map[string]float64, since time.Time) {
 	const mib = 1 << 20
 	l.Seconds = time.Since(since).Seconds()
@@ -183,12 +183,12 @@ func (l *life) add(f map[string]float64, since time.Time) {
 	l.Requests, l.Tokens = f["hippo_requests_total"], f["hippo_tokens_total"]
 }
 
-// rest waits until nothing of the clients is left in the server, and ends it.
+// rest waits until the server has finished all work for the clients, and ends the server.
 func (s *soak) rest() error {
 	run, since := s.life()
 	s.http.CloseIdleConnections()
 	http.DefaultClient.CloseIdleConnections()
-	const calm = 40 // goroutines of a server that has nothing to do, with room to spare
+	const calm = 40 // more goroutines than an idle server has
 	for range 60 {
 		f, err := run.figures()
 		if err != nil {
@@ -208,7 +208,7 @@ func (s *soak) rest() error {
 	return run.stop(time.Minute)
 }
 
-// growth tells of lives that took more than those before.
+// growth returns a problem if the last life took more memory or goroutines than earlier ones.
 func (s *soak) growth() (problems []string) {
 	if len(s.Lives) < 3 {
 		return nil

@@ -1,10 +1,10 @@
-// Command trials tries hippo fit and hippo forecast on generated data whose truth is known, and prints what the network
-// and the best baseline are off on unseen test rows, and what predict uses:
+// Command trials tries hippo fit and hippo forecast on generated data whose truth is known. It prints the errors of the
+// network and of the best baseline on unseen test rows, and which of them predict uses:
 //
 //	trials [-seeds 3] [-only NAME,...]
 //
-// It fails if what predict uses is worse than the best baseline by more than noise, in the mean of the seeds, or the
-// network is not better for each seed where no baseline can express the truth.
+// It fails if the method that predict uses is worse than the best baseline by more than noise, in the mean over the seeds.
+// Where no baseline can express the truth, it also fails if the network is not better for each seed.
 package main
 
 import (
@@ -22,18 +22,19 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/series"
 )
 
-// trial is one data set, and how it is fitted.
+// trial is one data set with the settings to fit it.
 type trial struct {
 	name   string
 	table  string
 	beyond bool // the network should be better than all baselines
 	set    func(c *fit.Config)
-	// scores are the errors of the network, of its rivals and of what predicts, less is better.
+	// scores returns the errors of the network and of its rivals. Less is better.
 	scores func(r *fit.Result) (network float64, rivals map[string]float64)
 }
 
-// noise is how much worse than the best baseline on the test set what the validation set has chosen may be in the mean
-// of all seeds, or twice the standard error of that mean if it is more.
+// noise is the tolerance for the method that the validation set has chosen. On the test set, its error may be greater than
+// that of the best baseline by this fraction in the mean over all seeds, or by twice the standard error of that mean if
+// that is more.
 const noise = 0.05
 
 func main() {
@@ -46,9 +47,9 @@ func main() {
 	}
 }
 
-// run prints a line for each trial and seed, and returns those that are not as they should be.
+// run prints a line for each trial and seed, and describes the trials that fail.
 func run(seeds int, only []string) (bad []string) {
-	worse := map[string][]float64{} // than the best baseline, relative to it
+	worse := map[string][]float64{} // excess errors beyond slack, relative to the best baseline's error
 	fmt.Println("| data | seed | network | best baseline | | predict uses | |\n|---|---|---|---|---|---|---|")
 	for seed := range seeds {
 		for _, t := range slices.Concat(forecasts(uint64(seed+1)), sequencesOf(uint64(seed+1))) {
@@ -113,7 +114,7 @@ func (t *trial) run(seed uint64) (*fit.Result, error) {
 	return fit.Run(context.Background(), c, nil, fit.Events{})
 }
 
-// forecasts are the trials of package series.
+// forecasts returns the trials of package series.
 func forecasts(seed uint64) (all []trial) {
 	for _, s := range series.All(seed) {
 		all = append(all, trial{name: s.Name, table: s.Table, beyond: s.Beyond, scores: absolute,
@@ -125,7 +126,7 @@ func forecasts(seed uint64) (all []trial) {
 	return all
 }
 
-// sequencesOf are the trials of package sequences.
+// sequencesOf returns the trials of package sequences.
 func sequencesOf(seed uint64) (all []trial) {
 	for _, s := range sequences.All(seed) {
 		all = append(all, trial{name: s.Name, table: s.Table, beyond: s.Beyond, scores: wrong,
@@ -136,7 +137,7 @@ func sequencesOf(seed uint64) (all []trial) {
 	return all
 }
 
-// wrong is 1 - macro F1 of classes, and the mean absolute error of numbers.
+// wrong returns 1 - macro F1 for classes, and the mean absolute error for numbers.
 func wrong(r *fit.Result) (network float64, rivals map[string]float64) {
 	if r.Classes == nil {
 		return absolute(r)
@@ -148,8 +149,8 @@ func wrong(r *fit.Result) (network float64, rivals map[string]float64) {
 	return 1 - r.Classes.F1, rivals
 }
 
-// slack is two standard errors of what the rarest class adds to the macro F1 of classes: sqrt(p(1-p)/n) is at most
-// 1/(2 sqrt(n)).
+// slack returns two standard errors of the rarest class's contribution to the macro F1 of classes, where the standard
+// error sqrt(p(1-p)/n) is at most 1/(2 sqrt(n)).
 func slack(r *fit.Result) float64 {
 	if r.Classes == nil {
 		return 0
@@ -161,7 +162,7 @@ func slack(r *fit.Result) float64 {
 	return 1 / math.Sqrt(rarest) / float64(len(r.Classes.PerClass))
 }
 
-// absolute are the mean absolute errors of forecasts.
+// absolute returns the mean absolute errors of forecasts.
 func absolute(r *fit.Result) (network float64, rivals map[string]float64) {
 	rivals = map[string]float64{}
 	for i, c := range r.Plan.Contenders {
