@@ -97,7 +97,7 @@ func isAdapterAlone(dir string) bool {
 	if !release.IsAdapter(dir) {
 		return false
 	}
-	_, err := model.Resolve(dir) // a GGUF file is an error
+	_, err := model.Resolve(dir) // fails for a GGUF file
 	return err != nil
 }
 

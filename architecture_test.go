@@ -30,7 +30,7 @@ var house = []layer{
 	{"internal/parallel", "", ""},
 	{"internal/hugepage", "", "golang.org/x/sys"},
 	{"internal/counter", "", ""},
-	// It detects the processor's features.
+	// The package that detects the processor's features.
 	{"internal/kernel", "internal/counter internal/parallel internal/hugepage", "golang.org/x/sys"},
 	{"ssm", "", "gonum.org/v1/gonum"},
 	{"internal/brief", "", ""},

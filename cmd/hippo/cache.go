@@ -30,7 +30,7 @@ hippo train, HIPPO_CACHE_LIMIT): what was used longest ago is evicted first.`,
 	return cmd
 }
 
-// cacheFlag adds the flag of the folder.
+// cacheFlag adds the flag --cache, the folder of tokenized texts.
 func cacheFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("cache", os.Getenv("HIPPO_CACHE"),
 		"folder of tokenized texts; empty: the user's cache folder")

@@ -36,7 +36,7 @@ hippo diff A B --open draws what moved between two models.`,
 
 // explainOutput holds the flags that select where a page is written.
 type explainOutput struct {
-	paths []string // of files; "-" is JSON to standard output
+	paths []string // files to write; "-" stands for JSON to standard output
 	name  string   // NAME.html is written if there is no path
 	open  bool     // open the page in a browser
 	frame int      // the frame that PNG and SVG show

@@ -191,7 +191,7 @@ weights as the best model. A run that diverges ends with an error.`,
 	return cmd
 }
 
-// resumed returns the configuration of an earlier run with the changes of file, environment and flags.
+// resumed returns the configuration of an earlier run, changed by the settings in file, environment and flags.
 func resumed(dir string, opt config.Options) (text.Config, error) {
 	if err := wantModel(dir); err != nil {
 		return text.Config{}, err

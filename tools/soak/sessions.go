@@ -19,7 +19,7 @@ const (
 	fewOfSession  = 20
 )
 
-// talk is a session that clients use in turn.
+// talk is a session on the server that clients use in turn.
 type talk struct {
 	mu  sync.Mutex
 	id  string  // "" before the session is created
