@@ -38,8 +38,8 @@ func adapterOfWhale(t *testing.T, seed uint64) string {
 }
 
 // TestAdapters checks that an adapter has the same result whether it is loaded alone, with its model, or attached to a
-// loaded model. A merged model can be saved and has about the same result. Several adapters compute at once on one model,
-// which stays unchanged.
+// loaded model. A merged model can be saved and has about the same result. Several adapters compute at once on one
+// model, which stays unchanged.
 func TestAdapters(t *testing.T) {
 	one, two := adapterOfWhale(t, 1), adapterOfWhale(t, 2)
 	embed := func(m *hippo.Model, err error) []float32 {

@@ -1,6 +1,6 @@
-// Package hippo_test tests package hippo. It also checks the rules of the code: imports go downwards only, only the lowest
-// packages access the memory of tensors, libraries neither print nor exit, and files stay short. This file lists all that
-// a rule allows, so each exception is a change that gets reviewed.
+// Package hippo_test tests package hippo. It also checks the rules of the code: imports go downwards only, only the
+// lowest packages access the memory of tensors, libraries neither print nor exit, and files stay short. This file lists
+// all that a rule allows, so each exception is a change that gets reviewed.
 package hippo_test
 
 import (
@@ -215,7 +215,8 @@ var house = []layer{
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
-// firstBlind is the first package of house that may not access the memory of a tensor. Neither may the packages after it.
+// firstBlind is the first package of house that may not access the memory of a tensor. Neither may the packages after
+// it.
 const firstBlind = "optim"
 
 // ofOneEngine maps a package of one engine to the packages that may import it. All others work with any engine. Kernels
@@ -329,8 +330,8 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// TestTensorsAreOpaque checks that no package above the engine accesses a tensor's memory. Operations do the arithmetic,
-// and CopyFrom and CopyTo move data in and out, so that another device can be added under package autograd.
+// TestTensorsAreOpaque checks that no package above the engine accesses a tensor's memory. Operations do the
+// arithmetic, and CopyFrom and CopyTo move data in and out, so that another device can be added under package autograd.
 func TestTensorsAreOpaque(t *testing.T) {
 	fset, files := libraries(t)
 	for _, s := range files {

@@ -22,8 +22,8 @@ const (
 //   - the model's own head for multi-token prediction if by is MTP; Draft reads the head from the model's files,
 //   - a small model otherwise: by is its folder, and load reads it. A nil load stands for Load.
 //
-// If by is "", Draft returns nil. The small model must have the tokenizer of m. Draft must not be called with MTP while a
-// session of m is in use.
+// If by is "", Draft returns nil. The small model must have the tokenizer of m. Draft must not be called with MTP while
+// a session of m is in use.
 func (m *Model) Draft(by string, load func(dir string) (*Model, error)) (generate.Drafts, error) {
 	switch by {
 	case "":

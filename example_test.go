@@ -164,8 +164,8 @@ func ExampleSession_Append() {
 	// read 1088 of 1088 characters
 }
 
-// Samples are continuations of one prompt. Several are generated at a time, so their pieces alternate. Each sample depends
-// only on its seed.
+// Samples are continuations of one prompt. Several are generated at a time, so their pieces alternate. Each sample
+// depends only on its seed.
 func ExampleSession_Samples() {
 	m, err := hippo.Load(whale)
 	if err != nil {

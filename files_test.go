@@ -34,8 +34,8 @@ func TestLinesAreNarrow(t *testing.T) {
 // oneMachine matches paths that exist only on some machine. The brackets keep the pattern from matching itself.
 var oneMachine = regexp.MustCompile(`/w[o]rk/[a-z.]|\.\./s[h]ared\b`)
 
-// TestNamesNoMachine checks that no text file names a path of one machine. The scripts of the benchmarks' peers may have
-// such paths as defaults.
+// TestNamesNoMachine checks that no text file names a path of one machine. The scripts of the benchmarks' peers may
+// have such paths as defaults.
 func TestNamesNoMachine(t *testing.T) {
 	checked := 0
 	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {

@@ -96,9 +96,9 @@ func StatePrecision(name string) LoadOption {
 	}
 }
 
-// On moves the model to an engine, such as that of a graphics card; nil stands for the processor's engine. The model may
-// take up to three quarters of the memory that the card reports as free. Layers that do not fit stay on the processor:
-// see model.Parameters.UseWithin.
+// On moves the model to an engine, such as that of a graphics card; nil stands for the processor's engine. The model
+// may take up to three quarters of the memory that the card reports as free. Layers that do not fit stay on the
+// processor: see model.Parameters.UseWithin.
 func On(b engine.Backend) LoadOption {
 	return func(o *loadOptions) error {
 		o.on = b
@@ -106,8 +106,9 @@ func On(b engine.Backend) LoadOption {
 	}
 }
 
-// OnFaster measures whether a layer of the model decodes faster on the engine than on the processor, and calls told with
-// a description of the result. If the engine is faster, OnFaster acts as On. Otherwise the model stays on the processor.
+// OnFaster measures whether a layer of the model decodes faster on the engine than on the processor, and calls told
+// with a description of the result. If the engine is faster, OnFaster acts as On. Otherwise the model stays on the
+// processor.
 func OnFaster(b engine.Backend, told func(string)) LoadOption {
 	return func(o *loadOptions) error {
 		o.on, o.faster = b, told
@@ -137,9 +138,9 @@ func (o *loadOptions) move(m *model.Model) error {
 }
 
 // Load reads a model from a folder that hippo convert or Model.Save wrote, from a .gguf file, or from the folder of a
-// training run, of which it takes the best checkpoint. A model with GPT-2's vocabulary and no tokenizer.json gets GPT-2's
-// tokenizer. If dir holds an adapter, or a run that trained one, Load also reads the adapter's base model from its
-// recorded folder.
+// training run, of which it takes the best checkpoint. A model with GPT-2's vocabulary and no tokenizer.json gets
+// GPT-2's tokenizer. If dir holds an adapter, or a run that trained one, Load also reads the adapter's base model from
+// its recorded folder.
 func Load(dir string, options ...LoadOption) (*Model, error) {
 	var o loadOptions
 	for _, option := range options {
@@ -226,8 +227,8 @@ func (m *Model) Tokenizer() tokenizer.Tokenizer { return m.tok }
 // Dir returns the folder that the model was read from. An adapter may be in another folder: see AdapterDir.
 func (m *Model) Dir() string { return m.dir }
 
-// EndIDs returns the tokens that end a text in addition to the tokenizer's end-of-text token. They come from the model's
-// generation_config.json or tokenizer_config.json, or from its GGUF file. Generate and Samples stop at them.
+// EndIDs returns the tokens that end a text in addition to the tokenizer's end-of-text token. They come from the
+// model's generation_config.json or tokenizer_config.json, or from its GGUF file. Generate and Samples stop at them.
 func (m *Model) EndIDs() []int32 { return slices.Clone(m.ends) }
 
 // ending returns o with the model's EndIDs added.
@@ -237,8 +238,9 @@ func (m *Model) ending(o Options) Options {
 }
 
 // Embed returns a vector of length 1 for each text: the mean of the hidden states after the model's final norm, divided
-// by its Euclidean length. The dot product of two such vectors measures how similar the model finds the two texts. Texts
-// are read in batches. A vector does not depend on the batch, to the bit. For other kinds of vectors see session.Embed.
+// by its Euclidean length. The dot product of two such vectors measures how similar the model finds the two texts.
+// Texts are read in batches. A vector does not depend on the batch, to the bit. For other kinds of vectors see
+// session.Embed.
 func (m *Model) Embed(ctx context.Context, texts ...string) ([][]float32, error) {
 	before, _ := tokenizer.Affixes(m.tok)
 	ids := make([][]int32, len(texts))
@@ -287,8 +289,8 @@ func (m *Model) NumParams() int { return m.net.NumParams() }
 //	Draft             generate.Drafts // guesses the next tokens, to generate the same text faster: see Model.Draft
 type Options = generate.Options
 
-// DefaultOptions returns options for 200 tokens, each drawn from the 40 most probable ones at temperature 0.8. Seed is 0.
-// Set another seed for another text.
+// DefaultOptions returns options for 200 tokens, each drawn from the 40 most probable ones at temperature 0.8. Seed is
+// 0. Set another seed for another text.
 func DefaultOptions() Options { return generate.DefaultOptions() }
 
 // TrainConfig holds all settings of a training run.

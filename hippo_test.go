@@ -20,8 +20,8 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// temp is a folder for tests and examples, which TestMain creates. whale is a folder in it that holds a hybrid trained on
-// two sentences.
+// temp is a folder for tests and examples, which TestMain creates. whale is a folder in it that holds a hybrid trained
+// on two sentences.
 var temp, whale string
 
 func TestMain(m *testing.M) {
@@ -88,8 +88,8 @@ func write(t *testing.T, s *hippo.Session, prompt string, o hippo.Options) strin
 	return text.String()
 }
 
-// TestGenerateDoesNotDependOnCuts checks that the generated text depends neither on the chunks and calls in which a text
-// is read nor on the number of calls that generate it.
+// TestGenerateDoesNotDependOnCuts checks that the generated text depends neither on the chunks and calls in which a
+// text is read nor on the number of calls that generate it.
 func TestGenerateDoesNotDependOnCuts(t *testing.T) {
 	m := load(t)
 	const prompt = "the sailor waits. the wh"
@@ -230,7 +230,8 @@ func TestGenerateEnds(t *testing.T) {
 	}
 }
 
-// TestModelIsShared checks that sessions of several goroutines that share a model write the same text as each would alone.
+// TestModelIsShared checks that sessions of several goroutines that share a model write the same text as each would
+// alone.
 func TestModelIsShared(t *testing.T) {
 	m := load(t)
 	want := write(t, m.NewSession(), "the sailor", greedy(30))
@@ -363,8 +364,8 @@ func TestGenerateEndsWithTheModelsTokens(t *testing.T) {
 	}
 }
 
-// TestPrecisions checks that a model with rounded weights still writes the text it has learned, predicts other sentences
-// about as well, and cannot be saved.
+// TestPrecisions checks that a model with rounded weights still writes the text it has learned, predicts other
+// sentences about as well, and cannot be saved.
 func TestPrecisions(t *testing.T) {
 	ids, err := load(t).Tokenizer().Encode(nil,
 		[]byte(strings.Repeat("the sailor swims in the whale. the sea waits in the sailor. ", 8)))

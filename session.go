@@ -9,9 +9,9 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Session is a text that a model reads and writes. It consists of a recurrent state and the ids of the text's tokens. The
-// state does not grow with the text, except in the attention layers of a hybrid. An idle session uses no other memory
-// unless SetMarks allows some, so a program can have thousands of sessions.
+// Session is a text that a model reads and writes. It consists of a recurrent state and the ids of the text's tokens.
+// The state does not grow with the text, except in the attention layers of a hybrid. An idle session uses no other
+// memory unless SetMarks allows some, so a program can have thousands of sessions.
 //
 // A session can be forked, rewound, saved and loaded. In each case it continues with the same bits as an undisturbed
 // session. A Session must be used by one goroutine at a time. Any number of sessions may share a model.
@@ -23,8 +23,8 @@ type Session struct {
 // NewSession returns a session at the start of a text.
 func (m *Model) NewSession() *Session { return m.OpenSession(generate.DefaultChunk) }
 
-// OpenSession is like NewSession, with a chunk size in tokens (see Session.SetChunk). If chunk is 0, the session chooses
-// a size that suits the model.
+// OpenSession is like NewSession, with a chunk size in tokens (see Session.SetChunk). If chunk is 0, the session
+// chooses a size that suits the model.
 func (m *Model) OpenSession(chunk int) *Session {
 	return &Session{m: m, s: session.New(m.net, m.tok, session.Options{Chunk: chunk, Budget: -1})}
 }
@@ -49,14 +49,15 @@ type SaveOptions = session.FileOptions
 func (s *Session) Save(path string, o SaveOptions) error { return s.s.Save(path, o) }
 
 // Append makes the session read text. When ctx is done, Append returns the error of ctx after at most one more chunk of
-// tokens. The session has then read a part of the text. To undo that, take a Fork before Append or call Rewind after it.
+// tokens. The session has then read a part of the text. To undo that, take a Fork before Append or call Rewind after
+// it.
 //
 // A text appended in parts is tokenized part by part, so its tokens may differ from those of the whole text.
 func (s *Session) Append(ctx context.Context, text string) error { return s.s.AppendText(ctx, text) }
 
-// Generate reads prompt and yields the continuation of the text in pieces. A piece consists of whole UTF-8 characters and
-// never contains a part of a stop string. If an error occurs, it is yielded last. When the loop over Generate has ended,
-// the session is at the end of the text generated so far. Append and Generate continue from there.
+// Generate reads prompt and yields the continuation of the text in pieces. A piece consists of whole UTF-8 characters
+// and never contains a part of a stop string. If an error occurs, it is yielded last. When the loop over Generate has
+// ended, the session is at the end of the text generated so far. Append and Generate continue from there.
 func (s *Session) Generate(ctx context.Context, prompt string, o Options) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := s.Append(ctx, prompt); err != nil {
@@ -131,10 +132,10 @@ func (s *Session) Score(ctx context.Context, endings ...string) ([]float64, erro
 	return sums, nil
 }
 
-// SetChunk sets the number of tokens of a prompt that are read at a time, counted from the start of the text. The default
-// is 512. SetChunk must be called before anything is read. Larger chunks take more memory and are faster, up to a few
-// hundred tokens. The generated text depends on the chunk size only through rounding: of two tokens with almost equal
-// probabilities the other may be chosen. This is rare in float32, less rare in bf16, and common in int8. See
+// SetChunk sets the number of tokens of a prompt that are read at a time, counted from the start of the text. The
+// default is 512. SetChunk must be called before anything is read. Larger chunks take more memory and are faster, up to
+// a few hundred tokens. The generated text depends on the chunk size only through rounding: of two tokens with almost
+// equal probabilities the other may be chosen. This is rare in float32, less rare in bf16, and common in int8. See
 // generate.Batch for results that are the same to the last bit.
 func (s *Session) SetChunk(n int) {
 	if s.Position() > 0 {
@@ -155,9 +156,10 @@ func (s *Session) StateSize() int { return s.s.StateSize() }
 // Stats returns the session's token counts and speeds so far.
 func (s *Session) Stats() generate.Stats { return s.s.Stats }
 
-// Samples reads prompt once and generates n continuations, with seeds o.Seed, o.Seed+1, ... It calls emit with each piece
-// of text. The samples are generated in batches of at most 64, fewer if these would need more than 256 MiB. A sample does
-// not depend on the number of samples. The session stays at the end of the prompt. Its Stats count the samples.
+// Samples reads prompt once and generates n continuations, with seeds o.Seed, o.Seed+1, ... It calls emit with each
+// piece of text. The samples are generated in batches of at most 64, fewer if these would need more than 256 MiB. A
+// sample does not depend on the number of samples. The session stays at the end of the prompt. Its Stats count the
+// samples.
 func (s *Session) Samples(ctx context.Context, prompt string, n int, o Options, emit func(generate.Piece) error) error {
 	if n < 1 {
 		return fmt.Errorf("samples: found %d, want at least 1", n)

@@ -90,8 +90,8 @@ func TestAppendStops(t *testing.T) {
 	}
 }
 
-// TestOptionsAreDocumented checks that the comment of Options lists its fields. The comment is all that go doc shows of an
-// alias.
+// TestOptionsAreDocumented checks that the comment of Options lists its fields. The comment is all that go doc shows of
+// an alias.
 func TestOptionsAreDocumented(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "hippo.go", nil, parser.ParseComments)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// cached caches the content of a file until the file changes. The list of runs is requested every two seconds, and hardly
-// any run changes in between.
+// cached caches the content of a file until the file changes. The list of runs is requested every two seconds, and
+// hardly any run changes in between.
 type cached[T any] struct {
 	info  fs.FileInfo
 	value T

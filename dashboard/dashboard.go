@@ -3,8 +3,8 @@
 // runs.
 //
 // The files: dashboard holds the handler and its routes, runs finds the folders, metrics reads their measurements, thin
-// shortens long curves, settings compares configurations, and report renders pages. assets holds the code for the browser,
-// which also uses uPlot and the shared assets of package web.
+// shortens long curves, settings compares configurations, and report renders pages. assets holds the code for the
+// browser, which also uses uPlot and the shared assets of package web.
 package dashboard
 
 import (

@@ -80,7 +80,8 @@ func decoded[T any](t *testing.T, h *Handler, path string) T {
 func runID(path ...string) string { return filepath.ToSlash(filepath.Join(path...)) }
 
 // TestStatesOfRuns checks that a run is running while a process holds its folder, ended when its updates are made or it
-// has a result, and stopped otherwise. The list begins with the run that was written to last, and includes nested folders.
+// has a result, and stopped otherwise. The list begins with the run that was written to last, and includes nested
+// folders.
 func TestStatesOfRuns(t *testing.T) {
 	dir := t.TempDir()
 	const settings = "train:\n  steps: 20\n  time: 0s\n"

@@ -100,8 +100,8 @@ func wantedSteps(values map[string]string) int64 {
 	return n
 }
 
-// share returns the finished fraction of a run, according to the limit that it reaches first: updates, epochs or time. It
-// returns 0 if the fraction is unknown.
+// share returns the finished fraction of a run, according to the limit that it reaches first: updates, epochs or time.
+// It returns 0 if the fraction is unknown.
 func share(values map[string]string, step, epoch, seconds float64) float64 {
 	done := 0.0
 	reached := func(at, most float64) {

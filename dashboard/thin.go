@@ -9,8 +9,8 @@ const (
 	maxPoints     = 100_000
 )
 
-// Curve is a measurement over the steps of a run. If there are more points than requested, the curve has only the minimum
-// and the maximum of each part of the run, so that spikes stay visible. A value that is not finite is null.
+// Curve is a measurement over the steps of a run. If there are more points than requested, the curve has only the
+// minimum and the maximum of each part of the run, so that spikes stay visible. A value that is not finite is null.
 type Curve struct {
 	Step    []int64    `json:"step"`
 	Seconds []float64  `json:"seconds"`
@@ -67,8 +67,8 @@ func (s *series) thin(points int) Curve {
 	return c
 }
 
-// extremes returns the indices of the minimum and maximum in the half-open range from a to b. A value that is not finite
-// counts as both.
+// extremes returns the indices of the minimum and maximum in the half-open range from a to b. A value that is not
+// finite counts as both.
 func (s *series) extremes(a, b int) (low, high int) {
 	low, high = a, a
 	for i := a; i < b; i++ {

@@ -43,7 +43,7 @@ type islands struct {
 	ctx      context.Context // of the run; ends a round if this machine trains alone
 	left     atomic.Int64    // updates of this round left on this machine, if there are others
 	outer    optim.Nesterov
-	have     map[int]*island // states after the last round on this machine; a missing one is that before the first update
+	have     map[int]*island // states after the last round here; if missing, those before the first update
 	next     map[int]*island // states after this round
 	partly   map[int]*island // states received in part
 	weights  map[int][]float32

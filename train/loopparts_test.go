@@ -147,7 +147,8 @@ func TestStepErrors(t *testing.T) {
 	}
 	l.SetClock(clock(0))
 	sum := 0.0
-	for step, factor := range []float64{0.5, 1, 1, 7. / 8, 6. / 8} { // two steps of warmup, then linear to 0 at step ten
+	// two steps of warmup, then linear to 0 at step ten
+	for step, factor := range []float64{0.5, 1, 1, 7. / 8, 6. / 8} {
 		loss, norm, err := l.Step()
 		if err != nil {
 			t.Fatal(err)

@@ -39,7 +39,8 @@ func none(string) error { return nil }
 func TestReadSaved(t *testing.T) {
 	p, _ := ran(t)
 	path := filepath.Join(p.Out, "last", TrainerFile)
-	if err := os.Remove(filepath.Join(p.Out, "last", checkpoint.ManifestFile)); err != nil { // the test changes files below
+	// the test changes files below
+	if err := os.Remove(filepath.Join(p.Out, "last", checkpoint.ManifestFile)); err != nil {
 		t.Fatal(err)
 	}
 	good, err := os.ReadFile(path)

@@ -1,6 +1,6 @@
-// Package web holds the chat page and the parts that all pages of hippo share: a style, a few scripts and a file server.
-// They are plain files that are embedded in the program, without a build step or external resources. The chat page uses
-// the same endpoints as any client, and shows a model's output as text only.
+// Package web holds the chat page and the parts that all pages of hippo share: a style, a few scripts and a file
+// server. They are plain files that are embedded in the program, without a build step or external resources. The chat
+// page uses the same endpoints as any client, and shows a model's output as text only.
 //
 // The assets of the chat page:
 //
@@ -40,9 +40,9 @@ var assets embed.FS
 //go:embed uplot
 var uPlot embed.FS
 
-// kept holds libraries of others, as npm distributes them: the minified script and style of katex 0.19.1 with its fonts,
-// and es/highlight.min.js of @highlightjs/cdn-assets 11.12.0 with its common languages. Texts are compressed by gzip -9n.
-// The page loads the libraries when the first formula or the first code appears.
+// kept holds libraries of others, as npm distributes them: the minified script and style of katex 0.19.1 with its
+// fonts, and es/highlight.min.js of @highlightjs/cdn-assets 11.12.0 with its common languages. Texts are compressed by
+// gzip -9n. The page loads the libraries when the first formula or the first code appears.
 //
 //go:embed kept/katex/*.gz kept/katex/fonts/*.woff2 kept/highlight/*.gz
 var kept embed.FS
@@ -76,8 +76,8 @@ func Chat() map[string]http.Handler {
 }
 
 // Page returns the handlers of a page of another package, by path. They handle GET requests for "/", for the page's own
-// assets and for the shared ones. The page's own assets are in the folder assets of own, which must hold index.html. They
-// replace shared assets of the same name.
+// assets and for the shared ones. The page's own assets are in the folder assets of own, which must hold index.html.
+// They replace shared assets of the same name.
 func Page(own fs.FS) map[string]http.Handler {
 	paths := page(own)
 	for _, name := range shared {

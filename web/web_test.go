@@ -66,8 +66,8 @@ var (
 		`insertAdjacentHTML|document\.write|eval\(|new Function|https?://[a-z0-9.-]+/`)
 )
 
-// TestPageStandsAlone checks that pages request only files that exist, and contain neither inline code nor inline style,
-// nor code that turns texts into markup.
+// TestPageStandsAlone checks that pages request only files that exist, and contain neither inline code nor inline
+// style, nor code that turns texts into markup.
 func TestPageStandsAlone(t *testing.T) {
 	paths := Chat()
 	for path := range paths {

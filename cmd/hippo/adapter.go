@@ -18,8 +18,8 @@ func adapterFlag(cmd *cobra.Command, to *string) {
 	completeFlag(cmd, "adapter", completeFolders)
 }
 
-// draftFlag adds the flag --draft to a command that generates text. drafts returns the drafts that the flag selects for a
-// model.
+// draftFlag adds the flag --draft to a command that generates text. drafts returns the drafts that the flag selects for
+// a model.
 func draftFlag(cmd *cobra.Command) (drafts func(m *hippo.Model) (generate.Drafts, error)) {
 	by := cmd.Flags().String("draft", "", "guess what follows, and write the same text faster where guesses are right:"+
 		" by "+hippo.NGram+", from what the text repeats, by "+hippo.MTP+", the model's own head for it, or by a "+

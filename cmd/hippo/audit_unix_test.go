@@ -13,9 +13,9 @@ import (
 	"github.com/hippo-ssm/hippo"
 )
 
-// TestAudit checks that hippo audit computes a reply of hippo serve again and finds it equal to its receipt, on one core
-// and at the level of the receipt. At another level or with another model its error tells what is needed. A state that the
-// server has signed is accepted where its key is trusted.
+// TestAudit checks that hippo audit computes a reply of hippo serve again and finds it equal to its receipt, on one
+// core and at the level of the receipt. At another level or with another model its error tells what is needed. A state
+// that the server has signed is accepted where its key is trusted.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -133,8 +133,8 @@ func TestConverse(t *testing.T) {
 	c.wantEnd(0)
 }
 
-// TestConverseKeys checks that Ctrl-C stops a reply but not the program, that a second Ctrl-C or Ctrl-D ends the program,
-// and that no control characters of a model reach the terminal.
+// TestConverseKeys checks that Ctrl-C stops a reply but not the program, that a second Ctrl-C or Ctrl-D ends the
+// program, and that no control characters of a model reach the terminal.
 func TestConverseKeys(t *testing.T) {
 	t.Parallel()
 	dir := oneStep(t)

@@ -26,8 +26,8 @@ var (
 // takePictures is set after a change of what a command draws.
 var takePictures = flag.Bool("pictures", false, "take the pictures of docs/course over from its commands")
 
-// TestCourseCommandsRun runs every command of docs/course as it is written, each page in its own folder, and checks every
-// exercise with its answer in place of ANSWER.
+// TestCourseCommandsRun runs every command of docs/course as it is written, each page in its own folder, and checks
+// every exercise with its answer in place of ANSWER.
 func TestCourseCommandsRun(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "course", "*.md"))
 	if err != nil {

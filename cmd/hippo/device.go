@@ -65,7 +65,8 @@ func openNamed(name string) (failing, error) {
 // auto is the value of --device that chooses the faster of the processor and the best card.
 const auto = "auto"
 
-// deviceOrAuto is like device, but name may also be auto. It then opens the best card, and returns nil if there is none.
+// deviceOrAuto is like device, but name may also be auto. It then opens the best card, and returns nil if there is
+// none.
 func deviceOrAuto(name string) (engine.Backend, error) {
 	if name != auto {
 		return device(name)

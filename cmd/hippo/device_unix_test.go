@@ -12,8 +12,8 @@ import (
 )
 
 // TestAnotherProgramComputes checks that a request for a graphics card replaces the program by the hippo-gpu beside it,
-// with the same arguments, standard input and process, so that signals reach it. Without a hippo-gpu, the error tells how
-// to get one.
+// with the same arguments, standard input and process, so that signals reach it. Without a hippo-gpu, the error tells
+// how to get one.
 func TestAnotherProgramComputes(t *testing.T) {
 	_, err := openDevice(-1)
 	if err == nil || !strings.Contains(err.Error(), "go build -tags gpu") {

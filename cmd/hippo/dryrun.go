@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// printEstimate prints the time and memory that a run needs on this machine and, if machines is above 1, on several like
-// it. It does not create the run's folder.
+// printEstimate prints the time and memory that a run needs on this machine and, if machines is above 1, on several
+// like it. It does not create the run's folder.
 func printEstimate(cmd *cobra.Command, cfg text.Config, machines int, network string) error {
 	vocab, err := cfg.VocabSize()
 	if err != nil {

@@ -35,8 +35,8 @@ func dataFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("data", "", "folder with a folder for each data set, if there is no runs/data")
 }
 
-// openEvidence opens the recipes and results of a repository. It also returns a runner that executes their commands with
-// this program as hippo.
+// openEvidence opens the recipes and results of a repository. It also returns a runner that executes their commands
+// with this program as hippo.
 func openEvidence(cmd *cobra.Command, root, data string) (*evidence.Book, *evidence.Runner, error) {
 	book, err := evidence.Open(root)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/evidence"
 )
 
-// TestPagesHold checks that the pages agree with recipes and results, that no table has figures from elsewhere, and that
-// this program accepts every call of hippo on every page.
+// TestPagesHold checks that the pages agree with recipes and results, that no table has figures from elsewhere, and
+// that this program accepts every call of hippo on every page.
 func TestPagesHold(t *testing.T) {
 	book, err := evidence.Open(filepath.Join("..", ".."))
 	if err != nil {

@@ -24,8 +24,8 @@ func networkNamed(name string) (dir string, n *model.Network, err error) {
 	return dir, n, err
 }
 
-// languageNamed reads the network of a task's run, or else a language model. tokens returns its tokenizer. The tokens of
-// a network are the numbers of its task.
+// languageNamed reads the network of a task's run, or else a language model. tokens returns its tokenizer. The tokens
+// of a network are the numbers of its task.
 func languageNamed(name string) (g *explain.Language, tokens func() (tokenizer.Tokenizer, error), err error) {
 	dir, n, err := networkNamed(name)
 	if err != nil {
@@ -49,9 +49,9 @@ func languageNamed(name string) (g *explain.Language, tokens func() (tokenizer.T
 const garbage = 128 << 20
 
 // collectEarly makes the garbage collector run before there is as much garbage as live memory, which is Go's own limit.
-// rest is the size in bytes of the live memory, such as weights. What a view computes for one layer is not needed for the
-// next, and reused memory is faster than new memory, which the system has to clear. A collection does not scan numbers,
-// as they hold no pointers. The variable GOGC takes precedence.
+// rest is the size in bytes of the live memory, such as weights. What a view computes for one layer is not needed for
+// the next, and reused memory is faster than new memory, which the system has to clear. A collection does not scan
+// numbers, as they hold no pointers. The variable GOGC takes precedence.
 func collectEarly(rest int) {
 	if percent := garbage * 100 / max(rest, 1); percent < 100 && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(max(3, percent))

@@ -32,8 +32,8 @@ func explainTextGiven(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("text") || cmd.Flags().Changed("file")
 }
 
-// explainText returns the text of a view: the first of args, which are the arguments after MODEL, the value of --text, or
-// the content of the file --file. The text "-" stands for standard input.
+// explainText returns the text of a view: the first of args, which are the arguments after MODEL, the value of --text,
+// or the content of the file --file. The text "-" stands for standard input.
 func explainText(cmd *cobra.Command, args []string) (string, error) {
 	file, texts := cmd.Flags().Lookup("file").Value.String(), args
 	if cmd.Flags().Changed("text") {

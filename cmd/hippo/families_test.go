@@ -30,8 +30,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/bpe"
 )
 
-// goldenWords is the vocabulary size of the golden models. familyWords is that of the folders made from them, whose tokens
-// are all bytes and some words.
+// goldenWords is the vocabulary size of the golden models. familyWords is that of the folders made from them, whose
+// tokens are all bytes and some words.
 const goldenWords, familyWords = 101, 280
 
 // familyTexts holds the text files in the folder of a published model, without tokenizer.json.
@@ -42,8 +42,8 @@ var familyTexts = map[string]string{
 	chat.GenerationFile: `{"do_sample": false, "max_new_tokens": 12, "temperature": 0.7, "eos_token_id": [0, 2]}`,
 }
 
-// familyFolder makes a folder as a family publishes it: a configuration in one of its dialects, weights in bfloat16 in a
-// number of files, a tokenizer, a chat template and the defaults of sampling. The layers are those of a golden model.
+// familyFolder makes a folder as a family publishes it: a configuration in one of its dialects, weights in bfloat16 in
+// a number of files, a tokenizer, a chat template and the defaults of sampling. The layers are those of a golden model.
 func familyFolder(t *testing.T, from, config string, files int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -189,8 +189,8 @@ func (f *family) reply() string {
 	return f.checked(text)
 }
 
-// replyAt returns the reply of hippo run at a precision. It makes the same calls as hippo run, as starting a program for
-// each reply would take most of the time.
+// replyAt returns the reply of hippo run at a precision. It makes the same calls as hippo run, as starting a program
+// for each reply would take most of the time.
 func (f *family) replyAt(precision string) string {
 	f.t.Helper()
 	m, err := loadModel(f.dir, "", hippo.Precision(precision))
@@ -245,7 +245,8 @@ func (f *family) quantizes(replies map[string]string) {
 	}
 }
 
-// converts writes a GGUF file and checks that it replies as the folder does, unless llama.cpp does not support the model.
+// converts writes a GGUF file and checks that it replies as the folder does, unless llama.cpp does not support the
+// model.
 func (f *family) converts(reply string) {
 	f.t.Helper()
 	file := &family{f.t, filepath.Join(f.t.TempDir(), "model.gguf"), f.work}

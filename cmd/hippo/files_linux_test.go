@@ -28,8 +28,8 @@ func limited() {
 	os.Exit(run(os.Args[2:]))
 }
 
-// TestFullDisk checks that, when a checkpoint cannot be written, the error says so and the previous checkpoint is whole,
-// whichever file did not fit.
+// TestFullDisk checks that, when a checkpoint cannot be written, the error says so and the previous checkpoint is
+// whole, whichever file did not fit.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -80,8 +80,9 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestReadersDoNotDisturb checks that a model can be used from the folder of a run that is training, while the run writes
-// checkpoint after checkpoint. (On systems that cannot exchange two folders atomically, there are moments without one.)
+// TestReadersDoNotDisturb checks that a model can be used from the folder of a run that is training, while the run
+// writes checkpoint after checkpoint. (On systems that cannot exchange two folders atomically, there are moments
+// without one.)
 func TestReadersDoNotDisturb(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

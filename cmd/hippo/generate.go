@@ -156,8 +156,8 @@ func statesFlag(cmd *cobra.Command, to *string) {
 // statePrecisions lists the values that hippo.StatePrecision accepts.
 var statePrecisions = []string{"float32", "bf16"}
 
-// promptOf returns the second argument or, if there is none, all of standard input, byte for byte. An empty prompt is an
-// error.
+// promptOf returns the second argument or, if there is none, all of standard input, byte for byte. An empty prompt is
+// an error.
 func promptOf(ctx context.Context, args []string) (string, error) {
 	prompt, err := givenPrompt(ctx, args)
 	if err == nil && prompt == "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// useGroupedHelp makes the help of all commands below root list flags in groups. The flags of a configuration are grouped
-// by its sections.
+// useGroupedHelp makes the help of all commands below root list flags in groups. The flags of a configuration are
+// grouped by its sections.
 func useGroupedHelp(root *cobra.Command) {
 	cobra.AddTemplateFunc("groupedFlags", func(c *cobra.Command) string { return config.Usages(c.Flags(), columns()) })
 	plain := "{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
@@ -28,8 +28,8 @@ func useGroupedHelp(root *cobra.Command) {
 	cobra.AddTemplateFunc("variables", variableHelp)
 }
 
-// acceptSpellings makes the flags of every command accept other spellings: see config.AcceptSpellings. It must be called
-// after all commands have been added.
+// acceptSpellings makes the flags of every command accept other spellings: see config.AcceptSpellings. It must be
+// called after all commands have been added.
 func acceptSpellings(cmd *cobra.Command) {
 	config.AcceptSpellings(cmd.Flags())
 	for _, sub := range cmd.Commands() {

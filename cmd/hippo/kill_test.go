@@ -16,8 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// TestKilledRunGoesOn kills a run at random moments, again and again, and resumes it from its last checkpoint. It checks
-// that the final weights and the curve are, bit for bit, those of an undisturbed run.
+// TestKilledRunGoesOn kills a run at random moments, again and again, and resumes it from its last checkpoint. It
+// checks that the final weights and the curve are, bit for bit, those of an undisturbed run.
 func TestKilledRunGoesOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

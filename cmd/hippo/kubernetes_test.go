@@ -45,8 +45,8 @@ type manifest struct {
 	}
 }
 
-// TestManifests checks that the parts of dist/kubernetes.yaml fit together, and that the time in which a server ends fits
-// into Kubernetes' grace period.
+// TestManifests checks that the parts of dist/kubernetes.yaml fit together, and that the time in which a server ends
+// fits into Kubernetes' grace period.
 func TestManifests(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "dist", "kubernetes.yaml"))
 	if err != nil {
@@ -96,8 +96,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestManifestsAreValid checks that the objects of dist/kubernetes.yaml have only fields that Kubernetes has, with values
-// of the right types, and all required fields. testdata/kubernetes.json names the source of the schema.
+// TestManifestsAreValid checks that the objects of dist/kubernetes.yaml have only fields that Kubernetes has, with
+// values of the right types, and all required fields. testdata/kubernetes.json names the source of the schema.
 func TestManifestsAreValid(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("testdata", "kubernetes.json"))
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// wantInUse checks that a command fails because its folder is in use, and that the error names the process that uses it.
+// wantInUse checks that a command fails because its folder is in use, and that the error names the process that uses
+// it.
 func wantInUse(t *testing.T, dir string, by *process, args ...string) {
 	t.Helper()
 	out, err := command(dir, args...).CombinedOutput()
@@ -26,8 +27,8 @@ func wantInUse(t *testing.T, dir string, by *process, args ...string) {
 var longRun = []string{"train", "--config", "tiny.yaml", "--train.steps", "1000000", "--train.eval_every", "1000000",
 	"--train.save_every", "2"}
 
-// TestTwoTrainersInOneFolder checks that a second training run in a folder is refused with an error that names the first,
-// whether it starts anew or resumes. A killed run does not block the folder.
+// TestTwoTrainersInOneFolder checks that a second training run in a folder is refused with an error that names the
+// first, whether it starts anew or resumes. A killed run does not block the folder.
 func TestTwoTrainersInOneFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -24,8 +24,8 @@ type preparedRun[R any] struct {
 	try func(ctx context.Context, p *status.Printer, do func(*labelled.Work, *train.Training) error) error
 }
 
-// longRunCommand completes a command of a long run. It adds flags for the settings in the struct defaults. prepare reads
-// them. interrupted is the error of an interrupted run that the same command resumes.
+// longRunCommand completes a command of a long run. It adds flags for the settings in the struct defaults. prepare
+// reads them. interrupted is the error of an interrupted run that the same command resumes.
 func longRunCommand[R interface{ Print(io.Writer) error }](cmd *cobra.Command, defaults any, interrupted error,
 	prepare func(cmd *cobra.Command, args []string, opt config.Options) (preparedRun[R], error)) *cobra.Command {
 	config.Register(cmd.Flags(), defaults)

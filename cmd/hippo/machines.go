@@ -22,8 +22,8 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// joinVariable is the environment variable of the join key, for commands without --key. It is also the variable of hippo
-// join --key.
+// joinVariable is the environment variable of the join key, for commands without --key. It is also the variable of
+// hippo join --key.
 const joinVariable = "HIPPO_JOIN_KEY"
 
 // machines holds the flags of a run on several machines.
@@ -71,7 +71,8 @@ func (m *machines) registerLaunch(cmd *cobra.Command) {
 	f.StringVar(&m.library, "mpi", "", "file of the MPI library; empty: that of the launcher")
 }
 
-// launched returns the launch that this process belongs to, according to its launcher. By is "" if there is no launcher.
+// launched returns the launch that this process belongs to, according to its launcher. By is "" if there is no
+// launcher.
 func (m *machines) launched() (cluster.Launch, error) {
 	l, err := cluster.Launched(os.Getenv, m.members)
 	if err != nil {
@@ -137,8 +138,8 @@ func (m *machines) open(l cluster.Launch, own cluster.Greeting) (wire cluster.Wi
 	return tcp, tcp, err
 }
 
-// gather waits for the other processes of a launch. With TCP and without a key they find the leader by a file in folder,
-// which remove deletes.
+// gather waits for the other processes of a launch. With TCP and without a key they find the leader by a file in
+// folder, which remove deletes.
 func (m *machines) gather(ctx context.Context, l cluster.Launch, folder string, team *cluster.Team,
 	tcp *cluster.TCP) (others []cluster.Greeting, remove func() error, err error) {
 	remove = func() error { return nil }
@@ -164,8 +165,8 @@ func enoughParts(l cluster.Launch, c *text.Config) error {
 	return nil
 }
 
-// lead starts the leader of a run and, under a launcher, waits for all other processes. said holds the settings as every
-// machine reads them. end tells the others how the run ended. c.Team stays nil if no machine can join.
+// lead starts the leader of a run and, under a launcher, waits for all other processes. said holds the settings as
+// every machine reads them. end tells the others how the run ended. c.Team stays nil if no machine can join.
 func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 	said text.Config) (end func(error) error, err error) {
 	end = func(err error) error { return err }

@@ -12,8 +12,8 @@ import (
 )
 
 // TestMachines checks that a run that a second process joins, and a third that is killed, writes the same files as one
-// process alone. SIGTERM saves a checkpoint and ends all processes with the status that asks to start them again. Resumed
-// by two processes of a launcher, of which only the second gets SIGTERM, the run ends with the same files.
+// process alone. SIGTERM saves a checkpoint and ends all processes with the status that asks to start them again.
+// Resumed by two processes of a launcher, of which only the second gets SIGTERM, the run ends with the same files.
 func TestMachines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -76,8 +76,8 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// TestInterruptedRound checks that Ctrl-C within a round of islands in which others take part reports at once how much of
-// the round is left. A second Ctrl-C ends the program, and the run can be resumed from its last checkpoint.
+// TestInterruptedRound checks that Ctrl-C within a round of islands in which others take part reports at once how much
+// of the round is left. A second Ctrl-C ends the program, and the run can be resumed from its last checkpoint.
 func TestInterruptedRound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -22,8 +22,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// commands holds the programs that scripts and tests run. They are this test binary under other names, which TestMain puts
-// on the path.
+// commands holds the programs that scripts and tests run. They are this test binary under other names, which TestMain
+// puts on the path.
 var commands = map[string]func(){"hippo": main}
 
 func TestMain(m *testing.M) { testscript.Main(m, commands) }
@@ -170,7 +170,8 @@ func scriptUTF16(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), wide, 0o666))
 }
 
-// scriptEdit is the script command "edit FILE nan|drop|reshape|rename TENSOR". It damages a tensor of a safetensors file.
+// scriptEdit is the script command "edit FILE nan|drop|reshape|rename TENSOR". It damages a tensor of a safetensors
+// file.
 func scriptEdit(ts *testscript.TestScript, _ bool, args []string) {
 	path, how, name := ts.MkAbs(args[0]), args[1], args[2]
 	f, err := checkpoint.OpenSafetensors(path)
@@ -205,8 +206,8 @@ func scriptEdit(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(disk.WriteFile(path, func(w io.Writer) error { return checkpoint.WriteSafetensors(w, out, nil) }))
 }
 
-// command returns a command that runs hippo in a folder that setUp filled, without the settings of the user who runs the
-// tests.
+// command returns a command that runs hippo in a folder that setUp filled, without the settings of the user who runs
+// the tests.
 func command(dir string, args ...string) *exec.Cmd { return commandNamed("hippo", dir, args...) }
 
 func commandNamed(program, dir string, args ...string) *exec.Cmd {

@@ -98,8 +98,8 @@ func (p *process) hasEnded() bool {
 // String returns the command line.
 func (p *process) String() string { return strings.Join(p.cmd.Args, " ") }
 
-// deadline returns a channel that receives a value shortly before the test binary's timeout. It returns nil if there is no
-// timeout.
+// deadline returns a channel that receives a value shortly before the test binary's timeout. It returns nil if there is
+// no timeout.
 func deadline(t *testing.T) <-chan time.Time {
 	end, ok := t.Deadline()
 	if !ok {

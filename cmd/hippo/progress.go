@@ -97,8 +97,8 @@ func unlessDone[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	}
 }
 
-// saidAfter prints what a command does, for commands that report no progress, if they take longer than wait. end must be
-// called when the work has ended.
+// saidAfter prints what a command does, for commands that report no progress, if they take longer than wait. end must
+// be called when the work has ended.
 func saidAfter(wait time.Duration, print func(text string), what string) (end func()) {
 	t := time.AfterFunc(wait, func() { print(what) })
 	return func() { t.Stop() }

@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 )
 
-// scriptHub is the script command "hub [-token TOKEN] NAME=DIR...". It starts a hub whose models are the files in folders,
-// and sets HF_ENDPOINT to its address.
+// scriptHub is the script command "hub [-token TOKEN] NAME=DIR...". It starts a hub whose models are the files in
+// folders, and sets HF_ENDPOINT to its address.
 func scriptHub(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: hub [-token TOKEN] NAME=DIR...")

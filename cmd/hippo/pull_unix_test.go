@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestInterruptedPullGoesOn checks that Ctrl-C ends a pull with status 130, and that the pull keeps the fetched part and
-// says so.
+// TestInterruptedPullGoesOn checks that Ctrl-C ends a pull with status 130, and that the pull keeps the fetched part
+// and says so.
 func TestInterruptedPullGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newSlowHub(t)

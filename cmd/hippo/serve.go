@@ -209,8 +209,8 @@ func (o *serveOptions) library(names []string, in store.Shared, log *slog.Logger
 	})
 }
 
-// device returns a function that opens the device that --device names, or nil for the processor. device itself opens the
-// device once, for the first call of the function.
+// device returns a function that opens the device that --device names, or nil for the processor. device itself opens
+// the device once, for the first call of the function.
 func (o *serveOptions) device() (func() (engine.Backend, error), error) {
 	if isCPU(o.Device) {
 		return nil, nil

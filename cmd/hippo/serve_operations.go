@@ -52,7 +52,8 @@ func (o *operations) scheme() string {
 	return "http://"
 }
 
-// reload reads the keys and the certificate again. If one of them cannot be read, the server continues with the old one.
+// reload reads the keys and the certificate again. If one of them cannot be read, the server continues with the old
+// one.
 func (o *serveOptions) reload(server *serve.Server, log *slog.Logger) {
 	what := []any{"keys", o.Keys, "certificate", o.TLSCert}
 	var problems []error
@@ -110,9 +111,9 @@ func isLocal(a net.Addr) bool {
 	return err == nil && net.ParseIP(host).IsLoopback()
 }
 
-// onHangup calls reload at every SIGHUP until stop is called. If the terminal from which the program was started has been
-// closed, the SIGHUP comes from there. onHangup then calls gone instead and ends, unless the program was started with
-// SIGHUP ignored, as nohup does. Windows sends no SIGHUP.
+// onHangup calls reload at every SIGHUP until stop is called. If the terminal from which the program was started has
+// been closed, the SIGHUP comes from there. onHangup then calls gone instead and ends, unless the program was started
+// with SIGHUP ignored, as nohup does. Windows sends no SIGHUP.
 func onHangup(ctx context.Context, reload, gone func()) (stop func()) {
 	ignored := signal.Ignored(hangup)
 	signals := make(chan os.Signal, 1)

@@ -49,9 +49,9 @@ func (m *manager) want(t *testing.T, word string) {
 	}
 }
 
-// TestServeOperations checks that variables set flags, that SIGHUP makes the server read keys and certificate again while
-// a stream continues, and that it keeps the old ones with an error if the new ones are wrong. Metrics and profiles are
-// served at the admin address. systemd is notified.
+// TestServeOperations checks that variables set flags, that SIGHUP makes the server read keys and certificate again
+// while a stream continues, and that it keeps the old ones with an error if the new ones are wrong. Metrics and
+// profiles are served at the admin address. systemd is notified.
 func TestServeOperations(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

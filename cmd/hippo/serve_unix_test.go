@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestServe checks that hippo serve accepts a key that hippo key made, and no other key. After SIGTERM it writes a running
-// reply to its end, and ends with status 0.
+// TestServe checks that hippo serve accepts a key that hippo key made, and no other key. After SIGTERM it writes a
+// running reply to its end, and ends with status 0.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -33,8 +33,8 @@ func hasMetrics(run string) func() bool {
 	}
 }
 
-// TestInterrupt checks that after Ctrl-C or SIGTERM a run saves a checkpoint, prints the command that resumes it and ends
-// with status 130.
+// TestInterrupt checks that after Ctrl-C or SIGTERM a run saves a checkpoint, prints the command that resumes it and
+// ends with status 130.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -87,7 +87,8 @@ func TestInterruptTwice(t *testing.T) {
 		"--model.d_model", "64", "--train.shards", "5000", "--train.steps", "2")
 	r.waitFor("the run", func() bool { return disk.Exists(filepath.Join(dir, "run", "metrics.jsonl")) })
 	time.Sleep(500 * time.Millisecond)
-	// Two signals at the same moment count as one, so more are sent until the program ends, long before the update would.
+	// Two signals at the same moment count as one, so more are sent until the program ends, long before the update
+	// would.
 	go func() {
 		for r.cmd.Process.Signal(os.Interrupt) == nil {
 			time.Sleep(10 * time.Millisecond)
@@ -173,11 +174,12 @@ func TestInterruptCompare(t *testing.T) {
 	r.wantEnd(130)
 }
 
-// TestHangup checks that every training command saves a checkpoint, as after Ctrl-C, when its terminal is closed. A closed
-// terminal sends SIGHUP more than once and reads no more output.
+// TestHangup checks that every training command saves a checkpoint, as after Ctrl-C, when its terminal is closed. A
+// closed terminal sends SIGHUP more than once and reads no more output.
 func TestHangup(t *testing.T) {
 	t.Parallel()
-	// A test under nohup ignores SIGHUP, and its child processes inherit that. They do not if the test catches the signal.
+	// A test under nohup ignores SIGHUP, and its child processes inherit that. They do not if the test catches the
+	// signal.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(caught) })

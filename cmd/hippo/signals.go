@@ -74,8 +74,8 @@ func interruptible() (context.Context, func()) {
 }
 
 // whileRead returns a context that ends with ctx, or when the reader of standard output or standard error closes it.
-// Without whileRead, SIGPIPE would end the program at once, and work that can be saved would be lost. Closed connections
-// also cause SIGPIPE, but do not end the context.
+// Without whileRead, SIGPIPE would end the program at once, and work that can be saved would be lost. Closed
+// connections also cause SIGPIPE, but do not end the context.
 func whileRead(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	broken := make(chan os.Signal, 1)

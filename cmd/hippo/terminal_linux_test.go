@@ -80,8 +80,8 @@ func oneStep(t *testing.T) string {
 	return dir
 }
 
-// TestGenerateOnTerminal checks that control characters of a prompt and of an untrained model are written to a file, but
-// not to a terminal.
+// TestGenerateOnTerminal checks that control characters of a prompt and of an untrained model are written to a file,
+// but not to a terminal.
 func TestGenerateOnTerminal(t *testing.T) {
 	t.Parallel()
 	dir := oneStep(t)
@@ -111,8 +111,8 @@ func TestGenerateOnTerminal(t *testing.T) {
 	}
 }
 
-// TestInterruptReading checks that the progress of reading a long prompt is shown on a terminal, and that Ctrl-C ends the
-// reading.
+// TestInterruptReading checks that the progress of reading a long prompt is shown on a terminal, and that Ctrl-C ends
+// the reading.
 func TestInterruptReading(t *testing.T) {
 	t.Parallel()
 	dir := oneStep(t)

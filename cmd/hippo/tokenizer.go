@@ -87,8 +87,8 @@ byte.`,
 	return cmd
 }
 
-// write calls text with a buffered standard output. After Ctrl-C it does not wait for text to return, which may be reading
-// from a terminal.
+// write calls text with a buffered standard output. After Ctrl-C it does not wait for text to return, which may be
+// reading from a terminal.
 func write(cmd *cobra.Command, text func(out *bufio.Writer) error) error {
 	_, err := unlessDone(cmd.Context(), func() (struct{}, error) {
 		out := bufio.NewWriter(cmd.OutOrStdout())
@@ -98,8 +98,8 @@ func write(cmd *cobra.Command, text func(out *bufio.Writer) error) error {
 	return err
 }
 
-// encode writes the token ids of the text read from in, separated by spaces. If affixes is set, it also writes those that
-// the tokenizer adds around a text.
+// encode writes the token ids of the text read from in, separated by spaces. If affixes is set, it also writes those
+// that the tokenizer adds around a text.
 func encode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader, affixes bool) error {
 	space := ""
 	write := func(ids []int32) error {

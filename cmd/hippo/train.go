@@ -143,7 +143,7 @@ weights as the best model. A run that diverges ends with an error.`,
 		switch {
 		case err != nil:
 			return err
-		case launch.Rank > 0 && (dryRun || smoke || show != 0 || find.updates != 0): // only the first process does these
+		case launch.Rank > 0 && (dryRun || smoke || show != 0 || find.updates != 0): // only in the first process
 			return nil
 		case launch.Rank > 0:
 			if err := enoughParts(launch, &said); err != nil { // the leader ends with the same error
@@ -237,8 +237,8 @@ func resumed(dir string, opt config.Options) (text.Config, error) {
 	return cfg, p.Err()
 }
 
-// watchTraining makes a run and prints its progress. It returns errors that can be printed as they are. For an interrupted
-// run it prints how to resume it.
+// watchTraining makes a run and prints its progress. It returns errors that can be printed as they are. For an
+// interrupted run it prints how to resume it.
 func watchTraining(cmd *cobra.Command, cfg text.Config, resuming bool) (text.Result, error) {
 	p := status.New(os.Stderr, 10*time.Second)
 	run := text.Run

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// setBatch sets the number of sequences of a shard to batch or, if that is "auto", to the maximum that fits into memory.
-// sized reports whether another flag sets this number, too.
+// setBatch sets the number of sequences of a shard to batch or, if that is "auto", to the maximum that fits into
+// memory. sized reports whether another flag sets this number, too.
 func setBatch(cfg *text.Config, batch string, sized bool) error {
 	switch {
 	case batch == "":

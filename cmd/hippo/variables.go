@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// variables returns the prefix of the environment variables for the flags of a command. It returns "" for a command that
-// reads no such variables or reads them in another way.
+// variables returns the prefix of the environment variables for the flags of a command. It returns "" for a command
+// that reads no such variables or reads them in another way.
 func variables(cmd *cobra.Command) string {
 	path := strings.Fields(cmd.CommandPath())
 	if len(path) < 2 || slices.Contains([]string{

@@ -21,8 +21,8 @@ func eachCommand(cmd *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-// TestEveryFlagIsAVariable checks that each flag of each command takes its value from its own variable, which no setting
-// of a training run uses. The command line takes precedence. The help describes the variables.
+// TestEveryFlagIsAVariable checks that each flag of each command takes its value from its own variable, which no
+// setting of a training run uses. The command line takes precedence. The help describes the variables.
 func TestEveryFlagIsAVariable(t *testing.T) {
 	ofTraining := map[string]bool{}
 	defaults, err := text.Preset("tiny")

@@ -251,8 +251,8 @@ func TestTraining(t *testing.T) {
 // tables, except those of attention, are those of an earlier one.
 func TestTokensReplay(t *testing.T) {
 	ids := toymodel.Text(6, 120, vocab)
-	// Memory that the garbage collector gives back moves what later tokens take, and with it addresses in their commands
-	// and tables. When it runs is chance, so it does not run here.
+	// Memory that the garbage collector gives back moves what later tokens take, and with it addresses in their
+	// commands and tables. When it runs is chance, so it does not run here.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	for name, layers := range families {
 		m := toymodel.New(t, layers, vocab)

@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/watch"
 )
 
-// endless reads n short lines with a tiny model, which takes the same steps for each line as a large one. It returns rows
-// of the memory in use after 1, 2, 4, 8 and 10 tenths of the lines.
+// endless reads n short lines with a tiny model, which takes the same steps for each line as a large one. It returns
+// rows of the memory in use after 1, 2, 4, 8 and 10 tenths of the lines.
 func endless(n int) (rows []map[string]any, err error) {
 	c := model.DefaultConfig()
 	c.VocabSize, c.DModel, c.Layers, c.MLP = 256, 8, "mamba2(d_state=4,headdim=4)", model.MLPNone

@@ -1,5 +1,6 @@
-// Command faults measures how many of the faults in generated logs package watch finds, compared with counts of templates
-// and n-grams at the same number of alarms. It writes docs/watch.jsonl, from which hippo evidence fills docs/watch.md:
+// Command faults measures how many of the faults in generated logs package watch finds, compared with counts of
+// templates and n-grams at the same number of alarms. It writes docs/watch.jsonl, from which hippo evidence fills
+// docs/watch.md:
 //
 //	faults [-seeds 1,2,3] [-out docs/watch.jsonl] [-preset NAME] [-steps 1500] [-lines 10000] [-dev]
 //
@@ -197,8 +198,8 @@ func trial(kind string, seed uint64, o settings) ([]row, error) {
 	return append(rows, judge(kind, "hippo watch, its own threshold", seed, test, alarms)), nil
 }
 
-// highest returns the indices of lines in the order of their scores, the highest first. Lines with equal scores keep their
-// order.
+// highest returns the indices of lines in the order of their scores, the highest first. Lines with equal scores keep
+// their order.
 func highest(scores []float64) []int {
 	order := make([]int, len(scores))
 	for i := range order {

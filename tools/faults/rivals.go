@@ -8,7 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/logs"
 )
 
-// chosen holds the methods of the table. The score of each rival is the one that was best on seeds that are in no table.
+// chosen holds the methods of the table. The score of each rival is the one that was best on seeds that are in no
+// table.
 var chosen = map[string]string{
 	"hippo peak":                "hippo watch",
 	"hippo excess":              "hippo watch --score excess",
@@ -74,8 +75,8 @@ func masked(text string) string {
 	return b.String()
 }
 
-// tokens returns the words, numbers and other characters of a line, with masked digits and without spaces, and the end of
-// the line.
+// tokens returns the words, numbers and other characters of a line, with masked digits and without spaces, and the end
+// of the line.
 func tokens(text string) (all []string) {
 	word := ""
 	for _, r := range masked(text) + "\n" {
@@ -106,9 +107,9 @@ func singles(text string) (all []string) {
 //
 //	p(w|h) = (c(h,w) + d(h)·p(w|h')) / (c(h) + d(h)),
 //
-// where c(h) is the count of the history h, d(h) is the number of different tokens after it, and h' is h without its first
-// token. The lowest order is the uniform distribution over the vocabulary and one unknown token. Histories extend across
-// the ends of lines.
+// where c(h) is the count of the history h, d(h) is the number of different tokens after it, and h' is h without its
+// first token. The lowest order is the uniform distribution over the vocabulary and one unknown token. Histories extend
+// across the ends of lines.
 type ngram struct {
 	n       int
 	context []string

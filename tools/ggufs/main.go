@@ -3,8 +3,8 @@
 //
 //	go run ./tools/ggufs [-shrink N] DIR NAME-TYPE...
 //
-// NAME is the name of one of the shapes, and TYPE is f32, f16, bf16, q8_0, q4_0 or q4_k_m. The file DIR/NAME-TYPE.gguf is
-// not changed if it exists.
+// NAME is the name of one of the shapes, and TYPE is f32, f16, bf16, q8_0, q4_0 or q4_k_m. The file DIR/NAME-TYPE.gguf
+// is not changed if it exists.
 package main
 
 import (

@@ -181,8 +181,8 @@ func (s *subject) drop(lookup importer.Lookup) error {
 	}
 }
 
-// helper returns the file that is added to the instrumented package. With covering, no mutant runs, and the helpers write
-// the numbers of the mutants that are reached to a file.
+// helper returns the file that is added to the instrumented package. With covering, no mutant runs, and the helpers
+// write the numbers of the mutants that are reached to a file.
 func (s *subject) helper(covering bool) string {
 	return strings.NewReplacer("PACKAGE", s.name, "COVERING", fmt.Sprint(covering), "COUNT", fmt.Sprint(s.count)).
 		Replace(helpers)

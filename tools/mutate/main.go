@@ -4,10 +4,10 @@
 //	go run ./tools/mutate ./optim
 //	go run ./tools/mutate ./ssm --tests ./ssm,./mixer --max 300 --minutes 10
 //
-// All mutants are compiled once, into one instrumented copy of the package in a temporary folder. An environment variable
-// selects the mutant that runs. Only the tests that reach a mutant run for it. Results are saved in a file, with which
-// the next call continues: a killed mutant stays killed until its function changes, and a mutant that survived is tried
-// again when tests change.
+// All mutants are compiled once, into one instrumented copy of the package in a temporary folder. An environment
+// variable selects the mutant that runs. Only the tests that reach a mutant run for it. Results are saved in a file,
+// with which the next call continues: a killed mutant stays killed until its function changes, and a mutant that
+// survived is tried again when tests change.
 package main
 
 import (
@@ -255,8 +255,8 @@ func (s *subject) report(all []*mutant, o options) error {
 	return nil
 }
 
-// interval returns the 95 % interval of a percentage for a sample with k of n: E. B. Wilson, "Probable inference, the law
-// of succession, and statistical inference", Journal of the American Statistical Association 22, 1927.
+// interval returns the 95 % interval of a percentage for a sample with k of n: E. B. Wilson, "Probable inference, the
+// law of succession, and statistical inference", Journal of the American Statistical Association 22, 1927.
 func interval(k, n int) (low, high float64) {
 	if n == 0 {
 		return 0, 100

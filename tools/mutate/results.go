@@ -146,8 +146,8 @@ func (s *store) save(m *mutant) error {
 	return appendLine(s.path, m)
 }
 
-// equivalents lists known mutants that change nothing that a test could or should detect. Each has a pattern of its file,
-// function and change, and the reason.
+// equivalents lists known mutants that change nothing that a test could or should detect. Each has a pattern of its
+// file, function and change, and the reason.
 type equivalents []struct {
 	pattern *regexp.Regexp
 	why     string

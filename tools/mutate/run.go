@@ -130,8 +130,8 @@ func (b binary) run(ctx context.Context, pattern, env string, l limits) (ok bool
 	return err == nil, cpu, buf.Bytes()
 }
 
-// kill runs the tests that reach a mutant until one fails, beginning with those that are likely to fail soon. It returns
-// the name of the test that failed, or "".
+// kill runs the tests that reach a mutant until one fails, beginning with those that are likely to fail soon. It
+// returns the name of the test that failed, or "".
 func kill(ctx context.Context, number int, tests []*test) (by string, err error) {
 	tests = slices.Clone(tests)
 	slices.SortStableFunc(tests, func(a, b *test) int {
@@ -156,8 +156,8 @@ func kill(ctx context.Context, number int, tests []*test) (by string, err error)
 		if len(batch) == 1 {
 			pattern = patternOf(names[0])
 		}
-		// The CPU time limits tests that compute too long. The wall time limits tests that wait. It is generous, as other
-		// processes may use the processor.
+		// The CPU time limits tests that compute too long. The wall time limits tests that wait. It is generous, as
+		// other processes may use the processor.
 		ok, _, out := batch[0].run(ctx, pattern,
 			fmt.Sprintf("HIPPO_MUTANT=%d", number), limits{3*total.cpu + 2*time.Second, 10*total.wall + time.Minute})
 		if err := ctx.Err(); err != nil {

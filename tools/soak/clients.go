@@ -29,8 +29,8 @@ func prompts() (all []string) {
 	return all
 }
 
-// completion returns a request for a reply that is drawn with a seed. The reply is the same each time, whatever the other
-// clients do.
+// completion returns a request for a reply that is drawn with a seed. The reply is the same each time, whatever the
+// other clients do.
 func (s *soak) completion(prompt string, stream bool) []byte {
 	body, err := json.Marshal(map[string]any{
 		"prompt": prompt, "max_tokens": s.tokens, "temperature": 2, "seed": crc32.ChecksumIEEE([]byte(prompt)),

@@ -1,7 +1,7 @@
 // Command soak treats hippo serve badly for a while. It checks that replies are not mixed up, that stored data is not
-// lost, and that memory and goroutines do not grow. Clients read replies, disconnect in the middle of them, send rubbish
-// and stall. If the server has a store, they also store responses and change sessions. Now and then the server is killed
-// and started again.
+// lost, and that memory and goroutines do not grow. Clients read replies, disconnect in the middle of them, send
+// rubbish and stall. If the server has a store, they also store responses and change sessions. Now and then the server
+// is killed and started again.
 //
 //	go build -o hippo ./cmd/hippo && go run ./tools/soak --for 30m ./hippo serve runs/tiny --store state
 //

@@ -24,8 +24,8 @@ type talk struct {
 	mu  sync.Mutex
 	id  string  // "" before the session is created
 	ids []int32 // tokens of the text that the server last reported as stored
-	// may reports whether the session may have the text found in place of ids, after a request without a response. It is
-	// nil if the text must be ids.
+	// may reports whether the session may have the text found in place of ids, after a request without a response. It
+	// is nil if the text must be ids.
 	may func(found []int32) bool
 }
 
@@ -34,8 +34,8 @@ func begins(text, with []int32) bool {
 	return len(text) >= len(with) && slices.Equal(text[:len(with)], with)
 }
 
-// ask sends a request about sessions and decodes the response. The error is errNoAnswer if there is no response, or if the
-// server refuses the request for now.
+// ask sends a request about sessions and decodes the response. The error is errNoAnswer if there is no response, or if
+// the server refuses the request for now.
 func (s *soak) ask(ctx context.Context, method, path string, body, into any) error {
 	var data []byte
 	if body != nil {

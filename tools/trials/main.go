@@ -3,8 +3,8 @@
 //
 //	trials [-seeds 3] [-only NAME,...]
 //
-// It fails if the method that predict uses is worse than the best baseline by more than noise, in the mean over the seeds.
-// Where no baseline can express the truth, it also fails if the network is not better for each seed.
+// It fails if the method that predict uses is worse than the best baseline by more than noise, in the mean over the
+// seeds. Where no baseline can express the truth, it also fails if the network is not better for each seed.
 package main
 
 import (
@@ -32,9 +32,9 @@ type trial struct {
 	scores func(r *fit.Result) (network float64, rivals map[string]float64)
 }
 
-// noise is the tolerance for the method that the validation set has chosen. On the test set, its error may be greater than
-// that of the best baseline by this fraction in the mean over all seeds, or by twice the standard error of that mean if
-// that is more.
+// noise is the tolerance for the method that the validation set has chosen. On the test set, its error may be greater
+// than that of the best baseline by this fraction in the mean over all seeds, or by twice the standard error of that
+// mean if that is more.
 const noise = 0.05
 
 func main() {

@@ -29,7 +29,7 @@ type Estimate struct {
 	RunSeconds   float64 `json:"run_s"` // without evaluations
 	Tokens       int     `json:"tokens"`
 	Measured     bool    `json:"measured"`                      // measured by updates of the run itself
-	PerByte      float64 `json:"exchange_s_per_byte,omitempty"` // seconds of all cores per byte sent, from MeasureExchange
+	PerByte      float64 `json:"exchange_s_per_byte,omitempty"` // seconds of all cores per byte sent
 }
 
 // estimateFlops limits the work of a measurement to some seconds with portable kernels.

@@ -41,7 +41,8 @@ func (c *Config) checkMemory(vocab int) error {
 	case c.Device == nil:
 		return c.checkRoom(free, vocab)
 	}
-	params, err := c.countParams(c.shape(vocab)) // activations are not known beforehand: the step fails if it lacks memory
+	// activations are not known beforehand: the step fails if it lacks memory
+	params, err := c.countParams(c.shape(vocab))
 	if err != nil {
 		return err
 	}

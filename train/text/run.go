@@ -132,7 +132,8 @@ func resumed(cfg Config, d *Dataset) (r *run, err error) {
 			if err := cfg.loadLast(m, dir); err != nil {
 				return err
 			}
-			return cfg.checkMemory(d.Tokenizer.VocabSize()) // the shape fits the weights: check memory for the rest of the run
+			// the shape fits the weights: check memory for the rest of the run
+			return cfg.checkMemory(d.Tokenizer.VocabSize())
 		})
 		if err != nil {
 			return err

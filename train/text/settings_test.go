@@ -206,7 +206,8 @@ func TestLayersOfSettings(t *testing.T) {
 		}
 	}
 	c = small(t)
-	for kind, want := range map[string]int{"bytes": 256, "dna": 12, "chars": 28} { // chars: the letters, a space, a semicolon
+	// chars: the letters, a space, a semicolon
+	for kind, want := range map[string]int{"bytes": 256, "dna": 12, "chars": 28} {
 		c.Tokenizer = kind
 		if n, err := c.VocabSize(); err != nil || n != want {
 			t.Errorf("%s has %d tokens, %v, want %d", kind, n, err, want)
