@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// Ages notes which results are older than the code that they depend on, by the history of git, if there is one.
+// Ages adds a note for each result that is older than the code that it depends on. It reads the git history, if there
+// is one.
 func (b *Book) Ages(ctx context.Context, report *Report) error {
 	if shallow, err := b.git(ctx, "rev-parse", "--is-shallow-repository"); err != nil || shallow != "false" {
 		report.note("ages of results are not known: no whole history of git is here")
 		return ctx.Err()
 	}
-	counted := map[string]int{} // by commit and code; -1 if there is no such commit
+	counted := map[string]int{} // number of commits by result commit and code; -1 if the history has no such commit
 	for i := range b.recipes {
 		r := &b.recipes[i]
 		commits, err := b.commits(r)
@@ -45,7 +46,7 @@ func (b *Book) Ages(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// commits are those of the results of a recipe.
+// commits returns the commits that a recipe's results were measured at.
 func (b *Book) commits(r *Recipe) (all []string, err error) {
 	add := func(commit string) {
 		commit, _, _ = strings.Cut(commit, " ")
@@ -66,10 +67,10 @@ func (b *Book) commits(r *Recipe) (all []string, err error) {
 	return all, nil
 }
 
-// isCommit is what names a commit in results. Anything else may have another meaning for git.
+// isCommit matches the hash of a commit. Git may interpret anything else differently.
 var isCommit = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
 
-// since counts the commits after one that changed some packages.
+// since returns the number of commits after the given one that changed the packages in code.
 func (b *Book) since(ctx context.Context, commit string, code []string) (n int, err error) {
 	if !isCommit.MatchString(commit) {
 		return 0, fmt.Errorf("found the commit %q, want its number", commit)
@@ -87,5 +88,5 @@ func (b *Book) git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// short is a commit as pages name it.
+// short returns a commit's hash as abbreviated on pages.
 func short(commit string) string { return commit[:min(7, len(commit))] }

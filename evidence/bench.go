@@ -15,20 +15,20 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Decimals of a column that are no number of them.
+// Special values of column.decimals.
 const (
-	asMany     = -1 // as there are
+	asMany     = -1 // as many digits as needed
 	scientific = -2 // 1.2e-07
 )
 
-// column is a field of rows as a table shows it.
+// column is a column of a table and the field of the rows that it shows.
 type column struct {
-	field, header string // a.1.b is field b of the second in the list a
-	decimals      int    // asMany, scientific, or how many
-	same          bool   // rows that agree in all such columns are one
+	field, header string // field a.1.b is field b of the second element of the list a
+	decimals      int    // asMany, scientific, or the number of decimals
+	same          bool   // rows with equal cells in all such columns are merged
 }
 
-// parseColumns reads the columns of a table, and what fields of its rows have to be.
+// parseColumns parses the columns of a table and the values that fields of its rows must have.
 func parseColumns(words []string) (all []column, want map[string]string, err error) {
 	want = map[string]string{}
 	for _, word := range words {
@@ -55,7 +55,7 @@ func parseColumns(words []string) (all []column, want map[string]string, err err
 	return all, want, nil
 }
 
-// lookup is what a dotted name stands for in a row, nil if there is none.
+// lookup returns the value of a dotted name in a row, or nil if there is none.
 func lookup(row any, name string) any {
 	for _, part := range strings.Split(name, ".") {
 		switch in := row.(type) {
@@ -74,7 +74,7 @@ func lookup(row any, name string) any {
 	return row
 }
 
-// cell is a field of a row.
+// cell formats the value of a field.
 func (c *column) cell(v any) string {
 	x, ok := v.(float64)
 	switch {
@@ -90,7 +90,7 @@ func (c *column) cell(v any) string {
 	return strconv.FormatFloat(x, 'f', c.decimals, 64)
 }
 
-// has says whether fields of a row are as wanted.
+// has reports whether the fields of a row have the wanted values.
 func has(row map[string]any, want map[string]string) bool {
 	for field, value := range want {
 		cell := (&column{decimals: asMany}).cell(row[field])
@@ -101,7 +101,7 @@ func has(row map[string]any, want map[string]string) bool {
 	return true
 }
 
-// origin is the line that says where the rows of a file were measured.
+// origin is the line of a file that records where its rows were measured.
 type origin struct {
 	Bench   string `json:"bench"`
 	Commit  string `json:"commit"`
@@ -109,10 +109,10 @@ type origin struct {
 	Machine string `json:"machine"`
 }
 
-// isOrigin is what an origin has as its bench.
+// isOrigin is the value of the field bench that marks an origin.
 const isOrigin = "origin"
 
-// readRows reads the rows of a file of JSON lines, and where they were measured.
+// readRows reads the rows of a file of JSON lines, and their origin.
 func readRows(file string) (rows []map[string]any, where origin, err error) {
 	text, err := disk.ReadText(file, disk.MaxText)
 	if err != nil {
@@ -139,10 +139,11 @@ func readRows(file string) (rows []map[string]any, where origin, err error) {
 	}
 }
 
-// benchRows is a table of the rows in a file, which hippo bench or another program has printed as JSON, and, if they
-// are of a machine, where they were measured. words are the fields that are columns: NAME, NAME:DECIMALS or
-// NAME:e, and =HEADER behind, where _ is a space; NAME==VALUE|VALUE leaves out rows in which a field is another. Rows
-// that agree in all columns with a + before the name are one, which has what they differ in one after the other.
+// benchRows returns a table of the rows in a file of JSON lines, printed by hippo bench or another program. If
+// ofMachine is set, the commit, date and machine of the measurement follow. Each word is a column: NAME, NAME:DECIMALS
+// or NAME:e, optionally followed by =HEADER, where _ stands for a space. NAME==VALUE|VALUE leaves out rows in which the
+// field has another value. Rows with equal cells in all columns marked by a + before the name are merged into one,
+// which lists the values in which they differ.
 func benchRows(file string, words []string, ofMachine bool) (string, error) {
 	columns, want, err := parseColumns(words)
 	if err != nil {
@@ -178,8 +179,8 @@ func benchRows(file string, words []string, ofMachine bool) (string, error) {
 	return out.String(), nil
 }
 
-// merged are the cells of rows by column. Rows that agree in all columns that say so are one: what else they have
-// stands one after the other, unless it is the same in all.
+// merged returns the cells of rows by column. It merges rows with equal cells in all columns marked as same. The other
+// cells of a merged row list the values of all its rows, or the one value that they share.
 func merged(columns []column, rows []map[string]any) (table [][][]string) {
 	at := map[string]int{}
 	for _, row := range rows {

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// Report is what a check has found.
+// Report is the result of a check.
 type Report struct {
-	Faults []string // what must not be
-	Notes  []string // what a reader of the pages should know
-	Calls  int      // of hippo on pages and in recipes, all of which were parsed
+	Faults []string // errors to be fixed
+	Notes  []string // remarks that a reader of the pages should know
+	Calls  int      // number of calls of hippo on pages and in recipes; all were parsed
 }
 
 func (r *Report) fault(format string, args ...any) {
@@ -26,7 +26,7 @@ func (r *Report) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// call parses a call of hippo at a place.
+// call parses a call of hippo that was found at the given place.
 func (r *Report) call(place string, args []string, parse func([]string) error) {
 	r.Calls++
 	if err := parse(args); err != nil {
@@ -34,8 +34,8 @@ func (r *Report) call(place string, args []string, parse func([]string) error) {
 	}
 }
 
-// Check compares all pages with recipes, results and the program. parse says what is wrong with the arguments of a
-// call of hippo, which it does not run.
+// Check compares all pages with recipes, results and the program. parse returns an error if the arguments of a call of
+// hippo are invalid. It must not run the call.
 func (b *Book) Check(parse func(args []string) error) (*Report, error) {
 	r := &Report{}
 	changed, err := b.Fill(false)
@@ -67,7 +67,7 @@ func (b *Book) Check(parse func(args []string) error) (*Report, error) {
 	return r, b.checkRecipes(r, parse)
 }
 
-// checkRecipes checks what recipes name, and notes what is not kept of them.
+// checkRecipes checks the calls and folders named in recipes, and notes missing results.
 func (b *Book) checkRecipes(r *Report, parse func(args []string) error) error {
 	for i := range b.recipes {
 		recipe := &b.recipes[i]
@@ -112,14 +112,14 @@ func (b *Book) checkRecipes(r *Report, parse func(args []string) error) error {
 }
 
 var (
-	// datedCommit is how a text names where its figures come from.
+	// datedCommit matches the commit that a text gives as the source of its figures.
 	datedCommit = regexp.MustCompile(`\b[0-9a-f]{7,8}\b`)
 	hasDigit    = regexp.MustCompile(`[0-9]`)
 	startsAs    = regexp.MustCompile(`^\**[-+.]?[0-9]`)
 	fenced      = regexp.MustCompile("(?ms)^```.*?^```$")
 )
 
-// systemRow is a row of the table of systems: what shows each.
+// systemRow matches a row of the table of systems, with the evidence for each.
 var (
 	systemRow  = regexp.MustCompile(`(?m)^\| (\d+) \| [^|]+ \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
 	systemTest = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)`")
@@ -128,9 +128,9 @@ var (
 	ofSection  = regexp.MustCompile(`\(#([^)]+)\)`)
 )
 
-// checkSystems finds the systems of a page without a command that could be parsed, without a picture or result, without
-// tests that exist, or without what was taken out of the code to see these fail, and notes those that are shown by
-// sections of the page in which no result is kept yet. It returns how many systems there are.
+// checkSystems checks the table of systems of a page. It is a fault if a system has no command that can be parsed, no
+// picture or result, no existing tests, or does not name the code whose removal makes the tests fail. A note names the
+// systems whose evidence is a section of the page without a kept result. checkSystems returns the number of systems.
 func (b *Book) checkSystems(r *Report, page, text string) (int, error) {
 	rows := systemRow.FindAllStringSubmatch(text, -1)
 	if len(rows) == 0 {
@@ -171,7 +171,7 @@ func (b *Book) checkSystems(r *Report, page, text string) (int, error) {
 	return len(rows), nil
 }
 
-// testNames are the names of the tree's tests.
+// testNames returns the names of all tests in the tree.
 func (b *Book) testNames() (map[string]bool, error) {
 	all := map[string]bool{}
 	err := filepath.WalkDir(filepath.Clean(b.root), func(path string, entry fs.DirEntry, err error) error {
@@ -193,7 +193,7 @@ func (b *Book) testNames() (map[string]bool, error) {
 	return all, err
 }
 
-// section is the text below the heading of a page that a link names, to the next heading.
+// section returns the text from the heading that a link names to the next heading.
 func section(text, name string) string {
 	for _, part := range headings.Split(text, -1) {
 		title, body, _ := strings.Cut(part, "\n")
@@ -205,7 +205,7 @@ func section(text, name string) string {
 	return ""
 }
 
-// checkFigures notes figures of a page that were typed by hand. A table of them that no part has is a fault.
+// checkFigures notes figures of a page that were typed by hand. A table of figures outside of any part is a fault.
 func (b *Book) checkFigures(r *Report, page, text string) {
 	for _, part := range marked.FindAllStringSubmatch(text, -1) {
 		words, rows := strings.Fields(part[2]), max(1, strings.Count(part[3], "\n|")-1)
@@ -234,7 +234,7 @@ func (b *Book) checkFigures(r *Report, page, text string) {
 			if first == 0 {
 				first = i + 1
 			}
-			if i < first+1 { // its head, and the line below
+			if i < first+1 { // the table's header and the line below it
 				continue
 			}
 			for _, cell := range strings.Split(strings.Trim(line, "|"), "|")[1:] {
@@ -260,7 +260,7 @@ func (b *Book) checkFigures(r *Report, page, text string) {
 	}
 }
 
-// anyKept reports whether a result of any of some recipes is kept.
+// anyKept reports whether a result of any of the named recipes is kept.
 func (b *Book) anyKept(names string) bool {
 	return slices.ContainsFunc(strings.Fields(names), func(name string) bool {
 		r := b.recipe(name)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestCalls: calls of hippo are found in what shell a page has, with the words that the shell would give them.
+// TestCalls checks that callsOf finds the calls of hippo on a page, with the words that the shell would pass.
 func TestCalls(t *testing.T) {
 	for text, want := range map[string]string{
 		"hippo list":                                                             "list",
@@ -46,8 +46,9 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestEverySystemIsListed: the table of docs/evidence.md has all systems, one after the other, each with a command, a
-// picture or result, tests that exist, and what these fail without; what is missing of one is named.
+// TestEverySystemIsListed checks that the table of docs/evidence.md lists all systems in order, each with a command, a
+// picture or result, existing tests, and the code without which these fail. It also checks that missing parts are
+// reported.
 func TestEverySystemIsListed(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "docs", "evidence.md"))
 	if err != nil {
@@ -84,7 +85,7 @@ func TestEverySystemIsListed(t *testing.T) {
 	}
 }
 
-// FuzzCalls: no text of a page makes the reading of its shell fail.
+// FuzzCalls checks that no text makes the shell parser panic.
 func FuzzCalls(f *testing.F) {
 	f.Add("for s in 1; do hippo a $s \"b\\\" ${c\"; done # x")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -96,7 +97,7 @@ func FuzzCalls(f *testing.F) {
 	})
 }
 
-// TestCheck: each thing that does not hold is named, and what a reader should know is noted.
+// TestCheck checks that Check reports each kind of fault and note.
 func TestCheck(t *testing.T) {
 	runs := t.TempDir()
 	runResult(t, filepath.Join(runs, "demo", "a"), demoResult(1, 90, "0123456789abcdef"))
@@ -143,7 +144,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestAges: a result is as old as the commits that have changed its code since.
+// TestAges checks that Ages counts the commits that changed a result's code since it was measured.
 func TestAges(t *testing.T) {
 	root := newTree(t, "# Page\n", someRecipes)
 	git := func(args ...string) string {
@@ -190,7 +191,7 @@ func TestAges(t *testing.T) {
 	}
 }
 
-// TestRerun: a quick row is computed again by its recipe; a score outside of its range is a fault.
+// TestRerun checks that Rerun computes a quick row again, and that a score outside of its range is a fault.
 func TestRerun(t *testing.T) {
 	runs := t.TempDir()
 	for seed, score := range []float64{90, 91, 92} {
@@ -217,7 +218,7 @@ func TestRerun(t *testing.T) {
 	}
 }
 
-// TestShortened: short forms of commands have their flags before what follows the call.
+// TestShortened checks that flags are inserted before anything that follows the call.
 func TestShortened(t *testing.T) {
 	for _, c := range []struct{ command, want string }{
 		{"hippo bench a --json > docs/a.jsonl",
@@ -235,7 +236,7 @@ func TestShortened(t *testing.T) {
 	}
 }
 
-// TestHostileRecipes: what is wrong with recipes is one error that names the file and the recipe.
+// TestHostileRecipes checks that invalid recipes give one error that names the file and the recipe.
 func TestHostileRecipes(t *testing.T) {
 	for _, c := range []struct{ recipes, want string }{
 		{"recipes: 3", "recipes.yaml"},

@@ -11,13 +11,13 @@ import (
 	"github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// point is a model of some size: its parameters and its mean score.
+// point is the number of parameters of a model and its mean score.
 type point struct {
 	params int
 	score  float64
 }
 
-// sizesOf are the points of each model, by size.
+// sizesOf returns the points of each model, sorted by size.
 func sizesOf(results []result) (models []string, curves map[string][]point) {
 	curves = map[string][]point{}
 	for _, row := range rowsOf(results) {
@@ -33,8 +33,9 @@ func sizesOf(results []result) (models []string, curves map[string][]point) {
 	return models, curves
 }
 
-// reaches returns with how many parameters a curve first has a score as low as the given one: between two sizes linear
-// in their logarithms. ok is false if the smallest size is below the score already, or none gets there.
+// reaches returns the number of parameters at which a curve first has a score as low as the given one, interpolated
+// linearly in the logarithm of the size. ok is false if the smallest size already scores lower, or no size scores as
+// low.
 func reaches(curve []point, score float64) (params float64, ok bool) {
 	for i, p := range curve {
 		if p.score > score {
@@ -50,8 +51,8 @@ func reaches(curve []point, score float64) (params float64, ok bool) {
 	return 0, false
 }
 
-// curve draws scores by parameters into a picture beside a page, and says with how many parameters the other models
-// have the scores of one of them.
+// curve draws scores by parameters into a picture beside a page. It returns a text that says how many parameters the
+// other models need for the scores of the model base.
 func (b *Book) curve(page, picture, base string, results []result) (string, error) {
 	models, curves := sizesOf(results)
 	if curves[base] == nil {
@@ -96,7 +97,7 @@ func (b *Book) curve(page, picture, base string, results []result) (string, erro
 	return out.String() + machines(results), nil
 }
 
-// draw draws a picture beside a page, if pages are written.
+// draw writes a picture beside a page, unless the pages are only compared.
 func (b *Book) draw(chart figure.Chart, page, picture string) error {
 	if !b.drawing {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// runResult writes a run's result.
+// runResult writes the result of a run.
 func runResult(t *testing.T, dir, text string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -21,7 +21,7 @@ func runResult(t *testing.T, dir, text string) {
 	}
 }
 
-// newTree is a tree with a page, recipes of its names, and no results.
+// newTree returns the root of a new tree with a page, recipes and no results.
 func newTree(t *testing.T, page, recipes string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -60,7 +60,7 @@ recipes:
   - {name: none, commands: [hippo compare h3 --out runs/evidence/none], seeds: 1}
 `
 
-// demoResult is a run's result.
+// demoResult returns the result of a run as JSON.
 func demoResult(seed int, accuracy float64, version string) string {
 	return fmt.Sprintf(`{"task":"recall(loss=answer)","recipe":"h3","params":12,"steps":3,"cpu_seconds":30,
 		"machine":"a machine","config":{"out":"x"},"seed":%d,"version":%q,"date":"2026-11-22T10:00:00Z",
@@ -68,9 +68,9 @@ func demoResult(seed int, accuracy float64, version string) string {
 		{"name":"by distance","loss":1,"accuracy":%[3]g,"count":5}]}`, seed, version, accuracy, accuracy/2)
 }
 
-// TestFill: results of runs go into the parts that name their recipes, seeds in one row, with the range of another
-// seed, what stands beside them and what is better, commit, day, seeds and machine; a later run takes the place of an
-// earlier one, and what the page says besides stays.
+// TestFill checks that results are written into the parts that name their recipes: one row for all seeds, with the
+// expected range of another seed, the results beside it and those that are better, commit, date, seeds and machine. A
+// later run replaces an earlier one, and the rest of the page does not change.
 func TestFill(t *testing.T) {
 	runs := t.TempDir()
 	const before, after = "# Page\n\n<!-- commands: demo -->\n<!-- end -->\n" +
@@ -148,8 +148,8 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// TestExpected: the range of another seed is Student's prediction interval. Of 3 scores at 90, 80 and 100, t is 4.3027
-// and the half width 4.3027·10·√(4/3) = 49.7.
+// TestExpected checks that the expected range is Student's prediction interval. For the 3 scores 90, 80 and 100, t is
+// 4.3027 and the half width is 4.3027·10·√(4/3) = 49.7.
 func TestExpected(t *testing.T) {
 	row := []result{{Score: 90, Unit: "nats"}, {Score: 80, Unit: "nats"}, {Score: 100, Unit: "nats"}}
 	got := expected(row)
@@ -165,7 +165,7 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-// TestFillGroups: a table of groups has a column for each group whose name has its word, and a row for each result.
+// TestFillGroups checks that a groups table has a column for each group with the word, and a row for each result.
 func TestFillGroups(t *testing.T) {
 	dir := t.TempDir()
 	runResult(t, dir, `{"task":"mqar","recipe":"h3","seed":3,"params":12,"machine":"a machine","version":"0123456789",
@@ -193,8 +193,8 @@ func TestFillGroups(t *testing.T) {
 	}
 }
 
-// TestFillBenches: a table of measurements has the rows of its file, rounded and named as its first line says, and says
-// where they were measured; rows without an origin are refused.
+// TestFillBenches checks that a table of measurements has the rows of its file, with the rounding and headers of the
+// part's first line, and their origin. Rows without an origin are refused.
 func TestFillBenches(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, "speed.jsonl")
@@ -239,7 +239,7 @@ func TestFillBenches(t *testing.T) {
 	}
 }
 
-// TestMergedRows: rows that agree in all columns with a + are one, with what they differ in one after the other.
+// TestMergedRows checks that rows with equal cells in all + columns are merged, and list the values that differ.
 func TestMergedRows(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.jsonl")
 	const rows = `{"mixer":"h3","l":1,"us":6,"d":8} {"mixer":"s4","l":1,"us":7,"d":8} {"mixer":"h3","l":2,"d":8}`
@@ -260,8 +260,8 @@ func TestMergedRows(t *testing.T) {
 	}
 }
 
-// TestFillForecasts: the result of hippo forecast is a row with its error, its pinball loss in deviations, how many
-// truths were in its interval, and what simple forecasts had.
+// TestFillForecasts checks that a result of hippo forecast is a row with its error, its pinball loss in standard
+// deviations, the share of true values in its interval, and the errors of simple forecasts.
 func TestFillForecasts(t *testing.T) {
 	dir := t.TempDir()
 	runResult(t, dir, `{"task":"forecast","params":12,"model":"s4d*2","steps":3,"cpu_seconds":61,"machine":"a machine",
@@ -281,9 +281,8 @@ func TestFillForecasts(t *testing.T) {
 	}
 }
 
-// TestCurve: a model has a score of another with as many parameters as its own curve says, linear in their logarithm;
-// of 100 and 400 parameters with 3 and 2 bits, 2.5 is at 200. The picture is drawn when pages are written, and only
-// then.
+// TestCurve checks that sizes are interpolated linearly in their logarithm: if 100 and 400 parameters have 3 and 2
+// bits, 2.5 bits need 200. It also checks that the picture is drawn only when pages are written.
 func TestCurve(t *testing.T) {
 	root := t.TempDir()
 	book := &Book{root: root}
@@ -327,8 +326,8 @@ func TestCurve(t *testing.T) {
 	}
 }
 
-// TestLearning: the scores during a run of a task are kept, twenty at most and the last of them, and drawn by epochs
-// beside what the last fifth of the run has changed.
+// TestLearning checks that at most twenty scores of a run are kept, including the last one, and that they are drawn by
+// epochs with a text on the change in the last fifth of the run.
 func TestLearning(t *testing.T) {
 	dir := t.TempDir()
 	var points []string
@@ -361,8 +360,8 @@ func TestLearning(t *testing.T) {
 	}
 }
 
-// TestTestedLanguage: a run with test text is scored on it in bits per byte; perplexities by word and by token of
-// GPT-2 and the validation loss stand in the column also.
+// TestTestedLanguage checks that a run with test text is scored in bits per byte. The column of further measurements
+// has the perplexities by word and by GPT-2 token, and the validation loss.
 func TestTestedLanguage(t *testing.T) {
 	dir := t.TempDir()
 	runResult(t, dir, `{"run":{"model":"h3*2","seed":1,"steps":7,"train_s":300,"valid_loss":1.25,"test":{"text":"t",
@@ -378,7 +377,7 @@ func TestTestedLanguage(t *testing.T) {
 	}
 }
 
-// TestSimpleMethods: scores of simple methods that a run has measured stand beside its own, coded targets in bits.
+// TestSimpleMethods checks that scores of simple methods are shown beside a run's own, in bits for coded targets.
 func TestSimpleMethods(t *testing.T) {
 	dir := t.TempDir()
 	runResult(t, dir, `{"task":"speech","recipe":"h3","seed":3,"params":12,"machine":"a machine","version":"0123456789",

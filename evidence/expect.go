@@ -10,19 +10,20 @@ import (
 )
 
 const (
-	// leastSeeds are the fewest seeds from which a range is computed.
+	// leastSeeds is the least number of seeds from which a range is computed.
 	leastSeeds = 3
-	// within is how many percent of further seeds are in the range.
+	// within is the percentage of further seeds that fall into the range.
 	within = 95
 )
 
 // interval is a range of scores.
 type interval struct{ low, high float64 }
 
-// expected is the range that the score of one more seed falls into with 95 %, if scores are normally distributed:
-// mean ± t·s·√(1 + 1/n), with the deviation s of n scores and the quantile t of Student's distribution with n - 1
-// degrees of freedom. It is at least mean ± 1 %, for percents ± 1: a few seeds that agree promise no more, and another
-// level of the processor rounds otherwise. It has no bounds for fewer than leastSeeds scores.
+// expected returns the range into which the score of one more seed falls with a probability of 95 %, if scores are
+// normally distributed: mean ± t·s·√(1 + 1/n), with the standard deviation s of the n scores and the quantile t of
+// Student's distribution with n - 1 degrees of freedom. The range is at least mean ± 1 %, or ± 1 for percentages: equal
+// scores of a few seeds promise no more, and other instruction sets round differently. With fewer than leastSeeds
+// scores it has no bounds.
 func expected(row []result) interval {
 	if len(row) < leastSeeds {
 		return interval{math.Inf(-1), math.Inf(1)}
@@ -39,7 +40,7 @@ func expected(row []result) interval {
 	return interval{max(0, mean-half), mean + half}
 }
 
-// text writes the range, "" if it has no bounds.
+// text formats the range. It returns "" if the range has no bounds.
 func (i interval) text(unit string) string {
 	if math.IsInf(i.high, 1) {
 		return ""
@@ -47,7 +48,7 @@ func (i interval) text(unit string) string {
 	return number(i.low, unit) + " to " + number(i.high, unit)
 }
 
-// any reports whether no score is outside of the range.
+// any reports whether every score is in the range.
 func (i interval) any(unit string) bool {
 	return math.IsInf(i.high, 1) || unit == "%" && i.low == 0 && i.high == 100
 }
@@ -61,8 +62,8 @@ func scoresIn(row []result) (all []float64) {
 
 func meanOf(row []result) float64 { return stat.Mean(scoresIn(row), nil) }
 
-// worse reports whether a score is worse than another: percents are better the more there are, all other units the
-// fewer.
+// worse reports whether a score is worse than another. Higher percentages are better; in all other units, lower scores
+// are better.
 func worse(score, than float64, unit string) bool {
 	if unit == "%" {
 		return score < than
@@ -70,10 +71,11 @@ func worse(score, than float64, unit string) bool {
 	return score > than
 }
 
-// simple reports whether a further measurement is that of a simple method on the same task: a baseline.
+// simple reports whether a measurement is the score of a simple method, a baseline, on the same task.
 func (a *also) simple(r *result) bool { return a.Unit != "" && a.Unit == r.Unit }
 
-// beside is what stands beside a row: what its recipe says, and simple methods that the runs have scored.
+// beside returns the results to show beside a row: those listed in its recipe, and the simple methods scored by the
+// runs.
 func (b *Book) beside(row []result) (all []Beside) {
 	r := &row[0]
 	if recipe := b.recipe(r.Command); recipe != nil {
@@ -84,7 +86,7 @@ func (b *Book) beside(row []result) (all []Beside) {
 		}
 	}
 	for _, a := range r.Also {
-		if a.simple(r) { // in the place of what the recipe says of it
+		if a.simple(r) { // it replaces the recipe's entry for the same method
 			all = slices.DeleteFunc(all, func(s Beside) bool { return s.Who == a.Name })
 			all = append(all, Beside{Who: a.Name, Score: meanOf(alsoOf(row, a.Name))})
 		}

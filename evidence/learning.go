@@ -11,14 +11,14 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// mostPoints bounds the measurements during a run that are kept.
+// mostPoints is the largest number of measurements that are kept of a run.
 const mostPoints = 20
 
-// moment is a measurement during a run: the epoch, the score in the unit of the result, and the mean loss of the
-// training examples since the one before.
+// moment is a measurement during a run: the epoch, the score in the unit of the result, and the mean training loss
+// since the previous measurement.
 type moment [3]float64
 
-// momentsOf are measurements evenly spaced over a run, with the last, in four digits.
+// momentsOf returns measurements evenly spaced over a run, including the last one, rounded to four digits.
 func momentsOf(points []train.Point, score func(train.Score) float64) (all []moment) {
 	step := (len(points) + mostPoints - 1) / mostPoints
 	for i, p := range points {
@@ -29,14 +29,14 @@ func momentsOf(points []train.Point, score func(train.Score) float64) (all []mom
 	return all
 }
 
-// fourDigits rounds a number to as many.
+// fourDigits rounds a number to four significant digits.
 func fourDigits(x float64) float64 {
-	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64) // it reads what the other has written
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64) // it always parses
 	return x
 }
 
-// learning draws scores by epochs of the runs of a task into a picture beside a page, and says what the last fifth of
-// each run has changed.
+// learning draws the scores of a task's runs by epochs into a picture beside a page. It returns a text on the changes
+// in the last fifth of each run.
 func (b *Book) learning(page, picture, task string, results []result) (string, error) {
 	results = slices.DeleteFunc(slices.Concat(rowsOf(results)...), func(r result) bool {
 		return r.Task != task || len(r.Curve) < 2

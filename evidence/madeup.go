@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// writeMadeUp writes data of the form of each task's files, into folders that are not there.
+// writeMadeUp writes made-up data in the format of each task's files. It leaves existing folders alone.
 func writeMadeUp(dir string) error {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for folder, files := range map[string]map[string][]byte{
@@ -47,7 +47,7 @@ func writeMadeUp(dir string) error {
 	return nil
 }
 
-// idx is a file of MNIST's format.
+// idx returns a file in MNIST's format.
 func idx(magic uint32, data []byte, sizes ...uint32) []byte {
 	head, _ := binary.Append(nil, binary.BigEndian, append([]uint32{magic}, sizes...))
 	return append(head, data...)
@@ -89,7 +89,7 @@ func genome(rng *rand.Rand, n int) []byte {
 	return append(text.Bytes(), '\n')
 }
 
-// hours are twenty months of thirty days, as many as the published division takes.
+// hours returns twenty months of thirty days, the length that the published split needs.
 func hours() []byte {
 	text := bytes.NewBufferString("date,HUFL,HULL,MUFL,MULL,LUFL,LULL,OT\n")
 	start := time.Date(2016, 7, 1, 0, 0, 0, 0, time.UTC)
@@ -103,7 +103,7 @@ func hours() []byte {
 	return text.Bytes()
 }
 
-// recordings are of two digits and one speaker, takes 0 to 9, a tenth of a second each.
+// recordings returns recordings of two digits by one speaker, takes 0 to 9, a tenth of a second each.
 func recordings() map[string][]byte {
 	all := map[string][]byte{}
 	for digit := range 2 {

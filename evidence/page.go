@@ -13,25 +13,26 @@ import (
 	"time"
 )
 
-// A part of a page that is written from recipes and results stands between two lines. The first says what it has:
+// marked matches a part of a page that is written from recipes and results. It stands between two lines. The first
+// names its content:
 //
 //	<!-- commands: NAME... -->      the commands of recipes
-//	<!-- results: NAME... -->       their results, seeds in one row
-//	<!-- groups: WORD NAME... -->   the scores of groups of targets that have a word in their names
-//	<!-- curve: FILE MODEL NAME... -->  a picture of scores by parameters, and how many fewer have MODEL's
-//	<!-- learning: FILE TASK NAME... -->  a picture of a task's scores by epochs, and what the end of each run changed
-//	<!-- bench: FILE COLUMN... -->  rows of a file and where they were measured, typed without one: see benchRows
+//	<!-- results: NAME... -->       their results, all seeds in one row
+//	<!-- groups: WORD NAME... -->   the scores of groups of targets that have the word in their names
+//	<!-- curve: FILE MODEL NAME... -->  a picture of scores by parameters, and how many fewer match MODEL's scores
+//	<!-- learning: FILE TASK NAME... -->  a picture of a task's scores by epochs, and the change at the end of each run
+//	<!-- bench: FILE COLUMN... -->  rows of a file with their origin, typed by hand if the file is missing: see benchRows
 //	<!-- rows: FILE COLUMN... -->   rows of a file
-//	<!-- typed: NAME... -->         what was typed by hand, as long as no result of such recipes is kept
-//	<!-- test: NAME -->             what a test of that name compares with the program
-//	<!-- facts: WORD... -->         what follows from formats and definitions, and is not measured
+//	<!-- typed: NAME... -->         text typed by hand, as long as no result of these recipes is kept
+//	<!-- test: NAME -->             text that a test of that name compares with the program
+//	<!-- facts: WORD... -->         facts that follow from formats and definitions and are not measured
 //	<!-- end -->
 var marked = regexp.MustCompile(`(?ms)^<!-- (\w+): ([^\n]*) -->\n(.*?)^<!-- end -->\n`)
 
-// kinds are the parts that a page may have.
+// kinds lists the kinds of parts that a page may have.
 var kinds = []string{"commands", "results", "groups", "curve", "learning", "bench", "rows", "typed", "test", "facts"}
 
-// begins is the first line of a part.
+// begins matches the first line of a part.
 var begins = regexp.MustCompile(`(?m)^<!-- (` + strings.Join(kinds, "|") + `):`)
 
 // fillPage fills the parts of a page.
@@ -54,7 +55,7 @@ func (b *Book) fillPage(text, page string) (string, error) {
 	return filled, failed
 }
 
-// part is the body of a part of a page; old is what it was.
+// part returns the new body of a part of a page. old is the present body.
 func (b *Book) part(kind string, words []string, old, page string) (string, error) {
 	if len(words) == 0 {
 		return "", errors.New("found no name, want at least one")
@@ -127,18 +128,18 @@ func (b *Book) part(kind string, words []string, old, page string) (string, erro
 	return body, nil
 }
 
-// notStored says that recipes have no results.
+// notStored returns a text saying that recipes have no stored results.
 func notStored(recipes []string) string {
 	return fmt.Sprintf("\nNo results of %[1]s are stored: `hippo evidence run %[1]s` computes them.\n",
 		strings.Join(recipes, " "))
 }
 
-// ours are the pages whose tables of figures must come from recipes.
+// ours reports whether the tables of figures on a page must come from recipes.
 func (b *Book) ours(page string) bool {
 	return slices.Contains([]string{"docs/evidence.md", "docs/mixers.md", "docs/models.md", "bench/README.md"}, page)
 }
 
-// recipeOf returns the recipe that writes a file, nil if there is none.
+// recipeOf returns the recipe that writes a file, or nil if there is none.
 func (b *Book) recipeOf(file string) *Recipe {
 	if i := slices.IndexFunc(b.recipes, func(r Recipe) bool { return r.File == file }); i >= 0 {
 		return &b.recipes[i]
@@ -146,7 +147,7 @@ func (b *Book) recipeOf(file string) *Recipe {
 	return nil
 }
 
-// commands is a block of the commands of recipes.
+// commands returns a code block with the commands of recipes.
 func (b *Book) commands(names []string) string {
 	var out strings.Builder
 	out.WriteString("```sh\n")
@@ -159,8 +160,8 @@ func (b *Book) commands(names []string) string {
 	return out.String()
 }
 
-// groupTable sets the scores of groups of targets beside each other, those whose names have a word, in which _ is a
-// space. Each result with one of them is a row.
+// groupTable returns a table with the scores of the groups of targets whose names contain word, in which _ stands for a
+// space. It has a column for each group and a row for each result with such a group.
 func groupTable(results []result, word string) string {
 	word = strings.ReplaceAll(word, "_", " ")
 	var names []string
@@ -195,7 +196,7 @@ func groupTable(results []result, word string) string {
 	return out.String() + machines(results)
 }
 
-// rowsOf puts results that differ in their seeds alone into one row, by seed.
+// rowsOf puts results that differ only in their seeds into one row, sorted by seed.
 func rowsOf(results []result) (rows [][]result) {
 	for _, r := range results {
 		same := func(row []result) bool {
@@ -213,8 +214,8 @@ func rowsOf(results []result) (rows [][]result) {
 	return rows
 }
 
-// table sets rows of results below each other, with what a new seed may give and what stands beside them. Below it, it
-// says in words which rows are behind what stands beside them.
+// table returns a table of results, with the expected range of a new seed and the results to show beside each row. The
+// text below it names the rows that are worse than a result beside them.
 func (b *Book) table(results []result) string {
 	rows := rowsOf(results)
 	others := func(row []result) bool {
@@ -275,7 +276,7 @@ func (b *Book) table(results []result) string {
 	return out.String() + machines(results)
 }
 
-// measured are further measurements of a row that stand not beside it.
+// measured returns the further measurements of a row that are not shown beside it.
 func measured(row []result) string {
 	var further []string
 	for _, a := range row[0].Also {
@@ -288,7 +289,7 @@ func measured(row []result) string {
 	return strings.Join(further, "; ")
 }
 
-// alsoOf are results with a further measurement as their score.
+// alsoOf returns results whose score is the named further measurement.
 func alsoOf(row []result, name string) (all []result) {
 	for _, x := range row {
 		if i := slices.IndexFunc(x.Also, func(a also) bool { return a.Name == name }); i >= 0 {
@@ -301,7 +302,7 @@ func alsoOf(row []result, name string) (all []result) {
 	return all
 }
 
-// machines says where results were measured.
+// machines returns the line that lists the machines of the measurements.
 func machines(results []result) string {
 	var all []string
 	for _, r := range results {
@@ -312,7 +313,7 @@ func machines(results []result) string {
 	return fmt.Sprintf("\nMachine: %s.\n", strings.Join(all, "; "))
 }
 
-// number writes a score or a loss of a unit.
+// number formats a score or a loss of the given unit.
 func number(x float64, unit string) string {
 	switch {
 	case unit == "%":
@@ -323,7 +324,7 @@ func number(x float64, unit string) string {
 	return fmt.Sprintf("%.4g", x)
 }
 
-// scores is the mean of scores with their range.
+// scores formats the mean of scores with their range.
 func scores(row []result) string {
 	unit := row[0].Unit
 	low, high := row[0].Score, row[0].Score
@@ -337,7 +338,7 @@ func scores(row []result) string {
 	return text
 }
 
-// origins are the commits and days of a row's runs.
+// origins lists the commits and dates of a row's runs.
 func origins(row []result) string {
 	var all []string
 	for _, r := range row {

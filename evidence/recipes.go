@@ -1,6 +1,6 @@
-// Package evidence keeps pages true to the results of runs and measurements: docs/evidence/recipes.yaml says which
-// commands compute the rows of their tables, docs/evidence/results.jsonl has what came of them, and the pages are
-// written from both.
+// Package evidence keeps pages consistent with the results of runs and measurements. docs/evidence/recipes.yaml lists
+// the commands that compute the rows of their tables, docs/evidence/results.jsonl stores the results, and the tables on
+// the pages are written from both.
 package evidence
 
 import (
@@ -16,21 +16,21 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Recipe says how rows of a table come about.
+// Recipe describes how rows of a table are computed.
 type Recipe struct {
-	Name     string   `yaml:"name"`     // of its folder below runs/evidence, or of what its file has
-	Commands []string `yaml:"commands"` // as pages have them; runs/data has the data
-	// One computes a row alone: a command for $task, $model and $seed that writes the folder $out.
+	Name     string   `yaml:"name"`     // the folder below runs/evidence, or what the file contains
+	Commands []string `yaml:"commands"` // as shown on pages; they read data from runs/data
+	// One is a command that computes a single row: for $task, $model and $seed it writes the folder $out.
 	One    string   `yaml:"one"`
-	Seeds  int      `yaml:"seeds"`   // how many the commands run, 0 if they draw no random numbers
+	Seeds  int      `yaml:"seeds"`   // number of seeds that the commands run, 0 if they draw no random numbers
 	Data   string   `yaml:"data"`    // the folder below runs/data that the commands read
-	File   string   `yaml:"file"`    // that the commands write in the place of a folder, from the root: JSON lines
-	ByName bool     `yaml:"by_name"` // they need another program, or long, and are run by name only
-	Code   []string `yaml:"code"`    // packages that the rows depend on, besides those that all do
-	Beside []Beside `yaml:"beside"`  // what stands beside the rows
+	File   string   `yaml:"file"`    // JSON lines that the commands write instead of a folder; path from the root
+	ByName bool     `yaml:"by_name"` // run only when named, because it needs another program or a long time
+	Code   []string `yaml:"code"`    // packages that the rows depend on, besides those of all recipes
+	Beside []Beside `yaml:"beside"`  // results to show beside the rows
 }
 
-// Beside is a result of others, or of a simple method, for a row.
+// Beside is a published result, or that of a simple method, to show beside a row.
 type Beside struct {
 	Task  string  `yaml:"task"`
 	Model string  `yaml:"model"` // "" for every model
@@ -39,22 +39,22 @@ type Beside struct {
 	From  string  `yaml:"from"` // paper, table and settings, or how it was computed
 }
 
-// Book is the pages of a tree, their recipes and their results.
+// Book holds the pages of a tree, their recipes and their results.
 type Book struct {
 	root    string
-	code    []string // that all recipes depend on
+	code    []string // packages that all recipes depend on
 	recipes []Recipe
 	results []result
-	drawing bool // whether pictures are drawn
+	drawing bool // whether to draw pictures
 }
 
-// The places of recipes and results, from the root.
+// The files of recipes and results, relative to the root.
 const (
 	recipesFile = "docs/evidence/recipes.yaml"
 	resultsFile = "docs/evidence/results.jsonl"
 )
 
-// Open reads recipes and results of the tree root.
+// Open reads the recipes and results of the tree at root.
 func Open(root string) (*Book, error) {
 	path := filepath.Join(root, recipesFile)
 	text, err := disk.ReadText(path, disk.MaxText)
@@ -84,7 +84,7 @@ func Open(root string) (*Book, error) {
 	return b, err
 }
 
-// check says what a recipe lacks.
+// check returns an error if a recipe is invalid.
 func (r *Recipe) check() error {
 	switch {
 	case r.Name == "" || strings.ContainsAny(r.Name, " \t\n/"):
@@ -106,7 +106,7 @@ func (r *Recipe) check() error {
 	return nil
 }
 
-// recipe returns the recipe of a name, nil if there is none.
+// recipe returns the recipe with the given name, or nil if there is none.
 func (b *Book) recipe(name string) *Recipe {
 	if i := slices.IndexFunc(b.recipes, func(r Recipe) bool { return r.Name == name }); i >= 0 {
 		return &b.recipes[i]
@@ -114,7 +114,7 @@ func (b *Book) recipe(name string) *Recipe {
 	return nil
 }
 
-// known returns an error for a name without a recipe.
+// known returns an error if a name has no recipe.
 func (b *Book) known(names []string) error {
 	for _, name := range names {
 		if b.recipe(name) == nil {
@@ -124,12 +124,12 @@ func (b *Book) known(names []string) error {
 	return nil
 }
 
-// of are the results of a recipe.
+// of returns the results of a recipe.
 func (b *Book) of(name string) []result {
 	return slices.DeleteFunc(slices.Clone(b.results), func(r result) bool { return r.Command != name })
 }
 
-// kept reports whether something that a recipe computes is kept.
+// kept reports whether a result of a recipe is kept.
 func (b *Book) kept(r *Recipe) bool {
 	if r.File != "" {
 		return disk.Exists(filepath.Join(b.root, r.File))
@@ -137,8 +137,8 @@ func (b *Book) kept(r *Recipe) bool {
 	return len(b.of(r.Name)) > 0
 }
 
-// Take takes over the results under a folder of runs, which has a folder for each recipe, and stores them. It returns a
-// line for each result that does not say what it is of.
+// Take stores the results below a folder of runs, which has a subfolder for each recipe. It returns a line for each
+// result that lacks its commit, date or machine.
 func (b *Book) Take(runs string) (left []string, err error) {
 	found, left, err := collect(runs)
 	if err != nil {
@@ -148,7 +148,8 @@ func (b *Book) Take(runs string) (left []string, err error) {
 	return left, writeResults(filepath.Join(b.root, resultsFile), b.results)
 }
 
-// Fill writes the tables and the commands of all pages. If it may not write, it returns the pages that would change.
+// Fill updates the generated parts of all pages, and returns the pages that changed. If write is false, it writes
+// nothing.
 func (b *Book) Fill(write bool) (changed []string, err error) {
 	b.drawing = write
 	pages, err := b.pages()
@@ -178,7 +179,7 @@ func (b *Book) Fill(write bool) (changed []string, err error) {
 	return changed, nil
 }
 
-// pages are the pages of the tree, from its root.
+// pages returns the paths of all pages of the tree, relative to its root.
 func (b *Book) pages() (all []string, err error) {
 	for _, pattern := range []string{"*.md", "bench/*.md", "docs/*.md", "docs/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(b.root, pattern))

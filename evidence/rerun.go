@@ -12,12 +12,12 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// quick is how long a row may have taken to be run again.
+// quick limits the time of rows that Rerun computes.
 const quick = time.Minute
 
-// Rerun computes quick rows again, those with the least time first, each with its first seed, as many as took no longer
-// than limit in all. A score that is not in the range of its row, see expected, is a fault. It returns how many rows it
-// has run, and how many it could.
+// Rerun computes quick rows again with their first seeds, those with the shortest time first, as long as their total
+// time is within limit. A score outside of its row's expected range is a fault. Rerun returns the number of rows that
+// it ran, and the number that it could run.
 func (b *Book) Rerun(ctx context.Context, u *Runner, limit time.Duration, r *Report) (ran, all int, err error) {
 	rows := rowsOf(b.results)
 	rows = slices.DeleteFunc(rows, func(row []result) bool {
@@ -38,7 +38,7 @@ func (b *Book) Rerun(ctx context.Context, u *Runner, limit time.Duration, r *Rep
 	return ran, len(rows), nil
 }
 
-// took is how long a seed of a row took on average.
+// took returns the average time of a row's seeds.
 func took(row []result) time.Duration {
 	seconds := 0.
 	for _, r := range row {
@@ -47,7 +47,7 @@ func took(row []result) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// dataOf is the folder of data of a recipe.
+// dataOf returns the path of a recipe's folder of data.
 func (b *Book) dataOf(u *Runner, folder string) string {
 	if dir := filepath.Join(b.root, "runs", "data", folder); u.Data == "" || disk.IsFolder(dir) {
 		return dir

@@ -19,15 +19,15 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// result is what is kept of a run: a line of results.jsonl.
+// result is the stored result of a run, a line of results.jsonl.
 type result struct {
-	Command string   `json:"command"` // the recipe, whose folder below runs/evidence the run was in
+	Command string   `json:"command"` // name of the recipe; the run was in its folder below runs/evidence
 	Task    string   `json:"task"`
 	Model   string   `json:"model"`
 	Seed    uint64   `json:"seed"`
 	Params  int      `json:"params"`
 	Score   float64  `json:"score"`
-	Unit    string   `json:"unit"` // of scores: %, MSE, nats of a language model's validation loss, or bitsPerByte
+	Unit    string   `json:"unit"` // of the score: %, MSE, nats for the validation loss of a language model, or bitsPerByte
 	Loss    float64  `json:"loss"` // of the test, in nats or MSE
 	Also    []also   `json:"also,omitempty"`
 	Groups  []also   `json:"groups,omitempty"` // scores of groups of the test's targets
@@ -46,16 +46,16 @@ const bitsPerByte = "bits/byte"
 type also struct {
 	Name  string  `json:"name"`
 	Score float64 `json:"score"`
-	Unit  string  `json:"unit,omitempty"` // where it is another than that of the result
+	Unit  string  `json:"unit,omitempty"` // "" for the unit of the result
 }
 
-// key is what a run is of: a later one takes the place of an earlier one.
+// key identifies a run. A later result with the same key replaces an earlier one.
 func (r *result) key() string {
 	return strings.Join([]string{r.Command, r.Task, r.Model, fmt.Sprint(r.Seed)}, "\n")
 }
 
-// collect reads the results under a folder of runs. It leaves out, and names, those that do not say what they are
-// results of.
+// collect reads the results below a folder of runs. It skips those without commit, date or machine, and lists them in
+// left.
 func collect(runs string) (all []result, left []string, err error) {
 	err = filepath.WalkDir(runs, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || entry.Name() != experiment.ResultFile {
@@ -84,7 +84,7 @@ func collect(runs string) (all []result, left []string, err error) {
 	return all, left, err
 }
 
-// readRun reads the result of a task's run, of one of a comparison or of hippo fit or forecast.
+// readRun reads the result of a run of a task, of a comparison, of hippo fit or of hippo forecast.
 func readRun(path string) (result, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -151,7 +151,7 @@ func readRun(path string) (result, error) {
 		}
 	}
 	for _, x := range r.Extra {
-		if x.Count != r.Test.Count || x.Loss != r.Test.Loss { // else the same, divided into other groups
+		if x.Count != r.Test.Count || x.Loss != r.Test.Loss { // else it is the same measurement with other groups
 			out.Also = append(out.Also, also{Name: x.Name, Score: score(x.Score)})
 		}
 	}
@@ -166,8 +166,8 @@ func scoresOf(extra []experiment.ExtraScore) (all []train.Score) {
 	return all
 }
 
-// readFit reads the result of hippo fit or forecast: of numbers the squared error of the first target in variances of
-// the training part, and as its loss the pinball loss in deviations of it.
+// readFit reads the result of hippo fit or forecast. For numbers, the score is the squared error of the first target in
+// units of the training part's variance, and the loss is the pinball loss in units of its standard deviation.
 func readFit(dir string) (result, error) {
 	r, err := fit.ReadResult(dir)
 	if err != nil {
@@ -208,7 +208,7 @@ func readFit(dir string) (result, error) {
 	return out, nil
 }
 
-// merge puts found results in the place of those of the same run, sorted by command, date and seed.
+// merge adds found results, replacing older ones of the same run. It returns them sorted by command, date and seed.
 func merge(results, found []result) []result {
 	for _, r := range found {
 		at := slices.IndexFunc(results, func(old result) bool { return old.key() == r.key() })

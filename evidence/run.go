@@ -19,15 +19,16 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Runner runs commands of recipes.
+// Runner runs the commands of recipes.
 type Runner struct {
-	Program string    // that they call hippo
-	Data    string    // the folder that they call runs/data, if there is no runs/data
-	Out     io.Writer // says what is done
+	Program string    // the program that the commands call hippo
+	Data    string    // the folder to use as runs/data, if there is no runs/data
+	Out     io.Writer // receives progress messages
 }
 
-// own is the start of every command: hippo is the program, and ends with the shell. What another process is doing, here
-// or on a machine that shares the folder, is left to it; any other error is written down, as a loop hides it.
+// own begins every command. It defines hippo as a function that runs the program and stops it when the shell is
+// interrupted. It ignores the error that another process, on this machine or on another one that shares the folder, is
+// already doing the work. It records any other error in a file, since a loop would hide it.
 const own = `hippo() {
 	trap 'kill -TERM $!; wait $!; exit 130' INT TERM
 	"$PROGRAM" "$@" 2>"$SAID" &
@@ -39,7 +40,7 @@ const own = `hippo() {
 }
 `
 
-// shell runs a command in a folder, with further variables, and returns the end of what it prints.
+// shell runs a command in a folder with additional environment variables, and returns the end of its output.
 func (u *Runner) shell(ctx context.Context, dir, command string, variables ...string) (string, error) {
 	tmp, err := os.MkdirTemp("", "evidence-")
 	if err != nil {
@@ -47,7 +48,7 @@ func (u *Runner) shell(ctx context.Context, dir, command string, variables ...st
 	}
 	defer os.RemoveAll(tmp)
 	failed := filepath.Join(tmp, "failed")
-	program := []byte("#!/bin/sh\nexec \"$PROGRAM\" \"$@\"\n") // for scripts, and peers that are hippo, too
+	program := []byte("#!/bin/sh\nexec \"$PROGRAM\" \"$@\"\n") // also for scripts, and for peers that are hippo
 	if err := os.WriteFile(filepath.Join(tmp, "hippo"), program, 0o755); err != nil {
 		return "", err
 	}
@@ -75,8 +76,8 @@ func (u *Runner) shell(ctx context.Context, dir, command string, variables ...st
 		strings.Join(lines[max(0, len(lines)-20):], "\n"))
 }
 
-// Run runs the commands of recipes, all if none is named, in the tree, and stores what comes of them. What is done
-// already is not done again.
+// Run runs the commands of the named recipes, or of all if none is named, in the tree, and stores their results. Work
+// that is already done is not repeated.
 func (b *Book) Run(ctx context.Context, u *Runner, names []string) error {
 	return b.run(ctx, u, names, b.root, func(command string) string { return command }, func(r *Recipe) error {
 		if r.File != "" {
@@ -94,8 +95,8 @@ func (b *Book) Run(ctx context.Context, u *Runner, names []string) error {
 	})
 }
 
-// RunShort runs the commands of recipes with a few updates each, on made-up data where there is none, in a folder that
-// is removed afterwards: it shows that they run.
+// RunShort checks that the commands of recipes run. It runs them with a few updates each in a temporary folder, with
+// made-up data for data sets that are missing.
 func (b *Book) RunShort(ctx context.Context, u *Runner, names []string) error {
 	tmp, err := os.MkdirTemp("", "evidence-")
 	if err != nil {
@@ -125,7 +126,7 @@ func (b *Book) RunShort(ctx context.Context, u *Runner, names []string) error {
 	return b.run(ctx, u, names, tmp, shortened, func(*Recipe) error { return nil })
 }
 
-// run runs the commands of recipes in a folder, and after each recipe calls done.
+// run runs the commands of recipes in a folder, each changed by change, and calls done after each recipe.
 func (b *Book) run(ctx context.Context, u *Runner, names []string, dir string, change func(string) string,
 	done func(*Recipe) error) error {
 	if err := b.known(names); err != nil {
@@ -166,7 +167,7 @@ func (b *Book) run(ctx context.Context, u *Runner, names []string, dir string, c
 	return nil
 }
 
-// addOrigin says at the end of a file where its rows were measured.
+// addOrigin appends an origin to a file: the commit, date and machine of its rows.
 func addOrigin(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -180,7 +181,7 @@ func addOrigin(file string) error {
 	return disk.WriteBytes(file, append(append(text, line...), '\n'))
 }
 
-// shortForms are what makes a command short: the last of two equal flags wins.
+// shortForms lists flags that shorten a command. They are appended, since the last of two equal flags wins.
 var shortForms = []struct{ has, flags string }{
 	{"hippo task run ", " --epochs 1 --time 200ms --clock wall --eval_limit 5"},
 	{"hippo task table ", " --seeds 1 --set epochs=1 --set time=200ms --set eval_limit=5 --jobs 0"},
@@ -206,7 +207,7 @@ var (
 		"--test runs/data/wikitext2/test.txt", "--test runs/wt2-valid.txt")
 )
 
-// shortened is a command with a few updates: of loops the first word of each, of much data a part.
+// shortened returns a short form of a command: few updates, the first word of each loop, and a part of large data.
 func shortened(command string) string {
 	command = loopWords.ReplaceAllString(command, "$1;")
 	command = manyRows.ReplaceAllStringFunc(command, func(flag string) string {

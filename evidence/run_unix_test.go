@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// TestInterrupted: a command that is interrupted ends, and with it the program that it has started.
+// TestInterrupted checks that an interrupted command stops, along with the program that it started.
 func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	program, started := filepath.Join(dir, "program"), filepath.Join(dir, "started")
@@ -48,8 +48,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestFailureInALoop: an error of one call fails the command, also if the last call of a loop succeeds; a call that
-// another process makes does not.
+// TestFailureInALoop checks that an error of one call fails the command, even if the last call of a loop succeeds. A
+// call whose work another process is doing does not fail it.
 func TestFailureInALoop(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "program")

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// call is a call of hippo in a block of shell of a page.
+// call is a call of hippo in a shell block of a page.
 type call struct {
 	line int
-	args []string // without the program
+	args []string // without the program's name
 }
 
-// shellBlock is what a page tells to type.
+// shellBlock matches a block of shell commands on a page.
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
-// cellCommand is a command that has a cell of a table to itself. Words in capitals stand for something else.
+// cellCommand matches a command that fills a table cell. standIn matches a placeholder: a word in capitals.
 var (
 	cellCommand = regexp.MustCompile("^`((?:\\./)?hippo [^`\n]+)`$")
 	standIn     = regexp.MustCompile(`\b[A-Z]{2,}\b`)
 )
 
-// callsOf returns the calls of hippo in the blocks of shell and in the tables of a page.
+// callsOf returns the calls of hippo in the shell blocks and tables of a page.
 func callsOf(text string) (all []call) {
 	for i, line := range strings.Split(text, "\n") {
 		if !strings.HasPrefix(line, "|") {
@@ -47,8 +47,8 @@ func callsOf(text string) (all []call) {
 	return all
 }
 
-// calls reads shell as far as pages need it: words with quotes, lists, pipes, redirections, comments, loops over words
-// and calls inside of $( ). A variable of a loop has the loop's first word.
+// calls parses the subset of shell that pages use: quoted words, lists, pipes, redirections, comments, loops over words
+// and calls inside of $( ). A loop variable has the value of the loop's first word.
 func calls(text string) (all []call) {
 	s := shell{text: text, values: map[string]string{}}
 	for !s.done() {
@@ -60,18 +60,18 @@ func calls(text string) (all []call) {
 	return all
 }
 
-// shell is a text of shell that is read.
+// shell is the state of parsing a shell text.
 type shell struct {
 	text   string
 	at     int
-	line   int // of what is read
-	from   int // line of the command
+	line   int // current line
+	from   int // line on which the command begins
 	values map[string]string
 }
 
 func (s *shell) done() bool { return s.at >= len(s.text) }
 
-// next returns the next byte and passes over it.
+// next consumes the next byte and returns it.
 func (s *shell) next() byte {
 	c := s.text[s.at]
 	if s.at++; c == '\n' {
@@ -83,7 +83,7 @@ func (s *shell) next() byte {
 // command reads the words of the next simple command.
 func (s *shell) command() (words []string) {
 	var word strings.Builder
-	begun, dropped := false, false // a word has begun; it is the file of a redirection
+	begun, dropped := false, false // whether a word has begun, and whether it is the file of a redirection
 	end := func() {
 		if begun && !dropped {
 			words = append(words, word.String())
@@ -138,7 +138,7 @@ func (s *shell) command() (words []string) {
 	return words
 }
 
-// quoted reads on to the end of quotes.
+// quoted reads to the end of a quoted string.
 func (s *shell) quoted(quote byte, word *strings.Builder) {
 	for !s.done() {
 		c := s.next()
@@ -157,7 +157,7 @@ func (s *shell) quoted(quote byte, word *strings.Builder) {
 
 var variableName = regexp.MustCompile(`^(\w+)|^\{(\w+)\}`)
 
-// variable reads on after a $: a name with a value is its value.
+// variable reads a variable after a $, and writes its value if it has one.
 func (s *shell) variable(word *strings.Builder) {
 	found := variableName.FindStringSubmatch(s.text[s.at:])
 	if found == nil {
@@ -175,7 +175,7 @@ func (s *shell) variable(word *strings.Builder) {
 
 var assignment = regexp.MustCompile(`^[A-Za-z_]\w*=`)
 
-// call returns the call of hippo that words are, nil if they are another command.
+// call returns the call of hippo in words, or nil if they are another command.
 func (s *shell) call(words []string) *call {
 	for len(words) > 0 {
 		switch word := words[0]; {

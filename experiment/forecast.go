@@ -8,18 +8,19 @@ type Forecast struct {
 	Series   string    `json:"series"`
 	Unit     string    `json:"unit"`
 	Step     string    `json:"step"`  // unit of time
-	Known    []float32 `json:"known"` // the last of what was given
+	Known    []float32 `json:"known"` // the last values given to the network
 	Truth    []float32 `json:"truth"`
 	Forecast []float32 `json:"forecast"`
 }
 
-// The number of forecasts saved, evenly spaced over the examples, and the least known steps shown before each.
+// The number of forecasts saved, evenly spaced over the examples, and the least number of known steps shown before
+// each.
 const (
 	savedForecasts = 3
 	leastKnown     = 48
 )
 
-// forecasts saves some of the network's forecasts of the test examples, of the last variable.
+// forecasts saves some of the network's forecasts of the last variable for test examples.
 func (r *run) forecasts(ctx context.Context) error {
 	about := r.work.Set.Forecast
 	if about == nil {
@@ -28,7 +29,7 @@ func (r *run) forecasts(ctx context.Context) error {
 	for k := range savedForecasts {
 		i := (2*k + 1) * r.work.Set.Test.Len() / (2 * savedForecasts)
 		if n := len(r.result.Forecasts); n > 0 && r.result.Forecasts[n-1].Example == i {
-			continue // of one example only
+			continue // few examples: this one is already saved
 		}
 		known, truth, forecast, err := r.work.Forecast(ctx, r.loop.Tape(), r.work.Set.Test, i)
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzResult: any result.json is read, and compared with settings, or is an error.
+// FuzzResult checks that any result.json is either read and compared with settings, or gives an error.
 func FuzzResult(f *testing.F) {
 	s, err := Find("recall", "h3")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// trainedAt8 is the result of a model that has learned to find what is up to 8 symbols back, and its folder.
+// trainedAt8 trains a model to find what is up to 8 symbols back. It returns the result and its folder.
 func trainedAt8(t *testing.T, model string, epochs int, lr float64) (*Result, string) {
 	t.Helper()
 	s, err := Find("induction(vocab=8,length=8,longer=4,train=1000)", model)
@@ -30,8 +30,8 @@ func trainedAt8(t *testing.T, model string, epochs int, lr float64) (*Result, st
 	return r, c.Out
 }
 
-// TestALiBiAtFourTimesTheLength: what attention with ALiBi has learned at one length holds at four times that, where
-// the distances were never seen (arXiv:2108.12409). With rotary positions it does not.
+// TestALiBiAtFourTimesTheLength checks that a task learned by attention with ALiBi at one length still succeeds at four
+// times that length, with distances that were never seen (arXiv:2108.12409). With rotary positions it does not.
 func TestALiBiAtFourTimesTheLength(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains two networks")
@@ -44,10 +44,9 @@ func TestALiBiAtFourTimesTheLength(t *testing.T) {
 	}
 }
 
-// TestGSSAtFourTimesTheLength: with systems as wide as the model, GSS finds what is as far back as in training in
-// longer sequences too; a quarter as many systems do not. It does not find what is further back. Its kernels show why:
-// what training has made of them ends with the
-// length of training.
+// TestGSSAtFourTimesTheLength checks that GSS with systems as wide as the model finds, in longer sequences too, what is
+// as far back as in training; a quarter as many systems do not. It does not find what is further back, and its kernels
+// show why: training shrinks their taps beyond the length of training.
 func TestGSSAtFourTimesTheLength(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains two networks")
@@ -71,7 +70,7 @@ func TestGSSAtFourTimesTheLength(t *testing.T) {
 	}
 }
 
-// beyond is how large taps 9 to 16 of the last kernels are, as root mean squares, beside taps 3 to 8.
+// beyond returns the root mean square of taps 9 to 16 of the last kernels, relative to that of taps 3 to 8.
 func beyond(m *model.Network) float64 {
 	tape := m.NewTape()
 	k := mixer.Responses(tape, m.Blocks[len(m.Blocks)-1].Mixer, 17)[0].Taps

@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// TestFormat1GoesOn: a run that was interrupted by hippo e86549c, which kept its place in place.json, ends at the
-// score that this version came to, but for the dropout masks of the steps after.
+// TestFormat1GoesOn checks that a run interrupted under hippo e86549c, which kept its state in place.json, resumes and
+// reaches the score of that version, up to different dropout masks in the remaining steps.
 func TestFormat1GoesOn(t *testing.T) {
 	s, err := Find("induction(train=64,test=20,length=8,longer=2)", "h3")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// PrintTasks prints one task with its models and options, or a list of tasks by their groups.
+// PrintTasks prints one task with its models and options, or a list of tasks by group.
 func PrintTasks(out io.Writer, tasks []*task.Task) error {
 	if len(tasks) == 1 {
 		return printTask(out, tasks[0])
@@ -118,7 +118,7 @@ func (r *Result) Print(out io.Writer) error {
 	return w.Flush()
 }
 
-// eachCoded shows what a target is coded by, if that is scored, and the scores of simple methods.
+// eachCoded calls row for the bits per target, if the target is scored by bits, and for the scores of simple methods.
 func (r *Result) eachCoded(row func(key, format string, args ...any)) {
 	if r.Coded != "" {
 		row("coded by", "%s", r.Bits(r.Test.Loss))
@@ -128,12 +128,12 @@ func (r *Result) eachCoded(row func(key, format string, args ...any)) {
 	}
 }
 
-// Bits writes a loss in nats as bits a target.
+// Bits formats a loss in nats as bits per target.
 func (r *Result) Bits(loss float64) string {
 	return fmt.Sprintf("%.4f bits/%s", loss/math.Ln2, r.Coded)
 }
 
-// simpleText writes the score of a simple method.
+// simpleText formats the score of a simple method.
 func (r *Result) simpleText(x task.Simple) string {
 	switch {
 	case r.Coded != "":

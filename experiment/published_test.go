@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPublishedForPublishedSettingsOnly: a published result stands beside a run of the recipe as it is, with any seed
-// and in any folder, and beside no other. What a task publishes of its options stays with them.
+// TestPublishedForPublishedSettingsOnly checks that a published result is shown for a run of the unchanged recipe, with
+// any seed and in any folder, and for no other run. Results published for certain options of a task stay with these.
 func TestPublishedForPublishedSettingsOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		entry, recipe string
@@ -59,8 +59,8 @@ func TestPublishedForPublishedSettingsOnly(t *testing.T) {
 	}
 }
 
-// TestFolder: the folder of a run needs no quotes in a shell and is one on every system; that of an earlier version is
-// found.
+// TestFolder checks that the folder of a run needs no quotes in a shell and is valid on every system, and that a folder
+// of an earlier version is found.
 func TestFolder(t *testing.T) {
 	for entry, want := range map[string]string{
 		"digits":                        "digits",

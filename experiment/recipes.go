@@ -14,9 +14,9 @@ type Recipe struct {
 	Name string // of the model, in commands and tables
 	// Set changes the defaults to the recipe's settings.
 	Set func(c *labelled.Config)
-	// Options changes the options of the task, whose type it knows; nil for none.
+	// Options changes the options of the task. It knows their type. nil changes none.
 	Options   func(options any)
-	Published float64 // the result in the paper: accuracy in percent, or mean squared error; 0 for none
+	Published float64 // the paper's result: accuracy in percent, or mean squared error; 0 for none
 	Where     string  // paper and table that Published is from
 }
 

@@ -12,11 +12,11 @@ const (
 	arenaTransformer = inLRAPaper + ", Transformer"
 )
 
-// listOpsRecipes are encoders.
+// listOpsRecipes are recipes of encoders.
 //
 // The official S4D has batch norms after each residual, where the layers here have layer norms before; otherwise its
 // settings follow configs/experiment/lra/s4-lra-listops.yaml in github.com/state-spaces/s4, with diagonal systems. It
-// takes days on a laptop, as does the published transformer, which is classified by a token before the sequence.
+// takes days on a laptop. So does the published transformer, which classifies by a token before the sequence.
 var listOpsRecipes = []Recipe{
 	{Name: "s4d-small", Published: 60.47, Where: legS, Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.MLP = "s4d(bidirectional=true,d_state=16)*4", 64, "none"

@@ -63,7 +63,7 @@ type lraTransformer struct {
 	epochs, batch               int
 	lr, decay                   float64
 	schedule                    string
-	warmup, minRatio            float64 // of the schedule, in epochs, and in the end
+	warmup, minRatio            float64 // warmup epochs of the schedule, and the final ratio of the rate
 }
 
 func (r lraTransformer) set(c *labelled.Config) {
@@ -75,11 +75,11 @@ func (r lraTransformer) set(c *labelled.Config) {
 	c.Optim.Schedule, c.Optim.WarmupEpochs, c.Optim.MinLRRatio = r.schedule, r.warmup, r.minRatio
 }
 
-// allSee is attention of every position to every other.
+// allSee is attention of every position to all others.
 const allSee = "attention(num_heads=%d,bidirectional=true)*%d"
 
-// lraPaper is the two recipes of the papers on state-space models for a task: the length of its sequences, the smallest
-// dt (default 0.001), the accuracies of S4D and S4, and the settings of both.
+// lraPaper describes the papers' two recipes of state-space models for a task: the length of its sequences, the
+// smallest dt (default 0.001), the accuracies of S4D and S4, and the settings of both.
 type lraPaper struct {
 	length   int
 	dtMin    float64
@@ -100,10 +100,10 @@ func lraStateSpaces(small lraSSM, p lraPaper) []Recipe {
 	}
 }
 
-// lraRivals are the models beside s4d-small at a laptop's size, each with a higher or lower rate than its.
+// lraRivals are the laptop-sized models to compare with s4d-small, each with its own factor of the learning rate.
 var lraRivals = []struct {
 	name, layers string
-	rate         float64 // of s4d-small's
+	rate         float64 // relative to that of s4d-small
 }{
 	{"h3-small", "h3(d_state=32)*%d", 0.5},
 	{"s4-small", "s4(d_state=32,l_max=LENGTH,bidirectional=true)*%d", 1},
@@ -111,8 +111,9 @@ var lraRivals = []struct {
 	{"attention-small", "attention(num_heads=4,bidirectional=true)*%d", 0.25},
 }
 
-// rivals are recipes with the settings of s4d-small and other layers. Attention has learned positions and MLPs no wider
-// than the model. The kernels of S4 are as long as the sequences: in pieces, training takes many times as long.
+// rivals returns recipes with the settings of s4d-small and other layers. Attention has learned positions and MLPs no
+// wider than the model. The kernels of S4 are as long as the sequences: training takes many times as long with shorter
+// ones.
 func rivals(small func(*labelled.Config), length int) (all []Recipe) {
 	for _, r := range lraRivals {
 		layers := strings.ReplaceAll(r.layers, "LENGTH", strconv.Itoa(length))
@@ -132,7 +133,7 @@ func rivals(small func(*labelled.Config), length int) (all []Recipe) {
 	return all
 }
 
-// withRivals adds rivals of the first recipe for sequences of a length, but none whose name is there.
+// withRivals adds rivals of the first recipe for sequences of the given length, unless their names are taken.
 func withRivals(recipes []Recipe, length int) []Recipe {
 	for _, r := range rivals(recipes[0].Set, length) {
 		if !slices.ContainsFunc(recipes, func(x Recipe) bool { return x.Name == r.Name }) {
@@ -142,7 +143,7 @@ func withRivals(recipes []Recipe, length int) []Recipe {
 	return recipes
 }
 
-// passageRecipes are of the tasks in place of text and retrieval, with the settings of text.
+// passageRecipes are for the tasks in place of text and retrieval, with the settings of text.
 var passageRecipes = []Recipe{textRecipes[0]}
 
 // lraSmall is the layers of a laptop's recipe.

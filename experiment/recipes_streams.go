@@ -36,7 +36,7 @@ func smallImages(layers, mlp string, lr float64) func(*labelled.Config) {
 	}
 }
 
-// frequencyRecipes are of a few thousand parameters. Modes turn by up to half a circle a step of a hundredth of a
+// frequencyRecipes have a few thousand parameters. Modes turn by up to half a circle in a step of a hundredth of a
 // second.
 var frequencyRecipes = []Recipe{
 	{Name: "s4d-small", Set: func(c *labelled.Config) { frequency(c, "s4d*2", "none") }},
@@ -58,7 +58,7 @@ var digitsRecipes = []Recipe{
 	// its bands. More modes (64) memorize the recordings. Copies without the upper band remove the frequencies that
 	// half the sampling rate lacks.
 	{Name: "s4d-small", Set: smallDigits(func(*labelled.Config) {}), Options: copies},
-	// Both ways: better on a fold of the training takes, for a tenth more time.
+	// Bidirectional layers score better on a fold of the training takes, and need a tenth more time.
 	{Name: "s4d-both-ways", Options: copies, Set: smallDigits(func(c *labelled.Config) {
 		c.Model.Layers = "s4d(bidirectional=true)*3"
 	})},
@@ -111,8 +111,8 @@ var dnaRecipes = []Recipe{
 	}},
 }
 
-// speechRecipes are of sequences of some 3,400 samples. Steps from 0.001 to 0.5 reach from single samples to a tenth of
-// a second.
+// speechRecipes are for sequences of some 3,400 samples. Steps from 0.001 to 0.5 reach from single samples to a tenth
+// of a second.
 var speechRecipes = []Recipe{
 	{Name: "s4d-small", Set: func(c *labelled.Config) { speech(c, "s4d*4", 0.004) }},
 	{Name: "h3-small", Set: func(c *labelled.Config) { speech(c, "h3*4", 0.002) }},
@@ -128,9 +128,9 @@ func speech(c *labelled.Config, layers string, lr float64) {
 }
 
 var ettRecipes = append([]Recipe{
-	// Trained by one core in ten seconds. With windows relative to their last given hour, a forecast of zero repeats
+	// One core trains it in ten seconds. With windows relative to their last given hour, a forecast of zero repeats
 	// that hour, which already beats S4's published forecasts of ETTh1 at a horizon of 24. One epoch is enough: more
-	// fit the training part better and the later parts worse.
+	// epochs fit the training part better and the later parts worse.
 	{Name: "s4d-small", Set: ettSmall("s4d*2")},
 	// The settings of S4's forecasting runs, as published with its code: the given values and 4 raw numbers of the
 	// date, without relative values or a mask; two layers 128 wide, dropout ¼, 10 epochs of 50 windows a step at a
@@ -147,7 +147,7 @@ var ettRecipes = append([]Recipe{
 	}},
 }, ettAblations()...)
 
-// ettSmall is the setting of the small recipes.
+// ettSmall returns the settings of the small recipes.
 func ettSmall(layers string) func(c *labelled.Config) {
 	return func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = layers, 32, "none", 32
@@ -158,7 +158,7 @@ func ettSmall(layers string) func(c *labelled.Config) {
 	}
 }
 
-// ettAblations are s4d-small with one choice made otherwise, as in §5 of S4D's paper, and the forms of DSS.
+// ettAblations returns s4d-small with one choice changed, as in §5 of S4D's paper, and the variants of DSS.
 func ettAblations() (all []Recipe) {
 	for _, x := range [][2]string{
 		{"s4d-bilinear", "s4d(disc=bilinear)"}, {"s4d-trained-b", "s4d(train_b=true)"},

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
-// officialSymbols are the settings of the synthetic languages in the repository of their authors, except for the number
-// of epochs and the schedule, which differ between tasks. Linear layers start at std 0.02, biases at 0.
+// officialSymbols has the settings of the synthetic languages in their authors' repository, except for the number of
+// epochs and the schedule, which differ between tasks. Linear layers start at std 0.02, biases at 0.
 func officialSymbols(c *labelled.Config) {
 	c.Model.DModel, c.Model.DInner, c.Model.MLP, c.Model.Norm, c.Model.DState = 32, 128, "gelu", "layer", 64
 	c.Model.HeadDim, c.Model.NumHeads, c.Model.ResidDropout, c.Model.EmbedDropout = 1, 1, 0, 0.1
@@ -22,11 +22,11 @@ func officialSymbols(c *labelled.Config) {
 // tablePaper is the table with the accuracies of the two tasks.
 const tablePaper = "Hungry Hungry Hippos, arXiv:2212.14052, Table 2"
 
-// symbolModel is a model of two layers for these tasks.
+// symbolModel is a two-layer model for these tasks.
 type symbolModel struct {
 	name, layers      string
 	positions         string
-	lr, ssmLR         float64 // of recall, with the loss on the answer
+	lr, ssmLR         float64 // rates of recall, with the loss on the answer
 	induction, recall float64 // published
 }
 
@@ -52,11 +52,11 @@ var symbolModels = append([]symbolModel{
 	return symbolModel{name, layers, "none", 2e-3, 1e-3, 0, 0}
 })...)
 
-// newer are mixers that came after the papers of these tasks.
+// newer are mixers published after the papers of these tasks.
 var newer = []string{"mamba2", "mamba3", "deltanet", "gated-deltanet", "kda", "gdn2", "rwkv7", "mlstm", "slstm",
 	"retention", "rg-lru", "gated-attention", "mla"}
 
-// newerModels makes a model of each, of two layers with the options of its preset.
+// newerModels returns a two-layer model of each, with the options of its preset.
 func newerModels[T any](of func(name, layers string) T) (models []T) {
 	for _, name := range newer {
 		c, err := model.Preset(name + "-tiny")
@@ -69,7 +69,7 @@ func newerModels[T any](of func(name, layers string) T) (models []T) {
 }
 
 // symbolRecipes returns two recipes for each model: one that succeeds within a minute or two, and one with the official
-// settings. answer and official are what they add to officialSymbols.
+// settings. answer and official are their additions to officialSymbols.
 func symbolRecipes(published func(symbolModel) float64, answer func(symbolModel) symbolTraining,
 	official symbolTraining) []Recipe {
 	var out []Recipe
@@ -94,7 +94,7 @@ func symbolRecipes(published func(symbolModel) float64, answer func(symbolModel)
 	return out
 }
 
-// symbolTraining is the loss and the length of a symbolModel's training. Rates of 0 are the official ones.
+// symbolTraining has the loss, length and rates of a symbolModel's training. Rates of 0 are the official ones.
 type symbolTraining struct {
 	loss             string
 	epochs           int
@@ -119,13 +119,13 @@ func (t symbolTraining) options(o any) {
 	}
 }
 
-// answerOnly is the training of the recipes that succeed.
+// answerOnly returns the training of the recipes that succeed.
 func answerOnly(schedule string, lr, ssmLR float64, epochs int) symbolTraining {
 	return symbolTraining{"answer", epochs, schedule, 3, 0.1, lr, ssmLR}
 }
 
-// The loss over all positions drowns the loss of the answer, which is one of 31 positions; the others are random. With
-// the loss on the answer alone, and a higher learning rate, a few dozen epochs suffice where hundreds do not. All
+// The loss over all positions drowns the loss of the answer, which is at one of 31 positions; the others are random.
+// With the loss on the answer alone, and a higher learning rate, a few dozen epochs suffice where hundreds do not. All
 // models gain by it: S4D and GSS learn the induction head, too.
 var (
 	inductionRecipes = symbolRecipes(func(m symbolModel) float64 { return m.induction },
@@ -134,7 +134,7 @@ var (
 	recallRecipes = symbolRecipes(func(m symbolModel) float64 { return m.recall },
 		func(m symbolModel) symbolTraining {
 			t := answerOnly("linear", m.lr, m.ssmLR, 100)
-			if m.name == "attention" || m.name == "mla" { // with the loss at the answer alone most seeds stay at half
+			if m.name == "attention" || m.name == "mla" { // with the loss at the answer alone, most seeds stay at half
 				t.loss = "all"
 			}
 			return t
@@ -200,7 +200,7 @@ func (r Recipe) published(result float64, where string) Recipe {
 	return r
 }
 
-// twoLayers has the shared settings before those of each recipe.
+// twoLayers prepends the shared settings to those of each recipe.
 func twoLayers(shared func(*labelled.Config), recipes ...Recipe) []Recipe {
 	for i, r := range recipes {
 		recipes[i].Set = func(c *labelled.Config) {

@@ -60,7 +60,7 @@ func (r *Result) draw() ([]string, error) {
 	return names, nil
 }
 
-// spreads reports whether losses are best compared by ratios: the largest is many times the smallest.
+// spreads reports whether losses are best compared by ratio: the largest is more than 20 times the smallest.
 func spreads(losses []float64) bool {
 	return len(losses) > 0 && slices.Min(losses) > 0 && slices.Max(losses) > 20*slices.Min(losses)
 }
@@ -79,7 +79,7 @@ func forecastChart(f Forecast, about string) figure.Chart {
 		X: f.Step + " from the first predicted one", Y: f.Unit,
 		Lines: []figure.Line{
 			line("truth", -len(f.Known), slices.Concat(f.Known, f.Truth)),
-			line("forecast", -1, slices.Concat(f.Known[len(f.Known)-1:], f.Forecast)), // from the last known value
+			line("forecast", -1, slices.Concat(f.Known[len(f.Known)-1:], f.Forecast)), // starts at the last known value
 		},
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
-// TestReportOfForecasts: a report shows the curve, forecasts beside what came, and no accuracy where numbers are
-// foretold.
+// TestReportOfForecasts checks that a report shows the curve and forecasts beside the truth, and no accuracy where
+// numbers are predicted.
 func TestReportOfForecasts(t *testing.T) {
 	dir := t.TempDir()
 	one := Forecast{
@@ -49,7 +49,8 @@ func TestReportOfForecasts(t *testing.T) {
 	}
 }
 
-// TestForecastChart: what was known and what came are one line, which the forecast leaves after the last known step.
+// TestForecastChart checks that known and true values form one line, from which the forecast departs after the last
+// known step.
 func TestForecastChart(t *testing.T) {
 	c := forecastChart(Forecast{Known: []float32{1, 2}, Truth: []float32{3, 4}, Forecast: []float32{5,
 		6}, Step: "hours"}, "")
@@ -69,7 +70,8 @@ func TestForecastChart(t *testing.T) {
 	}
 }
 
-// TestScoresShowWhatTheyAreComparedBy: one target more makes another text, and so does a loss that is a little less.
+// TestScoresShowWhatTheyAreComparedBy checks that one more correct target, or a slightly smaller loss, changes the
+// text.
 func TestScoresShowWhatTheyAreComparedBy(t *testing.T) {
 	for _, of := range []int{3, 500, 10_000, 123_457, 5_000_000} {
 		a, b := status.Percent(100*float64(of-1)/float64(of), of), status.Percent(100, of)

@@ -13,22 +13,22 @@ import (
 	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
-// ResultFile is the name of a result in the folder of its run.
+// ResultFile is the name of the result file in the folder of a run.
 const ResultFile = "result.json"
 
-// Result is the outcome of a run of a task, with all that it takes to repeat it.
+// Result is the outcome of a run of a task, with everything needed to repeat it.
 type Result struct {
 	Task      string        `json:"task"`
 	Recipe    string        `json:"recipe"`
 	Seed      uint64        `json:"seed"`
 	Params    int           `json:"params"`
 	Numbers   bool          `json:"numbers"`         // numbers are predicted, not classes
-	Coded     string        `json:"coded,omitempty"` // what is scored by the bits that code one: see task.Set
+	Coded     string        `json:"coded,omitempty"` // unit that is coded, if targets are scored by bits: see task.Set
 	Test      train.Score   `json:"test"`
 	Valid     *train.Score  `json:"valid,omitempty"` // of the network that was tested
 	Extra     []ExtraScore  `json:"extra,omitempty"`
-	Simple    []task.Simple `json:"simple,omitempty"`    // methods, on the same test
-	Published float64       `json:"published,omitempty"` // accuracy in percent, or MSE, of these very settings
+	Simple    []task.Simple `json:"simple,omitempty"`    // simple methods, on the same test
+	Published float64       `json:"published,omitempty"` // accuracy in percent, or MSE, for exactly these settings
 	Where     string        `json:"where,omitempty"`
 	// Changed lists settings of the run that differ from those of the publication, as "key: a -> b".
 	Changed []string `json:"changed,omitempty"`
@@ -36,14 +36,14 @@ type Result struct {
 	Steps        int     `json:"steps"`
 	Epochs       float64 `json:"epochs"`
 	TrainSeconds float64 `json:"train_seconds"` // updates alone, by the run's clock
-	Seconds      float64 `json:"seconds"`       // all of the run, by the clock on the wall
+	Seconds      float64 `json:"seconds"`       // the whole run, by wall clock
 	CPUSeconds   float64 `json:"cpu_seconds"`   // of the process
 	train.Maker
 	Date   string        `json:"date"`
 	Config Config        `json:"config"`
 	Curve  []train.Point `json:"curve"`
 
-	Forecasts []Forecast `json:"forecasts,omitempty"` // some, for forecasting tasks
+	Forecasts []Forecast `json:"forecasts,omitempty"` // a few, for forecasting tasks
 }
 
 // ExtraScore is a further measurement of a task.
@@ -77,8 +77,8 @@ func ReadResult(dir string) (*Result, error) {
 		return nil, err
 	}
 	r.Config.Settle()
-	r.Config.Out = dir                                // it may have been moved
-	if s, err := Find(r.Task, r.Recipe); err == nil { // else it is of a task that this program does not have
+	r.Config.Out = dir                                // the folder may have been moved
+	if s, err := Find(r.Task, r.Recipe); err == nil { // else this program does not have the task
 		if err := r.settlePublished(s); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -112,8 +112,8 @@ func (c Config) same(other Config) error {
 	return nil
 }
 
-// Folder returns the default folder of the run under root, "" for runs/task. A folder of an earlier version, whose name
-// has to be quoted in a shell, is used if it exists.
+// Folder returns the default folder of the run under root, or under runs/task if root is "". If a folder named as in
+// earlier versions exists, whose name must be quoted in a shell, it returns that one.
 func (s *Settings) Folder(root string) string {
 	if root == "" {
 		root = filepath.Join("runs", "task")
@@ -126,9 +126,8 @@ func (s *Settings) Folder(root string) string {
 	return dir
 }
 
-// plainName is the name of a folder for a task with its options, such as digits-copies=16 for digits(copies=16), that
-// needs no quotes in a shell and is one folder on every system. What has another meaning there is written as in an
-// address, as %20.
+// plainName returns a folder name for a task with options, such as digits-copies=16 for digits(copies=16). It needs no
+// quotes in a shell and is valid on every system. Special characters are escaped as in URLs, such as %20.
 func plainName(entry string) string {
 	name, options, _ := strings.Cut(strings.TrimSuffix(entry, ")"), "(")
 	if options != "" {

@@ -44,7 +44,7 @@ func Run(ctx context.Context, s *Settings, ev Events) (res *Result, err error) {
 	return res, err
 }
 
-// Trial prepares a run as Run does, and lets do try what is to be trained. Nothing of it is saved.
+// Trial prepares a run as Run does, and calls do to try the training. Nothing is saved.
 func Trial(ctx context.Context, s *Settings, ev Events, do func(*labelled.Work, *train.Training) error) (err error) {
 	c := s.Config
 	if err := c.Check(); err != nil {
@@ -68,7 +68,7 @@ func Trial(ctx context.Context, s *Settings, ev Events, do func(*labelled.Work, 
 	return do(w, loop)
 }
 
-// runHere is Run in a folder that is this process's own.
+// runHere is Run in a folder that this process has locked.
 func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, error) {
 	if done, err := ReadResult(c.Out); err == nil {
 		if err := c.same(done.Config); err != nil {
@@ -124,7 +124,7 @@ type run struct {
 	result   *Result
 }
 
-// finish trains what is left, then writes the result.
+// finish completes the training, then writes the result.
 func (r *run) finish(ctx context.Context) error {
 	interrupted, err := r.work.Train(ctx, r.loop)
 	if err == nil && !interrupted {
@@ -140,7 +140,7 @@ func (r *run) finish(ctx context.Context) error {
 	return r.conclude()
 }
 
-// measure measures the network that did best on the validation examples, the last one if there are none.
+// measure tests the network that did best on the validation examples, or the last one if there are none.
 func (r *run) measure(ctx context.Context) (err error) {
 	if r.result.Valid, err = r.work.TakeBest(r.loop); err != nil {
 		return err

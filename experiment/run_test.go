@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
-// small is a task around a set, with the settings of a small model.
+// small returns the settings of a small model for a task around a set.
 func small(t testing.TB, set *task.Set) *Settings {
 	c := Config{Config: labelled.Default()}
 	c.Task, c.Recipe, c.Out = "made", "small", filepath.Join(t.TempDir(), "run")
@@ -33,7 +33,7 @@ func small(t testing.TB, set *task.Set) *Settings {
 	}
 }
 
-// checkForecasts checks that kept forecasts are those of test examples, as good as the score says.
+// checkForecasts checks that saved forecasts are of test examples, and as good as the score.
 func checkForecasts(t *testing.T, res *Result) {
 	t.Helper()
 	if len(res.Forecasts) != 3 {
@@ -116,7 +116,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestTaskResume interrupts a run again and again: the weights and the result are those of a run that was left alone.
+// TestTaskResume interrupts a run again and again, and checks that its weights and result equal those of an
+// uninterrupted run.
 func TestTaskResume(t *testing.T) {
 	whole := small(t, toytask.Made("class"))
 	whole.Config.Model.ResidDropout = 0.1
@@ -162,7 +163,7 @@ func TestTaskResume(t *testing.T) {
 	}
 }
 
-// TestTaskErrors: what cannot be trained says why, and leaves no result.
+// TestTaskErrors checks that impossible training returns an error with the reason, and leaves no result.
 func TestTaskErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(c *Config, s *task.Set)
@@ -188,7 +189,7 @@ func TestTaskErrors(t *testing.T) {
 		s := small(t, set)
 		test.change(&s.Config, set)
 		res, err := Run(context.Background(), s, Events{})
-		if test.want == "" { // it may or may not break down, but no NaN may pass for a result
+		if test.want == "" { // it may or may not diverge, but no NaN may pass for a result
 			var broke *train.NonFiniteError
 			if err == nil && math.IsNaN(res.Test.Loss) || err != nil && !errors.As(err, &broke) {
 				t.Errorf("%s: %+v, %v", name, res, err)

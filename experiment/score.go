@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// ScoreText formats a score with the digits that scores are compared by. numbers is set if numbers are predicted, not
-// classes.
+// ScoreText formats a score with enough digits to compare it with others. numbers is set if the targets are numbers,
+// not classes.
 func ScoreText(s train.Score, numbers bool) string {
 	if numbers {
 		return fmt.Sprintf("MSE %s, MAE %s", ErrorText(s.Loss), ErrorText(s.MAE))
@@ -24,7 +24,7 @@ func ScoreText(s train.Score, numbers bool) string {
 // ErrorText formats a loss or an error with six digits.
 func ErrorText(v float64) string { return fmt.Sprintf("%#.6g", v) }
 
-// ScoresText formats the mean of scores, of count targets each, with their range.
+// ScoresText formats the mean and range of scores, each over count targets.
 func ScoresText(scores []float64, numbers bool, count int) string {
 	one := func(v float64) string {
 		if numbers {
@@ -39,7 +39,7 @@ func ScoresText(scores []float64, numbers bool, count int) string {
 	return text
 }
 
-// PublishedText formats a published result beside a score, "" for none.
+// PublishedText formats a published result to follow a score, or returns "" if there is none.
 func PublishedText(v float64) string {
 	if v == 0 {
 		return ""

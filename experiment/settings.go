@@ -1,4 +1,4 @@
-// Package experiment runs the papers' tasks: it trains and scores a model by a recipe, saves the result and a report,
+// Package experiment runs the papers' tasks. It trains and scores a model by a recipe, saves the result and a report,
 // runs tables of them, and compares the scores with the published ones. Package task has the data, package train the
 // training. Progress is reported through Events.
 package experiment
@@ -27,8 +27,8 @@ type Config struct {
 	labelled.Config
 }
 
-// Check returns all problems of a run that show before its data is created or read: those of Validate, and a missing
-// folder of files.
+// Check returns all problems of a run that can be found before its data is created or read: those of Validate, and a
+// missing folder of files.
 func (c *Config) Check() error {
 	var p config.Problems
 	p.Add(c.Validate())
@@ -45,13 +45,13 @@ func (c *Config) Check() error {
 type Settings struct {
 	Task    *task.Task
 	Recipe  Recipe
-	Options any // what Task.Options returns, with values; nil if it has none
+	Options any // the value of Task.Options with the settings filled in; nil if the task has none
 	Config  Config
 }
 
-// Find reads NAME or NAME(OPTION=VALUE,...) and the name of a recipe, "" for the first one. Options of the task that
-// the recipe sets hold where the entry does not set them. All problems of both are returned at once, with settings that
-// leave out the invalid parts.
+// Find parses NAME or NAME(OPTION=VALUE,...) and finds the recipe with the given name, "" for the first one. Options in
+// the entry override those that the recipe sets. Find returns all problems of both at once, with settings that leave
+// out the invalid parts.
 func Find(entry, recipe string) (*Settings, error) {
 	s := &Settings{Config: Config{Config: labelled.Default()}}
 	name, given, err := model.ParseEntry(entry)

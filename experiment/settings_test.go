@@ -9,14 +9,14 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// TestRecipesAreOfTasks: every recipe belongs to a task that there is.
+// TestRecipesAreOfTasks checks that every recipe belongs to an existing task.
 func TestRecipesAreOfTasks(t *testing.T) {
 	if len(recipes) != len(task.All()) {
 		t.Errorf("found the recipes of %d tasks, want those of %d", len(recipes), len(task.All()))
 	}
 }
 
-// TestRecipes reads the settings of every recipe of every task, and makes its model for some data or other.
+// TestRecipes reads the settings of every recipe of every task, and makes its model for some data.
 func TestRecipes(t *testing.T) {
 	for _, x := range task.All() {
 		if x.About == "" || x.Source == "" || len(Recipes(x)) == 0 {
@@ -56,8 +56,8 @@ func TestFindErrors(t *testing.T) {
 	}
 }
 
-// TestFindOptions: an option of the entry is stronger than one of the recipe, and the entry tells what is not at its
-// default.
+// TestFindOptions checks that an option in the entry overrides that of the recipe, and that the resulting entry lists
+// the options that are not at their defaults.
 func TestFindOptions(t *testing.T) {
 	for entry, want := range map[string]string{
 		"induction": "induction(loss=answer)", "induction(loss=all)": "induction",
@@ -73,7 +73,7 @@ func TestFindOptions(t *testing.T) {
 	}
 }
 
-// TestTestExamples: a run gives the test examples of its task, and says which there are.
+// TestTestExamples checks that a run returns test examples of its task, and names their range in errors.
 func TestTestExamples(t *testing.T) {
 	s, err := Find("induction(length=12)", "")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// SoundOptions say what sound a network of the task speech makes.
+// SoundOptions describes the sound that a network of the task speech makes.
 type SoundOptions struct {
 	Seconds     float64 `json:"seconds" min:"0.001" max:"3600" help:"length of the sound, with what is given"`
 	Example     int     `json:"example" min:"-1" help:"test recording that the sound begins as; -1: from silence"`

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// speaker trains a network on takes of a tone for one update.
+// speaker trains a network for one update on takes of a tone.
 func speaker(t *testing.T) (dir string) {
 	t.Helper()
 	data := t.TempDir()
@@ -44,8 +44,8 @@ func speaker(t *testing.T) (dir string) {
 	return c.Out
 }
 
-// TestSound: a sound begins as a recording does, and goes on as the network's outputs for the whole sequence say; it is
-// the same for the same seed.
+// TestSound checks that a sound begins with the given recording and continues as the network's outputs for the whole
+// sequence say. The same seed gives the same sound.
 func TestSound(t *testing.T) {
 	dir := speaker(t)
 	o := SoundOptions{Seconds: .02, Example: 1, Given: .01, Seed: 1} // greedy
@@ -113,7 +113,7 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// TestCodedResult: a result says how many bits code a sample, and what simple methods need.
+// TestCodedResult checks that a result has the bits per sample of the network and of simple methods.
 func TestCodedResult(t *testing.T) {
 	r, err := ReadResult(speaker(t))
 	if err != nil {

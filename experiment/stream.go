@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// StreamOptions say what of a network's outputs is printed.
+// StreamOptions selects the outputs to print.
 type StreamOptions struct {
 	Every   int  `json:"every" help:"positions from one printed line to the next; the last one is always printed"`
 	Classes bool `json:"classes" help:"print the likeliest class and its probability instead of all outputs"`
@@ -123,7 +123,7 @@ func (w *streamer) print(y []float32) {
 	fmt.Fprintln(w.out)
 }
 
-// printClass prints the most probable class, with its name if it has one.
+// printClass prints the most probable class, by name if it has one.
 func (w *streamer) printClass(position, class int, p float64) {
 	name := fmt.Sprint(class)
 	if s := w.m.Config.Signal; s != nil && s.Classes != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// Step is a position of a sequence: a token, or a row of numbers, or what ended the reading.
+// Step is a position of a sequence, a token or a row of numbers, or the error that ended reading.
 type Step struct {
 	token int32
 	row   []float32
@@ -68,11 +68,11 @@ func ReadSteps(ctx context.Context, c *model.NetworkConfig, in io.Reader, name s
 // stepReader reads the inputs of a network: a line of numbers for each position, or any number of tokens.
 type stepReader struct {
 	channels int             // 0 for tokens
-	vocab    int             // tokens are below it
-	inputs   []model.Channel // how numbers are scaled; nil if they come scaled
+	vocab    int             // tokens are less than vocab
+	inputs   []model.Channel // how to scale numbers; nil if they are already scaled
 	name     string          // of the file
 	note     func(format string, args ...any)
-	unusual  bool // a number outside the range of training has been noted
+	unusual  bool // whether a number outside the range of training has been noted
 }
 
 // newStepReader makes a reader for a network and notes what it expects. With scaled, numbers are not scaled again.
@@ -155,7 +155,7 @@ func (r *stepReader) line(n int, fields []string, send func(Step) bool) (more bo
 	return send(Step{row: row}), nil
 }
 
-// number is the input of channel i for a field of line n.
+// number returns the input of channel i for a field of line n.
 func (r *stepReader) number(n, i int, field string) (float32, error) {
 	if field == "-" {
 		return 0, nil

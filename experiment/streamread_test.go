@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// FuzzReadSteps: whatever the input of hippo task stream is, rows of finite numbers or tokens of the vocabulary are
-// sent, and an error begins with the name and line.
+// FuzzReadSteps checks that any input of hippo task stream yields only rows of finite numbers or tokens of the
+// vocabulary, and that errors begin with the name and line.
 func FuzzReadSteps(f *testing.F) {
 	f.Add("1 2\n3;-\n", 2, false)
 	f.Add("255\n-1e30\n", 1, true)

@@ -68,7 +68,7 @@ func Cells(entries []string, opt *TableOptions) ([]*Cell, error) {
 	return cells, nil
 }
 
-// published returns the recipes of a task that have a published result, or else its first.
+// published returns the recipes of a task that have a published result, or the first one if none has.
 func published(t *task.Task) []string {
 	var models []string
 	for _, r := range Recipes(t) {
@@ -82,10 +82,10 @@ func published(t *task.Task) []string {
 	return models
 }
 
-// RunCells calls run for each cell without a result, for several at the same time. run saves the result in the cell's
-// folder. After each, done is called with the cell and the number of cells left. Cells that other processes have are
-// left to them; RunCells returns who has those that have no result in the end. When ctx is done, no more runs start,
-// and RunCells returns its error once those in flight have returned.
+// RunCells calls run for each cell without a result, several at a time. run saves the result in the cell's folder.
+// After each run, RunCells calls done with the cell and the number of cells left. It skips cells that other processes
+// have locked, and returns the locks of those that still have no result in the end. When ctx is done, RunCells starts
+// no more runs, and returns the error of ctx once those in flight have returned.
 func RunCells(ctx context.Context, cells []*Cell, opt *TableOptions, run func(context.Context, *Cell) error,
 	done func(c *Cell, left int)) (held []*disk.LockedError, err error) {
 	jobs, left := opt.Jobs, Missing(cells)
@@ -95,7 +95,7 @@ func RunCells(ctx context.Context, cells []*Cell, opt *TableOptions, run func(co
 	var mu sync.Mutex
 	var failed []error
 	todo := withoutResult(cells)
-	for _, patient := range []bool{false, true} { // the second time it counts whether holders live
+	for _, patient := range []bool{false, true} { // the second pass checks whether the holders are alive
 		others, next := []*Cell(nil), 0
 		held = nil
 		var wg sync.WaitGroup
@@ -135,8 +135,8 @@ func RunCells(ctx context.Context, cells []*Cell, opt *TableOptions, run func(co
 	return held, errors.Join(failed...)
 }
 
-// run makes the result of a cell by run, unless another process has made it or makes it: then the error is a
-// *disk.LockedError.
+// run computes the result of a cell with the given function, unless another process has computed it or is computing it.
+// In the latter case it returns a *disk.LockedError.
 func (c *Cell) run(ctx context.Context, opt *TableOptions, patient bool, run func(context.Context, *Cell) error) error {
 	made := func() (err error) {
 		c.Result, err = ReadResult(c.Folder(opt))
@@ -145,11 +145,11 @@ func (c *Cell) run(ctx context.Context, opt *TableOptions, patient bool, run fun
 	if err := made(); err == nil || !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	// Whoever runs it claims it: that may be the child of a table that was killed.
+	// The process that runs the cell claims it. That may be the child of a table's process that was killed.
 	err := disk.Claimed(ctx, disk.Inside(c.Folder(opt)), patient)
 	if err == nil {
 		if err = run(ctx, c); err != nil && ctx.Err() == nil {
-			if held := disk.Claimed(ctx, disk.Inside(c.Folder(opt)), false); held != nil { // another was faster
+			if held := disk.Claimed(ctx, disk.Inside(c.Folder(opt)), false); held != nil { // another process was faster
 				return held
 			}
 		}
@@ -194,7 +194,7 @@ type ExtraSummary struct {
 	count int
 }
 
-// Summarize returns a summary of each model on each task.
+// Summarize returns a summary for each model on each task.
 func Summarize(cells []*Cell) []Summary {
 	var out []Summary
 	for _, c := range cells {
@@ -214,7 +214,7 @@ func Summarize(cells []*Cell) []Summary {
 	return out
 }
 
-// add counts one more result.
+// add adds one more result.
 func (s *Summary) add(r *Result) {
 	s.Scores = append(s.Scores, mainScore(r.Test, s.Numbers))
 	for _, x := range r.Extra {

@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// TestRunCells: cells without a result are run once each, no more at a time than asked for. What fails is named, and
-// the summary of the others has their mean and range.
+// TestRunCells checks that each cell without a result is run once, with no more at a time than asked for. Failed cells
+// are named in the error, and the summary of the others has their mean and range.
 func TestRunCells(t *testing.T) {
 	opt := &TableOptions{Models: []string{"h3", "attention"}, Seeds: 3, Jobs: 2, Out: t.TempDir()}
 	cells, err := Cells([]string{"induction"}, opt)
@@ -39,7 +39,7 @@ func TestRunCells(t *testing.T) {
 		return errors.Join(os.MkdirAll(dir, 0o777), r.write(dir))
 	}
 	var left []int
-	// One that another process has is left to it.
+	// A cell that another process has locked is skipped.
 	other := disk.Inside(cells[1].Folder(opt))
 	err = disk.Claim(t.Context(), other, false, func(context.Context) error {
 		held, err := RunCells(context.Background(), cells[1:2], opt, run, nil)
