@@ -27,10 +27,10 @@ func (s *Server) openFiles() (err error) {
 	if o.Dir == "" {
 		o.Fleet = s.fleet
 	}
-	if o.MaxOwner < 1 && len(s.o.Keys) > 0 { // one client leaves space for others
+	if o.MaxOwner < 1 && len(s.o.Keys) > 0 { // leave space for other clients
 		o.MaxOwner = o.Total() / 4
 	}
-	if o.Together < 1 { // most places are for clients that wait
+	if o.Together < 1 { // leave most places to clients that wait for a response
 		o.Together = min(16, (s.o.Concurrent+3)/4)
 	}
 	s.Files.Store, err = batch.Open(o)

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// quota is an amount per minute, of which one minute's worth can accumulate. More may be taken than is left: then
-// nothing can be taken until time has paid for it.
+// quota is an amount per minute, of which at most one minute's worth can accumulate. A request may take more than is
+// left. Then nothing can be taken until enough time has passed to make up for it.
 type quota struct {
 	perMinute int // 0 for no limit
 	left      float64

@@ -24,7 +24,7 @@ func (s *Server) web(h http.Handler) *http.Server {
 }
 
 // Run serves requests from a listener until ctx is done. Then /ready reports the shutdown, and after Options.DrainDelay
-// no more requests are admitted. Requests in flight have the time grace to finish; the rest is canceled. Run then
+// no more requests are admitted. Requests in flight have the time grace to finish, and are then canceled. Run then
 // unloads the models of the library and returns nil, unless listening failed before.
 func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
 	web, ended := s.web(s), make(chan error, 1)
@@ -58,10 +58,10 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.o.Log.Warn("canceling the remaining requests")
 		s.Close()
-		// They end at the next token, or the next piece of a prompt, with an error to their clients.
+		// Canceled requests end at the next token, or the next piece of a prompt, with an error to their clients.
 		last, cancel := context.WithTimeout(context.Background(), s.o.WriteTimeout)
 		defer cancel()
-		web.Shutdown(last) // the rest is disconnected
+		web.Shutdown(last) // connections that are left are closed
 		err = web.Close()
 	}
 	s.Close()
@@ -73,7 +73,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	return err
 }
 
-// RunAdmin serves Admin on an address until ctx is done.
+// RunAdmin serves Admin on a listener until ctx is done.
 func (s *Server) RunAdmin(ctx context.Context, l net.Listener) error {
 	web := s.web(s.Admin())
 	web.TLSConfig = nil

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/rows"
 )
 
-// formsOf returns what the endpoints read, by method and path.
+// formsOf returns the form of each endpoint, by method and path.
 func (s *Server) formsOf() map[string]request.Form {
 	all := openai.Forms()
 	for _, more := range []map[string]request.Form{
@@ -31,8 +31,8 @@ func (s *Server) formsOf() map[string]request.Form {
 	return all
 }
 
-// openAPI responds with a description of all endpoints, as OpenAPI 3.1 has it (https://spec.openapis.org/oas/v3.1.1).
-// It is made of the routes and of the forms that limit what handlers can read.
+// openAPI responds with an OpenAPI 3.1 description of all endpoints (https://spec.openapis.org/oas/v3.1.1). It is
+// generated from the routes and from the forms that limit what handlers can read.
 func (s *Server) openAPI(c *request.Call) error {
 	paths := map[string]map[string]any{}
 	for _, r := range s.endpoints() {
@@ -57,7 +57,7 @@ func (s *Server) openAPI(c *request.Call) error {
 	})
 }
 
-// inPath matches the fields of a path, and what net/http adds to their names.
+// inPath matches the fields of a path, including the dots that net/http allows after their names.
 var inPath = regexp.MustCompile(`\{(\w+)(\.\.\.)?\}`)
 
 // pathOf returns the method and the path of a pattern.
@@ -110,7 +110,7 @@ func schemaOf(of any) map[string]any {
 	return map[string]any{"schema": request.SchemaOf(reflect.TypeOf(of))}
 }
 
-// errorResponse describes errors, whose form is that of the dialect.
+// errorResponse describes an error response. Its form depends on the dialect.
 func errorResponse() map[string]any {
 	return map[string]any{
 		"description": "an error, with the field that is wrong, what was found and what was wanted",

@@ -1,5 +1,5 @@
 // Package serve serves models over HTTP, with the endpoints of OpenAI, Anthropic, Ollama and evaluation harnesses. A
-// Server is an http.Handler: it has the routes, API keys, limits, metrics and TLS, and opens no port. The packages
+// Server is an http.Handler. It has the routes, API keys, limits, metrics and TLS, and opens no port. The packages
 // below it host the models and implement the dialects.
 package serve
 
@@ -28,7 +28,7 @@ import (
 	"github.com/hippo-ssm/hippo/session/store"
 )
 
-// Options are the limits and clients of a Server. A number below 1 means the default given here.
+// Options are the settings of a Server. A limit below 1 means the default given here.
 type Options struct {
 	MaxBody    int64 // bytes of the body of a request: 32 MiB
 	MaxPrompt  int   // ids of a prompt: 1,048,576
@@ -38,9 +38,9 @@ type Options struct {
 
 	Concurrent int           // requests that run at a time: 64
 	Queue      int           // requests that are queued: 256
-	QueueWait  time.Duration // after which a queued request is refused: 1 minute
+	QueueWait  time.Duration // time after which a queued request is refused: 1 minute
 
-	MaxRows    int           // of a request for predictions: 100,000
+	MaxRows    int           // rows of a request for predictions: 100,000
 	MaxStreams int           // streams of rows at a time: 256
 	StreamIdle time.Duration // maximum time between two rows of a stream: 5 minutes
 
@@ -48,47 +48,47 @@ type Options struct {
 	WriteTimeout time.Duration // for a client to read what was sent: 15 seconds
 	MaxUnread    int           // bytes of a reply that are buffered for a client: 4 MiB
 
-	// Store is the folder for responses and sessions of clients, which several servers may share. If it is empty, they
-	// are in memory, at most StateMemory bytes: 256 MiB.
+	// Store is the folder for clients' responses and sessions, which several servers may share. If it is empty, they
+	// are kept in memory, in at most StateMemory bytes: 256 MiB.
 	Store       string
 	StateMemory int64
-	// Bucket, unless it is nil, is what this and other servers have in place of the folders Store and Files.Dir: see
-	// package fleet. A server may take what another has held for Term without a sign of life: 10 seconds.
+	// Bucket, unless it is nil, replaces the folders Store and Files.Dir. Several servers may share it: see package
+	// fleet. A server may take over what another has locked if its heartbeat stops for Term: 10 seconds.
 	Bucket       store.Shared
 	Term         time.Duration
 	MaxResponses int           // per client; the oldest are removed first: 1,000
 	MaxSessions  int           // per client: 100
 	SessionBytes int64         // of all sessions of a client, and of all its responses: 4 GiB
 	MaxImport    int64         // bytes of an imported session: 256 MiB
-	KeepFor      time.Duration // after which a response, an unused session or a state is removed: 30 days
+	KeepFor      time.Duration // time after which a response, an unused session or a state is removed: 30 days
 
-	// Signer signs states and receipts; nil for a key that is gone with the server. States of clients must be signed by
-	// it or by a key of Trust.
+	// Signer signs states and receipts. If it is nil, the server creates a key that is lost when it stops. States of
+	// clients must be signed by Signer or by a key of Trust.
 	Signer *session.Signer
 	Trust  session.Trust
 
-	// Files are the folder and the limits of clients' files and batches. Without a Dir they are in memory.
+	// Files has the folder and the limits of clients' files and batches. Without a Dir they are kept in memory.
 	Files batch.Options
 
-	// Libraries are folders of texts that requests mount, besides those that clients store.
+	// Libraries are folders of texts that requests can mount, in addition to those that clients store.
 	Libraries []sessions.Library
 
 	// Keys are the API keys of the clients; without any, every request is admitted. SetKeys replaces them.
 	Keys []Key
-	// ShareCache lets all keys share one prompt cache. A client can then find out whether another has sent a text, and
-	// guess it piece by piece: only for clients that trust each other.
+	// ShareCache makes all keys share one prompt cache. A client can then find out whether another has sent a text, and
+	// guess it piece by piece, so use it only for clients that trust each other.
 	ShareCache bool
 	// Origins are the origins of other pages that may use the server, such as https://chat.example; "*" for any.
 	Origins []string
 	// Hosts are the allowed Host headers of requests, "*" for any. By default, a server without keys allows localhost
-	// and addresses only. This prevents pages in a browser on this machine from using the server under a domain name of
-	// theirs.
+	// and IP addresses only. This prevents web pages opened on this machine from using the server through a domain name
+	// of their own.
 	Hosts []string
-	// Library has models that are loaded when a request needs them; nil for none.
+	// Library has models that are loaded when a request needs them; nil for no library.
 	Library *host.Library
 	// Predictors are networks for rows of users' data.
 	Predictors []rows.Predictor
-	// Pages respond to GET on their paths, without a key: the page for browsers.
+	// Pages respond to GET on their paths, without a key. They are for browsers.
 	Pages map[string]http.Handler
 	// Views explain sessions. The first is shown if a request names none.
 	Views    []sessions.View
@@ -100,8 +100,8 @@ type Options struct {
 
 	// TLS has the certificates of the server; nil for plain HTTP. See LoadCertificate.
 	TLS *tls.Config
-	// DrainDelay is how long Run still takes requests at shutdown, while /ready reports it: a load balancer may need
-	// that long to send them elsewhere.
+	// DrainDelay is the time in which Run still accepts requests at shutdown while /ready reports the shutdown. A load
+	// balancer may need that long to send requests elsewhere.
 	DrainDelay time.Duration
 	// Middleware, unless it is nil, wraps the handler of all requests.
 	Middleware func(http.Handler) http.Handler
@@ -128,7 +128,7 @@ type Server struct {
 	mux     *http.ServeMux
 	handler http.Handler // with middleware
 	metrics *metrics
-	fleet   *fleet.Store // nil unless it shares a bucket
+	fleet   *fleet.Store // nil unless the server shares a bucket
 	keysMu  sync.Mutex   // held while keys are replaced
 	keys    atomic.Pointer[keyring]
 	leaving atomic.Bool // the server is shutting down
@@ -137,8 +137,8 @@ type Server struct {
 	stop    context.CancelCauseFunc
 }
 
-// New returns a server of some models, which stay loaded, and of the models of a library. It needs at least one model,
-// a library or a predictor. A request that names no model gets the first.
+// New returns a server of the given models, which stay loaded, and of the models of a library. It needs at least one
+// model, a library or a predictor. A request that names no model gets the first one.
 func New(o Options, models ...*host.Model) (*Server, error) {
 	if err := o.check(models); err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func New(o Options, models ...*host.Model) (*Server, error) {
 	return s, nil
 }
 
-// check returns an error if the options contradict themselves.
+// check returns an error if the options are contradictory.
 func (o *Options) check(models []*host.Model) error {
 	if len(models) == 0 && o.Library == nil && len(o.Predictors) == 0 {
 		return fmt.Errorf("serve: no model")
@@ -261,7 +261,7 @@ func fill[T int | int64 | time.Duration](defaults map[*T]T) {
 	}
 }
 
-// route is an endpoint: method and path, the scope that a key needs, and the handler. Without a scope it is open.
+// route is an endpoint: method and path, the scope that a key needs ("" if no key is needed), and the handler.
 type route struct {
 	pattern string
 	scope   Scope
@@ -388,12 +388,12 @@ func (s *Server) routes() *http.ServeMux {
 	return mux
 }
 
-// Drain admits no more requests, and /ready reports it. Those in flight continue, except for streams of rows, which
-// have no end.
+// Drain stops admitting requests, and makes /ready report the shutdown. Requests in flight continue, except for streams
+// of rows, which have no end.
 func (s *Server) Drain() { s.close() }
 
-// Close admits no more requests and ends those in flight. It does not wait for them, nor unload the models (see
-// Unload). When it returns, batches are stopped, and unsaved sessions have been stored, if that is possible now.
+// Close stops admitting requests and cancels those in flight. It does not wait for them, nor does it unload the models
+// (see Unload). When it returns, batches are stopped, and unsaved sessions are stored if that is possible now.
 func (s *Server) Close() {
 	s.Drain()
 	s.stop(request.ErrDraining)
@@ -413,7 +413,7 @@ func (s *Server) Close() {
 // Preload loads a model of the library.
 func (s *Server) Preload(ctx context.Context, name string) error { return s.Host.Preload(ctx, name) }
 
-// Unload admits no more requests, unloads the models of the library as soon as they are idle, and waits for that.
+// Unload stops admitting requests, unloads the models of the library when they become idle, and waits until they are.
 func (s *Server) Unload(ctx context.Context) error {
 	s.Drain()
 	return s.Host.Close(ctx)

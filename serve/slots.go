@@ -12,8 +12,8 @@ type slot struct {
 	Busy bool `json:"is_processing"`
 }
 
-// slots responds to /slots of llama.cpp: the places for running requests, and which of them are taken. They have no
-// texts of clients, and no state is bound to one.
+// slots responds to llama.cpp's /slots with the places for running requests, and which of them are taken. The response
+// has no texts of clients, and a slot has no state of its own.
 func (s *Server) slots(c *request.Call) error {
 	busy := s.Admission.Running()
 	if busy >= s.o.Concurrent && c.Query("fail_on_no_slot") != "" {
@@ -31,10 +31,10 @@ func (s *Server) version(c *request.Call) error {
 	return c.JSON(map[string]string{"version": s.o.Version})
 }
 
-// byVectors is how this server ranks documents for a query.
+// byVectors describes how to rank documents for a query with this server.
 const byVectors = "/v1/embeddings of the query and of each document, to compare"
 
-// elsewhere are endpoints of other servers, and those of this one for the same.
+// elsewhere maps endpoints of other servers to the corresponding ones of this server.
 var elsewhere = map[string]string{
 	"/completion": "/v1/completions", "/completions": "/v1/completions", "/chat/completions": "/v1/chat/completions",
 	"/generate": "/v1/completions", "/generate_stream": "/v1/completions with stream", "/embedding": "/v1/embeddings",

@@ -57,7 +57,7 @@ func (l *Library) checkAdapter(n namedModel, prints map[string]string) error {
 // maxAdapters is the maximum number of models and adapters of a library to which adapters are added.
 const maxAdapters = 1000
 
-// addAdapter serves one more adapter, or replaces one.
+// addAdapter adds an adapter, or replaces one.
 func (l *Library) addAdapter(ctx context.Context, a host.NewAdapter) error {
 	n := namedModel{name: a.Name, base: a.Base}
 	if at := strings.LastIndexByte(a.Name, ':'); n.base == "" && at >= 0 {
@@ -115,8 +115,8 @@ func (l *Library) removeAdapter(_ context.Context, name string) error {
 	return nil
 }
 
-// adapterIn returns the path of a folder or a file in AdapterDir, wherever links lead. It does not say what else is on
-// the disk.
+// adapterIn returns the path of a folder or a file in AdapterDir, with links resolved. Its error reveals nothing else
+// about the disk.
 func (l *Library) adapterIn(path string) (string, error) {
 	root, err := filepath.Abs(l.AdapterDir)
 	if err == nil {

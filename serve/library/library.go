@@ -1,6 +1,6 @@
 // Package library holds the models of a server: folders, .gguf files and published models of the hub's cache, their
-// adapters, and networks of package fit. It describes them without reading their weights, and loads one when the host
-// requests it.
+// adapters, and networks of package fit. It describes them without reading their weights, and loads a model when the
+// host requests it.
 package library
 
 import (
@@ -37,23 +37,23 @@ type Options struct {
 	Find func(name string) (path string, err error)
 
 	Precision string          // of the weights: see hippo.Precision
-	States    string          // their precision: see hippo.StatePrecision; "" for float32
+	States    string          // precision of the states: see hippo.StatePrecision; "" for float32
 	Pooling   session.Pooling // of embeddings
-	Draft     string          // what guesses replies: see hippo.Model.Draft
+	Draft     string          // the model that drafts replies: see hippo.Model.Draft
 	KeepAlive time.Duration   // how long an idle model stays loaded: see host.Library
 	Memory    int64           // bytes for the weights of loaded models; 0: 3/4 of the free memory
-	Preload   bool            // load all models at the start, not only the first
-	Pull      bool            // let clients fetch and delete published models
+	Preload   bool            // load all models at the start, not only the first one
+	Pull      bool            // allow clients to fetch and delete published models
 	Texts     int64           // bytes for the prompt cache
 	Store     string          // folder for the prompt cache; "": none
 	Bucket    store.Bucket    // for the prompt cache, in place of Store; nil: none
 	Disk      int64           // bytes for the prompt cache in Store or Bucket; 0: no limit
 	Log       *slog.Logger
 
-	// Device opens the device on which the models compute, and opens it again after it has failed; nil for the
-	// processor.
+	// Device opens the device on which the models compute. It is called again after the device has failed. nil selects
+	// the processor.
 	Device func() (engine.Backend, error)
-	Faster bool // a model is only there if that is faster: see hippo.OnFaster
+	Faster bool // put a model on the device only if that is faster: see hippo.OnFaster
 }
 
 // Library holds the models of a server.
@@ -68,14 +68,14 @@ type Library struct {
 	named  []namedModel              // never changed, only replaced
 	known  map[string]host.ModelInfo // descriptions of the named models
 	loaded map[string]*hippo.Model   // by name, for their adapters
-	small  *hippo.Model              // of Draft; nil until it is loaded
-	on     engine.Backend            // what Device has opened last
+	small  *hippo.Model              // the model of Draft; nil until it is loaded
+	on     engine.Backend            // the device that Device opened last
 }
 
-// namedModel is a model of the Options. base is the name of the base model of an adapter, "" for others.
+// namedModel is a model of the Options. base is the base model of an adapter, or "" for other models.
 type namedModel struct{ name, path, base string }
 
-// Open returns the models of the options. It loads none, but checks the files of named ones.
+// Open returns a library with the models of the options. It loads none, but checks the files of named ones.
 func Open(o Options) (*Library, error) {
 	l := &Library{Options: o, known: map[string]host.ModelInfo{}, loaded: map[string]*hippo.Model{}}
 	if l.Find == nil {
@@ -125,7 +125,7 @@ func (l *Library) Host() *host.Library {
 	return &l.host
 }
 
-// cached reports whether the models of the hub's cache are served, too.
+// cached reports whether the models of the hub's cache are also served.
 func (l *Library) cached() bool { return l.Pull || len(l.Models) == 0 }
 
 // add adds a language model of the Options.
@@ -163,7 +163,7 @@ func errSameName(arg, name string) error {
 	return fmt.Errorf("%s: found two models with the name %q, want NAME=PATH with another", arg, name)
 }
 
-// pathOf returns the path of a named model that is not an adapter.
+// pathOf returns the path of a named model. The model must not be an adapter.
 func (l *Library) pathOf(name string) string {
 	all := l.all()
 	return all[slices.IndexFunc(all, func(n namedModel) bool { return n.name == name })].path

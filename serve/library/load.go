@@ -16,11 +16,11 @@ import (
 	"github.com/hippo-ssm/hippo/session/store"
 )
 
-// textsFolder is the prompt cache in Options.Store. The models of a server share it: models with the same weights,
-// precision and tokenizer find each other's texts.
+// textsFolder is the folder of the prompt cache in Options.Store. The models of a server share it, and models with the
+// same weights, precision and tokenizer share cached texts.
 const textsFolder = "texts"
 
-// load loads a model. An adapter shares the weights of its base model, which is loaded.
+// load loads a model. An adapter shares the weights of its base model, which must be loaded.
 func (l *Library) load(ctx context.Context, info host.ModelInfo) (*host.Model, error) {
 	m, err := l.read(info)
 	if err != nil {
@@ -100,7 +100,7 @@ func (l *Library) device() (engine.Backend, error) {
 	return on, nil
 }
 
-// readDraft returns the model that guesses the replies of all others. It is loaded once, and stays.
+// readDraft returns the model that drafts the replies of all others. It is loaded once and stays loaded.
 func (l *Library) readDraft(name string) (*hippo.Model, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,8 +115,8 @@ func (l *Library) readDraft(name string) (*hippo.Model, error) {
 	return l.small, err
 }
 
-// hosted returns a loaded model with a scheduler, a prompt cache and its chat settings. closed is called when it is
-// unloaded.
+// hosted returns a loaded model with a scheduler, a prompt cache and its chat settings. closed is called when the model
+// is unloaded.
 func (l *Library) hosted(ctx context.Context, name string, m *hippo.Model, closed func()) (*host.Model, error) {
 	settings, err := chat.Load(m.Dir(), m.Tokenizer())
 	if err != nil {
@@ -130,7 +130,8 @@ func (l *Library) hosted(ctx context.Context, name string, m *hippo.Model, close
 	if err != nil {
 		return nil, err
 	}
-	// The server has already admitted every request, and a request may read several texts at once.
+	// The scheduler must not limit waiting texts: the server has already admitted their request, which may have
+	// several.
 	runner := session.NewScheduler(m.Net(), session.SchedulerOptions{Waiting: math.MaxInt32})
 	return host.NewModel(host.ModelOptions{
 		Name: name, Net: m.Net(), Tokenizer: m.Tokenizer(), Settings: settings, Runner: runner, Texts: texts,
@@ -143,7 +144,7 @@ func (l *Library) hosted(ctx context.Context, name string, m *hippo.Model, close
 	}), nil
 }
 
-// texts returns the prompt cache of a model. The host sets its share of the memory.
+// texts returns the prompt cache of a model. The host sets the cache's share of the memory.
 func (l *Library) texts(ctx context.Context, m *hippo.Model) (*store.Store, error) {
 	options := store.Options{
 		Model: m.Net(), Identity: session.Identify(m.Net(), m.Tokenizer()), Memory: l.Texts, Disk: l.Disk,

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/rows"
 )
 
-// openPredictors opens the networks of package fit among the Models, and leaves the other models in the list.
+// openPredictors opens the networks of package fit among Models, and leaves the other models in the list.
 func (l *Library) openPredictors() error {
 	var others []string
 	for _, arg := range l.Models {
@@ -53,7 +53,7 @@ func predictor(name, path string) (p rows.Predictor, err error) {
 	return p, nil
 }
 
-// isPredictor reports whether a predictor has a name.
+// isPredictor reports whether there is a predictor with the given name.
 func (l *Library) isPredictor(name string) bool {
 	return slices.ContainsFunc(l.Predictors, func(p rows.Predictor) bool { return p.Name == name })
 }

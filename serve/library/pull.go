@@ -34,7 +34,7 @@ func pull(ctx context.Context, text string, report func(host.PullProgress)) erro
 	if err != nil {
 		return err
 	}
-	report(host.PullProgress{Status: "pulling manifest"}) // a wrong name has got its status
+	report(host.PullProgress{Status: "pulling manifest"}) // the name is valid
 	client.Watch = hub.Watch{
 		Bytes: func(done, total int64) {
 			report(host.PullProgress{

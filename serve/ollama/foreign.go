@@ -2,7 +2,7 @@ package ollama
 
 import "github.com/hippo-ssm/hippo/serve/request"
 
-// Fields of Ollama that this server does not have, and fields of OpenAI that are options here.
+// Fields of Ollama that this server lacks, and fields of OpenAI that are options here.
 var (
 	replyForeign = request.Foreign{Refused: []request.Refusal{
 		{"images", "", "text: the models read nothing else"},
@@ -59,14 +59,14 @@ var (
 	}, Hints: "verbose options system template"}
 )
 
-// Foreign returns the fields that replies do not have.
+// Foreign returns the foreign fields of replies.
 func (*chatRequest) Foreign() request.Foreign { return replyForeign }
 
-// Foreign returns the options that replies do not have.
+// Foreign returns the foreign options of replies.
 func (*options) Foreign() request.Foreign { return optionForeign }
 
-// Foreign returns the fields that embeddings do not have.
+// Foreign returns the foreign fields of embeddings.
 func (*embedRequest) Foreign() request.Foreign { return embedForeign }
 
-// Foreign returns the fields that requests about models do not have.
+// Foreign returns the foreign fields of requests about models.
 func (*nameRequest) Foreign() request.Foreign { return nameForeign }

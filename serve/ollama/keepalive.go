@@ -8,14 +8,14 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// keepAlive is Ollama's keep_alive: how long an idle model stays loaded, in seconds or as 5m. 0 unloads it at once,
-// below 0 means forever.
+// keepAlive is Ollama's keep_alive, the time for which an idle model stays loaded: a number of seconds, or a duration
+// such as 5m. 0 unloads the model at once, negative values keep it forever.
 type keepAlive struct {
 	said bool
 	d    time.Duration
 }
 
-// Schema is that of a number of seconds or a duration.
+// Schema returns the schema of a number of seconds or a duration.
 func (*keepAlive) Schema() request.Schema {
 	return request.AnyOf(request.Schema{"type": "number"}, request.TextSchema())
 }
@@ -34,8 +34,8 @@ func (k *keepAlive) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// apply sets how long a model stays loaded, if the request has the field. Others use the model, too: for a client that
-// is no admin, it stays as long as the server says.
+// apply sets how long a model stays loaded, if the request has the field and its client is an admin. The field is
+// ignored for other clients, since they share the model.
 func (k keepAlive) apply(c *request.Call, to *host.Host, m *host.Model) {
 	if k.said && c.Admin {
 		to.SetKeepAlive(m, k.d)

@@ -13,13 +13,13 @@ type tokenLogprob struct {
 	Bytes   []int   `json:"bytes,omitempty"`
 }
 
-// logprob is that of a token of a reply, and those of the most probable ones at its place.
+// logprob is the log-probability of a token of a reply, with those of the most probable tokens at its position.
 type logprob struct {
 	tokenLogprob
 	Top []tokenLogprob `json:"top_logprobs,omitempty"`
 }
 
-// score notes the log-probabilities of a piece, without the token that ends a reply, if they are wanted.
+// score records the log-probabilities of a piece, if they are wanted. It omits the token that ends a reply.
 func (q *chatJob) score(p reply.Piece) {
 	if q.tokens == nil {
 		return

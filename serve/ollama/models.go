@@ -32,7 +32,7 @@ type Details struct {
 	Precision  string   `json:"quantization_level"`
 }
 
-// details are those of a model in Ollama's form.
+// detailsOf returns the details of a model in Ollama's form.
 func detailsOf(info *host.ModelInfo) Details {
 	d := Details{
 		Format: cmp.Or(info.Format, "hippo"), Family: cmp.Or(info.Family, "hippo"), Precision: info.Precision,
@@ -48,7 +48,7 @@ func detailsOf(info *host.ModelInfo) Details {
 	return d
 }
 
-// ollama describes the model as Ollama does.
+// modelOf returns the description of a model in Ollama's form.
 func modelOf(info *host.ModelInfo) model {
 	return model{
 		Name: info.Name, Model: info.Name, Modified: info.Modified.UTC(), Digest: info.Digest, Size: info.Bytes,
@@ -71,20 +71,20 @@ func (s *Handler) Models(c *request.Call) error {
 	return c.JSON(list)
 }
 
-// LoadedModel describes a loaded model for /api/ps: Ollama's fields, and further ones.
+// LoadedModel describes a loaded model for /api/ps: Ollama's fields and additional ones.
 type LoadedModel struct {
 	model
-	Expires time.Time `json:"expires_at"` // centuries away for never
+	Expires time.Time `json:"expires_at"` // centuries away if the model stays loaded forever
 	VRAM    int64     `json:"size_vram"`
-	Length  int       `json:"context_length"` // the most tokens of a text: see reply.Service
+	Length  int       `json:"context_length"` // maximum number of tokens of a text: see reply.Service
 
 	Weights int64 `json:"weights_bytes"`
 	Texts   int64 `json:"texts_bytes"` // of the prompt cache
-	Marks   int   `json:"marks"`       // places in texts to continue from
-	Uses    int   `json:"requests"`    // in flight
+	Marks   int   `json:"marks"`       // positions in texts from which to continue
+	Uses    int   `json:"requests"`    // requests in flight
 	Waiting int   `json:"requests_waiting"`
 	Running int   `json:"sequences_running"` // texts being read or generated
-	Queued  int   `json:"sequences_waiting"` // for a step of the model
+	Queued  int   `json:"sequences_waiting"` // texts waiting for a step of the model
 }
 
 // Loaded is the response of /api/ps: the loaded models, the most recently used first, and those being loaded.
@@ -182,7 +182,7 @@ func (s *Handler) Version(c *request.Call) error {
 	return c.JSON(map[string]string{"version": s.Service.Version})
 }
 
-// Heartbeat responds to HEAD /, with which Ollama's clients look for a server.
+// Heartbeat responds to HEAD /, which Ollama's clients send to look for a server.
 func (s *Handler) Heartbeat(c *request.Call) error {
 	return c.Send(http.StatusOK, "text/plain; charset=utf-8", nil)
 }

@@ -50,10 +50,10 @@ type chatRequest struct {
 	request.Salted
 }
 
-// optionFields are options that have not been read.
+// optionFields are unparsed options.
 type optionFields struct{ json.RawMessage }
 
-// Schema is that of the options.
+// Schema returns the schema of the options.
 func (*optionFields) Schema() request.Schema { return request.SchemaOf(reflect.TypeFor[options]()) }
 
 // options are the options of a reply, with Ollama's meanings and defaults.
@@ -105,12 +105,12 @@ type chatJob struct {
 	dialog *reply.Dialog
 	split  *reply.Splitter
 	chats  bool
-	tokens *reply.Reply // for their log-probabilities, nil where these are not wanted
+	tokens *reply.Reply // for log-probabilities; nil if they are not wanted
 	scored []logprob    // not sent yet
 	begun  time.Time
 	read   time.Time // when the prompt had been read
 	load   time.Duration
-	ids    []int32 // of prompt and reply
+	ids    []int32 // ids of prompt and reply
 }
 
 func (s *Handler) Generate(c *request.Call) error { return s.respond(c, false) }
@@ -171,7 +171,7 @@ func (s *Handler) respond(c *request.Call, chats bool) error {
 	return c.JSON(q.line(last))
 }
 
-// failed returns the line of an error, also in a stream.
+// failed returns an error as a line of a response, including a stream.
 func failed(e *request.Error) []byte {
 	data, err := json.Marshal(map[string]string{"error": e.Short()})
 	if err != nil {
@@ -227,7 +227,7 @@ func (s *Handler) prepareOllama(q *chatJob, c *request.Call) error {
 	return nil
 }
 
-// converse returns the prompt, or nil if there is none.
+// converse returns the prompt as a dialog, or nil if there is none.
 func (q *chatJob) converse(ctx context.Context) (*reply.Dialog, error) {
 	format, err := q.format()
 	if err != nil {
@@ -280,7 +280,7 @@ func (q *chatJob) replyOptions(s *Handler, n int) (generate.Options, error) {
 	base.Temperature, base.TopK, base.TopP, base.RepetitionPenalty, base.RepetitionWindow = 0.8, 40, 0.9, 1.1, 64
 	q.job.Model.Settings.Defaults.Apply(&base)
 	own := base.MaxTokens
-	if last := request.Or(o.RepeatLast, base.RepetitionWindow); last != 0 { // -1 is all, which is 0 here
+	if last := request.Or(o.RepeatLast, base.RepetitionWindow); last != 0 { // -1 means all, which is 0 here
 		base.RepetitionWindow = max(0, last)
 	} else {
 		base.RepetitionPenalty, o.RepeatPenalty = 1, nil
@@ -305,7 +305,7 @@ func (q *chatJob) replyOptions(s *Handler, n int) (generate.Options, error) {
 	return out, nil
 }
 
-// run runs the job and passes each piece on.
+// run runs the job and passes each piece to the function to.
 func (q *chatJob) run(ctx context.Context, to func(p reply.Piece)) error {
 	_, err := q.job.Run(ctx, func(int, []host.Token) { q.read = time.Now() }, func(_, _ int, p reply.Piece) {
 		q.ids = q.ids[:len(q.ids):len(q.ids)]
@@ -318,7 +318,7 @@ func (q *chatJob) run(ctx context.Context, to func(p reply.Piece)) error {
 	return err
 }
 
-// line returns a piece as a line of the response, nil if there is nothing new. The last line has the usage.
+// line returns a piece as a line of the response, or nil if there is nothing new. The last line has the usage.
 func (q *chatJob) line(p reply.Piece) *Response {
 	a := &Response{Model: q.Model, Created: time.Now().UTC(), Done: p.End != ""}
 	var new reply.Delta
@@ -331,7 +331,7 @@ func (q *chatJob) line(p reply.Piece) *Response {
 		a.Response, a.Thinking = &new.Content, new.Reasoning
 	}
 	if !a.Done {
-		if !new.Some() { // a possible start of a mark is buffered
+		if !new.Some() { // text that may be the start of a mark is buffered
 			return nil
 		}
 		a.Logprobs, q.scored = q.scored, nil

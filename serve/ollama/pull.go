@@ -16,7 +16,7 @@ import (
 // maxPulls is the maximum number of simultaneous pulls.
 const maxPulls = 2
 
-// errNoPull is the error of a server whose models clients may not change.
+// errNoPull is the error of a server whose models cannot be changed by clients.
 var errNoPull = &request.Error{
 	Status: http.StatusForbidden, Code: "forbidden",
 	Message: "this server lets no client fetch or delete models; hippo serve --pull does",
@@ -87,7 +87,7 @@ func (s *Handler) pull(ctx context.Context, name string, tell func(pullLine)) er
 		told = now
 		tell(pullLine{p.Status, p.Digest, p.Total, p.Done})
 	})
-	var wrong *request.Error // in the name
+	var wrong *request.Error // an invalid name
 	if err != nil && ctx.Err() == nil && !errors.As(err, &wrong) {
 		return &request.Error{
 			Status: http.StatusBadGateway, Code: "pull_failed",
@@ -104,7 +104,7 @@ type copyRequest struct {
 	Destination string `json:"destination"`
 }
 
-// Copy responds to /api/copy: it gives a model another name, as long as the server runs.
+// Copy responds to /api/copy: it gives a model another name until the server stops.
 func (s *Handler) Copy(c *request.Call) error {
 	var q copyRequest
 	if err := c.Read(&q); err != nil {
@@ -146,7 +146,7 @@ func (s *Handler) Delete(c *request.Call) error {
 	return c.JSON(struct{}{})
 }
 
-// Refused responds to endpoints that create models in Ollama's format, which this server lacks.
+// Refused responds to endpoints that this server lacks because they create models in Ollama's format.
 func (s *Handler) Refused(c *request.Call) error {
 	return &request.Error{
 		Status: http.StatusNotImplemented, Code: "not_implemented",

@@ -26,7 +26,7 @@ func callsOf(calls []reply.ToolCall) (all []call) {
 	return all
 }
 
-// format is the required format of the reply: "json", or a schema.
+// format returns the required format of the reply: "json", or a schema.
 func (q *chatRequest) format() (f reply.Format, err error) {
 	switch text := string(q.Format); {
 	case text == "" || text == `""` || text == "null":

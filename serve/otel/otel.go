@@ -1,6 +1,6 @@
 // Package otel traces requests of package serve with OpenTelemetry: a span for each request, with child spans for its
-// time in the queue, the reading of prompts and the generation of replies. A request with a traceparent continues that
-// trace. Spans have models, tokens and statuses, but no content from clients.
+// time in the queue, the reading of prompts and the generation of replies. A request with a traceparent header
+// continues that trace. Spans have models, tokens and statuses, but no content from clients.
 //
 // It is a separate module because its dependencies are large.
 package otel
@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Middleware returns a value for serve.Options.Middleware that reports the spans of every request to a provider.
+// Middleware returns a value for serve.Options.Middleware that reports the spans of all requests to a provider.
 func Middleware(to trace.TracerProvider) func(http.Handler) http.Handler {
 	tracer := to.Tracer("github.com/hippo-ssm/hippo/serve")
 	remote := propagation.TraceContext{}
@@ -28,7 +28,7 @@ func Middleware(to trace.TracerProvider) func(http.Handler) http.Handler {
 			span.SetAttributes(attribute.String("http.request.method", method(r.Method)))
 			seen := &answer{ResponseWriter: w}
 			next.ServeHTTP(seen, r.WithContext(request.WithTrace(ctx, phases(tracer))))
-			// The server's id: it replaces one that was not plain.
+			// The server's id, since the server may have replaced the client's.
 			span.SetAttributes(
 				attribute.Int("http.response.status_code", seen.status),
 				attribute.String("hippo.request_id", w.Header().Get("X-Request-Id")),
@@ -40,7 +40,7 @@ func Middleware(to trace.TracerProvider) func(http.Handler) http.Handler {
 	}
 }
 
-// method returns a standard HTTP method, as OpenTelemetry's conventions require.
+// method returns a standard HTTP method, or "_OTHER", as OpenTelemetry's conventions require.
 func method(name string) string {
 	switch name {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions,
@@ -50,7 +50,7 @@ func method(name string) string {
 	return "_OTHER"
 }
 
-// phases makes a span of each phase of a request.
+// phases returns a function that makes a span of each phase of a request.
 func phases(tracer trace.Tracer) request.Trace {
 	return func(ctx context.Context, p request.Phase) func(request.PhaseEnd) {
 		_, span := tracer.Start(ctx, string(p))
@@ -88,5 +88,5 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// Unwrap gives http.ResponseController the connection.
+// Unwrap returns the underlying ResponseWriter for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -1,5 +1,5 @@
-// Package records stores the responses and sessions of clients, in a folder that several servers may share, or in
-// memory. The records of a key are under the key's name.
+// Package records stores the responses and sessions of clients, in a folder that several servers may share, in memory
+// or in a bucket. The records of a key are stored under the key's name.
 package records
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/fleet"
 )
 
-// Kinds of records: the first part of their names.
+// Kinds of records, the first parts of their names.
 const (
 	Responses = "responses"
 	Sessions  = "sessions"
@@ -27,7 +27,7 @@ const (
 	Library   = "library"
 )
 
-// Prefixes of the ids of records that change after they were written: sessions and conversations.
+// Prefixes of the ids of records that may change after they were first written: sessions and conversations.
 const (
 	SessionPrefix      = "sess_"
 	ConversationPrefix = "conv_"
@@ -40,49 +40,50 @@ type Backend interface {
 	Get(name string) ([]byte, error)
 	// Open returns a record and its size, to read it in parts. The errors are those of Get.
 	Open(name string) (io.ReadCloser, int64, error)
-	// Put creates or replaces a record atomically. One of many servers changes a record only while it has locked it.
-	// The writer may have a method Grow, which makes room for a number of bytes.
+	// Put creates or replaces a record atomically. If several servers share the backend, a server must hold the lock of
+	// a record to change it. The writer may have a method Grow, which makes room for a number of bytes.
 	Put(name string, write func(io.Writer) error) error
-	// PutBytes is Put of data, which must not change afterwards.
+	// PutBytes is like Put with the data to write, which must not change afterwards.
 	PutBytes(name string, data []byte) error
-	// Remove removes a record. It is no error if it does not exist.
+	// Remove removes a record. It is not an error if the record does not exist.
 	Remove(name string) error
 	// List returns the records of a folder.
 	List(dir string) ([]Entry, error)
 	// owners returns the folders of a kind.
 	owners(kind string) ([]string, error)
-	// Lock locks a name for this server until it is released. The error is ErrLocked if another server has the lock.
+	// Lock locks a name for this server until the Hold is released. The error is ErrLocked if another server has the
+	// lock.
 	Lock(name string) (Hold, error)
-	// overrule changes a record, whoever has its lock, which that server loses. The error is ErrLocked where that
-	// cannot be.
+	// overrule changes a record even if another server has its lock. That server loses the lock. The error is ErrLocked
+	// if the backend cannot do this.
 	overrule(name string, by func(data []byte) ([]byte, error)) error
-	// Strict reports whether what cannot be stored is refused. Otherwise it goes on in the memory of this server, since
-	// no other has it.
+	// Strict reports whether requests fail if their records cannot be stored. Otherwise the server continues with the
+	// records in its memory, since no other server has them.
 	Strict() bool
 	// String returns the name of the backend for errors.
 	String() string
 }
 
-// Entry is a record of a list.
+// Entry describes a record in a list.
 type Entry struct {
 	Name  string // within the folder
 	Bytes int64
 	Time  time.Time // when it was written
 }
 
-// Hold is a name that this server has locked.
+// Hold is this server's lock on a name.
 type Hold struct {
 	Release func()
-	Lost    <-chan struct{} // closed when another server has taken the name; nil where none can
+	Lost    <-chan struct{} // closed when another server has taken the lock; nil where none can
 }
 
-// ErrLost is the error of a record that another server has changed or taken meanwhile.
+// ErrLost is the error of a record that another server has changed or locked meanwhile.
 var ErrLost = fleet.ErrLost
 
 // ErrLocked is the error of a name that another server has locked.
 var ErrLocked = errors.New("another server has it")
 
-// newBackend returns the backend for a folder or, if dir is "", for a number of bytes in memory.
+// newBackend returns a backend in a folder or, if dir is "", one in memory with the given limit in bytes.
 func newBackend(dir string, most int64) Backend {
 	if dir == "" {
 		return &memory{most: most, records: map[string]memoryRecord{}}
@@ -159,14 +160,14 @@ func (f folder) List(dir string) (all []Entry, err error) {
 		if err != nil || !info.Mode().IsRegular() { // a lock, or a removed record
 			continue
 		}
-		if strings.Contains(e.Name(), disk.TmpMark) { // of a server that was killed or is writing
+		if strings.Contains(e.Name(), disk.TmpMark) { // left by a server that was killed, or being written
 			left = true
 			continue
 		}
 		all = append(all, Entry{e.Name(), info.Size(), info.ModTime()})
 	}
 	if left {
-		if e := disk.Sweep(f.path(dir)); !disk.IsFull(e) { // a disk that may only be read
+		if e := disk.Sweep(f.path(dir)); !disk.IsFull(e) { // else the disk is read-only
 			err = errors.Join(err, e)
 		}
 	}
@@ -195,15 +196,15 @@ func (f folder) Lock(name string) (Hold, error) {
 		return Hold{}, ErrLocked
 	}
 	if disk.IsFull(err) {
-		// Only this server's own locks are left. Other servers cannot store a change either, and what is stored once
-		// there is space is atomic: the later change wins.
+		// Only this server's own locks remain in effect. Other servers cannot store a change either. Once there is
+		// space, records are stored atomically, and the later change wins.
 		return Hold{Release: func() {}}, nil
 	}
 	if err != nil {
 		return Hold{}, f.named(err)
 	}
 	return Hold{Release: func() {
-		_ = l.Release() // released at the end of the process at the latest
+		_ = l.Release() // the end of the process releases it at the latest
 		_ = os.Remove(f.path(name) + ".lock")
 	}}, nil
 }
@@ -222,7 +223,7 @@ type memoryRecord struct {
 	time time.Time
 }
 
-// recordSize is the memory of a record without its data.
+// recordSize is the memory that a record takes besides its data.
 const recordSize = 256
 
 func (m *memory) String() string { return "the server's memory" }
@@ -274,8 +275,8 @@ func (m *memory) PutBytes(name string, data []byte) error {
 	return nil
 }
 
-// forgetResponses removes the oldest responses until some bytes are free, and a few more, so that not every call has
-// to. The lock is held.
+// forgetResponses removes the oldest responses until size bytes are free. It removes a few more, so that not every call
+// has to. mu must be held.
 func (m *memory) forgetResponses(size int64) {
 	var names []string
 	for name := range m.records {
@@ -299,7 +300,7 @@ func (m *memory) Remove(name string) error {
 	return nil
 }
 
-// forget removes a record. The lock is held.
+// forget removes a record. mu must be held.
 func (m *memory) forget(name string) {
 	if old, ok := m.records[name]; ok {
 		m.bytes -= int64(len(old.data)) + recordSize

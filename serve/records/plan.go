@@ -24,7 +24,7 @@ func PlanParts(plan []session.Segment) (parts []PlanPart) {
 	return parts
 }
 
-// PlanSegments returns the plan of some parts.
+// PlanSegments returns the plan with the given parts.
 func PlanSegments(parts []PlanPart) (plan []session.Segment) {
 	for _, p := range parts {
 		s := session.Segment{Drawn: p.Drawn}

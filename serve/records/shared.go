@@ -14,10 +14,10 @@ import (
 // shared is a backend in a bucket, which any number of servers on any machines may share.
 type shared struct{ in *fleet.Store }
 
-// Background begins the ids of responses in the background. No other id begins so: rand.Text has no digit 0.
+// Background is the prefix of ids of background responses. No other id begins with it, since rand.Text has no digit 0.
 const Background = "resp_0"
 
-// changes reports whether a record changes after it was written, under a lock. All others are written once.
+// changes reports whether a record may change, under a lock, after it was first written. All others are written once.
 func changes(name string) bool {
 	id, ok := strings.CutSuffix(path.Base(name), ".json")
 	return ok && (IsID(SessionPrefix, id) || IsID(ConversationPrefix, id) || IsID(Background, id))
@@ -50,7 +50,7 @@ func (s shared) Put(name string, write func(io.Writer) error) error {
 func (s shared) PutBytes(name string, data []byte) error {
 	switch {
 	case strings.HasPrefix(path.Base(name), Background):
-		return s.in.Keep(name, data) // it is put several times, and held until it has ended
+		return s.in.Keep(name, data) // it is put several times, and locked until the response has ended
 	case changes(name):
 		return s.in.Put(name, data)
 	}
@@ -82,7 +82,7 @@ func (s shared) overrule(name string, by func(data []byte) ([]byte, error)) erro
 func (s shared) Lock(name string) (Hold, error) {
 	l, err := s.in.Lock(name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // the request finds that out
+	case errors.Is(err, fs.ErrNotExist): // the request will notice
 		return Hold{Release: func() {}}, nil
 	case errors.Is(err, fleet.ErrHeld):
 		return Hold{}, ErrLocked

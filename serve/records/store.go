@@ -45,9 +45,8 @@ func Get(from Backend, name string, into any) error {
 	return decode(from, name, all, into)
 }
 
-// Overrule changes a record, whoever has its lock, which that server loses. The error is ErrLocked where that cannot
-// be.
-// by may be called several times.
+// Overrule changes a record even if another server has its lock. That server loses the lock. The error is ErrLocked if
+// the backend cannot do this. Overrule may call by several times.
 func Overrule[T any](on Backend, name string, by func(*T)) error {
 	return on.overrule(name, func(data []byte) ([]byte, error) {
 		v := new(T)
@@ -90,12 +89,12 @@ type kind struct {
 	trim func(owner string) error
 }
 
-// New returns the records of a folder or, if dir is "", of a number of bytes in memory.
+// New returns a store in a folder or, if dir is "", one in memory with the given limit in bytes.
 func New(dir string, memory int64, log *slog.Logger) *Store {
 	return &Store{Backend: newBackend(dir, memory), log: log}
 }
 
-// Shared returns the records of the servers that share a bucket.
+// Shared returns the store of servers that share a bucket.
 func Shared(in *fleet.Store, log *slog.Logger) *Store { return &Store{Backend: shared{in}, log: log} }
 
 // OnSweep adds a kind of records to sweeps. Call it before the first sweep.
@@ -112,7 +111,7 @@ func (s *Store) Sweep() {
 	if at-last < int64(sweepEvery) || !s.swept.CompareAndSwap(last, at) {
 		return
 	}
-	if s.Strict() { // a bucket may have a long list: the request does not wait for it
+	if s.Strict() { // a bucket may have a long list; the request does not wait for it
 		go s.sweep()
 	} else {
 		s.sweep()
@@ -134,7 +133,7 @@ func (s *Store) sweep() {
 // asideEnding is the ending of the names of quarantined records.
 const asideEnding = ".damaged"
 
-// SetAside quarantines a damaged record: it renames it.
+// SetAside quarantines a damaged record by renaming it.
 func SetAside(on Backend, name string) error {
 	data, err := on.Get(name)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// ChatTools returns the functions of a chat outside of a server. list is what tools is in a request.
+// ChatTools returns the functions of a chat outside of a server. list is the value of tools in a request.
 func ChatTools(list []byte, s *chat.Settings, tok tokenizer.Tokenizer) (*chat.Tools, error) {
 	var q ToolRequest
 	if err := json.Unmarshal(list, &q.Tools); err != nil {
@@ -55,7 +55,7 @@ func (d *Dialog) setForm(m *host.Model) error {
 	return nil
 }
 
-// said is a message of the model with calls, which are text where the template does not write them.
+// said returns a message of the model with calls. If the template does not write calls, they become part of the text.
 func (d *Dialog) said(s *chat.Settings, text, thought string, calls []chat.Call) (template.Message, error) {
 	draft := Draft{Role: host.AssistantRole, Content: text, Reasoning: thought}
 	for _, c := range calls {

@@ -7,13 +7,14 @@ import (
 
 // Continued has the fields of a chat request that control how its text ends, as in vLLM.
 type Continued struct {
-	// Continue: the last message is the start of the reply, which continues it.
+	// Continue reports whether the last message is the start of the reply, which is then continued.
 	Continue bool `json:"continue_final_message"`
-	// Begin: the text ends with the start of the reply. Clients of vLLM set it to false together with Continue.
+	// Begin reports whether the prompt ends with the start of the reply. Clients of vLLM set it to false together with
+	// Continue.
 	Begin *bool `json:"add_generation_prompt"`
 }
 
-// Check returns an error if the text is to end without the start of a reply.
+// Check returns an error if the prompt would not end with the start of a reply.
 func (q *Continued) Check() error {
 	if begin := request.Or(q.Begin, true); !begin && !q.Continue {
 		return request.Invalid("add_generation_prompt", "found false, want true, or continue_final_message with it")
@@ -21,7 +22,7 @@ func (q *Continued) Check() error {
 	return nil
 }
 
-// Beginning removes the start of the reply from the messages, if there is one.
+// Beginning returns the messages without the start of the reply, and that start, "" if there is none.
 func (q *Chat) Beginning() (messages []Message, begins string, err error) {
 	if !q.Continue {
 		return q.Messages, "", nil

@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// A custom tool takes a text, of any form or of a grammar. Templates know functions only: for the model it is a
-// function with one argument, the text, which its schema constrains.
+// A custom tool takes a text, of any form or of a grammar. Templates know functions only, so the model sees a custom
+// tool as a function with one argument, the text, which its schema constrains.
 
 // Types of tools and of their calls.
 const (
@@ -15,7 +15,7 @@ const (
 	customType   = "custom"
 )
 
-// customInput is the argument of the function that a custom tool is for the model.
+// customInput is the name of that argument.
 const customInput = "input"
 
 // customTool is a custom tool.
@@ -25,7 +25,7 @@ type customTool struct {
 	Format      customFormat    `json:"format"`
 }
 
-// customFormat is what a text for a custom tool must be: flat in /v1/responses, nested in chats.
+// customFormat is the required format of a custom tool's text: flat in /v1/responses, nested in chats.
 type customFormat struct {
 	Type string `json:"type"`
 	customGrammar
@@ -37,7 +37,7 @@ type customGrammar struct {
 	Definition string `json:"definition"`
 }
 
-// schema returns the schema of the text. at is the number of the tool.
+// schema returns the schema of the text. at is the tool's index.
 func (f *customFormat) schema(at int) (map[string]string, error) {
 	s := map[string]string{"type": "string"}
 	g := request.Or(f.Nested, f.customGrammar)
@@ -57,7 +57,7 @@ func (f *customFormat) schema(at int) (map[string]string, error) {
 	return s, nil
 }
 
-// asFunction makes a function of a custom tool, and returns it as templates see it. at is the number of the tool.
+// asFunction turns a custom tool into a function, and returns it as templates see it. at is the tool's index.
 func (t *tool) asFunction(at int) (json.RawMessage, error) {
 	text, err := t.Custom.Format.schema(at)
 	if err != nil {
@@ -88,7 +88,7 @@ type CustomCall struct {
 	Input string `json:"input"`
 }
 
-// NewCustomCall returns a call of a custom tool, with the call of the function that it is for the model.
+// NewCustomCall returns a call of a custom tool, including the call of the function that the model sees.
 func NewCustomCall(id, name, input string) ToolCall {
 	arguments := request.JSON(map[string]string{customInput: input})
 	return ToolCall{
@@ -96,18 +96,18 @@ func NewCustomCall(id, name, input string) ToolCall {
 	}
 }
 
-// asCustom returns the call of a custom tool for that of the function that it is for the model.
+// asCustom converts the call of a function to a call of the custom tool that it stands for.
 func (c ToolCall) asCustom() ToolCall {
 	var arguments map[string]json.RawMessage
 	input := c.Function.Arguments
 	if json.Unmarshal([]byte(input), &arguments) == nil {
-		_ = json.Unmarshal(arguments[customInput], &input) // otherwise the model wrote something else: that, then
+		_ = json.Unmarshal(arguments[customInput], &input) // if the model wrote something else, input stays that text
 	}
 	c.Type, c.Custom = customType, &CustomCall{c.Function.Name, input}
 	return c
 }
 
-// MarshalJSON leaves out the function of a call of a custom tool.
+// MarshalJSON omits the function from the call of a custom tool.
 func (c ToolCall) MarshalJSON() ([]byte, error) {
 	type plain ToolCall
 	if c.Custom != nil {

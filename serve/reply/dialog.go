@@ -13,7 +13,7 @@ import (
 )
 
 // Format is the required format of a reply: response_format of chats, or text.format of responses, which contains the
-// schema itself.
+// schema directly.
 type Format struct {
 	Type       string          `json:"type"`
 	Pattern    string          `json:"pattern"` // of the type regex
@@ -35,7 +35,7 @@ const (
 	formatChoice  = "choice"
 )
 
-// part returns the grammar of the format, nil for any text.
+// part returns the grammar of the format, or nil for any text.
 func (f *Format) part(param string) (constrain.Part, error) {
 	switch f.Type {
 	case "", formatText:
@@ -75,7 +75,7 @@ func jsonPart(schema json.RawMessage) constrain.Part {
 	return constrain.Sequence(constrain.Space(), constrain.Value("", schema))
 }
 
-// format returns the constraint of replies of a format, nil for any text. Errors name the parameter of the format.
+// FormatConstraint returns the constraint of replies of a format, or nil for any text. Errors name the parameter param.
 func FormatConstraint(ctx context.Context, m *host.Model, param string, f Format) (*constrain.Constraint, error) {
 	d := &Dialog{}
 	err := d.constrain(ctx, m, param, f, "")
@@ -87,13 +87,13 @@ type Dialog struct {
 	Input      template.Input // input of the template
 	begins     string         // start of the reply, after the template's text
 	IDs        []int32
-	Mounted    int                   // of the ids: see Mounts.End
+	Mounted    int                   // number of ids of mounted texts: see Mounts.End
 	Constraint *constrain.Constraint // of replies, or nil
 	Calls      *callForm             // nil without tools
 	tools      []tool
 	choice     toolChoice
 	single     bool          // a reply has at most one call
-	Thinking   chat.Thinking // where replies start
+	Thinking   chat.Thinking // state of reasoning in which replies start
 }
 
 // MayThink reports whether replies may have reasoning.

@@ -17,7 +17,7 @@ type Draft struct {
 	Content   string     `json:"content"`
 	Reasoning string     `json:"reasoning_content,omitempty"`
 	Calls     []ToolCall `json:"tool_calls,omitempty"`
-	Answers   string     `json:"tool_call_id,omitempty"` // the call that it is the output of
+	Answers   string     `json:"tool_call_id,omitempty"` // id of the call whose output this is
 	Name      string     `json:"name,omitempty"`         // of the called function
 }
 
@@ -51,8 +51,8 @@ func (d *Draft) Message() (m Message, err error) {
 	return m, err
 }
 
-// MessagesOf returns the messages of drafts that come after others. An output of a function gets the function's name
-// from its call. Errors name a field.
+// MessagesOf returns the messages of drafts that follow the messages before. An output of a function gets the
+// function's name from its call. Errors name the field param.
 func MessagesOf(param string, all []Draft, before []Message) (messages []Message, err error) {
 	names, sought := map[string]string{}, false
 	for _, d := range all {

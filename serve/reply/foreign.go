@@ -2,7 +2,7 @@ package reply
 
 import "github.com/hippo-ssm/hippo/serve/request"
 
-// SamplingForeign are the fields of sampling that this server does not have, mostly of vLLM, llama.cpp and SGLang.
+// SamplingForeign are the sampling fields that this server lacks, mostly of vLLM, llama.cpp and SGLang.
 var SamplingForeign = request.Foreign{
 	Refused: []request.Refusal{
 		{"use_beam_search", "false", "best_of of /v1/completions"},
@@ -73,10 +73,10 @@ var SamplingForeign = request.Foreign{
 		"mm_processor_kwargs media_io_kwargs rid separate_reasoning stream_reasoning",
 }
 
-// Foreign returns the fields that requests for replies do not have.
+// Foreign returns the foreign fields of requests for replies.
 func (*Sampling) Foreign() request.Foreign { return SamplingForeign }
 
-// Foreign returns the fields of other servers.
+// Foreign returns the foreign fields of stream_options.
 func (*streamOptions) Foreign() request.Foreign {
 	return request.Foreign{
 		Refused: []request.Refusal{{"continuous_usage_stats", "false", "include_usage"}},
@@ -84,7 +84,7 @@ func (*streamOptions) Foreign() request.Foreign {
 	}
 }
 
-// GuidedForeign are the ways to constrain a reply that this server does not have.
+// GuidedForeign are the fields for constraining replies that this server lacks.
 var GuidedForeign = request.Foreign{Refused: []request.Refusal{
 	{"structural_tag", "", "json or regex"},
 	{"whitespace_pattern", "", "regex"},
@@ -92,10 +92,10 @@ var GuidedForeign = request.Foreign{Refused: []request.Refusal{
 	{"disable_additional_properties", "false", "additionalProperties of the schema"},
 }, Hints: "disable_fallback backend"}
 
-// Foreign returns the fields of vLLM.
+// Foreign returns the foreign fields of structured_outputs.
 func (*structuredOutputs) Foreign() request.Foreign { return GuidedForeign }
 
-// messageForeign are fields of messages: what a model cannot read must not be left out in silence.
+// messageForeign are foreign fields of messages. Content that the model cannot read must not be dropped silently.
 var messageForeign = []request.Refusal{
 	{"images", "", "text: the models read nothing else"},
 	{"audio", "", "text: the models read nothing else"},

@@ -27,7 +27,7 @@ type structuredOutputs struct {
 	Object  bool            `json:"json_object"`
 }
 
-// Guide returns the required format of a reply and the field that has it. There may be one.
+// Guide returns the required format of a reply and the name of the field that sets it. At most one field may be set.
 func (q *Guided) Guide() (f Format, param string, err error) {
 	param = "response_format"
 	if f = q.ResponseFormat; f.Type == formatText {

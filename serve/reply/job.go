@@ -21,22 +21,22 @@ type Job struct {
 	Model   *host.Model
 	Client  string
 	Prompts [][]int32
-	Options generate.Options // MaxTokens 0: no reply
-	Draws   int              // replies to each prompt, with consecutive seeds
+	Options generate.Options // MaxTokens 0 means no reply
+	Draws   int              // number of replies to each prompt, with consecutive seeds
 	Top     int              // log-probabilities of sampled tokens and this many alternatives; -1 for none
-	Score   bool             // also those of the prompts, and what ScoreOf wants beside Top
+	Score   bool             // also score the prompts, and return what ScoreOf selects
 	ScoreOf host.Wanted
 
 	Call *request.Call     // its response gets a header that reports what was cached of a single prompt
 	Plan []session.Segment // of a single prompt, nil to read it as one segment
-	// Mounts stand at the start of each prompt, and Ends says up to where: see Mounts.End.
+	// Mounts stand at the start of each prompt. Ends are the positions where they end: see Mounts.End.
 	Mounts Mounts
 	Ends   []int
-	// Receipts issues a receipt of each reply; nil for none.
+	// Receipts issues a receipt for each reply; nil for none.
 	Receipts *Receipts
-	// Found is what was cached of the prompts that have been read, for the callbacks of Run.
+	// Found counts the cached tokens of the prompts that have been read, for the callbacks of Run.
 	Found UsageDetails
-	// Ended, unless it is nil, is called at the end of reply j to prompt i, before its last piece is passed on.
+	// Ended, unless it is nil, is called at the end of reply j to prompt i, before the last piece is passed on.
 	Ended func(i, j int, d Result)
 }
 
@@ -55,10 +55,10 @@ type Piece struct {
 	End    string       // as in generate.Piece: "" before the end
 	Stop   string       // the stop string that ended it, "" for none
 
-	Receipt json.RawMessage // of the reply that has ended, if it is wanted
+	Receipt json.RawMessage // receipt of the finished reply, if wanted
 }
 
-// counted counts what a job uses, and passes on what it generates, one call at a time.
+// counted counts the usage of a job, and passes on its callbacks one at a time.
 type counted struct {
 	mu       sync.Mutex
 	job      *Job
@@ -89,9 +89,9 @@ func (c *counted) piece(i, j int, p Piece) {
 // sideBySide is the number of prompts or replies of one request that run at once.
 const sideBySide = 16
 
-// Run reads all prompts and generates all replies. It returns the usage, which it also logs. Soon after ctx is done, it
-// returns the cause. It calls onPrompt when prompt i has been read, before its replies, with its log-probabilities if
-// they are wanted; and onPiece for each piece of reply j to prompt i. Calls come one at a time.
+// Run reads all prompts and generates all replies. It returns the usage, which it also logs. It returns the cause of
+// ctx soon after ctx is done. It calls onPrompt when prompt i has been read, before its replies, with its
+// log-probabilities if they are wanted, and onPiece for each piece of reply j to prompt i, one call at a time.
 func (w *Job) Run(ctx context.Context, onPrompt func(i int, ids []host.Token),
 	onPiece func(i, j int, p Piece)) (Usage, error) {
 	to := &counted{job: w, onPrompt: onPrompt, onPiece: onPiece}
@@ -175,7 +175,7 @@ func (w *Job) prompt(ctx context.Context, i int, to *counted) error {
 	})
 }
 
-// plan returns how prompt i is read.
+// plan returns the segments in which prompt i is read.
 func (w *Job) plan(i int) []session.Segment {
 	if w.Plan != nil {
 		return w.Plan
@@ -183,7 +183,7 @@ func (w *Job) plan(i int) []session.Segment {
 	return []session.Segment{{IDs: slices.Clip(w.Prompts[i])}}
 }
 
-// end returns up to where prompt i consists of mounted texts.
+// end returns the number of ids at the start of prompt i that belong to mounted texts.
 func (w *Job) end(i int) int {
 	if i < len(w.Ends) {
 		return w.Ends[i]
@@ -244,8 +244,8 @@ func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted
 	return refused(err)
 }
 
-// refused returns the error of a reply as one of its request, if that is to blame: for a grammar that can be read in
-// too many ways, or fields that leave no token.
+// refused returns the error of a reply as an error of the request, if the request is to blame: a grammar that can be
+// read in too many ways, or fields that allow no token.
 func refused(err error) error {
 	for of, code := range map[error]string{
 		constrain.ErrAmbiguous: "ambiguous_grammar", generate.ErrNothing: "nothing_allowed",
@@ -257,8 +257,8 @@ func refused(err error) error {
 	return err
 }
 
-// ReadAhead returns the value of Job.Ended that reads ahead in a dialog. It reads the reply as the client will send it:
-// with its reasoning if clients send that back. After function calls it reads nothing, since their results are unknown.
+// ReadAhead returns a value for Job.Ended that reads the reply ahead, as the client will send it in the next request:
+// with its reasoning if clients send that back. It does nothing after function calls, since their results are unknown.
 func (w *Job) ReadAhead(dialog *Dialog, reasoning bool) func(i, j int, d Result) {
 	return func(_, j int, d Result) {
 		reply := dialog.Split().Push(d.Text, true)
@@ -271,7 +271,7 @@ func (w *Job) ReadAhead(dialog *Dialog, reasoning bool) func(i, j int, d Result)
 		}
 		m, err := draft.Message()
 		if err != nil {
-			return // not reached: it consists of texts
+			return // not reached: drafts consist of texts
 		}
 		w.Model.ReadAhead(w.Client, w.Call.Scope, host.WithMessage(dialog.Input, m.Message))
 	}

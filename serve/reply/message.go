@@ -17,7 +17,7 @@ type Message struct{ template.Message }
 // NewMessage returns a message with a text.
 func NewMessage(role, text string) Message { return Message{template.Text(role, text)} }
 
-// Schema is that of a message as clients send it. Templates may read further fields.
+// Schema returns the schema of a message as clients send it. Templates may read further fields.
 func (*Message) Schema() request.Schema {
 	text, object := request.TextSchema(), request.ListSchema(request.Schema{"type": "object"})
 	return request.Schema{"type": "object", "required": []string{"role"}, "properties": request.Schema{
@@ -62,7 +62,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	return m.Message.UnmarshalJSON(data)
 }
 
-// JoinParts returns the text of a content that is a list of parts.
+// JoinParts returns the text of a content given as a list of parts.
 func JoinParts(content []byte) (string, error) {
 	var parts []struct {
 		Type string `json:"type"`
@@ -82,7 +82,7 @@ func JoinParts(content []byte) (string, error) {
 	return b.String(), nil
 }
 
-// EncodeChat returns the ids of a conversation up to the start of the reply, and of that start.
+// EncodeChat returns the ids of a conversation up to the start of the reply, including begins, the start of its text.
 func EncodeChat(ctx context.Context, m *host.Model, param string, messages []Message, begins string) ([]int32, error) {
 	text, err := ChatText(ctx, m, param, messages)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Mounting is the field by which a request mounts texts of a library, by their names and in their order: the model
-// reads them before what the request says.
+// Mounting is the field that mounts texts of a library, by name and in order. The model reads them before the text of
+// the request.
 type Mounting struct {
 	Mount []string `json:"mount"`
 }
@@ -20,9 +20,9 @@ type Mounting struct {
 // maxMounts is the maximum number of texts of a request.
 const maxMounts = 16
 
-// Library finds texts by their names.
+// Library finds texts by name.
 type Library interface {
-	// Mount returns texts for a model, of those that the client of a request may mount.
+	// Mount returns texts for a model. The client of the request must be allowed to mount them.
 	Mount(c *request.Call, m *host.Model, names []string) ([]host.Mounted, error)
 }
 
@@ -40,8 +40,8 @@ func (s *Service) Mounts(c *request.Call, m *host.Model, q Mounting) (Mounts, er
 	return s.Library.Mount(c, m, q.Mount)
 }
 
-// Text returns the texts as they stand before another. Each ends with an empty line: so what several texts start with
-// does not depend on those that follow.
+// Text returns the texts, each followed by an empty line. So the text of a prefix of the list does not depend on the
+// texts that follow.
 func (a Mounts) Text() string {
 	var b strings.Builder
 	for _, x := range a {
@@ -51,8 +51,8 @@ func (a Mounts) Text() string {
 	return b.String()
 }
 
-// before returns messages with the texts at the start of the message of the system, which is first; of a template that
-// takes none, at the start of the first message of the user.
+// before returns messages with the texts at the start of the system message, which is first. If the template takes no
+// system message, they are at the start of the first user message.
 func (a Mounts) before(ctx context.Context, m *host.Model, messages []template.Message) ([]template.Message, error) {
 	if len(a) == 0 {
 		return messages, nil
@@ -74,12 +74,12 @@ func (a Mounts) before(ctx context.Context, m *host.Model, messages []template.M
 	return slices.Insert(slices.Clone(messages), at, template.Text(role, a.Text())), nil
 }
 
-// spare is the number of tokens before the end of the texts that may depend on what follows: a tokenizer joins
-// characters across it.
+// spare is the number of tokens before the end of the texts that may depend on the following text, since a tokenizer
+// joins characters across the boundary.
 const spare = 4
 
-// End returns the last multiple of the chunk whose ids belong to the texts in a prompt, whatever follows them; 0 if the
-// template has changed the texts.
+// End returns the number of ids at the start of a prompt that belong to the texts, whatever follows, rounded down to a
+// multiple of the chunk. It returns 0 if the template has changed the texts.
 func (a Mounts) End(m *host.Model, prompt string, ids []int32) int {
 	text := strings.TrimSpace(a.Text())
 	at := strings.Index(prompt, text)
@@ -94,7 +94,7 @@ func (a Mounts) End(m *host.Model, prompt string, ids []int32) int {
 	return max(0, len(ids)-len(rest)-spare) / chunk * chunk
 }
 
-// Encode returns the ids of a prompt with the texts before it, and up to where they are of the texts: see End.
+// Encode returns the ids of a prompt after the texts, and the number of them that belong to the texts: see End.
 func (a Mounts) Encode(m *host.Model, p request.Prompt) (ids []int32, end int, err error) {
 	if len(a) > 0 && p.IDs != nil {
 		before, err := m.Encode(request.Prompt{Text: a.Text()})
@@ -107,8 +107,8 @@ func (a Mounts) Encode(m *host.Model, p request.Prompt) (ids []int32, end int, e
 	return ids, a.End(m, p.Text, ids), nil
 }
 
-// MountIDs returns the first ids of every chat that mounts a text: of every prompt if the model has no chat template.
-// Their number is a multiple of the chunk.
+// MountIDs returns the first ids of every chat that mounts a text, or of every prompt if the model has no chat
+// template. Their number is a multiple of the chunk.
 func MountIDs(ctx context.Context, m *host.Model, text string) ([]int32, error) {
 	const said = "a"
 	a := Mounts{{Text: text}}

@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/session/receipt"
 )
 
-// ReceiptKind is the field by which a request asks for receipts of its replies: true or "ids", "hash" for receipts with
-// a hash of the prompt instead of its ids, or false.
+// ReceiptKind is the field that requests receipts of replies: true or "ids", "hash" for receipts with a hash of the
+// prompt instead of its ids, or false.
 type ReceiptKind string
 
 // Kinds of receipts; "" is none.
@@ -35,7 +35,7 @@ func (k *ReceiptKind) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Schema is that of a boolean or the name of a kind.
+// Schema returns the schema of a boolean or the name of a kind.
 func (*ReceiptKind) Schema() request.Schema {
 	return request.AnyOf(request.Schema{"type": "boolean"}, request.Schema{"enum": []string{"ids", "hash", ""}})
 }
@@ -46,7 +46,7 @@ type Receipts struct {
 	kind    ReceiptKind
 }
 
-// Receipts returns what issues receipts of a kind.
+// Receipts returns an issuer of receipts of a kind, or nil for none.
 func (s *Service) Receipts(kind ReceiptKind) *Receipts {
 	if kind == "" {
 		return nil
@@ -89,7 +89,7 @@ func (r *Receipts) begin(w *Job, i int, o generate.Options) *receipt.Recorder {
 	return receipt.New(of)
 }
 
-// end returns the receipt of a reply that has ended.
+// end returns the receipt of a finished reply.
 func (r *Receipts) end(x *receipt.Recorder, why string) (json.RawMessage, error) {
 	return x.Sign(request.Now(), why, r.service.Signer)
 }

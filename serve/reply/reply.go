@@ -19,7 +19,7 @@ type Placed struct {
 	At int
 }
 
-// Reply is one reply so far.
+// Reply is the state of one reply.
 type Reply struct {
 	decoder *tokenizer.StreamDecoder
 	at      int // characters of the tokens so far
@@ -28,7 +28,7 @@ type Reply struct {
 	Tokens  int // generated
 }
 
-// New returns a reply of a job whose text starts at a position.
+// New returns a reply of a job. Its text starts at character at.
 func New(of *Job, at int) *Reply {
 	tok := of.Options.Decoder
 	if tok == nil {
@@ -44,7 +44,7 @@ func (r *Reply) Place(t host.Token) Placed {
 	return p
 }
 
-// Take returns the tokens that it has not returned yet, without those of a stop string.
+// Take returns the tokens that it has not returned yet, omitting those of a stop string.
 func (r *Reply) Take(p Piece) []Placed {
 	r.Tokens += len(p.Tokens)
 	r.told += utf8.RuneCountInString(p.Text)
@@ -62,7 +62,7 @@ func (r *Reply) Take(p Piece) []Placed {
 	return out
 }
 
-// Finish returns OpenAI's reason why a reply has ended.
+// Finish returns OpenAI's reason for the end of a reply, or nil if the reply has not ended.
 func Finish(end string) *string {
 	reason := "stop"
 	switch end {
@@ -80,13 +80,14 @@ type Service struct {
 	Admit  *request.Admission
 	Limits Limits
 
-	Signer  *session.Signer // of receipts
-	Library Library         // of texts that requests mount
+	Signer  *session.Signer // signs receipts
+	Library Library         // texts that requests can mount
 	Version string          // of the program
 }
 
-// ContextLength returns what a client is told of a model's length, of which 0 is any: the most tokens of a prompt that
-// the server takes. Clients cut texts there, and take 0 for an unknown length, for which they choose one of their own.
+// ContextLength returns the length of a model to report to clients: at most the number of tokens of a prompt that the
+// server accepts. most is the model's own limit, 0 if it has none. 0 is not reported, since clients take it for an
+// unknown length and choose one of their own.
 func (s *Service) ContextLength(most int) int {
 	if most == 0 {
 		return s.Limits.MaxPrompt
@@ -106,12 +107,12 @@ type Limits struct {
 type replying interface {
 	// Respond runs the job and returns the response.
 	Respond(c *request.Call) (any, error)
-	// Send runs the job and sends each piece as it comes.
+	// Send runs the job and sends each piece as it is generated.
 	Send(ctx context.Context, to *request.Queue) error
 }
 
-// Reply admits a request and responds to it, at once or as a stream of events. An error in a stream is an event that
-// failed returns.
+// Reply admits a request and responds to it, at once or as a stream of events. An error in a stream is sent as the
+// event that failed returns.
 func (s *Service) Reply(c *request.Call, q replying, streams bool, failed func(*request.Error) []byte) error {
 	if err := c.Enter(s.Admit); err != nil {
 		return err
@@ -139,8 +140,8 @@ type Usage struct {
 
 type UsageDetails struct {
 	Cached int `json:"cached_tokens"`
-	Kept   int `json:"-"` // of the prompts, cached now
-	// Miss is why no more was cached, for a request with one prompt.
+	Kept   int `json:"-"` // tokens of the prompts that are cached now
+	// Miss is the reason why no more was cached, for a request with one prompt.
 	Miss string `json:"cache_miss,omitempty"`
 }
 
@@ -154,7 +155,7 @@ func (u *Usage) log(c *request.Call) {
 	c.Note("completion_tokens", u.Completion)
 }
 
-// ReplyTokens returns the maximum length of a reply: the request's, or the model's own, or what fits after the prompt.
+// ReplyTokens returns the maximum length of a reply: that of the request, of the model, or the space after the prompt.
 func (s *Service) ReplyTokens(m *host.Model, asked *int, own, prompt int) int {
 	most := s.Limits.MaxTokens
 	if own > 0 {

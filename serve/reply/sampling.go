@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Sampling has the fields of completions and chats that configure replies: OpenAI's, and some extensions.
+// Sampling has the fields of completions and chats that configure replies: OpenAI's and some extensions.
 type Sampling struct {
 	Model            string             `json:"model"`
 	Temperature      *float64           `json:"temperature"`
@@ -65,7 +65,7 @@ func (q *Sampling) Replies(s *Service, m *host.Model, o generate.Options) (gener
 		o.Seed = uint64(*q.Seed)
 	}
 	if o.IgnoreEnd = q.IgnoreEOS; o.IgnoreEnd {
-		o.Stop = nil // the defaults are where the model itself ends
+		o.Stop = nil // the defaults are the model's own ends
 	}
 	o.Stop = slices.Concat([]string(q.Stop), o.Stop)
 	o.MinTokens, o.StopIDs = q.MinTokens, q.StopIDs

@@ -40,11 +40,11 @@ func WithEffort(more map[string]json.RawMessage, effort string) map[string]json.
 	return all
 }
 
-// Splitter splits the text of a reply as it comes.
+// Splitter splits the text of a reply into its parts as it arrives.
 type Splitter struct {
 	d        *Dialog
 	thoughts *chat.Thoughts
-	held     string // not passed on yet, as it may be the start of a mark
+	held     string // buffered text that may be the start of a mark
 	inCalls  bool
 	trim     bool   // white space at the start is removed
 	lead     string // white space that is removed if a call follows
@@ -58,13 +58,13 @@ func (d *Dialog) Split() *Splitter { return &Splitter{d: d, thoughts: chat.NewTh
 // Thinks reports whether the reply is in its reasoning.
 func (s *Splitter) Thinks() bool { return s.thoughts.At.Begun() }
 
-// Settled reports that all text so far has been passed on, and that what follows is content or the start of a call.
+// Settled reports whether all text so far has been passed on, and content or the start of a call follows.
 func (s *Splitter) Settled() bool { return s.thoughts.At == chat.Answers && !s.inCalls && s.held == "" }
 
-// Trims reports that white space at the start of what follows belongs to nothing.
+// Trims reports whether white space at the start of the following text is dropped.
 func (s *Splitter) Trims() bool { return s.trim || s.thoughts.Trims() }
 
-// Push adds text and returns what has become certain: everything, if it is the last.
+// Push adds text and returns the parts that are certain by now. If last is set, it returns everything.
 func (s *Splitter) Push(text string, last bool) (out Delta) {
 	out.Reasoning, text = s.thoughts.Push(text, last)
 	if s.thoughts.At != chat.Answers {
@@ -76,13 +76,13 @@ func (s *Splitter) Push(text string, last bool) (out Delta) {
 	return out
 }
 
-// step splits off the next part of the buffered text. It reports whether there may be another.
+// step splits off the next part of the buffered text. It reports whether there may be another one.
 func (s *Splitter) step(text string, last bool, out *Delta) bool {
 	if s.trim {
 		s.held = strings.TrimLeft(s.held, " \n")
 		s.trim = s.held == ""
 	}
-	if s.Called > 0 && s.d.single { // what follows the only call is left out
+	if s.Called > 0 && s.d.single { // text after the only call is dropped
 		s.held = ""
 		return false
 	}
@@ -109,7 +109,7 @@ func (s *Splitter) step(text string, last bool, out *Delta) bool {
 func (s *Splitter) calls(text string, last bool, out *Delta) bool {
 	f := s.d.Calls
 	whole := strings.Contains(s.held, f.close)
-	if f.close == "" { // then a bracket may be the end
+	if f.close == "" { // the end of the list or object may be the end of the calls
 		whole = strings.ContainsAny(text, "]}")
 	}
 	if !whole && !last {

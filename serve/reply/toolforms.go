@@ -13,26 +13,27 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// callForm is how a family of models writes function calls: between two marks, the second of which may be missing.
+// callForm is the format in which a family of models writes function calls: between two marks, the second of which may
+// be missing.
 type callForm struct {
 	open, close string
 	style       callStyle
 	tells       []string // texts in a template that identify the form
 }
 
-// callStyle is how calls are written between the marks.
+// callStyle is the syntax of calls between the marks.
 type callStyle uint8
 
 const (
 	callObjects callStyle = iota // each call is an object with its own marks
 	callList                     // a list of objects
-	callPython                   // a list of calls as Python has them: [f(a=1), g(b="x")]
+	callPython                   // a list of calls in Python syntax: [f(a=1), g(b="x")]
 	callTags                     // each call is in tags: <function=f><parameter=a>1</parameter></function>
-	callLines                    // a call on each line, as Python has them but for constants: f(a=true)
+	callLines                    // a call on each line in Python syntax with JSON constants: f(a=true)
 	callMarked                   // each call has a mark, a name with a number, another mark, and an object
 )
 
-// callForms are the forms of the families. A form that contains the text of another comes first.
+// callForms are the formats of the families. A format whose identifying texts include those of another comes first.
 var callForms = []callForm{
 	{"<|tool_call_start|>", "<|tool_call_end|>", callPython,
 		[]string{"<|tool_call_start|>", "<|tool_list_start|>"}}, // LFM2
@@ -59,7 +60,7 @@ func markers() []string {
 	return all
 }
 
-// callForm returns the form in which a model calls functions, from its template or its tokens, or nil.
+// callFormOf returns the format in which a model calls functions, found in its template or its tokens, or nil.
 func callFormOf(m *host.Model) *callForm {
 	for i := range callForms {
 		for _, tell := range callForms[i].tells {
@@ -77,7 +78,7 @@ func callFormOf(m *host.Model) *callForm {
 	return nil
 }
 
-// call returns the grammar of a function call without marks. A schema defines the arguments.
+// call returns the grammar of a function call without marks. schema constrains the arguments.
 func (f *callForm) call(name string, schema json.RawMessage) constrain.Part {
 	at := "tools." + name + ".parameters"
 	switch f.style {
@@ -128,7 +129,7 @@ func (f *callForm) all(call constrain.Part, several bool) constrain.Part {
 	return constrain.Sequence(space, constrain.Literal("["), space, call, space, constrain.Literal("]"), space, end)
 }
 
-// text returns calls as the model writes them.
+// text returns calls in the model's format.
 func (f *callForm) text(calls []ToolCall) string {
 	var b strings.Builder
 	var list []string
@@ -159,14 +160,14 @@ func (f *callForm) text(calls []ToolCall) string {
 	return b.String()
 }
 
-// errMore means that the text of calls is incomplete.
+// errMore reports that the text of calls is incomplete.
 var errMore = errors.New("the calls go on")
 
-// read reads the calls at the start of a text, after the first mark, and returns the text after them. Unless the text
-// is complete, it waits for the second mark.
+// read reads the calls at the start of a text, after the first mark, and returns the text after them. Unless last is
+// set, the second mark must have arrived.
 func (f *callForm) read(text string, tools []tool, last bool) (calls []ToolCall, rest string, err error) {
 	begin := strings.NewReplacer(" ", "", "\n", "").Replace(text[:min(len(text), 8)])
-	// some models write JSON where Python is usual
+	// Some models write JSON instead of Python.
 	object := strings.HasPrefix(begin, "{") || strings.HasPrefix(begin, "[{")
 	switch {
 	case f.style == callPython && !object:

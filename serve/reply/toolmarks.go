@@ -62,7 +62,7 @@ func readTags(text string, tools []tool) (calls []ToolCall, rest string, err err
 	return []ToolCall{newToolCall(name, []byte("{"+strings.Join(arguments, ", ")+"}"))}, rest, nil
 }
 
-// readLines reads calls as Python has them, one after another up to the second mark.
+// readLines reads calls in Python syntax, one after another, up to the second mark.
 func readLines(text, end string, last bool) (calls []ToolCall, rest string, err error) {
 	for rest = text; ; {
 		one, after, err := readPython(rest)
@@ -79,7 +79,7 @@ func readLines(text, end string, last bool) (calls []ToolCall, rest string, err 
 	}
 }
 
-// The marks of a call with a number, as Kimi K2 and Kimi Linear write it, and how its name begins.
+// The marks of a numbered call, as Kimi K2 and Kimi Linear write it, and the prefix of its name.
 const (
 	markedBegin     = "<|tool_call_begin|>"
 	markedArguments = "<|tool_call_argument_begin|>"
@@ -87,7 +87,7 @@ const (
 	markedName      = "functions."
 )
 
-// markedID is the name of a call with a number: its own, or else that of its place.
+// markedID returns the numbered name of a call: its id if that fits the function, or else one numbered by its position.
 func markedID(c ToolCall, place int) string {
 	if name, ok := markedFunction(c.ID); ok && name == c.Function.Name {
 		return c.ID
@@ -95,7 +95,7 @@ func markedID(c ToolCall, place int) string {
 	return fmt.Sprint(markedName, c.Function.Name, ":", place)
 }
 
-// markedFunction is the function of a name with a number.
+// markedFunction returns the function of a numbered name.
 func markedFunction(id string) (name string, ok bool) {
 	at := strings.LastIndexByte(id, ':')
 	if at < 0 || strings.Trim(id[at+1:], "0123456789") != "" {
@@ -105,8 +105,8 @@ func markedFunction(id string) (name string, ok bool) {
 	return name, ToolName.MatchString(name)
 }
 
-// readMarked reads calls that each have a mark, a name with a number, another mark, and an object. The name with the
-// number is the id of the call: the template repeats it before the result.
+// readMarked reads calls that each have a mark, a numbered name, another mark, and an object. The numbered name becomes
+// the id of the call, since the template repeats it before the result.
 func readMarked(text string) (calls []ToolCall, rest string, err error) {
 	for rest = text; ; {
 		rest = strings.TrimLeft(rest, " \n")

@@ -22,7 +22,7 @@ type pythonReader struct {
 // maxPython is the maximum nesting of lists and dictionaries.
 const maxPython = 64
 
-// pythonError is the panic of a reader; readPython returns it as an error.
+// pythonError is the panic value of a reader. readPython returns it as an error.
 type pythonError struct{ err error }
 
 // readPython reads a list of calls, or one call, and returns the text after it.
@@ -70,7 +70,7 @@ func readPython(text string) (calls []ToolCall, rest string, err error) {
 	return calls, r.text[r.at:], nil
 }
 
-// next returns the next byte after white space. The text must not end before it.
+// next returns the next byte after white space, without consuming it. It panics with errMore at the end of the text.
 func (r *pythonReader) next() byte {
 	for r.at < len(r.text) && strings.IndexByte(" \n\r\t", r.text[r.at]) >= 0 {
 		r.at++
@@ -81,7 +81,7 @@ func (r *pythonReader) next() byte {
 	return r.text[r.at]
 }
 
-// skip skips a byte, if it is the next, and reports whether it was.
+// skip skips the byte x if it is next, and reports whether it was.
 func (r *pythonReader) skip(x byte) bool {
 	if r.next() != x {
 		return false
@@ -231,8 +231,8 @@ func (r *pythonReader) str() string {
 	panic(pythonError{errMore})
 }
 
-// pythonArguments writes a JSON object as the arguments of a call. The values stay JSON, which readPython also accepts,
-// but for single constants if those of Python are wanted.
+// pythonArguments writes a JSON object as the arguments of a call. Values remain JSON, which readPython also accepts,
+// except that true, false and null are written as in Python if constants is set.
 func pythonArguments(object string, constants bool) string {
 	d := json.NewDecoder(strings.NewReader(object))
 	var out []string

@@ -26,7 +26,7 @@ type ToolRequest struct {
 // toolChoice is the value of tool_choice.
 type toolChoice struct {
 	mode  string
-	named []string // the functions that may be called, by their types and names, nil for any
+	named []string // types and names of the functions that may be called, nil for any
 }
 
 // tool is a function that a model may call, or a custom tool.
@@ -58,8 +58,8 @@ func (c toolChoice) must() bool { return c.mode == choiceRequired }
 // one reports whether a reply must be a call of one function.
 func (c toolChoice) one() bool { return c.must() && len(c.named) == 1 }
 
-// read checks the tools of a request and returns those that may be called, or none if calls are not allowed. shown are
-// all of them as templates see them.
+// read checks the tools of a request and returns those that may be called, or none if calls are not allowed. shown has
+// all tools as templates see them.
 func (q *ToolRequest) read() (all []tool, shown []json.RawMessage, choice toolChoice, err error) {
 	if choice, err = q.readChoice(); err != nil {
 		return nil, nil, choice, err
@@ -117,7 +117,7 @@ type chosenTool struct {
 	} `json:"custom"`
 }
 
-// name returns the type and the name of the function, "" for another tool.
+// name returns the type and name of the function or custom tool, or "" for another kind of tool.
 func (t *chosenTool) name() string {
 	name := t.Name + t.Function.Name + t.Custom.Name
 	if name == "" || t.Type != functionType && t.Type != customType {
@@ -163,7 +163,7 @@ func (q *ToolRequest) readChoice() (toolChoice, error) {
 		choiceNone, choiceRequired)
 }
 
-// choice returns what may be called.
+// choice returns the tools that may be called.
 func (a allowedTools) choice() (c toolChoice, err error) {
 	c = toolChoice{a.Mode, []string{}}
 	var ch request.Checks
@@ -250,8 +250,8 @@ func Compose(ctx context.Context, m *host.Model, param string, q *Chat) (d *Dial
 	return d, text, d.constrain(ctx, m, q.Param, q.Format, text)
 }
 
-// callPart returns the grammar of calls of the tools, nil if they are unconstrained. perhaps reports that text may
-// replace or precede them.
+// callPart returns the grammar of calls of the tools, or nil if they are unconstrained. perhaps reports whether text
+// may replace or precede the calls.
 func (d *Dialog) callPart() (part constrain.Part, perhaps bool) {
 	if !d.choice.must() {
 		strict := d.choice.named != nil
@@ -283,7 +283,7 @@ type ToolCall struct {
 	ID       string       `json:"id,omitempty"`
 	Type     string       `json:"type,omitempty"`
 	Function FunctionCall `json:"function,omitzero"`
-	Custom   *CustomCall  `json:"custom,omitempty"` // of a custom tool, which is Function for the model
+	Custom   *CustomCall  `json:"custom,omitempty"` // of a custom tool; Function is how the model sees it
 }
 
 type FunctionCall struct {
@@ -325,8 +325,8 @@ func (m Message) Calls() (all []ToolCall) {
 	return all
 }
 
-// readCalls reads the tool_calls of a message, whose arguments are an object or its JSON in a string. Templates get an
-// object, and a content that is a string.
+// readCalls reads the tool_calls of a message. Their arguments are an object, or its JSON in a string. Templates get an
+// object, and a string as content.
 func readCalls(fields map[string]json.RawMessage) error {
 	var all []struct {
 		ID       string      `json:"id"`

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// wording has the fields of vLLM and llama.cpp that rule tokens out, or make what was written before less likely.
+// wording has the fields of vLLM and llama.cpp that exclude tokens or make repetition less likely.
 type wording struct {
 	BadWords    []string `json:"bad_words"`
 	AllowedIDs  []int32  `json:"allowed_token_ids"`

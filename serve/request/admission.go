@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Admission limits the number of requests that run and of those that are queued, and shares both among clients: see
-// shares. A free place is for the client with the fewest running requests. Clients with equally many take turns. Of one
-// client the request of the lowest rank is first, and the oldest of several.
+// Admission limits the number of running requests and of queued requests, and shares both among clients: see shares. A
+// free place goes to the client with the fewest running requests. Clients with equally many take turns. Within a
+// client, the request of the lowest rank is admitted first, and the oldest of equal rank.
 type Admission struct {
 	wait time.Duration
 
@@ -21,7 +21,7 @@ type Admission struct {
 	queues  []*queue // of the clients with queued requests; the one whose turn was last is at the end
 }
 
-// queue has the queued requests of a client, by rank and then by age, and the lines of its batches after the others.
+// queue holds the queued requests of a client, by rank and then by age, with the lines of its batches after the others.
 type queue struct {
 	client  string
 	waiting []*entrant
@@ -30,10 +30,10 @@ type queue struct {
 // entrant is a queued request.
 type entrant struct {
 	Share
-	admitted chan struct{} // closed when it has a place
+	admitted chan struct{} // closed when the request is admitted
 }
 
-// before orders the queue of a client.
+// before compares requests in the queue of a client.
 func (e *entrant) before(other *entrant) int {
 	switch {
 	case e.Last != other.Last && e.Last:
@@ -101,7 +101,7 @@ func (a *Admission) Enter(ctx context.Context, who Share) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.forget(e) {
-		if ctx.Err() == nil { // it has a place after all
+		if ctx.Err() == nil { // it was admitted after all
 			return nil
 		}
 		a.leave(who.Client)
@@ -113,7 +113,7 @@ func (a *Admission) Enter(ctx context.Context, who Share) error {
 		a.running.by[who.Client], a.wait)
 }
 
-// forget removes a request from the queue, and reports whether it was there. The lock is held.
+// forget removes a request from the queue, and reports whether it was there. mu must be held.
 func (a *Admission) forget(e *entrant) bool {
 	for i, q := range a.queues {
 		if j := slices.Index(q.waiting, e); j >= 0 {
@@ -134,7 +134,7 @@ func (a *Admission) Leave(client string) {
 	a.leave(client)
 }
 
-// leave frees a place and admits queued requests. The lock is held.
+// leave frees a place and admits queued requests. mu must be held.
 func (a *Admission) leave(client string) {
 	a.running.give(client, 1)
 	for {
@@ -142,7 +142,7 @@ func (a *Admission) leave(client string) {
 		if len(open) == 0 {
 			return
 		}
-		q := slices.MinFunc(open, func(x, y *queue) int { // the first of equals, whose turn is next
+		q := slices.MinFunc(open, func(x, y *queue) int { // the first of equals, whose turn it is
 			return cmp.Compare(a.running.by[x.client], a.running.by[y.client])
 		})
 		e := q.waiting[0]
@@ -155,7 +155,7 @@ func (a *Admission) leave(client string) {
 	}
 }
 
-// Enter waits until the request may run. Leave frees its place.
+// Enter waits until the request may run. Call Leave to free its place.
 func (c *Call) Enter(a *Admission) error {
 	if err := c.Draining(); err != nil {
 		return err

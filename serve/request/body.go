@@ -48,16 +48,16 @@ func (c *Call) ReadAll() ([]byte, error) {
 		c.Header().Set("Connection", "close") // do not wait for the rest of the body
 		return nil, ErrBodyLate
 	}
-	// The server keeps reading in the background, to notice a disconnect: without a deadline.
+	// The server keeps reading in the background to notice a disconnect. That read must have no deadline.
 	http.NewResponseController(c.Writer).SetReadDeadline(time.Time{})
 	return body, nil
 }
 
-// NewBodies returns the places of the bytes of bodies of a maximum size.
+// NewBodies returns places for the bytes of all request bodies. maxBody is the maximum size of one.
 func NewBodies(maxBody int64) *Places { return NewPlaces(ManyBodies * maxBody) }
 
-// ManyBodies limits the bodies of all requests together, in bodies of maximum size, since a body is read before its
-// request is admitted.
+// ManyBodies limits the total size of the bodies of all requests, in units of the maximum size of one. The limit is
+// needed since a body is read before its request is admitted.
 const ManyBodies = 8
 
 // countedBody is a body that counts towards the limit of all requests.

@@ -1,5 +1,6 @@
-// Package request has what the handlers of all endpoints share and what needs no model: calls with their bodies,
-// checked fields, errors, streams to slow clients, admission, and the tracking of a request for metrics and traces.
+// Package request has the parts of request handling that all endpoints share and that need no model: calls with their
+// bodies, checked fields, errors, streams to slow clients, admission, and the tracking of a request for metrics and
+// traces.
 package request
 
 import (
@@ -37,13 +38,13 @@ type Call struct {
 	Request *http.Request
 	Env     *Env
 	ID      string
-	Route   string // the pattern that it matches, "" for none
-	Form    *Form  // what its endpoint reads, nil for anything
+	Route   string // the pattern that the request matches, "" for none
+	Form    *Form  // the fields that its endpoint reads, nil for any
 	Begun   time.Time
 	Load    time.Duration // time spent waiting for models
 	*Track
 
-	Admin bool // the request may change what all clients use: its key has the scope for that, or there are no keys
+	Admin bool // the request may change what all clients use: its key has ScopeAdmin, or there are no keys
 
 	body   int64       // bytes that were read
 	Status int         // written so far, or 0
@@ -60,10 +61,10 @@ func NewCall(w http.ResponseWriter, r *http.Request, id string, of *Env) *Call {
 	return c
 }
 
-// AtEnd makes Release call a function after the work for the request.
+// AtEnd registers a function that Release calls after the work for the request.
 func (c *Call) AtEnd(do func()) { c.ends = append(c.ends, do) }
 
-// Release calls the functions of AtEnd.
+// Release calls the functions registered with AtEnd.
 func (c *Call) Release() {
 	for _, do := range c.ends {
 		do()
@@ -71,7 +72,7 @@ func (c *Call) Release() {
 	c.ends = nil
 }
 
-// Until has the context of a request end with fleet.ErrLost when a channel is closed, before stop is called.
+// Until cancels the context of a request with fleet.ErrLost if lost is closed before stop is called.
 func (c *Call) Until(lost <-chan struct{}) (stop func()) {
 	was := c.Request
 	ctx, cancel := context.WithCancelCause(was.Context())
@@ -84,7 +85,7 @@ func (c *Call) Until(lost <-chan struct{}) (stop func()) {
 	}
 }
 
-// WhenLost calls a function with fleet.ErrLost when a channel is closed, before stop is called.
+// WhenLost calls cancel with fleet.ErrLost if lost is closed before stop is called.
 func WhenLost(lost <-chan struct{}, cancel context.CancelCauseFunc) (stop func()) {
 	if lost == nil {
 		return func() {}
@@ -100,11 +101,11 @@ func WhenLost(lost <-chan struct{}, cancel context.CancelCauseFunc) (stop func()
 	return func() { close(done) }
 }
 
-// End is called when the response has been sent.
+// End must be called when the response has been sent.
 func (c *Call) End() { c.Env.AllBodies.free(c.Share.Client, c.body) }
 
-// Detach returns a call for work that goes on after the response to c, in a context of its own. What c holds until its
-// end goes over to it. Its response goes nowhere.
+// Detach returns a call, with its own context, for work that continues after the response to c. The resources that c
+// holds until its end move to the new call. Its response is discarded.
 func (c *Call) Detach(ctx context.Context) *Call {
 	d := &Call{
 		Writer: nowhere{}, Request: c.Request.WithContext(ctx), Env: c.Env, ID: c.ID, Route: c.Route, Begun: c.Begun,
@@ -114,14 +115,14 @@ func (c *Call) Detach(ctx context.Context) *Call {
 	return d
 }
 
-// nowhere is a response that nobody gets.
+// nowhere is an http.ResponseWriter that discards the response.
 type nowhere struct{}
 
 func (nowhere) Header() http.Header         { return http.Header{} }
 func (nowhere) WriteHeader(int)             {}
 func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
 
-// Draining returns an error if the server takes no more work.
+// Draining returns an error if the server admits no more work.
 func (c *Call) Draining() error {
 	if c.Env.Open.Err() != nil {
 		return ErrDraining
@@ -148,7 +149,7 @@ func (c *Call) Write(p []byte) (int, error) {
 	return c.Writer.Write(p)
 }
 
-// Unwrap gives http.ResponseController the connection.
+// Unwrap returns the underlying ResponseWriter for http.ResponseController.
 func (c *Call) Unwrap() http.ResponseWriter { return c.Writer }
 
 // Client returns the name of the client's key, or else its address.
@@ -163,8 +164,8 @@ func (c *Call) Client() string {
 	return host
 }
 
-// Owner returns the owner of the records that a request may see: its key, or everybody if the server has no keys. It is
-// part of their names.
+// Owner returns the owner of the records that a request may see: a hash of its key's name, or "all" if the server has
+// no keys. It is part of the records' names.
 func (c *Call) Owner() string {
 	if c.Key == "" {
 		return "all"
@@ -173,10 +174,10 @@ func (c *Call) Owner() string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// Query returns a field of the address, "" if it is not there.
+// Query returns a query parameter, or "" if the request does not have it.
 func (c *Call) Query(name string) string { return c.Queries().Get(name) }
 
-// Queries returns the fields of the address that the endpoint reads.
+// Queries returns the query parameters that the endpoint reads.
 func (c *Call) Queries() url.Values {
 	all := c.Request.URL.Query()
 	if c.Form != nil {
@@ -206,7 +207,7 @@ func (c *Call) Send(status int, contentType string, body []byte) error {
 	return c.Deliver(body)
 }
 
-// Deliver sends data. Each part waits at most WriteTimeout for a client that does not read.
+// Deliver sends data. For each part, it waits at most WriteTimeout for a client that does not read.
 func (c *Call) Deliver(data []byte) error {
 	const most = 64 << 10
 	control := http.NewResponseController(c.Writer)
@@ -222,12 +223,12 @@ func (c *Call) Deliver(data []byte) error {
 		}
 		data = data[n:]
 	}
-	// With HTTP/2 a deadline also ends an idle stream: the next part may take its time.
+	// With HTTP/2, a deadline also ends an idle stream, and the next part may take long.
 	control.SetWriteDeadline(time.Time{})
 	return nil
 }
 
-// Page responds with a page. A client that does not read it is disconnected.
+// Page responds with a page. A client that does not read it within WriteTimeout is disconnected.
 func (c *Call) Page(h http.Handler) error {
 	// A recorder in tests has no deadlines and no slow client.
 	http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(c.Env.WriteTimeout))

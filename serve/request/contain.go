@@ -21,7 +21,7 @@ func Recover(err *error) {
 	}
 }
 
-// Protect calls f and returns a panic as an error.
+// Protect calls f and returns a panic as an error. If ctx is done, it returns the cause instead of another error.
 func Protect(ctx context.Context, i int, f func(ctx context.Context, i int) error) (err error) {
 	defer Recover(&err)
 	if err := f(ctx, i); err != nil {

@@ -38,12 +38,12 @@ const (
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Invalid returns the error of a field.
+// Invalid returns the error of an invalid field.
 func Invalid(param, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Param: param, Message: param + ": " + fmt.Sprintf(format, args...)}
 }
 
-// Busy returns the error of a server that admits no more requests for now.
+// Busy returns the error of a limit that admits no more requests for now.
 func Busy(format string, args ...any) *Error {
 	return &Error{
 		Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded", Retry: time.Second, Limit: LimitQueue,
@@ -57,7 +57,7 @@ var ErrDraining = &Error{
 	Message: "the server is shutting down",
 }
 
-// errInternal hides an error from the client: the log has it.
+// errInternal hides an error from the client. The log has it.
 var errInternal = &Error{Status: http.StatusInternalServerError, Message: "the server had an error; its log says more"}
 
 // StatusGone is logged for a request whose client disconnected, as in nginx.
@@ -106,7 +106,7 @@ func ErrorOf(err error) *Error {
 	return errInternal
 }
 
-// Attrs returns the attributes of an error for the log. The message about a field may quote what a client sent: the log
+// Attrs returns the attributes of an error for the log. The message about a field may quote client data, so the log
 // gets only the field's name.
 func (e *Error) Attrs(err error) []slog.Attr {
 	if e.Status != http.StatusBadRequest {

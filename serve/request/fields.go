@@ -20,7 +20,8 @@ func ReadObject(body []byte, into any) error {
 	if err := json.Unmarshal(body, &fields); err != nil {
 		return &Error{Status: http.StatusBadRequest, Message: "the body of the request: " + DescribeJSON(err)}
 	}
-	// Without a name a request gets the first model. An empty name is a mistake, unless an older field has the name.
+	// A request without a model name gets the first model. An empty name is a mistake, unless the older field has a
+	// name.
 	if name := string(fields["name"]); string(fields["model"]) == `""` && (name == "" || name == `""`) {
 		return Invalid("model", `found "", want the name of a model, as GET /v1/models lists them, or no such field`)
 	}
@@ -116,7 +117,7 @@ func (c *Checks) Range(x, least, most int, param string) {
 	c.That(x >= least && x <= most, param, "found %d, want an integer from %d to %d", x, least, most)
 }
 
-// Or returns the value of a field, or other if the request does not have it.
+// Or returns the value of a field, or other if the request lacks the field.
 func Or[T any](p *T, other T) T {
 	if p == nil {
 		return other
@@ -132,8 +133,8 @@ func OrNull(s string) *string {
 	return &s
 }
 
-// maxItems is the maximum length of a list or object in a request, except for lists of numbers: in memory an empty item
-// is many times larger than in JSON.
+// maxItems is the maximum length of a list or object in a request, except for lists of numbers. In memory, an empty
+// item is many times larger than in JSON.
 const maxItems = 1 << 18
 
 // maxFields is the maximum number of fields of a request.
@@ -141,7 +142,7 @@ const maxFields = 1024
 
 // checkItems returns an error if a field of a type has too many items.
 func checkItems(name string, raw []byte, t reflect.Type) error {
-	if t == reflect.TypeFor[Prompts]() { // which checks itself
+	if t == reflect.TypeFor[Prompts]() { // it checks itself
 		return nil
 	}
 	if t.Kind() == reflect.Slice && t.Elem().Kind() >= reflect.Int && t.Elem().Kind() <= reflect.Float64 {
@@ -181,7 +182,7 @@ func items(raw []byte) int {
 
 // itemsWithin returns the number of items in all lists and objects of JSON, except for numbers in lists.
 func itemsWithin(raw []byte) int {
-	n, quoted, last := 1, false, byte(0) // last is the byte before, without spaces
+	n, quoted, last := 1, false, byte(0) // last is the previous byte that is not a space
 	var inList []bool
 	for i := 0; i < len(raw); i++ {
 		c := raw[i]

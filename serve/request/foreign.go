@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Foreign are the fields of an endpoint that other servers have and this one does not: of OpenAI, vLLM, llama.cpp and
-// Ollama. A field that is in no list and no struct is ignored.
+// Foreign lists the fields of an endpoint that other servers have and this one does not: fields of OpenAI, vLLM,
+// llama.cpp and Ollama. A field that is in no list and no struct is ignored.
 type Foreign struct {
 	Refused []Refusal
 	// Hints are ignored: they do not change what a reply may be. Names are separated by spaces.
 	Hints string
 }
 
-// Refusal is a field that a request may only have with a value without effect: its name, JSON values without effect
-// besides null, "", [] and {}, separated by spaces, and what to use instead.
+// Refusal is a field that a request may have only with a value that has no effect. It holds the field's name, JSON
+// values without effect besides null, "", [] and {}, separated by spaces, and what to use instead.
 type Refusal [3]string
 
 // Name returns the name of the field.
@@ -33,10 +33,10 @@ func (f Foreign) Plus(others ...Foreign) Foreign {
 	return f
 }
 
-// hasForeign is a struct of a request that knows the fields it does not have.
+// hasForeign is a struct of a request that lists its foreign fields.
 type hasForeign interface{ Foreign() Foreign }
 
-// checkForeign returns an error if an object has a field that is refused. in is the field of the request that has the
+// checkForeign returns an error if an object has a refused field. in is the field of the request that contains the
 // object, "" for the request itself.
 func checkForeign(in string, fields map[string]json.RawMessage, of any) error {
 	f, ok := of.(hasForeign)

@@ -18,7 +18,7 @@ func (t *Strings) UnmarshalJSON(data []byte) error {
 	return UnmarshalList(data, (*[]string)(t), "a string or a list of strings")
 }
 
-// Prompts are texts or lists of ids: one, or a list of them.
+// Prompts holds one prompt or a list of prompts, each a text or a list of ids.
 type Prompts []Prompt
 
 // Prompt is a text, or ids if they are not nil.
@@ -65,7 +65,7 @@ func (p *Prompts) UnmarshalJSON(data []byte) error {
 
 func IsText(data []byte) bool { return bytes.HasPrefix(data, []byte{'"'}) }
 
-// readIDs reads a list of ids, or returns an error that says what it wanted. A prompt of ids may be long: a list of
+// readIDs reads a list of ids. want describes the expected value for errors. A prompt of ids may be long, so a list of
 // only digits, commas and spaces, as clients write it, is read in one pass.
 func readIDs(data []byte, to *[]int32, want string) error {
 	ids := make([]int32, 0, bytes.Count(data, []byte{','})+1)
@@ -90,7 +90,7 @@ func readIDs(data []byte, to *[]int32, want string) error {
 	return UnmarshalList(data, to, want)
 }
 
-// UnmarshalList reads a list, or returns an error that says what it wanted.
+// UnmarshalList reads a list. want describes the expected value for errors.
 func UnmarshalList[T any](data []byte, to *[]T, want string) error {
 	if json.Unmarshal(data, to) != nil {
 		return errors.New("found " + Shorten(data) + ", want " + want)

@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// Form declares what an endpoint reads, and what it answers. Its handler can read nothing else, and /openapi.json is
-// made of it.
+// Form declares what an endpoint reads and returns. Its handler can read nothing else, and /openapi.json is generated
+// from forms.
 type Form struct {
-	Body  any    // a struct: that of the JSON object in the body; nil for none
-	Kind  string // content type of a body that is none
-	Query string // names of the fields of the address, separated by spaces
+	Body  any    // a struct for the JSON object in the body; nil for none
+	Kind  string // content type of a body that is not JSON
+	Query string // names of query parameters, separated by spaces
 	Reply any    // a struct, or nil
 }
 
-// Schema is a JSON schema, of the dialect of OpenAPI 3.1: 2020-12.
+// Schema is a JSON schema in the dialect of OpenAPI 3.1: 2020-12.
 type Schema map[string]any
 
-// hasSchema is a type that reads JSON by itself.
+// hasSchema is a type that describes its own JSON.
 type hasSchema interface{ Schema() Schema }
 
-// SchemaOf returns the schema of the values of a type. Fields of a request may be null, which leaves them as they are.
+// SchemaOf returns the schema of the values of a type. Fields of a request may be null, which leaves them unchanged.
 func SchemaOf(t reflect.Type) Schema { return schemaOf(t, nil) }
 
-// schemaOf is SchemaOf inside some structs. One of these within itself is any object.
+// schemaOf is SchemaOf of a type inside the structs in. A recursive struct becomes any object.
 func schemaOf(t reflect.Type, in []reflect.Type) Schema {
 	if t.Kind() == reflect.Pointer {
 		return orNull(schemaOf(t.Elem(), in))
@@ -62,7 +62,7 @@ func schemaOf(t reflect.Type, in []reflect.Type) Schema {
 		fields := Schema{}
 		addFields(fields, t, append(slices.Clone(in), t))
 		if of, ok := reflect.New(t).Interface().(hasForeign); ok {
-			for _, r := range of.Foreign().Refused { // also fields that it shares with others
+			for _, r := range of.Foreign().Refused { // including fields shared with other endpoints
 				delete(fields, r.Name())
 			}
 		}
@@ -101,7 +101,7 @@ func orNull(s Schema) Schema {
 	return s
 }
 
-// AnyOf returns the schema of a value of any of some kinds.
+// AnyOf returns the schema of a value that matches any of the given schemas.
 func AnyOf(all ...Schema) Schema { return Schema{"anyOf": all} }
 
 // TextSchema returns the schema of a text.
@@ -110,10 +110,10 @@ func TextSchema() Schema { return Schema{"type": "string"} }
 // ListSchema returns the schema of a list.
 func ListSchema(of Schema) Schema { return Schema{"type": "array", "items": of} }
 
-// Schema is that of a text or several.
+// Schema returns the schema of a text or a list of texts.
 func (*Strings) Schema() Schema { return AnyOf(TextSchema(), ListSchema(TextSchema())) }
 
-// Schema is that of texts, or lists of ids.
+// Schema returns the schema of texts or lists of ids.
 func (*Prompts) Schema() Schema {
 	ids := ListSchema(Schema{"type": "integer"})
 	return AnyOf(TextSchema(), ListSchema(TextSchema()), ids, ListSchema(ids))

@@ -1,11 +1,11 @@
 package request
 
-// Requests share what is cached of their texts only within a scope. Otherwise a client could guess the text of another
-// piece by piece: what a response reports of the cache, and how long it takes, shows how much of a guess is cached.
-// The scope is the key's, unless the operator lets all keys share one. A server without keys has one scope.
+// Requests share cached texts only within a scope. Otherwise a client could guess another client's text piece by piece,
+// since the reported cache hits and the response time show how much of a guess is cached. The scope is that of the key,
+// unless the operator lets all keys share one. A server without keys has one scope.
 
-// Salted is the field by which a request has a scope of its own within that of its key, as in vLLM: only requests with
-// the same salt share what is cached.
+// Salted is the field that gives a request its own scope within that of its key, as in vLLM: only requests with the
+// same salt share cached texts.
 type Salted struct {
 	CacheSalt *string `json:"cache_salt"`
 }
@@ -15,10 +15,10 @@ func (s *Salted) salt() *string { return s.CacheSalt }
 // maxSalt is the maximum number of bytes of a salt.
 const maxSalt = 256
 
-// Separate gives the request the scope of its key.
+// Separate sets the scope of the request to that of its key.
 func (c *Call) Separate() { c.Scope = c.Owner() }
 
-// separate gives the request a scope within its scope.
+// separate narrows the scope of the request by a salt.
 func (c *Call) separate(salt *string) error {
 	if salt == nil {
 		return nil
@@ -30,8 +30,8 @@ func (c *Call) separate(salt *string) error {
 	return nil
 }
 
-// Ranked is the field by which a request is before others of its client, as in vLLM: lower numbers are first, 0 is the
-// default. Other clients are not concerned: each has its share, whatever the numbers.
+// Ranked is the field that orders the requests of a client, as in vLLM: lower numbers are first, 0 is the default. It
+// does not affect other clients: each has its share, whatever the numbers.
 type Ranked struct {
 	Priority int32 `json:"priority"`
 }

@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// Share is what a client may take of something limited, such as the places of running requests.
+// Share describes a client's claim to a limited resource, such as the places of running requests.
 type Share struct {
 	Client string
-	Most   int // of the requests that run at a time, 0 for no limit of the client
-	// Others is true if other clients may come: some of everything is left for them.
+	Most   int // maximum number of running requests, 0 for no limit of the client
+	// Others is true if other clients may come. Then a part of each resource is reserved for them.
 	Others bool
-	Last   bool // the request waits until the client has no others: a line of a batch
-	Rank   int  // of the request among those of its client: lower ones are first
+	Last   bool // the request, a line of a batch, waits until the client has no others
+	Rank   int  // order among the requests of the client: lower ones are first
 }
 
-// ShareOf returns the share of a context's request. Without one, it has no limit.
+// ShareOf returns the share of a context's request. Without a request, the share has no limit.
 func ShareOf(ctx context.Context) Share {
 	if t := TrackOf(ctx); t != nil {
 		return t.Share
@@ -23,20 +23,20 @@ func ShareOf(ctx context.Context) Share {
 	return Share{}
 }
 
-// shares divides a number of places among clients. Where others may come, a client may have three times as many places
-// as are free, and the last one only as its first. So of 64 places one client takes at most 48, two take 27 each, and a
-// client that comes later finds a place at once. These are the dynamic thresholds of Choudhury and Hahne (1998). Its
-// owner guards it by a lock.
+// shares divides a number of places among clients. If others may come, a client may have at most three times as many
+// places as are free, and may take the last place only as its first. So of 64 places one client takes at most 48, two
+// take 27 each, and a client that comes later finds a place at once. These are the dynamic thresholds of Choudhury and
+// Hahne (1998). The caller must synchronize access.
 type shares struct {
 	places int64
 	taken  int64
 	by     map[string]int64
 }
 
-// newShares returns a number of free places.
+// newShares returns shares with the given number of free places.
 func newShares(places int64) shares { return shares{places: places, by: map[string]int64{}} }
 
-// perFree is how many places a client may have for each free one.
+// perFree is the number of places that a client may have for each free one.
 const perFree = 3
 
 // open reports whether a client may take n places.
@@ -45,7 +45,7 @@ func (s *shares) open(who Share, n int64) bool {
 	return free >= n && (own == 0 || !who.Others || free > n && own+n <= perFree*free)
 }
 
-// take takes n places. what they are, such as "requests are waiting", is for the error of a client that may not.
+// take takes n places. what describes them in errors, such as "requests are waiting".
 func (s *shares) take(who Share, n int64, what string) error {
 	own := s.by[who.Client]
 	if !s.open(who, n) {
@@ -59,7 +59,7 @@ func (s *shares) take(who Share, n int64, what string) error {
 	return nil
 }
 
-// give gives n places back.
+// give returns n places.
 func (s *shares) give(client string, n int64) {
 	s.taken -= n
 	if s.by[client] -= n; s.by[client] == 0 {
@@ -73,10 +73,10 @@ type Places struct {
 	shares
 }
 
-// NewPlaces returns a number of free places.
+// NewPlaces returns Places with n free places.
 func NewPlaces(n int64) *Places { return &Places{shares: newShares(n)} }
 
-// Enter takes a place, which leave frees. what is as in shares.take.
+// Enter takes a place. The function leave frees it. what is as in shares.take.
 func (p *Places) Enter(who Share, what string) (leave func(), err error) {
 	if err := p.add(who, 1, what); err != nil {
 		return nil, err

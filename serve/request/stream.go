@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Queue buffers the bytes for a client, so that no writer waits for it.
+// Queue buffers the bytes for a client, so that no writer waits for the client.
 type Queue struct {
 	mu     sync.Mutex
 	data   []byte
@@ -18,10 +18,10 @@ type Queue struct {
 	cut    context.CancelCauseFunc
 }
 
-// ErrSlow is why a request is canceled if its client does not read the response.
+// ErrSlow is the cause of cancellation of a request whose client does not read the response.
 var ErrSlow = &Error{Status: StatusGone, Message: "the client reads its reply too slowly"}
 
-// Add appends data. If too much is buffered, the request ends.
+// Add appends data. If too much is buffered, it cancels the request.
 func (q *Queue) Add(data ...[]byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -34,7 +34,7 @@ func (q *Queue) Add(data ...[]byte) {
 	q.tell()
 }
 
-// tell wakes take. The lock is held.
+// tell wakes take. mu must be held.
 func (q *Queue) tell() {
 	select {
 	case q.some <- struct{}{}:
@@ -69,8 +69,8 @@ func (q *Queue) take() []byte {
 	return nil
 }
 
-// Stream runs a job that adds bytes to a queue, and sends them as they come. An error before the first byte gets a
-// normal error response; after it, failed returns the error's event.
+// Stream runs a job that adds bytes to a queue, and sends them as they arrive. An error before the first byte becomes a
+// normal error response. After the first byte, the event that failed returns for the error is sent.
 func (c *Call) Stream(contentType string, job func(ctx context.Context, to *Queue) error,
 	failed func(*Error) []byte) error {
 	ctx, cut := context.WithCancelCause(c.Request.Context())

@@ -12,21 +12,21 @@ type Phase string
 
 // The phases of a request. A request with several prompts or replies may be in several at once.
 const (
-	PhaseQueue    Phase = "queue"    // it waits to run
-	PhaseRead     Phase = "read"     // the model reads the part of a prompt that is not cached
+	PhaseQueue    Phase = "queue"    // waiting to run
+	PhaseRead     Phase = "read"     // the model reads the uncached part of a prompt
 	PhaseGenerate Phase = "generate" // the model generates a reply
 )
 
 // PhaseEnd describes a finished phase.
 type PhaseEnd struct {
-	Model   string // "" where the phase has none
+	Model   string // "" if the phase has no model
 	Read    int    // ids of prompts that the model has read
-	Written int    // ids that were sampled
+	Written int    // ids that the model has sampled
 	Err     error
 }
 
-// Trace is called when a phase of a request starts; the function it returns, when it ends. Any goroutine may call it.
-// The context of the request comes from the middleware: see Options.Middleware.
+// Trace is called when a phase of a request starts. The returned function is called when it ends. Both may be called
+// from any goroutine. Trace gets the request's context, which middleware may have set: see Options.Middleware.
 type Trace func(ctx context.Context, phase Phase) (ended func(PhaseEnd))
 
 type traceKey struct{}
@@ -53,7 +53,7 @@ const (
 	TokensWritten = "written"
 )
 
-// allowance is what the key of a request may still use.
+// allowance limits what the key of a request may still use.
 type allowance interface {
 	// TakeTokens counts tokens that a request of the key has read or generated.
 	TakeTokens(n int)
@@ -75,8 +75,8 @@ type Track struct {
 	Counters  counters
 	Allowance allowance
 	Key       string // the name of the API key, "" for none
-	Scope     string // of what is cached for the request: see Call.Separate
-	Share     Share  // of what is limited
+	Scope     string // scope of cached texts: see Call.Separate
+	Share     Share  // claim to limited resources
 	trace     Trace
 	start     time.Time
 
@@ -103,7 +103,7 @@ func TrackOf(ctx context.Context) *Track {
 	return t
 }
 
-// Begin starts a phase. The function it returns ends it.
+// Begin starts a phase. The returned function ends it.
 func (t *Track) Begin(ctx context.Context, p Phase) func(PhaseEnd) {
 	if t.trace == nil {
 		return func(PhaseEnd) {}

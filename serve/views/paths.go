@@ -11,14 +11,14 @@ import (
 )
 
 // Where two paths end: each at its own end, or both after the same number of tokens, so that their tokens can be
-// exchanged one for one.
+// exchanged one by one.
 const (
 	own  = "own"
 	same = "same"
 )
 
-// tracedTokens is the number of tokens traced after two paths diverge: each is read again once per layer, with all
-// tokens after it.
+// tracedTokens is the number of tokens traced after two paths diverge. Each of them is read again once per layer, with
+// all tokens after it.
 const tracedTokens = 16
 
 func pathsView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {

@@ -1,5 +1,5 @@
-// Package views has the server's views of a session: those of hippo explain that show a text, for the last tokens of
-// the session.
+// Package views has the server's views of a session: the views of hippo explain that show a text, for the last tokens
+// of the session.
 package views
 
 import (
@@ -29,8 +29,8 @@ const (
 	last = "last"
 )
 
-// All returns the views, the state of the model first. It alone reads the session itself; for all others the model
-// reads the last tokens as a separate text, as in hippo explain.
+// All returns the views, the state of the model first. Only that view uses the session itself. For all others, the
+// model reads the last tokens as a separate text, as in hippo explain.
 func All() []sessions.View {
 	return []sessions.View{{
 		Name: "state", Title: "What the model holds", Tokens: []int{1024, 256, 4096}, State: true, Free: true,

@@ -1,10 +1,8 @@
-// Command hippotrace serves a model as hippo serve does, and exports traces as the variables of OpenTelemetry say:
+// Command hippotrace serves a model as hippo serve does, and exports traces as configured by OpenTelemetry's variables:
 //
-//	OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 hippotrace -listen 127.0.0.1:8080
+//	OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 hippotrace -listen 127.0.0.1:8080 runs/tiny
 //
-// runs/tiny
-//
-// It shows how a program puts the middleware of package otel around a server. What it cannot do, hippo serve can.
+// It shows how a program wraps a server in the middleware of package otel. It has fewer features than hippo serve.
 package main
 
 import (
