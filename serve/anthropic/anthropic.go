@@ -1,5 +1,5 @@
-// Package anthropic implements Anthropic's endpoints /v1/messages, count_tokens and batches below it, as of the version
-// 2023-06-01 (https://platform.claude.com/docs/en/api/messages).
+// Package anthropic implements Anthropic's endpoints /v1/messages, count_tokens and batches, in version 2023-06-01
+// (https://platform.claude.com/docs/en/api/messages).
 package anthropic
 
 import (
@@ -21,7 +21,7 @@ import (
 // Handler serves Anthropic's endpoints.
 type Handler struct {
 	reply.Service
-	Ping time.Duration // between events that keep the connection of a stream open
+	Ping time.Duration // time between events that keep a stream's connection open
 }
 
 // New returns a handler.
@@ -49,13 +49,13 @@ type Message struct {
 	Receipt json.RawMessage `json:"receipt,omitempty"` // not Anthropic's
 }
 
-// ending is why a reply has ended, null before.
+// ending is the reason why a reply has ended, null while it has not.
 type ending struct {
 	StopReason   *string `json:"stop_reason"`
 	StopSequence *string `json:"stop_sequence"`
 }
 
-// Usage counts tokens. Those of the prompt are Input, CacheRead and CacheCreation together.
+// Usage counts tokens. Input, CacheRead and CacheCreation add up to the prompt.
 type Usage struct {
 	Input         int          `json:"input_tokens"`
 	CacheCreation int          `json:"cache_creation_input_tokens"`
@@ -74,11 +74,11 @@ type messageJob struct {
 	server *Handler
 	job    *reply.Job
 	dialog *reply.Dialog
-	window bool // the length of the model limits the reply, and not max_tokens
+	window bool // the reply is limited by the model's length, not by max_tokens
 	answer Message
 }
 
-// Messages responds to /v1/messages: a reply to a conversation.
+// Messages responds to /v1/messages with a reply to a conversation.
 func (s *Handler) Messages(c *request.Call) error {
 	q := &messageJob{server: s}
 	if err := read(c, &q.messageRequest); err != nil {
@@ -90,7 +90,7 @@ func (s *Handler) Messages(c *request.Call) error {
 	return s.Reply(c, q, q.Stream, func(e *request.Error) []byte { return errorEvent(c, e) })
 }
 
-// CountTokens responds to /v1/messages/count_tokens: the tokens of a prompt.
+// CountTokens responds to /v1/messages/count_tokens with the number of tokens of a prompt.
 func (s *Handler) CountTokens(c *request.Call) error {
 	var q countRequest
 	if err := read(c, &q); err != nil {
@@ -121,13 +121,13 @@ type countRequest struct {
 	conversation
 }
 
-// versionHeader is the header in which clients name the version of the interface.
+// versionHeader is the header with the API version that a client uses.
 const versionHeader = "anthropic-version"
 
-// versions are those that clients send: npm's from 1.0 on sends the second.
+// versions are those that clients send: npm's client sends the second from 1.0 on.
 var versions = []string{"2023-06-01", "2026-10-21"}
 
-// Speaks reports whether a request is of Anthropic's dialect.
+// Speaks reports whether a request uses Anthropic's dialect.
 func Speaks(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/v1/messages") || r.Header.Get(versionHeader) != ""
 }
@@ -160,7 +160,7 @@ func (q *messageJob) prepare(c *request.Call) error {
 	if ch.Err != nil {
 		return ch.Err
 	}
-	// A client names the most that any model may write: more than this server allows is no mistake.
+	// Clients send the maximum length of any model. A larger value than this server allows is not a mistake.
 	most = min(most, s.Limits.MaxTokens)
 	q.MaxTokens, q.Stop = &most, q.Stops
 	o, err := q.Replies(&s.Service, m, m.Defaults(0))
@@ -207,7 +207,7 @@ func (q *messageJob) Respond(c *request.Call) (any, error) {
 	return &q.answer, nil
 }
 
-// Send runs the job and sends each event as it comes. Until the prompt has been read, there are only pings.
+// Send runs the job and sends each event as it occurs. Until the prompt has been read, it sends only pings.
 func (q *messageJob) Send(ctx context.Context, to *request.Queue) error {
 	pings := time.NewTicker(q.server.Ping)
 	ended, left := make(chan struct{}), make(chan struct{})
@@ -248,7 +248,8 @@ func (q *messageJob) run(ctx context.Context, tell func(event)) error {
 	return nil
 }
 
-// count sets the usage. What was read and is now cached counts as written to the cache if the request asked for that.
+// count sets the usage. Newly read tokens that are now cached count as written to the cache if the request asked for
+// caching.
 func (q *messageJob) count(used reply.Usage) {
 	u := &q.answer.Usage
 	u.CacheRead, u.Output = used.Details.Cached, used.Completion
@@ -258,7 +259,7 @@ func (q *messageJob) count(used reply.Usage) {
 	u.Input = len(q.dialog.IDs) - u.CacheRead - u.CacheCreation
 }
 
-// Reasons why a reply has ended.
+// Reasons for the end of a reply.
 const (
 	stopTurn     = "end_turn"
 	stopLength   = "max_tokens"
@@ -267,7 +268,7 @@ const (
 	stopWindow   = "model_context_window_exceeded"
 )
 
-// end sets why the reply has ended.
+// end sets the reason for the end of the reply.
 func (q *messageJob) end(p reply.Piece, calls int) {
 	reason := stopTurn
 	q.answer.Receipt = p.Receipt
@@ -278,7 +279,7 @@ func (q *messageJob) end(p reply.Piece, calls int) {
 		reason = stopLength
 	case calls > 0:
 		reason = stopTool
-	case slices.Contains(q.Stops, p.Stop): // and not one of the model's own
+	case slices.Contains(q.Stops, p.Stop): // and not one of the model's own stops
 		reason = stopSequence
 		q.answer.StopSequence = &p.Stop
 	}

@@ -16,15 +16,15 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Batches runs batches of messages (https://platform.claude.com/docs/en/api/creating-message-batches). Their requests
-// are lines of a batch like OpenAI's, in a file that belongs to the batch.
+// Batches runs batches of messages (https://platform.claude.com/docs/en/api/creating-message-batches). The requests of
+// a batch are stored as lines of a batch like OpenAI's, in a file that belongs to the batch.
 type Batches struct {
 	Store *batch.Store
 	// Allowed returns an error if the key of a request may not run batches for an endpoint.
 	Allowed func(c *request.Call, endpoint string) error
 }
 
-// endpoint is that of the requests of a batch.
+// endpoint is the endpoint of the requests of a batch.
 const endpoint = "/v1/messages"
 
 // batchRequest is the body of POST /v1/messages/batches.
@@ -46,7 +46,7 @@ type Batch struct {
 	Results   *string     `json:"results_url"`
 }
 
-// batchCounts are the numbers of requests: Processing until the batch ends, then the others.
+// batchCounts are numbers of requests. All count as Processing until the batch ends.
 type batchCounts struct {
 	Processing int `json:"processing"`
 	Succeeded  int `json:"succeeded"`
@@ -97,7 +97,7 @@ func newBatch(b batch.Batch) Batch {
 	o.Counts.Succeeded = b.Counts.Completed
 	o.Counts.Errored += b.Counts.Failed
 	o.Status = "ended"
-	// Clients resolve it against the address at which they found this server.
+	// Clients resolve the path against the address of this server.
 	results := endpoint + "/batches/" + b.ID + "/results"
 	o.Results = &results
 	return o
@@ -105,7 +105,7 @@ func newBatch(b batch.Batch) Batch {
 
 var customID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// line returns the line of a request for a batch, after those with some ids.
+// line returns the line of a request for a batch. ids are the ids of the previous lines.
 func line(raw json.RawMessage, ids map[string]bool) ([]byte, error) {
 	var q struct {
 		ID     string          `json:"custom_id"`
@@ -223,7 +223,7 @@ func (s *Batches) Delete(c *request.Call) error {
 	return c.JSON(map[string]string{"id": id, "type": "message_batch_deleted"})
 }
 
-// result is what became of a request of a batch.
+// result is the outcome of a request of a batch.
 type result struct {
 	Type    string          `json:"type"`
 	Message json.RawMessage `json:"message,omitempty"`
@@ -291,7 +291,7 @@ func (s *Batches) Results(c *request.Call) error {
 	return c.Deliver(nil)
 }
 
-// results sends the results in a file.
+// results sends the results from a batch's output file.
 func (s *Batches) results(c *request.Call, file io.Reader) error {
 	for in := bufio.NewReader(file); ; {
 		text, err := in.ReadBytes('\n')

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// conversation has the fields that make the prompt, of replies and of counts.
+// conversation has the fields that make up the prompt, of replies and of counts.
 type conversation struct {
 	System    content                    `json:"system"`
 	Messages  messages                   `json:"messages"`
@@ -49,7 +49,7 @@ type block struct {
 	Name      string          `json:"name"`
 	Input     json.RawMessage `json:"input"`
 	CallID    string          `json:"tool_use_id"`
-	Content   json.RawMessage `json:"content"` // of a result: read later, since only one level of it is
+	Content   json.RawMessage `json:"content"` // of a result: read later, since only one nested level is allowed
 	IsError   bool            `json:"is_error"`
 	Cache     *cacheControl   `json:"cache_control"`
 
@@ -89,7 +89,7 @@ func (c *content) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// listOf reads a list. Errors say what was wanted, or name the item.
+// listOf reads a list. want describes the expected value for errors, and item names an element.
 func listOf[T any](data []byte, want, item string) (all []T, err error) {
 	var raw []json.RawMessage
 	if err := request.UnmarshalList(data, &raw, want); err != nil {
@@ -104,7 +104,7 @@ func listOf[T any](data []byte, want, item string) (all []T, err error) {
 	return all, nil
 }
 
-// cacheControl marks the end of what a client wants cached. This server caches all of a prompt, and reports it.
+// cacheControl marks the end of text that a client wants cached. This server caches all of a prompt, and reports it.
 type cacheControl struct {
 	Type string `json:"type"`
 	TTL  string `json:"ttl"`
@@ -132,7 +132,7 @@ func (c content) marks() bool {
 	return false
 }
 
-// caches reports whether the request asks for something to be cached. It is called after chat.
+// caches reports whether the request asks for caching. It must be called after chat.
 func (q *conversation) caches() bool {
 	asks := q.Cache != nil || q.marked || q.System.marks()
 	for _, m := range q.Messages {
@@ -172,8 +172,8 @@ func (q *conversation) chat(m *host.Model) (*reply.Chat, error) {
 	return c, err
 }
 
-// billing begins a block that Claude Code puts before the system prompt. It is for Anthropic's accounts and differs
-// from request to request, so that nothing after it would ever be found in a cache.
+// billing is the prefix of a block that Claude Code puts before the system prompt. The block is for Anthropic's
+// accounts and differs from request to request, so no text after it would ever be found in a cache.
 const billing = "x-anthropic-billing-header:"
 
 // drafts returns the messages for the template, the system prompt first.
@@ -196,7 +196,7 @@ func (q *conversation) drafts() (all []reply.Draft, err error) {
 	}
 	for i := 0; i < len(q.Messages); {
 		t := turn{role: q.Messages[i].Role}
-		for ; i < len(q.Messages) && q.Messages[i].Role == t.role; i++ { // they count as one
+		for ; i < len(q.Messages) && q.Messages[i].Role == t.role; i++ { // consecutive messages of a role count as one
 			for j := range q.Messages[i].Content {
 				if err := t.add(&q.Messages[i].Content[j]); err != nil {
 					return nil, request.Invalid("messages", "%d: content: block %d: %v", i, j, err)
@@ -208,7 +208,7 @@ func (q *conversation) drafts() (all []reply.Draft, err error) {
 	return all, nil
 }
 
-// turn is what one side says before the other does.
+// turn combines the consecutive messages of one role.
 type turn struct {
 	role            string
 	texts, thoughts []string
@@ -245,7 +245,7 @@ func (t *turn) add(b *block) error {
 // drafts returns the messages of a turn: results of calls, then texts.
 func (t *turn) drafts() []reply.Draft {
 	d := reply.Draft{Role: t.role, Content: strings.Join(t.texts, "\n")}
-	if t.role == host.AssistantRole { // whose texts are parts of what the model wrote
+	if t.role == host.AssistantRole { // an assistant's texts are parts of what the model wrote
 		d.Content = strings.Join(t.texts, "")
 		d.Reasoning, d.Calls = strings.Join(t.thoughts, ""), t.calls
 	}
@@ -266,7 +266,7 @@ func (b *block) plain() (string, error) {
 	return b.Text, nil
 }
 
-// call returns the call of a block.
+// call returns the function call of a block.
 func (b *block) call() (c reply.ToolCall, err error) {
 	switch input := bytes.TrimSpace(b.Input); {
 	case b.ID == "":
@@ -293,7 +293,7 @@ func (b *block) result() (d reply.Draft, err error) {
 		}
 	}
 	var texts []string
-	if b.IsError { // templates know no other mark of it
+	if b.IsError { // templates have no other way to mark an error
 		texts = append(texts, "Error:")
 	}
 	for i, part := range b.parts {
@@ -348,7 +348,7 @@ func (o *outputConfig) format() (f reply.Format, err error) {
 	return reply.Format{Type: reply.FormatSchema, Schema: o.Format.Schema}, nil
 }
 
-// effort returns the variables of the template that turn reasoning on or off. Without thinking the model decides, as in
+// effort returns the template variables that turn reasoning on or off. If thinking is not set, the model decides, as in
 // chats.
 func (q *conversation) effort(m *host.Model) (map[string]json.RawMessage, error) {
 	t, effort := &q.Thinking, q.Output.Effort

@@ -50,7 +50,7 @@ type delta struct {
 	Input     string `json:"partial_json,omitempty"`
 }
 
-// bytes returns the event as a stream has it.
+// bytes returns the event in a stream's format.
 func (e event) bytes() []byte { return named(e.Type, &e) }
 
 func named(kind string, v any) []byte { return append([]byte("event: "+kind+"\n"), request.SSE(v)...) }
@@ -58,12 +58,12 @@ func named(kind string, v any) []byte { return append([]byte("event: "+kind+"\n"
 // errorEvent returns an error as the last event of a stream.
 func errorEvent(c *request.Call, e *request.Error) []byte { return named("error", newFailure(c, e)) }
 
-// writer turns a reply into blocks, and tells the events of each.
+// writer turns a reply into blocks, and reports the events of each.
 type writer struct {
 	q        *messageJob
 	tell     func(event)
 	split    *reply.Splitter
-	open     *Block // the last of the blocks, unless it is closed
+	open     *Block // the last block, unless it is closed
 	text     strings.Builder
 	thoughts int // number of reasoning tokens
 }
@@ -93,7 +93,7 @@ func (w *writer) add(p reply.Piece) {
 	}
 }
 
-// push appends a text to the open block, or to a new one of a type.
+// push appends a text to the open block, or to a new one of the given type.
 func (w *writer) push(kind, text string) {
 	if w.open == nil || w.open.Type != kind {
 		b := Block{Type: kind, Text: new(string)}
@@ -130,7 +130,7 @@ func (w *writer) close() {
 	case blockText:
 		w.open.Text = &text
 	case blockThinking:
-		// Clients drop reasoning without a signature. This server takes any.
+		// Clients drop reasoning without a signature. This server accepts any signature.
 		sum := sha256.Sum256([]byte(text))
 		signature := base64.StdEncoding.EncodeToString(sum[:])
 		w.delta(delta{Type: "signature_delta", Signature: signature})
@@ -142,10 +142,10 @@ func (w *writer) close() {
 	w.open = nil
 }
 
-// delta tells of a new part of the open block.
+// delta reports a new part of the open block.
 func (w *writer) delta(d delta) { w.of("content_block_delta", event{Delta: &d}) }
 
-// of tells an event of the last block.
+// of reports an event of the last block.
 func (w *writer) of(kind string, e event) {
 	at := len(w.q.answer.Content) - 1
 	e.Type, e.Index = kind, &at

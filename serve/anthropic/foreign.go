@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Fields of Anthropic that this server does not have, and those of its other endpoints that have another name here.
+// Fields of Anthropic that this server lacks, and fields of its other endpoints that have another name here.
 var (
 	countForeign = request.Foreign{Refused: []request.Refusal{
 		{"container", "", "a tool of your own: this server runs none"},
@@ -46,6 +46,6 @@ var (
 	}, Hints: "metadata"}.Plus(countForeign, reply.SamplingForeign)
 )
 
-// Foreign returns the fields of other servers.
+// Foreign returns the foreign fields of messages.
 func (*messageRequest) Foreign() request.Foreign { return messageForeign }
 func (*countRequest) Foreign() request.Foreign   { return countForeign }

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Forms returns what the endpoints read, by method and path.
+// Forms returns the forms of the endpoints, by method and path.
 func Forms() map[string]request.Form {
 	return map[string]request.Form{
 		"POST /v1/messages":              {Body: messageRequest{}, Reply: Message{}},
@@ -19,12 +19,12 @@ func Forms() map[string]request.Form {
 	}
 }
 
-// Schema is that of a list of messages.
+// Schema returns the schema of a list of messages.
 func (*messages) Schema() request.Schema {
 	return request.ListSchema(request.SchemaOf(reflect.TypeFor[message]()))
 }
 
-// Schema is that of a text or a list of blocks.
+// Schema returns the schema of a text or a list of blocks.
 func (*content) Schema() request.Schema {
 	return request.AnyOf(request.TextSchema(),
 		request.ListSchema(request.SchemaOf(reflect.TypeFor[block]())))

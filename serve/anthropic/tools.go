@@ -20,7 +20,7 @@ type tool struct {
 	Cache       *cacheControl   `json:"cache_control"`
 }
 
-// functions returns the tools in the form that templates know.
+// functions returns the tools in the form that templates expect.
 func (q *conversation) functions() (all []json.RawMessage, err error) {
 	type function struct {
 		Name        string          `json:"name"`
@@ -59,7 +59,7 @@ func (q *conversation) functions() (all []json.RawMessage, err error) {
 	return all, nil
 }
 
-// toolChoice says whether the model calls tools.
+// toolChoice selects whether the model calls tools.
 type toolChoice struct {
 	Type string `json:"type"`
 	Name string `json:"name"`

@@ -19,7 +19,7 @@ type File struct {
 	Purpose string    `json:"purpose"`
 	Bytes   int64     `json:"bytes"`
 	Created time.Time `json:"created"`
-	// Of is the batch that the file belongs to: it is in no list, and is removed with the batch. "" for none.
+	// Of is the batch that the file belongs to, "" for none. Such a file is not listed, and is removed with the batch.
 	Of string `json:"of,omitempty"`
 }
 
@@ -34,7 +34,7 @@ const filePrefix = "file-"
 // maxName is the maximum length in bytes of a stored file name.
 const maxName = 255
 
-// cleanName returns a name that can be displayed.
+// cleanName returns a name without unprintable characters.
 func cleanName(name string) string {
 	name = strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
@@ -49,13 +49,13 @@ func cleanName(name string) string {
 	return name
 }
 
-// AddFile stores what fill writes as a file of an owner. fill returns the name of the file for users. If fill fails, no
-// file is stored.
+// AddFile stores the data written by fill as a file of an owner. fill returns the file's name for users. If fill fails,
+// no file is stored.
 func (s *Store) AddFile(owner string, fill func(io.Writer) (name string, err error)) (File, error) {
 	return s.addFile(owner, "", s.o.MaxFile, fill)
 }
 
-// addFile is AddFile of a file of at most so many bytes, 0 for any, that belongs to a batch, unless of is "".
+// addFile is AddFile with a limit of most bytes, 0 for none. The file belongs to the batch of, unless of is "".
 func (s *Store) addFile(owner, of string, most int64, fill func(io.Writer) (string, error)) (File, error) {
 	if err := s.refresh(); err != nil {
 		return File{}, err
@@ -90,7 +90,7 @@ func (s *Store) keep(f *File, most int64, fill func(io.Writer) error) error {
 		return filled
 	})
 	if filled != nil {
-		err = filled // without the path of a server's file
+		err = filled // without the path of the server's file
 	}
 	f.Bytes, f.Name = m.n, cleanName(f.Name)
 	if err == nil {
@@ -104,7 +104,7 @@ func (s *Store) keep(f *File, most int64, fill func(io.Writer) error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.files[f.ID] != nil { // the list was read meanwhile, which counted it
+	if s.files[f.ID] != nil { // refresh has counted the file meanwhile
 		s.refunded(f.Owner, m.n)
 	}
 	kept := *f
@@ -112,7 +112,7 @@ func (s *Store) keep(f *File, most int64, fill func(io.Writer) error) error {
 	return nil
 }
 
-// metered counts the bytes written for its owner.
+// metered counts the written bytes and charges its owner for them.
 type metered struct {
 	s     *Store
 	w     io.Writer
@@ -146,7 +146,7 @@ func (s *Store) File(owner, id string) (File, error) {
 	return *f, nil
 }
 
-// Files returns a page of an owner's files, of one purpose unless it is "", and whether more follow.
+// Files returns a page of an owner's files and whether more follow. purpose selects files of a purpose; "" is any.
 func (s *Store) Files(owner, purpose string, p Page) ([]File, bool, error) {
 	if err := s.refresh(); err != nil {
 		return nil, false, err
@@ -165,13 +165,13 @@ func (s *Store) OpenFile(owner, id string) (File, io.ReadCloser, error) {
 		return f, nil, err
 	}
 	r, err := s.vault.open(id + content)
-	if gone(err) { // it has just been deleted
+	if gone(err) { // the file has just been deleted
 		err = fmt.Errorf("file %.60q: %w", id, ErrNotFound)
 	}
 	return f, r, err
 }
 
-// DeleteFile removes an owner's file. A file that a batch reads stays until the batch ends.
+// DeleteFile removes an owner's file. It returns an error if an unfinished batch reads the file.
 func (s *Store) DeleteFile(owner, id string) error {
 	if err := s.refresh(); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (s *Store) DeleteFile(owner, id string) error {
 	return s.drop(f)
 }
 
-// drop removes a file. The lock is held.
+// drop removes a file. mu must be held.
 func (s *Store) drop(f *File) error {
 	// Without a description the content is removed at the next start.
 	if err := s.vault.remove(f.ID + described); err != nil {

@@ -8,12 +8,12 @@ import (
 	"log/slog"
 )
 
-// fail ends a batch with a problem, and the output so far. If that cannot be written, the batch ends without output.
+// fail ends a batch with a problem and the output so far. If the output cannot be written, the batch ends without it.
 func (r *run) fail(p Problem) error {
 	writes := false
 	err := r.s.change(r.b.ID, func(b *Batch) {
 		b.Problems = append(b.Problems, p)
-		writes = b.End == "" // otherwise the writing itself has failed
+		writes = b.End == "" // otherwise writing the output has failed
 	})
 	if err == nil && writes && r.finish(Failed) == nil {
 		return nil
@@ -48,7 +48,7 @@ func (r *run) finish(end Status) (err error) {
 	if err != nil {
 		return err
 	}
-	r.s.refund(r.b.Owner, r.paid) // for the journal, which becomes the output
+	r.s.refund(r.b.Owner, r.paid) // for the journal, which the output replaces
 	r.paid = 0
 	var output, faults string
 	if good > 0 {
@@ -91,16 +91,16 @@ func (r *run) file(id, what string, good bool) error {
 	})
 }
 
-// Codes of errors of requests that were not run.
+// Error codes of requests that were not run.
 const (
 	CodeExpired   = "batch_expired"
 	CodeCancelled = "batch_cancelled"
 )
 
-// tellsAll reports whether each request without a response has an error in the file of errors.
+// tellsAll reports whether the file of errors has an error for each request without a response.
 func (b *Batch) tellsAll() bool { return b.End == Expired || b.Own() && b.End != Completed }
 
-// left is the error of a request without a response.
+// left returns the error of a request without a response.
 func (b *Batch) left() *fault {
 	switch b.End {
 	case Expired:
@@ -111,7 +111,7 @@ func (b *Batch) left() *fault {
 	return &fault{"batch_failed", "the batch has failed before the request was answered"}
 }
 
-// late writes an error for each request without a response in time.
+// late writes an error for each request that got no response in time.
 func (r *run) late(w io.Writer) error {
 	file, err := r.s.vault.open(r.b.Input + content)
 	if err != nil {

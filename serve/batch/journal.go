@@ -28,7 +28,8 @@ type fault struct {
 	Message string `json:"message"`
 }
 
-// record is a line of a journal: the result for a line of the input. Records are in the order in which requests ended.
+// record is a line of a journal: the result for a line of the input. Records are in the order in which requests
+// finished.
 type record struct {
 	Line   int             `json:"line"`
 	Good   bool            `json:"good"`
@@ -51,7 +52,7 @@ type done struct {
 	counts Counts
 }
 
-// add adds a record after the others.
+// add adds a record at the end.
 func (d *done) add(line int, good bool, size int) {
 	d.marks = append(d.marks, mark{line, good, d.size, size})
 	d.lines[line] = true
@@ -63,8 +64,8 @@ func (d *done) add(line int, good bool, size int) {
 	}
 }
 
-// readJournal reads a journal up to the first incomplete record, such as one that was being written when the process
-// ended. A missing journal has no records.
+// readJournal reads a journal up to the first incomplete record, which may be left by a process that ended while
+// writing it. A missing journal has no records.
 func readJournal(v vault, name string) (*done, error) {
 	d := &done{lines: map[int]bool{}}
 	file, err := v.open(name)

@@ -19,7 +19,7 @@ type lines struct {
 	most int // maximum bytes of a line
 	n    int // number of the last line read, from 1
 	from int64
-	to   int64 // its bytes in the file
+	to   int64 // end of the last line in the file
 	buf  []byte
 }
 
@@ -27,7 +27,7 @@ func newLines(r io.Reader, most int) *lines {
 	return &lines{r: bufio.NewReaderSize(r, 64<<10), most: most}
 }
 
-// errLong is the error of a line that is too long. It has been skipped.
+// errLong is the error of a line that is too long. Reading continues after it.
 var errLong = errors.New("too long")
 
 // next returns the next line that is not empty, valid until the next call. The last error is io.EOF.
@@ -71,8 +71,8 @@ type item struct {
 	endpoint string
 	body     []byte
 	problem  string
-	text     *plainText // of a line of an offline file: the answer becomes its score
-	sum      string     // of the content of such a line
+	text     *plainText // set for a line of an offline file whose answer becomes its score
+	sum      string     // hash of the content of such a line
 }
 
 // maxCustomID is the maximum length of a custom_id in bytes.
@@ -83,7 +83,7 @@ type items struct {
 	*lines
 	endpoints []string
 	seen      map[[16]byte]bool // hashes of the custom_ids so far
-	offline   *Offline          // of a file that is no client's, or nil
+	offline   *Offline          // the offline run, or nil for a client's file
 }
 
 // next returns the next item. The last error is io.EOF.
@@ -102,7 +102,7 @@ func (r *items) next() (item, error) {
 	return it, err
 }
 
-// parse parses a line, and returns its errors.
+// parse parses a line. It returns a description of an error, or "".
 func (r *items) parse(text []byte, it *item) string {
 	var q struct {
 		CustomID json.RawMessage `json:"custom_id"`
@@ -147,7 +147,7 @@ func (r *items) parse(text []byte, it *item) string {
 	return it.request(url, bytes.Clone(q.Body))
 }
 
-// request makes an item a request, or returns what is wrong with its body.
+// request turns an item into a request, or returns a description of an error in its body.
 func (it *item) request(endpoint string, text []byte) string {
 	var body struct {
 		Stream json.RawMessage `json:"stream"`
@@ -162,7 +162,7 @@ func (it *item) request(endpoint string, text []byte) string {
 	return ""
 }
 
-// some returns a value, truncated for a message.
+// some returns a value as text for a message.
 func some(v json.RawMessage) string {
 	if len(v) == 0 {
 		return "nothing"

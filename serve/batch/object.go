@@ -32,7 +32,7 @@ func (s Status) ended() bool {
 	return slices.Contains([]Status{Completed, Failed, Cancelled, Expired}, s)
 }
 
-// Problem is why a batch has failed.
+// Problem is a reason why a batch has failed.
 type Problem struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -62,7 +62,7 @@ type Batch struct {
 	Counts   Counts               `json:"counts"`
 	Created  time.Time            `json:"created"`
 	Expires  time.Time            `json:"expires"`
-	At       map[Status]time.Time `json:"at"`            // time of each status
+	At       map[Status]time.Time `json:"at"`            // when the batch got each status
 	End      Status               `json:"end,omitempty"` // final status of a batch that is finalizing
 
 	// Ids of the files being written, chosen in advance so that a restart does not write them twice.
@@ -70,13 +70,13 @@ type Batch struct {
 	NextErrors string `json:"next_errors,omitempty"`
 }
 
-// Prefixes of ids: of batches of files, and of those with files of their own.
+// Prefixes of ids: of batches of clients' files, and of batches with their own files.
 const (
 	batchPrefix = "batch_"
 	ownPrefix   = "msgbatch_" // as Anthropic's
 )
 
-// Own reports whether a batch has files of its own, which are in no list.
+// Own reports whether a batch has its own files, which are not listed.
 func (b *Batch) Own() bool { return strings.HasPrefix(b.ID, ownPrefix) }
 
 // OpenAI's limits on metadata.
@@ -146,7 +146,8 @@ func (s *Store) AddBatch(owner string, w Wish) (Batch, error) {
 	return s.start(b)
 }
 
-// AddOwn starts a batch of n requests that fill writes, one a line, to end within a day. Its files belong to it.
+// AddOwn starts a batch of n requests, which fill writes one per line. It must end within a day. The batch owns its
+// files.
 func (s *Store) AddOwn(owner, endpoint string, n int, fill func(io.Writer) error) (Batch, error) {
 	const window = 24 * time.Hour
 	if n > s.o.MaxLines {
@@ -169,7 +170,7 @@ func (s *Store) AddOwn(owner, endpoint string, n int, fill func(io.Writer) error
 	return started, err
 }
 
-// start stores a batch and starts it. The list has just been read.
+// start stores a batch and starts it. The caller must have called refresh.
 func (s *Store) start(b *Batch) (Batch, error) {
 	owner := b.Owner
 	s.saving.Lock()
@@ -187,10 +188,10 @@ func (s *Store) start(b *Batch) (Batch, error) {
 	return b.copied(), nil
 }
 
-// keptBatches is the maximum number of batches of an owner: the oldest ended ones are removed first.
+// keptBatches is the maximum number of batches of an owner. The oldest finished batches are removed first.
 const keptBatches = 10000
 
-// room removes an ended batch if there is no room for another.
+// room makes room for another batch. It removes a finished one if needed.
 func (s *Store) room(owner string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +219,7 @@ func (s *Store) room(owner string) error {
 	return s.forget(oldest)
 }
 
-// forget removes a batch that has ended, and the files that belong to it. The lock is held.
+// forget removes a finished batch and the files that belong to it. mu must be held.
 func (s *Store) forget(b *Batch) error {
 	if err := s.vault.remove(b.ID + described); err != nil {
 		return err
@@ -227,7 +228,7 @@ func (s *Store) forget(b *Batch) error {
 	return s.dropOf(b.ID)
 }
 
-// dropOf removes the files that belong to a batch. The lock is held.
+// dropOf removes the files that belong to a batch. mu must be held.
 func (s *Store) dropOf(id string) (err error) {
 	for _, f := range s.files {
 		if f.Of == id {
@@ -237,9 +238,9 @@ func (s *Store) dropOf(id string) (err error) {
 	return err
 }
 
-// DeleteOwn removes an owner's batch that has ended, with its files.
+// DeleteOwn removes an owner's finished batch with its files.
 func (s *Store) DeleteOwn(owner, id string) error {
-	if err := s.refresh(); err != nil { // its files, too, may be another server's
+	if err := s.refresh(); err != nil { // another server may have written its files
 		return err
 	}
 	if _, err := s.Batch(owner, id, true); err != nil {
@@ -259,14 +260,14 @@ func (s *Store) DeleteOwn(owner, id string) error {
 	return s.forget(b)
 }
 
-// copied returns a copy that never changes.
+// copied returns a copy that does not change with the batch.
 func (b *Batch) copied() Batch {
 	c := *b
 	c.Metadata, c.At, c.Problems = maps.Clone(b.Metadata), maps.Clone(b.At), slices.Clone(b.Problems)
 	return c
 }
 
-// Batch returns an owner's batch, one with files of its own or another.
+// Batch returns an owner's batch. own selects batches with their own files, or the others.
 func (s *Store) Batch(owner, id string, own bool) (Batch, error) {
 	if err := s.look(id, true); err != nil {
 		return Batch{}, err
@@ -280,7 +281,7 @@ func (s *Store) Batch(owner, id string, own bool) (Batch, error) {
 	return b.copied(), nil
 }
 
-// Batches returns a page of an owner's batches, those with files of their own or the others, and whether more follow.
+// Batches returns a page of an owner's batches and whether more follow. own selects batches as in Batch.
 func (s *Store) Batches(owner string, own bool, p Page) ([]Batch, bool, error) {
 	if err := s.refresh(); err != nil {
 		return nil, false, err
@@ -295,7 +296,7 @@ func (s *Store) Batches(owner string, own bool, p Page) ([]Batch, bool, error) {
 	return out, more, err
 }
 
-// Cancel ends an owner's batch with the finished requests in its output. A batch that has ended does not change.
+// Cancel ends an owner's batch, with the results of finished requests as output. A finished batch does not change.
 func (s *Store) Cancel(owner, id string, own bool) (Batch, error) {
 	if _, err := s.Batch(owner, id, own); err != nil {
 		return Batch{}, err
@@ -312,13 +313,13 @@ func (s *Store) Cancel(owner, id string, own bool) (Batch, error) {
 		return Batch{}, err
 	}
 	s.mu.Lock()
-	delete(s.passed, id) // whoever ran it has lost it
+	delete(s.passed, id) // the server that ran it has lost it
 	s.employ(owner)
 	s.mu.Unlock()
 	return s.Batch(owner, id, own)
 }
 
-// stand sets the status of a batch. The lock is held.
+// stand sets the status of a batch. Store.mu must be held.
 func (b *Batch) stand(at Status) {
 	b.Status = at
 	b.At[at] = time.Now()
@@ -334,7 +335,7 @@ func (s *Store) change(id string, f func(b *Batch)) error {
 		s.mu.Unlock()
 		return s.changeElsewhere(id, f)
 	}
-	if b == nil { // it has been deleted meanwhile
+	if b == nil { // the batch was deleted meanwhile
 		s.mu.Unlock()
 		return fmt.Errorf("batch %.60q: %w", id, ErrNotFound)
 	}

@@ -20,33 +20,32 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Offline is a file of requests that is answered without a store and without clients. Lines are those of batches, for
-// any of the endpoints, or the bodies of requests alone, or texts to be scored. The results are in the order of the
-// lines, each with the number of its line and a hash of what it answers. So a file of results says itself how far it
-// is: it is continued where a process has left it at any moment.
+// Offline answers a file of requests without a store and without clients. Each line is a line of a batch for any of the
+// endpoints, the body of a request alone, or a text to be scored. Results are in the order of the lines. Each has the
+// number of its line and a hash of the line and By. So the results alone record the progress, and a run can continue
+// after a process ended at any moment.
 type Offline struct {
 	In    string    // the path of the lines, or - for Stdin
 	Stdin io.Reader // read once
 	Out   string    // the path of the results
-	// Lines are cut into Shards parts of about as many bytes, of which this is the one of number Shard, from 1. The
-	// results of all parts one after another are those of the whole.
-	// Without Shards there is one.
+	// The lines are divided into Shards parts of about as many bytes each. Shard, from 1, is the part to answer. The
+	// concatenated results of all parts are those of the whole. Shards below 1 means one part.
 	Shard, Shards int
-	By            string // what answers, for the hash
+	By            string // identifies what answers, for the hash
 	Endpoints     []string
 	Do            func(context.Context, Request) (Response, error) // see Options
 	Together      int                                              // requests that run at a time: 16
 	MaxLine       int                                              // bytes of a line: 64 MiB
 	Progress      func()                                           // called after each result; nil for none
 
-	hasty bool // it does not wait to see whether a holder is alive
+	hasty bool // do not wait to see whether the holder of a lock is alive
 }
 
 // Tally counts the results of a file.
 type Tally struct {
-	Before int `json:"before"` // results that were there at the start
-	Lines  int `json:"lines"`  // with those
-	Failed int `json:"failed"` // of all
+	Before int `json:"before"` // results found at the start
+	Lines  int `json:"lines"`  // all results, including Before
+	Failed int `json:"failed"` // failed results among Lines
 }
 
 // outcome is a line of an offline file's results.
@@ -56,18 +55,18 @@ type outcome struct {
 	result
 }
 
-// outcomeStart is how every line of results begins.
+// outcomeStart is the prefix of every line of results.
 const outcomeStart = `{"line":`
 
-// sum is the hash of what a result answers.
+// sum returns the hash of a line and By, which identifies what a result answers.
 func (o *Offline) sum(line []byte) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s", o.By, bytes.TrimSpace(line))
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// Run answers the lines that have no result yet. When ctx is done, it returns its error, with the results so far
-// stored. Another process that writes the same results is a *disk.LockedError.
+// Run answers the lines that have no result yet. When ctx is done, it returns the error of ctx, with the results so far
+// stored. If another process is writing the same results, it returns a *disk.LockedError.
 func (o *Offline) Run(ctx context.Context) (t Tally, err error) {
 	const together, maxLine = 16, 64 << 20
 	filled := *o
@@ -114,11 +113,11 @@ type results interface {
 	Sync() error
 }
 
-// openResults opens the file of the results. Tests give it less space.
+// openResults opens the file of the results. Tests replace it to limit the space.
 var openResults = func(path string) (results, error) { return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666) }
 
-// Parts answers the lines in so many parts, with files of their own in the folder Out. It takes those that no other
-// process has, and returns who has the others.
+// Parts answers the lines in the given number of parts, whose files are in the folder Out. It skips parts that other
+// processes have locked, and returns their locks.
 func (o *Offline) Parts(ctx context.Context, parts int) (all Tally, held []*disk.LockedError, err error) {
 	var todo []int
 	for k := range parts {
@@ -135,8 +134,8 @@ func (o *Offline) Parts(ctx context.Context, parts int) (all Tally, held []*disk
 	return all, held, err
 }
 
-// Answer returns the result of one line, of no number, for programs that have their lines from elsewhere. Its error is
-// that of ctx.
+// Answer returns the result of one line, without a line number. It is for programs that get their lines from elsewhere.
+// Its error is that of ctx.
 func (o *Offline) Answer(ctx context.Context, line []byte) ([]byte, error) {
 	r := &items{endpoints: o.Endpoints, offline: o}
 	it := item{sum: o.sum(line)}
@@ -157,12 +156,12 @@ type offline struct {
 	in       *items
 	from, to int64 // bytes of the lines of the shard
 	out      results
-	end      int64 // of the complete results
+	end      int64 // size of the complete results
 	synced   time.Time
 	tally    Tally
 }
 
-// next returns the next item of the shard, whose first byte lies in it. The last error is io.EOF.
+// next returns the next item of the shard: one whose first byte is in the shard. The last error is io.EOF.
 func (w *offline) next() (item, error) {
 	for w.in.to < w.from {
 		if _, err := w.in.line(); err != nil && !errors.Is(err, errLong) {
@@ -179,7 +178,7 @@ func (w *offline) next() (item, error) {
 	return it, err
 }
 
-// resume reads the results that are there, beside the lines that they answer, and cuts off a part of one.
+// resume reads the existing results along with the lines that they answer, and truncates an incomplete one.
 func (w *offline) resume() error {
 	r := bufio.NewReaderSize(w.out, 64<<10)
 	for {
@@ -215,7 +214,7 @@ func (w *offline) resume() error {
 	return err
 }
 
-// torn reports whether a text may be a part of a result, or what a crash of the system has left in its place.
+// torn reports whether a text may be a part of a result, or what a system crash left of one.
 func torn(text []byte) bool {
 	start := string(bytes.Trim(text, "\x00"))
 	return strings.HasPrefix(start, outcomeStart) || strings.HasPrefix(outcomeStart, start)
@@ -228,16 +227,16 @@ func (w *offline) count(r *outcome) {
 	}
 }
 
-// answer is the result of a line, or why there is none.
+// answer is the result of a line, or the error that prevented one.
 type answer struct {
 	outcome
 	err error
 }
 
-// ahead is how many lines for each place may be answered before the one whose turn it is.
+// ahead is the number of lines, for each concurrent request, that may be started before the oldest one is finished.
 const ahead = 4
 
-// run answers the lines after those that are done, several at a time, and writes the results in their order.
+// run answers the remaining lines, several at a time, and writes the results in order.
 func (w *offline) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -276,13 +275,13 @@ func (w *offline) run(ctx context.Context) error {
 		err = context.Cause(ctx)
 	}
 	cancel(err)
-	for range queue { // of lines whose results nobody takes
+	for range queue { // discard the results
 	}
 	all.Wait()
 	return err
 }
 
-// write writes the results, until one is missing.
+// write writes results until one is missing.
 func (w *offline) write(queue <-chan chan answer) error {
 	var data []byte
 	var some []outcome
@@ -298,7 +297,7 @@ func (w *offline) write(queue <-chan chan answer) error {
 			}
 		}
 		data, some = data[:0], some[:0]
-		if time.Since(w.synced) < time.Second { // against a crash of the system: one of the process loses nothing
+		if time.Since(w.synced) < time.Second { // guards against a system crash; a crash of the process loses nothing
 			return nil
 		}
 		w.synced = time.Now()
@@ -332,11 +331,11 @@ func (w *offline) write(queue <-chan chan answer) error {
 			}
 		}
 	}
-	w.synced = time.Time{} // now
+	w.synced = time.Time{} // sync now
 	return errors.Join(missing, flush())
 }
 
-// receive receives from a channel. It first calls flush if there is nothing yet.
+// receive receives from a channel. If it would have to wait, it first calls flush.
 func receive[T any](from <-chan T, flush func() error) (v T, more bool, err error) {
 	select {
 	case v, more = <-from:

@@ -11,21 +11,22 @@ import (
 	"unicode/utf8"
 )
 
-// plainText is a text to be scored: how probable the model finds it, after a context if it has one.
+// plainText is a text whose probability is to be computed, after a context if it has one.
 type plainText struct {
 	Context  string  `json:"context"`
 	Text     *string `json:"text"`
-	Logprobs bool    `json:"logprobs"` // with those of the tokens
+	Logprobs bool    `json:"logprobs"` // include those of the tokens
 }
 
-// plainForms are the fields that say what a line without a url is, and the endpoint that its fields are sent to.
+// plainForms are the fields that determine the kind of a line without a url, and the endpoint for it.
 var plainForms = []struct{ field, endpoint string }{
 	{"text", completions}, {"messages", "/v1/chat/completions"}, {"prompt", completions}, {"input", "/v1/embeddings"},
 }
 
 const completions = "/v1/completions"
 
-// plain parses a line that is the body of a request alone, or a text to be scored. It returns its errors.
+// plain parses a line that is a request's body alone or a text to be scored. It returns a description of an error, or
+// "".
 func (r *items) plain(line []byte, it *item) string {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(line, &fields); err != nil {
@@ -71,7 +72,7 @@ func (r *items) plain(line []byte, it *item) string {
 	return it.request(endpoint, body)
 }
 
-// textScore is how probable a text is. Tokens that have nothing before them are not counted.
+// textScore is the probability of a text. Tokens that have nothing before them are not counted.
 type textScore struct {
 	Object      string       `json:"object"`
 	Model       string       `json:"model"`
@@ -90,7 +91,8 @@ type tokenScore struct {
 	LogProb float64 `json:"logprob"`
 }
 
-// score makes the answer to a text its score: of the tokens that have a part of the text, after the context.
+// score turns the response for a text into its score: that of the tokens after the context that contain a part of the
+// text.
 func (p *plainText) score(body []byte) ([]byte, error) {
 	var said struct {
 		Model   string `json:"model"`
@@ -141,7 +143,7 @@ func (p *plainText) score(body []byte) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// bytesFrom is the number of bytes of a text from a character on.
+// bytesFrom returns the number of bytes of a text starting at a character.
 func bytesFrom(text string, char int) int {
 	for i := range text {
 		if char == 0 {
@@ -152,7 +154,7 @@ func bytesFrom(text string, char int) int {
 	return 0
 }
 
-// scored is result with the score of a text in place of the answer about it.
+// scored returns a result with the score of the item's text instead of the response, if the item has a text.
 func (it *item) scored(out result) result {
 	if it.text == nil || !out.good() {
 		return out

@@ -15,13 +15,13 @@ import (
 	"github.com/hippo-ssm/hippo/serve/fleet"
 )
 
-// Why a batch ends before its last request: the cause of its context.
+// Reasons why a batch ends before its last request, as causes of its context.
 var (
 	errCancelled = fmt.Errorf("batch: cancelled: %w", context.Canceled)
 	errExpired   = fmt.Errorf("batch: expired: %w", context.Canceled)
 )
 
-// employ starts a worker for an owner. The lock is held.
+// employ starts a worker for an owner, if one is needed. mu must be held.
 func (s *Store) employ(owner string) {
 	if s.busy[owner] || s.closed || s.next(owner) == nil {
 		return
@@ -30,7 +30,7 @@ func (s *Store) employ(owner string) {
 	s.workers.Go(func() { s.work(owner) })
 }
 
-// next returns the oldest unfinished batch of an owner. The lock is held.
+// next returns the oldest unfinished batch of an owner. mu must be held.
 func (s *Store) next(owner string) (oldest *Batch) {
 	for _, b := range s.batches {
 		if b.Owner == owner && !b.Status.ended() && !s.passed[b.ID] &&
@@ -76,10 +76,10 @@ func (s *Store) work(owner string) {
 	}
 }
 
-// rest handles an error of a batch, and reports whether to continue.
+// rest handles an error of a batch, and reports whether the worker should continue.
 func (s *Store) rest(r *run, err error) bool {
 	if errors.Is(context.Cause(s.running), errClosed) {
-		if err := s.change(r.b.ID, func(*Batch) {}); err != nil { // its counts
+		if err := s.change(r.b.ID, func(*Batch) {}); err != nil { // store its counts
 			s.o.Log.Error("batch", "batch", r.b.ID, "error", err.Error())
 		}
 		return false
@@ -102,20 +102,20 @@ func (s *Store) rest(r *run, err error) bool {
 	if errors.Is(err, ErrLimit) {
 		p = Problem{Code: "storage_limit_exceeded", Message: err.Error()}
 	}
-	// If this cannot be written either, the batch has failed in this process; continue with the next.
+	// If this cannot be written either, the batch has failed in this process. Continue with the next one.
 	if err := r.fail(p); err != nil {
 		s.o.Log.Error("batch", "batch", r.b.ID, "error", err.Error())
 	}
 	return true
 }
 
-// passes reports whether an error is one of a full disk, or of a bucket that fails.
+// passes reports whether an error is temporary: a full disk, or a bucket that is unavailable.
 func passes(err error) bool { return disk.IsFull(err) || errors.Is(err, fleet.ErrUnavailable) }
 
 // fullPause is the time after which a batch tries again to write to a full disk.
 const fullPause = 10 * time.Second
 
-// waitForSpace logs an error of a full disk and waits. It reports whether ctx still runs.
+// waitForSpace logs an error and waits. It reports whether ctx is not done.
 func (s *Store) waitForSpace(ctx context.Context, id string, err error) bool {
 	s.o.Log.Error("batch", "batch", id, "error", err.Error())
 	select {
@@ -129,17 +129,17 @@ func (s *Store) waitForSpace(ctx context.Context, id string, err error) bool {
 // run is a running batch.
 type run struct {
 	s    *Store
-	b    Batch // as it was at the start
+	b    Batch // the description at the start
 	done *done
 	out  journal
-	torn bool  // out is closed, and may end with a part of a record
+	torn bool  // out is closed, and may end with an incomplete record
 	paid int64 // bytes of the journal charged to the owner
 	told time.Time
 }
 
 func (r *run) name() string { return r.b.ID + progress }
 
-// run runs the batch. After an error it has not ended.
+// run runs the batch. If run returns an error, the batch has not ended.
 func (r *run) run(ctx context.Context) error {
 	if r.b.End != "" {
 		return r.finish(r.b.End) // it was finalizing when the process ended
@@ -233,7 +233,7 @@ func (r *run) answer(ctx context.Context) (err error) {
 	for first := range ended {
 		if err := r.keep(ctx, first, ended); err != nil {
 			cancel(err)
-			for range ended { // those that still have to notice
+			for range ended { // wait for those that have not noticed yet
 			}
 		}
 	}
@@ -275,7 +275,7 @@ func (r *run) read(ctx context.Context, ended chan<- record) error {
 			return nil
 		}
 		all.Go(func() {
-			defer func() { <-r.s.places }() // after the result is taken: a full disk holds up the requests
+			defer func() { <-r.s.places }() // after the result is taken, so that a full disk delays new requests
 			out, err := r.one(ctx, it)
 			if err == nil {
 				ended <- out
@@ -289,7 +289,7 @@ func (r *run) items(file io.Reader) *items {
 	return &items{lines: newLines(file, r.s.o.MaxLine), endpoints: []string{r.b.Endpoint}, seen: map[[16]byte]bool{}}
 }
 
-// one runs a request. The error is that of ctx.
+// one runs a request. Its error is that of ctx.
 func (r *run) one(ctx context.Context, it item) (record, error) {
 	q := Request{ID: "batch_req_" + rand.Text(), Owner: r.b.Owner, Endpoint: it.endpoint, Body: it.body}
 	out, err := it.result(ctx, q, r.s.o.Do)
@@ -301,7 +301,7 @@ func (r *run) one(ctx context.Context, it item) (record, error) {
 	return rec, err
 }
 
-// result runs the request of an item, and scores a text. The error is that of ctx.
+// result runs the request of an item, and scores the item's text. Its error is that of ctx.
 func (it *item) result(ctx context.Context, q Request, do func(context.Context, Request) (Response, error)) (result,
 	error) {
 	out := result{ID: q.ID, CustomID: it.CustomID}
@@ -347,8 +347,8 @@ func patiently(ctx context.Context, q Request, do func(context.Context, Request)
 	}
 }
 
-// keep writes the available records, and returns when they are on disk. If not all fit, it writes those before the
-// first that does not, and returns ErrLimit.
+// keep writes the available records, and returns when they are on disk. If not all of them fit, it writes those before
+// the first that does not, and returns ErrLimit.
 func (r *run) keep(ctx context.Context, first record, more <-chan record) error {
 	var data []byte
 	var some []mark
@@ -394,7 +394,7 @@ func (r *run) keep(ctx context.Context, first record, more <-chan record) error 
 		r.done.add(m.line, m.good, m.size)
 	}
 	r.count()
-	if r.s.o.Fleet != nil && time.Since(r.told) > tellEvery { // other servers see how far it is
+	if r.s.o.Fleet != nil && time.Since(r.told) > tellEvery { // report the progress to other servers
 		r.told = time.Now()
 		if err := r.s.change(r.b.ID, func(*Batch) {}); err != nil && !passes(err) {
 			return err
@@ -403,13 +403,14 @@ func (r *run) keep(ctx context.Context, first record, more <-chan record) error 
 	return full
 }
 
-// In a bucket, results are gathered, and their number is told to other servers from time to time.
+// In a bucket, results are gathered before they are written, and their number is reported to other servers now and
+// then.
 const (
 	gatherFor = 500 * time.Millisecond
 	tellEvery = 2 * time.Second
 )
 
-// write puts data on disk behind the records that are there. After an error, the next call overwrites what it left.
+// write appends data to the records on disk. After an error, the next call overwrites what was written.
 func (r *run) write(data []byte) error {
 	if r.torn {
 		out, err := r.s.vault.extend(r.name(), r.done.size)

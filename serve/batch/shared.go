@@ -18,21 +18,22 @@ import (
 	"github.com/hippo-ssm/hippo/session/store"
 )
 
-// Servers that share a bucket have one list of files and batches. Each server reads the list again before it answers
-// for it. A batch is run by the server that holds its description; if that is lost, another goes on with the journal.
+// Servers that share a bucket have one list of files and batches. Each server reads the list again before it uses it. A
+// batch is run by the server that holds the lock on its description. If that server loses the lock, another continues
+// from the journal.
 
-// errTaken is why a batch stops that another server has taken or cancelled.
+// errTaken is the cause of stopping a batch that another server has taken over or cancelled.
 var errTaken = fmt.Errorf("batch: taken by another server: %w", context.Canceled)
 
 // sharedDir is the folder of files and batches in the bucket.
 const sharedDir = "files"
 
-// shared is a vault in a bucket. The descriptions of batches change, under the lease of the server that runs one.
+// shared is a vault in a bucket. Descriptions of batches change, under the lease of the server that runs the batch.
 type shared struct{ in *fleet.Store }
 
 func (v shared) path(name string) string { return sharedDir + "/" + name }
 
-// changes reports whether the data of a name changes after it was written.
+// changes reports whether the data of a name may change after it was first written.
 func changes(name string) bool {
 	return strings.HasSuffix(name, described) && !strings.HasPrefix(name, filePrefix)
 }
@@ -72,20 +73,20 @@ func (v shared) open(name string) (reader, error) {
 	return inMemory{bytes.NewReader(data)}, nil
 }
 
-// parts lists the objects of a journal in their order.
+// parts lists the objects of a journal in order.
 func (v shared) parts(name string) (all []store.Entry, err error) {
 	err = v.in.Find(v.path(name)+"/", func(e store.Entry) { all = append(all, e) })
 	slices.SortFunc(all, func(a, b store.Entry) int { return strings.Compare(a.Name, b.Name) })
 	return all, err
 }
 
-// extend returns a journal whose records are objects, each written once: of two servers that extend one, one succeeds.
+// extend returns a journal whose records are objects, each written once. If two servers extend it, only one succeeds.
 func (v shared) extend(name string, at int64) (journal, error) {
 	all, err := v.parts(name)
 	j := &parts{v: v, name: name, n: 1}
 	for _, p := range all {
 		if at -= p.Bytes; at < 0 {
-			break // it has what the next write writes again, or is another server's
+			break // the next write replaces it, or it is another server's
 		}
 		j.n++
 	}
@@ -188,8 +189,8 @@ func (s *Store) refresh() error {
 	return err
 }
 
-// look reads the description of a file or batch, unless this server knows it and it cannot have changed. again says
-// that it may have been removed.
+// look reads the description of a file or batch, unless this server has it and it cannot have changed. again reports
+// whether it may have been removed.
 func (s *Store) look(id string, again bool) error {
 	is := func(prefix string) bool { return records.IsID(prefix, id) }
 	if s.o.Fleet == nil || !is(filePrefix) && !is(batchPrefix) && !is(ownPrefix) {
@@ -197,7 +198,7 @@ func (s *Store) look(id string, again bool) error {
 	}
 	s.mu.Lock()
 	b, f := s.batches[id], s.files[id]
-	again = again && (b == nil || b.Own()) // others stay, once they have ended
+	again = again && (b == nil || b.Own()) // other batches remain once they have ended
 	final := !again && (f != nil || b != nil && b.Status.ended()) || s.claims[id] != nil
 	s.mu.Unlock()
 	if final {
@@ -256,10 +257,10 @@ func (s *Store) lose(id string) {
 	}
 }
 
-// leftFor is the age at which content without a description counts as left by a killed server.
+// leftFor is the age at which content without a description is considered left by a killed server.
 const leftFor = 24 * time.Hour
 
-// sweep removes what killed servers have left.
+// sweep removes data that killed servers have left.
 func (s *Store) sweep(all []store.Entry, there map[string]bool) {
 	for _, e := range all {
 		id, data := strings.CutSuffix(e.Name, content)
@@ -274,9 +275,9 @@ func (s *Store) sweep(all []store.Entry, there map[string]bool) {
 	}
 }
 
-// poll takes over batches that no server runs any more, until the store is closed.
+// poll takes over batches that no server runs any more. It returns when the store is closed.
 func (s *Store) poll() {
-	const parts = 2 // of a term
+	const parts = 2 // polls per term
 	tick := time.NewTicker(s.o.Fleet.Term() / parts)
 	defer tick.Stop()
 	for {
@@ -298,7 +299,7 @@ func (s *Store) poll() {
 	}
 }
 
-// claim makes this server the one that runs a batch. The result is false if it cannot now.
+// claim makes this server the one that runs a batch. It returns false if that is not possible now.
 func (s *Store) claim(b *Batch) (ok bool) {
 	if s.o.Fleet == nil {
 		return true
@@ -324,7 +325,7 @@ func (s *Store) claim(b *Batch) (ok bool) {
 	return true
 }
 
-// release lets other servers run a batch.
+// release allows other servers to run a batch.
 func (s *Store) release(id string) {
 	s.mu.Lock()
 	l := s.claims[id]
@@ -335,7 +336,7 @@ func (s *Store) release(id string) {
 	}
 }
 
-// watch cancels a batch when another server has taken it.
+// watch cancels a batch when another server takes it over.
 func (s *Store) watch(ctx context.Context, id string, cancel context.CancelCauseFunc) {
 	s.mu.Lock()
 	l := s.claims[id]
@@ -352,7 +353,7 @@ func (s *Store) watch(ctx context.Context, id string, cancel context.CancelCause
 	})
 }
 
-// changeElsewhere changes a batch that this server does not run. A server that does loses it.
+// changeElsewhere changes a batch that this server does not run. A server that runs it loses its lock.
 func (s *Store) changeElsewhere(id string, f func(b *Batch)) error {
 	name := sharedDir + "/" + id + described
 	err := s.o.Fleet.Change(name, func(before []byte) ([]byte, error) {
@@ -376,5 +377,5 @@ func (s *Store) changeElsewhere(id string, f func(b *Batch)) error {
 	return err
 }
 
-// errSame ends a change that changes nothing.
+// errSame aborts a change that would have no effect.
 var errSame = errors.New("batch: the same")

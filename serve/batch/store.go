@@ -1,10 +1,10 @@
 // Package batch stores files of requests for clients and runs them line by line, like OpenAI's batches. A journal lists
-// the finished lines, so that a batch continues after the process has ended at any moment. The package knows neither
-// HTTP nor models: its user responds to the requests.
+// the finished lines, so that a batch can continue after the process ended at any moment. The package does not depend
+// on HTTP or models: its user responds to the requests.
 //
-// How the files read: vault stores the data, store has the Store and its limits, file the files of clients, object the
-// batches; run runs one, line reads its requests, journal has the results, finish writes the output.
-// offline answers a file of requests without a store; plain parses the lines that only such a file has.
+// The files: vault stores the data, store has the Store and its limits, file the files of clients, object the batches;
+// run runs a batch, line reads its requests, journal has the results, finish writes the output. offline answers a file
+// of requests without a store; plain parses the lines that only such a file may have.
 package batch
 
 import (
@@ -24,10 +24,11 @@ import (
 	"github.com/hippo-ssm/hippo/serve/fleet"
 )
 
-// Options are the limits of a Store, and the function that responds. A number below 1 means the default given here.
+// Options are the limits of a Store, and the function that responds to requests. A number below 1 means the default
+// given here.
 type Options struct {
-	Dir string // for its files alone; empty: in memory
-	// Fleet, unless it is nil, has the files and batches of all servers of a bucket.
+	Dir string // used by this store alone; "" keeps files in memory
+	// Fleet, unless it is nil, stores the files and batches of all servers that share a bucket.
 	Fleet *fleet.Store
 
 	MaxFile    int64 // bytes of a client's file: 100 MiB
@@ -59,7 +60,7 @@ type Response struct {
 	Body   []byte
 }
 
-// ErrLater is the error of a request to be retried later.
+// ErrLater is the error of a request that must be retried later.
 var ErrLater = errors.New("batch: not now")
 
 // Kinds of errors in clients' requests.
@@ -85,10 +86,10 @@ func because(kind error, format string, args ...any) error {
 	return &reason{fmt.Sprintf(format, args...), kind}
 }
 
-// errClosed is why batches stop when the store is closed.
+// errClosed is the cause of stopping batches when the store is closed.
 var errClosed = fmt.Errorf("batch: the store is closed: %w", context.Canceled)
 
-// Store holds the files and batches of clients. Each owner sees only its own. All methods may be called by any number
+// Store holds the files and batches of clients. Each owner sees only its own. All methods may be called from any number
 // of goroutines.
 type Store struct {
 	o       Options
@@ -98,7 +99,7 @@ type Store struct {
 	stop    context.CancelCauseFunc
 	workers sync.WaitGroup
 
-	saving  sync.Mutex // descriptions are written in the order of their changes; locked before mu
+	saving  sync.Mutex // orders the writes of descriptions; locked before mu
 	mu      sync.Mutex
 	files   map[string]*File
 	batches map[string]*Batch
@@ -191,7 +192,7 @@ func (s *Store) Used() int64 {
 	return s.total
 }
 
-// Close stops all batches. Their results are stored, and the rest continues when the store is opened again.
+// Close stops all batches. Their results are stored, and they continue when the store is opened again.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -205,14 +206,15 @@ func (s *Store) Close() error {
 	return s.vault.close()
 }
 
-// The endings of names in a vault.
+// Suffixes of names in a vault.
 const (
 	described = ".json"    // of a file or batch
 	content   = ".data"    // of a file
 	progress  = ".journal" // of a batch
 )
 
-// load reads the content of a vault. It removes data without a description: the process ended between two writes.
+// load reads the content of a vault. It removes data without a description, left by a process that ended between two
+// writes.
 func (s *Store) load() error {
 	if s.o.Fleet != nil {
 		return s.refresh()
@@ -249,8 +251,8 @@ func (s *Store) load() error {
 		s.total += f.Bytes
 	}
 	for _, f := range s.files {
-		if f.Of != "" && s.batches[f.Of] == nil { // the process ended before it had the batch, or after
-			err = errors.Join(err, s.vault.remove(f.ID+described)) // its content follows
+		if f.Of != "" && s.batches[f.Of] == nil { // the process ended before storing the batch or after removing it
+			err = errors.Join(err, s.vault.remove(f.ID+described)) // its content is removed later
 			delete(s.files, f.ID)
 			s.refunded(f.Owner, f.Bytes)
 		}
@@ -309,14 +311,14 @@ func (s *Store) charge(owner string, n int64) error {
 	return nil
 }
 
-// refund reverses charge. The lock is not held.
+// refund reverses charge. mu must not be held.
 func (s *Store) refund(owner string, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refunded(owner, n)
 }
 
-// refunded is refund with the lock held.
+// refunded is like refund, but mu must be held.
 func (s *Store) refunded(owner string, n int64) {
 	s.total -= n
 	if s.used[owner] -= n; s.used[owner] == 0 {
@@ -324,7 +326,7 @@ func (s *Store) refunded(owner string, n int64) {
 	}
 }
 
-// Page selects a part of a list: at most Limit items, after the one with the id After, or before that with the id
+// Page selects a part of a list: at most Limit items, after the item with the id After, or before the item with the id
 // Before.
 type Page struct {
 	After     string

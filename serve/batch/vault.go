@@ -14,12 +14,12 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// vault stores data under names, which the store chooses, never a client.
+// vault stores data under names. The store chooses the names, never a client.
 type vault interface {
 	// write atomically replaces the data of a name with what fill writes.
 	write(name string, fill func(io.Writer) error) error
 	open(name string) (reader, error)
-	// extend opens the data of a name to append after its first bytes, which may be none. It truncates the rest.
+	// extend opens the data of a name to append after its first at bytes, which may be 0. It truncates the rest.
 	extend(name string, at int64) (journal, error)
 	remove(name string) error
 	names() ([]string, error)
@@ -33,13 +33,13 @@ type reader interface {
 	io.Closer
 }
 
-// journal is data to which records are appended. They are stored when Sync returns.
+// journal is data to which records are appended. The records are stored when Sync returns.
 type journal interface {
 	io.WriteCloser
 	Sync() error
 }
 
-// folder is a vault on disk, which outlives the process.
+// folder is a vault on disk, which persists after the process.
 type folder struct {
 	dir  string
 	lock *disk.Lock
@@ -93,7 +93,7 @@ func (f *folder) names() (names []string, err error) {
 
 func (f *folder) close() error { return f.lock.Release() }
 
-// memory is a vault that ends with the process.
+// memory is a vault in memory.
 type memory struct {
 	mu   sync.Mutex
 	data map[string][]byte
@@ -112,7 +112,7 @@ func (m *memory) write(name string, fill func(io.Writer) error) error {
 	return nil
 }
 
-// inMemory reads data that does not change.
+// inMemory reads data in memory, which does not change.
 type inMemory struct{ *bytes.Reader }
 
 func (inMemory) Close() error { return nil }

@@ -10,13 +10,13 @@ import (
 // Cached describes what was cached of a prompt before it was read.
 type Cached struct {
 	Tokens int
-	Kept   int    // after it was read
-	Miss   string // why not more; "" where all was there
-	// TooLarge reports that a state after a part of it is larger than the prompt cache, which does not keep it.
+	Kept   int    // cached after it was read
+	Miss   string // why no more was cached; "" if all was
+	// TooLarge reports whether a state of the prompt is larger than the prompt cache, and so cannot be cached.
 	TooLarge bool
 }
 
-// unstored is the result of a model without a store.
+// unstored is the result for a model without a store.
 var unstored = Cached{Miss: "nothing is kept"}
 
 // cachedOf converts the result of a store.
@@ -28,7 +28,7 @@ func cachedOf(f *store.Found) Cached {
 	return c
 }
 
-// cacheHeader reports in a response how much of a prompt was cached, and why not more.
+// cacheHeader is the response header that reports how much of a prompt was cached, and why not more.
 const cacheHeader = "X-Hippo-Cache"
 
 // SetHeader sets the header for a prompt of n ids.

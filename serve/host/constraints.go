@@ -19,15 +19,15 @@ type constraints struct {
 	order      []string // least recently used first
 }
 
-// compiling limits the number of grammars compiled at a time, each of which may take tens of megabytes and a second.
+// compiling limits the number of grammars that are compiled at a time. Each may take tens of megabytes and a second.
 // Clients take turns.
 var compiling = request.NewAdmission(2, 256, time.Minute)
 
 // maxConstraints is the maximum number of cached constraints of a model. Each takes a few megabytes at most.
 const maxConstraints = 16
 
-// Constraint returns the constraint of a grammar, from the cache if there is one under the key. Equal keys must mean
-// equal grammars. The markers are special tokens that replies may contain; they must be the same in every call.
+// Constraint returns the constraint of a grammar, from the cache if the key is cached. Equal keys must stand for equal
+// grammars. The markers are special tokens that replies may contain; they must be the same in every call.
 func (m *Model) Constraint(ctx context.Context, param, key string, part constrain.Part,
 	markers []string) (*constrain.Constraint, error) {
 	all := &m.constraints
@@ -55,7 +55,7 @@ func (m *Model) Constraint(ctx context.Context, param, key string, part constrai
 	return made, nil
 }
 
-// Vocabulary returns the tokens of which a model writes texts. The markers are as for Constraint.
+// Vocabulary returns the tokens with which a model writes texts. The markers are as for Constraint.
 func (m *Model) Vocabulary(markers []string) *constrain.Vocabulary {
 	return m.constraints.of(m, markers)
 }
@@ -87,7 +87,7 @@ func (c *constraints) add(key string, made *constrain.Constraint) {
 	}
 }
 
-// of returns the vocabulary of a model, and creates it on first use.
+// of returns the vocabulary of a model. It creates the vocabulary on first use.
 func (c *constraints) of(m *Model, markers []string) *constrain.Vocabulary {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,13 +12,13 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Limits of the further names of models.
+// Limits of additional names of models.
 const (
 	maxCopies = 1000
 	MaxName   = 200
 )
 
-// Copy gives a model another name, until the server ends or the name is removed: a copy of a name, not of weights.
+// Copy gives a model another name, until the server stops or the name is removed. It does not copy weights.
 func (r *Host) Copy(ctx context.Context, from, to string) error {
 	of, err := r.Find(ctx, from)
 	if err != nil {
@@ -53,14 +53,14 @@ func (r *Host) Copy(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// IsName reports whether a client may give a model a name: it has no spaces and no characters that cannot be seen.
+// IsName reports whether a client may give a model this name. A name has no spaces and no invisible characters.
 func IsName(text string) bool {
 	return text != "" && len(text) <= MaxName && !strings.ContainsFunc(text, func(c rune) bool {
 		return unicode.IsSpace(c) || !unicode.IsGraphic(c) || c == unicode.ReplacementChar
 	})
 }
 
-// RemoveCopy removes a further name of a model, and reports whether there was one.
+// RemoveCopy removes an additional name of a model, and reports whether it existed.
 func (r *Host) RemoveCopy(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +69,7 @@ func (r *Host) RemoveCopy(name string) bool {
 	return ok
 }
 
-// copiesOf describes the copies of some models, sorted by name. A model that comes later takes its name back.
+// copiesOf describes the copies of models, sorted by name. A copy is hidden if a model has its name.
 func (r *Host) copiesOf(all []ModelInfo) (out []ModelInfo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package host loads and unloads the models of a server: fixed ones, and those of a Library, which are loaded on
-// request and unloaded when they are idle or another needs their memory. A Model reads texts with the help of its
-// caches: stored prefixes, log-probabilities, sessions in memory, grammars.
+// request and unloaded when they are idle or another model needs their memory. A Model uses caches to read texts:
+// stored prefixes, log-probabilities, sessions in memory, grammars.
 package host
 
 import (
@@ -16,18 +16,18 @@ import (
 )
 
 // Host holds the models of a server: fixed ones, and those of a library, which are loaded when a request needs them,
-// and unloaded when they are idle for long or another needs their memory.
+// and unloaded when they are idle for long or another model needs their memory.
 //
-// Models to be loaded wait in a queue, first in, first out. If there is no memory for the first, idle models are
-// unloaded, the least recently used first. If that is not enough, the models in use admit no more requests until it is:
-// so no model waits forever while others are always busy.
+// Models to be loaded wait in a FIFO queue. If there is no memory for the first one, idle models are unloaded, the
+// least recently used first. If that is not enough, models in use stop admitting requests until it is. So no model
+// waits forever while others are always busy.
 type Host struct {
 	Options
 	Library *Library // nil if all models are fixed
 
 	listing sync.Mutex      // held while the library is listed
 	sharing sync.Mutex      // held while the memory for prompt caches is divided
-	left    chan struct{}   // receives when a model has been unloaded
+	left    chan struct{}   // places of requests that wait for a model
 	waiting *request.Places // of requests that wait for a model
 
 	fixed []*entry // always loaded
@@ -35,39 +35,39 @@ type Host struct {
 	mu      sync.Mutex // guards the fields below
 	entries map[string]*entry
 	known   []ModelInfo       // of the library
-	copies  map[string]string // further names of models, with the names that they are for
-	listed  time.Time         // time of the list
+	copies  map[string]string // additional names of models, mapped to the original names
+	listed  time.Time         // when known was listed
 	queue   []*entry          // models to be loaded
-	used    int64             // bytes of the weights that are loaded, being loaded or unloaded
+	used    int64             // bytes of the weights that are loaded, being loaded or being unloaded
 	clock   int64             // counts uses
 	closed  bool
 }
 
-// entry is a model by its name.
+// entry is a named model.
 type entry struct {
-	info    ModelInfo // of the loaded model
+	info    ModelInfo // describes the loaded model
 	fixed   bool      // always loaded
 	model   *Model    // nil unless it is loaded
 	closing bool      // being unloaded
-	leaving bool      // admits no more requests, to free memory for another
+	leaving bool      // admits no more requests, to free memory for another model
 	deleted bool      // admits no more requests: it was removed from the disk
-	uses    int       // requests that use it
+	uses    int       // number of requests that use the model
 	last    int64     // value of clock at the last use
-	bytes   int64     // of its weights
+	bytes   int64     // size of the weights
 	base    *entry    // the model whose weights it shares, or nil
 	keep    time.Duration
-	expires time.Time // while it is idle; zero for never
+	expires time.Time // when an idle model is unloaded; zero for never
 	timer   *time.Timer
 
-	wanted ModelInfo // what is to be loaded
+	wanted ModelInfo // describes the model to load
 	load   *loading  // nil if no request waits
 }
 
-// loading is a model that requests wait for.
+// loading is the loading of a model that requests wait for.
 type loading struct {
 	name    string
 	waiting int
-	started bool // it is no longer in the queue
+	started bool // no longer in the queue
 	model   *Model
 	err     error
 	done    chan struct{} // closed when model or err is set
@@ -85,7 +85,8 @@ type Options struct {
 	Other func(name string) error
 	// Unloading is called before an idle model is unloaded.
 	Unloading func(*Model)
-	// Changed is called when a model was loaded, with the time it took, could not be loaded, or was unloaded.
+	// Changed is called with the time it took when a model was loaded, and also when loading failed or a model was
+	// unloaded.
 	Changed func(model, change string, took time.Duration)
 	Log     *slog.Logger
 }
@@ -143,7 +144,7 @@ func (r *Host) All(ctx context.Context) ([]ModelInfo, error) {
 	return append(all, r.copiesOf(all)...), nil
 }
 
-// Find describes the model of a name, or of a copy's name.
+// Find describes the model with a name, which may be that of a copy.
 func (r *Host) Find(ctx context.Context, name string) (ModelInfo, error) {
 	r.mu.Lock()
 	if e := r.entries[name]; e != nil && e.model != nil && !e.deleted && (e.fixed || e.uses > 0) {
@@ -165,8 +166,8 @@ func (r *Host) Find(ctx context.Context, name string) (ModelInfo, error) {
 	return info, nil
 }
 
-// usable reports whether requests may use the loaded model. Files that have changed are loaded once the model is idle,
-// as is a model whose device has failed.
+// usable reports whether requests may use the loaded model. If its files have changed or its device has failed, the
+// model is loaded again once it is idle.
 func (e *entry) usable(now ModelInfo) bool {
 	return e.model != nil && !e.leaving && !e.deleted &&
 		(e.fixed || (e.uses > 0 || e.info.Digest == now.Digest) && engine.Failure(e.model.Net.Backend()) == nil)
@@ -208,7 +209,7 @@ func (r *Host) acquire(ctx context.Context, name string) (*entry, *Model, error)
 	return e, m, err
 }
 
-// use counts requests that use a model. The lock is held.
+// use adds n requests to those that use a model. Host.mu must be held.
 func (e *entry) use(n int) {
 	if e.timer != nil {
 		e.timer.Stop()
@@ -216,7 +217,7 @@ func (e *entry) use(n int) {
 	e.uses += n
 }
 
-// join queues a request for a model. The lock is held.
+// join queues a request for a model. mu must be held.
 func (r *Host) join(e *entry, info ModelInfo) (*loading, error) {
 	if e.load == nil {
 		if err := r.fits(info); err != nil {
@@ -253,8 +254,8 @@ func (r *Host) wait(ctx context.Context, e *entry, l *loading) (*Model, error) {
 	}
 }
 
-// giveUp ends the wait of a request and reports whether it did: only a disconnected client stops waiting for a model
-// that is being loaded. Other requests still wait for it.
+// giveUp ends the wait of a request and reports whether it did. Once the model is being loaded, only a disconnected
+// client stops waiting for it. Other requests still wait.
 func (r *Host) giveUp(e *entry, l *loading, gone bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -278,7 +279,7 @@ func (r *Host) giveUp(e *entry, l *loading, gone bool) bool {
 	return true
 }
 
-// Model returns a model by name, once it is loaded; "" is the first. It stays loaded until the request ends.
+// Model returns a model by name, once it is loaded; "" is the first one. The model stays loaded until the request ends.
 func (r *Host) Model(c *request.Call, name string) (*Model, error) {
 	if err := c.Draining(); err != nil {
 		return nil, err
@@ -312,7 +313,7 @@ func (r *Host) release(e *entry) {
 	r.unuse(e)
 }
 
-// unuse ends the use of a model by one request. The lock is held.
+// unuse ends the use of a model by one request. mu must be held.
 func (r *Host) unuse(e *entry) {
 	r.clock++
 	e.last = r.clock
@@ -322,7 +323,7 @@ func (r *Host) unuse(e *entry) {
 	}
 }
 
-// rest schedules the unloading of an idle model. The lock is held.
+// rest schedules the unloading of an idle model. mu must be held.
 func (r *Host) rest(e *entry) {
 	switch {
 	case e.fixed:
@@ -342,7 +343,7 @@ func (r *Host) rest(e *entry) {
 	}
 }
 
-// keep sets how long a model stays loaded when it is idle. The library's time applies again after the next load.
+// keep sets how long a model stays loaded when idle. The next load resets this to the library's time.
 func (r *Host) keep(e *entry, d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -355,7 +356,7 @@ func (r *Host) keep(e *entry, d time.Duration) {
 	}
 }
 
-// SetKeepAlive sets how long a model that the caller uses stays loaded when it is idle.
+// SetKeepAlive sets how long a model stays loaded when idle. The caller must be using the model.
 func (r *Host) SetKeepAlive(m *Model, d time.Duration) {
 	r.mu.Lock()
 	e := r.entries[m.Name]
@@ -373,7 +374,7 @@ func (r *Host) Unload(ctx context.Context, name string) error {
 	e := r.entries[info.Name]
 	var all []*entry
 	for _, other := range r.entries {
-		if e != nil && (other == e || other.base == e) && !other.fixed { // and those that share its weights
+		if e != nil && (other == e || other.base == e) && !other.fixed { // and models that share its weights
 			all = append(all, other)
 		}
 	}

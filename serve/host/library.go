@@ -15,40 +15,40 @@ import (
 
 // Library provides a Host with models that are loaded on request. Any number of goroutines may call its functions.
 type Library struct {
-	// Models describes all models without loading any. A request without a name gets the first. A list is valid for a
-	// second.
+	// Models describes all models without loading any. A request without a name gets the first. The list may be cached
+	// for a second.
 	Models func(context.Context) ([]ModelInfo, error)
-	// Load loads a model. It is called again for a model only after the one of the last call was closed. A model with a
+	// Load loads a model. It is called again for a model only after the previous instance was closed. A model with a
 	// Base is loaded and used only while the Base is loaded.
 	Load func(context.Context, ModelInfo) (*Model, error)
 	// Show returns the card of a model, without loading it.
 	Show func(context.Context, ModelInfo) (ModelCard, error)
-	// Pull downloads a published model; nil if clients may not.
+	// Pull downloads a published model; nil if clients must not do so.
 	Pull func(ctx context.Context, name string, tell func(PullProgress)) error
-	// Delete removes a model from the disk; nil if clients may not.
+	// Delete removes a model from the disk; nil if clients must not do so.
 	Delete func(context.Context, ModelInfo) error
 
-	// AddAdapter serves a further adapter, and RemoveAdapter no longer; nil if clients may not.
+	// AddAdapter starts to serve an adapter, RemoveAdapter stops serving it; nil if clients must not do so.
 	AddAdapter    func(context.Context, NewAdapter) error
 	RemoveAdapter func(ctx context.Context, name string) error
 
-	// KeepAlive is how long an idle model stays loaded: 0 unloads it at once, below 0 means forever.
+	// KeepAlive is the time for which an idle model stays loaded: 0 unloads it at once, negative values never.
 	KeepAlive time.Duration
 	// Memory is the maximum memory in bytes for the weights of all loaded models, 0 for no limit.
 	Memory int64
-	// Texts is the memory in bytes that the prompt caches of the loaded models share equally.
+	// Texts is the memory in bytes for prompt caches. The loaded models share it equally.
 	Texts int64
 }
 
-// NewAdapter is an adapter to be served as a model of a name.
+// NewAdapter describes an adapter to be served as a named model.
 type NewAdapter struct {
 	Name    string
-	Base    string // the model that it is for; "": the only one, or MODEL of a name MODEL:NAME
+	Base    string // its base model; "": the only one, or MODEL of a name MODEL:NAME
 	Path    string // in the library's folder for adapters
-	Replace bool   // the adapter that has the name
+	Replace bool   // replace an adapter of the same name
 }
 
-// ModelInfo describes a model that need not be loaded.
+// ModelInfo describes a model, which need not be loaded.
 type ModelInfo struct {
 	Name       string
 	Path       string // for the library; clients do not see it
@@ -60,7 +60,7 @@ type ModelInfo struct {
 	Parameters int64  // 0: unknown
 	Precision  string // of the weights on the disk
 	Memory     int64  // estimated bytes of the loaded weights, without those of Base
-	// Base is the name of the model whose weights this one shares, as an adapter does; "" for none.
+	// Base is the name of the model whose weights this one shares, such as an adapter's base model; "" for none.
 	Base string
 	// CopyOf is the name of the model of which this is another name, "" for none.
 	CopyOf string
@@ -99,7 +99,7 @@ func NewModelCard(net *model.Model, settings *chat.Settings) ModelCard {
 	}
 }
 
-// PlainName removes what Ollama adds to a name.
+// PlainName returns a name without the prefixes and the suffix that Ollama adds.
 func PlainName(name string) string {
 	for _, host := range []string{"hf.co/", "huggingface.co/"} {
 		if len(name) > len(host) && strings.EqualFold(name[:len(host)], host) {
@@ -113,7 +113,7 @@ func PlainName(name string) string {
 	return name
 }
 
-// named finds a model by its exact name, or by one of Ollama's forms, which ignore case. "" is the first.
+// named finds a model by its exact name, or by one of Ollama's forms, which ignore case. "" is the first model.
 func named(all []ModelInfo, name string) (found ModelInfo, ok bool) {
 	if name == "" && len(all) > 0 {
 		return all[0], true
@@ -133,7 +133,8 @@ func named(all []ModelInfo, name string) (found ModelInfo, ok bool) {
 	return found, false
 }
 
-// ParseKeepAlive parses how long an idle model stays loaded: seconds, or a duration such as 5m; below 0 means forever.
+// ParseKeepAlive parses the time for which an idle model stays loaded: seconds, or a duration such as 5m; negative for
+// ever.
 func ParseKeepAlive(text string) (time.Duration, error) {
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// fits returns an error if a model does not fit even with all others unloaded. The lock is held.
+// fits returns an error if a model does not fit even if all others are unloaded. mu must be held.
 func (r *Host) fits(info ModelInfo) error {
 	most := r.Library.Memory
 	for _, e := range r.fixed {
@@ -40,7 +40,7 @@ func errLoad(info ModelInfo, err error) error {
 	}
 }
 
-// grant starts to load queued models for which there is memory, and frees memory. The lock is held.
+// grant starts to load queued models for which there is memory, and frees memory. mu must be held.
 func (r *Host) grant() {
 	for _, e := range r.entries {
 		e.leaving = false
@@ -70,7 +70,7 @@ func (r *Host) grant() {
 			r.resolve(e, e.model, nil)
 		}
 	}
-	// A model that is loaded after all need not wait for its turn.
+	// A model that became usable need not wait for its turn.
 	r.queue = slices.DeleteFunc(r.queue, func(e *entry) bool {
 		ok := e.usable(e.wanted)
 		if ok {
@@ -80,8 +80,8 @@ func (r *Host) grant() {
 	})
 }
 
-// makeRoom reports whether there is memory for a model. If not, it unloads idle models and stops admitting requests to
-// busy ones. The lock is held.
+// makeRoom reports whether there is memory for a model. If not, it unloads idle models and makes busy ones stop
+// admitting requests. mu must be held.
 func (r *Host) makeRoom(e *entry) bool {
 	need := r.used + e.wanted.Memory - r.Library.Memory
 	if r.Library.Memory == 0 || need <= 0 {
@@ -124,7 +124,7 @@ func (r *Host) makeRoom(e *entry) bool {
 	return false
 }
 
-// resolve sends a model, or an error, to all requests that wait for it. The lock is held.
+// resolve passes a model or an error to all requests that wait for it. mu must be held.
 func (r *Host) resolve(e *entry, m *Model, err error) {
 	l := e.load
 	e.load = nil
@@ -135,7 +135,7 @@ func (r *Host) resolve(e *entry, m *Model, err error) {
 	close(l.done)
 }
 
-// start starts to load a model. Its memory counts from now on. The lock is held.
+// start starts to load a model. Its memory counts as used from now on. mu must be held.
 func (r *Host) start(e *entry) {
 	e.load.started = true
 	e.info, e.bytes, e.deleted, e.keep = e.wanted, e.wanted.Memory, false, r.Library.KeepAlive
@@ -174,8 +174,8 @@ func (r *Host) fetch(e *entry, info ModelInfo) {
 	r.share()
 }
 
-// readOn loads a model after its base, which stays in use as long as this one is loaded. bytes counts the model's own
-// weights.
+// readOn loads a model after its base, which stays in use while the model is loaded. bytes is the size of the model's
+// own weights.
 func (r *Host) readOn(info ModelInfo) (m *Model, base *entry, bytes int64, err error) {
 	if info.Base != "" {
 		var under *Model
@@ -193,7 +193,7 @@ func (r *Host) readOn(info ModelInfo) (m *Model, base *entry, bytes int64, err e
 	return m, base, bytes + int64(m.Net.Bytes()), nil
 }
 
-// read loads a model from the library. A panic becomes an error, as does a file that is truncated while it is read.
+// read loads a model from the library. Panics, such as those from a file truncated while it is read, become errors.
 func (r *Host) read(info ModelInfo) (m *Model, err error) {
 	defer request.Recover(&err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -204,7 +204,7 @@ func (r *Host) read(info ModelInfo) (m *Model, err error) {
 	return m, err
 }
 
-// unload unloads an idle model. Its memory counts until it is released. The lock is held.
+// unload unloads an idle model. Its memory counts as used until it is released. mu must be held.
 func (r *Host) unload(e *entry) {
 	m, name, base := e.model, e.info.Name, e.base
 	e.model, e.base, e.closing, e.expires = nil, nil, true, time.Time{}
@@ -256,7 +256,7 @@ func (r *Host) share() {
 	}
 }
 
-// Close admits no more requests, unloads all models of the library and waits for that.
+// Close stops admitting requests, unloads all models of the library and waits until they are unloaded.
 func (r *Host) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true

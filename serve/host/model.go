@@ -40,7 +40,7 @@ type ModelOptions struct {
 	Runner    session.Runner  // nil: session.Direct
 	Texts     *store.Store    // the prompt cache; nil: none
 	OnClose   func()          // called when a model of a Library is unloaded; may be nil
-	Pooling   session.Pooling // of embeddings
+	Pooling   session.Pooling // drafts replies: see generate.Options
 
 	Draft generate.Drafts // of replies: see generate.Options
 }
@@ -68,7 +68,7 @@ func (m *Model) info() ModelInfo {
 	}
 }
 
-// close closes an idle model, after calling going. It writes the prompt cache to its folder, if it has one.
+// close closes an idle model, after calling going. It writes the prompt cache to its folder, if there is one.
 func (m *Model) close(log *slog.Logger, going func(*Model)) {
 	const longest = 30 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
@@ -95,7 +95,7 @@ func (m *Model) close(log *slog.Logger, going func(*Model)) {
 // Identity returns an identity that differs between models that read texts differently.
 func (m *Model) Identity() string { return m.Net.Fingerprint() + m.reading() }
 
-// reading is the part of the identity that does not come from the model.
+// reading returns the part of the identity that depends on how the model reads texts.
 func (m *Model) reading() string {
 	precision := m.Net.Precision().String()
 	if p := m.Net.StatePrecision(); p != engine.Float32 {
@@ -104,13 +104,13 @@ func (m *Model) reading() string {
 	return fmt.Sprintf(" %s %s %d", precision, m.Tokenizer.Fingerprint(), session.Chunk(m.Net))
 }
 
-// HasIdentity reports whether an identity is the model's, in this or an earlier version of hippo.
+// HasIdentity reports whether an identity is the model's, as written by this or an earlier version of hippo.
 func (m *Model) HasIdentity(identity string) bool {
 	net, ok := strings.CutSuffix(identity, m.reading())
 	return ok && m.Net.HasFingerprint(net)
 }
 
-// Defaults returns the default options of a reply: the model's own, else OpenAI's.
+// Defaults returns the default options of a reply: the model's own, or else OpenAI's.
 func (m *Model) Defaults(maxTokens int) generate.Options {
 	o := m.Ends()
 	o.MaxTokens, o.Temperature = maxTokens, 1
@@ -118,15 +118,15 @@ func (m *Model) Defaults(maxTokens int) generate.Options {
 	return o
 }
 
-// Ends returns the options with which the model itself ends a reply, and guesses it.
+// Ends returns the options with the model's own ends of a reply and its drafts.
 func (m *Model) Ends() generate.Options {
 	return generate.Options{EndIDs: m.Settings.EndIDs, Stop: m.Settings.Stop, Draft: m.Draft}
 }
 
-// Encode returns the ids of a prompt. Those of a text start with the tokens that the tokenizer puts before every text.
+// Encode returns the ids of a prompt. A text gets the tokens that the tokenizer puts before every text.
 func (m *Model) Encode(p request.Prompt) ([]int32, error) { return m.EncodeField("prompt", p) }
 
-// EncodeField is Encode with another field name in errors.
+// EncodeField is like Encode, with another field name in errors.
 func (m *Model) EncodeField(param string, p request.Prompt) ([]int32, error) {
 	ids := p.IDs
 	if ids == nil {
@@ -137,12 +137,12 @@ func (m *Model) EncodeField(param string, p request.Prompt) ([]int32, error) {
 		}
 	}
 	if end, ok := m.Tokenizer.EndOfText(); ok && len(ids) == 0 {
-		ids = []int32{end} // a text starts where another has ended
+		ids = []int32{end} // a text starts where another one has ended
 	}
 	return ids, nil
 }
 
-// Check returns an error unless the model can read ids and generate that many more.
+// Check returns an error unless the model can read ids and generate the given number of further ids.
 func (m *Model) Check(param string, ids []int32, limit, more int) error {
 	vocab := m.Net.Config.VocabSize
 	switch most := m.Net.MaxLength(); {
@@ -180,7 +180,7 @@ func (m *Model) TokenText(id int32) string {
 	return b.String()
 }
 
-// TextsOf returns the prompt cache as the scope of a request sees it, or nil if the model has none.
+// TextsOf returns the prompt cache for the scope of a request, or nil if the model has none.
 func (m *Model) TextsOf(ctx context.Context) *store.Store {
 	if m.Texts == nil {
 		return nil
@@ -188,7 +188,7 @@ func (m *Model) TextsOf(ctx context.Context) *store.Store {
 	return m.Texts.Scope(scopeOf(ctx))
 }
 
-// scopeOf returns the scope of what may be cached for a request: "" without one.
+// scopeOf returns the scope of cached texts for a request, or "" without a request.
 func scopeOf(ctx context.Context) string {
 	if t := request.TrackOf(ctx); t != nil {
 		return t.Scope
@@ -196,7 +196,7 @@ func scopeOf(ctx context.Context) string {
 	return ""
 }
 
-// Open returns a batch after a text, with logits, and how much of the text was cached.
+// Open reads a text and returns a batch after it, with logits, and how much of the text was cached.
 func (m *Model) Open(ctx context.Context, plan []session.Segment, client string) (*generate.Batch, Cached, error) {
 	if texts := m.TextsOf(ctx); texts != nil {
 		s, found, err := texts.Open(ctx, store.Reading{Runner: m.Runner, Plan: plan, Client: client})

@@ -12,23 +12,23 @@ import (
 	"github.com/hippo-ssm/hippo/session/store"
 )
 
-// Mounted is a text of a library, which stands before what a request says.
+// Mounted is a text of a library that is read before the text of a request.
 type Mounted struct {
 	Name, Text string
-	// IDs are the first ids of the text, as a prompt has them, after which there is a state; none without one.
+	// IDs are the first ids of the text in a prompt, which the state At has read; none if there is no state.
 	IDs  []int32
 	At   *session.Snapshot
 	Hash string // the content hash of the state's file
 }
 
-// Leads reports whether a plan starts with the ids of the state, in the pieces in which they were read.
+// Leads reports whether a plan starts with the ids of the state, in the segments in which they were read.
 func (x *Mounted) Leads(plan []session.Segment) bool {
 	n := len(x.IDs)
 	return n > 0 && len(plan) > 0 && !plan[0].Drawn && len(plan[0].IDs) >= n && slices.Equal(plan[0].IDs[:n], x.IDs)
 }
 
-// OpenMounted is Open for a text that begins with mounted ones, whose first ids end at a multiple of the chunk. It
-// reads from the state of the first of them, and leaves a mark at the end of them all, so that they are read once.
+// OpenMounted is Open for a text that begins with mounted texts, whose first end ids are a multiple of the chunk. It
+// starts from the state of the first mounted text, and leaves a mark after all of them, so that they are read once.
 func (m *Model) OpenMounted(ctx context.Context, plan []session.Segment, mounts []Mounted, end int,
 	client string) (*generate.Batch, Cached, error) {
 	texts := m.TextsOf(ctx)
@@ -68,7 +68,7 @@ func (m *Model) OpenMounted(ctx context.Context, plan []session.Segment, mounts 
 	return s, found, err
 }
 
-// TakesSystem reports whether the model's template writes a message of the system.
+// TakesSystem reports whether the model's template writes a system message.
 func (m *Model) TakesSystem(ctx context.Context) (bool, error) {
 	render := func(system string) (string, error) {
 		return m.Render(ctx, "mount", template.Input{Messages: []template.Message{

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/chat"
 )
 
-// parameters returns the sampling settings of a model in Ollama's words: a line for each setting, and for each text
+// parameters returns the sampling settings of a model in Ollama's format: a line for each setting, and for each text
 // that ends a reply.
 func parameters(d chat.Defaults, stops ...string) string {
 	var b strings.Builder
@@ -26,7 +26,7 @@ func parameters(d chat.Defaults, stops ...string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// line adds a number, if there is one.
+// line adds a line for a number, if there is one.
 func line[T any](b *strings.Builder, name string, x *T) {
 	if x != nil {
 		fmt.Fprintf(b, "%s %v\n", name, *x)

@@ -10,14 +10,14 @@ import (
 	"github.com/hippo-ssm/hippo/session/store"
 )
 
-// readAhead reads the start of the next request of a conversation in the background. A reply was generated token by
-// token; when the client sends it back, it is text, read in pieces of a chunk, whose tokens may differ. To save that
-// time, readAhead reads it right after the reply, at the lowest priority.
+// readAhead reads the start of a conversation's next request in the background. A reply is generated token by token.
+// When the client sends it back, it is text, which is read in segments of a chunk and whose tokens may differ. To save
+// time, readAhead reads that text right after the reply, at the lowest priority.
 type readAhead struct {
 	model *Model
 	ctx   context.Context // done when the model is closed
 	stop  context.CancelFunc
-	all   sync.WaitGroup // of the readers; mu is held to add one
+	all   sync.WaitGroup // of the readers; mu must be held to add one
 
 	mu      sync.Mutex
 	waiting []conversation
@@ -33,8 +33,8 @@ type conversation struct {
 	bytes         int
 }
 
-// Limits of reading in the background. If too much is queued, the oldest conversations are skipped: their next requests
-// read them.
+// Limits of reading in the background. If too much is queued, the oldest conversations are skipped. Their next requests
+// then read the texts.
 const (
 	maxAhead         = 256
 	maxAheadBytes    = 64 << 20
@@ -51,7 +51,7 @@ func newReadAhead(m *Model) *readAhead {
 	return r
 }
 
-// ReadAhead queues a conversation of a client that ends with a reply, to be cached in a scope.
+// ReadAhead queues a client's conversation that ends with a reply, to be read and cached in a scope.
 func (m *Model) ReadAhead(client, scope string, in template.Input) {
 	r := m.ahead
 	r.mu.Lock()
@@ -85,12 +85,12 @@ func (r *readAhead) run() {
 		next := r.take()
 		r.mu.Unlock()
 		// On an error, for example because the template requires other messages, the next request reads the text and
-		// reports it.
+		// reports the error.
 		_ = request.Protect(r.ctx, 0, func(ctx context.Context, _ int) error { return r.model.readNext(ctx, next) })
 	}
 }
 
-// take removes the oldest conversation from the queue. The lock is held.
+// take removes the oldest conversation from the queue. mu must be held.
 func (r *readAhead) take() conversation {
 	next := r.waiting[0]
 	r.waiting[0] = conversation{} // to free its memory
@@ -107,9 +107,8 @@ func (r *readAhead) close() {
 	r.all.Wait()
 }
 
-// readNext reads the common start of all next prompts of a conversation, in the pieces in which they will be read: up
-// to a multiple of the chunk. It stores the rest as text only, so that the store can report where a text diverges from
-// it.
+// readNext reads the common start of all next prompts of a conversation, up to a multiple of the chunk and in the same
+// segments as these prompts. It stores the rest as text only, so that the store can report where a text diverges.
 func (m *Model) readNext(ctx context.Context, c conversation) error {
 	ids, err := m.nextBegins(ctx, c.in)
 	if err != nil {
@@ -130,7 +129,7 @@ func (m *Model) readNext(ctx context.Context, c conversation) error {
 	return texts.Put(ctx, []session.Segment{{IDs: ids}}, nil)
 }
 
-// nextBegins returns the common start of all prompts with one more message: the common prefix of two of them.
+// nextBegins returns the common prefix of all prompts with one more message. It compares two of them.
 func (m *Model) nextBegins(ctx context.Context, in template.Input) ([]int32, error) {
 	next := func(text string) ([]int32, error) {
 		text, err := m.Render(ctx, "messages", WithMessage(in, template.Text(UserRole, text)))
@@ -154,5 +153,5 @@ func (m *Model) nextBegins(ctx context.Context, in template.Input) ([]int32, err
 	return one[:n], nil
 }
 
-// Close stops the background work of the model. The creators of its runner and its store close those.
+// Close stops the background work of the model. It does not close the runner and the store.
 func (m *Model) Close() { m.ahead.close() }

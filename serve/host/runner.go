@@ -18,14 +18,14 @@ func WithPriority(ctx context.Context, priority int) context.Context {
 	return context.WithValue(ctx, priorityKey{}, priority)
 }
 
-// runner is a Runner that counts the tokens of requests, traces them, and passes their priority on.
+// runner is a Runner that counts the tokens of requests, traces them, and passes on their priority.
 type runner struct {
 	session.Runner
 	model string
 	on    engine.Backend
 }
 
-// lost is the error of a request whose device has failed, nil while it works.
+// lost returns the error of a request whose device has failed, or nil while the device works.
 func (r runner) lost() error {
 	cause := engine.Failure(r.on)
 	if cause == nil {
@@ -47,7 +47,7 @@ func (r runner) Run(ctx context.Context, q *session.Request) (err error) {
 		q.Priority = p
 	}
 	defer func() {
-		if lost := r.lost(); lost != nil { // which explains all else that went wrong
+		if lost := r.lost(); lost != nil { // it explains all other errors
 			err = lost
 		}
 	}()
@@ -77,7 +77,7 @@ func (r runner) Run(ctx context.Context, q *session.Request) (err error) {
 	count := t.Tokens(r.model, request.TokensWritten)
 	followed := *q
 	followed.Next = func(logits []float32) (id int32, more bool, err error) {
-		if err = r.lost(); err != nil { // and has given NaN
+		if err = r.lost(); err != nil { // the logits are NaN
 			return 0, false, err
 		}
 		if id, more, err = q.Next(logits); err != nil {
@@ -93,7 +93,7 @@ func (r runner) Run(ctx context.Context, q *session.Request) (err error) {
 	return r.Runner.Run(ctx, &followed)
 }
 
-// Scheduler returns the model's runner without the counting.
+// Scheduler returns the model's underlying runner, without counting.
 func (m *Model) Scheduler() session.Runner {
 	if r, ok := m.Runner.(runner); ok {
 		return r.Runner

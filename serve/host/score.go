@@ -12,25 +12,25 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Token is a token with its log-probability after those before it, and the most probable alternatives.
+// Token is a token with its log-probability given the tokens before it, and the most probable alternatives.
 type Token struct {
 	ID      int32
-	Rank    int32   // 1 for the most probable token; 0 where it was not asked for: see Wanted
+	Rank    int32   // 1 for the most probable token; 0 if not requested: see Wanted
 	Known   bool    // false for the first token of a text
-	LogProb float64 // with the digits of a float32, like the one that a session stores: a token has one value
+	LogProb float64 // rounded to a float32, as in sessions, so that a token has one value
 	Top     []sample.TokenProb
 }
 
-// Wanted is what is wanted of the tokens of a text: their Top most probable alternatives, and their ranks.
+// Wanted selects what is computed for the tokens of a text: the Top most probable alternatives, and ranks.
 type Wanted struct {
 	Top   int
 	Ranks bool
 }
 
-// has reports whether tokens that were scored for w have what other wants.
+// has reports whether tokens scored for w include what other wants.
 func (w Wanted) has(other Wanted) bool { return w.Top >= other.Top && (w.Ranks || !other.Ranks) }
 
-// ScoreToken returns an id with its log-probability, and the top most probable ones.
+// ScoreToken returns an id with its log-probability, and the most probable alternatives.
 func ScoreToken(logits []float32, id int32, top int) (Token, error) {
 	p, err := sample.LogProbsOf(logits)
 	if err != nil {
@@ -48,7 +48,7 @@ func ScoreToken(logits []float32, id int32, top int) (Token, error) {
 	return out, nil
 }
 
-// single rounds a log-probability to a float32. One that was below the largest stays below it.
+// single rounds a log-probability to a float32. A value less than most remains less.
 func single(x, most float64) float64 {
 	y := float32(x)
 	if x < most && y == float32(most) {
@@ -63,13 +63,13 @@ const leastLogProb = -9999
 
 // JSONLogProb returns a log-probability for JSON.
 func JSONLogProb(logProb float64) float64 {
-	if math.IsInf(logProb, -1) || logProb != logProb { // an imported session may contain any states
+	if math.IsInf(logProb, -1) || logProb != logProb { // imported states may contain anything
 		return leastLogProb
 	}
 	return logProb
 }
 
-// OpenScored is Open with every id scored. Cached scores are reused; reading starts at the mark before their end.
+// OpenScored is Open with a score for every id. It reuses cached scores, and reads from the last mark before their end.
 func (m *Model) OpenScored(ctx context.Context, ids []int32, of Wanted, client string) (*generate.Batch, []Token,
 	Cached, error) {
 	keys := m.scores.keys(scopeOf(ctx), ids)
@@ -79,7 +79,7 @@ func (m *Model) OpenScored(ctx context.Context, ids []int32, of Wanted, client s
 	}
 	release = sync.OnceFunc(release)
 	defer release()
-	// It needs the logits before the first unknown id, and a session at the end.
+	// This needs the logits before the first unknown id, and a session at the end.
 	r := &scoring{Model: m, ids: ids, of: of, client: client, out: make([]Token, len(ids))}
 	copy(r.out, known)
 	s, found := r.from(ctx, len(known))
@@ -87,7 +87,7 @@ func (m *Model) OpenScored(ctx context.Context, ids []int32, of Wanted, client s
 		if err := r.readTo(ctx, s, to); err != nil {
 			return nil, nil, Cached{}, err
 		}
-		if whole := to / m.scores.chunk; whole == len(keys) && m.Texts != nil { // others may continue from here
+		if whole := to / m.scores.chunk; whole == len(keys) && m.Texts != nil { // other texts may continue from here
 			m.scores.keep(keys, r.out, of)
 			release()
 		}
@@ -96,8 +96,8 @@ func (m *Model) OpenScored(ctx context.Context, ids []int32, of Wanted, client s
 	return s, r.out, found, nil
 }
 
-// stops returns where to stop reading and leave marks: at the end of the cached scores, where the text diverges from
-// others; at the last two multiples of the chunk, where others may diverge from it; and at its end.
+// stops returns the positions at which to stop reading and leave marks: the end of the cached scores, where the text
+// diverges from others; the last two multiples of the chunk, where others may diverge from it; and its end.
 func (m *Model) stops(known, cached, n int) []int {
 	last := (n - 1) / m.scores.chunk * m.scores.chunk
 	stops := []int{known, last - m.scores.chunk, last, n}
@@ -116,8 +116,8 @@ type scoring struct {
 	broken error
 }
 
-// from returns a session at or before a place where a block of scores ends, with logits unless it is the start, and
-// what was cached.
+// from returns a session at or before a position where a block of scores ends, with logits unless it is at the start,
+// and how much was cached.
 func (r *scoring) from(ctx context.Context, at int) (*generate.Batch, Cached) {
 	was := Cached{Miss: "no log-probabilities of it are kept"}
 	if texts := r.TextsOf(ctx); texts != nil && at > 0 {
@@ -125,7 +125,7 @@ func (r *scoring) from(ctx context.Context, at int) (*generate.Batch, Cached) {
 		was = cachedOf(found)
 		if mark := found.Snapshot; mark != nil {
 			s := mark.Session(r.Net)
-			if mark.Logits != nil { // one before the place may have none: the next ids are scored
+			if mark.Logits != nil { // an earlier mark may have none: the next ids are scored
 				r.tell(s.Position(), s.Logits(0))
 			}
 			return s, was
@@ -138,7 +138,7 @@ func (r *scoring) from(ctx context.Context, at int) (*generate.Batch, Cached) {
 	return s, was
 }
 
-// tell scores the id after a place. Several goroutines may call it at once.
+// tell scores the id at a position. Several goroutines may call it at once.
 func (r *scoring) tell(at int, logits []float32) {
 	if at >= len(r.ids) {
 		return
@@ -154,7 +154,7 @@ func (r *scoring) tell(at int, logits []float32) {
 	}
 }
 
-// rank is how many tokens are as probable as one or more so, of equal ones those with a lower number, it among them.
+// rank returns the rank of an id, 1 for the most probable. Among equally probable ids, lower ids come first.
 func rank(logits []float32, id int32) (n int32) {
 	n = 1
 	for i, x := range logits {
@@ -165,7 +165,7 @@ func rank(logits []float32, id int32) (n int32) {
 	return n
 }
 
-// readTo reads up to a place and leaves a mark there.
+// readTo reads up to a position and leaves a mark there.
 func (r *scoring) readTo(ctx context.Context, s *generate.Batch, to int) error {
 	from := s.Position()
 	err := r.Runner.Run(ctx, &session.Request{

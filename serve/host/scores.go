@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// scores caches the scores of texts in blocks of a chunk: the log-probabilities of the ids between two multiples of the
-// chunk depend only on those ids and all before them. The least recently used block is evicted first. Together with the
-// marks of a store, a text with a known prefix is read from about where it diverges.
+// scores caches the scores of texts in blocks of a chunk. The log-probabilities of the ids between two multiples of the
+// chunk depend only on those ids and all ids before them. The least recently used block is evicted first. Together with
+// the marks of a store, this allows a text with a known prefix to be read from about where it diverges.
 type scores struct {
 	chunk int
 	most  int // budget in bytes
@@ -26,11 +26,11 @@ type scores struct {
 // blockKey is a hash of the scope and all ids up to the end of a block.
 type blockKey [sha256.Size]byte
 
-// block has the ids of one chunk, scored.
+// block has the scored ids of one chunk.
 type block struct {
 	key blockKey
 	ids []Token
-	of  Wanted // what they have
+	of  Wanted // what is computed for ids
 }
 
 // scoresMemory is the budget of a model's scores in bytes.
@@ -48,7 +48,7 @@ func (b *block) size() int {
 	return 256 + len(b.ids)*(each+token*b.of.Top)
 }
 
-// keys returns the keys of the complete blocks of a text in a scope.
+// keys returns the keys of the complete blocks of a text within a scope.
 func (s *scores) keys(scope string, ids []int32) (keys []blockKey) {
 	last := blockKey(sha256.Sum256([]byte(scope)))
 	var text []byte
@@ -63,9 +63,9 @@ func (s *scores) keys(scope string, ids []int32) (keys []blockKey) {
 	return keys
 }
 
-// claim returns the cached scores of the first blocks of a text that have what is wanted. If another request is about
-// to score the next block, claim waits for it. The caller then scores the next block, and no other does until it calls
-// release.
+// claim returns the cached scores of the first blocks of a text, as far as they include what is wanted. If another
+// request is scoring the next block, claim waits for it. The caller must then score the next block, and no other
+// request does so until it calls release.
 func (s *scores) claim(ctx context.Context, keys []blockKey, of Wanted) (known []Token, release func(), err error) {
 	for {
 		s.mu.Lock()
@@ -96,7 +96,7 @@ func (s *scores) claim(ctx context.Context, keys []blockKey, of Wanted) (known [
 	}
 }
 
-// known returns the scores of the first blocks. The lock is held.
+// known returns the cached scores of the first blocks. mu must be held.
 func (s *scores) known(keys []blockKey, of Wanted) (ids []Token) {
 	for _, k := range keys {
 		e := s.blocks[k]
@@ -112,7 +112,7 @@ func (s *scores) known(keys []blockKey, of Wanted) (ids []Token) {
 	return ids
 }
 
-// keep caches the complete blocks of a text. What a block that was cached has beside that is kept.
+// keep caches the complete blocks of a text. It keeps additional results of blocks that are already cached.
 func (s *scores) keep(keys []blockKey, ids []Token, of Wanted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func (s *scores) keep(keys []blockKey, ids []Token, of Wanted) {
 	}
 }
 
-// add takes over what another block of the same ids has beside this one.
+// add copies the results that old, a block of the same ids, has in addition to b's.
 func (b *block) add(old *block) {
 	for i, t := range old.ids {
 		if old.of.Top > b.of.Top {
@@ -147,7 +147,7 @@ func (b *block) add(old *block) {
 	b.of = Wanted{max(b.of.Top, old.of.Top), b.of.Ranks || old.of.Ranks}
 }
 
-// remove evicts a block. The lock is held.
+// remove evicts a block. mu must be held.
 func (s *scores) remove(e *list.Element) {
 	b := s.recent.Remove(e).(*block)
 	s.bytes -= b.size()

@@ -7,9 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// SessionCache caches stored sessions of a model in memory. The least recently used is evicted first. If the last
-// change of a session could not be stored, the server's unsaved records have its text. The user of a session has locked
-// it.
+// SessionCache caches stored sessions of a model in memory. The least recently used session is evicted first. If the
+// last change of a session could not be stored, the server's unsaved records have its text. The user of a session must
+// have locked it.
 type SessionCache struct {
 	Most int // budget in bytes
 
@@ -22,7 +22,7 @@ type SessionCache struct {
 // CachedSession is a session in memory.
 type CachedSession struct {
 	ID       string
-	Revision string // the stored revision that it is, or is based on
+	Revision string // the stored revision that the session is equal to or based on
 	Session  *session.Session
 	bytes    int
 }
@@ -34,7 +34,7 @@ func newSessionCache(most int) *SessionCache {
 	return &SessionCache{Most: most, all: map[string]*list.Element{}}
 }
 
-// Get returns the cached session of a revision, or nil.
+// Get returns the cached session with a revision, or nil.
 func (l *SessionCache) Get(id, revision string) *session.Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +43,7 @@ func (l *SessionCache) Get(id, revision string) *session.Session {
 		return nil
 	}
 	x := e.Value.(*CachedSession)
-	if x.Revision != revision { // another server has changed it
+	if x.Revision != revision { // another server has changed the session
 		l.remove(e)
 		return nil
 	}
@@ -51,7 +51,7 @@ func (l *SessionCache) Get(id, revision string) *session.Session {
 	return x.Session
 }
 
-// Put caches a session, and replaces an earlier one.
+// Put caches a session, replacing an earlier one with the same id.
 func (l *SessionCache) Put(x *CachedSession) {
 	x.bytes = x.Session.StateSize() + SessionBudget + 16*x.Session.Position()
 	l.mu.Lock()
@@ -75,7 +75,7 @@ func (l *SessionCache) Drop(id string) {
 	}
 }
 
-// remove evicts a session. The lock is held.
+// remove evicts a session. mu must be held.
 func (l *SessionCache) remove(e *list.Element) {
 	x := l.recent.Remove(e).(*CachedSession)
 	l.bytes -= x.bytes

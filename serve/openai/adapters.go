@@ -21,13 +21,13 @@ type adapterName struct {
 	Name string `json:"lora_name"`
 }
 
-// errNoAdapters is the error of a server to which clients may not add adapters.
+// errNoAdapters is the error of a server whose adapters cannot be changed by clients.
 var errNoAdapters = &request.Error{
 	Status: http.StatusForbidden, Code: "forbidden",
 	Message: "this server lets no client add or remove adapters; hippo serve --adapter_dir does",
 }
 
-// LoadAdapter responds to /v1/load_lora_adapter of vLLM: one more adapter is served, as a model of its name.
+// LoadAdapter responds to vLLM's /v1/load_lora_adapter. It serves another adapter as a model of the given name.
 func (s *Texts) LoadAdapter(c *request.Call) error {
 	var q adapterRequest
 	if err := c.Read(&q); err != nil {
@@ -47,7 +47,7 @@ func (s *Texts) LoadAdapter(c *request.Call) error {
 		fmt.Appendf(nil, "Success: LoRA adapter '%s' added successfully.", q.Name))
 }
 
-// UnloadAdapter responds to /v1/unload_lora_adapter of vLLM. Requests that use the adapter end as if it were there.
+// UnloadAdapter responds to vLLM's /v1/unload_lora_adapter. Requests that are using the adapter continue.
 func (s *Texts) UnloadAdapter(c *request.Call) error {
 	var q adapterName
 	if err := c.Read(&q); err != nil {
@@ -65,10 +65,10 @@ func (s *Texts) UnloadAdapter(c *request.Call) error {
 		fmt.Appendf(nil, "Success: LoRA adapter '%s' removed successfully.", q.Name))
 }
 
-// adapter is llama.cpp's description of an adapter. Its scale is 0 in replies of the model, and 1 in its own.
+// adapter is llama.cpp's description of an adapter. Its scale is 0 in replies of the base model, and 1 in its own.
 type adapter struct {
 	ID    int     `json:"id"`
-	Path  string  `json:"path"` // the name: clients do not see paths
+	Path  string  `json:"path"` // the name, since clients do not see paths
 	Scale float64 `json:"scale"`
 }
 
@@ -87,7 +87,7 @@ func (s *Texts) Adapters(c *request.Call) error {
 	return c.JSON(list)
 }
 
-// ScaleAdapters refuses POST /lora-adapters of llama.cpp, which sets what all clients get.
+// ScaleAdapters refuses llama.cpp's POST /lora-adapters, which would affect all clients.
 func (s *Texts) ScaleAdapters(*request.Call) error {
 	return &request.Error{
 		Status: http.StatusNotImplemented, Code: "not_implemented",

@@ -12,43 +12,43 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// A response in the background is made while its client does not wait. It is stored at once, and again when it has
-// ended; meanwhile this server holds its lock. So a server that finds an unfinished one without a lock knows that the
-// server which made it has ended. Another server that shares a bucket follows the events that are stored meanwhile, and
-// cancels it by storing it as cancelled: the server which makes it then loses the lock.
+// A background response is generated while its client does not wait. It is stored at once, and again when it has ended.
+// In between, this server holds its lock. So a server that finds an unfinished response without a lock knows that the
+// server that generated it has stopped. Other servers that share a bucket can follow the events that are stored
+// meanwhile. They cancel the response by storing it as cancelled. The server that generates it then loses the lock.
 
-// tasks are the responses in the background that have not ended.
+// tasks are the unfinished background responses.
 type tasks struct {
 	mu  sync.Mutex
-	all map[string]*task // by the name of the record
-	of  map[string]int   // their number, by owner
+	all map[string]*task // by name of the record
+	of  map[string]int   // number of tasks by owner
 
-	followed *request.Places // by clients that read events
+	followed *request.Places // places of clients that follow events
 }
 
-// newTasks returns none.
+// newTasks returns an empty set of tasks.
 func newTasks() tasks {
 	return tasks{all: map[string]*task{}, of: map[string]int{}, followed: request.NewPlaces(maxFollowed)}
 }
 
-// task is one of them.
+// task is an unfinished background response.
 type task struct {
 	q      *responding
 	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when it has ended and is stored
-	log    *eventLog     // nil if its client wants no stream
+	done   chan struct{} // closed when the response has ended and is stored
+	log    *eventLog     // nil if the client did not request a stream
 }
 
-// maxTasks is the maximum number of an owner's responses in the background that have not ended.
+// maxTasks is the maximum number of an owner's unfinished background responses.
 const maxTasks = 100
 
-// maxFollowed is the maximum number of clients that read events at a time, which are in memory meanwhile.
+// maxFollowed is the maximum number of clients that follow events at a time. The events are in memory meanwhile.
 const maxFollowed = 128
 
-// following is what such clients do, for an error.
+// following describes these clients in errors.
 const following = "clients read the events of responses"
 
-// errCancelled is why a response ends that its client cancels.
+// errCancelled is the cause of ending a response that its client cancels.
 var errCancelled = &request.Error{Status: request.StatusGone, Message: "the client has canceled the response"}
 
 // add adds a task under a name.
@@ -91,7 +91,7 @@ func (t *task) wait(c *request.Call) error {
 	}
 }
 
-// any returns some task, or nil.
+// any returns any task, or nil if there is none.
 func (s *tasks) any() *task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *tasks) any() *task {
 	return nil
 }
 
-// Wait waits until no response is being made in the background, or until ctx is done.
+// Wait waits until there are no background responses, or until ctx is done.
 func (s *Responses) Wait(ctx context.Context) {
 	for t := s.tasks.any(); t != nil && ctx.Err() == nil; t = s.tasks.any() {
 		select {
@@ -111,7 +111,7 @@ func (s *Responses) Wait(ctx context.Context) {
 	}
 }
 
-// checkBackground checks the fields of a response in the background.
+// checkBackground checks the fields of a background response.
 func (q *responding) checkBackground(c *request.Call) error {
 	var ch request.Checks
 	ch.That(request.Or(q.Store, true), "background", "found true and store false, want a response that is stored")
@@ -119,8 +119,8 @@ func (q *responding) checkBackground(c *request.Call) error {
 	return ch.Err
 }
 
-// begin starts a response in the background and responds to its request: with the response as it is now, or with its
-// events. Once it has begun, the conversation that is held is released when it has ended, and not by the request.
+// begin starts a background response and responds to its request, with the current response or with its events. After
+// begin has started the response, the held conversation is released when the response ends, not by the request.
 func (s *Responses) begin(q *responding, c *request.Call, held *records.Hold) (err error) {
 	owner, name := c.Owner(), responseName(c.Owner(), q.object.ID)
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.Request.Context()))
@@ -151,7 +151,7 @@ func (s *Responses) begin(q *responding, c *request.Call, held *records.Hold) (e
 	q.record.Response = q.object
 	err = s.put(owner, q.object.ID, &q.record)
 	var hold records.Hold
-	if err == nil { // a record in a bucket can be locked once it exists; nobody else knows its name
+	if err == nil { // a record in a bucket can be locked only once it exists; nobody else knows its name yet
 		hold, err = s.store.Lock(name)
 	}
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Responses) begin(q *responding, c *request.Call, held *records.Hold) (e
 		return err
 	}
 	now, first := q.object, q.record
-	c.Share.Last = true // the client's own requests, for which it waits, come first
+	c.Share.Last = true // requests for which the client waits come first
 	d := c.Detach(ctx)
 	q.job.Call = d
 	talk := *held
@@ -186,7 +186,7 @@ func (s *Responses) begin(q *responding, c *request.Call, held *records.Hold) (e
 	return c.JSON(&now)
 }
 
-// work makes a response and stores it. stop is called before it is stored for the last time.
+// work generates a response and stores it. stop is called before it is stored for the last time.
 func (s *Responses) work(ctx context.Context, t *task, c *request.Call, tell func(responseEvent), stop func()) {
 	q := t.q
 	err := request.Protect(ctx, 0, func(ctx context.Context, _ int) error { return s.patiently(ctx, q, c, tell) })
@@ -196,7 +196,7 @@ func (s *Responses) work(ctx context.Context, t *task, c *request.Call, tell fun
 	if err != nil {
 		q.fail(err)
 	}
-	var last []byte // event, which is told when the response is stored with it
+	var last []byte // sent after the response is stored with it
 	lost := errors.Is(err, records.ErrLost)
 	if !lost {
 		last = q.last()
@@ -226,7 +226,7 @@ func (s *Responses) work(ctx context.Context, t *task, c *request.Call, tell fun
 	s.o.Log.Info("a response in the background has ended", attrs...)
 }
 
-// fail ends a response with an error. What was written stays, and nothing continues from it.
+// fail ends a response with an error. Its output so far is kept, and nothing can continue from it.
 func (q *responding) fail(err error) {
 	q.object.Status = responseCancelled
 	if !errors.Is(err, errCancelled) {
@@ -239,8 +239,8 @@ func (q *responding) fail(err error) {
 	}
 }
 
-// patiently waits until the response may be made, and makes it. A server that is busy, or a key that has used up its
-// tokens, only makes it later.
+// patiently waits until the response may be generated, and generates it. If the server is busy, or the key has no
+// tokens left, it retries later.
 func (s *Responses) patiently(ctx context.Context, q *responding, c *request.Call, tell func(responseEvent)) error {
 	const most = 5 * time.Second
 	for wait := 100 * time.Millisecond; ; wait = min(most, 2*wait) {
@@ -271,7 +271,7 @@ func (a *Response) unfinished() bool {
 	return a.Status == responseQueued || a.Status == responseRunning
 }
 
-// last returns the last event of a response, nil if its client wants none.
+// last returns the last event of a response, or nil if the client did not request a stream.
 func (q *responding) last() []byte {
 	if q.events == nil {
 		return nil
@@ -280,7 +280,7 @@ func (q *responding) last() []byte {
 	return w.next(responseEvent{Type: "response." + q.object.Status, Response: &q.object})
 }
 
-// after returns the number of the first event that a request for a stream wants.
+// after returns the number of the first event that a request for a stream asks for.
 func after(c *request.Call) (int, error) {
 	text := c.Query("starting_after")
 	if text == "" {
@@ -293,9 +293,9 @@ func after(c *request.Call) (int, error) {
 	return n + 1, nil
 }
 
-// Show responds with a response, or with the events of one in the background.
+// Show responds with a response, or with the events of a background response.
 func (s *Responses) Show(c *request.Call) error {
-	// OpenAI's client for Go says nothing of a stream in the address.
+	// OpenAI's client for Go does not set stream in the query.
 	id, streams := c.Request.PathValue("id"), c.Query("stream") == "true" || c.Query("starting_after") != ""
 	from, err := after(c)
 	if err != nil {
@@ -320,7 +320,7 @@ func (s *Responses) Show(c *request.Call) error {
 		if running {
 			return c.Send(http.StatusOK, "application/json", append(data, '\n'))
 		}
-		if err := t.wait(c); err != nil { // what has ended can be continued: it is stored by then
+		if err := t.wait(c); err != nil { // once it has ended, it is stored and can be continued
 			return err
 		}
 		t = nil
@@ -346,7 +346,7 @@ func (s *Responses) Show(c *request.Call) error {
 	return log.follow(c, from)
 }
 
-// Cancel cancels a response in the background. Another has ended, or ends when its client disconnects.
+// Cancel cancels a background response. Other responses have ended, or end when their clients disconnect.
 func (s *Responses) Cancel(c *request.Call) error {
 	r, err := s.stop(c, c.Request.PathValue("id"))
 	if err != nil {
@@ -355,7 +355,7 @@ func (s *Responses) Cancel(c *request.Call) error {
 	return c.JSON(&r.Response)
 }
 
-// stop returns a response that has ended. One that is being made in the background is cancelled first.
+// stop returns a response that has ended. It first cancels a background response that is being generated.
 func (s *Responses) stop(c *request.Call, id string) (*responseRecord, error) {
 	if t := s.tasks.get(responseName(c.Owner(), id)); t != nil {
 		t.cancel(errCancelled)

@@ -1,5 +1,5 @@
 // Package openai implements OpenAI's endpoints: chat completions, completions, responses, embeddings, models, files and
-// batches. It adds the tokens that evaluation harnesses need, as vLLM does.
+// batches. It adds vLLM's fields and endpoints for tokens, which evaluation harnesses need.
 package openai
 
 import (
@@ -27,7 +27,7 @@ type chatRequest struct {
 	reply.Guided
 }
 
-// chatPrompt has the fields that make the prompt of a chat.
+// chatPrompt has the fields that determine the prompt of a chat.
 type chatPrompt struct {
 	Messages  []reply.Message            `json:"messages"`
 	Variables map[string]json.RawMessage `json:"chat_template_kwargs"`
@@ -53,7 +53,7 @@ type chatMessage struct {
 	Role    string  `json:"role,omitempty"`
 	Content *string `json:"content,omitempty"`
 	Refusal *string `json:"refusal,omitempty"`
-	// Reasoning comes before the reply, if the model's template marks it.
+	// Reasoning precedes the reply, if the model's template marks it.
 	Reasoning string           `json:"reasoning_content,omitempty"`
 	Calls     []reply.ToolCall `json:"tool_calls,omitempty"`
 }
@@ -179,14 +179,14 @@ func logprob(m *host.Model, id int32, logProb float64) chatLogprob {
 type chatReply struct {
 	*reply.Reply
 	split  *reply.Splitter
-	said   reply.Delta // not sent yet
+	said   reply.Delta // not yet sent
 	tokens []chatLogprob
 	end    *string
 
 	receipt json.RawMessage
 }
 
-// add appends a piece, without the token that ends a reply.
+// add appends a piece. It omits the log-probability of the token that ends a reply.
 func (q *chatJob) add(r *chatReply, p reply.Piece) {
 	r.said.Add(r.split.Push(p.Text, p.End != ""))
 	if r.end = reply.Finish(p.End); p.End != "" && p.End != generate.EndLength && r.split.Called > 0 {
@@ -203,7 +203,7 @@ func (q *chatJob) add(r *chatReply, p reply.Piece) {
 	r.tokens = append(r.tokens, logprobs(q.job.Model, tokens)...)
 }
 
-// logprobs returns the log-probabilities of a reply's tokens, nil unless they are wanted.
+// logprobs returns the log-probabilities of a reply's tokens, or nil if they are not wanted.
 func (q *chatJob) logprobs(r *chatReply) *chatLogprobs {
 	if !q.Logprobs {
 		return nil
@@ -215,7 +215,7 @@ func (q *chatJob) logprobs(r *chatReply) *chatLogprobs {
 	return &chatLogprobs{Content: tokens}
 }
 
-// begin returns the replies, still empty.
+// begin returns the replies, which are empty.
 func (q *chatJob) begin() []*chatReply {
 	replies := make([]*chatReply, q.job.Draws)
 	for j := range replies {
@@ -245,7 +245,7 @@ func (q *chatJob) Respond(c *request.Call) (any, error) {
 	return &response, nil
 }
 
-// Send runs the job and sends each piece as it comes.
+// Send runs the job and sends each piece as it is generated.
 func (q *chatJob) Send(ctx context.Context, to *request.Queue) error {
 	replies := q.begin()
 	q.frame.Object = "chat.completion.chunk"
@@ -273,7 +273,7 @@ func (q *chatJob) Send(ctx context.Context, to *request.Queue) error {
 	return nil
 }
 
-// message returns a delta as an OpenAI message, or as a part of one in a stream. A complete message has a content,
+// messageOf returns a delta as an OpenAI message, or as a part of one in a stream. A complete message has a content,
 // unless it calls functions.
 func messageOf(s *reply.Delta, streams bool) *chatMessage {
 	m := &chatMessage{Reasoning: s.Reasoning, Calls: s.Calls}

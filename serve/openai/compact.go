@@ -15,7 +15,7 @@ type countRequest struct {
 	responsePrompt
 }
 
-// InputTokens responds to /v1/responses/input_tokens: the tokens of the prompt of a response.
+// InputTokens responds to /v1/responses/input_tokens with the number of tokens of a response's prompt.
 func (s *Responses) InputTokens(c *request.Call) error {
 	var body countRequest
 	if err := c.Read(&body); err != nil {
@@ -49,9 +49,9 @@ type compaction struct {
 	Usage   responseUsage  `json:"usage"`
 }
 
-// Compact responds to /v1/responses/compact: an item that stands for a conversation. The server stores all of the
-// conversation, as a response without a reply, and the item has its id: nothing is summarized, since a state takes no
-// more memory after more text, and what was read is not read again.
+// Compact responds to /v1/responses/compact with an item that stands for a conversation. The server stores the whole
+// conversation as a response without a reply, and the item has the id of that response. Nothing is summarized: a
+// model's state does not grow with the text, and the text is not read again.
 func (s *Responses) Compact(c *request.Call) error {
 	var body compactRequest
 	if err := c.Read(&body); err != nil {
@@ -82,7 +82,7 @@ func (s *Responses) Compact(c *request.Call) error {
 	return c.JSON(compaction{a.ID, "response.compaction", a.Created, a.Output, *a.Usage})
 }
 
-// expand adds the messages that a compaction stands for. They include those of the user that stand before it.
+// expand adds the messages that a compaction stands for. They include all user messages before it.
 func (q *drafts) expand(from *references, at int, id string) error {
 	if from.expanded {
 		return request.Invalid(from.param, "%d: found a second compaction, want one: it has all before it", at)

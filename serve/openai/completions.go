@@ -15,10 +15,10 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Texts serves the texts, embeddings and tokens of a model.
+// Texts serves the endpoints for texts, embeddings and tokens.
 type Texts struct {
 	reply.Service
-	Places int // of running requests
+	Places int // places of running requests
 }
 
 // completionRequest is the body of /v1/completions.
@@ -127,7 +127,7 @@ func (s *Texts) prepare(q *completionJob, c *request.Call) error {
 		return err
 	}
 	if best > q.n {
-		q.job.Top = max(0, top) // the largest log-probabilities
+		q.job.Top = max(0, top) // needed for the log-probabilities of the sampled tokens
 	}
 	for _, p := range q.Prompt {
 		ids, end, err := q.job.Mounts.Encode(m, p)
@@ -158,10 +158,10 @@ type writing struct {
 	*reply.Reply
 	choice completionChoice
 	text   strings.Builder
-	sum    float64 // of the log-probabilities of its tokens
+	sum    float64 // sum of the log-probabilities of its tokens
 }
 
-// begin returns a reply to prompt i. ids are the prompt's log-probabilities, if they are wanted.
+// begin returns a reply to prompt i. ids are the prompt's scored tokens, if they are wanted.
 func (q *completionJob) begin(i, index int, ids []host.Token) *writing {
 	w := &writing{choice: completionChoice{Index: index}}
 	w.choice.Prompt = q.promptScores.of(q.job.Model, ids)
@@ -241,7 +241,7 @@ func (q *completionJob) Respond(c *request.Call) (any, error) {
 	return &response, nil
 }
 
-// compareMeans puts the reply before another whose tokens were more probable.
+// compareMeans orders replies by the mean log-probability of their tokens, the highest first.
 func compareMeans(a, b *writing) int {
 	x, y := a.sum*float64(b.Tokens), b.sum*float64(a.Tokens)
 	switch {
@@ -253,7 +253,7 @@ func compareMeans(a, b *writing) int {
 	return 0
 }
 
-// Send runs the job and sends each piece as it comes.
+// Send runs the job and sends each piece as it is generated.
 func (q *completionJob) Send(ctx context.Context, to *request.Queue) error {
 	replies, frames := make([][]*writing, len(q.job.Prompts)), q.frame.frames(q.StreamOptions.IncludeUsage)
 	send := func(w *writing) {
@@ -282,8 +282,8 @@ func (q *completionJob) Send(ctx context.Context, to *request.Queue) error {
 	return nil
 }
 
-// topByText returns the most probable tokens of a place, and its actual token, by their texts. If tokens have the same
-// text, all but the first are named by their ids.
+// topByText returns the most probable tokens at a position and the actual token, by text. If several tokens have the
+// same text, all but the first are named by their ids.
 func topByText(m *host.Model, t host.Token) map[string]float64 {
 	out := make(map[string]float64, len(t.Top)+1)
 	own := false

@@ -22,25 +22,25 @@ type Conversation struct {
 	Metadata map[string]string `json:"metadata"`
 }
 
-// conversationRecord is a stored conversation. It lies among the responses of its client, and counts as one of them.
+// conversationRecord is a stored conversation. It is stored among its client's responses, and counts as one of them.
 type conversationRecord struct {
 	Conversation Conversation   `json:"conversation"`
 	Items        []responseItem `json:"items"`
-	// Last is the last response without its object and messages. The next one continues from the state there, unless
+	// Last is the last response without its object and messages. The next response continues from its state, unless
 	// items were added or deleted in between.
 	Last *responseRecord `json:"last,omitempty"`
 }
 
 const conversationPrefix = records.ConversationPrefix
 
-// Limits of a conversation: items that a request may add, all of them, and the bytes of their texts.
+// Limits of a conversation: items added by one request, all items, and the bytes of their texts.
 const (
 	maxAdded        = 20
 	maxItems        = 10_000
 	maxConversation = 16 << 20
 )
 
-// conversationRef is the id of a conversation, or an object that has it.
+// conversationRef is the id of a conversation, given as a string or an object.
 type conversationRef string
 
 type conversationID struct {
@@ -59,7 +59,7 @@ func (r *conversationRef) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// conversation returns a stored conversation of the client. param is the field that names it, "" for the address.
+// conversation returns a stored conversation of the client. param is the field that names it, "" for the path.
 func (s *Responses) conversation(c *request.Call, param, id string) (*conversationRecord, error) {
 	r, err := stored[conversationRecord](s, c, "conversation", conversationPrefix, id)
 	var e *request.Error
@@ -69,8 +69,8 @@ func (s *Responses) conversation(c *request.Call, param, id string) (*conversati
 	return r, err
 }
 
-// hold gives a conversation to one request at a time, here and on other servers with the same folder. Without an id
-// there is nothing to hold.
+// hold locks a conversation for one request at a time, on this server and on others that share the store. Without an
+// id, there is nothing to lock.
 func (s *Responses) hold(c *request.Call, id string) (h records.Hold, err error) {
 	h.Release = func() {}
 	if !records.IsID(conversationPrefix, id) {
@@ -78,10 +78,10 @@ func (s *Responses) hold(c *request.Call, id string) (h records.Hold, err error)
 	}
 	name := responseName(c.Owner(), id)
 	r, _, err := s.store.Open(name)
-	if err != nil { // the request finds that out
+	if err != nil { // the request will notice
 		return h, nil
 	}
-	r.Close() // it is there
+	r.Close() // it exists
 	busy := &request.Error{
 		Status: http.StatusConflict, Code: "conversation_locked",
 		Message: fmt.Sprintf("another request uses the conversation %s, want one at a time", id),
@@ -103,7 +103,7 @@ func (s *Responses) hold(c *request.Call, id string) (h records.Hold, err error)
 	}, Lost: locked.Lost}, nil
 }
 
-// change changes the conversation in the address of a request, and stores it.
+// change changes the conversation in the path of a request, and stores it.
 func (s *Responses) change(c *request.Call, by func(*conversationRecord) error) (*conversationRecord, error) {
 	id := c.Request.PathValue("id")
 	hold, err := s.hold(c, id)
@@ -137,7 +137,7 @@ func (r *conversationRecord) messages(from *references) ([]reply.Message, error)
 	return reply.MessagesOf(from.param, drafts, nil)
 }
 
-// after returns the conversation after a response, with its input and output.
+// after returns the conversation after a response, including the response's input and output.
 func (r *conversationRecord) after(last *responseRecord) *conversationRecord {
 	r.Items = slices.Concat(r.Items, last.inputItems(), last.Response.Output)
 	r.Last = &responseRecord{
@@ -146,14 +146,14 @@ func (r *conversationRecord) after(last *responseRecord) *conversationRecord {
 	return r
 }
 
-// changed makes the next response read the items again: the state is not that of their end.
+// changed makes the next response read the items again, since the state is not the one after the last item.
 func (r *conversationRecord) changed() {
 	if r.Last != nil {
 		r.Last.Plan = nil
 	}
 }
 
-// fits returns an error if a conversation is too long to be added to.
+// fits returns an error if a conversation is too long.
 func (r *conversationRecord) fits(param string) error {
 	n := 0
 	for _, item := range r.Items {
@@ -169,7 +169,7 @@ func (r *conversationRecord) fits(param string) error {
 	return nil
 }
 
-// add adds items of a client, and returns them as they are stored.
+// add adds items sent by a client, and returns them as stored.
 func (r *conversationRecord) add(items responseInput, from *references) (added []responseItem, err error) {
 	if len(items) > maxAdded {
 		return nil, request.Invalid(from.param, "found %d, want at most %d at a time", len(items), maxAdded)
@@ -194,7 +194,7 @@ func (r *conversationRecord) add(items responseInput, from *references) (added [
 	return added, r.fits(from.param)
 }
 
-// kept returns an item as a conversation stores it.
+// kept returns an item as stored in a conversation.
 func (item *inputFields) kept() (k responseItem, err error) {
 	k = responseItem{Type: item.Type, Status: ResponseCompleted}
 	var text string
@@ -338,7 +338,7 @@ func (s *Responses) ListItems(c *request.Call) error {
 	return pageOfItems(c, r.Items)
 }
 
-// item returns the index of the item in the address of a request.
+// item returns the index of the item in the path of a request.
 func (r *conversationRecord) item(c *request.Call) (int, error) {
 	id := c.Request.PathValue("item")
 	i := slices.IndexFunc(r.Items, func(item responseItem) bool { return item.ID == id })
@@ -363,7 +363,7 @@ func (s *Responses) ShowItem(c *request.Call) error {
 	return c.JSON(r.Items[i])
 }
 
-// DeleteItem deletes an item, unless the output of a call would be left without its call.
+// DeleteItem deletes an item. It returns an error if that would leave a call's output without its call.
 func (s *Responses) DeleteItem(c *request.Call) error {
 	r, err := s.change(c, func(r *conversationRecord) error {
 		i, err := r.item(c)

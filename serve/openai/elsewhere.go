@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// progress stores a response with its events so far from time to time, for clients that follow it at other servers,
-// until stop is called: once an eighth is new, so that all of it is written a few times at most.
+// progress stores a response with its events from time to time, until stop is called, for clients that follow it at
+// other servers. It waits until an eighth of the events is new, so that each event is written only a few times.
 func (s *Responses) progress(owner string, t *task, first responseRecord) (stop func()) {
 	const every, part = 500 * time.Millisecond, 8
 	ctx, cancel := context.WithCancel(context.Background())
@@ -48,7 +48,7 @@ func (s *Responses) progress(owner string, t *task, first responseRecord) (stop 
 	}
 }
 
-// elsewhere returns the events of a response that another server makes, as that one stores them.
+// elsewhere returns the events of a response that another server generates, as that server stores them.
 func (s *Responses) elsewhere(c *request.Call, r *responseRecord) *eventLog {
 	const every = 250 * time.Millisecond
 	l := &eventLog{changed: make(chan struct{})}
@@ -69,7 +69,7 @@ func (s *Responses) elsewhere(c *request.Call, r *responseRecord) *eventLog {
 			switch {
 			case err == nil:
 				r = now
-			case request.ErrorOf(err).Status == http.StatusNotFound: // it is deleted
+			case request.ErrorOf(err).Status == http.StatusNotFound: // the response was deleted
 				l.close(false)
 				return
 			}
@@ -78,8 +78,8 @@ func (s *Responses) elsewhere(c *request.Call, r *responseRecord) *eventLog {
 	return l
 }
 
-// overrule cancels a response that another server makes. That server finds out when it renews its lease, or stores
-// something.
+// overrule cancels a response that another server generates. That server notices when it renews its lease, or stores
+// the response.
 func (s *Responses) overrule(c *request.Call, id string) (r *responseRecord, err error) {
 	err = records.Overrule(s.store, responseName(c.Owner(), id), func(now *responseRecord) {
 		if r = now; r.Response.unfinished() {
@@ -95,19 +95,19 @@ func (s *Responses) overrule(c *request.Call, id string) (r *responseRecord, err
 	return r, err
 }
 
-// overruled takes over the response as another server has stored it, which has ended it: what this server has of it is
-// of no use.
+// overruled replaces the response by the one that another server has stored when it ended the response. This server's
+// version is discarded.
 func (s *Responses) overruled(owner string, q *responding) {
 	r := &responseRecord{}
 	err := records.Get(s.store, responseName(owner, q.object.ID), r)
-	if errors.Is(err, fs.ErrNotExist) { // another server has deleted it
+	if errors.Is(err, fs.ErrNotExist) { // another server has deleted the response
 		q.object.Error, q.object.Status = nil, responseCancelled
 	} else if err == nil && !r.Response.unfinished() {
 		q.object = r.Response
 	}
 }
 
-// end ends a stored response with an error, and its events.
+// end ends a stored response and its events with an error.
 func (r *responseRecord) end(err error) {
 	q := &responding{object: r.Response}
 	if r.Events != nil {
@@ -117,7 +117,7 @@ func (r *responseRecord) end(err error) {
 	r.Response, r.Events = q.object, append(r.Events, q.last()...)
 }
 
-// settle ends a stored response whose server has ended before it.
+// settle ends a stored response whose server stopped before finishing it.
 func (s *Responses) settle(owner string, r *responseRecord) (*responseRecord, error) {
 	name := responseName(owner, r.Response.ID)
 	if s.tasks.get(name) != nil {
@@ -125,13 +125,13 @@ func (s *Responses) settle(owner string, r *responseRecord) (*responseRecord, er
 	}
 	hold, err := s.store.Lock(name)
 	if errors.Is(err, records.ErrLocked) {
-		return r, nil // another server makes it
+		return r, nil // another server is generating it
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer hold.Release()
-	now := &responseRecord{} // it may have ended meanwhile
+	now := &responseRecord{} // the response may have ended meanwhile
 	if err := records.Get(s.store, name, now); err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// eventLog has the events of a response, for any number of clients that follow it.
+// eventLog holds the events of a response. Any number of clients can follow it.
 type eventLog struct {
 	mu      sync.Mutex
 	events  [][]byte
@@ -19,10 +19,10 @@ type eventLog struct {
 	changed chan struct{} // closed at the next change
 }
 
-// maxLog is the maximum number of bytes of the events of a response.
+// maxLog is the maximum size in bytes of a response's events.
 const maxLog = 8 << 20
 
-// Add adds events. A log that would be too large ends, and keeps nothing.
+// Add adds events. If the log would become too large, it ends and drops all events.
 func (l *eventLog) Add(events ...[]byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,13 +38,13 @@ func (l *eventLog) Add(events ...[]byte) {
 	l.tell()
 }
 
-// tell wakes those that follow. The lock is held.
+// tell wakes the followers. mu must be held.
 func (l *eventLog) tell() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// with returns all events and a last one, nil if there are too many.
+// with returns all events followed by a last one, or nil if there were too many.
 func (l *eventLog) with(last []byte) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +60,7 @@ func (l *eventLog) end(last []byte) {
 	l.close(false)
 }
 
-// close ends the log. One that would be too large keeps nothing.
+// close ends the log. If large is set, it drops all events.
 func (l *eventLog) close(large bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *eventLog) close(large bool) {
 	l.tell()
 }
 
-// replayed returns the log of a response that has ended.
+// replayed returns the log of stored events.
 func replayed(events []byte) *eventLog {
 	l := &eventLog{ended: true}
 	for len(events) > 0 {
@@ -84,7 +84,8 @@ func replayed(events []byte) *eventLog {
 	return l
 }
 
-// from returns the events from a number on, whether more may come, and what is closed then.
+// from returns the events starting at a number, whether the log has ended, and a channel that is closed at the next
+// change.
 func (l *eventLog) from(at int) (events [][]byte, ended bool, changed chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

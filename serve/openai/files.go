@@ -17,7 +17,7 @@ import (
 // Files stores files of clients and runs their batches.
 type Files struct {
 	Store       *batch.Store
-	ReadTimeout time.Duration // for a part of a file to arrive
+	ReadTimeout time.Duration // maximum time for a part of a file to arrive
 	// Allowed returns an error if the key of a request may not run batches for an endpoint.
 	Allowed func(c *request.Call, endpoint string) error
 }
@@ -55,7 +55,7 @@ func newList[T any](data []T, id func(*T) *string, more bool) listObject[T] {
 	return list
 }
 
-// respond responds with a value as its object, or returns the error of its store.
+// respond responds with a value as its API object, or returns the error of its store.
 func respond[T, O any](c *request.Call, v T, err error, object func(T) O) error {
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func respond[T, O any](c *request.Call, v T, err error, object func(T) O) error 
 	return c.JSON(object(v))
 }
 
-// pageOf parses which page of a list a request wants.
+// pageOf parses the page of a list that a request asks for.
 func pageOf(c *request.Call, limit, most int) (batch.Page, error) {
 	q := c.Queries()
 	p := batch.Page{After: q.Get("after"), Limit: limit, Ascending: q.Get("order") == "asc"}
@@ -153,7 +153,7 @@ func (r formReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// brokenForm is the error of a truncated form.
+// brokenForm returns the error of a truncated or too large form.
 func brokenForm(err error) error {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
@@ -168,7 +168,7 @@ func brokenForm(err error) error {
 	return &request.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf("the body of the request: %v", err)}
 }
 
-// steady reads a body that may take long but arrives steadily: each part within the time limit of a normal body.
+// steady reads a body that may take long but must arrive steadily: each part within the time limit of a normal body.
 type steady struct {
 	io.ReadCloser
 	control *http.ResponseController

@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Fields of other servers, and of other endpoints of this one, by endpoint.
+// Fields that an endpoint lacks, but other servers or other endpoints of this server have.
 var (
 	chatForeign = request.Foreign{Refused: []request.Refusal{
 		{"audio", "", "text: the models write nothing else"},
@@ -110,7 +110,7 @@ var (
 	}}
 )
 
-// Foreign returns the fields of other servers.
+// Foreign returns the endpoint's foreign fields.
 func (*chatRequest) Foreign() request.Foreign       { return chatForeign }
 func (*completionRequest) Foreign() request.Foreign { return completionForeign }
 func (*responseRequest) Foreign() request.Foreign   { return responseForeign }
@@ -120,14 +120,14 @@ func (*embeddingRequest) Foreign() request.Foreign  { return embeddingForeign }
 func (*tokenizeRequest) Foreign() request.Foreign   { return tokenizeForeign }
 func (*templateRequest) Foreign() request.Foreign   { return chatForeign }
 
-// Foreign returns the fields that text of a response does not have.
+// Foreign returns the foreign fields of a response's text.
 func (*responseText) Foreign() request.Foreign {
 	return request.Foreign{Refused: []request.Refusal{
 		{"verbosity", `"medium"`, "instructions that say how long the reply is to be"},
 	}}
 }
 
-// Foreign returns the fields that reasoning does not have.
+// Foreign returns the foreign fields of reasoning.
 func (*responseReasoning) Foreign() request.Foreign {
 	return request.Foreign{Refused: []request.Refusal{
 		{"max_tokens", "", "effort"}, {"exclude", "false", "effort none"}, {"enabled", "true", "effort none"},

@@ -6,10 +6,10 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// page are the fields of the address that pageOf reads.
+// page lists the query parameters that pageOf reads.
 const page = "after limit order"
 
-// Forms returns what the endpoints read, by method and path.
+// Forms returns the forms of the endpoints, by method and path.
 func Forms() map[string]request.Form {
 	items := request.Form{Query: page, Reply: listObject[responseItem]{}}
 	return map[string]request.Form{
@@ -54,7 +54,7 @@ func Forms() map[string]request.Form {
 	}
 }
 
-// Schema is that of the id of a conversation, or of an object that has it.
+// Schema returns the schema of the id of a conversation, or of an object that has it.
 func (*conversationRef) Schema() request.Schema {
 	id := request.TextSchema()
 	return request.AnyOf(id, request.Schema{
@@ -62,7 +62,7 @@ func (*conversationRef) Schema() request.Schema {
 	})
 }
 
-// Schema is that of a text or a list of items.
+// Schema returns the schema of a text or a list of items.
 func (*responseInput) Schema() request.Schema {
 	return request.AnyOf(request.TextSchema(), request.SchemaOf(reflect.TypeFor[[]inputFields]()))
 }

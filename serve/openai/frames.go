@@ -20,13 +20,14 @@ type textObject[C any] struct {
 	Prompt []map[string]promptLogprob `json:"prompt_logprobs,omitempty"` // of a chat
 }
 
-// frames creates the events of choices.
+// frames returns frames for events of choices.
 func (a textObject[C]) frames(usage bool) *frames {
 	a.Choices = []C{}
 	return newFrames(a.event(usage))
 }
 
-// event returns an event. Usage is null in it if the last event will have it, and absent otherwise.
+// event returns an event without choices. Its usage is null if the last event will have the usage, and absent
+// otherwise.
 func (a *textObject[C]) event(usage bool) any {
 	if !usage {
 		return a
@@ -37,7 +38,7 @@ func (a *textObject[C]) event(usage bool) any {
 	}{textObject: a}
 }
 
-// end adds the last events of a stream: the usage, if requested, and the end.
+// end adds the last events of a stream: the usage, if requested, and the end mark.
 func (a textObject[C]) end(to *request.Queue, used *reply.Usage, usage bool) {
 	if usage {
 		a.Choices, a.Usage = []C{}, used
@@ -46,14 +47,14 @@ func (a textObject[C]) end(to *request.Queue, used *reply.Usage, usage bool) {
 	to.Add(request.SSEDone)
 }
 
-// frames creates events that differ in one choice. It encodes the rest once, so that a token needs neither reflection
-// nor allocation. It is for one goroutine.
+// frames creates events that differ in one choice. It encodes the rest once, so that a token requires neither
+// reflection nor allocation. It must be used by one goroutine at a time.
 type frames struct {
 	before, after []byte // the parts around the choice
 	event         []byte
 }
 
-// newFrames returns frames for events like one without choices.
+// newFrames returns frames for events that are like bare, which has no choices.
 func newFrames(bare any) *frames {
 	const none = `"choices":[]` // not part of any string, where quotes are escaped
 	all := request.SSE(bare)

@@ -10,25 +10,25 @@ import (
 // Models responds with the list of models.
 type Models struct {
 	Host   *host.Host
-	Others []Model // not language models
+	Others []Model // predictors
 }
 
-// Model is the description of a model that OpenAI and Anthropic have, and whether it is loaded.
+// Model is the description of a model in OpenAI's and Anthropic's APIs, with a field that reports whether it is loaded.
 type Model struct {
 	ID        string `json:"id"`
 	Object    string `json:"object"`
 	Created   int64  `json:"created"`
 	OwnedBy   string `json:"owned_by"`
-	MaxLength int    `json:"max_model_len,omitempty"` // of a loaded model
+	MaxLength int    `json:"max_model_len,omitempty"` // set for a loaded model
 	Loaded    bool   `json:"loaded"`
-	Predict   any    `json:"predict,omitempty"` // of a Predictor: its description
+	Predict   any    `json:"predict,omitempty"` // description of a Predictor
 
-	Type        string    `json:"type"` // these are Anthropic's
+	Type        string    `json:"type"` // this and the following fields are Anthropic's
 	DisplayName string    `json:"display_name"`
 	CreatedAt   time.Time `json:"created_at"`
 }
 
-// NewModel describes a model by its name and date.
+// NewModel returns the description of a model with a name and date.
 func NewModel(name string, created time.Time) Model {
 	return Model{
 		ID: name, Object: "model", Created: created.Unix(), OwnedBy: "hippo", Type: "model", DisplayName: name,
@@ -36,7 +36,7 @@ func NewModel(name string, created time.Time) Model {
 	}
 }
 
-// object describes a model.
+// objectOf returns the description of a model.
 func objectOf(info host.ModelInfo, loaded []host.Loaded) Model {
 	o := NewModel(info.Name, info.Modified)
 	for _, l := range loaded {
@@ -51,7 +51,7 @@ func objectOf(info host.ModelInfo, loaded []host.Loaded) Model {
 type modelList struct {
 	Object string  `json:"object"`
 	Data   []Model `json:"data"`
-	First  string  `json:"first_id"` // these are Anthropic's
+	First  string  `json:"first_id"` // this and the following fields are Anthropic's
 	Last   string  `json:"last_id"`
 	More   bool    `json:"has_more"`
 }

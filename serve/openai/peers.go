@@ -10,7 +10,7 @@ type props struct {
 	Defaults propsDefaults `json:"default_generation_settings"`
 	Slots    int           `json:"total_slots"`
 	Alias    string        `json:"model_alias"`
-	Path     string        `json:"model_path"` // the name: clients do not see paths
+	Path     string        `json:"model_path"` // the name, since clients do not see paths
 	Template string        `json:"chat_template"`
 	BOS      string        `json:"bos_token"`
 	EOS      string        `json:"eos_token"`
@@ -36,7 +36,7 @@ type propsModes struct {
 	Audio  bool `json:"audio"`
 }
 
-// Props responds to /props of llama.cpp: the model and its defaults.
+// Props responds to llama.cpp's /props with the model and its defaults.
 func (s *Texts) Props(c *request.Call) error {
 	m, err := s.Host.Model(c, c.Query("model"))
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Texts) Props(c *request.Call) error {
 	})
 }
 
-// templateRequest is the body of /apply-template: the fields of a chat that make its prompt.
+// templateRequest is the body of /apply-template: the fields of a chat that determine its prompt.
 type templateRequest struct {
 	Model string `json:"model"`
 	reply.Continued
@@ -63,7 +63,7 @@ type templateRequest struct {
 	reply.Mounting
 }
 
-// ApplyTemplate responds to /apply-template of llama.cpp: the text of a chat up to the start of its reply.
+// ApplyTemplate responds to llama.cpp's /apply-template with the text of a chat up to the start of its reply.
 func (s *Texts) ApplyTemplate(c *request.Call) error {
 	var q templateRequest
 	if err := c.Read(&q); err != nil {

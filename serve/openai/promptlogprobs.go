@@ -8,19 +8,19 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// promptScores is vLLM's field for the log-probabilities of a prompt's tokens, and of so many alternatives.
+// promptScores is vLLM's field that requests the log-probabilities of a prompt's tokens and a number of alternatives.
 type promptScores struct {
 	PromptLogprobs *int `json:"prompt_logprobs"`
 }
 
-// promptLogprob is the log-probability of a token, and how many tokens are as likely or more so.
+// promptLogprob is the log-probability of a token, and its rank among all tokens.
 type promptLogprob struct {
 	LogProb float64 `json:"logprob"`
 	Rank    int     `json:"rank"`
 	Text    string  `json:"decoded_token"`
 }
 
-// score makes a job score its prompts, if that is wanted.
+// score makes a job score its prompts, if requested.
 func (q *promptScores) score(job *reply.Job, streams bool) error {
 	if q.PromptLogprobs == nil {
 		return nil
@@ -32,8 +32,8 @@ func (q *promptScores) score(job *reply.Job, streams bool) error {
 	return c.Err
 }
 
-// of returns, for each token of a prompt, itself and its alternatives by their ids; null for the first. It returns nil
-// unless they are wanted.
+// of returns the scores of a prompt: for each token a map with the token and its alternatives by id, null for the first
+// token. It returns nil if they were not requested.
 func (q *promptScores) of(m *host.Model, tokens []host.Token) []map[string]promptLogprob {
 	if q.PromptLogprobs == nil {
 		return nil

@@ -12,13 +12,13 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// responseInput are the input items of a request: a list, or one text of the user.
+// responseInput is the input of a request: a list of items, or one text of the user.
 type responseInput []inputFields
 
-// drafts are the messages that items form.
+// drafts are the messages that the items form.
 type drafts []draft
 
-// draft is a message for the template. A reply of several items (reasoning, text, calls) is one message.
+// draft is a message for the template. The items of a reply (reasoning, text, calls) form one message.
 type draft struct {
 	reply.Draft
 	thoughts []string // the parts of Reasoning
@@ -37,7 +37,7 @@ const (
 	itemCompaction = "compaction"
 )
 
-// keptItems are the types of items that a conversation has.
+// keptItems lists the types of items that a conversation can have.
 const keptItems = itemMessage + ", " + itemReasoning + ", " + itemCall + ", " + itemOutput + ", " + itemCustom + ", " +
 	itemAnswer
 
@@ -65,10 +65,10 @@ func (q *responseInput) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// drafts returns the messages of the items. from finds what they refer to.
+// drafts returns the messages of the items. from resolves references.
 func (q responseInput) drafts(from *references) (out []reply.Draft, err error) {
 	var all drafts
-	var thoughts []string // of the following reply
+	var thoughts []string // reasoning of the following reply
 	for i, item := range q {
 		if item.refers() {
 			if item, err = from.item(i, item.ID); err != nil {
@@ -107,7 +107,8 @@ type inputFields struct {
 	Encrypted string          `json:"encrypted_content"`
 }
 
-// add adds an item, after the reasoning that has no message yet. It returns the reasoning that still has none.
+// add adds an item. thoughts is reasoning that belongs to the next message. add returns the reasoning that still has
+// none.
 func (q *drafts) add(item *inputFields, thoughts []string) ([]string, error) {
 	switch item.Type {
 	case "", itemMessage:
@@ -154,7 +155,7 @@ func (item *inputFields) message() (d draft, err error) {
 	return d, err
 }
 
-// textOf returns the text of a field, which may be in parts.
+// textOf returns the text of a field, which may be a list of parts.
 func textOf(field string, data json.RawMessage) (text string, err error) {
 	switch {
 	case request.IsText(data):
@@ -167,7 +168,8 @@ func textOf(field string, data json.RawMessage) (text string, err error) {
 	return text, err
 }
 
-// thoughts returns the reasoning of an item. An item with only a summary has none that a model could continue from.
+// thoughts returns the reasoning of an item. It is empty for an item with only a summary: a model cannot continue from
+// that.
 func (item *inputFields) thoughts() (all []string, err error) {
 	if len(item.Content) == 0 {
 		return nil, nil
@@ -188,7 +190,7 @@ func (item *inputFields) thoughts() (all []string, err error) {
 	return all, nil
 }
 
-// call returns the call of an item.
+// call returns the function call of an item.
 func (item *inputFields) call() (reply.ToolCall, error) {
 	arguments := bytes.TrimSpace([]byte(item.Arguments))
 	switch {

@@ -26,7 +26,7 @@ type Response struct {
 	ParallelToolCalls bool              `json:"parallel_tool_calls"`
 	Previous          *string           `json:"previous_response_id"`
 	Store             bool              `json:"store"`
-	StoreError        string            `json:"store_error,omitempty"` // not OpenAI's: why it is not stored
+	StoreError        string            `json:"store_error,omitempty"` // not OpenAI's: why the response is not stored
 	Temperature       float64           `json:"temperature"`
 	Text              responseText      `json:"text"`
 	Reasoning         responseReasoning `json:"reasoning"`
@@ -46,7 +46,7 @@ type responseError struct {
 	Message string `json:"message"`
 }
 
-// responseShort says why a response is incomplete.
+// responseShort is the reason why a response is incomplete.
 type responseShort struct {
 	Reason string `json:"reason"`
 }
@@ -103,7 +103,7 @@ func newResponseObject(q *responding, o generate.Options) Response {
 	}
 }
 
-// finish sets the usage and the end of the response.
+// finish sets the usage and the time of completion.
 func (a *Response) finish(u reply.Usage, thoughts int) {
 	if a.Status == ResponseCompleted {
 		at := request.Now()
@@ -115,7 +115,7 @@ func (a *Response) finish(u reply.Usage, thoughts int) {
 	}
 }
 
-// setError sets why the response has failed.
+// setError sets the reason why the response has failed.
 func (a *Response) setError(e *request.Error) {
 	a.Status, a.Error = responseFailed, &responseError{cmp.Or(e.Code, e.Kind()), e.Short()}
 }

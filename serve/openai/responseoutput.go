@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// responseItem is an item of the output, or of the input in a list. Each type has some of the fields.
+// responseItem is an item of the output, or of a list of input items. Each type has some of the fields.
 type responseItem struct {
 	ID        string         `json:"id"`
 	Type      string         `json:"type"`
@@ -56,7 +56,7 @@ func (a *Response) newItem(kind string) responseItem {
 	return item
 }
 
-// newPart returns the empty text of an item of a type.
+// newPart returns an empty text for an item of the given type.
 func newPart(kind string) responsePart {
 	if kind == itemReasoning {
 		return responsePart{Type: partReasoning}
@@ -139,7 +139,7 @@ func (r *responseRecord) inputItems() []responseItem {
 	return items
 }
 
-// outputWriter turns the model's output into items, and emits the events of each.
+// outputWriter turns the model's output into items, and emits their events.
 type outputWriter struct {
 	q        *responding
 	tell     func(responseEvent)
@@ -154,9 +154,9 @@ func newOutputWriter(q *responding, tell func(responseEvent)) *outputWriter {
 	return &outputWriter{q: q, tell: tell, split: q.dialog.Split(), reply: reply.New(q.job, 0)}
 }
 
-// begin is called when the prompt has been read. If a reply can only be a message, begin opens one.
+// begin is called when the prompt has been read. If the reply can only be a message, begin opens that message.
 func (w *outputWriter) begin() {
-	if w.q.begun = true; !w.q.Background { // that was told when it was queued
+	if w.q.begun = true; !w.q.Background { // background responses sent this event when they were queued
 		w.tell(responseEvent{Type: "response.created", Response: &w.q.object})
 	}
 	w.tell(responseEvent{Type: "response.in_progress", Response: &w.q.object})
@@ -165,13 +165,13 @@ func (w *outputWriter) begin() {
 	}
 }
 
-// last returns the item opened last.
+// last returns the most recently opened item.
 func (w *outputWriter) last() *responseItem { return &w.q.object.Output[len(w.q.object.Output)-1] }
 
 // is reports whether an item of a type is open.
 func (w *outputWriter) is(kind string) bool { return w.going && w.last().Type == kind }
 
-// open opens an item, unless one of the type is open.
+// open opens an item of the given type, unless one is open.
 func (w *outputWriter) open(kind string) *responseItem {
 	if w.is(kind) {
 		return w.last()
@@ -214,7 +214,7 @@ func (w *outputWriter) close(status string) {
 	w.item("response.output_item.done", responseEvent{Item: item})
 }
 
-// item emits an event with an item.
+// item emits an event about the position of the last item.
 func (w *outputWriter) item(kind string, e responseEvent) {
 	at := len(w.q.object.Output) - 1
 	e.Type, e.Output = kind, &at
@@ -227,13 +227,13 @@ func (w *outputWriter) ofItem(kind string, e responseEvent) {
 	w.item(kind, e)
 }
 
-// part emits an event of the text of the last item.
+// part emits an event of the last item's text.
 func (w *outputWriter) part(kind string, e responseEvent) {
 	e.Content = new(int)
 	w.ofItem(kind, e)
 }
 
-// add appends a piece, without the token that ends a reply.
+// add appends a piece. It omits the token that ends a reply.
 func (w *outputWriter) add(p reply.Piece) {
 	thinks := w.split.Thinks()
 	fresh := w.split.Push(p.Text, p.End != "")
@@ -251,13 +251,14 @@ func (w *outputWriter) add(p reply.Piece) {
 		w.open(itemReasoning).Content[0].Text += fresh.Reasoning
 		w.part("response.reasoning_text.delta", responseEvent{Delta: &fresh.Reasoning})
 	}
-	// Tokens without their own text, such as the first of a character, are sent with the text that they belong to.
+	// Tokens without text of their own, such as those for the first bytes of a character, are sent with the text that
+	// they belong to.
 	rest := w.is(itemMessage) && len(w.pending) > 0 && w.split.Settled()
 	if fresh.Content != "" || rest && len(fresh.Calls) == 0 {
 		w.text(fresh.Content)
 	}
 	if thinks || w.split.Trims() || len(fresh.Calls) > 0 {
-		w.pending = nil // they belong to no message
+		w.pending = nil // the tokens belong to no message
 	}
 	for _, c := range fresh.Calls {
 		w.call(c)
@@ -268,7 +269,7 @@ func (w *outputWriter) add(p reply.Piece) {
 	}
 }
 
-// text adds a text to the message, with the log-probabilities of its tokens.
+// text appends a text to the message, with the log-probabilities of its tokens.
 func (w *outputWriter) text(text string) {
 	part, logprobs := &w.open(itemMessage).Content[0], []chatLogprob{}
 	part.Text += text
@@ -283,7 +284,7 @@ func (w *outputWriter) text(text string) {
 	w.part("response.output_text.delta", responseEvent{Delta: &text, Logprobs: &logprobs})
 }
 
-// call adds a call.
+// call adds a function call.
 func (w *outputWriter) call(c reply.ToolCall) {
 	kind, event := itemCall, "response.function_call_arguments.delta"
 	if c.Custom != nil {
@@ -350,7 +351,7 @@ func (w *eventWriter) next(e responseEvent) []byte {
 	return append([]byte("event: "+e.Type+"\n"), request.SSE(&e)...)
 }
 
-// stream runs the job and sends each piece as it comes.
+// stream runs the job and sends each piece as it is generated.
 func (q *responding) stream(ctx context.Context, c *request.Call, to *request.Queue) error {
 	q.events = &eventWriter{to: to}
 	if err := q.run(ctx, c, q.events.add); err != nil {

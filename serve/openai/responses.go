@@ -35,8 +35,8 @@ type Responses struct {
 type ResponsesOptions struct {
 	MaxResponses int             // per client; the oldest are removed first
 	MaxBytes     int64           // of all responses of a client
-	KeepFor      time.Duration   // after which a response is removed
-	Running      context.Context // done when responses in the background must end
+	KeepFor      time.Duration   // time after which a response is removed
+	Running      context.Context // done when background responses must end
 	Log          *slog.Logger
 }
 
@@ -58,7 +58,7 @@ type responseRequest struct {
 	Include     []string          `json:"include"`
 }
 
-// responsePrompt has the fields that make the prompt, of responses and of counts.
+// responsePrompt has the fields that determine the prompt, of responses and of counts.
 type responsePrompt struct {
 	responsePast
 	reply.Mounting
@@ -68,7 +68,7 @@ type responsePrompt struct {
 	Variables map[string]json.RawMessage `json:"chat_template_kwargs"`
 }
 
-// responsePast has the fields of what was said, of responses, counts and compactions.
+// responsePast has the fields for the conversation so far, of responses, counts and compactions.
 type responsePast struct {
 	Input        responseInput   `json:"input"`
 	Instructions string          `json:"instructions"`
@@ -104,17 +104,17 @@ type responding struct {
 	job      *reply.Job
 	server   *Responses
 	object   Response
-	talk     *conversationRecord // that it belongs to, or nil
+	talk     *conversationRecord // the conversation that the response belongs to, or nil
 	said     int                 // number of messages in the input
-	counts   bool                // no reply follows: nothing new need be said
+	counts   bool                // no reply follows, so the input may be empty
 	messages []reply.Message     // all messages of the prompt, the instructions first
 	dialog   *reply.Dialog
 	record   responseRecord
 	mark     *session.Snapshot // after the reply
 	events   *eventWriter      // of a stream
-	release  func()            // lets others use the conversation
+	release  func()            // unlocks the conversation
 
-	mu    sync.Mutex // of object, which others may see while it is made in the background
+	mu    sync.Mutex // guards object, which other requests may read while it is generated in the background
 	begun bool       // the prompt has been read
 }
 
@@ -143,7 +143,7 @@ func (s *Responses) Create(c *request.Call) error {
 		return err
 	}
 	defer c.Leave(s.Admit)
-	defer c.Until(hold.Lost)() // nothing that is computed after that would be stored
+	defer c.Until(hold.Lost)() // nothing computed after that could be stored
 	if q.Stream {
 		return c.Stream("text/event-stream", func(ctx context.Context, to *request.Queue) error {
 			return q.stream(ctx, c, to)
@@ -219,7 +219,7 @@ func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
 	return nil
 }
 
-// before returns what a request continues: a response or a conversation, or nil.
+// before returns the response or the conversation's last response that a request continues, or nil.
 func (s *Responses) before(q *responding, c *request.Call) (*responseRecord, error) {
 	if q.Conversation == "" {
 		return s.previous(c, q.Previous)
@@ -263,9 +263,9 @@ const (
 	includeThoughts = "reasoning.encrypted_content"
 )
 
-// plans chooses how the prompt is read. After an earlier response it continues from the state there, with what the
-// template appends to its text: nothing before is read again. If the template does not simply append, or the
-// instructions or tools have changed, the prompt is that of a chat.
+// plans chooses how the prompt is read. After an earlier response, it continues from the state there with the text that
+// the template appends, so that nothing is read again. If the template does not simply append, or the instructions or
+// tools have changed, the prompt is read as a chat.
 func (q *responding) plans(ctx context.Context, previous *responseRecord) ([]session.Segment, error) {
 	c := &reply.Chat{
 		Messages: q.messages, Param: "text",
@@ -302,13 +302,14 @@ func (q *responding) plans(ctx context.Context, previous *responseRecord) ([]ses
 	return []session.Segment{{IDs: ids}}, nil
 }
 
-// digest hashes a text.
+// digest returns the hexadecimal SHA-256 of a text.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// behind returns the ids that continue after the reply of an earlier response, if the template simply appends there.
+// behind returns the ids that continue after an earlier response's reply. ok is false if the template does not simply
+// append there.
 func (q *responding) behind(ctx context.Context, previous *responseRecord, all string) (ids []int32, ok bool,
 	err error) {
 	in := q.dialog.Input
@@ -329,10 +330,10 @@ func (q *responding) behind(ctx context.Context, previous *responseRecord, all s
 	return ids, string(q.job.Model.Tokenizer.Decode(nil, ids)) == more, nil
 }
 
-// keepState records what the next response needs to continue after this reply.
+// keepState records what the next response needs in order to continue after this reply.
 func (q *responding) keepState(_, _ int, d reply.Result) {
 	q.record.Reply = d.Text
-	// The text does not end at the stop string.
+	// The reply's text does not include the stop string.
 	if !request.Or(q.Store, true) && q.talk == nil || d.End == generate.EndStop {
 		return
 	}
@@ -372,8 +373,9 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 	if err := q.keep(context.WithoutCancel(ctx), c); err != nil {
 		return err
 	}
-	q.release() // before the client knows the response: it may go on at once
-	// Read the start of the next request ahead, unless it continues from the state. Results of functions are unknown.
+	q.release() // before the client has the response, since it may continue at once
+	// Read the start of the next request ahead, unless it will continue from the state. Results of functions are
+	// unknown.
 	if (len(q.record.Plan) == 0 || reply.Content != q.record.Reply) && len(reply.Calls) == 0 {
 		q.job.Model.ReadAhead(q.job.Client, c.Scope, host.WithMessage(q.dialog.Input, m.Message))
 	}
@@ -381,14 +383,14 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 }
 
 // keep stores the response, its conversation, and the state after it. An error is reported in the response or, with a
-// strict store, instead of it.
+// strict store, returned.
 func (q *responding) keep(ctx context.Context, c *request.Call) error {
 	q.record.Response = q.object
 	var err error
-	if request.Or(q.Store, true) && !q.Background { // that is stored with its last event
+	if request.Or(q.Store, true) && !q.Background { // a background response is stored with its last event
 		err = q.server.put(c.Owner(), q.object.ID, &q.record)
 	}
-	if q.talk != nil && q.Background { // that nobody else has ended: then nothing continues from it
+	if q.talk != nil && q.Background { // fails if another server has ended it, as then nothing continues from it
 		r := q.record
 		r.Response.Status = responseRunning
 		err = q.server.put(c.Owner(), q.object.ID, &r)
@@ -399,7 +401,7 @@ func (q *responding) keep(ctx context.Context, c *request.Call) error {
 	if err != nil {
 		q.server.o.Log.Warn("a response could not be kept", "request", c.ID, "error", err.Error())
 		if q.server.store.Strict() {
-			if !q.Background { // nobody knows it
+			if !q.Background { // no client knows it
 				_ = q.server.store.Remove(responseName(c.Owner(), q.object.ID))
 			}
 			return err

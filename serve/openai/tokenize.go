@@ -27,7 +27,7 @@ func (s *Texts) TokenizerInfo(c *request.Call) error {
 	return c.JSON(info)
 }
 
-// eosOf returns the text of the token that ends a text, "" if there is none.
+// eosOf returns the text of the token that ends a text, or "" if there is none.
 func eosOf(m *host.Model) string {
 	if end, ok := m.Tokenizer.EndOfText(); ok && m.Settings.EOS == "" {
 		return string(m.Tokenizer.Decode(nil, []int32{end}))
@@ -43,7 +43,7 @@ type tokenizeRequest struct {
 	Texts   bool    `json:"return_token_strs"`
 }
 
-// Tokenize responds to /tokenize: the ids of a text.
+// Tokenize responds to /tokenize with the ids of a text.
 func (s *Texts) Tokenize(c *request.Call) error {
 	var q tokenizeRequest
 	if err := c.Read(&q); err != nil {
@@ -84,7 +84,7 @@ type detokenizeRequest struct {
 	Tokens *[]int32 `json:"tokens"`
 }
 
-// Detokenize responds to /detokenize: the text of ids.
+// Detokenize responds to /detokenize with the text of ids.
 func (s *Texts) Detokenize(c *request.Call) error {
 	var q detokenizeRequest
 	if err := c.Read(&q); err != nil {

@@ -2,7 +2,7 @@ package rows
 
 import "github.com/hippo-ssm/hippo/serve/request"
 
-// Forms returns what the endpoints read, by method and path.
+// Forms returns the forms of the endpoints, by method and path.
 func Forms() map[string]request.Form {
 	return map[string]request.Form{
 		"POST /v1/predict":        {Body: predictRequest{}, Query: "format model as all", Reply: prediction{}},

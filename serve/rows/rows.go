@@ -1,4 +1,4 @@
-// Package rows serves predictions for rows of tables: a complete request at once, or a stream row by row.
+// Package rows serves predictions for rows of tables: all rows of a request at once, or a stream row by row.
 package rows
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Predictor predicts from rows with named columns: a network that hippo fit has trained on a user's data.
+// Predictor predicts from rows with named columns. It is a network that hippo fit has trained on a user's data.
 type Predictor struct {
 	Name    string // unique among models
 	Made    time.Time
 	About   any  // description for the lists of models: the task, the columns
 	Streams bool // rows can be predicted one by one
-	// Answer responds to a query. Any number of goroutines may call it. Its error has a method Where() (row int64,
-	// column string) if the rows of the query are invalid.
+	// Answer responds to a query. It may be called from any number of goroutines. If the rows of the query are invalid,
+	// its error has a method Where() (row int64, column string).
 	Answer func(ctx context.Context, q Query) error
 }
 
@@ -41,13 +41,13 @@ type Query struct {
 
 	Out   io.Writer
 	Note  func(text string) // receives notes for the user
-	Count func()            // is called for each row
+	Count func()            // called for each row
 }
 
 // Handler serves predictions for rows.
 type Handler struct {
 	o         Options
-	Admission *request.Admission // of the computations
+	Admission *request.Admission // of computations
 	Streams   *request.Places    // one for each stream of rows
 }
 
@@ -68,7 +68,7 @@ func New(o Options) *Handler {
 	}
 }
 
-// predictor finds a predictor by name; "" is the first.
+// predictor finds a predictor by name; "" is the first one.
 func (s *Handler) predictor(name string) (*Predictor, error) {
 	all := s.o.Predictors
 	i := slices.IndexFunc(all, func(p Predictor) bool { return p.Name == name || name == "" })
@@ -84,7 +84,7 @@ func (s *Handler) predictor(name string) (*Predictor, error) {
 	return nil, e
 }
 
-// predicts reports whether a predictor has a name.
+// predicts reports whether there is a predictor with the given name.
 func (s *Handler) predicts(name string) bool {
 	return slices.ContainsFunc(s.o.Predictors, func(p Predictor) bool { return p.Name == name })
 }
@@ -119,7 +119,7 @@ type prediction struct {
 // mostAnswer is the maximum size in bytes of the predictions for one request.
 const mostAnswer = 64 << 20
 
-// mostSeries is the maximum number of series in a request: each has a state.
+// mostSeries is the maximum number of series in a request, since each series has a state.
 const mostSeries = 1000
 
 // mostPredictions is the number of predictions computed at a time. Each uses all cores, and memory for its rows.
@@ -133,7 +133,7 @@ var rowFormats = map[string]string{
 	"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav",
 }
 
-// rowFormat returns the format of a body of rows, from the address or the content type, or "" for another body.
+// rowFormat returns the format of a body of rows, from the query or the content type, or "" for another body.
 func rowFormat(c *request.Call) (string, error) {
 	if format := c.Query("format"); format != "" {
 		if format != "csv" && format != "jsonl" && format != "wav" {
@@ -229,7 +229,7 @@ func rowLines(rows []json.RawMessage) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// rowError returns an error of Answer as a client sees it. listed reports that the rows were items of a list.
+// rowError returns an error of Answer for the client. listed reports whether the rows were elements of a list.
 func rowError(err error, listed bool) error {
 	var e *request.Error
 	if errors.As(err, &e) {

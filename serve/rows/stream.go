@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Stream predicts each row before it reads the next, as long as the client sends rows. The request holds the state of
-// the network between rows.
+// Stream predicts each row before it reads the next, as long as the client sends rows. The request holds the network's
+// state between rows.
 func (s *Handler) Stream(c *request.Call) error {
 	format, err := rowFormat(c)
 	if err != nil {
@@ -79,19 +79,19 @@ func (s *Handler) Stream(c *request.Call) error {
 	return err
 }
 
-// rowStream reads the rows of a client and writes the predictions. Each row must arrive in time. The request counts as
+// rowStream reads a client's rows and writes the predictions. Each row must arrive in time. The request counts as
 // running only while it is not waiting for its client.
 type rowStream struct {
 	s       *Handler
 	c       *request.Call
 	ctx     context.Context
 	control *http.ResponseController
-	events  bool // instead of lines
+	events  bool // events instead of lines
 	rows    int
-	busy    bool   // it is admitted
+	busy    bool   // admitted
 	ended   bool   // the body has been read
 	part    []byte // of a prediction
-	err     error  // why reading or writing has ended
+	err     error  // why reading or writing ended
 }
 
 // Read reads the next bytes.
@@ -103,7 +103,7 @@ func (x *rowStream) Read(p []byte) (int, error) {
 	}
 	// A recorder in tests has no deadlines and no slow client.
 	x.control.SetReadDeadline(time.Now().Add(x.s.o.StreamIdle))
-	if err := context.Cause(x.ctx); err != nil { // the deadline of its end may just have been replaced
+	if err := context.Cause(x.ctx); err != nil { // the deadline set at cancellation may just have been replaced
 		return 0, err
 	}
 	n, err := x.c.Request.Body.Read(p)
@@ -129,7 +129,7 @@ func (x *rowStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write sends complete responses as they come.
+// Write sends each prediction when it is complete.
 func (x *rowStream) Write(p []byte) (int, error) {
 	x.part = append(x.part, p...)
 	for {
@@ -171,7 +171,7 @@ func (x *rowStream) send(data []byte) error {
 	return nil
 }
 
-// work waits for admission.
+// work waits for admission, unless the request is admitted.
 func (x *rowStream) work() error {
 	if !x.busy {
 		if err := x.s.Admission.Enter(x.ctx, x.c.Share); err != nil {

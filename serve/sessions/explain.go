@@ -17,8 +17,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// View explains the end of a session. Views are computed one at a time, concurrently with requests that use the
-// session: see viewing.
+// View explains the end of a session. Views are computed one at a time, while other requests may use the session: see
+// viewing.
 type View struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
@@ -27,11 +27,11 @@ type View struct {
 	Tokens []int `json:"tokens"`
 	// Options are further choices of the client.
 	Options []ViewOption `json:"options,omitempty"`
-	// Pair marks a view of two sessions of one model: see Viewed.Other.
+	// Pair marks a view of two sessions of the same model: see Viewed.Other.
 	Pair bool `json:"pair,omitempty"`
 	// State requests the state of the model.
 	State bool `json:"-"`
-	// Free marks a view that reads no token again: it counts none for a key and waits for no other view.
+	// Free marks a view that reads no tokens. It counts no tokens for a key and does not wait for other views.
 	Free bool `json:"-"`
 	// Show creates the page. Several goroutines may call it.
 	Show func(ctx context.Context, x *Viewed) (*fig.Page, error) `json:"-"`
@@ -46,7 +46,7 @@ type ViewOption struct {
 	Ahead int `json:"ahead"`
 }
 
-// Viewed is the input of a view: a snapshot of a session, which the view may keep. The view must not change the model.
+// Viewed is the input of a view: a snapshot of a session. The view may keep it, but must not change the model.
 type Viewed struct {
 	Model     *model.Model
 	Tokenizer tokenizer.Tokenizer
@@ -55,8 +55,8 @@ type Viewed struct {
 	IDs       []int32   // the last tokens, as many as requested
 	LogProbs  []float32 // of these, NaN if unknown
 	Before    int       // number of tokens before them
-	Behind    int       // number of tokens after them; only a view of two sessions leaves any out
-	Other     *Paired   // the second session of a view of two, which diverges from the first
+	Behind    int       // number of tokens after them; 0 unless the view is of two sessions
+	Other     *Paired   // the second session of a view of two; it diverges from the first
 	State     *session.Snapshot
 	Options   map[string]string // all options of the view
 }
@@ -74,12 +74,12 @@ type explanation struct {
 	Figures  []*fig.Figure     `json:"figures"`
 }
 
-// asked is the query of a request for a view.
+// asked is the parsed query of a request for a view.
 type asked struct {
 	view    View
 	tokens  int
 	options map[string]string
-	other   string // session, of a view of two; "" for the nearest
+	other   string // id of the second session of a view of two; "" for the nearest one
 }
 
 // viewAsked parses the query of a request.
@@ -125,7 +125,7 @@ func (s *Handler) viewAsked(q url.Values) (*asked, error) {
 	return a, nil
 }
 
-// Explain responds with a view of a session, by default the first.
+// Explain responds with a view of a session, by default the first view.
 func (s *Handler) Explain(c *request.Call) error {
 	a, err := s.viewAsked(c.Queries())
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Handler) Explain(c *request.Call) error {
 	if x.Other != nil {
 		ids = []string{ids[0], x.Other.ID}
 	}
-	if err := s.allThere(c, ids); err != nil { // it may have been deleted meanwhile
+	if err := s.allThere(c, ids); err != nil { // a session may have been deleted meanwhile
 		return err
 	}
 	return c.JSON(explanation{"session.explanation", a.view.Name, a.options, s.o.Views,
@@ -162,7 +162,7 @@ func (s *Handler) allThere(c *request.Call, ids []string) error {
 	return nil
 }
 
-// viewed returns the end of a session as it is now. It unlocks the session when it returns.
+// viewed returns the current end of a session. It does not hold the session's lock afterwards.
 func (s *Handler) viewed(c *request.Call, a *asked) (x *Viewed, err error) {
 	var of record
 	err = s.withSession(c, func(_ context.Context, h *inUse) error {
@@ -187,7 +187,7 @@ func (s *Handler) viewed(c *request.Call, a *asked) (x *Viewed, err error) {
 	return x, err
 }
 
-// show creates the page of a view, in turn unless the view is free.
+// show creates the page of a view. Unless the view is free, it waits for its turn.
 func (s *Handler) show(c *request.Call, a *asked) (x *Viewed, page *fig.Page, err error) {
 	if a.view.Free {
 		if x, err = s.viewed(c, a); err == nil {
@@ -220,7 +220,7 @@ func (s *Handler) show(c *request.Call, a *asked) (x *Viewed, page *fig.Page, er
 	return x, page, err
 }
 
-// compute creates the page of a view in bounded time.
+// compute creates the page of a view within the time limit.
 func (s *Handler) compute(c *request.Call, a *asked, x *Viewed) (page *fig.Page, err error) {
 	slow := &request.Error{
 		Status: http.StatusServiceUnavailable, Code: "view_too_slow", Retry: time.Second,

@@ -14,7 +14,7 @@ import (
 // exportTime is the maximum time in which a client receives a session.
 const exportTime = 10 * time.Minute
 
-// Export responds with the session as a file that the server signs. Other requests may use the session meanwhile.
+// Export responds with the session as a file signed by the server. Other requests may use the session meanwhile.
 func (s *Handler) Export(c *request.Call) error {
 	copied, err := s.copyOf(c)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Handler) Export(c *request.Call) error {
 		session.FileOptions{Marks: sessionMarks, Signer: s.o.Signer})
 }
 
-// slowly writes to a client that may be slow, within a limit.
+// slowly writes to a client that may be slow, up to a time limit.
 type slowly struct {
 	*request.Call
 	until time.Time
@@ -52,7 +52,7 @@ func (s *Handler) Import(c *request.Call) error {
 	return s.adopt(c, c.Query("model"), nil, func() ([]byte, error) { return io.ReadAll(s.body(c)) })
 }
 
-// body returns the file that a request sends. Its errors are responses.
+// body returns the file that a request sends. Its errors are response errors.
 func (s *Handler) body(c *request.Call) io.Reader {
 	return &arriving{http.MaxBytesReader(c.Writer, c.Request.Body, s.o.MaxImport), s, c}
 }
@@ -84,7 +84,7 @@ func (s *Handler) tooLarge() error {
 	}
 }
 
-// adopt creates a session of a model from the contents of a file, which anyone may have made.
+// adopt creates a session of a model from the contents of a file, which may come from anyone.
 func (s *Handler) adopt(c *request.Call, model string, metadata map[string]string, read func() ([]byte, error)) error {
 	m, err := s.Host.Model(c, model)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Handler) adopt(c *request.Call, model string, metadata map[string]strin
 	return c.JSON(o)
 }
 
-// trusts returns an error unless the server's own key, or one that it trusts, has signed a file.
+// trusts returns an error unless a file was signed by the server's own key or by a key that it trusts.
 func (s *Handler) trusts(by session.PublicKey) error {
 	if s.o.Trust.Check(by) == nil {
 		return nil
@@ -142,7 +142,7 @@ func (s *Handler) trusts(by session.PublicKey) error {
 	return append(session.Trust{own}, s.o.Trust...).Check(by)
 }
 
-// refusals are the codes of what a file is refused for.
+// refusals are the codes for the reasons to refuse a file.
 var refusals = []struct {
 	err    error
 	status int
@@ -161,7 +161,7 @@ var refusals = []struct {
 	{nil, http.StatusBadRequest, "invalid_session"},
 }
 
-// refused returns the response to a file that is refused, unless the error says more.
+// refused returns the response to a refused file, unless the error is already a response.
 func refused(what string, err error) error {
 	var e *request.Error
 	if errors.As(err, &e) {
@@ -179,5 +179,5 @@ func refused(what string, err error) error {
 	return e
 }
 
-// mostHeavy is the maximum number of imports and exports at a time: each holds a whole session in memory.
+// mostHeavy is the maximum number of imports and exports at a time, since each holds a whole session in memory.
 const mostHeavy = 4

@@ -16,16 +16,16 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Library is a folder of texts that the server's clients may mount: see session.Folder.Texts.
+// Library is a folder of texts that clients can mount: see session.Folder.Texts.
 type Library struct {
 	Folder session.Folder
-	Keys   []string // names of those who may; nil for everybody
+	Keys   []string // names of the keys that may mount them; nil for all
 }
 
 // allows reports whether the client of a key may mount the texts.
 func (l *Library) allows(key string) bool { return l.Keys == nil || slices.Contains(l.Keys, key) }
 
-// list describes the texts.
+// list returns descriptions of the texts.
 func (l *Library) list() (all []Text, err error) {
 	names, err := l.Folder.Texts()
 	for _, name := range names {
@@ -49,8 +49,8 @@ func (l *Library) list() (all []Text, err error) {
 	return all, err
 }
 
-// mounted returns a text of the server with its state; without a state if the text has not been read. The error of a
-// text that is not there is fs.ErrNotExist.
+// mounted returns a text of the server, with its state if the text has been read. The error is fs.ErrNotExist if the
+// text does not exist.
 func (s *Handler) mounted(ctx context.Context, l Library, m *host.Model, name string) (x host.Mounted, err error) {
 	path, err := l.Folder.TextPath(name)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Handler) mounted(ctx context.Context, l Library, m *host.Model, name st
 	return x, nil
 }
 
-// revisionOf changes whenever one of some files does.
+// revisionOf returns a text that changes whenever one of the files changes.
 func revisionOf(paths ...string) (text string, err error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -99,7 +99,7 @@ func revisionOf(paths ...string) (text string, err error) {
 	return text, nil
 }
 
-// errChanged is the error of a text that is not the one that was read.
+// errChanged is the error of a text that has changed since it was read.
 var errChanged = errors.New("the text, or the model's chat template, has changed since it was read")
 
 // loadText reads and checks the state of a text of the server.
@@ -135,7 +135,7 @@ func (s *Handler) loadText(ctx context.Context, path string, m *host.Model, text
 	return x, of, err
 }
 
-// ofText returns the response to a request for a text of the server whose state is of no use.
+// ofText returns the response to a request for a text of the server whose state cannot be used.
 func ofText(name string, m *host.Model, err error) error {
 	if errors.Is(err, errChanged) {
 		return &request.Error{Status: http.StatusConflict, Code: "text_changed", Param: "mount",

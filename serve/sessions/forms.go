@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Forms returns what the endpoints read, by method and path.
+// Forms returns the forms of the endpoints, by method and path.
 func (s *Handler) Forms() map[string]request.Form {
 	const of = "POST /v1/sessions/{id}/"
 	explain := []string{"view tokens other"}

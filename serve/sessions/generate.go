@@ -68,7 +68,7 @@ func (h *inUse) encode(text string) ([]int32, error) {
 	return ids, nil
 }
 
-// canGrow returns an error unless ids and a number of further ids fit after the text.
+// canGrow returns an error unless ids and more further ids fit after the text.
 func (h *inUse) canGrow(param string, ids []int32, more int) error {
 	at, most := h.Position(), h.server.Limits.MaxPrompt
 	if len(ids) == 0 && more == 0 {
@@ -98,7 +98,7 @@ type sessionGenerate struct {
 	Logprobs bool `json:"logprobs"`
 }
 
-// GenerateForeign are the fields that replies in a session do not have.
+// GenerateForeign are the foreign fields of replies in a session.
 var GenerateForeign = request.Foreign{Refused: []request.Refusal{
 	{"n", "1", "/v1/sessions/{id}/fork"},
 	{"mount", "", "state of POST /v1/sessions, with that of a text in GET /v1/library"},
@@ -125,7 +125,7 @@ var GenerateForeign = request.Foreign{Refused: []request.Refusal{
 	{"receipt", "false", "/v1/completions or /v1/chat/completions"},
 }}.Plus(reply.SamplingForeign)
 
-// Foreign returns the fields of other servers.
+// Foreign returns the foreign fields of replies in a session.
 func (*sessionGenerate) Foreign() request.Foreign { return GenerateForeign }
 
 // Reply is a reply in a session, or a piece of one.
@@ -164,8 +164,8 @@ func (s *Handler) Generate(c *request.Call) error {
 	})
 }
 
-// stream generates a reply and sends each piece as it comes. It unlocks the session at the end of the reply, even if
-// the client is still receiving it.
+// stream generates a reply and sends each piece as it is generated. It unlocks the session at the end of the reply,
+// even if the client is still receiving it.
 func (q *sessionGenerate) stream(ctx context.Context, s *Handler, c *request.Call, to *request.Queue) error {
 	var last Reply
 	err := s.withSession(c, func(_ context.Context, h *inUse) error {
@@ -206,7 +206,7 @@ func (h *inUse) reply(ctx context.Context, o generate.Options, logprobs bool, ea
 	error) {
 	last, drawn := Reply{Object: "session.reply", IDs: []int32{}}, 0
 	err := h.change(func() error {
-		// A session whose reading was stopped has no logits: compute them first.
+		// A session whose reading was stopped has no logits. Compute them first.
 		if _, err := h.Rewind(ctx, h.Position()); err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func (h *inUse) reply(ctx context.Context, o generate.Options, logprobs bool, ea
 	return last, err
 }
 
-// piece is a piece of a reply for a client.
+// piece returns a piece of a reply for a client.
 func (h *inUse) piece(p generate.Piece, logprobs bool) Reply {
 	out := Reply{Object: "session.piece", Text: string(p.Text), IDs: append([]int32{}, p.IDs...)}
 	if logprobs {
@@ -251,7 +251,7 @@ type scoreRequest struct {
 	Endings request.Prompts `json:"endings"`
 }
 
-// Score responds with the log-probabilities of endings after the session's text, which does not change.
+// Score responds with the log-probabilities of endings after the session's text. The session does not change.
 func (s *Handler) Score(c *request.Call) error {
 	var q scoreRequest
 	if err := c.Read(&q); err != nil {
@@ -300,7 +300,7 @@ func (s *Handler) Score(c *request.Call) error {
 	})
 }
 
-// score scores endings. It first computes the logits if the reading of the session was stopped.
+// score scores endings. If the reading of the session was stopped, it first computes the logits.
 func (h *inUse) score(ctx context.Context, endings [][]int32) ([][]float32, error) {
 	if _, err := h.Rewind(ctx, h.Position()); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// inUse is a session that one request has locked.
+// inUse is a session that a request has locked.
 type inUse struct {
 	*session.Session
 	*request.Call
@@ -23,8 +23,8 @@ type inUse struct {
 	changed bool // the request has started to change it
 }
 
-// withSession calls do with the session of a request and stores its changes, even after an error: an interrupted reply
-// stays in the text.
+// withSession calls do with the session of a request and stores its changes, even after an error: the text of an
+// interrupted reply remains.
 func (s *Handler) withSession(c *request.Call, do func(ctx context.Context, h *inUse) error) error {
 	p := place{c.Owner(), c.Request.PathValue("id")}
 	hold, err := s.lockSession(c.Request.Context(), p)
@@ -32,13 +32,13 @@ func (s *Handler) withSession(c *request.Call, do func(ctx context.Context, h *i
 		return err
 	}
 	defer hold.Release()
-	defer c.Until(hold.Lost)() // nothing that is computed after that would be stored
+	defer c.Until(hold.Lost)() // nothing computed after that could be stored
 	r, err := s.sessionRecord(p)
 	if err != nil {
 		return err
 	}
-	// Wait for the model before admission: a request that waits for its model must not hold a place that another
-	// request needs to finish, so that its model can be unloaded.
+	// Wait for the model before admission. A request that waits for its model must not hold a place that another
+	// request needs to finish, since the model may have to wait for that request.
 	m, err := s.Host.Model(c, r.Model)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (s *Handler) withSession(c *request.Call, do func(ctx context.Context, h *i
 		return err
 	}
 	err = do(c.Request.Context(), h)
-	if errors.Is(err, sample.ErrLogits) { // an imported state may be finite, and lead to what is not
+	if errors.Is(err, sample.ErrLogits) { // an imported state may be finite and still lead to infinities
 		return &request.Error{
 			Status: http.StatusUnprocessableEntity, Code: "not_finite",
 			Message: fmt.Sprintf("the session %s cannot continue: %v; rewind it to an earlier position", p.id, err),
@@ -62,8 +62,8 @@ func (s *Handler) withSession(c *request.Call, do func(ctx context.Context, h *i
 	return err
 }
 
-// respondWith is withSession, and responds with the result of do after unlocking the session. So a client can use the
-// session as soon as it has the response, and a slow client delays no other.
+// respondWith is like withSession, and responds with the result of do after unlocking the session. So a client can use
+// the session as soon as it has the response, and a slow client does not delay others.
 func (s *Handler) respondWith(c *request.Call, do func(ctx context.Context, h *inUse) (any, error)) error {
 	var response any
 	err := s.withSession(c, func(ctx context.Context, h *inUse) (err error) {
@@ -76,7 +76,7 @@ func (s *Handler) respondWith(c *request.Call, do func(ctx context.Context, h *i
 	return c.JSON(response)
 }
 
-// use returns the session of a place, which is locked, with its record and model.
+// use returns the session at a place, which must be locked, with its record and model.
 func (s *Handler) use(c *request.Call, p place, r *record, m *host.Model) (_ *inUse, err error) {
 	if !m.HasIdentity(r.Identity) {
 		return nil, &request.Error{
@@ -89,7 +89,7 @@ func (s *Handler) use(c *request.Call, p place, r *record, m *host.Model) (_ *in
 	if changed != nil {
 		*r = *changed
 	} else {
-		s.unsaved.set(p, nil) // an unsaved change is older than the one another server has stored
+		s.unsaved.set(p, nil) // an unsaved change is older than what another server has stored
 	}
 	if x == nil {
 		if changed != nil { // the states were unloaded with the model, or evicted
@@ -105,9 +105,9 @@ func (s *Handler) use(c *request.Call, p place, r *record, m *host.Model) (_ *in
 	return &inUse{Session: x, Call: c, server: s, model: m, place: p, record: r}, nil
 }
 
-// save stores the session if it has changed. On an error the session continues in memory, where its text stays until it
-// is stored, and its object reports the error. With a strict store it is as it was before the request instead, and the
-// error is returned.
+// save stores the session if it has changed. On an error, the session continues in memory, its text is kept until it is
+// stored, and its object reports the error. With a strict store, the session is instead reverted to its state before
+// the request, and the error is returned.
 func (h *inUse) save() error {
 	if !h.changed {
 		return nil
@@ -130,7 +130,7 @@ func (h *inUse) save() error {
 	return nil
 }
 
-// change calls a function that changes the session, and then stores it.
+// change calls do, which changes the session, and then stores the session.
 func (h *inUse) change(do func() error) error {
 	h.changed = true
 	err := request.Protect(h.Request.Context(), 0, func(context.Context, int) error { return do() })

@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Text describes a text of a library: it was read once, and requests mount it by its name.
+// Text describes a text of a library. It is read once, and requests mount it by name.
 type Text struct {
 	ID      string `json:"id"` // the name
 	Object  string `json:"object"`
@@ -29,13 +29,13 @@ type Text struct {
 	State   string `json:"state,omitempty"` // the content hash of its file
 }
 
-// Owners of a text: the key of a request, or whoever runs the server.
+// Owners of a text: the key of a request, or the operator of the server.
 const (
 	ownText    = "key"
 	serverText = "server"
 )
 
-// textRecord is a text that a client has stored. Its state is one of the client's states.
+// textRecord is a text stored by a client. Its state is one of the client's states.
 type textRecord struct {
 	Text
 	Identity string `json:"identity"`
@@ -46,14 +46,13 @@ func textDir(owner string) string { return records.Library + "/" + owner }
 
 func textName(owner, name string) string { return textDir(owner) + "/" + textFile(name) }
 
-// textFile is the name of a record in its folder. It is made of a hash, since the client has chosen the name of the
-// text.
+// textFile returns the name of a record in its folder. It is a hash, since the client chose the name of the text.
 func textFile(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:12]) + recordEnding
 }
 
-// checkTextName returns an error unless a text may have a name.
+// checkTextName returns an error if the name of a text is invalid.
 func checkTextName(name string) error {
 	if _, err := (session.Folder{}).Path(name); err != nil {
 		return request.Invalid("name", "%s", strings.TrimPrefix(err.Error(), "session: "))
@@ -61,7 +60,7 @@ func checkTextName(name string) error {
 	return nil
 }
 
-// noText is the error of a text that does not exist, or that the client may not see.
+// noText returns the error of a text that does not exist, or that the client may not see.
 func noText(param, name string) *request.Error {
 	return &request.Error{
 		Status: http.StatusNotFound, Code: "text_not_found", Param: param,
@@ -102,7 +101,7 @@ func (s *Handler) PutText(c *request.Call) error {
 		return err
 	}
 	var old textRecord
-	_ = records.Get(s.store, textName(c.Owner(), name), &old) // a damaged one is replaced
+	_ = records.Get(s.store, textName(c.Owner(), name), &old) // a damaged record is replaced
 	state, err := s.storeState(c, x, 0, old.State)
 	if err != nil {
 		return err
@@ -112,16 +111,16 @@ func (s *Handler) PutText(c *request.Call) error {
 		Tokens: state.Position, Model: m.Name, State: state.ID,
 	}}
 	if _, err := records.Put(s.store, textName(c.Owner(), name), &r); err != nil {
-		_ = s.store.Remove(stateName(c.Owner(), state.ID)) // if this fails, it is removed with old states
+		_ = s.store.Remove(stateName(c.Owner(), state.ID)) // on failure, the state is removed with other old states
 		return s.failed("text", err)
 	}
 	if isHash(old.State) {
-		_ = s.store.Remove(stateName(c.Owner(), old.State)) // likewise
+		_ = s.store.Remove(stateName(c.Owner(), old.State)) // same
 	}
 	return c.JSON(&r.Text)
 }
 
-// readText reads a text up to where a state after it is of use, whatever follows the text.
+// readText reads a text up to the last position whose state can be used, whatever follows the text.
 func (s *Handler) readText(c *request.Call, m *host.Model, text string) (*session.Session, error) {
 	if err := c.Allowance.HasTokens(); err != nil {
 		return nil, err
@@ -152,7 +151,7 @@ func (s *Handler) readText(c *request.Call, m *host.Model, text string) (*sessio
 		session.Text{Plan: plan, At: session.Take(gen)})
 }
 
-// ListTexts responds with the texts that the client may mount: its own, and those of the server.
+// ListTexts responds with the texts that the client may mount: its own and those of the server.
 func (s *Handler) ListTexts(c *request.Call) error {
 	list := struct {
 		Object string `json:"object"`
@@ -201,7 +200,7 @@ func (s *Handler) DeleteText(c *request.Call) error {
 	return c.JSON(request.Deleted(name, "text.deleted"))
 }
 
-// Mount returns texts for a model, with their states: of each name the client's own, else the server's.
+// Mount returns texts for a model, with their states. For each name, it prefers the client's own text to the server's.
 func (s *Handler) Mount(c *request.Call, m *host.Model, names []string) (all []host.Mounted, err error) {
 	bytes := int64(0)
 	for _, name := range names {
@@ -226,7 +225,8 @@ func (s *Handler) Mount(c *request.Call, m *host.Model, names []string) (all []h
 	return all, nil
 }
 
-// stateOf returns the session of a text from a model's cache, or loads it. Texts take turns: a state may be large.
+// stateOf returns the session of a text from a model's cache, or loads it. It loads one at a time, since states may be
+// large.
 func (s *Handler) stateOf(m *host.Model, id, revision string, load func() (*session.Session, error)) (
 	of *session.Session, err error) {
 	s.loading.Lock()
@@ -240,7 +240,7 @@ func (s *Handler) stateOf(m *host.Model, id, revision string, load func() (*sess
 	return of, err
 }
 
-// ownMounted returns a text of the client. Without its state, which may have expired, the text is read again.
+// ownMounted returns a text of the client. If its state has expired, the text is read again.
 func (s *Handler) ownMounted(c *request.Call, m *host.Model, name string) (x host.Mounted, err error) {
 	var r textRecord
 	if err := records.Get(s.store, textName(c.Owner(), name), &r); err != nil {

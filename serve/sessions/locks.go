@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// locks give a session to one request of this server at a time.
+// locks ensure that a session is used by one request of this server at a time.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]chan struct{} // closed on unlock

@@ -10,8 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// encodeMessages returns the ids of messages after the session's text, with what the template inserts between them and
-// the start of the next reply. It returns nil if the text is not a chat, or if the template does not simply append.
+// encodeMessages returns the ids of messages after the session's text, including what the template inserts between them
+// and the start of the next reply. It returns an error if the text is not a chat, or if the template does not simply
+// append messages.
 func (h *inUse) encodeMessages(ctx context.Context, messages []reply.Message) ([]int32, error) {
 	const param = "messages"
 	if h.Position() == 0 {
@@ -31,7 +32,7 @@ func (h *inUse) encodeMessages(ctx context.Context, messages []reply.Message) ([
 	if err != nil {
 		return nil, err
 	}
-	// The common end of two chats of one message is the start of every reply.
+	// The common end of two chats with one message each is the start of every reply.
 	begins := commonEnd(before, beside)
 	text := string(h.Text())
 	if at := strings.LastIndex(text, begins); begins == "" || at < 0 || at+len(begins) == len(text) {

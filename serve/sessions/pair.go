@@ -12,16 +12,15 @@ import (
 type Paired struct {
 	ID       string  `json:"id"`
 	Position int     `json:"position"` // tokens of its text
-	IDs      []int32 `json:"-"`        // from the same position as those of Viewed, and at most as many
+	IDs      []int32 `json:"-"`        // starting at the same position as those of Viewed, and at most as many
 }
 
-// pairLead is the number of common tokens that a view shows before two sessions diverge, if there are as many.
+// pairLead is the number of common tokens that a view shows before two sessions diverge, if there are so many.
 const pairLead = 16
 
-// pair adds the second session of a view to x, which has all tokens of its record: the requested session, or the
-// nearest one that diverges. It leaves both with at most the requested number of tokens. Texts are read from the last
-// stored records, without a lock on the second session, so two requests for the same pair in opposite order cannot
-// deadlock.
+// pair adds the second session of a view to x, which has all tokens of its record. It is the requested session, or the
+// nearest one that diverges. pair shortens both to the requested number of tokens. It reads texts from the last stored
+// records, without locking the second session, so two requests for the same pair in opposite order cannot deadlock.
 func (s *Handler) pair(c *request.Call, a *asked, x *Viewed, of *record) error {
 	p := place{c.Owner(), a.other}
 	if a.other != "" {
@@ -53,7 +52,7 @@ func (s *Handler) pair(c *request.Call, a *asked, x *Viewed, of *record) error {
 	return first
 }
 
-// latestRecord returns the record of a session with its last change, even an unsaved one.
+// latestRecord returns the record of a session with its last change, which may be unsaved.
 func (s *Handler) latestRecord(p place) (*record, error) {
 	r, err := s.sessionRecord(p)
 	if err != nil {
@@ -66,7 +65,7 @@ func (s *Handler) latestRecord(p place) (*record, error) {
 }
 
 // nearSessions returns the client's related sessions: forks of this one, its origin, and other forks of the origin, in
-// this order, the last changed first.
+// this order. Within each group, the last changed session comes first.
 func (s *Handler) nearSessions(owner string, of *record) (near []string, err error) {
 	ids, _, err := s.sessionsOf(owner)
 	if err != nil {
@@ -108,8 +107,8 @@ func (s *Handler) nearSessions(owner string, of *record) (near []string, err err
 	return near, nil
 }
 
-// beside adds the second session r to x, which comes with all its tokens. Both then have at most the given number of
-// tokens: the last ones, but with some common tokens before the place where they diverge.
+// beside adds the second session r to x, which has all its tokens. It shortens both to at most the given number of
+// tokens. These are the last ones, including some common tokens before the position where the sessions diverge.
 func (x *Viewed) beside(of, r *record, most int) error {
 	if r.ID == of.ID {
 		return request.Invalid("other", "found the session itself, %s, want another one", r.ID)

@@ -1,4 +1,4 @@
-// Package sessions serves /v1/sessions: texts that grow on the server, with the states of their models. Clients can
+// Package sessions serves /v1/sessions: texts that are extended on the server, with their models' states. Clients can
 // fork, mark, rewind, score, export and explain them.
 package sessions
 
@@ -32,9 +32,9 @@ type Handler struct {
 	unsaved unsaved
 	heavy   *request.Admission // of imports and exports
 	viewing *viewing
-	states  sync.Mutex // held from the check of the room for a state until it is stored
+	states  sync.Mutex // held from checking the space for a state until the state is stored
 	loading sync.Mutex // held while the state of a text is loaded
-	hashes  sync.Map   // content hashes of the states of the server's texts, by their revisions
+	hashes  sync.Map   // content hashes of the states of the server's texts, by revision
 }
 
 // Options limit the stored sessions and configure their views.
@@ -42,13 +42,13 @@ type Options struct {
 	MaxSessions int           // per client
 	MaxBytes    int64         // of all sessions of a client
 	MaxImport   int64         // bytes of an imported session
-	KeepFor     time.Duration // after which an unused session is removed
+	KeepFor     time.Duration // time after which an unused session is removed
 	Queue       int           // views in the queue
 	QueueWait   time.Duration // maximum time in the queue
-	Views       []View        // the first is shown if none is named
+	Views       []View        // the first one is the default
 	ViewTime    time.Duration // maximum time of a view
 	Signer      *session.Signer
-	Trust       session.Trust // keys besides the signer's own
+	Trust       session.Trust // keys trusted besides the signer's own
 	Libraries   []Library     // of the server
 	Log         *slog.Logger
 }
@@ -81,14 +81,14 @@ type newSession struct {
 	request.Salted
 }
 
-// Foreign returns a field that other endpoints have.
+// Foreign returns the foreign fields of new sessions.
 func (*newSession) Foreign() request.Foreign {
 	return request.Foreign{Refused: []request.Refusal{
 		{"mount", "", "state, with that of a text in GET /v1/library"},
 	}}
 }
 
-// Create creates a session, at the end of a text if one is given. It reads only what is not cached of the text.
+// Create creates a session, at the end of a text if one is given. It reads only the uncached part of the text.
 func (s *Handler) Create(c *request.Call) error {
 	var q newSession
 	if err := c.Read(&q); err != nil {
@@ -154,7 +154,7 @@ func (s *Handler) createFrom(c *request.Call, q *newSession) error {
 	return s.adopt(c, q.Model, q.Metadata, func() ([]byte, error) { return s.stateBytes(c, *q.State) })
 }
 
-// ids returns the ids of a new session, and the name of their field.
+// ids returns the ids of a new session, and the name of the field that has them.
 func (q *newSession) ids(ctx context.Context, m *host.Model) (ids []int32, param string, err error) {
 	given := 0
 	for _, there := range []bool{q.Text != nil, len(q.Messages) > 0, q.IDs != nil} {
@@ -184,7 +184,7 @@ func (q *newSession) ids(ctx context.Context, m *host.Model) (ids []int32, param
 	return ids, param, err
 }
 
-// addSession stores a new session. file is the one that it was read from, nil for none.
+// addSession stores a new session. file is the file that it was read from, or nil.
 func (s *Handler) addSession(c *request.Call, m *host.Model, x *session.Session, metadata map[string]string,
 	from *origin, file []byte) (*Session, error) {
 	s.store.Sweep()
@@ -203,7 +203,7 @@ func (s *Handler) addSession(c *request.Call, m *host.Model, x *session.Session,
 	return &r.Session, nil
 }
 
-// failed is the error of a session, state or text that the store does not take.
+// failed returns the error of a session, state or text that could not be stored.
 func (s *Handler) failed(what string, err error) error {
 	if s.store.Strict() {
 		return err
@@ -214,7 +214,7 @@ func (s *Handler) failed(what string, err error) error {
 	}
 }
 
-// List responds with all sessions of the client, the last changed first.
+// List responds with all sessions of the client, the most recently changed first.
 func (s *Handler) List(c *request.Call) error {
 	ids, _, err := s.sessionsOf(c.Owner())
 	if err != nil {
@@ -244,7 +244,7 @@ func (s *Handler) List(c *request.Call) error {
 	return c.JSON(list)
 }
 
-// Show responds with a session, and with its text if the request wants it.
+// Show responds with a session, including its text if the request asks for it.
 func (s *Handler) Show(c *request.Call) error {
 	if c.Query("text") != "true" {
 		p := place{c.Owner(), c.Request.PathValue("id")}
@@ -275,7 +275,7 @@ func (s *Handler) Delete(c *request.Call) error {
 	if _, err = s.sessionRecord(p); err == nil || errors.Is(err, records.ErrDamaged) {
 		err = s.removeSession(p)
 	}
-	hold.Release() // before the response, so that no lock is left when the client has it
+	hold.Release() // before the response, so that the session is unlocked when the client has it
 	if err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ type forkRequest struct {
 	Metadata map[string]string `json:"metadata"`
 }
 
-// Fork creates a session that continues from the same place.
+// Fork creates a session that continues from the same position.
 func (s *Handler) Fork(c *request.Call) error {
 	var q forkRequest
 	if err := c.Read(&q); err != nil {
@@ -307,7 +307,7 @@ func (s *Handler) Fork(c *request.Call) error {
 	})
 }
 
-// Limits of named places in a session.
+// Limits of marks in a session.
 const (
 	maxMarks    = 1000
 	maxMarkName = 100

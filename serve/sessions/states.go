@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// State describes a stored state: a signed file of a session under its content hash, which never changes.
+// State describes a stored state: a signed session file that never changes, stored under its content hash.
 type State struct {
 	ID      string `json:"id"` // the content hash
 	Object  string `json:"object"`
@@ -27,7 +27,7 @@ type State struct {
 	*StateContent
 }
 
-// StateContent is what the header of a state says. It is absent in lists.
+// StateContent is the content of a state's header. It is absent in lists.
 type StateContent struct {
 	Position int              `json:"position"`
 	Drawn    int              `json:"drawn"`
@@ -53,7 +53,7 @@ func noState(id string) *request.Error {
 	}
 }
 
-// stateRequest asks for the state of a session.
+// stateRequest is the body of a request for the state of a session.
 type stateRequest struct {
 	Session string `json:"session"`
 }
@@ -79,7 +79,7 @@ func (s *Handler) CreateState(c *request.Call) error {
 	return c.JSON(x)
 }
 
-// PutState stores a state that a client sends.
+// PutState stores a state sent by a client.
 func (s *Handler) PutState(c *request.Call) error {
 	id := c.Request.PathValue("hash")
 	if !isHash(id) {
@@ -101,8 +101,8 @@ func (s *Handler) PutState(c *request.Call) error {
 	return c.JSON(x)
 }
 
-// storeState stores the state of a session, signed, with marks of some bytes. Of the room for states it needs that of
-// another one less, which it replaces; "" for none.
+// storeState signs and stores the state of a session, with the given bytes of marks. It replaces the state with the id
+// replaced, "" for none, whose space counts as free.
 func (s *Handler) storeState(c *request.Call, x *session.Session, marks int, replaced string) (*State, error) {
 	if err := c.Enter(s.heavy); err != nil {
 		return nil, err
@@ -121,10 +121,10 @@ func (s *Handler) storeState(c *request.Call, x *session.Session, marks int, rep
 	return s.stored(of, s.store.PutBytes(stateName(c.Owner(), of.Hash), file))
 }
 
-// atOnce is the most memory that is taken for a state before its bytes have arrived.
+// atOnce is the most memory that is allocated for a state before its bytes have arrived.
 const atOnce = 256 << 20
 
-// receiveState stores the state that a request sends, unless it is no state with a hash and a trusted signature.
+// receiveState stores the state that a request sends, if it has the given hash and a trusted signature.
 func (s *Handler) receiveState(c *request.Call, id string) (*State, error) {
 	s.store.Sweep()
 	var x session.Checked
@@ -149,14 +149,14 @@ func (s *Handler) receiveState(c *request.Call, id string) (*State, error) {
 			return &request.Error{Status: http.StatusBadRequest, Param: "hash", Code: "wrong_hash",
 				Message: fmt.Sprintf("hash: found %s, want %s, the content hash of what was sent", id, x.Hash)}
 		}
-		s.states.Lock() // so that two states do not take the same room
+		s.states.Lock() // so that two states do not take the same space
 		unlock = s.states.Unlock
 		return s.roomForState(c.Owner(), x.Bytes, id)
 	})
 	return s.stored(x, err)
 }
 
-// stored describes a state that the store has taken, unless there was an error.
+// stored returns the description of a stored state, or the error for the client.
 func (s *Handler) stored(x session.Checked, err error) (*State, error) {
 	var e *request.Error
 	switch {
@@ -170,7 +170,7 @@ func (s *Handler) stored(x session.Checked, err error) (*State, error) {
 	}}, nil
 }
 
-// GetState responds with the file of a state, or with its headers only.
+// GetState responds with the file of a state, or only with its headers.
 func (s *Handler) GetState(c *request.Call) error {
 	id := c.Request.PathValue("hash")
 	if !isHash(id) {
@@ -218,7 +218,7 @@ func (s *Handler) DeleteState(c *request.Call) error {
 	return c.JSON(request.Deleted(id, "state.deleted"))
 }
 
-// ListStates responds with all states of the client, the last stored first.
+// ListStates responds with all states of the client, the most recently stored first.
 func (s *Handler) ListStates(c *request.Call) error {
 	all, err := s.statesOf(c.Owner())
 	if err != nil {
@@ -238,7 +238,7 @@ func (s *Handler) ListStates(c *request.Call) error {
 	return c.JSON(list)
 }
 
-// statesOf returns the states of an owner. It removes the expired ones.
+// statesOf returns the states of an owner, and removes expired ones.
 func (s *Handler) statesOf(owner string) (all []records.Entry, err error) {
 	entries, err := s.store.List(stateDir(owner))
 	for _, e := range entries {
@@ -252,7 +252,7 @@ func (s *Handler) statesOf(owner string) (all []records.Entry, err error) {
 	return all, err
 }
 
-// roomForState returns an error if a state would exceed the limits of an owner, without those that it replaces.
+// roomForState returns an error if a state would exceed the limits of an owner. The replaced states do not count.
 func (s *Handler) roomForState(owner string, bytes int64, replaced ...string) error {
 	all, err := s.statesOf(owner)
 	if err != nil {
@@ -265,8 +265,8 @@ func (s *Handler) roomForState(owner string, bytes int64, replaced ...string) er
 	return s.room("state_limit", "states", all, bytes, files...)
 }
 
-// room returns an error if a record of some bytes would exceed the limits of an owner, which are those of sessions,
-// beside all of its kind but those with the names that it replaces.
+// room returns an error if a record of the given size would exceed the limits of an owner, which are those of sessions.
+// all are the owner's records of this kind. The replaced ones do not count.
 func (s *Handler) room(code, kind string, all []records.Entry, bytes int64, replaced ...string) error {
 	n := 1
 	for _, e := range all {
@@ -282,7 +282,7 @@ func (s *Handler) room(code, kind string, all []records.Entry, bytes int64, repl
 	return nil
 }
 
-// stateBytes returns the bytes of a stored state.
+// stateBytes returns the encoding of a stored state.
 func (s *Handler) stateBytes(c *request.Call, id string) ([]byte, error) {
 	if !isHash(id) {
 		return nil, noState(id)
@@ -294,7 +294,7 @@ func (s *Handler) stateBytes(c *request.Call, id string) ([]byte, error) {
 	return data, err
 }
 
-// copyOf returns a copy of the session of a request, which other requests may use meanwhile.
+// copyOf returns a copy of the session of a request. Other requests may use the session meanwhile.
 func (s *Handler) copyOf(c *request.Call) (copied *session.Session, err error) {
 	err = s.withSession(c, func(_ context.Context, h *inUse) error {
 		copied = h.Fork()

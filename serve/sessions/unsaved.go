@@ -13,14 +13,14 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// unsaved holds the records of sessions whose last change could not be stored. They have the whole text, from which a
-// session continues after its model was unloaded. They never change.
+// unsaved holds the records of sessions whose last change could not be stored. A record has the whole text, from which
+// a session can continue after its model was unloaded. Records never change.
 type unsaved struct {
 	mu  sync.Mutex
 	all map[place]*record
 }
 
-// set sets the record of a session, or removes it.
+// set sets the record of a session, or removes it if r is nil.
 func (u *unsaved) set(p place, r *record) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -34,7 +34,7 @@ func (u *unsaved) set(p place, r *record) {
 	u.all[p] = r
 }
 
-// get returns the record of a session that was changed since the stored revision, or nil.
+// get returns the record of a session with an unsaved change to the given stored revision, or nil.
 func (u *unsaved) get(p place, stored string) *record {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -51,8 +51,9 @@ func (u *unsaved) places() []place {
 	return slices.Collect(maps.Keys(u.all))
 }
 
-// StoreUnsaved tries again to store unsaved sessions while their states are in memory: those of the model m, which is
-// about to be unloaded, or all, without states, if m is nil. Sessions that it cannot store stay unsaved.
+// StoreUnsaved tries again to store unsaved sessions. If m is not nil, it stores the sessions of m, which is about to
+// be unloaded, with their states. Otherwise it stores all sessions, without states. Sessions that cannot be stored
+// remain unsaved.
 func (s *Handler) StoreUnsaved(m *host.Model) {
 	for _, p := range s.unsaved.places() {
 		if err := s.storeAgain(p, m); err != nil {
@@ -91,7 +92,7 @@ func (s *Handler) storeAgain(p place, m *host.Model) error {
 	if m != nil {
 		x := m.Sessions.Get(p.id, r.Revision)
 		if x == nil {
-			return nil // it is of another model, or has to read its text again in any case
+			return nil // the session is of another model, or has to read its text again in any case
 		}
 		if s.save(p, &next, x, nil) == nil {
 			s.unsaved.set(p, nil)
@@ -99,7 +100,7 @@ func (s *Handler) storeAgain(p place, m *host.Model) error {
 		}
 		next = *r
 	}
-	// The states do not fit. The text is small, and the states can be read from it again.
+	// The states do not fit. The text is small, and reading it again restores the states.
 	next.Revision, next.StoreError, next.Stored = rand.Text(), "", 0
 	if _, err := records.Put(s.store, p.recordName(), &next); err != nil {
 		return err

@@ -8,13 +8,13 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// viewing computes views one at a time, and one for each client, so that a client with many requests does not delay the
-// others. A queued view holds no session and counts as no running request. It reads its tokens directly, and not in the
-// scheduler's steps.
+// viewing computes views one at a time, and one for each client, so that a client with many requests does not delay
+// others. A queued view does not lock its session and does not count as a running request. It reads its tokens
+// directly, not in the scheduler's steps.
 type viewing struct {
 	clients locks
 	turns   chan struct{}
-	all     *request.Places // queued or being computed
+	all     *request.Places // views that are queued or being computed
 	wait    time.Duration
 }
 
@@ -22,7 +22,7 @@ func newViewing(queue int, wait time.Duration) *viewing {
 	return &viewing{turns: make(chan struct{}, 1), all: request.NewPlaces(int64(queue)), wait: wait}
 }
 
-// alone waits until the client has no other view. It reserves the place until free is called.
+// alone waits until the client has no other view. It reserves that place until free is called.
 func (v *viewing) alone(ctx context.Context, who request.Share) (free func(), err error) {
 	leave, err := v.all.Enter(who, "views are being computed or wait for that")
 	if err != nil {
@@ -39,8 +39,7 @@ func (v *viewing) alone(ctx context.Context, who request.Share) (free func(), er
 	return func() { leave(); release() }, nil
 }
 
-// turn waits until no other view is being computed. It reserves the place until done is called. The order is first
-// come, first served.
+// turn waits until no other view is being computed, first come, first served. The turn lasts until done is called.
 func (v *viewing) turn(ctx context.Context) (done func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, v.wait, request.Busy("other views were being computed for %v", v.wait))
 	defer cancel()
@@ -52,33 +51,33 @@ func (v *viewing) turn(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// polite is the context of background work that yields to requests. Err sleeps while requests are running, three times
-// as long as the work since the last rest. So the work takes a quarter of the time, and all of it on an idle server.
-// The work calls Err at each layer, and within layers.
+// polite is a context for background work that yields to requests. While requests are running, Err sleeps three times
+// as long as the work since the last sleep took. So the work takes a quarter of the time, and all of it on an idle
+// server. The work calls Err at each layer, and within layers.
 type polite struct {
 	context.Context
 	others func() bool
 
 	mu    sync.Mutex
-	since time.Time // time of the last rest
+	since time.Time // time of the last sleep
 }
 
-// Durations of rests in a polite context.
+// Durations of sleeps in a polite context.
 const (
-	leastWork = 5 * time.Millisecond // between rests
+	leastWork = 5 * time.Millisecond // between sleeps
 	restParts = 3                    // multiple of the working time
 	mostRest  = time.Second
 	restStep  = 2 * time.Millisecond // between checks for running requests
 )
 
-// Err returns the error of the context, after a rest.
+// Err sleeps if needed, and returns the error of the context.
 func (p *polite) Err() error {
 	p.rest()
 	return p.Context.Err()
 }
 
 func (p *polite) rest() {
-	p.mu.Lock() // the other goroutines of the work rest, too
+	p.mu.Lock() // so that the other goroutines of the work wait, too
 	defer p.mu.Unlock()
 	worked := time.Since(p.since)
 	if worked < leastWork {

@@ -54,7 +54,7 @@ func run(ctx context.Context, listen, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	traces := trace.NewTracerProvider(trace.WithBatcher(exporter)) // configured by OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and others
+	traces := trace.NewTracerProvider(trace.WithBatcher(exporter)) // see OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and others
 	defer func() {
 		last, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
