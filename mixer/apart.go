@@ -8,16 +8,16 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// forward is what a mixer, or a part of one, makes of inputs along the rows.
+// forward computes a mixer, or a part of one, for inputs along the rows.
 type forward func(t *autograd.Tape, r *Rows, xs ...*tensor.Tensor) *tensor.Tensor
 
-// piece is n positions of row i, from position at on.
+// piece is a range of n positions of row i, starting at position at.
 type piece struct{ i, at, n int }
 
-// inGroups calls f once for each group of pieces and puts the results together in the order of the rows. Each group has
-// pieces of different rows, and together they are all positions.
+// inGroups calls f once for each group of pieces and assembles the results in the order of the rows. A group has pieces
+// of different rows. All groups together cover all positions.
 func (r *Rows) inGroups(t *autograd.Tape, groups [][]piece, f forward, xs ...*tensor.Tensor) *tensor.Tensor {
-	ys, handed := make([]*tensor.Tensor, r.Total()), make([]*tensor.Tensor, r.Total()) // of pieces, where they start
+	ys, handed := make([]*tensor.Tensor, r.Total()), make([]*tensor.Tensor, r.Total()) // of pieces, by their starts
 	hands, before := r.Handed != nil && r.Handed.Values == nil, r.Handed.layers()
 	for _, group := range groups {
 		part, ins := &Rows{Rows: &engine.Rows{}}, make([]*tensor.Tensor, len(xs))
@@ -61,7 +61,7 @@ func (r *Rows) inGroups(t *autograd.Tape, groups [][]piece, f forward, xs ...*te
 	return stacked(t, slices.DeleteFunc(ys, none))
 }
 
-// stacked is xs one after the other.
+// stacked returns the concatenation of xs.
 func stacked(t *autograd.Tape, xs []*tensor.Tensor) *tensor.Tensor {
 	if len(xs) == 1 {
 		return xs[0]
@@ -69,8 +69,9 @@ func stacked(t *autograd.Tape, xs []*tensor.Tensor) *tensor.Tensor {
 	return t.Stack(xs...)
 }
 
-// apart calls f once for each class of rows. It is for computations that choose one way for all rows of a call: with
-// only one class in a call, a row has the same bits beside any others. If all rows are of one class there is one call.
+// apart calls f once for each class of rows. It is for computations that choose one way for all rows of a call. Since a
+// call has rows of only one class, a row's result has the same bits whatever other rows there are. If all rows are of
+// one class, there is one call.
 func (r *Rows) apart(t *autograd.Tape, u *tensor.Tensor, class func(i int) int,
 	f func(*autograd.Tape, *tensor.Tensor, *Rows) *tensor.Tensor) *tensor.Tensor {
 	var classes []int
@@ -90,9 +91,9 @@ func (r *Rows) apart(t *autograd.Tape, u *tensor.Tensor, class func(i int) int,
 	return r.inGroups(t, groups, of, u)
 }
 
-// oneByOne calls f once for all rows if none is stepped, else once for each position of the longest stepped row: first
-// for the first positions of stepped rows and all of the others, then for the second positions, and so on. So stepped
-// rows get what they would get in as many calls, whatever f does.
+// oneByOne calls f once for all rows if none is stepped. Otherwise it calls f once for each position of the longest
+// stepped row: first for the first positions of stepped rows and all positions of the others, then for the second
+// positions, and so on. So stepped rows get the same results as in that many calls, whatever f does.
 func (r *Rows) oneByOne(t *autograd.Tape, f forward, xs ...*tensor.Tensor) *tensor.Tensor {
 	if !r.AnyStepped() {
 		return f(t, r, xs...)
@@ -113,8 +114,8 @@ func (r *Rows) oneByOne(t *autograd.Tape, f forward, xs ...*tensor.Tensor) *tens
 	return r.inGroups(t, groups, f, xs...)
 }
 
-// Run is m.Forward for any rows. Stepped rows of a mixer, or on an engine, that does not step them are taken position
-// by position.
+// Run is m.Forward for any rows. If the mixer or the engine cannot step rows, Run computes stepped rows position by
+// position.
 func Run(t *autograd.Tape, m Mixer, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	if !r.AnyStepped() || m.Traits().StepsRows && t.StepsRows() {
 		return m.Forward(t, u, r)

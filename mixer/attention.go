@@ -12,18 +12,18 @@ import (
 
 // Attention is multi-head softmax attention ("Attention Is All You Need", arXiv:1706.03762) with optional rotary
 // positions (arXiv:2104.09864, xPos arXiv:2212.10554) or biases linear in the distance (ALiBi, arXiv:2108.12409): the
-// attention of the hybrids of H3. Wqkv's rows are the heads of queries, those of keys and those of values, of which
-// there may be fewer (arXiv:2305.13245). It is causal, unless bidirectional is asked for. Its state, the keys and
-// values seen so far, grows with the sequence.
+// attention of H3's hybrids. The rows of Wqkv are the heads of queries, then those of keys, then those of values. There
+// may be fewer heads of keys and values (arXiv:2305.13245). Attention is causal unless the option bidirectional is set.
+// Its state, the keys and values seen so far, grows with the sequence.
 //
-// The mixers that differ from it only in which keys a query sees, window-attention and bigbird, or in a gate,
-// gated-attention, are Attentions of other options.
+// Some mixers are Attentions with other options: window-attention and bigbird, in which a query sees other keys, and
+// gated-attention, which has a gate.
 type Attention struct {
 	Wqkv, Out    *nn.Linear
 	QNorm, KNorm *nn.RMSNorm // of each head, before the rotation; nil for none
 	opt          engine.AttentionOptions
 	headDim      int
-	normAll      bool // QNorm and KNorm are over all heads
+	normAll      bool // QNorm and KNorm normalize all heads together
 	gated        bool // the outputs are multiplied by a gate: see GatedAttentionInfo
 }
 
@@ -70,7 +70,7 @@ func newDenseAttention(cfg Config, o denseOptions) (Mixer, error) {
 	return m, nil
 }
 
-// checkAhead returns an error for a bidirectional layer with biases that are defined for earlier positions only.
+// checkAhead returns an error for a bidirectional layer with biases that are defined only for earlier positions.
 func checkAhead(bidirectional, alibi bool) error {
 	if bidirectional && alibi {
 		return fmt.Errorf("alibi: found together with bidirectional, want causal attention")
@@ -78,7 +78,7 @@ func checkAhead(bidirectional, alibi bool) error {
 	return nil
 }
 
-// newAttention returns the attention that o asks for, which sees all that was before.
+// newAttention returns an attention with the options o and h, in which a query sees all earlier positions.
 func newAttention(cfg Config, o attentionOptions, h headOptions) (*Attention, error) {
 	hd, err := h.check(o.NumHeads, cfg.DModel)
 	if err != nil {
@@ -123,7 +123,7 @@ func newAttention(cfg Config, o attentionOptions, h headOptions) (*Attention, er
 	return m, nil
 }
 
-// checkHeads reports heads that a width cannot be divided into.
+// checkHeads returns an error if d cannot be divided into the given number of heads.
 func checkHeads(heads, d int) error {
 	if heads < 1 || d%heads != 0 {
 		return fmt.Errorf("num_heads: found %d, want a divisor of d_model %d", heads, d)
@@ -131,8 +131,8 @@ func checkHeads(heads, d int) error {
 	return nil
 }
 
-// outStd is the deviation that the last projection of a mixer starts with in the releases: each of the two sums of a
-// layer adds to the stream.
+// outStd is the initial standard deviation of a mixer's last projection in the releases. It takes into account that
+// each layer adds two terms to the stream.
 func outStd(cfg Config) float64 { return nn.InitStd / math.Sqrt(float64(2*max(1, cfg.NLayer))) }
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.
@@ -141,7 +141,7 @@ func (m *Attention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor
 	return m.attend(t, qkv, gate, r)
 }
 
-// attend is what comes after the projection to queries, keys and values. A gate of nil is 1.
+// attend computes everything after the projection to queries, keys and values. gate is nil for none.
 func (m *Attention) attend(t *autograd.Tape, qkv, gate *tensor.Tensor, r *Rows) *tensor.Tensor {
 	y := r.oneByOne(t, func(t *autograd.Tape, r *Rows, qkv ...*tensor.Tensor) *tensor.Tensor {
 		return t.Attention(qkv[0], r.Rows, r.keysAndValues(), m.opt)
@@ -152,10 +152,10 @@ func (m *Attention) attend(t *autograd.Tape, qkv, gate *tensor.Tensor, r *Rows) 
 	return m.Out.Forward(t, y)
 }
 
-// Options are the options of the attention operation.
+// Options returns the options of the attention operation.
 func (m *Attention) Options() engine.AttentionOptions { return m.opt }
 
-// Traits: the state grows with every position, unless there is a window: then it stops growing.
+// Traits returns traits in which the state grows with every position, up to the size of the window if there is one.
 func (m *Attention) Traits() Traits {
 	if m.opt.Ahead || m.opt.Blocks != nil && m.opt.Blocks.Ahead {
 		return Traits{LooksAhead: true}

@@ -9,19 +9,19 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// attentionState is the keys and values of the positions that can still be seen, or keys that are the values, too.
+// attentionState holds the keys and values of the positions that can still be seen, or keys that are also the values.
 type attentionState struct {
 	engine.KVCache
 	heads, headDim int
-	most           int // positions that can still be seen
+	most           int // number of positions that can still be seen
 }
 
-// keysAndValues are the caches of the rows, whose states are attentionStates.
+// keysAndValues returns the caches of the rows. Their states must be attentionStates.
 func (r *Rows) keysAndValues() []*engine.KVCache {
 	return collect(r, &r.kv, 0, func(s *attentionState, _ int) *engine.KVCache { return &s.KVCache })
 }
 
-// Size counts the positions that can still be seen, not the room kept for more.
+// Size counts the positions that can still be seen, not the space allocated for more.
 func (s *attentionState) Size() int { return min(s.Len, s.most) * s.rowBytes() }
 
 // Pages calls f for each page of keys and values of some states, as KVCache.Pages does.
@@ -35,7 +35,7 @@ func Pages(f func(page *engine.Page, bytes, seen int), states ...State) {
 	}
 }
 
-// names are those of keys and values, or of keys alone.
+// names returns the names of keys and values, or of keys alone.
 func (s *attentionState) names() []string {
 	if s.KeysAsValues {
 		return []string{"k"}
@@ -43,7 +43,7 @@ func (s *attentionState) names() []string {
 	return []string{"k", "v"}
 }
 
-// rowBytes is the memory of the keys and values of one position.
+// rowBytes returns the memory of one position's keys and values.
 func (s *attentionState) rowBytes() int { return len(s.names()) * s.heads * s.RowBytes(s.headDim) }
 
 func (s *attentionState) Clone() State {
@@ -61,7 +61,7 @@ func (s *attentionState) Tensors(visit func(string, *tensor.Tensor)) {
 	}
 }
 
-// parts are the tensors of Tensors.
+// parts returns the tensors of Tensors as parts.
 func (s *attentionState) parts() (parts []StatePart) {
 	if s.Len == 0 || s.most == 0 {
 		return nil
@@ -75,7 +75,7 @@ func (s *attentionState) parts() (parts []StatePart) {
 }
 
 func (s *attentionState) Restore(name string, shape []int, data []float32) error {
-	if name == "start" { // of earlier versions: a row knows at which position it begins
+	if name == "start" { // of earlier versions: rows now know the positions at which they begin
 		_, err := positions(name, shape, data)
 		return err
 	}
@@ -86,7 +86,7 @@ func (s *attentionState) Restore(name string, shape []int, data []float32) error
 	return err
 }
 
-// restoreIntegers is RestoreIntegers.
+// restoreIntegers implements RestoreIntegers.
 func (s *attentionState) restoreIntegers(name string, shape []int, q []int8, factors []float32) (bool, error) {
 	if !s.InIntegers() {
 		return false, nil
@@ -101,7 +101,7 @@ func (s *attentionState) restoreIntegers(name string, shape []int, q []int8, fac
 	return true, err
 }
 
-// place checks the shape of keys (0) or values (1), and returns it without the axis of one sequence.
+// place checks the shape of keys (0) or values (1), and returns it without the axis of a single sequence.
 func (s *attentionState) place(name string, shape []int, n int) (which int, one []int, err error) {
 	if which = slices.Index(s.names(), name); which < 0 {
 		return 0, nil, fmt.Errorf("state has no part %q, only %s", name, strings.Join(s.names(), " and "))
@@ -115,7 +115,7 @@ func (s *attentionState) place(name string, shape []int, n int) (which int, one 
 	return which, one, nil
 }
 
-// others is the error of keys of as many positions where there are values of another number, or the reverse.
+// others returns the error of keys and values with different numbers of positions.
 func (s *attentionState) others(name string, shape []int) error {
 	return fmt.Errorf("state %q has %d positions, want the %d of what is there", name, shape[1], s.Len)
 }

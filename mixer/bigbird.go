@@ -7,8 +7,8 @@ import (
 )
 
 // BigBirdInfo describes the block-sparse attention of "Big Bird: Transformers for Longer Sequences" (arXiv:2007.14062,
-// §2): the blocks around a query's own, the first of the sequence and some at random. In language models it is causal:
-// see engine.Blocks.
+// §2): a query sees the blocks around its own, the first blocks of the sequence and some random ones. In language
+// models it is causal: see engine.Blocks.
 var BigBirdInfo = Info{
 	Name:   "bigbird",
 	Paper:  "Big Bird: Transformers for Longer Sequences, arXiv:2007.14062",
@@ -58,5 +58,5 @@ func newBigBird(cfg Config, o bigBirdOptions) (Mixer, error) {
 	return m, nil
 }
 
-// maxBlocks bounds what a wrong configuration can cost.
+// maxBlocks bounds the cost of a wrong configuration.
 const maxBlocks = 1 << 10

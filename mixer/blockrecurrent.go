@@ -11,28 +11,29 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// BlockRecurrent is the recurrent cell of "Block-Recurrent Transformers" (arXiv:2203.07852, §3): a sequence is cut
-// into blocks of W positions, and beside it goes a state of some vectors S, one set for each block. With q, k, v of
-// the positions u and q', k', v' of S' = norm(S) + ids, and a second query of each, p and p', for the other side,
+// BlockRecurrent is the recurrent cell of "Block-Recurrent Transformers" (arXiv:2203.07852, §3): a sequence is divided
+// into blocks of W positions, and a state of several vectors S is updated after each block. q, k, v are projections of
+// the positions u, and q', k', v' are projections of S' = norm(S) + ids. p and p' are second queries of each, to the
+// other side:
 //
 //	y_t = W_o ( attention of q_t to k, v of the last W positions ; attention of p_t to k', v' of all of S )
 //	z   = W_s ( attention of q' to k', v' of all of S ; attention of p' to k, v of the block )
 //	S  ← σ(g) ⊙ S + (1 - σ(g)) ⊙ z
 //
-// where ( ; ) puts two results side by side. The window reaches back into the block before; S is that of the block's
-// beginning. Keys and values serve both directions.
+// where ( ; ) concatenates two results. The window reaches back into the previous block. S is the state at the
+// beginning of the block. Keys and values serve both directions.
 //
-// Deliberate differences: the simplest of the paper's gates, one that is trained and does not depend on the input,
-// and no feed-forward part for the state ("fixed" and "skip"); positions within the window are rotary or none.
+// Deliberate differences: the gate is the simplest of the paper's, a trained one that does not depend on the input, and
+// the state has no feed-forward part ("fixed" and "skip"); positions within the window are rotary, or there are none.
 type BlockRecurrent struct {
-	Wqkv, Cross           *nn.Linear // of the positions: q, k, v and p
-	StateQKV, StateCross  *nn.Linear // of the state: q', k', v' and p'
+	Wqkv, Cross           *nn.Linear // projections of the positions: q, k, v and p
+	StateQKV, StateCross  *nn.Linear // projections of the state: q', k', v' and p'
 	Out, OutState         *nn.Linear
 	Norm                  *nn.LayerNorm
-	Start, IDs            *nn.Embedding // the state before the first block; what tells its vectors apart
+	Start, IDs            *nn.Embedding // the state before the first block; ids that tell its vectors apart
 	Gate                  *nn.Param
-	zero, minus           func() *tensor.Tensor // (d), made when first asked for
-	window                *Attention            // to the last W positions; it shares Wqkv
+	zero, minus           func() *tensor.Tensor // (d), created on first use
+	window                *Attention            // attention to the last W positions; it shares Wqkv
 	d, heads, block, rows int
 }
 
@@ -76,12 +77,12 @@ func newBlockRecurrent(cfg Config, o blockRecurrentOptions) (Mixer, error) {
 		minus.Fill(-1)
 		return minus
 	})
-	m.IDs.Weight.Init = nn.Normal(1) // beside what is normalized, as released
+	m.IDs.Weight.Init = nn.Normal(1) // added to a normalized vector, as released
 	return m, nil
 }
 
-// Forward maps the rows of u (n, d_model) to y of the same shape. The state vectors of all rows are advanced together,
-// a block at a time; then all positions look at those of their block's beginning.
+// Forward maps the rows of u (n, d_model) to y of the same shape. It updates the state vectors of all rows together, a
+// block at a time. Then all positions attend to the state vectors at the beginning of their blocks.
 func (m *BlockRecurrent) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	own := m.Wqkv.Forward(t, u)
 	near := t.Attention(own, r.Rows, r.windows(), m.window.opt)
@@ -103,7 +104,7 @@ func (m *BlockRecurrent) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *t
 	return m.Out.Forward(t, t.Join(near, far))
 }
 
-// numbers are those of the state vectors, for each of n sequences.
+// numbers returns the indices of the state vectors of n sequences.
 func (m *BlockRecurrent) numbers(n int) []int32 {
 	ids := make([]int32, n*m.rows)
 	for i := range ids {
@@ -112,18 +113,18 @@ func (m *BlockRecurrent) numbers(n int) []int32 {
 	return ids
 }
 
-// enter gives state vectors (n·rows, d) their queries, keys and values.
+// enter computes the queries, keys and values of state vectors (n·rows, d).
 func (m *BlockRecurrent) enter(t *autograd.Tape, rows *tensor.Tensor) *blockVectors {
 	return &blockVectors{rows: rows, qkv: m.StateQKV.Forward(t, m.normed(t, rows))}
 }
 
-// normed is norm(S) + ids.
+// normed returns norm(S) + ids.
 func (m *BlockRecurrent) normed(t *autograd.Tape, rows *tensor.Tensor) *tensor.Tensor {
 	_, x := m.Norm.AddForward(t, rows, nil)
 	return t.Add(x, m.IDs.Forward(t, m.numbers(rows.Rows()/m.rows)))
 }
 
-// next are the state vectors of n sequences after a block of these keys and values: z + σ(g) ⊙ (S - z).
+// next returns the state vectors of n sequences after a block with the given keys and values: z + σ(g) ⊙ (S - z).
 func (m *BlockRecurrent) next(t *autograd.Tape, rows, qkv, block *tensor.Tensor, n int) *blockVectors {
 	each := engine.EqualRows(n, m.rows)
 	own := t.Attention(qkv, each, nil, engine.AttentionOptions{Heads: m.heads, Ahead: true})
@@ -141,7 +142,7 @@ func (m *BlockRecurrent) NewState() State {
 	}
 }
 
-// Traits are those of a recurrence: block and window fill up.
+// Traits returns those of a recurrence: block and window are of limited size.
 func (m *BlockRecurrent) Traits() Traits { return Traits{} }
 
 // Params visits the parameters.
@@ -158,10 +159,10 @@ func (m *BlockRecurrent) Params(prefix string, visit nn.Visitor) {
 	visit(prefix+"state_gate", m.Gate)
 }
 
-// open has the heads of the window first, then those that see the state.
+// last returns the heads of the window first, then those that attend to the state.
 func (m *BlockRecurrent) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: 2 * m.heads} }
 
-// stateRules has the trained gate of the state vectors.
+// stateRules returns the trained gate of the state vectors.
 func (m *BlockRecurrent) stateRules(*autograd.Tape) map[string]StateRule {
 	gate := mapped(m.Gate, func(g float64) float64 { return 1 / (1 + math.Exp(-g)) })
 	return map[string]StateRule{"rows": {Gates: slices.Repeat(gate, m.rows)}}

@@ -5,16 +5,16 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// blockVectors are the state vectors of some sequences, one after the other, or of one of them.
+// blockVectors holds the state vectors of several sequences, concatenated, or of one of them.
 type blockVectors struct {
 	rows, qkv *tensor.Tensor // (n·rows, d), (n·rows, 3·d)
-	kv        *tensor.Tensor // keys and values of qkv, made when first asked for
+	kv        *tensor.Tensor // keys and values of qkv, computed on first use
 
-	of    *blockVectors // the vectors of several sequences that these are part of, nil if none
-	place int           // the number of this sequence in of
+	of    *blockVectors // the vectors of several sequences that include these, or nil
+	place int           // index of this sequence in of
 }
 
-// seen is the keys and values of one sequence.
+// seen returns the keys and values of one sequence.
 func (v *blockVectors) seen(run *blockRun) *tensor.Tensor {
 	if v.of != nil {
 		return run.m.part(run.t, v.of.seen(run), v.place)
@@ -25,7 +25,7 @@ func (v *blockVectors) seen(run *blockRun) *tensor.Tensor {
 	return v.kv
 }
 
-// tensors are the vectors of one sequence, and their queries, keys and values.
+// tensors returns the vectors of one sequence, and their queries, keys and values.
 func (v *blockVectors) tensors(run *blockRun) (rows, qkv *tensor.Tensor) {
 	if v.of == nil {
 		return v.rows, v.qkv
@@ -33,7 +33,7 @@ func (v *blockVectors) tensors(run *blockRun) (rows, qkv *tensor.Tensor) {
 	return run.m.part(run.t, v.of.rows, v.place), run.m.part(run.t, v.of.qkv, v.place)
 }
 
-// part is the piece of x for the sequence of this number.
+// part returns the part of x for the sequence with the given index.
 func (m *BlockRecurrent) part(t *autograd.Tape, x *tensor.Tensor, place int) *tensor.Tensor {
 	if x.Rows() == m.rows {
 		return x
@@ -41,29 +41,29 @@ func (m *BlockRecurrent) part(t *autograd.Tape, x *tensor.Tensor, place int) *te
 	return t.Slice(x, place*m.rows, m.rows)
 }
 
-// blockRun takes rows through their blocks.
+// blockRun processes rows block by block.
 type blockRun struct {
 	m    *BlockRecurrent
 	t    *autograd.Tape
 	r    *Rows
 	keys *tensor.Tensor // (n, 2·d)
 
-	now    []*blockVectors   // of each row
-	heard  [][]*blockVectors // of each row: the vectors that each of its pieces attends to
-	pieces [][]int           // of each row: its positions in each block
-	at     []int             // of each row: how many positions have been taken
-	filled []int             // of each row: positions of its present block that have been taken
+	now    []*blockVectors   // current vectors of each row
+	heard  [][]*blockVectors // for each row, the vectors that each of its pieces attends to
+	pieces [][]int           // for each row, the number of its positions in each block
+	at     []int             // for each row, the number of processed positions
+	filled []int             // for each row, the number of processed positions in its current block
 }
 
-// state is the state of row i, nil if it has none.
+// state returns the state of row i, or nil if it has none.
 func (run *blockRun) state(i int) *blockState {
 	s, _ := run.r.state(i).(*blockState)
 	return s
 }
 
-// begin finds the vectors that the rows begin with.
+// begin sets the vectors at the beginning of the rows.
 func (run *blockRun) begin() {
-	var start *blockVectors // of all rows before their first position
+	var start *blockVectors // vectors of all rows without earlier positions
 	run.at = make([]int, run.r.Count())
 	for i := range run.r.Count() {
 		s := run.state(i)
@@ -79,10 +79,10 @@ func (run *blockRun) begin() {
 	}
 }
 
-// round takes each row to the end of its block, or to its own end, and reports whether rows have positions left.
+// round processes each row to the end of its block, or to its own end, and reports whether rows have positions left.
 func (run *blockRun) round() (more bool) {
 	m, t := run.m, run.t
-	var ends []int // rows whose block ends
+	var ends []int // rows whose block is complete
 	var blocks []*tensor.Tensor
 	for i := range run.r.Count() {
 		n := min(m.block-run.filled[i], run.r.Len(i)-run.at[i])
@@ -95,7 +95,7 @@ func (run *blockRun) round() (more bool) {
 		left := run.at[i] < run.r.Len(i)
 		more = more || left
 		s := run.state(i)
-		if run.filled[i]+n < m.block { // the row ends in it
+		if run.filled[i]+n < m.block { // the row ends within the block
 			if s != nil {
 				run.keep(s, x)
 			}
@@ -118,11 +118,10 @@ func (run *blockRun) round() (more bool) {
 	return more
 }
 
-// next updates the vectors of rows whose block has ended.
+// next updates the vectors of rows whose block is complete.
 func (run *blockRun) next(ends []int, blocks *tensor.Tensor) {
-	// The rows of a round are among those of the round before, whose vectors lie together. They stay if these are just
-	// the
-	// same rows.
+	// The rows of a round are among those of the previous round, whose vectors are in one tensor. That tensor is used
+	// as it is if the rows are the same.
 	before := run.now[ends[0]].of
 	for k, i := range ends {
 		if run.now[i].place != k {
@@ -146,7 +145,7 @@ func (run *blockRun) next(ends []int, blocks *tensor.Tensor) {
 	}
 }
 
-// keep appends keys and values x to those of a state's block.
+// keep appends the keys and values x to those of a state's block.
 func (run *blockRun) keep(s *blockState, x *tensor.Tensor) {
 	if !run.t.Recording() {
 		s.put(x)
@@ -158,7 +157,7 @@ func (run *blockRun) keep(s *blockState, x *tensor.Tensor) {
 	s.block, s.own, s.filled = x, false, x.Rows()
 }
 
-// store puts the vectors after the rows into their states.
+// store stores the vectors after the rows in their states.
 func (run *blockRun) store() {
 	for i := range run.r.Count() {
 		s := run.state(i)

@@ -7,31 +7,31 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// blockState is the state vectors S with their queries, keys and values; keys and values of the block that is not
-// complete, as the next state will see them, and of the window; and how many positions of the block there were.
+// blockState holds the state vectors S with their queries, keys and values; the keys and values of the incomplete
+// block, as the next state will see them, and those of the window; and the number of the block's positions.
 type blockState struct {
 	rows, qkv *tensor.Tensor // (rows, d), (rows, 3·d); zeros before the first position
-	block     *tensor.Tensor // (at least filled, 2·d), or nil
-	own       bool           // block is no result of a tape
-	filled    int            // positions of the block
-	whole     int            // positions of a whole block
-	begun     bool           // some position has been seen
+	block     *tensor.Tensor // keys and values (at least filled, 2·d), or nil
+	own       bool           // block does not belong to a tape
+	filled    int            // number of positions of the block so far
+	whole     int            // number of positions of a complete block
+	begun     bool           // whether any position has been processed
 	window    *attentionState
 }
 
-// windows are the caches of the window of the rows, whose states are blockStates.
+// windows returns the window caches of the rows. Their states must be blockStates.
 func (r *Rows) windows() []*engine.KVCache {
 	return collect(r, &r.kv, 0, func(s *blockState, _ int) *engine.KVCache { return &s.window.KVCache })
 }
 
 func (s *blockState) width() int { return s.qkv.Dim(-1) / 3 * 2 }
 
-// Size counts the positions of the block that are filled, not the room for more.
+// Size counts the filled positions of the block, not the space allocated for more.
 func (s *blockState) Size() int {
 	return 4*(s.rows.Len()+s.qkv.Len()+1+s.filled*s.width()) + s.window.Size()
 }
 
-// Pages visits those of the window.
+// Pages visits the pages of the window.
 func (s *blockState) Pages(f func(page *engine.Page, bytes, seen int)) { s.window.Pages(f) }
 
 func (s *blockState) Clone() State {
@@ -41,8 +41,8 @@ func (s *blockState) Clone() State {
 	return &c
 }
 
-// keys is a copy of the keys and values of the block in memory for so many positions, nil where
-// none is filled.
+// keys returns a copy of the block's keys and values, with space for room positions. It returns nil if the block is
+// empty.
 func (s *blockState) keys(room int) *tensor.Tensor {
 	if s.filled == 0 {
 		return nil
@@ -52,7 +52,7 @@ func (s *blockState) keys(room int) *tensor.Tensor {
 	return x
 }
 
-// put appends positions x (n, 2·d), results of a tape, to the block, in memory of the state's own.
+// put appends positions x (n, 2·d), which belong to a tape, to the block, in memory of the state's own.
 func (s *blockState) put(x *tensor.Tensor) {
 	if !s.own || s.block == nil || s.block.Dim(0) < s.filled+x.Rows() {
 		if s.filled == 0 {
@@ -70,7 +70,7 @@ func (s *blockState) Detach() { *s = *s.Clone().(*blockState) }
 
 func (s *blockState) Keep(int) {}
 
-// Tensors visits the state; "position" is the number of positions, all whole blocks counting as one.
+// Tensors visits the state. "position" is the number of positions, with all complete blocks counted as one.
 func (s *blockState) Tensors(visit func(string, *tensor.Tensor)) {
 	visit("rows", s.rows)
 	visit("qkv", s.qkv)

@@ -10,15 +10,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// BucketAttention is what the sinkhorn-transformer release of "Sparse Sinkhorn Attention" (arXiv:2002.11296) computes
-// by default, in its deterministic form: positions attend to their own bucket and to the few that a sort net picks for
-// it. Nothing is sorted by Sinkhorn's iterations: SparseSinkhorn has the paper's form. See autograd.BucketAttention.
-// Its state is the queries, keys and values so far, from which the buckets are summarized.
+// BucketAttention is the default attention of the sinkhorn-transformer release of "Sparse Sinkhorn Attention"
+// (arXiv:2002.11296), in its deterministic form: positions attend to their own bucket and to a few buckets that a sort
+// net selects for it. Nothing is sorted by Sinkhorn's iterations: SparseSinkhorn is the paper's form. See
+// autograd.BucketAttention. Its state is the queries, keys and values so far, from which the buckets are summarized.
 type BucketAttention struct {
 	Q, KV        *nn.Param // projections (d, d) and (2d, d), without biases
 	Out          *nn.Linear
-	Sort         *nn.Param // the linear sort net, nil where queries and keys are compared
-	NullK, NullV *nn.Param // of the empty buckets before the first, causal only
+	Sort         *nn.Param // the linear sort net, nil if queries and keys are compared
+	NullK, NullV *nn.Param // of the empty buckets before the first one, if causal
 	opt          engine.BucketOptions
 	params       engine.BucketParams
 	d, lMax      int
@@ -48,7 +48,7 @@ func bucketOptionsOf(c Config) bucketOptions {
 		SortNet: "attention", LMax: 8192}
 }
 
-// check reports what cannot be built for a model of width d.
+// check returns an error if no mixer of width d can be built.
 func (o *bucketOptions) check(d int) error {
 	if err := checkHeads(o.NumHeads, d); err != nil {
 		return err
@@ -106,8 +106,8 @@ func (m *BucketAttention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *
 	return m.Out.Forward(t, t.BucketAttention(q, kv, m.params, m.opt, r.Rows, r.buckets()))
 }
 
-// Traits: the simple sort net has scores for a limited number of buckets. A bidirectional layer needs whole buckets and
-// has no state.
+// Traits returns traits in which the length is limited if there is a sort net, since it has scores for a limited number
+// of buckets. A bidirectional layer needs complete buckets and has no state.
 func (m *BucketAttention) Traits() Traits {
 	traits := Traits{LooksAhead: m.opt.Ahead}
 	if m.Sort != nil {
@@ -140,14 +140,14 @@ func (m *BucketAttention) Params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// bucketState is the queries (l, d), and keys and values (l, 2d), so far.
+// bucketState holds the queries (l, d), and the keys and values (l, 2d), so far.
 type bucketState struct {
 	rowState
 	sums  engine.BucketSums
-	cache engine.BucketCache // both, in the form that the operation takes
+	cache engine.BucketCache // both, in the form that the operation requires
 }
 
-// buckets are the caches of the rows, whose states are bucketStates.
+// buckets returns the caches of the rows. Their states must be bucketStates.
 func (r *Rows) buckets() []*engine.BucketCache {
 	return collect(r, &r.bucketed, 0, func(s *bucketState, _ int) *engine.BucketCache {
 		s.cache = engine.BucketCache{Q: &s.rows[0], KV: &s.rows[1], Sums: &s.sums}
@@ -156,12 +156,12 @@ func (r *Rows) buckets() []*engine.BucketCache {
 }
 
 func (s *bucketState) Clone() State {
-	return &bucketState{rowState: *s.rowState.Clone().(*rowState)} // the sums are made again
+	return &bucketState{rowState: *s.rowState.Clone().(*rowState)} // the sums are computed again
 }
 
 func (s *bucketState) Detach() { *s = *s.Clone().(*bucketState) }
 
-// Keep does nothing: a far bucket is as likely to be picked as a near one, and summaries cover all positions.
+// Keep does nothing: far buckets are as likely to be selected as near ones, and summaries cover all positions.
 func (s *bucketState) Keep(int) {}
 
 func (s *bucketState) Restore(name string, shape []int, data []float32) error {

@@ -10,12 +10,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// What stands here makes mixers of mixers, for layers that are not a single one.
+// This file combines mixers, for layers that are not a single mixer.
 
-// Alone is a feed-forward part as a mixer: it maps each position by itself.
+// Alone returns a feed-forward part as a mixer, which maps each position by itself.
 func Alone(part nn.FeedForward) Mixer { return alone{part} }
 
-// PartOf is the feed-forward part that m is, perhaps scaled; nil for another mixer.
+// PartOf returns the feed-forward part that m consists of, perhaps scaled, or nil for another mixer.
 func PartOf(m Mixer) nn.FeedForward {
 	switch m := m.(type) {
 	case alone:
@@ -35,7 +35,7 @@ func (m alone) NewState() State                        { return newFixedState(ni
 func (m alone) Traits() Traits                         { return Traits{StepsRows: true} }
 func (m alone) Params(prefix string, visit nn.Visitor) { m.part.Params(prefix, visit) }
 
-// Scaled is a mixer whose inputs and outputs are multiplied by numbers.
+// Scaled returns a mixer whose inputs and outputs are multiplied by numbers.
 func Scaled(m Mixer, in, out float64) Mixer {
 	if in == 1 && out == 1 {
 		return m
@@ -43,7 +43,7 @@ func Scaled(m Mixer, in, out float64) Mixer {
 	return scaled{m, in, out, nil}
 }
 
-// NormedAfter is a mixer whose outputs are normalized, as in Olmo's blocks: x + norm(mixer(x)).
+// NormedAfter returns a mixer whose outputs are normalized, as in Olmo's blocks: x + norm(mixer(x)).
 func NormedAfter(m Mixer, norm nn.AddNorm) Mixer { return scaled{m, 1, 1, norm} }
 
 type scaled struct {
@@ -60,7 +60,7 @@ func (m scaled) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Ten
 	return y
 }
 
-// Params visits those of the mixer and of the norm after it.
+// Params visits the parameters of the mixer and of the norm after it.
 func (m scaled) Params(prefix string, visit nn.Visitor) {
 	m.Mixer.Params(prefix, visit)
 	if m.after != nil {
@@ -68,7 +68,8 @@ func (m scaled) Params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// Parallel is the sum of several mixers of the same input. Their parameters and states have their names before them.
+// Parallel returns the sum of several mixers of the same input. Their names are prefixes of their parameters and
+// states.
 func Parallel(names []string, parts []Mixer) Mixer { return &parallel{names, parts} }
 
 type parallel struct {
@@ -92,16 +93,16 @@ func (m *parallel) NewState() State {
 	return Together(m.names, states)
 }
 
-// Traits are those of all parts.
+// Traits returns the combined traits of all parts.
 func (m *parallel) Traits() (all Traits) {
 	for _, part := range m.parts {
 		all = all.And(part.Traits())
 	}
-	all.StepsRows = true // each as it can
+	all.StepsRows = true // each part in its own way
 	return all
 }
 
-// And are the traits of what has those of both.
+// And returns the traits of a combination of both.
 func (t Traits) And(one Traits) Traits {
 	all := t
 	all.LooksAhead = t.LooksAhead || one.LooksAhead
@@ -124,16 +125,16 @@ func (m *parallel) Params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// parallelState is the states of several mixers.
+// parallelState holds the states of several mixers.
 type parallelState struct {
 	names []string
 	parts []State
 }
 
-// Together is the states of several parts of a layer as one, with their names before those of their tensors.
+// Together returns one state for several parts of a layer. The names are prefixes of the names of their tensors.
 func Together(names []string, parts []State) State { return &parallelState{names, parts} }
 
-// Part gives the rows with part i of their states, which are parallelStates.
+// Part returns the rows with part i of their states, which must be parallelStates.
 func (r *Rows) Part(i int) *Rows {
 	for len(r.parts) <= i {
 		r.parts = append(r.parts, &Rows{})
@@ -157,7 +158,7 @@ func (s *parallelState) Size() (n int) {
 	return n
 }
 
-// Pages visits those of each part.
+// Pages visits the pages of each part.
 func (s *parallelState) Pages(f func(page *engine.Page, bytes, seen int)) { Pages(f, s.parts...) }
 
 func (s *parallelState) Clone() State {
@@ -180,7 +181,7 @@ func (s *parallelState) Keep(n int) {
 	}
 }
 
-// Tensors visits those of each part, under NAME.PART.
+// Tensors visits the tensors of each part, as NAME.PART.
 func (s *parallelState) Tensors(visit func(string, *tensor.Tensor)) {
 	for i, part := range s.parts {
 		part.Tensors(func(name string, x *tensor.Tensor) { visit(s.names[i]+"."+name, x) })

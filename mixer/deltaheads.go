@@ -11,20 +11,20 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// deltaHeads is what the mixers of the delta rule have in common: queries, keys and values that a short filter has
-// seen, keys and queries of length 1, and after the rule a norm of each head and the last projection,
+// deltaHeads is the common part of the delta rule's mixers: queries, keys and values filtered by a short filter, keys
+// and queries normalized to length 1, and after the rule a norm of each head and the last projection,
 //
 //	(q, k, v) = silu(conv1d(QKV(u)));   q = q/(|q|·√dk), k = k/|k|;   y = Out( gated(RMSNorm(o)) )
 //
-// where |x|² = Σ x² + 1e-6 of each head. The state is the inputs that the filter needs, (d_conv-1, 2·hk·dk + h·dv), and
-// S (h, dk, dv), for each of the h heads of values.
+// where |x|² = Σ x² + 1e-6 of each head. The state is the previous inputs of the filter, (d_conv-1, 2·hk·dk + h·dv),
+// and S (h, dk, dv), for the h heads of values.
 type deltaHeads struct {
 	QKV, Out *nn.Linear
 	Conv     shortConv
 	Norm     *nn.RMSNorm // (dv), the same for each head
 
 	opt     deltaOptions
-	lengths [2]func() *tensor.Tensor // weights of the norms that give queries and keys their lengths
+	lengths [2]func() *tensor.Tensor // weights of the norms that set the lengths of queries and keys
 }
 
 type deltaOptions struct {
@@ -44,7 +44,7 @@ func deltaDefaults(c Config) deltaOptions {
 // lengthEps is added to the squared length of queries and keys.
 const lengthEps = 1e-6
 
-// newDeltaHeads returns the common part, without values of parameters.
+// newDeltaHeads returns the common part. Its parameters have no values yet.
 func newDeltaHeads(cfg Config, o deltaOptions) (deltaHeads, error) {
 	if o.KeyDim == 0 {
 		if o.KeyHeads < 1 || cfg.DModel%o.KeyHeads != 0 {
@@ -84,12 +84,12 @@ func newDeltaHeads(cfg Config, o deltaOptions) (deltaHeads, error) {
 	return m, nil
 }
 
-// keys, values and filtered are channels: of the keys, of the values, and of all that the filter sees.
+// keys, values and filtered return numbers of channels: of the keys, of the values, and of the filter.
 func (o *deltaOptions) keys() int     { return o.KeyHeads * o.KeyDim }
 func (o *deltaOptions) values() int   { return o.Heads * o.ValueDim }
 func (o *deltaOptions) filtered() int { return 2*o.keys() + o.values() }
 
-// heads gives queries, keys and values of u.
+// heads returns the queries, keys and values of u.
 func (m *deltaHeads) heads(t *autograd.Tape, u *tensor.Tensor, r *Rows) engine.Delta {
 	o := &m.opt
 	p := t.Split(m.Conv.forward(t, m.QKV.Forward(t, u), r), o.keys(), o.keys(), o.values())
@@ -101,7 +101,7 @@ func (m *deltaHeads) heads(t *autograd.Tape, u *tensor.Tensor, r *Rows) engine.D
 	}
 }
 
-// beta is how much of a value is replaced: in (0, 1), or in (0, 2).
+// beta returns the part of a value that is replaced: in (0, 1), or in (0, 2).
 func (m *deltaHeads) beta(t *autograd.Tape, b *nn.Linear, u *tensor.Tensor) *tensor.Tensor {
 	if m.opt.NegEigval {
 		return t.Scale(b.Forward(t, u), 2)
@@ -109,7 +109,7 @@ func (m *deltaHeads) beta(t *autograd.Tape, b *nn.Linear, u *tensor.Tensor) *ten
 	return b.Forward(t, u)
 }
 
-// normed is RMSNorm of each head.
+// normed returns the RMSNorm of each head.
 func (m *deltaHeads) normed(t *autograd.Tape, o *tensor.Tensor) *tensor.Tensor {
 	weights := make([]*tensor.Tensor, m.opt.Heads)
 	for i := range weights {
@@ -125,10 +125,10 @@ func (m *deltaHeads) NewState() State {
 		[]int{o.Heads, o.KeyDim, o.ValueDim}).of(PositionRows, Numbers)
 }
 
-// Traits are those of a recurrence.
+// Traits returns the traits of a recurrence.
 func (m *deltaHeads) Traits() Traits { return Traits{StepsRows: true} }
 
-// params visits the common parameters, and those of gates between them.
+// params visits the common parameters. gates visits those of the gates in between.
 func (m *deltaHeads) params(prefix string, visit nn.Visitor, gates func()) {
 	m.QKV.Params(prefix+"in_proj_qkv.", visit)
 	gates()
@@ -137,7 +137,7 @@ func (m *deltaHeads) params(prefix string, visit nn.Visitor, gates func()) {
 	m.Out.Params(prefix+"out_proj.", visit)
 }
 
-// gateOf is a small projection of u whose errors add up in the state.
+// gateOf returns a small projection of u. Its errors accumulate in the state.
 func gateOf(in, out int, a engine.Activation) *nn.Linear {
 	m := projection(in, out, 1, false)
 	m.Weight.Fine, m.Activation = true, a
@@ -150,10 +150,11 @@ func (m *deltaHeads) kernels(*autograd.Tape, int) []Response {
 
 func (m *deltaHeads) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.Heads} }
 
-// ofHeads sums the channels of each head, or repeats a number of each for its channels: a block of ones for each head.
+// ofHeads sums the channels of each head, or repeats a head's number for all its channels: a block of ones for each
+// head.
 type ofHeads struct{ one, none func() *tensor.Tensor }
 
-// newOfHeads is for from channels of a head that become so many others.
+// newOfHeads returns an ofHeads that maps from channels of a head to to channels.
 func newOfHeads(heads, from, to int) ofHeads {
 	return ofHeads{none: zeros(heads, to), one: sync.OnceValue(func() *tensor.Tensor {
 		x := tensor.New(heads, from, to)

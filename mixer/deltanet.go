@@ -8,7 +8,7 @@ import (
 )
 
 // DeltaNet is the mixer of "Parallelizing Linear Transformers with the Delta Rule over Sequence Length"
-// (arXiv:2406.06484, §2.2 and §4): a linear attention that writes by the delta rule and never fades,
+// (arXiv:2406.06484, §2.2 and §4): a linear attention that writes by the delta rule and does not decay,
 //
 //	β = σ(B(u));   S[t] = S[t-1] + β·k·(v - S[t-1]ᵀ·k)ᵀ,   o = S[t]ᵀ·q;   y = Out( RMSNorm(o) )
 //

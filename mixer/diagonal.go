@@ -13,9 +13,9 @@ import (
 	"github.com/hippo-ssm/hippo/ssm"
 )
 
-// Diagonal is h diagonal state-space systems of d_state/2 complex modes each, as H3 and S4D have them ("On the
-// Parameterization and Initialization of Diagonal State Space Models", arXiv:2206.11893):
-// A = -exp(inv_A_real) + i·A_imag and dt = exp(log_dt).
+// Diagonal holds h diagonal state-space systems of d_state/2 complex modes each, as in H3 and S4D ("On the
+// Parameterization and Initialization of Diagonal State Space Models", arXiv:2206.11893): A = -exp(inv_A_real) +
+// i·A_imag and dt = exp(log_dt).
 type Diagonal struct {
 	C, LogDt, B, InvAReal, AImag *nn.Param
 	params                       *engine.DiagParams
@@ -38,7 +38,7 @@ func (o diagonalOptions) set(c *Config) {
 	c.DState, c.Measure, c.DtMin, c.DtMax = o.DState, o.Measure, o.DtMin, o.DtMax
 }
 
-// maxState bounds what a wrong configuration can cost.
+// maxState bounds the cost of a wrong configuration.
 const maxState = 1 << 12
 
 func newDiagonal(h int, cfg Config, disc engine.Discretization) (*Diagonal, error) {
@@ -75,18 +75,18 @@ func newDiagonal(h int, cfg Config, disc engine.Discretization) (*Diagonal, erro
 	return m, nil
 }
 
-// unevenly are the systems of p at the times of Rows.Steps, sampled by zero-order hold: the bilinear rule holds for
-// short steps alone, and after a long one forgets nothing.
+// unevenly returns the systems of p for the times of Rows.Steps, sampled by zero-order hold: the bilinear rule is valid
+// for short steps only, and forgets nothing over a long one.
 func unevenly(p *engine.DiagParams) *engine.DiagParams {
 	return &engine.DiagParams{LogDt: p.LogDt, InvAReal: p.InvAReal, AImag: p.AImag, B: p.B, C: p.C, Real: p.Real,
 		Disc: engine.ZOH, Uneven: true}
 }
 
-// diagonalSpectrum is where A and B of a diagonal system start, a number for each mode.
+// diagonalSpectrum holds the initial A and B of a diagonal system, a number for each mode.
 type diagonalSpectrum struct{ a, b []complex128 }
 
-// diagonalStart returns the start of systems of n/2 modes by the name of a measure, to be computed by Init alone: for
-// legs, with a large state, it takes minutes. An unknown name is an error at once.
+// diagonalStart returns the initial values of systems of n/2 modes for the named measure. Only Init must compute them:
+// for legs, with a large state, that takes minutes. An unknown name is an error at once.
 func diagonalStart(measure string, n int) (func() diagonalSpectrum, error) {
 	if _, _, err := ssm.DiagonalInit(measure, 2, ssm.ConventionH3); err != nil {
 		return nil, err
@@ -97,13 +97,13 @@ func diagonalStart(measure string, n int) (func() diagonalSpectrum, error) {
 	}), nil
 }
 
-// randomStarts draw each mode of A alone, as log(-Re A) and Im A.
+// randomStarts draw each mode of A independently, as log(-Re A) and Im A.
 var randomStarts = map[string]func(dState int) (invAReal, aImag func(*rand.Rand, []float32)){
 	"rand": randomModes, "exp": exponentialModes,
 }
 
-// exponentialModes starts A = -exp(g) + i·exp(g') with g and g' normal, each mode its own, as GSS does
-// (arXiv:2206.13947, §3): the median mode is forgotten after one step, hardly any lasts longer than some ten.
+// exponentialModes starts A = -exp(g) + i·exp(g') with g and g' normal, independent for each mode, as in GSS
+// (arXiv:2206.13947, §3). The median mode is forgotten after one step, and hardly any mode lasts longer than some ten.
 func exponentialModes(int) (invAReal, aImag func(*rand.Rand, []float32)) {
 	normal := nn.Normal(1)
 	return normal, func(rng *rand.Rand, x []float32) {
@@ -114,8 +114,8 @@ func exponentialModes(int) (invAReal, aImag func(*rand.Rand, []float32)) {
 	}
 }
 
-// randomModes starts A = -u + i·(N/2)·g with u uniform in (0, 1) and g normal, each mode its own: what HiPPO's A is
-// compared with (arXiv:2206.11893, §5; real_random and imag_random of the official repository).
+// randomModes starts A = -u + i·(N/2)·g with u uniform in (0, 1) and g normal, independent for each mode, the baseline
+// for HiPPO's A (arXiv:2206.11893, §5; real_random and imag_random of the official repository).
 func randomModes(dState int) (invAReal, aImag func(*rand.Rand, []float32)) {
 	invAReal = func(rng *rand.Rand, x []float32) {
 		for i := range x {
@@ -125,7 +125,7 @@ func randomModes(dState int) (invAReal, aImag func(*rand.Rand, []float32)) {
 	return invAReal, nn.Normal(float64(dState) / 2)
 }
 
-// checkSystem checks what all state-space systems read of a configuration.
+// checkSystem checks the settings that all state-space systems use.
 func (c Config) checkSystem() error {
 	if c.DState < 2 || c.DState > maxState || c.DState%2 != 0 {
 		return fmt.Errorf("d_state: found %d, want an even number from 2 to %d", c.DState, maxState)
@@ -136,7 +136,7 @@ func (c Config) checkSystem() error {
 	return nil
 }
 
-// System discretizes the systems.
+// System returns the discretized systems.
 func (m *Diagonal) System(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(m.params) }
 
 // Params visits the parameters under their official names.

@@ -13,13 +13,13 @@ import (
 //
 //	K[k] = Re Σ_i w_i exp(Λ_i dt k),  y = GLU( W gelu( K*u + D u ) + b )
 //
-// whose channels share d_state complex modes Λ, without conjugates, and have steps for Re Λ and for Im Λ of their own.
-// The weights w are trained (exp-no-scale), or zero-order hold's multiples of them (exp), or they are normalized by a
-// softmax over l_max steps. The state is (d_model, d_state, 2).
+// All channels share d_state complex modes Λ, without conjugates. Each channel has its own steps for Re Λ and for Im Λ.
+// The weights w are trained (exp-no-scale), or multiples of zero-order hold's weights (exp), or normalized by a softmax
+// over l_max steps. The state is (d_model, d_state, 2).
 //
 // Deliberate differences: Re Λ = -exp(Lambda_log_neg_re) for the softmax too, so that every kernel has a recurrence
-// that runs forwards; the softmax is over l_max whatever the length of the sequence, so that prefixes have the outputs
-// of the whole.
+// that runs forwards; the softmax is over l_max whatever the length of the sequence, so that a prefix has the same
+// outputs as in the whole sequence.
 type DSS struct {
 	s4Layer
 	W, LogDt, LambdaLogNegRe, LambdaIm *nn.Param

@@ -9,15 +9,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// fixedState is a state of a fixed number of tensors of a fixed size: that of every recurrence. Clones share its
-// memory until one of them changes, which first copies it.
+// fixedState is a state of a fixed number of tensors of a fixed size, as every recurrence has. Clones share its memory
+// until one of them changes. Before that, the memory is copied.
 type fixedState struct {
 	names  []string
 	kinds  []PartKind // nil for Numbers
-	rounds string     // the tensor that may be held in bfloat16, "" for none
+	rounds string     // the tensor that may be stored in bfloat16, "" for none
 	slots  []engine.Slot
 
-	sharers atomic.Pointer[atomic.Int32] // how many states have the memory of the slots, nil for this one alone
+	sharers atomic.Pointer[atomic.Int32] // number of states that share the memory of the slots, nil for 1
 	room    [][]float32                  // for a copy of each slot: see MakeRoom
 }
 
@@ -30,20 +30,20 @@ func newFixedState(names []string, shapes ...[]int) *fixedState {
 	return s
 }
 
-// of says what the tensors hold.
+// of sets the kinds of the tensors.
 func (s *fixedState) of(kinds ...PartKind) *fixedState {
 	s.kinds = kinds
 	return s
 }
 
-// mayRound names the tensor that engines can hold in bfloat16: see RoundStates.
+// mayRound names the tensor that engines may store in bfloat16: see RoundStates.
 func (s *fixedState) mayRound(name string) *fixedState {
 	s.rounds = name
 	return s
 }
 
-// RoundStates has states that NewState has returned, before Begin, hold what they can of recurrences in bfloat16. It
-// returns the number of tensors.
+// RoundStates makes new states store the recurrent tensors that allow it in bfloat16. It must be called before Begin.
+// It returns the number of these tensors.
 func RoundStates(by engine.StateRounder, states ...State) (count int) {
 	eachFixed(states, func(s *fixedState) {
 		if i := slices.Index(s.names, s.rounds); i >= 0 {
@@ -62,15 +62,15 @@ func (s *fixedState) kind(name string) PartKind {
 	return s.kinds[slices.Index(s.names, name)]
 }
 
-// Begin gives states that NewState has returned their memory, once: one piece for the tensors of recurrences, in the
-// order in which each token passes over them. It returns the states.
+// Begin allocates the memory of states returned by NewState. It must be called once: it uses one piece of memory for
+// all tensors of recurrences, in the order in which each token accesses them. It returns the states.
 func Begin(states ...State) []State {
 	tensor.Zeros(fixedTensors(nil, states)...)
 	return states
 }
 
-// Clones returns copies of states. Those of recurrences share their memory with s until either is to change. Several
-// goroutines may copy states that none of them changes.
+// Clones returns copies of states. Copies of recurrences share their memory with the originals until one of them
+// changes. Several goroutines may copy states that none of them changes.
 func Clones(states []State) []State {
 	copies := make([]State, len(states))
 	for i, s := range states {
@@ -79,7 +79,7 @@ func Clones(states []State) []State {
 	return copies
 }
 
-// shared is Clone of recurrences without a copy of their memory.
+// shared returns a Clone of a state. Recurrences share their memory.
 func shared(s State) State {
 	switch s := s.(type) {
 	case *fixedState:
@@ -90,7 +90,7 @@ func shared(s State) State {
 	return s.Clone()
 }
 
-// share returns a state that has the same memory.
+// share returns a state with the same memory.
 func (s *fixedState) share() *fixedState {
 	n := s.sharers.Load()
 	if n == nil {
@@ -109,13 +109,13 @@ func (s *fixedState) share() *fixedState {
 	return c
 }
 
-// isShared reports whether another state has the same memory, or had when it was dropped.
+// isShared reports whether another state has the same memory, or had it when it was dropped.
 func (s *fixedState) isShared() bool {
 	n := s.sharers.Load()
 	return n != nil && n.Load() > 1
 }
 
-// own gives a state memory that no other has: before it changes.
+// own gives a state memory of its own. It must be called before the state changes.
 func (s *fixedState) own() {
 	if s.isShared() {
 		MakeRoom(nil, s)
@@ -127,9 +127,9 @@ func (s *fixedState) own() {
 	s.room = nil
 }
 
-// MakeRoom makes memory for the copies of the recurrences among the states of a sequence that are about to change, in
-// one piece, in the order in which each token passes over them. Each is copied just before it changes. The memory is
-// that of spares, which may be nil.
+// MakeRoom allocates memory for copies of the recurrences among the states of a sequence that are about to change, in
+// one piece, in the order in which each token accesses them. Each is copied just before it changes. The memory comes
+// from spares, which may be nil.
 func MakeRoom(spares *tensor.Spares, states ...State) {
 	var xs []*tensor.Tensor
 	var of []*fixedState
@@ -150,11 +150,11 @@ func MakeRoom(spares *tensor.Spares, states ...State) {
 	}
 }
 
-// CopyTo returns copies of states, as Clones does, in the memory of to: of earlier copies, which are not used any more.
+// CopyTo returns copies of states, as Clones does, in the memory of to: earlier copies that are no longer used.
 func CopyTo(to, states []State) []State {
 	alone := true
 	eachFixed(to, func(s *fixedState) { alone = alone && !s.isShared() })
-	if !alone { // another state still has that memory
+	if !alone { // another state still uses that memory
 		return Clones(states)
 	}
 	for i, s := range states {
@@ -221,7 +221,7 @@ func (s *fixedState) Clone() State {
 	return &fixedState{names: s.names, kinds: s.kinds, slots: s.copies()}
 }
 
-// copies are copies of the slots.
+// copies returns copies of the slots.
 func (s *fixedState) copies() []engine.Slot {
 	slots := slices.Clone(s.slots)
 	for i := range slots {
@@ -255,7 +255,7 @@ func (s *fixedState) Restore(name string, shape []int, data []float32) error {
 	return fmt.Errorf("state has no part %q, only %q", name, s.names)
 }
 
-// restored copies a tensor that was saved under a name into x.
+// restored copies a saved tensor into x.
 func restored(x *tensor.Tensor, name string, shape []int, data []float32) error {
 	if !slices.Equal(ofOne(shape, x.Dims()), x.Shape()) || len(data) != x.Len() {
 		return fmt.Errorf("state %q has shape %v and %d values, want %v", name, shape, len(data), x.Shape())
@@ -264,7 +264,7 @@ func restored(x *tensor.Tensor, name string, shape []int, data []float32) error 
 	return nil
 }
 
-// ofOne removes the leading axis of length 1, one sequence, that a saved shape may have before its n axes.
+// ofOne removes the leading axis of length 1, one sequence, that a saved shape may have in addition to dims axes.
 func ofOne(shape []int, dims int) []int {
 	if len(shape) == dims+1 && shape[0] == 1 {
 		return shape[1:]
@@ -272,8 +272,8 @@ func ofOne(shape []int, dims int) []int {
 	return shape
 }
 
-// Recurrent tells whether a state is that of recurrences alone: tensors of a fixed size, with gradients that can be
-// taken from one tape to another.
+// Recurrent reports whether a state consists of recurrences only: tensors of a fixed size, whose gradients can be
+// passed from one tape to another.
 func Recurrent(s State) bool {
 	switch s := s.(type) {
 	case *fixedState:

@@ -8,12 +8,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GatedAttentionInfo describes attention whose outputs have a gate ("Gated Attention for Large Language Models",
-// arXiv:2505.06708, §2.2, after the attention and of each channel), as in Qwen3-Next and Qwen3.5:
+// GatedAttentionInfo describes attention with gated outputs ("Gated Attention for Large Language Models",
+// arXiv:2505.06708, §2.2; the gate is after the attention and has a value for each channel), as in Qwen3-Next and
+// Qwen3.5:
 //
 //	y = W_o (σ(g) ⊙ softmax(scale·Q Kᵀ + mask) V)
 //
-// W_q gives each head its query and behind it its gate g, of head_dim channels each. So Wqkv's rows are the pairs of
+// W_q maps to each head's query followed by its gate g, of head_dim channels each. So the rows of Wqkv are the pairs of
 // query and gate of all heads, the keys and the values. Norms of queries and keys multiply by 1 + w.
 var GatedAttentionInfo = Info{
 	Name: "gated-attention",
@@ -53,8 +54,8 @@ func newGatedAttention(cfg Config, o gatedOptions) (Mixer, error) {
 	return m, nil
 }
 
-// ungated parts a projection of pairs of query and gate, keys and values into the queries, keys and values, and the
-// gates.
+// ungated splits a projection, which consists of pairs of query and gate, keys and values, into the queries, keys and
+// values, and the gates.
 func (m *Attention) ungated(t *autograd.Tape, x *tensor.Tensor) (qkv, gate *tensor.Tensor) {
 	widths := make([]int, 2*m.opt.Heads+1)
 	for i := range widths {

@@ -13,7 +13,7 @@ import (
 //
 //	B, C, x = In(u);   y = Out( C · conv1d(B · x) )
 //
-// over d_model channels. The state is the inputs that the filter needs, (d_conv-1, d_model).
+// over d_model channels. The state is the previous inputs of the filter, (d_conv-1, d_model).
 type GatedConv struct {
 	In, Out *nn.Linear
 	Conv    shortConv
@@ -60,7 +60,7 @@ func (m *GatedConv) NewState() State {
 	return newFixedState([]string{"conv"}, []int{m.taps - 1, m.d}).of(PositionRows)
 }
 
-// Traits are those of a recurrence.
+// Traits returns the traits of a recurrence.
 func (m *GatedConv) Traits() Traits { return Traits{StepsRows: true} }
 
 // Params visits the parameters.

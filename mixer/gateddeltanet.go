@@ -9,9 +9,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GatedDeltaNet is the mixer of "Gated Delta Networks: Improving Mamba2 with Delta Rule" (arXiv:2412.06464, §3), as
-// Qwen3-Next, Qwen3.5 and Olmo Hybrid have it. Its state fades as Mamba-2's does, and what a key still stands for is
-// replaced, in part, by the new value:
+// GatedDeltaNet is the mixer of "Gated Delta Networks: Improving Mamba2 with Delta Rule" (arXiv:2412.06464, §3), as in
+// Qwen3-Next, Qwen3.5 and Olmo Hybrid. Its state decays as in Mamba-2, and the value stored for a key is replaced, in
+// part, by the new value:
 //
 //	β = σ(B(u));   g = -exp(A_log)·softplus(A(u) + dt_bias)
 //	S' = e^g·S[t-1],   S[t] = S' + β·k·(v - S'ᵀ·k)ᵀ,   o = S[t]ᵀ·q;   y = Out( RMSNorm(o)·silu(Z(u)) )
@@ -19,7 +19,7 @@ import (
 // q, k, v, the norm of each head and the state are those of deltaHeads.
 type GatedDeltaNet struct {
 	deltaHeads
-	Z, B, A *nn.Linear // A has dt_bias for its bias
+	Z, B, A *nn.Linear // the bias of A is dt_bias
 	ALog    *nn.Param  // (h)
 	none    func() *tensor.Tensor
 }
@@ -83,7 +83,7 @@ func (m *GatedDeltaNet) Params(prefix string, visit nn.Visitor) {
 	})
 }
 
-// system has a pole for each head, with a step of its own.
+// system returns the poles: one for each head, each with its own step.
 func (m *GatedDeltaNet) system() System {
 	s := systemOf("", engine.NegExp, m.ALog, nil, nil)
 	s.Rows, s.Dt = m.opt.Heads, mapped(m.A.Bias, softplus)

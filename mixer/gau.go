@@ -19,8 +19,9 @@ import (
 //	linear:  A v → q'_i Σ_{j ≤ i} k'_j v_jᵀ / c
 //	mixed:   A v → Σ_{j ≤ i, of the chunk of i} A_ij v_j + q'_i Σ_{j of earlier chunks} k'_j v_jᵀ / c
 //
-// where q' and k' scale and shift z on their own, and in A_ij positions count from the beginning of the chunk. The
-// state is the sum over k' vᵀ, and in the mixed form k and the values of a chunk at most, and the sum of the chunk.
+// where q' and k' scale and shift z with their own parameters, and positions in A_ij count from the beginning of the
+// chunk. The state is the sum over k' vᵀ. In the mixed form it also has k and the values of at most one chunk, and the
+// sum over that chunk.
 //
 // Deliberate differences: the scores are scaled by 1/√s and the sum is divided by the number of positions seen, i+1,
 // where the paper divides the scores by the length of the sequence: so any chunking gives the same y. Distances of
@@ -31,12 +32,12 @@ type GAU struct {
 	GammaQ, BetaQ, GammaK, BetaK *nn.Param
 	Bias                         *nn.Param
 
-	// Of the linear part, nil without.
+	// Parameters of the linear part, nil without it.
 	LinearGammaQ, LinearBetaQ, LinearGammaK, LinearBetaK *nn.Param
 
 	s, e, chunk int
 	form        string
-	never       func() *tensor.Tensor // zero: the decay of the sum, and what skips it
+	never       func() *tensor.Tensor // zero, for the decay of the sum and for its skip
 }
 
 // GAUInfo describes GAU.
@@ -101,7 +102,7 @@ func (m *GAU) Forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tenso
 	return m.Out.Forward(t, t.Gate(y, m.U.Forward(t, x), engine.SiLU))
 }
 
-// queries are those of the quadratic part, with its keys.
+// queries returns the queries and keys of the quadratic part.
 func (m *GAU) queries(t *autograd.Tape, z *tensor.Tensor) (q, k *tensor.Tensor) {
 	return t.ScaleShift(z, m.GammaQ.Tensor, m.BetaQ.Tensor), t.ScaleShift(z, m.GammaK.Tensor, m.BetaK.Tensor)
 }
@@ -117,7 +118,7 @@ func (m *GAU) NewState() State {
 	return newRowState([]string{"k", "v"}, m.s, m.e)
 }
 
-// Traits: a key and a value more with each position, in the quadratic form.
+// Traits returns traits in which the quadratic form's state grows by a key and a value for each position.
 func (m *GAU) Traits() Traits {
 	if m.form != "quadratic" {
 		return Traits{StepsRows: m.form == "linear"}

@@ -8,7 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// sum is q'_i Σ_{j ≤ i} k'_j v_jᵀ / chunk (n, e): Mamba-2's recurrence (SSD) of one head that forgets nothing.
+// sum returns q'_i Σ_{j ≤ i} k'_j v_jᵀ / chunk (n, e). It is Mamba-2's recurrence (SSD) with one head that forgets
+// nothing.
 func (m *GAU) sum(t *autograd.Tape, z, v *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	q := t.ScaleShift(z, m.LinearGammaQ.Tensor, m.LinearBetaQ.Tensor)
 	k := t.Scale(t.ScaleShift(z, m.LinearGammaK.Tensor, m.LinearBetaK.Tensor), 1/float64(m.chunk))
@@ -17,8 +18,8 @@ func (m *GAU) sum(t *autograd.Tape, z, v *tensor.Tensor, r *engine.Rows, slots e
 	return t.SSD(t.Join(v, k, q), dt, m.never(), m.never(), m.e, 1, r, slots)
 }
 
-// mixed is the quadratic part of each chunk, and the linear one over earlier chunks: that over all positions without
-// that over the chunk.
+// mixed returns the quadratic part of each chunk plus the linear part over earlier chunks. The latter is computed as
+// the sum over all positions minus the sum over the chunk.
 func (m *GAU) mixed(t *autograd.Tape, z, v *tensor.Tensor, r *Rows) *tensor.Tensor {
 	q, k := m.queries(t, z)
 	chunks := &engine.Rows{}
@@ -57,7 +58,7 @@ func (m *GAU) mixed(t *autograd.Tape, z, v *tensor.Tensor, r *Rows) *tensor.Tens
 	return t.Add(near, t.Add(m.sum(t, z, v, r.Rows, all), t.Scale(own, -1)))
 }
 
-// chunkState is the sum over k' vᵀ of all positions and that of the chunk which is not complete, with its keys and
+// chunkState holds the sum over k' vᵀ of all positions and that of the incomplete chunk, with the chunk's keys and
 // values.
 type chunkState struct {
 	all, chunk *fixedState // "kv", "kv_chunk" (1, e, s)
@@ -72,14 +73,14 @@ func (m *GAU) newChunkState() *chunkState {
 	return s
 }
 
-// begin begins a chunk. What it had may be read until the tape is done with it.
+// begin begins a chunk. It allocates new memory, since a tape may still read the old one.
 func (s *chunkState) begin() {
 	s.chunk = newFixedState([]string{"kv_chunk"}, []int{1, s.m.e, s.m.s})
 	Begin(s.chunk)
 	s.k, s.v = &engine.RowCache{}, &engine.RowCache{}
 }
 
-// Size counts the positions of the chunk that are filled.
+// Size counts the filled positions of the chunk.
 func (s *chunkState) Size() int {
 	return s.all.Size() + s.chunk.Size() + s.k.Len*rowBytes(s.m.s, s.m.e)
 }
@@ -93,7 +94,7 @@ func (s *chunkState) Detach() { *s = *s.Clone().(*chunkState) }
 
 func (s *chunkState) Keep(int) {}
 
-// Tensors visits the sums, and keys and values of the chunk if it has positions.
+// Tensors visits the sums, and the keys and values of the chunk if it has positions.
 func (s *chunkState) Tensors(visit func(string, *tensor.Tensor)) {
 	s.all.Tensors(visit)
 	s.chunk.Tensors(visit)

@@ -10,7 +10,7 @@ import (
 )
 
 // GDN2 is the mixer of "Gated DeltaNet-2: Decoupling Erase and Write in Linear Attention" (arXiv:2605.22791, §3): KDA
-// with a gate of what is erased for each component of a key and one of what is written for each component of a value,
+// with an erase gate for each component of a key and a write gate for each component of a value,
 //
 //	b = σ(B(u));   w = σ(W(u));   f = A₁(A₀(u)) + dt_bias;   g = -exp(A_log)·softplus(f)
 //	S' = Diag(e^g)·S[t-1],   S[t] = S' + k·(w⊙v - S'ᵀ·(b⊙k))ᵀ,   o = S[t]ᵀ·q;   y = Out( RMSNorm(o)·σ(Z₁(Z₀(u))) )

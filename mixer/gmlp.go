@@ -9,13 +9,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GMLP is the block of "Pay Attention to MLPs" (arXiv:2105.08050), made causal: positions are mixed by a matrix,
+// GMLP is the block of "Pay Attention to MLPs" (arXiv:2105.08050), made causal. A matrix mixes the positions:
 //
 //	y = V( z₁ ⊙ (W norm(z₂) + b) ),  z = gelu(U u)
 //
-// where z₁ and z₂ are the two halves of z or, whole, both z. W (l_max, l_max) is lower triangular and starts near zero,
-// b at one, so that the block starts as an MLP. Sequences have l_max positions at most. The state is norm(z₂) of all
-// positions.
+// where z₁ and z₂ are the two halves of z or, in the whole form, both equal z. W (l_max, l_max) is lower triangular and
+// starts near zero, and b starts at one, so that the block starts as an MLP. Sequences have at most l_max positions.
+// The state is norm(z₂) of all positions.
 type GMLP struct {
 	U1, U2, V *nn.Linear // U2 is nil for the whole form
 	Norm      *nn.LayerNorm
@@ -78,7 +78,7 @@ func (m *GMLP) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tens
 // NewState returns a state without positions.
 func (m *GMLP) NewState() State { return newRowState([]string{"z"}, m.inner) }
 
-// Traits: W has l_max rows, one for each position.
+// Traits returns traits in which the length is limited to l_max, since W has a row for each position.
 func (m *GMLP) Traits() Traits {
 	return Traits{MaxLength: m.lMax, Growth: rowBytes(m.inner), ByPosition: true}
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GSS is the gated state-space layer of "Long Range Language Modeling via Gated State Spaces" (arXiv:2206.13947) as the
-// S4 repository has it:
+// GSS is the gated state-space layer of "Long Range Language Modeling via Gated State Spaces" (arXiv:2206.13947) as in
+// the S4 repository:
 //
 //	y = W_o( W_y gelu( SSM_diag(x) + D x ) ⊙ gelu(W_g u) ),  x = gelu(W_x u)
 //
-// The systems see d_model/bottleneck channels only, the gate is gate·d_model wide. All GELUs are exact. Systems are
-// those of S4D with B trained and the bilinear rule. As in the paper dt starts at 1 and A at random (diag-exp). From
-// HiPPO's A (measure=diag-lin), whose fast modes the bilinear rule hardly damps at dt = 1, kernels go on far beyond the
-// length of training, and language models get worse there. The state is (d_model/bottleneck, d_state/2, 2).
+// The systems see d_model/bottleneck channels only, and the gate is gate·d_model wide. All GELUs are exact. The systems
+// are those of S4D with trained B and the bilinear rule. As in the paper, dt starts at 1 and A is random (diag-exp).
+// With HiPPO's A (measure=diag-lin), whose fast modes the bilinear rule hardly damps at dt = 1, kernels extend far
+// beyond the length of training, and language models get worse there. The state is (d_model/bottleneck, d_state/2, 2).
 type GSS struct {
 	InputLinear, InputGate, OutputLinear, OutputGate *nn.Linear
 	Diag                                             Diagonal
@@ -80,7 +80,7 @@ func (m *GSS) NewState() State {
 	return newFixedState([]string{"diag"}, []int{m.d, m.n, 2})
 }
 
-// Traits are those of a recurrence that is computed as a convolution.
+// Traits returns those of a recurrence that is computed as a convolution.
 func (m *GSS) Traits() Traits { return Traits{Steps: true, Convolves: true, StepsRows: true} }
 
 // Params visits the parameters under the names of the official layer.

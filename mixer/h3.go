@@ -17,8 +17,8 @@ import (
 //	y = Out( Q ⊙ SSM_diag( SSM_shift(K) ⊗ V ) )
 //
 // with Q, K, V linear projections of the input, ⊗ the outer product over the channels of a head, and a skip (D) in each
-// of the two SSMs. The state is that of the shift, (d_model, d_state), and that of the diagonal SSM, (heads·head_dim²,
-// d_state/2, 2): constant in the length of the sequence.
+// of the two SSMs. The state consists of the shift's, (d_model, d_state), and the diagonal SSM's, (heads·head_dim²,
+// d_state/2, 2). Its size does not depend on the length of the sequence.
 type H3 struct {
 	Q, K, V, Out *nn.Linear
 	Shift        Shift
@@ -48,7 +48,7 @@ func h3Defaults(c Config) h3Options {
 	return h3Options{diagonalOptionsOf(c), c.HeadDim, c.HeadOrder}
 }
 
-// Shift is the parameters of the shift SSM: B, C (d, n) and the skip D (d).
+// Shift holds the parameters of the shift SSM: B, C (d, n) and the skip D (d).
 type Shift struct{ B, C, D *nn.Param }
 
 // newH3 returns an H3 mixer whose parameters have no values yet.
@@ -103,8 +103,8 @@ func (m *H3) NewState() State {
 		[]int{c.DModel, c.DState}, []int{c.DModel * c.HeadDim, c.DState / 2, 2})
 }
 
-// Traits are those of a recurrence that is computed as a convolution. The diagonal system of heads of one channel goes
-// by the times of positions, the shift never does.
+// Traits returns those of a recurrence that is computed as a convolution. With heads of one channel, the diagonal
+// system uses the times of positions. The shift never does.
 func (m *H3) Traits() Traits {
 	return Traits{Steps: m.cfg.HeadDim == 1, Convolves: true, StepsRows: true}
 }
@@ -135,7 +135,7 @@ func (m *H3) kernels(t *autograd.Tape, l int) []Response {
 	return []Response{{"diag", diag}, {"shift", m.Shift.kernel(min(l, m.cfg.DState))}}
 }
 
-// kernel is K[j, c] = Σ_i C[c, i+j] B[c, i] (l, d): the filter that the shift system is, without its skip.
+// kernel returns K[j, c] = Σ_i C[c, i+j] B[c, i] (l, d), the shift system as a filter, without its skip.
 func (s *Shift) kernel(l int) *tensor.Tensor {
 	d, n := s.B.Dim(0), s.B.Dim(1)
 	b, c, k := make([]float32, d*n), make([]float32, d*n), make([]float32, l*d)
@@ -161,7 +161,7 @@ func (m *H3) last() (**nn.Linear, Interior) {
 
 func (m *H3) system() System { return m.Diag.system() }
 
-// operator follows the formula of Operator.
+// operator implements the formula of Operator.
 func (m *H3) operator(t *autograd.Tape, u *tensor.Tensor) *Operator {
 	l, d, heads := u.Dim(0), u.Dim(1), m.D.Len()
 	hd := d / heads

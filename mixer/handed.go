@@ -7,13 +7,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Handed is what layers of one call hand to later ones.
+// Handed holds results that layers of a call pass to later layers.
 type Handed struct {
-	Values *tensor.Tensor        // those of the first RWKV-7 (n, d_model)
-	pruned [][]engine.SpAttenRow // by layers of SpAtten, of each row; nil for other layers
+	Values *tensor.Tensor        // values of the first RWKV-7 (n, d_model)
+	pruned [][]engine.SpAttenRow // for each layer of SpAtten, the state of each row; nil for other layers
 }
 
-// prunedBefore is what the last layer of SpAtten before one has pruned, nil if there is none.
+// prunedBefore returns what the last SpAtten layer before the given one has pruned, or nil if there is none.
 func (h *Handed) prunedBefore(layer int) []engine.SpAttenRow {
 	if h == nil {
 		return nil
@@ -26,7 +26,7 @@ func (h *Handed) prunedBefore(layer int) []engine.SpAttenRow {
 	return nil
 }
 
-// layers is how many layers h may have something of.
+// layers returns the number of layers for which h may have results.
 func (h *Handed) layers() int {
 	if h == nil {
 		return 0
@@ -34,7 +34,7 @@ func (h *Handed) layers() int {
 	return len(h.pruned)
 }
 
-// prunedOf is what the first layers have pruned of pieces.
+// prunedOf returns what the first layers have pruned in a group of pieces.
 func (r *Rows) prunedOf(group []piece, layers int) [][]engine.SpAttenRow {
 	all := make([][]engine.SpAttenRow, layers)
 	for l := range all {
@@ -47,7 +47,7 @@ func (r *Rows) prunedOf(group []piece, layers int) [][]engine.SpAttenRow {
 	return all
 }
 
-// addPruned adds what layers from one on have pruned of pieces, which go on from those before.
+// addPruned adds what the layers starting at from have pruned in a group of pieces, each of which continues its row.
 func (r *Rows) addPruned(h *Handed, group []piece, from int) {
 	for l := from; l < h.layers(); l++ {
 		if h.pruned[l] == nil {
@@ -66,7 +66,7 @@ func (r *Rows) addPruned(h *Handed, group []piece, from int) {
 	}
 }
 
-// prune hands on what a layer has pruned.
+// prune stores what a layer has pruned.
 func (h *Handed) prune(layer int, rows []engine.SpAttenRow) {
 	for layer >= len(h.pruned) {
 		h.pruned = append(h.pruned, nil)
@@ -74,7 +74,7 @@ func (h *Handed) prune(layer int, rows []engine.SpAttenRow) {
 	h.pruned[layer] = rows
 }
 
-// Hands reports whether later layers need what m hands on.
+// Hands reports whether later layers need results of m.
 func Hands(m Mixer) (some bool) {
 	each(m, func(_ string, m Mixer) {
 		if m, ok := m.(interface{ hands() bool }); ok && m.hands() {
@@ -84,8 +84,8 @@ func Hands(m Mixer) (some bool) {
 	return some
 }
 
-// Given returns m with a copy of what earlier layers have handed to it in the rows of one whole sequence, so that it
-// computes any positions of that sequence without them.
+// Given returns m with a copy of what earlier layers have passed to it for one whole sequence. It can then compute any
+// positions of that sequence without these layers.
 func Given(m Mixer, h *Handed) Mixer {
 	switch m := m.(type) {
 	case interface{ given(h *Handed) Mixer }:

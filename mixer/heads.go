@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// headOptions are those of heads that are not d_model in equal parts, or not as in the official release of H3.
+// headOptions are the options of heads that are not equal parts of d_model, or that differ from H3's official release.
 type headOptions struct {
 	rotaryOptions
 	KVHeads int     `json:"kv_heads" help:"heads of keys and values, each for several of queries; 0 for as many"`
@@ -22,16 +22,16 @@ type headOptions struct {
 	NormEps float64 `json:"norm_eps" help:"epsilon of these norms"`
 }
 
-// plainHeads are those of the official release.
+// plainHeads returns the options of the official release.
 func plainHeads() headOptions { return headOptions{Bias: true, OutBias: true, NormEps: 1e-5} }
 
-// maxHeadDim and maxHeads bound what a wrong configuration can cost, where the width does not.
+// maxHeadDim and maxHeads bound the cost of a wrong configuration where the width does not.
 const (
 	maxHeadDim = 1 << 16
 	maxHeads   = 1 << 16
 )
 
-// check returns the components of a head.
+// check returns the number of components of a head.
 func (h *headOptions) check(heads, d int) (hd int, err error) {
 	hd = h.HeadDim
 	switch {
@@ -57,7 +57,7 @@ func (h *headOptions) check(heads, d int) (hd int, err error) {
 	return hd, nil
 }
 
-// project gives the heads of queries, keys and values of u, side by side, and the gate of the outputs, nil for none.
+// project returns the heads of queries, keys and values of u, concatenated, and the gate of the outputs, or nil.
 func (m *Attention) project(t *autograd.Tape, u *tensor.Tensor) (qkv, gate *tensor.Tensor) {
 	qkv = m.Wqkv.Forward(t, u)
 	if m.gated {
@@ -84,7 +84,7 @@ func (m *Attention) project(t *autograd.Tape, u *tensor.Tensor) (qkv, gate *tens
 	return t.Join(t.RMSNorm(parts[0], t.Join(weights...), normed, m.QNorm.Eps), parts[1]), gate
 }
 
-// operator is nil where a gate multiplies the outputs, which no matrix of a head does.
+// operator returns nil if a gate multiplies the outputs, since no matrix of a head can express that.
 func (m *Attention) operator(t *autograd.Tape, u *tensor.Tensor) *Operator {
 	if m.gated {
 		return nil
@@ -95,9 +95,9 @@ func (m *Attention) operator(t *autograd.Tape, u *tensor.Tensor) *Operator {
 	return attentionOperator(t, parts[0], parts[1], hd, opt, ofQueries(parts[2].Floats(), &opt, hd), m.Out)
 }
 
-// attentionOperator derives the patterns of attention to queries and keys with hd components from its outputs for
-// values that are unit vectors, so that the logic of rotary positions, windows and blocks stays in one place. Outputs
-// of hd channels give that many columns at a time. values are those that the heads read, out multiplies their sums.
+// attentionOperator derives the patterns of attention from its outputs for values that are unit vectors, so that the
+// logic of rotary positions, windows and blocks stays in one place. q and k have hd components per head. Outputs of hd
+// channels give hd columns at a time. values are what the heads read, and out multiplies their sums.
 func attentionOperator(t *autograd.Tape, q, k *tensor.Tensor, hd int, opt engine.AttentionOptions, values []float32,
 	out *nn.Linear) *Operator {
 	l, d, keyHeads := q.Dim(0), opt.Heads*hd, opt.KeyHeads()
@@ -132,7 +132,7 @@ func attentionOperator(t *autograd.Tape, q, k *tensor.Tensor, hd int, opt engine
 	}
 }
 
-// ofQueries gives each head of queries the values (l, key heads·hd) of the head that it sees.
+// ofQueries returns, for each head of queries, the values (l, key heads·hd) of the key head that it uses.
 func ofQueries(values []float32, o *engine.AttentionOptions, hd int) []float32 {
 	if o.KeyHeads() == o.Heads {
 		return values

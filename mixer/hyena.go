@@ -11,15 +11,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Hyena is the operator of "Hyena Hierarchy: Towards Larger Convolutional Language Models" (arXiv:2302.10866, §3): with
-// (x_0, …, x_{N-1}, v) = short(In(u)), N the order, gates and long convolutions take turns,
+// Hyena is the operator of "Hyena Hierarchy: Towards Larger Convolutional Language Models" (arXiv:2302.10866, §3). With
+// (x_0, …, x_{N-1}, v) = short(In(u)) and N the order, gates and long convolutions alternate:
 //
 //	v ← h_n * (v ⊙ x_n) + D_n (v ⊙ x_n),   n = N-1, …, 1;      y = Out(v ⊙ x_0)
 //
 // where short is a causal filter of a few taps and the h_n are implicit filters of l_max taps. Order 2 with other
-// filters is H3. Sequences of any length run; of their inputs a position sees the last l_max. The state is the inputs
-// of the short filter, (short_filter_order-1, (N+1)·d_model), and those of each long convolution seen so far, (up to
-// l_max-1, d_model): it grows.
+// filters is H3. Sequences may have any length; a position sees their last l_max inputs. The state is the inputs of the
+// short filter, (short_filter_order-1, (N+1)·d_model), and the inputs of each long convolution so far, (up to l_max-1,
+// d_model): it grows.
 type Hyena struct {
 	In, Out             *nn.Linear
 	ShortWeight, ShortB *nn.Param // ((N+1)·d, 1, taps), ((N+1)·d)
@@ -54,7 +54,7 @@ type hyenaOptions struct {
 	TrainPosEmb bool    `json:"train_pos_emb" help:"positional features are trained"`
 }
 
-// hyenaDefaults are the options of the release; features and frequencies are those of its language models.
+// hyenaDefaults returns the options of the release. Features and frequencies are those of its language models.
 func hyenaDefaults(Config) hyenaOptions {
 	return hyenaOptions{
 		Order: 2, LMax: 1024, FilterOrder: 64, EmbDim: 33, InnerMLPs: 2, W: 14, ShortOrder: 3,
@@ -62,7 +62,7 @@ func hyenaDefaults(Config) hyenaOptions {
 	}
 }
 
-// The bounds of what a wrong configuration can cost.
+// Bounds on the cost of a wrong configuration.
 const (
 	maxOrder    = 64
 	maxTaps     = 1 << 26
@@ -104,7 +104,7 @@ func newHyena(cfg Config, o hyenaOptions) (Mixer, error) {
 	}
 	d, wide := cfg.DModel, (o.Order+1)*cfg.DModel
 	scale := nn.InitStd / math.Sqrt(float64(2*max(1, cfg.NLayer)))
-	start := nn.Uniform(1 / math.Sqrt(float64(o.ShortOrder))) // that of PyTorch's Conv1d
+	start := nn.Uniform(1 / math.Sqrt(float64(o.ShortOrder))) // the start of PyTorch's Conv1d
 	return &Hyena{
 		In:          nn.NewLinear(d, wide, nn.InitStd),
 		Out:         nn.NewLinear(d, d, scale), // as the releases scale it
@@ -116,7 +116,7 @@ func newHyena(cfg Config, o hyenaOptions) (Mixer, error) {
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *Hyena) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	caches := r.past(0)
-	if caches != nil && slices.Contains(caches, nil) { // rows without a state fuse gates with the convolutions
+	if caches != nil && slices.Contains(caches, nil) { // for rows without a state, gates are fused with the convolutions
 		return r.apart(t, u, func(i int) int { return slices.Index(caches[i:i+1], nil) }, m.Forward)
 	}
 	taps := r.Longest()
@@ -162,7 +162,7 @@ func (m *Hyena) NewState() State {
 	return s
 }
 
-// Traits: each position adds one input of each long convolution to the state, until there are l_max-1.
+// Traits returns traits in which each position adds an input of each long convolution to the state, up to l_max-1.
 func (m *Hyena) Traits() Traits {
 	return Traits{Growth: 4 * (m.opt.Order - 1) * m.d, Convolves: true}
 }

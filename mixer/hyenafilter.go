@@ -13,29 +13,28 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// hyenaFilter is an implicit filter: a small network that maps a lag to the taps of all channels there
+// hyenaFilter is an implicit filter: a small network that maps a lag to the taps of all channels at that lag
 // (arXiv:2302.10866, §3.3),
 //
 //	k[i] = window(i) ⊙ W_n sin(f ⊙ (… sin(f ⊙ (W_0 z[i] + b_0)) …))
 //
 // with positional features z[i] = (τ, cos(ω_1 i), …, -sin(ω_1 i), …), τ = i/(l_max-1), ω_j = 2π f_j/l_max and f_j from
-// 10⁻⁴ to bands-1 in equal steps, and the window e^(-τ|δ_c|) + shift, whose rates δ go from slow to fast over the
-// channels, or none. It has l_max taps.
+// 10⁻⁴ to bands-1 in equal steps. The window is e^(-τ|δ_c|) + shift, with rates δ from slow to fast over the channels,
+// or there is none. The filter has l_max taps.
 type hyenaFilter struct {
-	D       *nn.Param // skips of the convolutions, one after another
+	D       *nn.Param // skips of the convolutions, concatenated
 	Z, T    *nn.Param // features (1, l_max, emb_dim), perhaps trained; τ (1, l_max, 1)
 	Freq    *nn.Param // f (1, filter_order), shared by all layers
 	Layers  []*nn.Linear
 	Deltas  *nn.Param // δ (1, 1, channels)
-	lMax, d int       // d channels of one convolution
+	lMax, d int       // d is the number of channels of one convolution
 	window  bool
 	shift   float32
 
 	cached atomic.Pointer[cachedKernels]
 }
 
-// cachedKernels are the kernels while the parameters stay as they are, so that decoding does not compute them at every
-// token.
+// cachedKernels holds the kernels for unchanged parameters, so that decoding does not compute them for every token.
 type cachedKernels struct {
 	engine   string // of the tensors
 	versions []uint64
@@ -65,15 +64,15 @@ func newHyenaFilter(d, n int, o *hyenaOptions) *hyenaFilter {
 	return f
 }
 
-// filterLayer is a Linear that the releases never decay, as all of a filter.
+// filterLayer returns a Linear without weight decay. The releases never decay parameters of filters.
 func filterLayer(in, out int) *nn.Linear {
 	m := nn.NewLinear(in, out, nn.InitStd)
 	m.Weight.Role, m.Bias.Role = nn.SSMSystem, nn.SSMSystem
-	m.Weight.Product = false // kernels are made of it, and kept
+	m.Weight.Product = false // kernels are computed from it and kept
 	return m
 }
 
-// step is number i of n from lo to hi in equal steps; the only one is lo.
+// step returns number i of n numbers from lo to hi in equal steps. If n is 1, it returns lo.
 func step(lo, hi float64, n, i int) float64 {
 	if n == 1 {
 		return lo
@@ -89,7 +88,7 @@ func linspace(lo, hi float64) func(*rand.Rand, []float32) {
 	}
 }
 
-// positionalFeatures fills z (l, dim).
+// positionalFeatures returns an Init of the features z (l, dim).
 func positionalFeatures(l, dim int) func(*rand.Rand, []float32) {
 	bands := (dim - 1) / 2
 	return func(_ *rand.Rand, z []float32) {
@@ -104,8 +103,8 @@ func positionalFeatures(l, dim int) func(*rand.Rand, []float32) {
 	}
 }
 
-// kernels are the kernels of all convolutions, (taps, d) each. There are n taps, or more if t does not record, so that
-// decoding can go on with them; l_max at most.
+// kernels returns the kernels of all convolutions, (taps, d) each. There are n taps, or more if t does not record, so
+// that decoding can continue with them, and at most l_max.
 func (f *hyenaFilter) kernels(t *autograd.Tape, n int) []*tensor.Tensor {
 	if t.Recording() {
 		return f.split(t, f.generate(t, min(n, f.lMax)))
@@ -122,7 +121,7 @@ func (f *hyenaFilter) kernels(t *autograd.Tape, n int) []*tensor.Tensor {
 	own := t.Another()
 	c := &cachedKernels{engine: t.Engine(), versions: v}
 	for _, k := range f.split(own, f.generate(own, min(room, f.lMax))) {
-		c.k = append(c.k, k.Clone()) // for any number of goroutines, and longer than the tape
+		c.k = append(c.k, k.Clone()) // usable by any number of goroutines, and after the tape
 	}
 	f.cached.Store(c)
 	return c.k
@@ -134,8 +133,8 @@ func (f *hyenaFilter) versions() []uint64 {
 	return v
 }
 
-// generate computes the first n taps (n, channels), in float32 whatever the precision of the tape: the frequencies f
-// multiply rounding errors in the arguments of sines.
+// generate computes the first n taps (n, channels), in float32 whatever the precision of the tape, since the
+// frequencies f amplify rounding errors in the arguments of sines.
 func (f *hyenaFilter) generate(t *autograd.Tape, n int) *tensor.Tensor {
 	precision := t.Precision()
 	t.SetPrecision(engine.Float32)
@@ -151,7 +150,7 @@ func (f *hyenaFilter) generate(t *autograd.Tape, n int) *tensor.Tensor {
 	return t.DecayWindow(h, f.T.Tensor, f.Deltas.Tensor, f.shift)
 }
 
-// split cuts the last axis into that of each convolution.
+// split splits the last axis into one part for each convolution.
 func (f *hyenaFilter) split(t *autograd.Tape, x *tensor.Tensor) []*tensor.Tensor {
 	if x.Dim(-1) == f.d {
 		return []*tensor.Tensor{x}
@@ -159,7 +158,7 @@ func (f *hyenaFilter) split(t *autograd.Tape, x *tensor.Tensor) []*tensor.Tensor
 	return t.Split(x, widths(x.Dim(-1)/f.d, f.d)...)
 }
 
-// widths are n times d.
+// widths returns n times d.
 func widths(n, d int) []int {
 	w := make([]int, n)
 	for i := range w {
@@ -168,7 +167,7 @@ func widths(n, d int) []int {
 	return w
 }
 
-// params visits the parameters under their official names, without the other names of the frequencies.
+// params visits the parameters under their official names, without additional names of the frequencies.
 func (f *hyenaFilter) params(prefix string, visit nn.Visitor) {
 	visit(prefix+"bias", f.D)
 	visit(prefix+"pos_emb.z", f.Z)

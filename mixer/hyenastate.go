@@ -7,19 +7,19 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// hyenaState is the inputs of the filters that later positions see.
+// hyenaState holds the inputs of the filters that later positions see.
 type hyenaState struct {
-	short engine.Slot        // of the short filter, (taps-1, (order+1)·d)
-	long  []engine.ConvCache // of each long convolution
+	short engine.Slot        // inputs of the short filter, (taps-1, (order+1)·d)
+	long  []engine.ConvCache // inputs of each long convolution
 	d     int
 }
 
-// short are the inputs of the short filter before the rows, whose states are hyenaStates.
+// short returns the previous inputs of the rows' short filter. Their states must be hyenaStates.
 func (r *Rows) short() engine.Slots {
 	return collect(r, r.slotsOf(0), 0, func(s *hyenaState, _ int) *engine.Slot { return &s.short })
 }
 
-// past are the caches of long convolution i, the inputs before the rows.
+// past returns the caches of long convolution i, with the inputs before the rows.
 func (r *Rows) past(i int) []*engine.ConvCache {
 	for len(r.long) <= i {
 		r.long = append(r.long, nil)
@@ -27,7 +27,7 @@ func (r *Rows) past(i int) []*engine.ConvCache {
 	return collect(r, &r.long[i], i, func(s *hyenaState, i int) *engine.ConvCache { return &s.long[i] })
 }
 
-// Size counts the inputs that are seen, not the room kept for more.
+// Size counts the inputs that are seen, not the space allocated for more.
 func (s *hyenaState) Size() int {
 	n := s.short.X.Len()
 	for i := range s.long {
@@ -46,15 +46,15 @@ func (s *hyenaState) Clone() State {
 
 func (s *hyenaState) Detach() { *s = *s.Clone().(*hyenaState) }
 
-// Keep forgets all inputs of the long convolutions but the last n: filters are cut to n+1 taps there.
+// Keep drops all but the last n inputs of the long convolutions, which truncates their filters to n+1 taps.
 func (s *hyenaState) Keep(n int) {
 	for i := range s.long {
 		s.long[i].Keep(n)
 	}
 }
 
-// Tensors visits the inputs of the short filter as "short" and those of each long convolution, where there are any, as
-// "long0" and so on.
+// Tensors visits the inputs of the short filter as "short" and those of each nonempty long convolution as "long0" and
+// so on.
 func (s *hyenaState) Tensors(visit func(string, *tensor.Tensor)) {
 	visit("short", s.short.X)
 	for i := range s.long {

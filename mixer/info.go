@@ -2,13 +2,13 @@ package mixer
 
 import "github.com/hippo-ssm/hippo/internal/config"
 
-// Info describes a mixer that a configuration can name. Each mixer has one, beside its code; the list of all is in
-// package model.
+// Info describes a mixer that a configuration can name. It is declared beside the mixer's code. Package model has the
+// list of all.
 type Info struct {
 	Name  string // in configurations
-	Paper string // title and place
-	Time  string // for l positions forward, in big-O terms of l and the widths
-	State string // numbers that the state holds for each sequence
+	Paper string // title and source
+	Time  string // forward, for l positions, in big-O terms of l and the widths
+	State string // number of elements of the state of a sequence
 	Causal,
 	Bidirectional, // can also look ahead, for encoders
 	Recurrent bool // the state does not grow with the sequence
@@ -26,7 +26,7 @@ type Builder struct {
 	Options func(cfg Config) any
 }
 
-// builder returns the Builder of mixers with options O. build is called with the defaults, changed by Config.Options.
+// builder returns the Builder of mixers with options O. build is called with the defaults as changed by Config.Options.
 func builder[O any](defaults func(Config) O, build func(Config, O) (Mixer, error)) Builder {
 	return Builder{
 		New: func(cfg Config) (Mixer, error) {
@@ -40,20 +40,20 @@ func builder[O any](defaults func(Config) O, build func(Config, O) (Mixer, error
 	}
 }
 
-// Tiny is the shape of a small language model of a mixer alone, and how it is trained. All are of about as many
-// parameters as the preset tiny: what a mixer needs less goes into the MLP or into more layers. Windows, blocks and
-// kernels are such as suit the 256 tokens that they are trained on.
+// Tiny is the shape of a small language model with a single kind of mixer, and how it is trained. All have about as
+// many parameters as the preset tiny: what a mixer saves goes into the MLP or into more layers. Windows, blocks and
+// kernels fit the 256 tokens of the training sequences.
 type Tiny struct {
 	Options                string // of the mixer: OPTION=VALUE,...
-	DModel, NLayer, DInner int    // no MLP where DInner is 0, as for mixers with a gate of their own
-	MLP                    string // empty for that of the preset tiny
+	DModel, NLayer, DInner int    // DInner 0 means no MLP, as for mixers with their own gates
+	MLP                    string // "" for that of the preset tiny
 	// Peak learning rates, of all parameters and of the systems; 0 for those of the preset tiny.
 	LR, SSMLR float64
 }
 
-// Options are what an entry in a list of layers sets for its mixer alone, such as d_state=16 in mamba(d_state=16), as
-// texts.
+// Options holds the options that an entry in a list of layers sets for its mixer only, such as d_state=16 in
+// mamba(d_state=16), as texts.
 type Options map[string]string
 
-// into sets the fields of the struct that o points to. The error names options that it does not have.
+// into sets the fields of the struct that dst points to. It returns an error for options that the struct does not have.
 func (o Options) into(dst any) error { return config.Pairs(dst, o) }

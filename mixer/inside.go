@@ -9,11 +9,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Interior is what the last projection of a mixer is given: channels, which may belong to heads. Each channel of a
+// Interior describes the input of a mixer's last projection: channels, which may belong to heads. Each channel of a
 // recurrent mixer is the output of its own systems, after the gate if there is one.
 type Interior struct {
 	Channels int
-	Heads    int // 0 for a mixer without heads
+	Heads    int // number of heads, 0 for a mixer without heads
 	// Head returns the head that a channel belongs to.
 	Head func(channel int) int
 }
@@ -31,11 +31,11 @@ func (in Interior) Of(head int) (channels []int) {
 // projected is a mixer with one last projection. Every mixer of the registry is one.
 type projected interface {
 	Mixer
-	// last returns the last projection and the heads before it. Without a function Head they lie one after another.
+	// last returns the last projection and the heads before it. If Head is nil, the heads are consecutive.
 	last() (**nn.Linear, Interior)
 }
 
-// opened returns a copy of a mixer that calls edit with what its last projection is given.
+// opened returns a copy of a mixer that applies edit to the input of its last projection.
 func opened(m projected, edit func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor) (Mixer, Interior) {
 	c := reflect.New(reflect.TypeOf(m).Elem())
 	c.Elem().Set(reflect.ValueOf(m).Elem())
@@ -51,7 +51,7 @@ func opened(m projected, edit func(t *autograd.Tape, x *tensor.Tensor) *tensor.T
 	return m, in
 }
 
-// Parts are the names of the mixers that m is the sum of, nil if it is one.
+// Parts returns the names of the mixers that m is the sum of, or nil for a single mixer.
 func Parts(m Mixer) []string {
 	if p, ok := m.(*parallel); ok {
 		return p.names
@@ -59,9 +59,9 @@ func Parts(m Mixer) []string {
 	return nil
 }
 
-// Inside returns a mixer that shares the parameters of m and calls edit with what the last projection is given, (n,
-// channels). The projection takes what edit returns. part selects one of the Parts of m, and is empty if there are
-// none. It reports false for a mixer of several, for one without a last projection, and for a feed-forward part.
+// Inside returns a mixer that shares the parameters of m and applies edit to the input of the last projection, (n,
+// channels). part selects one of the Parts of m, and must be empty if there are none. Inside reports false if m is a
+// sum and part is empty, if there is no last projection, and for a feed-forward part.
 func Inside(m Mixer, part string, edit func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor) (Mixer, Interior,
 	bool) {
 	if part != "" {

@@ -11,7 +11,7 @@ import (
 )
 
 // KDA is Kimi Delta Attention, the mixer of "Kimi Linear: An Expressive, Efficient Attention Architecture"
-// (arXiv:2510.26692, §3): a gated delta network in which each component of a key fades at a rate of its own,
+// (arXiv:2510.26692, §3): a gated delta network in which each component of a key decays at its own rate,
 //
 //	β = σ(B(u));   f = A₁(A₀(u)) + dt_bias;   g = -exp(A_log)·softplus(f)
 //	S' = Diag(e^g)·S[t-1],   S[t] = S' + β·k·(v - S'ᵀ·k)ᵀ,   o = S[t]ᵀ·q;   y = Out( RMSNorm(o)·σ(Z₁(Z₀(u))) )
@@ -72,7 +72,7 @@ func (m *KDA) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tenso
 	return m.written(t, u, t.DeltaRule(x, r.Rows, r.fixed(1)))
 }
 
-// written is y of what is read from the states.
+// written returns the mixer's output y for the values o read from the states.
 func (m *KDA) written(t *autograd.Tape, u, o *tensor.Tensor) *tensor.Tensor {
 	z := m.Z[1].Forward(t, m.Z[0].Forward(t, u))
 	return m.Out.Forward(t, t.Gate(m.normed(t, o), z, engine.Sigmoid))
@@ -88,9 +88,9 @@ func (m *KDA) Params(prefix string, visit nn.Visitor) {
 	})
 }
 
-// fading are the decays of KDA and GDN-2, of each component of a key.
+// fading computes the decays of KDA and GDN-2, one for each component of a key.
 type fading struct {
-	A    [2]*nn.Linear // the second has dt_bias for its bias, (h·dk)
+	A    [2]*nn.Linear // the bias of the second is dt_bias, (h·dk)
 	ALog *nn.Param     // (h)
 
 	bound float64
@@ -106,7 +106,7 @@ type fadingOptions struct {
 
 func fadingDefaults(c Config) fadingOptions { return fadingOptions{DtMin: c.DtMin, DtMax: c.DtMax} }
 
-// newFading returns decays without values of parameters, for heads of values.
+// newFading returns decays for heads of values. The parameters have no values yet.
 func newFading(cfg Config, heads *deltaOptions, o fadingOptions, bound float64) (f fading, err error) {
 	if o.Rank == 0 {
 		o.Rank = heads.ValueDim
@@ -130,7 +130,7 @@ func newFading(cfg Config, heads *deltaOptions, o fadingOptions, bound float64) 
 	return f, nil
 }
 
-// decay is g (n, h·dk).
+// decay returns g (n, h·dk).
 func (f *fading) decay(t *autograd.Tape, u *tensor.Tensor) *tensor.Tensor {
 	rate := f.each.forward(t, t.NegExp(f.ALog.Tensor)) // -exp(A_log) for each component
 	x := f.A[1].Forward(t, f.A[0].Forward(t, u))
@@ -147,7 +147,7 @@ func (f *fading) params(prefix string, visit nn.Visitor) {
 	visit(prefix+"in_proj_a.1.weight", f.A[1].Weight)
 }
 
-// system has a pole for each component of a key, with a step of its own.
+// system returns the poles: one for each component of a key, each with its own step.
 func (f *fading) system() System {
 	n := len(f.A[1].Bias.Floats())
 	s := System{Rows: n, Dt: mapped(f.A[1].Bias, softplus)}
@@ -162,7 +162,7 @@ func (f *fading) system() System {
 	return s
 }
 
-// lowRank are a map to fewer channels and one from there.
+// lowRank returns a map to fewer channels and a map from those to out channels.
 func lowRank(in, rank, out int, bias bool) [2]*nn.Linear {
 	return [2]*nn.Linear{projection(in, rank, 1, false), projection(rank, out, 1, bias)}
 }

@@ -11,7 +11,7 @@ import (
 
 // LinearAttention is the mixer of "Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention"
 // (arXiv:2006.16236, §3), with multiple heads: softmax(q·k) becomes φ(q)·φ(k), so that the sums over the past can be
-// carried,
+// updated recurrently,
 //
 //	S_t = S_{t-1} + φ(k_t) v_tᵀ,   z_t = z_{t-1} + φ(k_t),   y_t = φ(q_t)ᵀ S_t / (φ(q_t)·z_t + 1e-6)
 //
@@ -72,7 +72,7 @@ func (m *LinearAttention) NewState() State {
 	return newFixedState([]string{"s", "z"}, []int{h, hd, hd}, []int{h, hd})
 }
 
-// Traits are those of a recurrence.
+// Traits returns the traits of a recurrence.
 func (m *LinearAttention) Traits() Traits { return Traits{StepsRows: true} }
 
 // Params visits the parameters under the names of the official layer.

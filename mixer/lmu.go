@@ -18,9 +18,9 @@ import (
 //	m[t] = Ābar m[t-1] + Bbar u[t]
 //	h[t] = tanh(W_x x[t] + b + W_h h[t-1] + W_m m[t]),  y[t] = W_y h[t] + b_y
 //
-// with the matrices of ssm.LMU over a window of theta, frozen, by zero-order hold: those of HiPPO-LegT in another
-// basis. Since m is linear it is one recurrence of s = (h, m), whose first part has a tanh. With K = (W_m; I) and N =
-// Bbar (e_h, e_m) + (0, Ābar):
+// with the frozen matrices of ssm.LMU over a window of theta, discretized by zero-order hold. They are those of
+// HiPPO-LegT in another basis. Since m is linear, this is one recurrence of s = (h, m), with a tanh in the first part.
+// With K = (W_m; I) and N = Bbar (e_h, e_m) + (0, Ābar):
 //
 //	s[t] = f( (W_x x[t] + b, 0) + K Bbar e_x·x[t] + (K N + (W_h, 0; 0, 0)) s[t-1] )
 //
@@ -35,7 +35,7 @@ type LMU struct {
 	cached        *engine.Cache // lmuWeights, shared with copies
 }
 
-// lmuConstants are the matrices that are not trained.
+// lmuConstants holds the matrices that are not trained.
 type lmuConstants struct {
 	bRow, bColumn, identity *tensor.Tensor // Bbar (1, order) and (order, 1); I (order, order)
 	abarT                   *tensor.Tensor // (0, Ābar) transposed, (hidden + order, order)
@@ -76,7 +76,7 @@ func newLMU(cfg Config, o lmuOptions) (Mixer, error) {
 	}, nil
 }
 
-// newLMUConstants samples a memory of q polynomials over theta positions.
+// newLMUConstants discretizes a memory of q polynomials over theta positions.
 func newLMUConstants(h, q int, theta float64) *lmuConstants {
 	a, b := ssm.LMU(q)
 	sampled := must((&ssm.Continuous{A: a, B: b, C: make([]float64, q)}).Discretize(1/theta, ssm.ZOH))
@@ -108,12 +108,12 @@ func (m *LMU) Forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tenso
 	return m.Out.Forward(t, product(t, y, c.pick)) // of h
 }
 
-// lmuWeights are the matrices of the joint recurrence: K Bbar (hidden + order, 1) and that of s.
+// lmuWeights holds the matrices of the joint recurrence: K Bbar (hidden + order, 1) and the matrix that multiplies s.
 type lmuWeights struct {
 	input, recurrent *tensor.Tensor
 }
 
-// weights makes the matrices. While the tape does not record, they are cached until the parameters change.
+// weights computes the matrices. While the tape does not record, they are cached until the parameters change.
 func (m *LMU) weights(t *autograd.Tape) *lmuWeights {
 	of := [3]*tensor.Tensor{m.H.Tensor, m.M.Tensor, m.E.Tensor}
 	if w, ok := m.cached.Load(t.Engine(), of[:]...).(*lmuWeights); ok && !t.Recording() {
@@ -136,7 +136,7 @@ func (m *LMU) stateRules(t *autograd.Tape) map[string]StateRule {
 	return map[string]StateRule{"h_m": {Transition: m.weights(t).recurrent, Tanhs: m.hidden}}
 }
 
-// product is a bᵀ.
+// product returns a bᵀ.
 func product(t *autograd.Tape, a, b *tensor.Tensor) *tensor.Tensor {
 	return t.Linear(a, b, nil, engine.None)
 }
@@ -146,7 +146,7 @@ func (m *LMU) NewState() State {
 	return newFixedState([]string{"h_m"}, []int{m.hidden + m.order})
 }
 
-// Traits are those of a recurrence.
+// Traits returns the traits of a recurrence.
 func (m *LMU) Traits() Traits { return Traits{StepsRows: true} }
 
 // Params visits the parameters.

@@ -17,8 +17,8 @@ import (
 //	x, z = In(u);   x = silu(conv1d(x));   Δ, B, C = softplus(Dt(Δ')), B, C   with (Δ', B, C) = X(x)
 //	y = Out( SSM(Δ, A, B, C)(x) · silu(z) )
 //
-// over d_inner = expand·d_model channels. The state is the inputs that the filter needs, (d_conv-1, d_inner), and that
-// of the SSM, (d_inner, d_state): constant in the length of the sequence.
+// over d_inner = expand·d_model channels. The state is the previous inputs of the filter, (d_conv-1, d_inner), and the
+// SSM's state, (d_inner, d_state). Its size does not depend on the length of the sequence.
 //
 // Δ', B and C may each be divided by their root mean square, as in Falcon Mamba (arXiv:2410.05355), or also multiplied
 // by learned weights, as in Jamba (arXiv:2403.19887).
@@ -43,7 +43,7 @@ var MambaInfo = Info{
 	Tiny: Tiny{DModel: 128, NLayer: 7},
 }
 
-// mambaCommon are the options of both Mambas.
+// mambaCommon has the options common to both Mambas.
 type mambaCommon struct {
 	DConv   int     `json:"d_conv" help:"taps of the short filter"`
 	Expand  int     `json:"expand" help:"inner channels for each of d_model"`
@@ -62,7 +62,7 @@ type mambaOptions struct {
 	mambaCommon
 }
 
-// mambaDefaults are the options of the release. d_state does not come from cfg, whose default is for H3.
+// mambaDefaults returns the options of the release. d_state does not come from cfg, whose default is for H3.
 func mambaDefaults(c Config) mambaOptions {
 	return mambaOptions{DState: 16, BCDt: "none", mambaCommon: mambaCommonDefaults(c)}
 }
@@ -71,13 +71,13 @@ func mambaCommonDefaults(c Config) mambaCommon {
 	return mambaCommon{DConv: 4, Expand: 2, DtMin: c.DtMin, DtMax: c.DtMax, Conv: true, NormEps: mambaEps}
 }
 
-// mambaEps is the epsilon of the norms inside the mixers of the releases.
+// mambaEps is the epsilon of the norms inside the released mixers.
 const mambaEps = 1e-5
 
-// maxExpand bounds what a wrong configuration can cost.
+// maxExpand bounds the cost of a wrong configuration.
 const maxExpand = 64
 
-// check also finds the number of inner channels.
+// check returns an error for invalid options. It also computes Inner, the number of inner channels.
 func (o *mambaCommon) check(dModel int) error {
 	if o.Expand < 1 || o.Expand > maxExpand {
 		return fmt.Errorf("expand: found %d, want 1 to %d", o.Expand, maxExpand)
@@ -128,7 +128,7 @@ func newMamba(cfg Config, o mambaOptions) (Mixer, error) {
 		Out: projection(d, cfg.DModel, cfg.NLayer, o.Bias),
 		opt: o, d: d, ones: [2]func() *tensor.Tensor{ones(o.DtRank), ones(2 * o.DState)},
 	}
-	m.X.Weight.Fine, m.Dt.Weight.Fine = true, true // small, and their errors add up in the state
+	m.X.Weight.Fine, m.Dt.Weight.Fine = true, true // small, and their errors accumulate in the state
 	if o.BCDt == "learned" {
 		m.DtNorm, m.BNorm = nn.NewRMSNorm(o.DtRank, o.NormEps), nn.NewRMSNorm(o.DState, o.NormEps)
 		m.CNorm = nn.NewRMSNorm(o.DState, o.NormEps)
@@ -168,7 +168,7 @@ func (m *Mamba) NewState() State {
 		of(PositionRows, Numbers)
 }
 
-// Traits are those of a recurrence.
+// Traits returns the traits of a recurrence.
 func (m *Mamba) Traits() Traits { return Traits{Steps: true, StepsRows: true} }
 
 // Params visits the parameters under their official names.
@@ -187,14 +187,14 @@ func (m *Mamba) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"out_proj.", visit)
 }
 
-// shortConv is a causal filter of a few taps for each channel, and an activation.
+// shortConv is a causal filter of a few taps for each channel, followed by an activation.
 type shortConv struct {
 	weight, bias *nn.Param
 	activation   engine.Activation
 }
 
-// newShortConv returns a filter over d channels whose parameters start as those of PyTorch's Conv1d. bias is nil
-// without.
+// newShortConv returns a filter over d channels whose parameters start as in PyTorch's Conv1d. Without a bias, bias is
+// nil.
 func newShortConv(d, taps int, bias bool, a engine.Activation) shortConv {
 	start := nn.Uniform(1 / math.Sqrt(float64(taps)))
 	c := shortConv{weight: nn.NewParam(nn.Mixing, start, d, 1, taps), activation: a}
@@ -204,7 +204,7 @@ func newShortConv(d, taps int, bias bool, a engine.Activation) shortConv {
 	return c
 }
 
-// forward filters x. Part 0 of the rows' states holds the inputs before them.
+// forward filters x. Part 0 of the rows' states holds the previous inputs.
 func (c *shortConv) forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tensor {
 	var bias *tensor.Tensor
 	if c.bias != nil {
@@ -220,8 +220,8 @@ func (c *shortConv) params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// projection returns a Linear whose weights start as those of PyTorch's, divided by √shared. For a projection that adds
-// to the stream, shared is the number of layers, else 1.
+// projection returns a Linear whose weights start as in PyTorch, divided by √shared. shared is the number of layers for
+// a projection that adds to the stream, else 1.
 func projection(in, out, shared int, bias bool) *nn.Linear {
 	m := &nn.Linear{Weight: nn.NewMatrix(nn.Uniform(1/math.Sqrt(float64(in*max(1, shared)))), out, in)}
 	if bias {
@@ -230,7 +230,7 @@ func projection(in, out, shared int, bias bool) *nn.Linear {
 	return m
 }
 
-// inverseSoftplus draws dt uniformly between the logarithms of lo and hi, and returns x with softplus(x) = dt.
+// inverseSoftplus draws dt log-uniformly between lo and hi, and returns x with softplus(x) = dt.
 func inverseSoftplus(lo, hi float64) func(*rand.Rand, []float32) {
 	return func(rng *rand.Rand, x []float32) {
 		for i := range x {

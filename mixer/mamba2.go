@@ -18,11 +18,11 @@ import (
 //	z, (x, B, C), dt = In(u);   (x, B, C) = silu(conv1d(x, B, C));   dt = softplus(dt + dt_bias)
 //	y = Out( RMSNorm( SSD(dt, A, B, C)(x) · silu(z) ) )
 //
-// over d_inner = expand·d_model channels in heads of headdim, where the heads of a group share B and C. The norm is
-// over each group or over all channels, stands before the gate, or is left out, by option. dt may be kept in a range,
-// and what In gives may be multiplied by numbers (those of Falcon-H1, arXiv:2507.22448). The state is the inputs that
-// the filter needs, (d_conv-1, d_inner + 2·ngroups·d_state), and that of the SSM, (heads, headdim, d_state): constant
-// in the length of the sequence.
+// over d_inner = expand·d_model channels in heads of headdim. The heads of a group share B and C. By option, the norm
+// is over each group or over all channels, is before the gate, or is left out; dt is limited to a range; and the
+// outputs of In are multiplied by constants (as in Falcon-H1, arXiv:2507.22448). The state is the previous inputs of
+// the filter, (d_conv-1, d_inner + 2·ngroups·d_state), and the SSM's state, (heads, headdim, d_state). Its size does
+// not depend on the length of the sequence.
 type Mamba2 struct {
 	In, Out         *nn.Linear
 	Conv            shortConv
@@ -32,7 +32,7 @@ type Mamba2 struct {
 	opt          mamba2Options
 	d            int // d_inner
 	heads        int
-	scales, none func() *tensor.Tensor // of what In gives; nil for none
+	scales, none func() *tensor.Tensor // factors of In's outputs, and zeros; nil for no factors
 }
 
 // Mamba2Info describes Mamba2.
@@ -64,13 +64,13 @@ type mamba2Options struct {
 	mambaCommon
 }
 
-// mamba2Defaults are the options of the release. d_state does not come from cfg, whose default is for H3.
+// mamba2Defaults returns the options of the release. d_state does not come from cfg, whose default is for H3.
 func mamba2Defaults(c Config) mamba2Options {
 	return mamba2Options{DState: 128, Groups: 1, RMSNorm: true, GroupedNorm: true, mambaCommon: mambaCommonDefaults(c),
 		ZScale: 1, XScale: 1, BScale: 1, CScale: 1, DtScale: 1}
 }
 
-// mamba2HeadDim is how many channels a head of the releases has.
+// mamba2HeadDim is the number of channels of a head in the releases.
 const mamba2HeadDim = 64
 
 // newMamba2 returns a Mamba-2 mixer whose parameters have no values yet.
@@ -124,7 +124,7 @@ func (m *Mamba2) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Te
 	return m.Out.Forward(t, m.gate(t, y, z))
 }
 
-// setScales makes the constants that what In gives is multiplied by, unless all are one.
+// setScales creates the constants that In's outputs are multiplied by, unless all are one.
 func (m *Mamba2) setScales() {
 	o, bc := &m.opt, m.opt.Groups*m.opt.DState
 	parts := []struct {
@@ -151,7 +151,7 @@ func (m *Mamba2) setScales() {
 	})
 }
 
-// limited keeps dt in its range.
+// limited returns dt limited to its range.
 func (m *Mamba2) limited(t *autograd.Tape, dt *tensor.Tensor) *tensor.Tensor {
 	if m.opt.DtLow == 0 && m.opt.DtHigh == 0 {
 		return dt
@@ -163,7 +163,7 @@ func (m *Mamba2) limited(t *autograd.Tape, dt *tensor.Tensor) *tensor.Tensor {
 	return t.Clamp(dt, m.opt.DtLow, high)
 }
 
-// gate is RMSNorm(y·silu(z)), RMSNorm(y)·silu(z), or y·silu(z).
+// gate returns RMSNorm(y·silu(z)), RMSNorm(y)·silu(z), or y·silu(z).
 func (m *Mamba2) gate(t *autograd.Tape, y, z *tensor.Tensor) *tensor.Tensor {
 	groups := 1
 	if m.opt.GroupedNorm {
@@ -185,7 +185,7 @@ func (m *Mamba2) NewState() State {
 		[]int{m.heads, m.opt.HeadDim, m.opt.DState}).of(PositionRows, Numbers).mayRound("ssm")
 }
 
-// Traits are those of a recurrence.
+// Traits returns the traits of a recurrence.
 func (m *Mamba2) Traits() Traits { return Traits{Steps: true, StepsRows: true} }
 
 // Params visits the parameters under their official names.
@@ -201,7 +201,7 @@ func (m *Mamba2) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"out_proj.", visit)
 }
 
-// logOfUniform draws uniformly between lo and hi and takes the logarithm.
+// logOfUniform returns an Init that draws uniformly between lo and hi and takes the logarithm.
 func logOfUniform(lo, hi float64) func(*rand.Rand, []float32) {
 	return func(rng *rand.Rand, x []float32) {
 		for i := range x {
@@ -216,7 +216,7 @@ func (m *Mamba2) kernels(*autograd.Tape, int) []Response {
 
 func (m *Mamba2) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.heads} }
 
-// system has a pole for each head, with a step of its own.
+// system returns the poles: one for each head, each with its own step.
 func (m *Mamba2) system() System {
 	s := systemOf("", engine.NegExp, m.ALog, nil, nil)
 	s.Rows, s.Dt = m.heads, mapped(m.DtBias, softplus)

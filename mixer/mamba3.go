@@ -16,13 +16,13 @@ import (
 //	φ[t] = φ[t-1] + π·tanh(ω)·dt mod 2π;   B, C = turn(norm(B) + B_bias, φ), turn(norm(C) + C_bias, φ)
 //	S[t] = e^(A·dt)·(S[t-1] + (1-λ)·dt·x[t-1]·B[t-1]ᵀ) + λ·dt·x[t]·B[t]ᵀ;   y = Out( (S[t]·C[t] + D·x[t]) ⊙ silu(z) )
 //
-// over d_inner = expand·d_model channels in heads of headdim: a state-space model that is discretized by the trapezoid
-// rule, and whose states turn by angles that depend on the input, as complex ones would. h(x) is 1+x for x ≥ 0, 1/(1-x)
-// below, or softplus. There is no short filter. Norms are over d_state components; with is_outproj_norm another one,
-// over each head, stands before the gate.
+// over d_inner = expand·d_model channels in heads of headdim. It is a state-space model that is discretized by the
+// trapezoid rule, and whose states rotate by angles that depend on the input, as complex states would. h(x) is 1+x for
+// x ≥ 0 and 1/(1-x) for x < 0, or softplus. There is no short filter. Norms are over d_state components; with
+// is_outproj_norm, another norm over each head precedes the gate.
 //
-// With is_mimo there are mimo_rank vectors B_r, C_r for each, x_r = x ⊙ mimo_x_r and z_r = z ⊙ mimo_z_r: all B_r write
-// to the state, and y = Out( Σ_r mimo_o_r ⊙ y_r ).
+// With is_mimo there are mimo_rank vectors B_r and C_r instead of one each, x_r = x ⊙ mimo_x_r and z_r = z ⊙ mimo_z_r.
+// All B_r write to the state, and y = Out( Σ_r mimo_o_r ⊙ y_r ).
 //
 // The state is the angles φ (heads, angles), S (heads, d_state, headdim), and B (rank, heads, d_state) and x_r (rank,
 // heads, headdim) of the last position.
@@ -145,7 +145,7 @@ func (m *Mamba3) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Te
 	return m.Out.Forward(t, m.gate(t, y, p[0]))
 }
 
-// weights are those of the norms of all vectors B, and then of all C.
+// weights returns the weights of the norms of all vectors B, followed by those of all C.
 func (m *Mamba3) weights(t *autograd.Tape, vectors int) *tensor.Tensor {
 	all := make([]*tensor.Tensor, 2*vectors)
 	for i := range all {
@@ -157,7 +157,7 @@ func (m *Mamba3) weights(t *autograd.Tape, vectors int) *tensor.Tensor {
 	return t.Join(all...)
 }
 
-// ofRanks are the parts (heads, n) of a parameter (heads, rank, n) that belong to each rank.
+// ofRanks returns the parts (heads, n) of a parameter (heads, rank, n), one for each rank.
 func (m *Mamba3) ofRanks(t *autograd.Tape, x *nn.Param) []*tensor.Tensor {
 	rows, all := engine.EqualRows(m.heads, m.ranks), make([]*tensor.Tensor, m.ranks)
 	at, one := make([]int, m.heads), make([]int, m.heads)
@@ -173,7 +173,7 @@ func (m *Mamba3) ofRanks(t *autograd.Tape, x *nn.Param) []*tensor.Tensor {
 	return all
 }
 
-// spread is x (n, d_inner) for each rank, times its weights; x itself without is_mimo.
+// spread returns x (n, d_inner) multiplied by the weights of each rank, or x itself without is_mimo.
 func (m *Mamba3) spread(t *autograd.Tape, x *tensor.Tensor, by *nn.Param) []*tensor.Tensor {
 	if by == nil {
 		return []*tensor.Tensor{x}
@@ -185,7 +185,7 @@ func (m *Mamba3) spread(t *autograd.Tape, x *tensor.Tensor, by *nn.Param) []*ten
 	return all
 }
 
-// gate is the sum over ranks of y·silu(z), of norms of y if there are some.
+// gate returns the sum over ranks of y·silu(z). y is normalized first if there is a norm.
 func (m *Mamba3) gate(t *autograd.Tape, y, z *tensor.Tensor) *tensor.Tensor {
 	widths := make([]int, m.ranks)
 	for r := range widths {
@@ -220,7 +220,7 @@ func (m *Mamba3) NewState() State {
 		[]int{m.ranks, h, p})
 }
 
-// Traits are those of a recurrence.
+// Traits returns the traits of a recurrence.
 func (m *Mamba3) Traits() Traits { return Traits{Steps: true, StepsRows: true} }
 
 // Params visits the parameters under their official names.
@@ -245,7 +245,7 @@ func (m *Mamba3) Params(prefix string, visit nn.Visitor) {
 
 func (m *Mamba3) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.heads} }
 
-// stateRules say that the angles are sums.
+// stateRules returns the rule that the angles are not linear.
 func (m *Mamba3) stateRules(*autograd.Tape) map[string]StateRule {
 	return map[string]StateRule{"angle": {NotLinear: true}}
 }

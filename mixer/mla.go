@@ -11,23 +11,23 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// MLA is multi-head latent attention ("DeepSeek-V2", arXiv:2405.04434, §2.1): keys and values of all heads are products
-// with one short vector c of each position, which is all that is kept of it beside a key part k' that all heads share:
+// MLA is multi-head latent attention ("DeepSeek-V2", arXiv:2405.04434, §2.1). The keys and values of all heads are
+// products with one short vector c of each position. Only c and a key part k' that all heads share are kept:
 //
 //	[c', k'] = KV(u),   c = RMSNorm(c');   [q_h, q'_h] = Q(u) of head h
 //	k_h = K_h c,   v_h = V_h c;   y = Out( softmax((q_h·k_h + q'_h·k')/√(n+p)) v_h of all heads )
 //
 // with c of kv_lora_rank numbers R, k_h and q_h of qk_nope_head_dim n, k' and q'_h of qk_rope_head_dim p, v_h of
 // v_head_dim. It is computed with the matrices absorbed (§2.1.2): since q_h·k_h = (K_hᵀ q_h)·c, and a weighted sum of
-// V_h c is V_h times that sum, each head attends with the query [K_hᵀ q_h, q'_h] to the keys [c, k'], which are the
-// values, too. The state is these R+p numbers of each position. With rotary_emb_dim, so many components of q' and k'
-// are turned to their positions, as the paper's are; without, they are plain (Kimi Linear, arXiv:2510.26692).
+// V_h c is V_h times that sum, each head attends with the query [K_hᵀ q_h, q'_h] to the keys [c, k'], which are also
+// the values. The state is these R+p numbers of each position. rotary_emb_dim is the number of components of q' and k'
+// that are rotated by their positions, as in the paper; without it, none are (Kimi Linear, arXiv:2510.26692).
 type MLA struct {
 	QDown, Q *nn.Linear  // QDown is nil unless there is a q_lora_rank
 	QNorm    *nn.RMSNorm // after QDown
 	KV, Out  *nn.Linear
 	Norm     *nn.RMSNorm
-	K, V     []*nn.Param // of each head K_hᵀ (R, n), and V_h (v_head_dim, R)
+	K, V     []*nn.Param // for each head, K_hᵀ (R, n) and V_h (v_head_dim, R)
 
 	o      mlaOptions
 	opt    engine.AttentionOptions
@@ -60,9 +60,9 @@ func mlaDefaults(c Config) mlaOptions {
 	return mlaOptions{NumHeads: c.NumHeads, RotaryDim: c.RotaryDim, NormEps: 1e-6, Dropout: c.Dropout}
 }
 
-// fill sets the sizes that are not given, as multiples of those of the paper's §3.1.2.
+// fill sets the sizes that are not given, as multiples of those in the paper's §3.1.2.
 func (o *mlaOptions) fill(d int) error {
-	const most = 1024 // each has parameters of its own
+	const most = 1024 // each head has its own parameters
 	if o.NumHeads < 1 || o.NumHeads > most {
 		return fmt.Errorf("num_heads: found %d, want 1 to %d", o.NumHeads, most)
 	}
@@ -118,7 +118,7 @@ func newMLA(cfg Config, o mlaOptions) (Mixer, error) {
 		opt: engine.AttentionOptions{Heads: heads, KVHeads: 1, KeysAsValues: true, Dropout: o.Dropout,
 			Scale: 1 / math.Sqrt(float64(key))},
 	}
-	start := nn.Uniform(1 / math.Sqrt(float64(o.Rank))) // as of one matrix that c is multiplied by
+	start := nn.Uniform(1 / math.Sqrt(float64(o.Rank))) // as for one matrix that c is multiplied by
 	for range heads {
 		m.K = append(m.K, nn.NewParam(nn.Weight, start, o.Rank, o.Nope))
 		m.V = append(m.V, nn.NewParam(nn.Weight, start, o.Value, o.Rank))
@@ -136,11 +136,11 @@ func (m *MLA) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tenso
 	y := r.oneByOne(t, func(t *autograd.Tape, r *Rows, qk ...*tensor.Tensor) *tensor.Tensor {
 		return t.Attention(qk[0], r.Rows, r.keysAndValues(), m.opt)
 	}, qk)
-	latents, _ := pairs(m.split(t, y, m.o.Rank, m.o.Rope)) // the sums of shared keys mean nothing
+	latents, _ := pairs(m.split(t, y, m.o.Rank, m.o.Rope)) // the sums of shared keys are not used
 	return m.Out.Forward(t, m.values(t, latents))
 }
 
-// queries are those of all heads, absorbed: (n, heads·(R+p)).
+// queries returns the absorbed queries of all heads, (n, heads·(R+p)).
 func (m *MLA) queries(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	if m.QDown != nil {
 		u = t.RMSNorm(m.QDown.Forward(t, u), m.QNorm.Weight.Tensor, 1, m.QNorm.Eps)
@@ -156,7 +156,7 @@ func (m *MLA) queries(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tenso
 	return t.Join(parts...)
 }
 
-// keys are [c, k'] (n, R+p).
+// keys returns [c, k'] (n, R+p).
 func (m *MLA) keys(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	parts := t.Split(m.KV.Forward(t, u), m.o.Rank, m.o.Rope)
 	c, shared := t.RMSNorm(parts[0], m.Norm.Weight.Tensor, 1, m.Norm.Eps), parts[1]
@@ -166,7 +166,7 @@ func (m *MLA) keys(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	return t.Join(c, shared)
 }
 
-// values maps vectors such as c, of each head (n, R), to values (n, heads·v_head_dim).
+// values maps a vector like c for each head (n, R) to values (n, heads·v_head_dim).
 func (m *MLA) values(t *autograd.Tape, c []*tensor.Tensor) *tensor.Tensor {
 	var parts []*tensor.Tensor
 	for h, v := range m.V {
@@ -175,7 +175,7 @@ func (m *MLA) values(t *autograd.Tape, c []*tensor.Tensor) *tensor.Tensor {
 	return t.Join(parts...)
 }
 
-// operator has V_h c for the values of head h.
+// operator returns an Operator with the values V_h c of head h.
 func (m *MLA) operator(t *autograd.Tape, u *tensor.Tensor) *Operator {
 	r := &Rows{Rows: engine.NewRows(u.Dim(0))}
 	k := m.keys(t, u, r)
@@ -191,7 +191,7 @@ func (m *MLA) split(t *autograd.Tape, x *tensor.Tensor, widths ...int) []*tensor
 	return t.Split(x, slices.Repeat(widths, m.o.NumHeads)...)
 }
 
-// pairs are the elements at even and at odd places.
+// pairs returns the elements at even and at odd indices.
 func pairs[T any](xs []T) (first, second []T) {
 	for i := 0; i < len(xs); i += 2 {
 		first, second = append(first, xs[i]), append(second, xs[i+1])
@@ -209,10 +209,10 @@ func (m *MLA) newState() *attentionState {
 	return s
 }
 
-// Traits: the state grows with every position.
+// Traits returns traits in which the state grows with every position.
 func (m *MLA) Traits() Traits { return Traits{Growth: m.newState().rowBytes(), StepsRows: true} }
 
-// Params visits the parameters. Their names are those of the official release, but for the parts of its kv_b_proj.
+// Params visits the parameters. Their names are those of the official release, except for the parts of its kv_b_proj.
 func (m *MLA) Params(prefix string, visit nn.Visitor) {
 	if m.QDown != nil {
 		m.QDown.Params(prefix+"q_a_proj.", visit)

@@ -47,7 +47,7 @@ type mlstmOptions struct {
 	NormEps  float64 `json:"norm_eps" min:"0" help:"epsilon of the norm"`
 }
 
-// mlstmDefaults are the options of xLSTM-7B.
+// mlstmDefaults returns the options of xLSTM-7B.
 func mlstmDefaults(c Config) mlstmOptions {
 	return mlstmOptions{NumHeads: c.NumHeads, Cap: 15, Eps: 1e-6, NormEps: 1e-6}
 }
@@ -76,12 +76,12 @@ func newMLSTM(cfg Config, o mlstmOptions) (Mixer, error) {
 		Norm: nn.NewParam(nn.Norm, nn.Constant(1), o.ValueDim), Out: projection(o.ValueDim, d, cfg.NLayer, false),
 		opt: o, no: zeros(o.ValueDim),
 	}
-	m.I.Weight.Fine, m.F.Weight.Fine = true, true // small, and their errors add up in the state
+	m.I.Weight.Fine, m.F.Weight.Fine = true, true // small, and their errors accumulate in the state
 	m.I.Bias.Init, m.F.Bias.Init = nn.Constant(-10), evenly(3, 6)
 	return m, nil
 }
 
-// evenly starts with numbers from lo to hi at equal distances.
+// evenly returns an Init of evenly spaced numbers from lo to hi.
 func evenly(lo, hi float64) func(*rand.Rand, []float32) {
 	return func(_ *rand.Rand, x []float32) {
 		for i := range x {
@@ -103,7 +103,7 @@ func (m *MLSTM) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Ten
 	return m.Out.Forward(t, t.Gate(y, m.O.Forward(t, u), engine.Sigmoid))
 }
 
-// capped is cap·tanh(x/cap).
+// capped returns cap·tanh(x/cap).
 func (m *MLSTM) capped(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 	if m.opt.Cap == 0 {
 		return x
@@ -111,7 +111,7 @@ func (m *MLSTM) capped(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 	return t.Scale(t.Activate(t.Scale(x, 1/m.opt.Cap), engine.Tanh), m.opt.Cap)
 }
 
-// logSigmoid is log σ(x) = -softplus(-x).
+// logSigmoid returns log σ(x) = -softplus(-x).
 func logSigmoid(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 	return t.Scale(t.Activate(t.Scale(x, -1), engine.Softplus), -1)
 }
@@ -122,7 +122,7 @@ func (m *MLSTM) NewState() State {
 	return newFixedState([]string{"C", "n", "m"}, []int{h, dk, m.opt.ValueDim / h}, []int{h, dk}, []int{h})
 }
 
-// Traits are those of a recurrence.
+// Traits returns the traits of a recurrence.
 func (m *MLSTM) Traits() Traits { return Traits{StepsRows: true} }
 
 // Params visits the parameters under their official names.
@@ -139,7 +139,7 @@ func (m *MLSTM) Params(prefix string, visit nn.Visitor) {
 
 func (m *MLSTM) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.NumHeads} }
 
-// stateRules say that the stabilizer is the larger of two.
+// stateRules returns the rule that the stabilizer, a maximum, is not linear.
 func (m *MLSTM) stateRules(*autograd.Tape) map[string]StateRule {
 	return map[string]StateRule{"m": {NotLinear: true}}
 }

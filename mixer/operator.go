@@ -6,15 +6,15 @@ import (
 )
 
 // Operator is the action of a mixer on one sequence of l positions, as a linear map of its values v for given queries
-// and keys: it adds
+// and keys. It adds
 //
 //	y[t] = b + Σ_h Σ_s W_h[t,s] · O_h v_h[s]
 //
 // to the stream, with a matrix W_h (l, l) for each head h, the columns O_h of its last projection and the bias b of
 // that projection.
 //
-// Of attention, MLA included, W_h is the attention pattern. Of H3 it follows from y = q ⊙ SSM_diag(SSM_shift(k) ⊗ v)
-// by putting in the kernel K of the diagonal system and its skip D, k̄ = SSM_shift(k), and the sum over the state's
+// For attention, including MLA, W_h is the attention pattern. For H3, it follows from y = q ⊙ SSM_diag(SSM_shift(k) ⊗
+// v) by inserting the kernel K of the diagonal system and its skip D, k̄ = SSM_shift(k), and the sum over the state's
 // axis i of y_j[t] = Σ_i q_i[t] z_ij[t]:
 //
 //	z_ij[t] = Σ_{s≤t} (K[t-s] + D δ_ts) k̄_i[s] v_j[s]
@@ -27,20 +27,20 @@ type Operator struct {
 	weights func(h int, w []float64)
 	values  []float32          // (l, heads·head_dim), channel h·head_dim + j
 	out     []float32          // (d_model, heads·head_dim)
-	column  func(h, j int) int // of out, that channel j of head h is multiplied by
+	column  func(h, j int) int // column of out that channel j of head h is multiplied by
 }
 
 // Weights fills w (l, l) with the matrix of a head.
 func (o *Operator) Weights(h int, w []float64) { o.weights(h, w) }
 
-// Value is what a head reads at a position, (head_dim). It must not be changed.
+// Value returns what a head reads at a position, (head_dim). It must not be changed.
 func (o *Operator) Value(h, s int) []float32 {
 	d := o.Heads * o.HeadDim
 	return o.values[s*d+h*o.HeadDim:][:o.HeadDim]
 }
 
-// Written fills g (n, head_dim) with rows · O_h: what each of n directions of the stream, rows (n, d_model), gets of a
-// value of a head.
+// Written fills g (n, head_dim) with rows · O_h: the components of a head's values along n directions of the stream,
+// rows (n, d_model).
 func (o *Operator) Written(h int, rows, g []float64) {
 	d := o.Heads * o.HeadDim
 	width := len(o.out) / d
@@ -55,8 +55,8 @@ func (o *Operator) Written(h int, rows, g []float64) {
 	}
 }
 
-// OperatorOf returns what a mixer does to the sequence u (l, d_model), and whether it is a mixer whose heads have one:
-// an attention, causal or not, MLA or H3. t must not record.
+// OperatorOf returns the operator of a mixer for the sequence u (l, d_model), and whether it has one: attentions,
+// causal or not, MLA and H3 do. t must not record.
 func OperatorOf(t *autograd.Tape, m Mixer, u *tensor.Tensor) (*Operator, bool) {
 	if m, ok := m.(interface {
 		operator(t *autograd.Tape, u *tensor.Tensor) *Operator

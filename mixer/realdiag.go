@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// realDiagonal holds diagonal systems whose modes are real numbers, A = -exp(logA) or another part of logA, run as
-// complex ones without imaginary parts. The output is 2 Σ_n C x, twice the sum, as the official layer has it.
+// realDiagonal holds diagonal systems whose modes are real numbers, A = -exp(logA) or another RealPart of logA. They
+// run as complex ones without imaginary parts. The output is 2 Σ_n C x, twice the sum, as in the official layer.
 type realDiagonal struct {
 	logDt, logA, b, c *tensor.Tensor        // (d), (d, n), b (d, n) or nil for ones, c (1, d, n)
 	zeros             func() *tensor.Tensor // the imaginary parts of A

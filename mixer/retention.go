@@ -11,8 +11,8 @@ import (
 )
 
 // Retention is the mixer of "Retentive Network: A Successor to Transformer for Large Language Models"
-// (arXiv:2307.08621, §2): linear attention without a feature map, with rotated queries and keys, whose past fades at a
-// rate of its own in each head h,
+// (arXiv:2307.08621, §2): linear attention without a feature map, with rotated queries and keys, whose past decays at a
+// different rate in each head h,
 //
 //	o_t = Σ_{s ≤ t} γ_h^(t-s) ((R_t q_t)·(R_s k_s)) v_s,   γ_h = 1 - 2^(-5-h)
 //	y = W_o ( silu(W_g u) ⊙ norm_h(o) )
@@ -21,26 +21,26 @@ import (
 //
 //	S_t = γ_h S_{t-1} + v_t (R_t k_t)ᵀ,   o_t = S_t R_t q_t
 //
-// it is Mamba-2's (SSD) for dt = 1/√head_dim, A = log(γ)/dt, B = R k and C = R q, and is computed as such. Its state is
-// S (heads, head_dim, head_dim).
+// it is Mamba-2's (SSD) for dt = 1/√head_dim, A = log(γ)/dt, B = R k and C = R q, and is computed in this way. Its
+// state is S (heads, head_dim, head_dim).
 //
 // With published=true it is as published: values and gates are twice as wide as keys (§3.1), and angles are those of
 // the authors' code, base^(-i/(head_dim/2-1)), which ends at 1/base.
 //
-// Deliberate differences: without that, values are as wide as keys, and angles are those of rotary positions,
-// base^(-2i/head_dim). Always, a pair is of the two halves of a head, where that code has neighbors, which is the same
-// for other rows of the projections; a head of an odd number of components leaves the last unrotated; and the norm of
-// each head is RMSNorm, as in that code, with weights, which it does not have. The normalization of scores in the paper
-// and in that code makes no difference before that norm.
+// Deliberate differences: without published=true, values are as wide as keys, and angles are those of rotary positions,
+// base^(-2i/head_dim). In all cases, a pair consists of components from the two halves of a head, where the authors'
+// code pairs neighbors; these are equal up to the order of the projections' rows. A head with an odd number of
+// components leaves the last one unrotated. The norm of each head is RMSNorm, as in the authors' code, but with
+// weights. The normalization of scores in the paper and in the authors' code makes no difference before that norm.
 type Retention struct {
 	In, Out *nn.Linear // In: gate, values, keys, queries
 	Norm    *nn.RMSNorm
 
 	d, heads      int
-	wide          int // of the values
+	wide          int // width of the values
 	rotary        engine.Rotary
 	dt            float32
-	decay, noSkip *tensor.Tensor // A and zeros, of each head
+	decay, noSkip *tensor.Tensor // A and zeros, for each head
 }
 
 // RetentionInfo describes Retention.
@@ -106,7 +106,7 @@ func (m *Retention) NewState() State {
 	return newFixedState([]string{"vk"}, []int{m.heads, m.wide / m.heads, m.d / m.heads})
 }
 
-// Traits are those of a recurrence.
+// Traits returns the traits of a recurrence.
 func (m *Retention) Traits() Traits { return Traits{StepsRows: true} }
 
 // Params visits the parameters.

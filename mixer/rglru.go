@@ -12,13 +12,13 @@ import (
 )
 
 // RGLRU is the recurrent block of "Griffin: Mixing Gated Linear Recurrences with Local Attention" (arXiv:2402.19427,
-// §2.3 and §2.4), which RecurrentGemma is made of:
+// §2.3 and §2.4), as in RecurrentGemma:
 //
 //	u = conv1d(X(x));   r, i = σ(W_r u + b_r), σ(W_i u + b_i);   a[t] = exp(-8·r[t]·softplus(Λ))
 //	h[t] = a[t]·h[t-1] + √(1 - a[t]²)·i[t]·u[t];   y = Out( h · gelu(Y(x)) )
 //
-// over width channels; W_r and W_i are block diagonal, one block for each head. At the first position of a sequence h =
-// i·u. The state is the inputs that the filter needs, (d_conv-1, width), and h, (width).
+// over width channels. W_r and W_i are block diagonal, with one block for each head. At the first position of a
+// sequence, h = i·u. The state is the previous inputs of the filter, (d_conv-1, width), and h, (width).
 type RGLRU struct {
 	X, Y, Out *nn.Linear
 	Conv      shortConv
@@ -87,7 +87,7 @@ func newRGLRU(cfg Config, o rglruOptions) (Mixer, error) {
 	return m, nil
 }
 
-// rglruStart is a Λ with e^(-8·softplus(Λ)), the least that a can be, uniform between 0.9 and 0.999 (§2.4).
+// rglruStart draws Λ such that e^(-8·softplus(Λ)), the minimum of a, is uniform between 0.9 and 0.999 (§2.4).
 func rglruStart(rng *rand.Rand, x []float32) {
 	for i := range x {
 		least := 0.9 + 0.099*rng.Float64()
@@ -108,7 +108,7 @@ func (m *RGLRU) NewState() State {
 		of(PositionRows, Numbers)
 }
 
-// Traits are those of a recurrence whose first position counts otherwise.
+// Traits returns those of a recurrence whose first position is computed differently.
 func (m *RGLRU) Traits() Traits { return Traits{ByPosition: true, StepsRows: true} }
 
 // Params visits the parameters under their official names.
@@ -128,7 +128,7 @@ func (m *RGLRU) kernels(*autograd.Tape, int) []Response {
 
 func (m *RGLRU) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }
 
-// system has the decays a = exp(-8·softplus(Λ)·r), whose step is the gate r.
+// system returns the decays a = exp(-8·softplus(Λ)·r), with the gate r as their step.
 func (m *RGLRU) system() System {
 	s := System{Name: "rg_lru", Rows: 1}
 	for _, a := range mapped(m.Lambda, func(x float64) float64 { return -engine.RGLRUPower * softplus(x) }) {

@@ -12,8 +12,8 @@ import (
 //
 //	h[t] = tanh(W_x x[t] + b + W_h h[t-1]),  y[t] = W_y h[t] + b_y
 //
-// with W_h (hidden, hidden) starting normal with variance 1/(3·hidden), that of PyTorch's uniform start. The state is
-// h, (hidden).
+// W_h (hidden, hidden) starts normal with the variance of PyTorch's uniform start, 1/(3·hidden). The state is h,
+// (hidden).
 type RNN struct {
 	In, Out *nn.Linear
 	H       *nn.Param
@@ -56,7 +56,7 @@ func (m *RNN) Forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tenso
 // NewState returns the state before the first position, zeros.
 func (m *RNN) NewState() State { return newFixedState([]string{"h"}, []int{m.hidden}) }
 
-// Traits are those of a recurrence.
+// Traits returns the traits of a recurrence.
 func (m *RNN) Traits() Traits { return Traits{StepsRows: true} }
 
 // Params visits the parameters.

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// rotaryOptions are those of the frequencies of rotary positions (engine.Rotary).
+// rotaryOptions are the options for the frequencies of rotary positions (engine.Rotary).
 type rotaryOptions struct {
 	RotaryBase float64 `json:"rotary_base" min:"0" help:"of the frequencies of rotary positions; 0 for 10000"`
 	Scaling    string  `json:"rotary_scaling" help:"for longer texts than before: linear, llama3, yarn or divided"`
@@ -64,7 +64,7 @@ func (o rotaryOptions) scaling(dim int) (s engine.RotaryScaling, err error) {
 	return s, nil
 }
 
-// checkDivisors returns an error unless a text has n numbers above 0.
+// checkDivisors returns an error unless a text lists n positive numbers.
 func checkDivisors(text string, n int) error {
 	divisors, err := engine.ParseDivisors(text)
 	if err != nil {

@@ -8,29 +8,29 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Rows describe the input of Forward: sequences, or pieces of some, and the state that each goes on from.
+// Rows describes the input of Forward: sequences or pieces of them, and the states from which they continue.
 type Rows struct {
 	*engine.Rows
-	// States are those of the rows. A row of a nil state starts from zero and keeps nothing; empty States are nil for
-	// all. No two rows may have the same one.
+	// States are the states of the rows. A row with a nil state starts from zero, and its state is dropped. If States
+	// is empty, all are nil. Two rows must not have the same state.
 	States []State
-	// Steps are how long each position comes behind the one before, in time steps of the model, (n); nil where that is
-	// 1 everywhere. A mixer whose Traits say Steps goes by them, others overlook them.
+	// Steps are the times from each position's predecessor to it, in time steps of the model, (n); nil if all are 1.
+	// Mixers whose Traits have Steps set use them, others ignore them.
 	Steps []float32
-	// Handed is shared by the layers of a call; nil for a layer alone.
+	// Handed is shared by the layers of a call; nil for a single layer.
 	Handed *Handed
 
-	// Parts of the states, collected for one operation, which does not keep the slices.
+	// Parts of the states, collected for an operation, which does not keep the slices.
 	slots    []engine.Slots
 	kv       []*engine.KVCache
 	rows     [2][]*engine.RowCache
 	long     [][]*engine.ConvCache
 	bucketed []*engine.BucketCache
 	spatten  []*engine.SpAttenState
-	parts    []*Rows // with a part of each state
+	parts    []*Rows // rows with a part of each state
 }
 
-// state is the state of row i, nil if it has none.
+// state returns the state of row i, or nil if it has none.
 func (r *Rows) state(i int) State {
 	if len(r.States) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func (r *Rows) state(i int) State {
 	return r.States[i]
 }
 
-// carry reports whether some row has a state.
+// carry reports whether any row has a state.
 func (r *Rows) carry() bool {
 	for _, s := range r.States {
 		if s != nil {
@@ -48,8 +48,8 @@ func (r *Rows) carry() bool {
 	return false
 }
 
-// stepped is dt (n, c), the discretization step of each position, times how long the position comes behind the one
-// before: with r = Steps the continuous system h' = A h + B u then goes on by r[t]·dt[t], Abar[t] = exp(r[t]·dt[t]·A).
+// stepped returns dt (n, c), the discretization step of each position, multiplied by Steps. With r = Steps, the
+// continuous system h' = A h + B u then advances by r[t]·dt[t]: Abar[t] = exp(r[t]·dt[t]·A).
 func (r *Rows) stepped(t *autograd.Tape, dt *tensor.Tensor) *tensor.Tensor {
 	if r.Steps == nil {
 		return dt
@@ -57,7 +57,7 @@ func (r *Rows) stepped(t *autograd.Tape, dt *tensor.Tensor) *tensor.Tensor {
 	return t.Mul(dt, r.times(t, dt.Dim(-1)))
 }
 
-// times is Steps for each of c channels, (n, c).
+// times returns Steps repeated for each of c channels, (n, c).
 func (r *Rows) times(t *autograd.Tape, c int) *tensor.Tensor {
 	if len(r.Steps) != r.Total() {
 		panic(fmt.Sprintf("mixer: %d steps of time for %d positions", len(r.Steps), r.Total()))
@@ -73,7 +73,7 @@ func (r *Rows) times(t *autograd.Tape, c int) *tensor.Tensor {
 	return by
 }
 
-// Forget lets go of all states.
+// Forget drops all references to states.
 func (r *Rows) Forget() {
 	clear(r.States)
 	r.States = r.States[:0]
@@ -94,8 +94,8 @@ func (r *Rows) Forget() {
 	}
 }
 
-// collect puts part i of each row's state into out, in the form that an operation takes; nil for a row without a state.
-// It returns nil if no row has one.
+// collect puts part i of each row's state into out, in the form that an operation requires, nil for a row without a
+// state. It returns nil if no row has a state.
 func collect[S State, T any](r *Rows, out *[]*T, i int, part func(s S, i int) *T) []*T {
 	if len(r.States) != 0 && len(r.States) != r.Count() {
 		panic(fmt.Sprintf("mixer: %d states for %d rows", len(r.States), r.Count()))
@@ -114,7 +114,8 @@ func collect[S State, T any](r *Rows, out *[]*T, i int, part func(s S, i int) *T
 	return *out
 }
 
-// fixed are the slots of part i of the rows' states, which are fixedStates, about to change.
+// fixed returns the slots of part i of the rows' states, for an operation that changes them. The states must be
+// fixedStates.
 func (r *Rows) fixed(i int) engine.Slots {
 	return collect(r, r.slotsOf(i), i, func(s *fixedState, i int) *engine.Slot {
 		s.own()
@@ -122,7 +123,7 @@ func (r *Rows) fixed(i int) engine.Slots {
 	})
 }
 
-// slotsOf is the memory for the slots of part i.
+// slotsOf returns the memory for the slots of part i.
 func (r *Rows) slotsOf(i int) *[]*engine.Slot {
 	for len(r.slots) <= i {
 		r.slots = append(r.slots, nil)
@@ -130,7 +131,7 @@ func (r *Rows) slotsOf(i int) *[]*engine.Slot {
 	return (*[]*engine.Slot)(&r.slots[i])
 }
 
-// caches are part i, 0 or 1, of the rows' states, which are rowStates.
+// caches returns part i, 0 or 1, of the rows' states, which must be rowStates.
 func (r *Rows) caches(i int) []*engine.RowCache {
 	return collect(r, &r.rows[i], i, func(s *rowState, i int) *engine.RowCache { return &s.rows[i] })
 }

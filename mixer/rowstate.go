@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// rowState is a state that keeps a row of numbers for each position so far, or several rows of different widths: one
-// cache (positions, d) for each.
+// rowState is a state with a row of numbers for each position so far, or several rows of different widths. Each is
+// stored in a cache (positions, d).
 type rowState struct {
 	names []string
 	dims  []int // d of each
@@ -21,10 +21,10 @@ func newRowState(names []string, dims ...int) *rowState {
 
 func (s *rowState) positions() int { return s.rows[0].Len }
 
-// Size counts the rows that are filled, not the room kept for more.
+// Size counts the filled rows, not the space allocated for more.
 func (s *rowState) Size() int { return s.positions() * rowBytes(s.dims...) }
 
-// rowBytes is the memory of the rows of one position.
+// rowBytes returns the memory of one position's rows.
 func rowBytes(dims ...int) int {
 	n := 0
 	for _, d := range dims {
@@ -61,7 +61,7 @@ func (s *rowState) Tensors(visit func(string, *tensor.Tensor)) {
 }
 
 func (s *rowState) Restore(name string, shape []int, data []float32) error {
-	if name == "start" { // of earlier versions: a row knows at which position it begins
+	if name == "start" { // of earlier versions: rows now know the positions at which they begin
 		_, err := positions(name, shape, data)
 		return err
 	}
@@ -84,10 +84,10 @@ func (s *rowState) Restore(name string, shape []int, data []float32) error {
 	return fmt.Errorf("state has no part %q, only %q", name, s.names)
 }
 
-// number is n as a tensor of one element.
+// number returns n as a tensor of one element.
 func number(n int) *tensor.Tensor { return tensor.FromSlice([]float32{float32(n)}, 1) }
 
-// positions reads a number of positions that number has made a tensor of.
+// positions reads a number of positions from a tensor made by number.
 func positions(name string, shape []int, data []float32) (int, error) {
 	if len(shape) != 1 || shape[0] != 1 || len(data) != 1 || !(data[0] >= 0 && data[0] < 1<<24) {
 		return 0, fmt.Errorf("state %q has shape %v and %d values, want one number of positions", name,

@@ -14,19 +14,19 @@ import (
 )
 
 // RWKV7 is the time mixing of "RWKV-7 'Goose' with Expressive Dynamic State Evolution" (arXiv:2503.14456, §4). With the
-// input u and the one before it, u_i = u + (u[t-1] - u)⊙x_i for each i of r, w, k, v, a and g:
+// input u and the previous one, u_i = u + (u[t-1] - u)⊙x_i for each i of r, w, k, v, a and g:
 //
 //	r, k, v = R u_r, K u_k, V u_v;   g = -e^(-1/2)·σ(w0 + w2·tanh(w1 u_w));   a = σ(a0 + a2·a1 u_a)
 //	v = v + (v₀ - v)⊙σ(v0 + v2·v1 u_v);   κ = k⊙k_k, of length 1;   k = k⊙(1 + (a - 1)⊙k_a)
 //	S[t] = (Diag(e^g) - (κ⊙a)·κᵀ)·S[t-1] + k·vᵀ,   o = S[t]ᵀ·r
 //	y = Out( (norm(o) + (Σ r⊙k⊙r_k)·v) ⊙ g2·σ(g1 u_g) )
 //
-// where v₀ is v of the first such layer of the model, which has no v0, v1 and v2. κ, the rule, the norm with a mean and
-// the sum are of each head. The state is u[t-1], (1, d), and S, (heads, head_size, head_size).
+// where v₀ is v of the model's first such layer, which has no v0, v1 and v2. κ, the rule, the norm, which subtracts the
+// mean, and the sum are computed for each head. The state is u[t-1], (1, d), and S, (heads, head_size, head_size).
 type RWKV7 struct {
 	R, K, V, Out *nn.Linear
-	W, A, G      [2]*nn.Linear // w0 and a0 are biases of the second
-	VFirst       [2]*nn.Linear // nil in the first layer; with v0
+	W, A, G      [2]*nn.Linear // w0 and a0 are the biases of the second
+	VFirst       [2]*nn.Linear // nil in the first layer; v0 is the bias of the second
 	Mix          [6]*nn.Param  // x_i (d)
 	KK, KA       *nn.Param     // (d)
 	RK           *nn.Param     // (heads, head_size)
@@ -36,11 +36,11 @@ type RWKV7 struct {
 	shift      shift
 	sums, each ofHeads
 	one, none  func() *tensor.Tensor
-	length     func() *tensor.Tensor // weights of the norm that gives κ its length
-	values     *tensor.Tensor        // v₀ (l, d) of a layer that stands alone: see Given
+	length     func() *tensor.Tensor // weights of the norm that sets the length of κ
+	values     *tensor.Tensor        // v₀ (l, d) for a layer that runs alone: see Given
 }
 
-// The places of Mix.
+// Indices of Mix.
 const (
 	mixR = iota
 	mixW
@@ -69,17 +69,18 @@ type rwkv7Options struct {
 	NormEps  float64 `json:"norm_eps" help:"epsilon of the norm of each head"`
 }
 
-// RWKV7Ranks are the factors of the ranks in the release's choice.
+// RWKV7Ranks are the release's factors for RWKV7Rank.
 var RWKV7Ranks = map[string]float64{"w_rank": 2.5, "a_rank": 2.5, "v_rank": 1.7, "g_rank": 5}
 
-// RWKV7Rank returns the rank of a map of d channels in the release's choice: factor·√d, in steps of 32.
+// RWKV7Rank returns the release's choice for the rank of a map of d channels: factor·√d, in steps of 32.
 func RWKV7Rank(factor float64, d int) int {
 	return max(32, int(math.Round(factor*math.Sqrt(float64(d))/32))*32)
 }
 
 func rwkv7Defaults(Config) rwkv7Options { return rwkv7Options{NormEps: 64e-5} }
 
-// followsRWKV7 reports whether one of the layers has such a mixer. It begins at the last: many may be asked about.
+// followsRWKV7 reports whether one of the layers has an rwkv7 mixer. It searches from the end, since there may be many
+// layers.
 func followsRWKV7(layers []string) bool {
 	for _, layer := range slices.Backward(layers) {
 		parts := strings.FieldsFunc(layer, func(r rune) bool { return r == '+' || r == '>' })
@@ -90,7 +91,8 @@ func followsRWKV7(layers []string) bool {
 	return false
 }
 
-// newRWKV7 returns an RWKV-7 mixer whose parameters have no values yet. It is the first if no layer before it is one.
+// newRWKV7 returns an RWKV-7 mixer whose parameters have no values yet. It is the first one if no previous layer has
+// one.
 func newRWKV7(cfg Config, o rwkv7Options) (Mixer, error) {
 	d := cfg.DModel
 	if o.HeadSize == 0 {
@@ -140,10 +142,10 @@ func newRWKV7(cfg Config, o rwkv7Options) (Mixer, error) {
 	return m, nil
 }
 
-// mixPowers say how fast x_i falls over the channels, in the first layer.
+// mixPowers are the rates at which x_i falls over the channels, in the first layer.
 var mixPowers = [6]float64{mixR: 0.2, mixW: 0.9, mixK: 0.7, mixV: 0.7, mixA: 0.9, mixG: 0.2}
 
-// rwkv7Mix is the start of x_i in the release: 1 - (c/d)^(power·(1 - layer/layers)).
+// rwkv7Mix returns the release's start of x_i: 1 - (c/d)^(power·(1 - layer/layers)).
 func rwkv7Mix(power float64, layer, layers int) func(*rand.Rand, []float32) {
 	return func(_ *rand.Rand, x []float32) {
 		for c := range x {
@@ -153,7 +155,7 @@ func rwkv7Mix(power float64, layer, layers int) func(*rand.Rand, []float32) {
 	}
 }
 
-// rwkv7Decay is the start of w0 in the release: from -5.5 to 0.5, the more slowly the deeper the layer.
+// rwkv7Decay returns the release's start of w0: from -5.5 to 0.5, rising more slowly in deeper layers.
 func rwkv7Decay(layer, layers int) func(*rand.Rand, []float32) {
 	return func(_ *rand.Rand, x []float32) {
 		depth := float64(layer) / float64(max(1, layers-1))
@@ -186,10 +188,10 @@ func (m *RWKV7) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Ten
 	return m.Out.Forward(t, t.Mul(o, m.G[1].Forward(t, m.G[0].Forward(t, mixed(mixG)))))
 }
 
-// rwkv7LengthEps takes the place of the release's max(|κ|, 1e-12), and makes a difference only for such short ones.
+// rwkv7LengthEps replaces the release's max(|κ|, 1e-12). It makes a difference only for vectors as short as that.
 const rwkv7LengthEps = 1e-24
 
-// value gives v of the mixed input, and hands it on from the first layer.
+// value returns v for the mixed input. The first layer passes it on to later ones.
 func (m *RWKV7) value(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	v := m.V.Forward(t, u)
 	if m.hands() {
@@ -202,7 +204,7 @@ func (m *RWKV7) value(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tenso
 	return t.Add(v, t.Gate(t.Add(m.first(t, r), t.Scale(v, -1)), part, engine.Sigmoid))
 }
 
-// first is v₀ of the rows.
+// first returns v₀ of the rows.
 func (m *RWKV7) first(t *autograd.Tape, r *Rows) *tensor.Tensor {
 	if m.values == nil {
 		if r.Handed == nil || r.Handed.Values == nil {
@@ -220,7 +222,7 @@ func (m *RWKV7) first(t *autograd.Tape, r *Rows) *tensor.Tensor {
 	return x
 }
 
-// hands reports whether the layer hands its values on.
+// hands reports whether the layer passes its values on.
 func (m *RWKV7) hands() bool { return m.VFirst[0] == nil }
 
 func (m *RWKV7) given(h *Handed) Mixer {
@@ -239,11 +241,11 @@ func (m *RWKV7) NewState() State {
 		of(PositionRows, Numbers)
 }
 
-// Traits are those of a recurrence.
+// Traits returns the traits of a recurrence.
 func (m *RWKV7) Traits() Traits { return Traits{StepsRows: true} }
 
-// Params visits the parameters under the names of the release, but for the dot in those of the matrices of low rank,
-// which are (out, in) as all others.
+// Params visits the parameters under the names of the release, except for the dot in the names of the low-rank
+// matrices. These are (out, in) like all others.
 func (m *RWKV7) Params(prefix string, visit nn.Visitor) {
 	for i, name := range []string{"r", "w", "k", "v", "a", "g"} {
 		visit(prefix+"x_"+name, m.Mix[i])
@@ -273,7 +275,7 @@ func (m *RWKV7) Params(prefix string, visit nn.Visitor) {
 
 func (m *RWKV7) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.heads} }
 
-// system has the pole -e^(-1/2) for each channel of keys, whose step is the gate σ.
+// system returns the pole -e^(-1/2) for each channel of keys, with the gate σ as its step.
 func (m *RWKV7) system() System {
 	s := System{Rows: m.Norm.Weight.Len(), Dt: mapped(m.W[1].Bias, sigmoid)}
 	for range s.Rows {

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// ChannelMix is the second part of a block of RWKV-7 (arXiv:2503.14456, §4.3), which sees the position before, too:
+// ChannelMix is the second part of a block of RWKV-7 (arXiv:2503.14456, §4.3). It also sees the previous position:
 //
 //	y = Value( max(Key(u + (u[t-1] - u)⊙x_k), 0)² )
 //
@@ -22,8 +22,8 @@ type ChannelMix struct {
 	none  func() *tensor.Tensor
 }
 
-// NewChannelMix returns one over d channels with inner ones between its matrices, the last of which starts with the
-// deviation outStd.
+// NewChannelMix returns a ChannelMix over d channels with inner channels between its matrices. The last matrix starts
+// with the standard deviation outStd.
 func NewChannelMix(d, inner int, outStd float64) *ChannelMix {
 	m := &ChannelMix{
 		Key: projection(d, inner, 1, false), Value: nn.NewLinear(inner, d, outStd),
@@ -44,7 +44,7 @@ func (m *ChannelMix) NewState() State {
 	return newFixedState([]string{"shift"}, []int{1, m.Mix.Len()}).of(PositionRows)
 }
 
-// Traits are those of a recurrence.
+// Traits returns the traits of a recurrence.
 func (m *ChannelMix) Traits() Traits { return Traits{StepsRows: true} }
 
 // Params visits the parameters under the names of the release.
@@ -54,7 +54,7 @@ func (m *ChannelMix) Params(prefix string, visit nn.Visitor) {
 	m.Value.Params(prefix+"value.", visit)
 }
 
-// shift gives u[t-1] - u[t], with zeros before the first position.
+// shift computes u[t-1] - u[t], with zeros before the first position.
 type shift struct{ taps func() *tensor.Tensor }
 
 func newShift(d int) shift {
@@ -67,7 +67,7 @@ func newShift(d int) shift {
 	})}
 }
 
-// forward maps u (n, d). Part 0 of the rows' states holds the input before them.
+// forward maps u (n, d). Part 0 of the rows' states holds the previous input.
 func (s shift) forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	return t.CausalConv(u, s.taps(), nil, engine.None, r.Rows, r.fixed(0))
 }

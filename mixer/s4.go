@@ -17,13 +17,13 @@ import (
 //
 //	x' = (Λ - P P^*) x + B u,  y = GLU( W gelu( C x + D u ) + b )
 //
-// one system for each channel, sampled by the bilinear rule, with Λ, P and B from the HiPPO matrix of a measure in the
-// basis where its normal part is diagonal. What is trained in the place of C is C~ = C (I - Ābar^l_max): the kernel of
+// with one system for each channel, discretized by the bilinear rule. Λ, P and B are those of a measure's HiPPO matrix
+// in the basis in which its normal part is diagonal. Instead of C, C~ = C (I - Ābar^l_max) is trained: the kernel of
 // the first l_max steps is the inverse Fourier transform of sums with Cauchy matrices (appendix C.3). Longer sequences
-// are convolved in pieces of l_max that pass the state on. The state is (d_model, d_state/2, 2).
+// are convolved in pieces of l_max that pass on the state. The state is (d_model, d_state/2, 2).
 //
 // Deliberate differences: C~ starts as a normal draw, where the release draws C and multiplies it by I - Ābar^l_max;
-// each channel's C is a parameter of its own, C, C_1 and so on.
+// each channel's C is a separate parameter: C, C_1 and so on.
 type S4 struct {
 	s4Layer
 	C                            []*nn.Param
@@ -70,7 +70,7 @@ func newS4(cfg Config, o s4Options) (Mixer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("measure: %w", err)
 	}
-	normal := sync.OnceValue(func() *ssm.DPLR { // for Init alone: with a large state it takes minutes
+	normal := sync.OnceValue(func() *ssm.DPLR { // only Init computes it: with a large state that takes minutes
 		s, _, err := ssm.NPLR(measure, o.DState)
 		return must(s, err)
 	})
@@ -80,7 +80,7 @@ func newS4(cfg Config, o s4Options) (Mixer, error) {
 		LogDt:   nn.NewParam(nn.SSMSystem, logUniform(o.DtMin, o.DtMax), d),
 		B: nn.NewParam(nn.SSMSystem, repeated(n, func(i int) []float64 { return parts2(normal().B[i]) }),
 			1, d, n, 2),
-		// Λ may be imaginary, but what is trained is the logarithm of its real part.
+		// Λ may be imaginary, but the trained parameter is the logarithm of its negated real part.
 		InvWReal: nn.NewParam(nn.SSMSystem, repeated(n, func(i int) []float64 {
 			return []float64{math.Log(max(1e-4, -real(normal().Lambda[i])))}
 		}), d, n),

@@ -16,16 +16,15 @@ import (
 //
 //	y = GLU( W gelu( SSM_diag(u) + D u ) + b )
 //
-// By default it is the minimal official form, with B = 1 frozen, zero-order hold and Re A = -exp; options train B,
-// sample by the bilinear rule, hold Re A below zero another way or not at all (§3.4), or make all modes real. Its state
-// is (d_model, d_state/2, 2), or (d_model, d_state, 2) where modes are real.
+// By default it is the minimal official form, with B = 1 frozen, zero-order hold and Re A = -exp. Options train B,
+// discretize by the bilinear rule, keep Re A negative in another way or not at all (§3.4), or make all modes real. Its
+// state is (d_model, d_state/2, 2), or (d_model, d_state, 2) if modes are real.
 //
-// Deliberate differences: each channel's C is a parameter of its own, C, C_1 and so on; B starts at 1 for every
-// measure.
+// Deliberate differences: each channel's C is a separate parameter: C, C_1 and so on; B starts at 1 for every measure.
 type S4D struct {
 	s4Layer
 	C                         []*nn.Param
-	LogDt, LogAReal, AImag, B *nn.Param // AImag is nil where modes are real, B where it is frozen
+	LogDt, LogAReal, AImag, B *nn.Param // AImag is nil if modes are real, B if it is frozen
 	real                      engine.RealPart
 }
 
@@ -51,12 +50,13 @@ func s4dOptionsOf(c Config) s4dOptions {
 	return s4dOptions{diagonalOptions: diagonalOptionsOf(c), Disc: "zoh", Re: "exp", layerOptions: layerDefaults()}
 }
 
-// realParts are the constraints of Re A.
+// realParts are the options to constrain Re A.
 var realParts = map[string]engine.RealPart{
 	"exp": engine.NegExp, "softplus": engine.NegSoftplus, "relu": engine.NegReLU, "none": engine.Negative,
 }
 
-// startingAt is an Init for the parameter of Re A, after one for that of -exp: x such that Re A starts the same.
+// startingAt returns an Init for the parameter of Re A. It converts values drawn for -exp such that Re A starts the
+// same.
 func startingAt(r engine.RealPart, logs func(*rand.Rand, []float32)) func(*rand.Rand, []float32) {
 	if r == engine.NegExp {
 		return logs
@@ -110,7 +110,7 @@ func newS4D(cfg Config, o s4dOptions) (Mixer, error) {
 	return m, nil
 }
 
-// newRealS4D is NewS4D for real modes.
+// newRealS4D is newS4D for real modes.
 func newRealS4D(cfg Config, o s4dOptions, disc engine.Discretization) (Mixer, error) {
 	if err := cfg.checkSystem(); err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (m *S4D) Params(prefix string, visit nn.Visitor) {
 	visitC(prefix+"kernel.", visit, m.C)
 	visit(prefix+"kernel.log_dt", m.LogDt)
 	name := "kernel.log_A_real"
-	if m.real != engine.NegExp { // it is no logarithm
+	if m.real != engine.NegExp { // not a logarithm
 		name = "kernel.inv_A_real"
 	}
 	visit(prefix+name, m.LogAReal)

@@ -12,16 +12,16 @@ import (
 
 // system holds the operations of d state-space systems, one for each channel.
 type system struct {
-	// run applies them to rows u (n, d), with a skip (d), which may be zero. A slot is (d, modes, 2).
+	// run applies the systems to rows u (n, d), with a skip (d), which may be zero. A slot is (d, modes, 2).
 	run func(t *autograd.Tape, u, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor
-	// kernel computes their kernels (l, d) for sequences of at most longest positions.
+	// kernel computes the kernels (l, d) for sequences of at most longest positions.
 	kernel  func(t *autograd.Tape, l int) *tensor.Tensor
 	longest int
-	// uneven makes them for DiagScan; nil for systems that assume even steps.
+	// uneven returns the systems for DiagScan; nil for systems that assume even steps.
 	uneven func(t *autograd.Tape) *engine.DiagSystem
 }
 
-// diagonalSystem makes a system of diagonal ones.
+// diagonalSystem returns a system of diagonal systems.
 func diagonalSystem(of, uneven func(t *autograd.Tape) *engine.DiagSystem) system {
 	return system{
 		run: func(t *autograd.Tape, u, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
@@ -32,15 +32,15 @@ func diagonalSystem(of, uneven func(t *autograd.Tape) *engine.DiagSystem) system
 	}
 }
 
-// sampled makes a system of the diagonal ones of p.
+// sampled returns a system of the diagonal systems of p.
 func sampled(p *engine.DiagParams) system {
 	uneven := unevenly(p)
 	return diagonalSystem(func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(p) },
 		func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(uneven) })
 }
 
-// along applies the systems to u (n, h) with a skip, at the times of the rows where the systems can. One part of the
-// states of the rows is theirs.
+// along applies the systems to u (n, h) with a skip, using the times of the rows if the systems support it. part is the
+// part of the rows' states that belongs to the systems.
 func (s *system) along(t *autograd.Tape, u, skip *tensor.Tensor, r *Rows, part int) *tensor.Tensor {
 	if r.Steps != nil && s.uneven != nil {
 		return t.DiagScan(u, r.times(t, 1), s.uneven(t), skip, r.Rows, r.fixed(part))
@@ -52,17 +52,17 @@ func (s *system) along(t *autograd.Tape, u, skip *tensor.Tensor, r *Rows, part i
 //
 //	y = GLU( W gelu( (SSM_c(u) + D_c u)_c ) + b )
 //
-// Its channels c are several systems over the same input, each with its own C and D. A bidirectional layer has as many
-// more that look ahead, y[t] += Σ_j k[j]·u[t+1+j]. The GELU is the exact one, GLU(a, g) = a·sigmoid(g). Without a
-// gate the layer ends with W gelu(...) + b, as the S4D that H3 is compared with.
+// Its channels c are several systems with the same input, each with its own C and D. A bidirectional layer has as many
+// additional systems that look ahead, y[t] += Σ_j k[j]·u[t+1+j]. The GELU is exact, and GLU(a, g) = a·sigmoid(g).
+// Without a gate the layer ends with W gelu(...) + b, like the S4D that H3 is compared with.
 type s4Layer struct {
 	D   []*nn.Param // of each channel, (d)
 	Out *nn.Linear
 
-	systems []system // of the channels, then those that look ahead
+	systems []system // those of the channels, then those that look ahead
 	opt     layerOptions
 	d, n    int
-	none    func() *tensor.Tensor // zeros, the skip of the systems that look ahead
+	none    func() *tensor.Tensor // zeros, as skip of the systems that look ahead
 }
 
 // layerOptions are the options of s4Layer.
@@ -72,10 +72,10 @@ type layerOptions struct {
 	Gate          bool `json:"gate" help:"GLU after the output's linear map"`
 }
 
-// layerDefaults are the options of the official layers.
+// layerDefaults returns the options of the official layers.
 func layerDefaults() layerOptions { return layerOptions{Channels: 1, Gate: true} }
 
-// ways is the number of C: twice the channels if the layer is bidirectional.
+// ways returns the number of parameters C: twice the channels if the layer is bidirectional.
 func (o layerOptions) ways() int {
 	if o.Bidirectional {
 		return 2 * o.Channels
@@ -83,7 +83,7 @@ func (o layerOptions) ways() int {
 	return o.Channels
 }
 
-// newS4Layer returns the layer for systems of n modes, to be given by the caller.
+// newS4Layer returns a layer for systems of n modes. The caller must set the systems.
 func newS4Layer(d, n int, o layerOptions) s4Layer {
 	wide := d
 	if o.Gate {
@@ -107,7 +107,7 @@ func (m *s4Layer) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.T
 	return r.apart(t, u, func(i int) int { return m.taps(r.Len(i)) }, m.forward)
 }
 
-// forward is Forward of rows that use the same kernels.
+// forward is Forward for rows that use the same kernels.
 func (m *s4Layer) forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	var ys [16]*tensor.Tensor
 	for c, skip := range m.D {
@@ -128,9 +128,9 @@ func (m *s4Layer) forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.T
 	return t.GLU(y)
 }
 
-// taps is the length of the kernels with which a row of l positions looks both ways in one convolution, 0 for a row
-// that is too long for that. A kernel's bits depend on its length. Lengths are rounded up by at most an eighth, so that
-// rows of many lengths share a few kernels.
+// taps returns the length of the kernels with which a row of l positions looks both ways in one convolution, or 0 if
+// the row is too long. A kernel's bits depend on its length. Lengths are rounded up by at most an eighth, so that rows
+// of many lengths share a few kernels.
 func (m *s4Layer) taps(l int) int {
 	most := min(m.systems[0].longest, engine.LongestAtOnce)
 	if l > most {
@@ -140,8 +140,7 @@ func (m *s4Layer) taps(l int) int {
 	return min(most, (l+step-1)/step*step)
 }
 
-// bothWays applies a system and another that looks ahead: by one convolution, or by two if the rows are too long for
-// that.
+// bothWays applies a system and one that looks ahead, in one convolution, or in two if the rows are too long for one.
 func (m *s4Layer) bothWays(t *autograd.Tape, u, skip *tensor.Tensor, back, ahead *system,
 	r *engine.Rows) *tensor.Tensor {
 	if n := m.taps(r.Longest()); n > 0 {
@@ -162,7 +161,7 @@ func (m *s4Layer) NewState() State {
 	return newFixedState(names, shapes...)
 }
 
-// Traits tell whether the layer is bidirectional.
+// Traits returns traits that depend on whether the layer is bidirectional.
 func (m *s4Layer) Traits() Traits {
 	return Traits{LooksAhead: m.opt.Bidirectional, Steps: !m.opt.Bidirectional && m.systems[0].uneven != nil,
 		Convolves: true, StepsRows: true}
@@ -175,14 +174,14 @@ func (m *s4Layer) visitD(prefix string, visit nn.Visitor) {
 	}
 }
 
-// visitC visits the C of all channels under names that begin with prefix.
+// visitC visits the parameters C of all channels under names with the given prefix.
 func visitC(prefix string, visit nn.Visitor, all []*nn.Param) {
 	for c, p := range all {
 		visit(prefix+numbered("C", c), p)
 	}
 }
 
-// numbered is the name of the c-th of several: name, name_1, name_2 and so on.
+// numbered returns the name of the c-th of several parameters: name, name_1, name_2 and so on.
 func numbered(name string, c int) string {
 	if c == 0 {
 		return name

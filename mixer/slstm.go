@@ -16,10 +16,10 @@ import (
 //	c[t] = e^(f'+m[t-1]-m[t])·c[t-1] + e^(i-m[t])·tanh(z), n[t] likewise of 1;   h[t] = σ(o)·c[t]/n[t]
 //	y = Out( LayerNorm(h) )
 //
-// with W and R block diagonal, a block for each head. The norm is over each head, with weights 1 + w and no biases. The
-// recurrence goes through h, so it is stepped position by position. The state is h, c, n and m, (d_model) each.
+// W and R are block diagonal, with a block for each head. The norm is over each head, with weights 1 + w and no biases.
+// Since the recurrence goes through h, it is computed position by position. The state is h, c, n and m, (d_model) each.
 //
-// Deliberate difference: Out. The published layer has no last projection; out_proj=false leaves it out.
+// Deliberate difference: Out. The published layer has no last projection; out_proj=false omits it.
 type SLSTM struct {
 	W            [4]*nn.Param // of i, f, z and o: (heads, d/heads, d/heads)
 	R, Bias      *nn.Param
@@ -70,7 +70,8 @@ func newSLSTM(cfg Config, o slstmOptions) (Mixer, error) {
 	return m, nil
 }
 
-// slstmStart has forget gates that start open, 3 to 6 over the n channels of a head, and others at 0.
+// slstmStart returns an Init in which forget gates start open, from 3 to 6 over the n channels of a head, and others at
+// 0.
 func slstmStart(n int) func(*rand.Rand, []float32) {
 	return func(rng *rand.Rand, x []float32) {
 		clear(x)
@@ -100,11 +101,11 @@ func (m *SLSTM) NewState() State {
 	return newFixedState([]string{"y", "c", "n", "m"}, d, d, d, d)
 }
 
-// Traits are those of a recurrence.
+// Traits returns the traits of a recurrence.
 func (m *SLSTM) Traits() Traits { return Traits{} }
 
-// Params visits the parameters under their official names. In the release the tensor named after the forget gate drives
-// the input gate and the other way round: it joins them in one order, and takes them apart in another.
+// Params visits the parameters under their official names. In the release, the tensor named after the forget gate
+// controls the input gate and vice versa, since it joins them in one order and splits them in another.
 func (m *SLSTM) Params(prefix string, visit nn.Visitor) {
 	for i, gate := range []string{"fgate", "igate", "zgate", "ogate"} {
 		visit(prefix+gate+".weight", m.W[i])
@@ -119,7 +120,7 @@ func (m *SLSTM) Params(prefix string, visit nn.Visitor) {
 
 func (m *SLSTM) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.NumHeads} }
 
-// stateRules say that all parts go through the gates, which the output is part of.
+// stateRules returns the rules that no part is linear: all go through the gates, which depend on the output.
 func (m *SLSTM) stateRules(*autograd.Tape) map[string]StateRule {
 	not := StateRule{NotLinear: true}
 	return map[string]StateRule{"y": not, "c": not, "n": not, "m": not}

@@ -10,27 +10,27 @@ import (
 )
 
 // SparseSinkhorn is the attention of "Sparse Sinkhorn Attention" (arXiv:2002.11296, §3): blocks of positions are sorted
-// by a soft permutation, and each block attends to itself and to the block that the sort puts beside it,
+// by a soft permutation, and each block attends to itself and to the block that is sorted to its place,
 //
 //	R = P(ψ),  P(x) = W_B gelu(W_P x + b_P) + b_B     scores of blocks, for each head; ψ summarizes a block
 //	S = sinkhorn((R + ε)/τ)                            doubly stochastic: see autograd.SinkhornBalance
 //	y = softmax( Q [S K; K]ᵀ/√head_dim ) [S V; V]      S K mixes whole blocks
 //
-// with Gumbel noise ε in training. Causal (§3.3), ψ of a block is the mean of all positions up to its first one, S has
-// weights of earlier blocks only and is balanced by sums over rows up to its own, and positions see their own block up
-// to themselves. With sortcut (§3.4) all positions attend to the first n sorted blocks, and to nothing else.
+// with Gumbel noise ε in training. If causal (§3.3), ψ of a block is the mean of all positions up to its first one, S
+// has weights of earlier blocks only and is balanced by sums over the rows up to its own, and positions see their own
+// block up to themselves. With sortcut (§3.4) all positions attend to the first n sorted blocks, and to nothing else.
 //
-// Deliberate differences: ψ is a mean, not a sum, so that scores do not grow with the position; between W_P and W_B is
-// gelu, where the paper has ReLU, and no function after W_B; the first block of a causal sequence has no sorted one.
-// rotary_emb_dim, which the paper does not have, gives sorted positions places before those of the block.
+// Deliberate differences: ψ is a mean, not a sum, so that scores do not grow with the position; the function between
+// W_P and W_B is gelu, where the paper has ReLU, and there is none after W_B; the first block of a causal sequence has
+// no sorted block. rotary_emb_dim, which the paper does not have, places sorted positions before those of the block.
 type SparseSinkhorn struct {
 	QKV, Out      *nn.Linear
-	Sort, Columns *nn.Linear // W_P and W_B, whose rows are heads and then blocks
+	Sort, Columns *nn.Linear // W_P and W_B; the rows of W_B are heads, then blocks
 
 	opt                  engine.AttentionOptions
 	balance              engine.BalanceOptions
 	temperature          float64
-	d, block, lMax, most int // most: the blocks of sortcut
+	d, block, lMax, most int // most is the number of blocks of sortcut
 }
 
 // SparseSinkhornInfo describes SparseSinkhorn.
@@ -97,8 +97,8 @@ func (m *SparseSinkhorn) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *t
 	return m.Out.Forward(t, run.attend())
 }
 
-// Traits: the sort has columns for a limited number of blocks. A bidirectional layer needs whole ones, and has no
-// state.
+// Traits returns traits in which the length is limited, since the sort has columns for a limited number of blocks. A
+// bidirectional layer needs complete blocks and has no state.
 func (m *SparseSinkhorn) Traits() Traits {
 	if m.opt.Ahead {
 		return Traits{LooksAhead: true, MaxLength: m.lMax, Multiple: m.block}

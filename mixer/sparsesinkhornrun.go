@@ -6,31 +6,31 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// sortedRun is a call of SparseSinkhorn: rows are cut into pieces, one for each block, which are rows of one attention:
-// the sorted block, whose queries are zeros that nobody asks for, and then the positions of the piece.
+// sortedRun is a call of SparseSinkhorn. It cuts rows into pieces, one for each block, which become rows of one
+// attention: the sorted block, whose queries are unused zeros, followed by the positions of the piece.
 type sortedRun struct {
 	m          *SparseSinkhorn
 	t          *autograd.Tape
 	r          *Rows
-	qkv, q, kv *tensor.Tensor // of all positions (n, 3d), and its parts (n, d) and (n, 2d)
-	scores     *tensor.Tensor // of the blocks that begin in the rows (blocks, heads·columns), nil for none
-	begun      []int          // blocks that begin in each row
+	qkv, q, kv *tensor.Tensor // for all positions (n, 3d), and its parts (n, d) and (n, 2d)
+	scores     *tensor.Tensor // of blocks that begin in the rows (blocks, heads·columns), or nil
+	begun      []int          // number of blocks that begin in each row
 
 	pieces *engine.Rows
-	parts  []*tensor.Tensor  // of the input of attention
-	at, n  []int             // where the positions of a piece lie in its row, and how many they are
+	parts  []*tensor.Tensor  // the input of attention
+	at, n  []int             // start of a piece's positions in its row, and their number
 	caches []*engine.KVCache // of the pieces
 	zeros  *tensor.Tensor    // queries of a sorted block
 	cut    []*tensor.Tensor  // with sortcut, the keys and values that each row sees
 }
 
-// state is the state of row i, nil if it has none.
+// state returns the state of row i, or nil if it has none.
 func (run *sortedRun) state(i int) *sortedState {
 	s, _ := run.r.state(i).(*sortedState)
 	return s
 }
 
-// past is how many positions of its sequence row i has before it.
+// past returns the number of previous positions in the sequence of row i.
 func (run *sortedRun) past(i int) int {
 	if s := run.state(i); s != nil {
 		return s.kv.Len
@@ -38,14 +38,14 @@ func (run *sortedRun) past(i int) int {
 	return 0
 }
 
-// summarize makes the scores of all blocks that begin in the rows: of ψ, a mean.
+// summarize computes the scores of all blocks that begin in the rows, from ψ, a mean.
 func (run *sortedRun) summarize(u *tensor.Tensor) {
 	m, t, r := run.m, run.t, run.r
 	var psi []*tensor.Tensor
 	blocks := &engine.Rows{}
 	if m.opt.Ahead {
 		psi = append(psi, t.MeanPositions(u, engine.EqualRows(r.Total()/m.block, m.block)))
-	} else { // the mean so far is linear attention whose queries and keys are all the same
+	} else { // the running mean is linear attention with equal queries and keys
 		one := t.New(r.Total(), 1)
 		one.Zero()
 		sum, count := run.sums()
@@ -80,7 +80,7 @@ func (run *sortedRun) summarize(u *tensor.Tensor) {
 	run.scores = t.Scale(t.AddGumbel(scores, blocks), 1/m.temperature)
 }
 
-// sums are what the running means of the rows go on from: the sums, and how many positions these are of.
+// sums returns what the running means of the rows continue from: sums, and the numbers of summed positions.
 func (run *sortedRun) sums() (sum, count engine.Slots) {
 	r := run.r
 	return collect(r, r.slotsOf(0), 0, func(s *sortedState, _ int) *engine.Slot {
@@ -92,12 +92,12 @@ func (run *sortedRun) sums() (sum, count engine.Slots) {
 		})
 }
 
-// row takes row i apart.
+// row cuts row i into pieces.
 func (run *sortedRun) row(i int) {
 	m, t, r, s := run.m, run.t, run.r, run.state(i)
 	past, begun, from, l := run.past(i), run.begun[i], r.From(i), r.Len(i)
 	kv := t.Slice(run.kv, from, l)
-	var scores, sorted *tensor.Tensor // sorted: the blocks for those that begin here, of which the first may have none
+	var scores, sorted *tensor.Tensor // sorted: those of the blocks that begin here; the first may have none
 	if begun > 0 {
 		before := 0
 		for j := range i {
@@ -109,14 +109,14 @@ func (run *sortedRun) row(i int) {
 	if s != nil {
 		all = s.grow(t, kv, &scores, begun > 0)
 	}
-	first := (past + m.block - 1) / m.block // number of the first block that begins here
-	none := 0                               // blocks without a sorted one: the first of a causal sequence
+	first := (past + m.block - 1) / m.block // index of the first block that begins here
+	none := 0                               // number of blocks without a sorted one: the first of a causal sequence
 	if !m.opt.Ahead && first == 0 {
 		none = 1
 	}
 	if count := begun - none; count > 0 {
 		p := t.SinkhornBalance(scores, m.balance)
-		whole := p.Rows() // blocks that are mixed
+		whole := p.Rows() // number of blocks that are mixed
 		if !m.opt.Ahead {
 			whole-- // the last one
 		} else if m.most > 0 {
@@ -142,7 +142,8 @@ func (run *sortedRun) row(i int) {
 	}
 }
 
-// piece adds the positions x (n, 3d) of block u, after filled ones, and before the first ones the sorted block.
+// piece adds the positions x (n, 3d) of block u, which follow filled others. The first ones are preceded by the sorted
+// block.
 func (run *sortedRun) piece(s *sortedState, sorted, x *tensor.Tensor, u, filled int) {
 	m, t, n := run.m, run.t, x.Rows()
 	start := filled
@@ -169,12 +170,12 @@ func (run *sortedRun) piece(s *sortedState, sorted, x *tensor.Tensor, u, filled 
 		s.window = m.newWindow()
 	}
 	run.caches = append(run.caches, &s.window.KVCache)
-	if filled+n == m.block { // nobody asks for it any more
+	if filled+n == m.block { // the block is complete and its window no longer needed
 		s.window = m.newWindow()
 	}
 }
 
-// attend is the attention of all pieces.
+// attend computes the attention of all pieces.
 func (run *sortedRun) attend() *tensor.Tensor {
 	m, t := run.m, run.t
 	if m.most > 0 {

@@ -8,11 +8,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// sortedState is the sum of the positions so far, keys and values of all of them, the scores of all blocks that have
-// begun, and what attention has in its cache of the block that is not complete: the sorted block and its own positions.
+// sortedState holds the sum of the positions so far, the keys and values of all of them, the scores of all blocks that
+// have begun, and attention's cache for the incomplete block: the sorted block and the block's own positions.
 type sortedState struct {
 	sum        *fixedState
-	count      engine.Slot // the number of positions, made for each call
+	count      engine.Slot // number of positions, set for each call
 	kv, scores engine.RowCache
 	window     *attentionState
 	d, columns int
@@ -30,8 +30,8 @@ func (m *SparseSinkhorn) newWindow() *attentionState {
 	return &attentionState{heads: m.opt.Heads, headDim: m.d / m.opt.Heads, most: 2 * m.block}
 }
 
-// grow adds the keys and values of a row, and the scores of the blocks that begin in it. If there are some, all scores
-// take their place, and the keys and values of all positions are returned.
+// grow adds the keys and values of a row, and the scores of the blocks that begin in it. If any begin, it replaces
+// scores by those of all blocks, and returns the keys and values of all positions.
 func (s *sortedState) grow(t *autograd.Tape, kv *tensor.Tensor, scores **tensor.Tensor, begun bool) *tensor.Tensor {
 	all := func(c *engine.RowCache, x *tensor.Tensor) *tensor.Tensor {
 		if past := c.Rows(); past != nil {
@@ -61,12 +61,12 @@ func (s *sortedState) grow(t *autograd.Tape, kv *tensor.Tensor, scores **tensor.
 	return whole
 }
 
-// Size counts what is filled.
+// Size counts the filled part.
 func (s *sortedState) Size() int {
 	return s.sum.Size() + s.kv.Len*rowBytes(2*s.d) + s.scores.Len*rowBytes(s.columns) + s.window.Size()
 }
 
-// Pages visits those of the window.
+// Pages visits the pages of the window.
 func (s *sortedState) Pages(f func(page *engine.Page, bytes, seen int)) { s.window.Pages(f) }
 
 func (s *sortedState) Clone() State {
@@ -78,10 +78,10 @@ func (s *sortedState) Clone() State {
 
 func (s *sortedState) Detach() { *s = *s.Clone().(*sortedState) }
 
-// Keep does nothing: any block may be sorted beside the next.
+// Keep does nothing, since any block may be sorted to the next place.
 func (s *sortedState) Keep(int) {}
 
-// Tensors visits the sum, the rows of positions and of blocks, and what is in the window.
+// Tensors visits the sum, the rows of positions and of blocks, and the window.
 func (s *sortedState) Tensors(visit func(string, *tensor.Tensor)) {
 	s.sum.Tensors(visit)
 	if s.kv.Len == 0 {

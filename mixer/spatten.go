@@ -10,16 +10,16 @@ import (
 )
 
 // SpAtten is causal softmax attention with cascade token and head pruning (arXiv:2012.09852): see autograd.SpAtten. Its
-// state, the keys and values of the tokens that are left, is of fixed size. Wqkv's rows are ordered as in Attention.
+// state, the keys and values of the remaining tokens, is of fixed size. Wqkv's rows are ordered as in Attention.
 //
-// With cascade, tokens and heads that the layers before have pruned are pruned here, too (§III-A, §III-B). They say
-// which in Handed. Otherwise each layer prunes on its own.
+// With cascade, tokens and heads that previous layers have pruned, which they report in Handed, are pruned here, too
+// (§III-A, §III-B). Otherwise each layer prunes on its own.
 type SpAtten struct {
 	Wqkv, Out *nn.Linear
 	opt       engine.SpAttenOptions
 	d         int
-	layer     int                 // of the model
-	above     []engine.SpAttenRow // what the layer before has pruned of the one row of a sequence: see Given
+	layer     int                 // index in the model
+	above     []engine.SpAttenRow // pruned by the previous layer, for the one row of a sequence: see Given
 }
 
 // SpAttenInfo describes SpAtten.
@@ -40,7 +40,7 @@ type spattenOptions struct {
 	Values    int  `json:"values" min:"0" help:"values that a query reads, those of its largest weights; 0 for all"`
 	Cascade   bool `json:"cascade" help:"prune what earlier layers have pruned, and by their importances too"`
 
-	// Progressive quantizes keys to 8 bits at inference. Their lower 4 bits count only where no weight reaches it.
+	// Progressive quantizes keys to 8 bits at inference. Their lower 4 bits are read only where no weight reaches it.
 	Progressive float64 `json:"progressive" min:"0" max:"1" help:"weight for 4-bit keys; 0: not quantized"`
 }
 
@@ -69,7 +69,7 @@ func newSpAtten(cfg Config, o spattenOptions) (Mixer, error) {
 	}}, nil
 }
 
-// maxTokens bounds what a wrong configuration can cost.
+// maxTokens bounds the cost of a wrong configuration.
 const maxTokens = 1 << 16
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.
@@ -90,7 +90,7 @@ func (m *SpAtten) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.T
 	return m.Out.Forward(t, y)
 }
 
-// handed is what the last layer before m has pruned of the rows, nil for the first one.
+// handed returns what the last layer before m has pruned in the rows, or nil for the first layer.
 func (m *SpAtten) handed(r *Rows) []engine.SpAttenRow {
 	if m.above == nil {
 		return r.Handed.prunedBefore(m.layer)
@@ -110,7 +110,7 @@ func (m *SpAtten) given(h *Handed) Mixer {
 	return &c
 }
 
-// CheckCascade returns an error if layers that prune together differ in what they count tokens and heads by.
+// CheckCascade returns an error if layers that prune together count tokens or heads differently.
 func CheckCascade(layers []Mixer) (err error) {
 	var first *engine.SpAttenOptions
 	for i, m := range layers {
@@ -130,8 +130,8 @@ func CheckCascade(layers []Mixer) (err error) {
 	return err
 }
 
-// CountReads has what the SpAtten of m reads from now on added to c, on an engine that counts; nil for nothing. It
-// reports whether m has some. Nobody may use m meanwhile.
+// CountReads makes m's SpAtten mixers add their reads to c from now on, on an engine that counts; a nil c stops that.
+// It reports whether m has any. m must not be in use.
 func CountReads(m Mixer, c *engine.SpAttenCounts) (some bool) {
 	each(m, func(_ string, m Mixer) {
 		if m, ok := m.(*SpAtten); ok {
@@ -141,7 +141,7 @@ func CountReads(m Mixer, c *engine.SpAttenCounts) (some bool) {
 	return some
 }
 
-// NewState returns the state before the first position, in which all heads are left.
+// NewState returns the state before the first position, with no head pruned.
 func (m *SpAtten) NewState() State {
 	h, n := m.opt.Heads, m.opt.Keep+m.opt.Block
 	names, rows := []string{"k", "v", "importance", "heads", "position"}, []int{h, n, m.d / h}
@@ -157,7 +157,7 @@ func (m *SpAtten) NewState() State {
 	return &spattenState{fixedState: fixedState{names: names, kinds: kinds, slots: s.slots}}
 }
 
-// Traits are those of a recurrence.
+// Traits returns the traits of a recurrence.
 func (m *SpAtten) Traits() Traits { return Traits{} }
 
 // Params visits the parameters under the names of Attention's.
@@ -166,13 +166,13 @@ func (m *SpAtten) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"out_proj.", visit)
 }
 
-// spattenState holds the tensors of an engine.SpAttenState, in its order, without those that no option asks for.
+// spattenState holds the tensors of an engine.SpAttenState, in its order, without those that no option needs.
 type spattenState struct {
 	fixedState
-	now engine.SpAttenState // in the form that the operation takes
+	now engine.SpAttenState // in the form that the operation requires
 }
 
-// pruned are the states of the rows, which are spattenStates. After the operation they must be stored again.
+// pruned returns the states of the rows, which must be spattenStates. They must be stored again after the operation.
 func (r *Rows) pruned() []*engine.SpAttenState {
 	return collect(r, &r.spatten, 0, func(s *spattenState, _ int) *engine.SpAttenState {
 		parts := s.parts()
@@ -183,7 +183,7 @@ func (r *Rows) pruned() []*engine.SpAttenState {
 	})
 }
 
-// parts are where the operation has the tensors.
+// parts returns pointers to the operation's tensors.
 func (s *spattenState) parts() (all [7]**tensor.Tensor) {
 	x := &s.now
 	all = [...]**tensor.Tensor{&x.K, &x.V, &x.Importance, &x.Heads, &x.Position, &x.Low, &x.Places}
@@ -207,7 +207,7 @@ func (s *spattenState) Clone() State {
 
 func (m *SpAtten) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.Heads} }
 
-// stateRules: which keys and values are left depends on all of them.
+// stateRules returns the rules that k and v are not linear: which keys and values remain depends on all of them.
 func (m *SpAtten) stateRules(*autograd.Tape) map[string]StateRule {
 	return map[string]StateRule{"k": {NotLinear: true}, "v": {NotLinear: true}}
 }

@@ -8,22 +8,22 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// PartKind says what a tensor of a state holds.
+// PartKind is the kind of a tensor of a state.
 type PartKind int
 
 const (
-	// Numbers are of the model; the first axis is channels or heads.
+	// Numbers are numbers of the model; the first axis is channels or heads.
 	Numbers PartKind = iota
-	// PositionRows are of the model, too: a row for each of some positions, (positions, channels), such as the last
-	// inputs of a filter.
+	// PositionRows are numbers of the model with a row for each of some positions, (positions, channels), such as the
+	// last inputs of a filter.
 	PositionRows
-	// BlockRows are such rows of a block that is not complete, after which they are forgotten.
+	// BlockRows are PositionRows of an incomplete block. They are dropped when it is complete.
 	BlockRows
-	// Copied is what other parts determine.
+	// Copied tensors are determined by other parts.
 	Copied
-	// Position says how far the sequence is.
+	// Position is the position in the sequence.
 	Position
-	// Scores weigh positions or heads.
+	// Scores are weights of positions or heads.
 	Scores
 )
 
@@ -32,14 +32,14 @@ func (k PartKind) Bookkeeping() bool { return k == Position || k == Scores }
 
 // StatePart is a tensor of a state.
 type StatePart struct {
-	Name     string // by which State.Tensors visits it
+	Name     string // name in State.Tensors
 	Kind     PartKind
-	Integers *engine.Integers // what its elements are held as, nil for floats
+	Integers *engine.Integers // elements stored as integers; nil for floats
 
-	tensor func() *tensor.Tensor // perhaps a copy, which is made for each call
+	tensor func() *tensor.Tensor // may return a copy, made for each call
 }
 
-// NewStatePart is a part of floats.
+// NewStatePart returns a part of floats.
 func NewStatePart(name string, x *tensor.Tensor) StatePart {
 	return StatePart{Name: name, tensor: func() *tensor.Tensor { return x }}
 }
@@ -53,7 +53,8 @@ func (p StatePart) Values() (shape []int, values []float32) {
 	return x.Shape(), x.Floats()
 }
 
-// StateParts are what State.Tensors visits, in that order, without copies. They are valid until the state changes.
+// StateParts returns the tensors of State.Tensors, in that order, without copies. They are valid until the state
+// changes.
 func StateParts(s State) (parts []StatePart) {
 	switch s := s.(type) {
 	case interface{ parts() []StatePart }:
@@ -78,8 +79,8 @@ func StateParts(s State) (parts []StatePart) {
 	return parts
 }
 
-// RestoreIntegers is State.Restore of integers times factors for each row, where the state holds that tensor as
-// integers. For others it does nothing, and returns false.
+// RestoreIntegers is like State.Restore with integers and a factor for each row, if the state stores that tensor as
+// integers. Otherwise it does nothing, and returns false.
 func RestoreIntegers(s State, name string, shape []int, q []int8, factors []float32) (done bool, err error) {
 	switch s := s.(type) {
 	case *attentionState:
@@ -94,19 +95,19 @@ func RestoreIntegers(s State, name string, shape []int, q []int8, factors []floa
 	return false, nil
 }
 
-// StateRule is how a part of a state goes on from token to token, where an experiment with the state does not show it.
+// StateRule describes the update of a part of a state for each token, where experiments with the state do not show it.
 type StateRule struct {
-	// Transition is R (n, n) of s[t] = f(x[t] + R s[t-1]), where f is tanh for the first Tanhs numbers.
+	// Transition is R (n, n) of s[t] = f(x[t] + R s[t-1]). f is tanh for the first Tanhs numbers.
 	Transition *tensor.Tensor
 	Tanhs      int
-	// Gates are a of S = a ⊙ S + w, where S changes: at the ends of blocks.
+	// Gates are a of S = a ⊙ S + w, for an S that changes only at the ends of blocks.
 	Gates []float64
-	// NotLinear is a part that does not go on linearly in itself.
+	// NotLinear reports that the part's update is not linear in the part.
 	NotLinear bool
 }
 
-// StateRules are the rules of a mixer's parts, by name, of those that need one. Tensors live as long as what t has
-// made.
+// StateRules returns rules for the parts of a mixer that need one, by name. Their tensors are valid as long as those of
+// t.
 func StateRules(t *autograd.Tape, m Mixer) map[string]StateRule {
 	rules := map[string]StateRule{}
 	each(m, func(prefix string, m Mixer) {

@@ -11,16 +11,16 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Response is the impulse responses of linear systems inside a mixer that are the same at every position, one for each
-// channel: Taps (l, channels).
+// Response holds the impulse responses of linear systems inside a mixer that are the same at every position, one for
+// each channel: Taps (l, channels).
 type Response struct {
 	Name string
 	Taps *tensor.Tensor
 }
 
-// Responses are the kernels of a mixer, of at most l taps: those of its state-space systems and long filters, without
-// their skips, and then of its short filters. They live as long as what t has made. Mixers whose systems depend on the
-// input have short filters only; attention has none.
+// Responses returns the kernels of a mixer, of at most l taps: those of its state-space systems and long filters,
+// without their skips, then those of its short filters. They are valid as long as the tensors of t. Mixers whose
+// systems depend on the input have short filters only; attention has none.
 func Responses(t *autograd.Tape, m Mixer, l int) (all []Response) {
 	each(m, func(prefix string, m Mixer) {
 		if m, ok := m.(interface {
@@ -34,7 +34,7 @@ func Responses(t *autograd.Tape, m Mixer, l int) (all []Response) {
 	return all
 }
 
-// each calls f with m, or with each mixer that it is the sum of and the prefix of its names.
+// each calls f with m, or with each mixer that it is the sum of and the prefix of that mixer's names.
 func each(m Mixer, f func(prefix string, m Mixer)) {
 	switch m := m.(type) {
 	case scaled:
@@ -48,18 +48,18 @@ func each(m Mixer, f func(prefix string, m Mixer)) {
 	}
 }
 
-// System is a continuous state-space system of a mixer, x' = A x + B u, as its parameters have it.
+// System describes a continuous state-space system of a mixer, x' = A x + B u, as given by its parameters.
 type System struct {
-	Name  string       // of the part of the mixer that has it, empty for the mixer itself
+	Name  string       // part of the mixer that has it, "" for the mixer itself
 	Poles []complex128 // the diagonal of A, row by row
-	Rows  int          // of Poles: one for each channel; 1 if all channels share them
-	// Dt are the steps of the channels: of mixers that choose them by token, softplus of the bias.
+	Rows  int          // rows of Poles: one for each channel; 1 if all channels share them
+	// Dt are the steps of the channels. For mixers in which they depend on the token, Dt is softplus of the bias.
 	Dt []float64
 	// LowRank is P of A = Λ - P P^*, (rank, channels, modes, 2); nil for none.
 	LowRank []float64
 }
 
-// Systems are the systems of a mixer, by name.
+// Systems returns the systems of a mixer, by name.
 func Systems(m Mixer) (all []System) {
 	each(m, func(prefix string, m Mixer) {
 		if m, ok := m.(interface{ system() System }); ok {
@@ -72,7 +72,8 @@ func Systems(m Mixer) (all []System) {
 	return all
 }
 
-// systemOf is a system with the poles real(re) + i·im, row by row, and the steps exp(logDt). im and logDt may be nil.
+// systemOf returns a system with the poles real(re) + i·im, row by row, and the steps exp(logDt). im and logDt may be
+// nil.
 func systemOf(name string, real engine.RealPart, re, im, logDt *nn.Param) System {
 	s := System{Name: name, Rows: 1, Poles: make([]complex128, re.Len())}
 	if re.Dims() > 1 {
@@ -91,7 +92,7 @@ func systemOf(name string, real engine.RealPart, re, im, logDt *nn.Param) System
 	return s
 }
 
-// mapped is f of the elements of a parameter, nil for no parameter.
+// mapped returns f of the elements of a parameter, or nil for no parameter.
 func mapped(p *nn.Param, f func(float64) float64) []float64 {
 	if p == nil {
 		return nil
@@ -120,8 +121,8 @@ func shortKernel(w *tensor.Tensor) Response {
 	return Response{"conv", tensor.FromSlice(k, taps, d)}
 }
 
-// TimeConstants are 1/(dt·min|Re A|) of each channel, after how many tokens its slowest mode has fallen to 1/e: none if
-// it is not known which poles belong to which channel.
+// TimeConstants returns 1/(dt·min|Re A|) for each channel: the number of tokens after which its slowest mode has
+// decayed to 1/e. It returns nil if it is not known which poles belong to which channel.
 func (s *System) TimeConstants() (tokens []float64) {
 	if len(s.Poles) == 0 || s.Rows != 1 && s.Rows != len(s.Dt) {
 		return nil

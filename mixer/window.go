@@ -4,7 +4,7 @@ import "fmt"
 
 // WindowAttentionInfo describes causal attention to the last positions only, the sliding window of "Longformer: The
 // Long-Document Transformer" (arXiv:2004.05150, §3.1): position i sees the positions j with i - window < j ≤ i. Its
-// state is their keys and values, so that it does not grow once the window is full.
+// state is their keys and values, which does not grow once the window is full.
 var WindowAttentionInfo = Info{
 	Name:  "window-attention",
 	Paper: "Longformer: The Long-Document Transformer, arXiv:2004.05150",

@@ -10,23 +10,23 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Shared is what a layer of "The Zamba2 Suite" (arXiv:2411.15242, §3) has before its mixer: a block of attention and a
-// feed-forward part whose weights several layers share, each with adapters of its own. With x the stream, e the
-// embedding that it began with, and ( ; ) side by side,
+// Shared is the part before the mixer in a layer of "The Zamba2 Suite" (arXiv:2411.15242, §3): a block of attention and
+// a feed-forward part whose weights several layers share, each with its own adapters. With the stream x, the embedding
+// e that it began with, and ( ; ) for concatenation,
 //
 //	s = norm(x ; e);   s = W_o·attention(s);   s = norm2(s);   y = Out( FC2( FC1(s) ⊙ gelu(Gate(s)) ) )
 //
-// where an adapter B·A·s of low rank is added to queries, keys and values, and to what FC1 and Gate give. y is added to
-// what the layer's mixer sees, and not to the stream. The state is the keys and values.
+// where a low-rank adapter B·A·s is added to queries, keys and values, and to the outputs of FC1 and Gate. y is added
+// to the input of the layer's mixer, not to the stream. The state is the keys and values.
 type Shared struct {
 	block *sharedBlock
-	first bool        // of the layers with this block: the block's parameters are among its own
+	first bool        // first layer with this block, whose parameters include the block's
 	qkv   [3]*adapter // of queries, keys and values; nil for none
 	mlp   *adapter    // of FC1 and of Gate; nil for none
 	Out   *nn.Linear  // (d, d)
 }
 
-// sharedBlock is what several layers share.
+// sharedBlock has the weights that several layers share.
 type sharedBlock struct {
 	norm1, norm2 *nn.RMSNorm
 	attention    *Attention
@@ -39,7 +39,7 @@ type adapter struct {
 	b []*nn.Linear
 }
 
-// SharedBlocks are those of a model, by number.
+// SharedBlocks holds the blocks of a model, by number.
 type SharedBlocks map[int]*sharedBlock
 
 type sharedOptions struct {
@@ -55,10 +55,10 @@ type sharedOptions struct {
 	NormEps           float64 `json:"norm_eps"`
 }
 
-// maxShared bounds what a wrong configuration can cost.
+// maxShared bounds the cost of a wrong configuration.
 const maxShared = 1 << 20
 
-// NewShared returns a layer's part with a block out of blocks, which it makes if there is none of that number. The
+// NewShared returns a layer's part with a block from blocks. It creates the block if there is none with its number. The
 // scale of the attention is that of heads of half their size, since half of their input is the embedding.
 func NewShared(cfg Config, blocks SharedBlocks) (*Shared, error) {
 	o := sharedOptions{NumHeads: cfg.NumHeads, RotaryDim: cfg.RotaryDim, DInner: 4 * cfg.DModel, NormEps: 1e-5,
@@ -126,7 +126,8 @@ func newSharedBlock(cfg Config, o sharedOptions) (*sharedBlock, error) {
 	return b, nil
 }
 
-// newAdapter returns one whose second matrices start at zero: it changes nothing at first (arXiv:2106.09685).
+// newAdapter returns an adapter whose second matrices start at zero, so that it changes nothing at first
+// (arXiv:2106.09685).
 func newAdapter(in, rank int, outs ...int) *adapter {
 	m := &adapter{a: projection(in, rank, 1, false)}
 	for _, out := range outs {
@@ -137,7 +138,7 @@ func newAdapter(in, rank int, outs ...int) *adapter {
 	return m
 }
 
-// add adds what the adapter gives for s to xs; a nil one adds nothing.
+// add adds the adapter's output for s to xs. A nil adapter adds nothing.
 func (m *adapter) add(t *autograd.Tape, s *tensor.Tensor, xs ...*tensor.Tensor) []*tensor.Tensor {
 	if m == nil {
 		return xs
@@ -159,7 +160,7 @@ func (m *adapter) params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// Forward maps the stream x (n, d_model), which began as e, to what is added to the input of the layer's mixer.
+// Forward maps the stream x (n, d_model), which began as e, to the term to add to the input of the layer's mixer.
 func (m *Shared) Forward(t *autograd.Tape, x, e *tensor.Tensor, r *Rows) *tensor.Tensor {
 	b := m.block
 	_, s := b.norm1.AddForward(t, t.Join(x, e), nil)
@@ -179,10 +180,10 @@ func (m *Shared) Forward(t *autograd.Tape, x, e *tensor.Tensor, r *Rows) *tensor
 // NewState returns an empty cache of keys and values.
 func (m *Shared) NewState() State { return m.block.attention.NewState() }
 
-// Traits are those of attention.
+// Traits returns those of attention.
 func (m *Shared) Traits() Traits { return m.block.attention.Traits() }
 
-// Params visits the parameters; those of the block only in the first layer that has it.
+// Params visits the parameters. Those of the block are visited only by the first layer that has it.
 func (m *Shared) Params(prefix string, visit nn.Visitor) {
 	if m.first {
 		m.block.norm1.Params(prefix+"norm1.", visit)
