@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestRowsOfAllAges: a row gives the same bits, y and state, alone and beside rows of other lengths, which are at other
-// places of their sequences or have no state at all.
+// TestRowsOfAllAges checks that a row gives the same bits, y and state, alone and together with rows of other lengths,
+// at other positions of their sequences, or without a state.
 func TestRowsOfAllAges(t *testing.T) {
 	ages, lengths := []int{30, 0, -1, 7, 61, -1, 17}, []int{1, 26, 40, 1, 9, 3, 60} // -1 for no state
 	for _, v := range variants() {

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestBidirectionalSeesBothEnds: the last position of a bidirectional layer sees the first, and the first the last.
-// What it computes is in the golden file of a layer of this kind.
+// TestBidirectionalSeesBothEnds checks that the last position of a bidirectional layer sees the first one, and vice
+// versa. A golden file of such a layer checks the values.
 func TestBidirectionalSeesBothEnds(t *testing.T) {
 	const l = 40
 	for _, v := range []variant{

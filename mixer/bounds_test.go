@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// TestOptionsAtTheirBounds: the least and the most of every option are taken, and the next number below or above is
-// refused with an error that begins with the option and says what was found.
+// TestOptionsAtTheirBounds checks that the minimum and maximum of every option are accepted, and that the next number
+// beyond is refused with an error that begins with the option and contains the value.
 func TestOptionsAtTheirBounds(t *testing.T) {
 	const state, taps, filter, tokens, none = 1 << 12, 1 << 26, 1 << 14, 1 << 16, -1 << 30
 	for _, c := range []struct {
 		info        Info
 		name        string
 		least, most int // none for no bound
-		step        int // between numbers that are allowed; 0 for 1
+		step        int // distance between allowed numbers; 0 for 1
 		with        Options
 	}{
 		{info: H3Info, name: "d_state", least: 2, most: state, step: 2},
@@ -116,8 +116,8 @@ func TestOptionsAtTheirBounds(t *testing.T) {
 	}
 }
 
-// TestNumbersAtTheirBounds: steps may be of one size but not fall, and what is divided by is more than 0. What is no
-// number is refused as well.
+// TestNumbersAtTheirBounds checks that dt_min may equal dt_max but not exceed it, that divisors must be positive, and
+// that NaN is refused.
 func TestNumbersAtTheirBounds(t *testing.T) {
 	steps := map[string]string{"0.1 0.1": "", "0.1 0.2": "", "0 0.1": "dt_min", "0.2 0.1": "dt_min", "-1 0.1": "dt_min",
 		"nan 0.1": "dt_min", "0.1 nan": "dt_max"}
@@ -174,7 +174,8 @@ func TestNumbersAtTheirBounds(t *testing.T) {
 	}
 	checkOption(t, AttentionInfo, Options{"num_heads": "0"}, "num_heads: found 0, want a divisor of d_model 8")
 	checkOption(t, AttentionInfo, Options{"num_heads": "0", "head_dim": "2"}, "num_heads: found 0, want 1 to 65536")
-	// Heads that halve their forgetting one after the other: past the 48th, γ = 1 - 2^(-5-h) is 1 in float32's reach.
+	// Each head halves the forgetting of the previous one. After the 48th, γ = 1 - 2^(-5-h) is no longer below 1 in
+	// float32.
 	for heads, want := range map[int]string{48: "", 96: "num_heads: found 96, want at most 48"} {
 		_, err := RetentionInfo.New(Config{DModel: 96, NumHeads: heads})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

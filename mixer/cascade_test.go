@@ -15,10 +15,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// cascade is layers of SpAtten one behind the other, which hand on what they prune.
+// cascade is a sequence of SpAtten layers, each of which passes on what it prunes.
 type cascade []Mixer
 
-// keeps are the tokens, and after a slash the heads, that the layers of the tests keep.
+// keeps lists the numbers of tokens and, after a slash, of heads that the layers of the tests keep.
 var keeps = []string{"12/2", "12/2", "7/1"}
 
 func newCascade(cfg Config) (Mixer, error) {
@@ -65,17 +65,17 @@ func (c cascade) Params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// cascadeFormula is layers by their definition, with tokens by their positions: after each block of 6, a layer leaves
-// those of its tokens that the layer before has left and that have the most importance in both together.
+// cascadeFormula computes layers by their definition, with tokens by position. After each block of 6, a layer keeps
+// those of its tokens that the previous layer kept and whose importance in both together is highest.
 type cascadeFormula struct {
 	keys  []int // read by each layer
-	alone bool  // each prunes by itself
+	alone bool  // each layer prunes independently
 }
 
 func (f *cascadeFormula) of(c cascade) func(u matrix) matrix {
 	const block, heads, hd = 6, 4, dModel / 4
 	return func(u matrix) matrix {
-		var above [][]map[int]float64 // of the layer before, after each block: tokens, then heads, by importance
+		var above [][]map[int]float64 // of the previous layer, after each block: tokens, then heads, with their importance
 		f.keys = make([]int, len(c))
 		for layer, m := range c {
 			m, tokens, least := m.(*SpAtten), 0, 0
@@ -157,8 +157,8 @@ func (f *cascadeFormula) of(c cascade) func(u matrix) matrix {
 	}
 }
 
-// TestSpAttenCascade: a token or a head that a layer has pruned is pruned in the later ones, by the importance of all
-// layers so far, in training, whole and in steps; and later layers read less than they would on their own.
+// TestSpAttenCascade checks that a token or head pruned by a layer is pruned in later ones, by the importance in all
+// layers so far, in training, for whole sequences and in steps, and that later layers read less than on their own.
 func TestSpAttenCascade(t *testing.T) {
 	const l = 45
 	c := variant{build: newCascade}.mixer(t).(cascade)
@@ -187,8 +187,8 @@ func TestSpAttenCascade(t *testing.T) {
 	}
 }
 
-// TestSpAttenCascadeInPieces: any way of cutting a sequence gives the same outputs and states, and so do rows that are
-// stepped in one call beside others.
+// TestSpAttenCascadeInPieces checks that any way of cutting a sequence gives the same outputs and states, and so do
+// rows that are stepped in one call together with others.
 func TestSpAttenCascadeInPieces(t *testing.T) {
 	const l = 50
 	c := variant{build: newCascade}.mixer(t).(cascade)
@@ -205,7 +205,7 @@ func TestSpAttenCascadeInPieces(t *testing.T) {
 	near(t, "y, one of two rows stepped", read(c.Forward(newTape(), u, rows)), want, chunkTol)
 }
 
-// TestSpAttenCascadeGiven: a layer that has been given what those before it prune computes any positions alone.
+// TestSpAttenCascadeGiven checks that a layer that was given what earlier layers prune computes any positions alone.
 func TestSpAttenCascadeGiven(t *testing.T) {
 	const l = 33
 	c := variant{build: newCascade}.mixer(t).(cascade)
@@ -226,7 +226,7 @@ func TestSpAttenCascadeGiven(t *testing.T) {
 	}
 }
 
-// TestCheckCascade: layers that prune together have the same blocks and heads; those that prune alone need not.
+// TestCheckCascade checks that layers that prune together must have the same blocks and heads, and others need not.
 func TestCheckCascade(t *testing.T) {
 	build := func(block, cascade string, heads int) Mixer {
 		return variant{build: SpAttenInfo.New, cfg: Config{NumHeads: heads,

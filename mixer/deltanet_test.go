@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
-// TestDeltaNet compares the mixer with the recurrence of the paper (arXiv:2406.06484, §2.2) in float64, stepped as it
-// stands, with two heads of values for each of keys and a β of up to 2.
+// TestDeltaNet compares the mixer with the recurrence of the paper (arXiv:2406.06484, §2.2) in float64, computed step
+// by step, with two heads of values for each head of keys and a β of up to 2.
 func TestDeltaNet(t *testing.T) {
 	golden.Of(t, "deltanet")
 	const keyHeads, heads, dk, dv, taps = 2, 4, 3, 5, 3
@@ -55,7 +55,7 @@ func TestDeltaNet(t *testing.T) {
 	})
 }
 
-// unitOf is x/√(x·x + 1e-6).
+// unitOf returns x/√(x·x + 1e-6).
 func unitOf(x []float64) []float64 {
 	return pointwise(func(v float64) float64 { return v / math.Sqrt(dotOf(x, x)+1e-6) })(x)
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// formulaTol is for float32 against float64: some tens of roundings.
+// formulaTol allows for some tens of rounding errors in float32 against float64.
 const formulaTol = 3e-6
 
-// matrix is a list of rows in float64, for formulas as they stand in papers.
+// matrix is a list of rows in float64, for formulas written as in papers.
 type matrix [][]float64
 
 // rowsFrom cuts x into rows of d.
@@ -32,7 +32,7 @@ func (m matrix) flat() []float64 {
 	return out
 }
 
-// each is f of every row.
+// each returns f of every row.
 func (m matrix) each(f func(row []float64) []float64) matrix {
 	out := make(matrix, len(m))
 	for i, row := range m {
@@ -41,12 +41,12 @@ func (m matrix) each(f func(row []float64) []float64) matrix {
 	return out
 }
 
-// columns are the columns [from, to) of every row.
+// columns returns the columns [from, to) of every row.
 func (m matrix) columns(from, to int) matrix {
 	return m.each(func(row []float64) []float64 { return row[from:to] })
 }
 
-// affine is W x + b, without the layer's activation.
+// affine returns the function W x + b of a layer, without its activation.
 func affine(l *nn.Linear) func(x []float64) []float64 {
 	w, b := read(l.Weight.Tensor), []float32(nil)
 	if l.Bias != nil {
@@ -66,7 +66,7 @@ func affine(l *nn.Linear) func(x []float64) []float64 {
 	}
 }
 
-// pointwise is f of every component.
+// pointwise returns a function that applies f to every component.
 func pointwise(f func(float64) float64) func(x []float64) []float64 {
 	return func(x []float64) []float64 {
 		y := make([]float64, len(x))
@@ -82,7 +82,7 @@ var (
 	geluOf = pointwise(func(x float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) })
 )
 
-// layerNormOf is that of a row.
+// layerNormOf returns n's function of a row.
 func layerNormOf(n *nn.LayerNorm) func(x []float64) []float64 {
 	w, b := read(n.Weight.Tensor), read(n.Bias.Tensor)
 	return func(x []float64) []float64 {
@@ -101,7 +101,7 @@ func layerNormOf(n *nn.LayerNorm) func(x []float64) []float64 {
 	}
 }
 
-// dotOf is a·b.
+// dotOf returns a·b.
 func dotOf(a, b []float64) (sum float64) {
 	for i, v := range a {
 		sum += v * b[i]
@@ -109,7 +109,7 @@ func dotOf(a, b []float64) (sum float64) {
 	return sum
 }
 
-// attended is softmax attention of one query over keys and values in heads.
+// attended returns softmax attention of one query over keys and values in heads.
 func attended(q []float64, k, v matrix, heads int) []float64 {
 	hd := len(q) / heads
 	y := make([]float64, len(q))
@@ -144,7 +144,7 @@ func checkFormula(t *testing.T, m Mixer, l int, formula func(u matrix) matrix) {
 	golden.Close(t, "y, the last positions one by one", steps, want, formulaTol)
 }
 
-// TestGMLPFormula: y = V( z₁ ⊙ (W norm(z₂) + b) ), z = gelu(U u), of both forms, W lower triangular.
+// TestGMLPFormula compares both forms with y = V( z₁ ⊙ (W norm(z₂) + b) ), z = gelu(U u), W lower triangular.
 func TestGMLPFormula(t *testing.T) {
 	golden.Of(t, "gmlp")
 	for _, split := range []string{"true", "false"} {
@@ -174,8 +174,9 @@ func TestGMLPFormula(t *testing.T) {
 	}
 }
 
-// TestGAUFormula: y = W_o( silu(W_u x) ⊙ A silu(W_v x) ), A_ij = relu(q_i·k_j/√s + bias)² / (i+1); the linear form sums
-// k' vᵀ; the mixed one does so over earlier chunks, and within a chunk counts positions from its beginning.
+// TestGAUFormula compares the forms with y = W_o( silu(W_u x) ⊙ A silu(W_v x) ), A_ij = relu(q_i·k_j/√s + bias)² /
+// (i+1). The linear form sums k' vᵀ. The mixed form does so over earlier chunks, and counts positions from the
+// beginning of a chunk within it.
 func TestGAUFormula(t *testing.T) {
 	golden.Of(t, "gau")
 	for _, form := range []string{"quadratic", "linear", "mixed"} {
@@ -227,7 +228,7 @@ func TestGAUFormula(t *testing.T) {
 	}
 }
 
-// away moves parameters that start as constants away from their start.
+// away moves parameters that start as constants away from these values.
 func away(params ...*nn.Param) {
 	for i, p := range params {
 		if p == nil {
@@ -241,9 +242,8 @@ func away(params ...*nn.Param) {
 	}
 }
 
-// TestBlockRecurrentFormula: the cell of the paper block by block, as its comment says: positions see the window,
-// which reaches into the block before, and the state of the block's beginning; the state sees itself once and the
-// block.
+// TestBlockRecurrentFormula compares the mixer with the paper's cell, block by block: positions see the window, which
+// reaches into the previous block, and the state at the beginning of their block; the state sees itself and the block.
 func TestBlockRecurrentFormula(t *testing.T) {
 	golden.Of(t, "block-recurrent")
 	const heads, block, l, rotary = 2, 9, 70, 2
@@ -251,7 +251,7 @@ func TestBlockRecurrentFormula(t *testing.T) {
 	cfg := Config{NumHeads: heads, RotaryDim: rotary, Options: o}
 	m := variant{build: BlockRecurrentInfo.New, cfg: cfg}.mixer(t).(*BlockRecurrent)
 	const d, hd = dModel, dModel / heads
-	turned := func(x matrix) matrix { // the first components of each head, to their positions
+	turned := func(x matrix) matrix { // the first components of each head, rotated
 		out := x.each(pointwise(func(v float64) float64 { return v }))
 		for i, row := range out {
 			for h := range heads {
@@ -296,11 +296,11 @@ func TestBlockRecurrentFormula(t *testing.T) {
 		}
 		return y
 	})
-	// A position of the second block sees the last of the first otherwise than through the state, and what is further
-	// not at all but through it.
+	// A position of the second block sees the last positions of the first not only through the state, and earlier
+	// positions only through it.
 	u := sequences(4, 1, 2*block)
 	before := read(m.Forward(newTape(), u, equalRows(1, 2*block)))
-	m.Gate.Tensor.CopyFrom(filled(d, 100)) // the state stays as it is
+	m.Gate.Tensor.CopyFrom(filled(d, 100)) // the state does not change
 	same := read(m.Forward(newTape(), u, equalRows(1, 2*block)))
 	near(t, "y of the first block", same[:block*d], before[:block*d], 0)
 	changed := tensor.FromSlice(append([]float32(nil), u.Data()...), 2*block, d)
@@ -309,7 +309,7 @@ func TestBlockRecurrentFormula(t *testing.T) {
 	for i := block; i < 2*block; i++ {
 		differs := false
 		for c := range d {
-			differs = differs || math.Abs(float64(y[i*d+c]-same[i*d+c])) > 1e-4 // not by roundings of the state alone
+			differs = differs || math.Abs(float64(y[i*d+c]-same[i*d+c])) > 1e-4 // more than by rounding errors of the state
 		}
 		if sees := i-(block-1) < block; differs != sees {
 			t.Errorf("position %d sees position %d past the state: %v, want %v", i, block-1, differs, sees)
@@ -317,7 +317,7 @@ func TestBlockRecurrentFormula(t *testing.T) {
 	}
 }
 
-// filled is n times v.
+// filled returns n times v.
 func filled(n int, v float32) []float32 {
 	out := make([]float32, n)
 	for i := range out {

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// plusOneNormOf is x/√(mean(x²)+eps)·(1 + w).
+// plusOneNormOf returns the function x/√(mean(x²)+eps)·(1 + w).
 func plusOneNormOf(n *nn.RMSNorm) func(x []float64) []float64 {
 	w := read(n.Weight.Tensor)
 	return func(x []float64) []float64 {
@@ -21,7 +21,7 @@ func plusOneNormOf(n *nn.RMSNorm) func(x []float64) []float64 {
 	}
 }
 
-// turnedBy is x with its first dim components turned to a position, by halves.
+// turnedBy returns x with its first dim components rotated for a position, in pairs of the two halves.
 func turnedBy(x []float64, position, dim int, base float64) []float64 {
 	y, half := append([]float64(nil), x...), dim/2
 	for i := range half {
@@ -31,9 +31,9 @@ func turnedBy(x []float64, position, dim int, base float64) []float64 {
 	return y
 }
 
-// TestGatedAttentionFormula: as Qwen3-Next and Qwen3.5 have it. W_q gives each head a query and a gate; queries and
-// keys are normalized by 1 + w, then a quarter of them is turned; two heads share keys and values; a sigmoid of the
-// gate multiplies what a head gives.
+// TestGatedAttentionFormula compares the mixer with the formula as in Qwen3-Next and Qwen3.5. W_q maps to a query and a
+// gate for each head; queries and keys are normalized by 1 + w, then a quarter of them is rotated; two heads share keys
+// and values; the sigmoid of the gate multiplies a head's output.
 func TestGatedAttentionFormula(t *testing.T) {
 	golden.Of(t, "gated-attention")
 	const heads, kv, hd, rotary, base = 4, 2, 8, 2, 1e7

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestGoldenLinearAttention runs the official causal linear attention: output and gradients in parallel, with the state
-// it leaves, and step by step.
+// TestGoldenLinearAttention compares with the official causal linear attention: output and gradients in parallel, the
+// state after it, and step by step.
 func TestGoldenLinearAttention(t *testing.T) {
 	golden.Of(t, "linear-attention")
 	const tol = 1e-5 // the golden file's own float32 tolerance
@@ -52,7 +52,7 @@ func TestGoldenLinearAttention(t *testing.T) {
 	})
 }
 
-// timeStep is position i of every sequence of x (b, l, n).
+// timeStep returns position i of every sequence of x (b, l, n).
 func timeStep[T any](x []T, b, l, n, i int) []T {
 	var out []T
 	for j := range b {
@@ -61,7 +61,7 @@ func timeStep[T any](x []T, b, l, n, i int) []T {
 	return out
 }
 
-// TestGoldenALiBi: the official slopes, and softmax attention with and without them, with gradients.
+// TestGoldenALiBi compares with the official slopes, and softmax attention with and without them, with gradients.
 func TestGoldenALiBi(t *testing.T) {
 	golden.Run(t, "07_alibi_slopes", func(t *testing.T, c golden.Case) {
 		for _, name := range c.Names() {
@@ -89,7 +89,7 @@ func TestGoldenALiBi(t *testing.T) {
 	})
 }
 
-// mergeHeads turns the official (b, heads, l, head_dim) into (b, l, heads·head_dim).
+// mergeHeads converts the official (b, heads, l, head_dim) to (b, l, heads·head_dim).
 func mergeHeads(x []float32, b, heads, l, hd int) []float32 {
 	out := make([]float32, len(x))
 	for i := range b * heads * l {
@@ -99,7 +99,7 @@ func mergeHeads(x []float32, b, heads, l, hd int) []float32 {
 	return out
 }
 
-// packHeads makes (b, l, 3·heads·head_dim) of three official (b, heads, l, head_dim).
+// packHeads converts three official (b, heads, l, head_dim) to (b, l, 3·heads·head_dim).
 func packHeads(c golden.Case, names ...string) []float32 {
 	s := c.Shape(names[0])
 	b, heads, l, hd := s[0], s[1], s[2], s[3]
@@ -121,8 +121,8 @@ func wide(x []float32) []float64 {
 	return out
 }
 
-// TestGoldenBigBird: the official dense mask of the blocks that are seen, read out of the attention, and the attention
-// under it. The random choice of the official code is a table, given.
+// TestGoldenBigBird compares with the official dense mask of visible blocks, read out of the attention, and with the
+// attention under it. The random choice of the official code is given as a table.
 func TestGoldenBigBird(t *testing.T) {
 	golden.Of(t, "bigbird")
 	golden.Run(t, "07_bigbird", func(t *testing.T, c golden.Case) {
@@ -154,7 +154,8 @@ func TestGoldenBigBird(t *testing.T) {
 				got := attend(packPlain(c, l, heads, hd), hd)
 				golden.Close(t, "y", got, wide(mergeHeads(c.F32(v.y), 1, heads, l, hd)), 1e-5)
 			}
-			// Without queries all that is seen weighs the same; values of one-hot rows read out which keys those are.
+			// Without queries, all visible keys have equal weights. Values that are one-hot rows show which keys those
+			// are.
 			qkv := make([]float32, l*3*heads*l)
 			for i := range l {
 				for h := range heads {
@@ -186,8 +187,8 @@ func packPlain(c golden.Case, l, heads, hd int) []float32 {
 	return out
 }
 
-// TestGoldenBucketAttention: the official layer in its five forms, with gradients. Looking ahead, the release takes the
-// keys of picked buckets for their values; its numbers without that slip are in the file too.
+// TestGoldenBucketAttention compares with the official layer in its five forms, with gradients. When looking ahead, the
+// release uses the keys of selected buckets as their values; the file also has its numbers without that mistake.
 func TestGoldenBucketAttention(t *testing.T) {
 	golden.Of(t, "bucket-attention")
 	golden.Run(t, "07_sinkhorn_attn", func(t *testing.T, c golden.Case) {
@@ -235,8 +236,8 @@ func TestGoldenBucketAttention(t *testing.T) {
 	})
 }
 
-// TestSpAttenPrunes: as long as nothing has to be pruned it is plain attention, afterwards not; quantised keys change
-// little, and nothing while the tape records.
+// TestSpAttenPrunes checks that the layer equals plain attention until something has to be pruned, and differs
+// afterwards. Quantized keys change little, and nothing while the tape records.
 func TestSpAttenPrunes(t *testing.T) {
 	golden.Of(t, "spatten")
 	const l = 48
@@ -264,8 +265,8 @@ func TestSpAttenPrunes(t *testing.T) {
 	near(t, "y while the tape records", recorded, want, chunkTol)
 }
 
-// TestSpAttenFormula: the layer is attention to the tokens and heads that are left, of which a query reads the values
-// of its largest weights; and what it counts is what that needs.
+// TestSpAttenFormula checks that the layer is attention to the remaining tokens and heads, in which a query reads only
+// the values of its largest weights, and that the counts are those of that formula.
 func TestSpAttenFormula(t *testing.T) {
 	const l, heads, hd, block, keep, values = 45, 4, dModel / 4, 8, 10, 3
 	m := variant{build: SpAttenInfo.New, cfg: Config{NumHeads: heads, Options: Options{"block": "8", "keep": "10",
@@ -342,7 +343,7 @@ func TestSpAttenFormula(t *testing.T) {
 	}
 }
 
-// alibiSlopes are the slopes of all heads.
+// alibiSlopes returns the slopes of all heads.
 func alibiSlopes(heads int) []float64 {
 	slopes := make([]float64, heads)
 	for h := range slopes {

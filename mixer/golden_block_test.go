@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// goldenBlock compares a block with the official one: y, gradients and, where the case has them, states after prefill,
+// goldenBlock compares a block with the official one: y, gradients and, if the case has them, states after prefill,
 // decoded positions, a further piece, and the states after those.
 type goldenBlock struct {
 	golden.Case
@@ -23,13 +23,13 @@ type goldenBlock struct {
 	tol float64
 	// loose are tolerances of gradients, by the parameter's name, if they are larger.
 	loose map[string]float64
-	// like turns a part of the official state into the layout of the mixer; nil where they are the same.
+	// like converts a part of the official state to the mixer's layout; nil if they are the same.
 	like func(name string, x []float64) []float64
-	// of are the case's tensors whose rows, one after the other, a parameter has; nil for the one of its name.
+	// of returns the names of the case's tensors whose concatenated rows form a parameter; nil for the one of its name.
 	of func(name string) []string
-	// turned are the names of tensors that the mixer has transposed: the last two axes.
+	// turned has the names of tensors that the mixer has transposed in the last two axes.
 	turned map[string]bool
-	// With a second input, handed to the mixer, whose names end in that: empty for none.
+	// handed is the suffix of the names of a second input, which is handed to the mixer; "" for none.
 	handed string
 }
 
@@ -79,7 +79,7 @@ func (g *goldenBlock) check() {
 	}
 }
 
-// steps compares what comes after the prefix x, decoded in several ways.
+// steps compares the continuation after the prefix x, decoded in several ways.
 func (g *goldenBlock) steps(x *tensor.Tensor) {
 	g.t.Helper()
 	s, next := g.Shape("in/x"), g.Shape("in/x_next")
@@ -113,7 +113,7 @@ func (g *goldenBlock) steps(x *tensor.Tensor) {
 	}
 }
 
-// values are those of a parameter, or of its gradient, in the order of the mixer.
+// values returns the values of a parameter, or of its gradient, in the mixer's order.
 func (g *goldenBlock) values(of, name string) (x []float64) {
 	parts := []string{name}
 	if g.of != nil {
@@ -129,7 +129,7 @@ func (g *goldenBlock) values(of, name string) (x []float64) {
 	return x
 }
 
-// hand is what is handed to the mixer at the positions [lo, hi), nil for nothing.
+// hand returns what is handed to the mixer at the positions [lo, hi), or nil for nothing.
 func (g *goldenBlock) hand(name string, lo, hi int) *Handed {
 	if g.handed == "" {
 		return nil
@@ -152,7 +152,7 @@ func turned(x []float64, shape []int) []float64 {
 	return out
 }
 
-// narrow are the same numbers in float32.
+// narrow converts x to float32.
 func narrow(x []float64) []float32 {
 	out := make([]float32, len(x))
 	for i, v := range x {
@@ -169,7 +169,7 @@ func positionsOf[T any](x []T, s []int, lo, hi int) (out []T) {
 	return out
 }
 
-// state compares a state with the official one. Its filter's state is (b, d, d_conv), with one input more than is
+// state compares a state with the official one. The official filter state is (b, d, d_conv), with one input more than
 // needed.
 func (g *goldenBlock) state(st *several, prefix string) {
 	g.t.Helper()

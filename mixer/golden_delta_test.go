@@ -12,15 +12,15 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
-// onBothEngines compares a block with the official one, see eachEngine.
+// onBothEngines compares a block with the official one: see eachEngine.
 func onBothEngines(t *testing.T, c golden.Case, m Mixer, of func(name string) []string, cancels ...string) {
 	t.Helper()
 	eachEngine(t, goldenBlock{Case: c, m: m, of: of}, cancels...)
 }
 
-// eachEngine compares a block with the official one on the CPU's engine, within its tol or, without one, mambaTol, and
-// on that of the definitions, where results and the constants 1/√dk are rounded to float32. The gradients named by
-// cancels, in which terms cancel, may be off by ten times the tolerance.
+// eachEngine compares a block with the official one on the CPU's engine, within its tol or, if that is 0, mambaTol, and
+// on the reference engine, where results and the constants 1/√dk are rounded to float32. The gradients named by
+// cancels, whose terms cancel, may differ by ten times the tolerance.
 func eachEngine(t *testing.T, b goldenBlock, cancels ...string) {
 	t.Helper()
 	for name, on := range map[string]struct {
@@ -38,7 +38,7 @@ func eachEngine(t *testing.T, b goldenBlock, cancels ...string) {
 	}
 }
 
-// TestGoldenGatedDeltaNet: the official layer of Qwen3.5.
+// TestGoldenGatedDeltaNet compares with the official layer of Qwen3.5.
 func TestGoldenGatedDeltaNet(t *testing.T) {
 	golden.Of(t, "gated-deltanet")
 	golden.Run(t, "14_gdn_layer", func(t *testing.T, c golden.Case) {
@@ -62,7 +62,7 @@ func TestGoldenGatedDeltaNet(t *testing.T) {
 	})
 }
 
-// ofFla are the tensors of fla's layers that a parameter of KDA or GDN-2 consists of.
+// ofFla returns the tensors of fla's layers that form a parameter of KDA or GDN-2.
 func ofFla(name string) []string {
 	switch name {
 	case "in_proj_qkv.weight":
@@ -74,7 +74,7 @@ func ofFla(name string) []string {
 		"in_proj_w", "w_proj", "norm", "o_norm", "out_proj", "o_proj").Replace(name)}
 }
 
-// TestGoldenKDA: the official layer of Kimi Delta Attention, with either form of the decays.
+// TestGoldenKDA compares with the official layer of Kimi Delta Attention, with either form of the decays.
 func TestGoldenKDA(t *testing.T) {
 	golden.Of(t, "kda")
 	golden.Run(t, "14_kda_layer", func(t *testing.T, c golden.Case) {
@@ -89,7 +89,7 @@ func TestGoldenKDA(t *testing.T) {
 	})
 }
 
-// TestGoldenGDN2: the official layer of Gated DeltaNet-2.
+// TestGoldenGDN2 compares with the official layer of Gated DeltaNet-2.
 func TestGoldenGDN2(t *testing.T) {
 	golden.Of(t, "gdn2")
 	golden.Run(t, "14_gdn2_layer", func(t *testing.T, c golden.Case) {
@@ -113,7 +113,7 @@ type flaConfig struct {
 	NegEigval  bool    `json:"allow_neg_eigval"`
 }
 
-// flaHeads are the options of a case of a layer of fla. The taps of the filter stand in its weights.
+// flaHeads returns the options of a case of a layer of fla. The number of taps is that of the filter's weights.
 func flaHeads(c golden.Case) (flaConfig, deltaOptions) {
 	cfg := flaConfig{ExpandV: 1}
 	c.Config(&cfg)

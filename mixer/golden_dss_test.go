@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestGoldenDSSKernels: all kernels of the release with their gradients, also with modes that read the signal from its
-// end.
+// TestGoldenDSSKernels compares with all kernels of the release and their gradients, including modes that read the
+// signal from its end.
 func TestGoldenDSSKernels(t *testing.T) {
 	golden.Of(t, "dss")
 	golden.Run(t, "03_dss", func(t *testing.T, c golden.Case) {
@@ -33,7 +33,7 @@ func TestGoldenDSSKernels(t *testing.T) {
 		const tol = 1e-4 // the golden file's own float32 tolerance
 		gradTol := tol
 		if l > 64 {
-			gradTol = 2.3e-3 // as much as the reference loses in float32: dt and Λ are multiplied by a thousand steps
+			gradTol = 2.3e-3 // the reference loses as much in float32: dt and Λ are multiplied by a thousand steps
 		}
 		golden.Close(t, "K", read(transposeBack(tensor.FromSlice(read(k), l, h), 1)), c.F64("out/K"), tol)
 		tape.BackwardFrom(k, tensor.FromSlice(read(transpose(c.F32("G"), s)), k.Shape()...))
@@ -53,7 +53,7 @@ func TestGoldenDSSKernels(t *testing.T) {
 	})
 }
 
-// every takes each step-th element from at on.
+// every returns each step-th element, starting at index at.
 func every(x []float32, step, at int) (out []float32) {
 	for i := at; i < len(x); i += step {
 		out = append(out, x[i])
@@ -61,7 +61,7 @@ func every(x []float32, step, at int) (out []float32) {
 	return out
 }
 
-// TestGoldenGSSLayer: the gated layer of the S4 repository.
+// TestGoldenGSSLayer compares with the gated layer of the S4 repository.
 func TestGoldenGSSLayer(t *testing.T) {
 	golden.Of(t, "gss")
 	golden.Run(t, "11_s4_layer_gss", checkGSSLayer)
@@ -83,7 +83,7 @@ func checkGSSLayer(t *testing.T, c golden.Case) {
 	checkLayer(t, c, m, same, 1e-4, 1e-4)
 }
 
-// TestGoldenGSSKernel: the third-party layer around the kernel of the paper, DSS with dt = 1, put together from the
+// TestGoldenGSSKernel compares with the third-party layer around the paper's kernel, DSS with dt = 1, composed of the
 // same operations:
 //
 //	y = x + W_o( W_g ssm(norm(gelu(W_v z))) ⊙ gelu(W_u z) ),  z = norm(x)
@@ -124,7 +124,7 @@ func TestGoldenGSSKernel(t *testing.T) {
 	})
 }
 
-// swapPairs makes (0, x) of pairs (x, 0).
+// swapPairs converts pairs (x, 0) to (0, x).
 func swapPairs(tape *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 	return tape.Linear(x, tensor.FromSlice([]float32{0, 1, 1, 0}, 2, 2), nil, engine.None)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// hyenaConfig is a configuration of Hyena with options by name and value.
+// hyenaConfig returns a configuration of Hyena with options given as names and values.
 func hyenaConfig(options ...string) Config {
 	c := Config{Options: Options{}}
 	for i := 0; i < len(options); i += 2 {
@@ -24,7 +24,8 @@ func hyenaConfig(options ...string) Config {
 	return c
 }
 
-// goldenHyena is the operator of a golden case. What the case does not name is as in the official constructor.
+// goldenHyena returns the operator of a golden case. Settings that the case lacks are those of the official
+// constructor.
 func goldenHyena(t *testing.T, c golden.Case) *Hyena {
 	t.Helper()
 	var cfg map[string]any
@@ -50,8 +51,8 @@ func goldenHyena(t *testing.T, c golden.Case) *Hyena {
 	return m.(*Hyena)
 }
 
-// TestGoldenHyena: the official operator of order 2 and 3, its filter and its gradients; the features and rates that it
-// starts with; and the same in steps.
+// TestGoldenHyena compares with the official operator of order 2 and 3, its filter and its gradients, its initial
+// features and rates, and the operator in steps.
 func TestGoldenHyena(t *testing.T) {
 	golden.Of(t, "hyena")
 	const tol = 1e-5 // the reference itself, run in float32, is off by 2e-6 and in its gradients by 8e-6
@@ -90,8 +91,9 @@ func TestGoldenHyena(t *testing.T) {
 	})
 }
 
-// TestHyenaContainsH3: of order 2 with the kernels of two SSMs for filters, Hyena is H3: (h_1 * (v ⊙ x_1)) ⊙ x_0 is
-// SSM_diag(SSM_shift(K) ⊗ V) ⊙ Q with x_0 = Q, v = V, and for x_1 = SSM_shift(K) the short filter of the shift's taps.
+// TestHyenaContainsH3 checks that Hyena of order 2, with the kernels of two SSMs as filters, is H3: (h_1 * (v ⊙ x_1)) ⊙
+// x_0 is SSM_diag(SSM_shift(K) ⊗ V) ⊙ Q with x_0 = Q, v = V, and with the shift's taps as short filter for x_1 =
+// SSM_shift(K).
 func TestHyenaContainsH3(t *testing.T) {
 	const d, taps, l = dModel, 4, 60
 	h := variant{build: H3Info.New, cfg: Config{DState: taps, HeadDim: 1}}.mixer(t).(*H3)
@@ -102,7 +104,7 @@ func TestHyenaContainsH3(t *testing.T) {
 	set(m.In.Bias, read(q.Bias.Tensor), read(k.Bias.Tensor), read(v.Bias.Tensor))
 	set(m.Out.Weight, read(h.Out.Weight.Tensor))
 	set(m.Out.Bias, read(h.Out.Bias.Tensor))
-	// The shift's taps are Σ_j B[j] C[i+j], and D more at once; the filter's last tap is that of the newest input.
+	// The shift's taps are Σ_j B[j] C[i+j], with D added at once. The filter's last tap is that of the newest input.
 	short := make([]float32, 3*d*taps)
 	bw, cw, dw := read(h.Shift.B.Tensor), read(h.Shift.C.Tensor), read(h.Shift.D.Tensor)
 	for c := range d {
@@ -126,7 +128,8 @@ func TestHyenaContainsH3(t *testing.T) {
 	near(t, "y", read(m.Forward(tape, u, equalRows(2, l))), read(h.Forward(tape, u, equalRows(2, l))), 2e-5)
 }
 
-// TestHyenaAnyLength: of a sequence longer than l_max a position sees the last l_max inputs of each long convolution.
+// TestHyenaAnyLength checks that in a sequence longer than l_max, a position sees the last l_max inputs of each long
+// convolution.
 func TestHyenaAnyLength(t *testing.T) {
 	const l = 300
 	build := func(lMax string) *Hyena {
@@ -156,7 +159,7 @@ func TestHyenaAnyLength(t *testing.T) {
 	near(t, "y", read(short.Forward(tape, u, equalRows(2, l))), read(long.Forward(tape, u, equalRows(2, l))), chunkTol)
 }
 
-// TestHyenaKeep: after Keep(n) a long convolution sees n inputs before the next one.
+// TestHyenaKeep checks that after Keep(n), a long convolution sees n inputs before the next one.
 func TestHyenaKeep(t *testing.T) {
 	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "100")}.mixer(t).(*Hyena)
 	_, s := chunked(m, sequences(2, 2, 20), []int{20}, never)
@@ -165,7 +168,7 @@ func TestHyenaKeep(t *testing.T) {
 	if got, want := whole.size()-s.size(), 17*2*dModel*4; got != want {
 		t.Errorf("Keep(3) of 20 frees %d bytes, want %d", got, want)
 	}
-	for _, x := range whole.states { // forgotten inputs are as zeros
+	for _, x := range whole.states { // dropped inputs act as zeros
 		long := &x.(*hyenaState).long[0]
 		u := read(long.U)
 		clear(u[:17*dModel])
@@ -174,8 +177,8 @@ func TestHyenaKeep(t *testing.T) {
 	near(t, "y after Keep", next(s, 5), next(whole, 5), 1e-6)
 }
 
-// TestHyenaCachesItsFilter: kernels are computed once while parameters stay as they are, by any number of goroutines,
-// and anew when one changes or a longer one is wanted.
+// TestHyenaCachesItsFilter checks that kernels are computed once for unchanged parameters, by any number of goroutines,
+// and again when a parameter changes or a longer kernel is needed.
 func TestHyenaCachesItsFilter(t *testing.T) {
 	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "200")}.mixer(t).(*Hyena)
 	u := sequences(1, 1, 50)
@@ -205,8 +208,8 @@ func TestHyenaCachesItsFilter(t *testing.T) {
 	}
 }
 
-// TestHyenaStart: the window begins at 1 + shift and falls to target in a part of l_max between the two that are asked
-// for.
+// TestHyenaStart checks that the window begins at 1 + shift and falls to target within a fraction of l_max between the
+// two given ones.
 func TestHyenaStart(t *testing.T) {
 	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "101", "fast_decay_pct", "0.5", "slow_decay_pct", "1",
 		"target", "0.125", "shift", "0.25")}.mixer(t).(*Hyena)

@@ -7,9 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
-// TestGoldenMamba3: the official Mamba-3 layers, with one input and output and with several, with the norm and without,
-// and with the A of before. The official state has S as (headdim, d_state), ranks within heads, and the last x before
-// it is multiplied by mimo_x.
+// TestGoldenMamba3 compares with the official Mamba-3 layers, with one and several inputs and outputs, with and without
+// the norm, and with the earlier form of A. The official state has S as (headdim, d_state), ranks within heads, and the
+// last x before multiplication by mimo_x.
 func TestGoldenMamba3(t *testing.T) {
 	golden.Of(t, "mamba3")
 	golden.Run(t, "14_mamba3", func(t *testing.T, c golden.Case) {

@@ -11,10 +11,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// mambaTol is the float32 tolerance of the golden files of Mamba, of each tensor's largest element.
+// mambaTol is the float32 tolerance of Mamba's golden files, relative to each tensor's largest element.
 const mambaTol = 1e-5
 
-// options are options of an entry in a list of layers.
+// options returns options of an entry in a list of layers.
 func options(values map[string]int) Options {
 	o := Options{}
 	for name, v := range values {
@@ -23,7 +23,7 @@ func options(values map[string]int) Options {
 	return o
 }
 
-// TestGoldenMambaBlock: the official Mamba block with gradients, states and decoding.
+// TestGoldenMambaBlock compares with the official Mamba block, with gradients, states and decoding.
 func TestGoldenMambaBlock(t *testing.T) {
 	golden.Of(t, "mamba")
 	golden.Run(t, "06_mamba_block", func(t *testing.T, c golden.Case) {
@@ -44,8 +44,8 @@ func TestGoldenMambaBlock(t *testing.T) {
 	})
 }
 
-// TestGoldenSelectiveScan: the official selective scan, real, complex, with groups, and with B and C that do not
-// change, which is a group for each channel.
+// TestGoldenSelectiveScan compares with the official selective scan, real, complex, with groups, and with constant B
+// and C, which is a group for each channel.
 func TestGoldenSelectiveScan(t *testing.T) {
 	golden.Run(t, "06_mamba_scan", func(t *testing.T, c golden.Case) {
 		s := c.Shape("in/u") // (b, d, l)
@@ -62,7 +62,7 @@ func TestGoldenSelectiveScan(t *testing.T) {
 		case len(c.Shape("in/B")) == 4:
 			groups = c.Shape("in/B")[1]
 		}
-		// at is where a part of B or C of a group and a state at a position lies in the file.
+		// at returns the index in the file for a part of B or C, given a group and a state at a position.
 		at := func(bi, g, i, p, part int) int {
 			if isConst {
 				return g*n + i
@@ -127,7 +127,7 @@ func TestGoldenSelectiveScan(t *testing.T) {
 	})
 }
 
-// aOf is A of a case, (d, n) or (d, n, 2).
+// aOf returns A of a case, (d, n) or (d, n, 2).
 func aOf(c golden.Case, d, n, parts int) *tensor.Tensor {
 	if parts == 1 {
 		return leaf(c.F32("in/A"), d, n)
@@ -135,7 +135,7 @@ func aOf(c golden.Case, d, n, parts int) *tensor.Tensor {
 	return leaf(read(complexTensor(c, "in/A")), d, n, parts)
 }
 
-// parted is a tensor of numbers of one part, or of two side by side.
+// parted returns a tensor of numbers with one part, or with two parts side by side.
 func parted(c golden.Case, name string, parts int) []float64 {
 	if parts == 2 {
 		return interleave(c, name)
@@ -143,7 +143,8 @@ func parted(c golden.Case, name string, parts int) []float64 {
 	return c.F64(name)
 }
 
-// TestGoldenMamba2Block: the official Mamba-2 blocks, with groups, either order of norm and gate, and without a norm.
+// TestGoldenMamba2Block compares with the official Mamba-2 blocks, with groups, either order of norm and gate, and
+// without a norm.
 func TestGoldenMamba2Block(t *testing.T) {
 	golden.Of(t, "mamba2")
 	golden.Run(t, "12_mamba2_block", func(t *testing.T, c golden.Case) {
@@ -169,8 +170,8 @@ func TestGoldenMamba2Block(t *testing.T) {
 	})
 }
 
-// TestGoldenSSD: the official minimal SSD, also from a state. Its A is the log decay and its X the input times dt, so
-// here A is -1, dt the decay and x its X/dt; a head is a group.
+// TestGoldenSSD compares with the official minimal SSD, also from a state. Its A is the log decay and its X the input
+// times dt. So A is -1 here, dt is the decay, x is its X/dt, and a head is a group.
 func TestGoldenSSD(t *testing.T) {
 	golden.Run(t, "06_mamba2_ssd", func(t *testing.T, c golden.Case) {
 		s := c.Shape("in/X") // (b, l, h, p)
@@ -210,7 +211,7 @@ func TestGoldenSSD(t *testing.T) {
 		gradB, gradC := make([]float32, len(bb)), make([]float32, len(cc))
 		for r := range b * l {
 			for i := range h {
-				through := 0.0 // of the gradient of dt: what goes through X
+				through := 0.0 // part of the gradient of dt that flows through X
 				for j := range p {
 					g := dxbc[r*width+i*p+j] / dts[r*h+i]
 					gradX[(r*h+i)*p+j] = g
@@ -224,7 +225,7 @@ func TestGoldenSSD(t *testing.T) {
 		for name, g := range map[string][]float32{"X": gradX, "B": gradB, "C": gradC} {
 			golden.Close(t, "gradient of "+name, g, c.F64("grad/in/"+name), mambaTol)
 		}
-		// here the difference of two that are larger
+		// the difference of two larger numbers
 		golden.Close(t, "gradient of A", gradA, c.F64("grad/in/A"), 5*mambaTol)
 		_, _, _, y, last = run(tensor.FromSlice(c.F32("in/state0"), b, h, p, n), false)
 		golden.Close(t, "y from a state", read(y), c.F64("out/y_from_state0"), mambaTol)

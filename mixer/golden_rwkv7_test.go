@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestGoldenRWKV7: the official time mixing, in the first layer and in a later one, to which the first hands its
-// values.
+// TestGoldenRWKV7 compares with the official time mixing, in the first layer and in a later one, to which the first
+// layer passes its values.
 func TestGoldenRWKV7(t *testing.T) {
 	golden.Of(t, "rwkv7")
 	golden.Run(t, "14_rwkv7_layer", func(t *testing.T, c golden.Case) {
@@ -46,7 +46,7 @@ func TestGoldenRWKV7(t *testing.T) {
 	})
 }
 
-// TestGoldenChannelMix: the official channel mixing, with gradients.
+// TestGoldenChannelMix compares with the official channel mixing, with gradients.
 func TestGoldenChannelMix(t *testing.T) {
 	golden.Run(t, "14_rwkv7_layer", func(t *testing.T, c golden.Case) {
 		const tol = 1e-5
@@ -81,7 +81,8 @@ func rwkv7Config(c golden.Case) (cfg rwkv7Case) {
 	return cfg
 }
 
-// TestGiven: a layer that has been given what an earlier one hands on computes any positions of that sequence alone.
+// TestGiven checks that a layer that was given what an earlier layer passes on computes any positions of that sequence
+// alone.
 func TestGiven(t *testing.T) {
 	const l = 9
 	m := laterRWKV7(t)
@@ -104,7 +105,7 @@ func TestGiven(t *testing.T) {
 	}
 }
 
-// later is a layer after the first, to which a copy of its own input is handed.
+// later is a layer after the first one. It gets a copy of its own input as the first layer's values.
 type later struct{ *RWKV7 }
 
 func (m later) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
@@ -113,7 +114,7 @@ func (m later) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tens
 	return m.RWKV7.Forward(t, u, &with)
 }
 
-// newLaterRWKV7 makes one.
+// newLaterRWKV7 returns a layer that is not the first one.
 func newLaterRWKV7(cfg Config) (Mixer, error) {
 	cfg.Earlier = []string{"attention", "h3+rwkv7"}
 	m, err := RWKV7Info.New(cfg)
@@ -123,9 +124,9 @@ func newLaterRWKV7(cfg Config) (Mixer, error) {
 	return later{m.(*RWKV7)}, nil
 }
 
-// forgetting are mixers whose decays start faster than the release's: what is kept for long adds up roundings that the
-// random weights of these tests magnify. Their norm_eps is large, since the norm of each head would otherwise take the
-// sign of a single product r·k at the first position.
+// forgetting returns mixers whose decays start faster than the release's, since values kept for long accumulate
+// rounding errors, which the random weights of these tests amplify. Their norm_eps is large, since at the first
+// position the norm of each head would otherwise reduce to the sign of a single product r·k.
 func forgetting(build func(Config) (Mixer, error)) func(Config) (Mixer, error) {
 	return func(cfg Config) (Mixer, error) {
 		m, err := build(cfg)

@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// officialRow names the official parameter that holds ours, by a function of its name without number, and the part of
-// it that is ours: C_1 is the second row of C.
+// officialRow returns the official parameter that contains ours, by a function of our parameter's name without its
+// number, and the index of the row that is ours: C_1 is the second row of C.
 func officialRow(name string, rename func(string) string) (official string, row int) {
 	base, number, some := strings.Cut(name, "_1")
 	if some && number == "" {
@@ -25,7 +25,7 @@ func officialRow(name string, rename func(string) string) (official string, row 
 
 func same(name string) string { return name }
 
-// fillRows gives m the parameters of the case, row by row.
+// fillRows sets the parameters of m to those of the case, row by row.
 func fillRows(t *testing.T, c golden.Case, m nn.Module, rename func(string) string) {
 	t.Helper()
 	m.Params("", func(name string, p *nn.Param) {
@@ -45,11 +45,11 @@ func checkRowGrads(
 	})
 }
 
-// checkLayer checks y, the gradients and, if there are any, the steps of a whole layer, whose sequences are (b, h, l).
+// checkLayer checks y, the gradients and, if there are any, the steps of a whole layer. Its sequences are (b, h, l).
 func checkLayer(t *testing.T, c golden.Case, m Mixer, rename func(string) string, tol, gradTol float64) {
 	t.Helper()
 	fillRows(t, c, m, rename)
-	if whole := "param/kernel.kernel.A"; c.Has(whole) { // A again, as numbers
+	if whole := "param/kernel.kernel.A"; c.Has(whole) { // A once more, as numbers
 		re, im := c.F64("param/kernel.kernel.inv_A_real"), c.F64("param/kernel.kernel.A_imag")
 		var a []float64
 		for i := range re {
@@ -77,7 +77,7 @@ func checkLayer(t *testing.T, c golden.Case, m Mixer, rename func(string) string
 	pairs := 0
 	s.states[0].Tensors(func(_ string, state *tensor.Tensor) { pairs = 2 * state.Dim(1) })
 	for name, got := range s.parts() {
-		all := len(want) / (len(got) / pairs) // S4's release keeps the conjugates as well, after the others
+		all := len(want) / (len(got) / pairs) // S4's release also keeps the conjugates, after the others
 		var half []float64
 		for at := 0; at < len(want); at += all {
 			half = append(half, want[at:at+pairs]...)
@@ -86,7 +86,7 @@ func checkLayer(t *testing.T, c golden.Case, m Mixer, rename func(string) string
 	}
 }
 
-// TestGoldenS4Layer: the whole official layers around S4 and S4D, and GSS.
+// TestGoldenS4Layer compares with the whole official layers around S4 and S4D, and GSS.
 func TestGoldenS4Layer(t *testing.T) {
 	golden.Of(t, "s4")
 	golden.Run(t, "11_s4_layer", func(t *testing.T, c golden.Case) {
@@ -115,7 +115,7 @@ func TestGoldenS4Layer(t *testing.T) {
 			mc.Options["l_max"] = strconv.Itoa(cfg.LMax)
 		default:
 			build = S4DInfo.New
-			mc.Options["disc"], mc.Options["train_b"] = "bilinear", "true" // as the third version of the release
+			mc.Options["disc"], mc.Options["train_b"] = "bilinear", "true" // as in the third version of the release
 			rename = officialDiagonal
 		}
 		m, err := build(mc)
@@ -126,7 +126,7 @@ func TestGoldenS4Layer(t *testing.T) {
 	})
 }
 
-// officialDiagonal is where the whole official layer keeps a parameter of S4D.
+// officialDiagonal returns the name of an S4D parameter in the whole official layer.
 func officialDiagonal(name string) string {
 	if rest, ok := strings.CutPrefix(name, "kernel."); ok {
 		name = "kernel.kernel." + strings.Replace(rest, "log_A_real", "inv_A_real", 1)
@@ -153,7 +153,7 @@ func checkKernelGrad(t *testing.T, c golden.Case, name string, got []float32, si
 	golden.Close(t, "gradient of "+name, got, want, tol)
 }
 
-// TestGoldenS4Kernels: the kernels of S4 by the Cauchy algorithm with all gradients, and its recurrence.
+// TestGoldenS4Kernels compares with S4's kernels by the Cauchy algorithm, with all gradients, and with its recurrence.
 func TestGoldenS4Kernels(t *testing.T) {
 	golden.Run(t, "03_s4_dplr", func(t *testing.T, c golden.Case) {
 		s := c.Shape("out/K") // (channels, h, l)
@@ -201,7 +201,8 @@ func TestGoldenS4Kernels(t *testing.T) {
 	})
 }
 
-// TestGoldenS4DKernels: every start, both samplings, several rows of C, and real modes.
+// TestGoldenS4DKernels compares with the official kernels for every start, both discretizations, several rows of C, and
+// real modes.
 func TestGoldenS4DKernels(t *testing.T) {
 	for _, prefix := range []string{"03_s4d_inv", "03_s4d_legs", "03_s4d_lin", "03_s4d_real"} {
 		golden.Run(t, prefix, func(t *testing.T, c golden.Case) {
@@ -212,7 +213,7 @@ func TestGoldenS4DKernels(t *testing.T) {
 			c.Config(&cfg)
 			s := c.Shape("out/K")
 			h, l := s[1], s[2]
-			tol := 1e-4 // the reference itself loses as much of some gradients, see float32_reference_deviation
+			tol := 1e-4 // the reference itself loses as much in some gradients: see float32_reference_deviation
 			disc := engine.ZOH
 			if cfg.Disc == "bilinear" {
 				disc = engine.Bilinear
@@ -225,7 +226,7 @@ func TestGoldenS4DKernels(t *testing.T) {
 			all, g := c.F32("param/C"), c.F32("G")
 			row := len(all) / s[0]
 			var dC []float32
-			tape := recording() // gradients of what all have in common add up on it
+			tape := recording() // gradients of shared parameters accumulate on it
 			for i := range s[0] {
 				tape.Reset()
 				ct := leaf(all[i*row:][:row], append([]int{1}, c.Shape("param/C")[1:]...)...)

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// fillGolden gives m the golden case's parameters.
+// fillGolden sets the parameters of m to those of the golden case.
 func fillGolden(t *testing.T, c golden.Case, m nn.Module) {
 	t.Helper()
 	m.Params("", func(name string, p *nn.Param) {
@@ -35,7 +35,7 @@ func read(x *tensor.Tensor) []float32 {
 	return out
 }
 
-// leaf is an input that wants a gradient.
+// leaf returns an input that requires a gradient.
 func leaf(x []float32, shape ...int) *tensor.Tensor {
 	u := tensor.FromSlice(slices.Clone(x), shape...)
 	u.SetNeedsGrad(true)
@@ -48,7 +48,7 @@ func recording() *autograd.Tape {
 	return tape
 }
 
-// gradient is a copy of that of x on a tape, nil where there is none.
+// gradient returns a copy of the gradient of x on a tape, or nil if there is none.
 func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
 	if g := tape.Grad(x); g != nil {
 		return read(g)
@@ -82,7 +82,7 @@ func goldenH3(t *testing.T, c golden.Case, order string) *H3 {
 	return m.(*H3)
 }
 
-// TestGoldenH3Layer: the official H3 layer, its gradients, its states after prefill, and decoding.
+// TestGoldenH3Layer compares with the official H3 layer: outputs, gradients, states after prefill, and decoding.
 func TestGoldenH3Layer(t *testing.T) {
 	golden.Of(t, "h3")
 	const tol = 1e-4 // of max|y|: the golden file's own float32 tolerance
@@ -123,7 +123,7 @@ func TestGoldenH3Layer(t *testing.T) {
 	})
 }
 
-// swapBatchTime turns (b, l, d) into (l, b, d).
+// swapBatchTime converts (b, l, d) to (l, b, d).
 func swapBatchTime(x []float64, s []int) []float64 {
 	out := make([]float64, 0, len(x))
 	for i := range s[1] {
@@ -160,7 +160,7 @@ func checkH3State(t *testing.T, c golden.Case, st *several, m *H3, prefix string
 	}
 }
 
-// TestGoldenH3Kernels: the two SSM kernels of H3 with gradients, and steps and states from a given state.
+// TestGoldenH3Kernels compares with H3's two SSM kernels, with gradients, and with steps and states from a given state.
 func TestGoldenH3Kernels(t *testing.T) {
 	golden.Run(t, "04_h3_diag_kernel", func(t *testing.T, c golden.Case) {
 		s := c.Shape("out/K")
@@ -197,7 +197,7 @@ func TestGoldenH3Kernels(t *testing.T) {
 		h, l := s[1], s[2]
 		bw, cw, skip := leaf(c.F32("param/kernel.B"), c.Shape("param/kernel.B")...),
 			leaf(c.F32("param/kernel.C"), c.Shape("param/kernel.C")...), tensor.New(h)
-		// The response to an impulse is the kernel, so its gradient under the cotangent G is that of the kernel.
+		// The response to an impulse is the kernel, so its gradient for the cotangent G is that of the kernel.
 		impulse := tensor.New(l, h)
 		x := make([]float32, l*h)
 		for i := range h {
@@ -220,7 +220,7 @@ func TestGoldenH3Kernels(t *testing.T) {
 	})
 }
 
-// transpose turns the official (b, h, l) into (b·l, h).
+// transpose converts the official (b, h, l) to (b·l, h).
 func transpose(x []float32, s []int) *tensor.Tensor {
 	out := make([]float32, len(x))
 	for b := range s[0] {
@@ -233,7 +233,7 @@ func transpose(x []float32, s []int) *tensor.Tensor {
 	return tensor.FromSlice(out, s[0]*s[2], s[1])
 }
 
-// transposeBack turns (b·l, h) into (b·h, l).
+// transposeBack converts (b·l, h) to (b·h, l).
 func transposeBack(x *tensor.Tensor, b int) *tensor.Tensor {
 	return transpose(read(x), []int{b, x.Dim(0) / b, x.Dim(1)}) // swapping the last two axes is its own inverse
 }
@@ -256,12 +256,12 @@ func complexTensor(c golden.Case, name string) *tensor.Tensor {
 	return tensor.FromSlice(out, append(c.Shape(name+"_re"), 2)...)
 }
 
-// TestGoldenS4DLayer: the official minimal S4D layer and its gradients. Its input is (b, h, l).
+// TestGoldenS4DLayer compares with the official minimal S4D layer and its gradients. Its input is (b, h, l).
 func TestGoldenS4DLayer(t *testing.T) {
 	golden.Of(t, "s4d")
 	golden.Run(t, "03_s4d_layer", func(t *testing.T, c golden.Case) {
-		// Where the reference itself, run in float32, loses more than 1e-5, nothing better is asked of us (README of
-		// the golden files): its gradient of A_imag is off by 1.5e-4.
+		// Where the reference itself, run in float32, loses more than 1e-5, no better result is required (README of the
+		// golden files): its gradient of A_imag is off by 1.5e-4.
 		const tol, gradTol = 1e-5, 1.5e-4
 		var cfg struct{ H, N int }
 		c.Config(&cfg)
@@ -284,9 +284,9 @@ func TestGoldenS4DLayer(t *testing.T) {
 	})
 }
 
-// TestGoldenRotary: queries and keys under the official rotary embedding, full and partial, with an offset, in every
-// case of the file, which is named dim8_offset5_xpos0 and so on. What Attention caches are the rotated keys; the
-// queries are checked through the scores, which a value of one-hot rows reads out.
+// TestGoldenRotary compares queries and keys with the official rotary embedding, full and partial, with an offset, in
+// every case of the file, which is named dim8_offset5_xpos0 and so on. Attention caches the rotated keys. The queries
+// are checked through the scores, which values that are one-hot rows read out.
 func TestGoldenRotary(t *testing.T) {
 	golden.Run(t, "12_rotary", func(t *testing.T, c golden.Case) {
 		var cfg struct{ Base float64 }
@@ -328,7 +328,7 @@ func TestGoldenRotary(t *testing.T) {
 				for h := range heads {
 					for i := range l {
 						got := keys[(h*(offset+l)+offset+i)*hd:][:hd]
-						if rotary.XPos > 0 { // official positions count from the middle
+						if rotary.XPos > 0 { // official positions are relative to the middle
 							for j := range rotary.Dim {
 								zeta := (float64(2*(j%(rotary.Dim/2)))/float64(rotary.Dim) + 0.4) / 1.4
 								got[j] *= float32(math.Pow(zeta, float64((offset+l)/2)/rotary.XPos))
@@ -347,8 +347,8 @@ func TestGoldenRotary(t *testing.T) {
 	})
 }
 
-// attend is softmax attention over the official rotated queries and keys; the offset's positions have zero keys and
-// values.
+// attend computes softmax attention over the official rotated queries and keys. The offset's positions have zero keys
+// and values.
 func attend(x []float64, row func([]float64, int, int, int, int) []float64, b, i, h, offset, hd int) []float64 {
 	out := make([]float64, hd)
 	sum := float64(offset) // e^0 each

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestGoldenMLSTM: the official mLSTM layer of xLSTM-7B.
+// TestGoldenMLSTM compares with the official mLSTM layer of xLSTM-7B.
 func TestGoldenMLSTM(t *testing.T) {
 	golden.Of(t, "mlstm")
 	golden.Run(t, "14_mlstm_layer", func(t *testing.T, c golden.Case) {
@@ -34,15 +34,15 @@ func TestGoldenMLSTM(t *testing.T) {
 		}
 		b := goldenBlock{Case: c, m: m}
 		if c.Shape("in/x")[1] == 300 {
-			b.tol = 4e-5 // the portable kernels add 300 positions one after another in float32
+			b.tol = 4e-5 // the portable kernels add 300 positions one by one in float32
 		}
-		// All input gates together change nothing but how ε and e^-m count: in the gradient of their bias the positions
-		// cancel.
+		// Shifting all input gates together only changes the effect of ε and e^-m, so in the gradient of their bias the
+		// positions cancel.
 		eachEngine(t, b, "igate_preact.bias")
 	})
 }
 
-// tirexBlock is the block of TiRex around an sLSTM: x = x + slstm(norm(x)), x = x + ffn(norm(x)).
+// tirexBlock is TiRex's block around an sLSTM: x = x + slstm(norm(x)), x = x + ffn(norm(x)).
 type tirexBlock struct {
 	Mixer
 	norm, normFFN *nn.RMSNorm
@@ -64,7 +64,7 @@ func (m *tirexBlock) Params(_ string, visit nn.Visitor) {
 	m.ffn.FC2.Params("ffn.proj_down.", visit)
 }
 
-// TestGoldenSLSTM: the official block of TiRex. The layer's outputs are compared alone, too.
+// TestGoldenSLSTM compares with the official block of TiRex, and also with the layer's outputs alone.
 func TestGoldenSLSTM(t *testing.T) {
 	golden.Of(t, "slstm")
 	golden.Run(t, "14_slstm_block", func(t *testing.T, c golden.Case) {
@@ -87,7 +87,7 @@ func TestGoldenSLSTM(t *testing.T) {
 		x, rows := tensor.FromSlice(c.F32("in/x"), s[0]*s[1], s[2]), equalRows(s[0], s[1])
 		_, normed := block.norm.AddForward(tape, x, nil)
 		golden.Close(t, "y of the layer", read(m.Forward(tape, normed, rows)), c.F64("out/layer_y"), mambaTol)
-		// The cell of the release rounds to bfloat16.
+		// The release's cell rounds to bfloat16.
 		y := read(block.Forward(tape, x, rows))
 		golden.Close(t, "y in bfloat16", y, c.F64("out/y_bfloat16_cell"), 1.1*cfg.Rounded)
 	})

@@ -12,13 +12,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// gradTol is for gradients computed in two ways: sums over all positions, whose terms cancel in part.
+// gradTol is for gradients computed in two ways: sums over all positions whose terms partly cancel.
 const gradTol = 2e-5
 
-// gradients runs u (2, l, d) in chunks on one tape and goes back from dy, without its positions before from. With
-// detach, gradients do not flow from chunk to chunk. It returns the gradient of the input and those of the parameters
-// of each role, one after another: a parameter of few elements may have a gradient that almost cancels, and is judged
-// by the size of its like.
+// gradients runs u (2, l, d) in chunks on one tape and propagates dy back, without its positions before from. If detach
+// is set, gradients do not flow from chunk to chunk. It returns the gradient of the input and those of the parameters
+// of each role, concatenated: the gradient of a small parameter may almost cancel, so it is judged by the size of those
+// of its role.
 func gradients(m Mixer, u *tensor.Tensor, lengths []int, detach bool,
 	from int) (du []float32, params map[nn.Role][]float32) {
 	const b = 2
@@ -36,7 +36,7 @@ func gradients(m Mixer, u *tensor.Tensor, lengths []int, detach bool,
 		chunks[i] = leaf(cut(u.Data(), b, lo, lo+n), b*n, dModel)
 		var y *tensor.Tensor
 		if len(lengths) == 1 {
-			y = m.Forward(tape, chunks[i], equalRows(b, n)) // the whole at once: as in training on separate texts
+			y = m.Forward(tape, chunks[i], equalRows(b, n)) // all at once, as in training on separate texts
 		} else {
 			y = s.forward(tape, chunks[i])
 		}
@@ -55,7 +55,7 @@ func gradients(m Mixer, u *tensor.Tensor, lengths []int, detach bool,
 	params = map[nn.Role][]float32{}
 	m.Params("", func(_ string, p *nn.Param) {
 		role := p.Role
-		if role == nn.Bias { // of an mLSTM these are gates alone, and all input gates together change next to nothing
+		if role == nn.Bias { // in an mLSTM these are only gates, and all input gates together change next to nothing
 			role = nn.Weight
 		}
 		params[role] = append(params[role], gradient(tape, p.Tensor)...)
@@ -63,7 +63,8 @@ func gradients(m Mixer, u *tensor.Tensor, lengths []int, detach bool,
 	return du, params
 }
 
-// TestGradientsAcrossChunks: the gradients of a sequence in chunks on one tape are those of the sequence at once.
+// TestGradientsAcrossChunks checks that the gradients of a sequence in chunks on one tape equal those of the whole
+// sequence.
 func TestGradientsAcrossChunks(t *testing.T) {
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {
@@ -82,7 +83,8 @@ func TestGradientsAcrossChunks(t *testing.T) {
 	}
 }
 
-// TestDetachStopsGradients: after Detach the loss of the last chunk does not reach earlier inputs; without, it does.
+// TestDetachStopsGradients checks that the gradient of the last chunk's loss reaches earlier inputs, but not after
+// Detach.
 func TestDetachStopsGradients(t *testing.T) {
 	lengths := []int{26, 5, 9}
 	const l, last = 40, 31

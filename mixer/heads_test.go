@@ -11,9 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestHeadsFormula: attention whose keys serve several heads, whose heads are of another width than d_model in equal
-// parts, whose queries and keys have norms of their own, and whose products have another scale, with rotary positions
-// of another base and with a window.
+// TestHeadsFormula compares attention with its formula for keys that serve several heads, heads that are not equal
+// parts of d_model, norms of queries and keys, another scale, rotary positions with another base, and a window.
 func TestHeadsFormula(t *testing.T) {
 	const heads, keyHeads, hd, rotary, base, scale, window = 4, 2, 6, 4, 500.0, 0.3, 5
 	options := Options{"kv_heads": "2", "head_dim": "6", "scale": "0.3", "rotary_base": "500", "qk_norm": "true",
@@ -66,9 +65,9 @@ func TestHeadsFormula(t *testing.T) {
 	}
 }
 
-// TestIntegerStates: keys and values that are held as integers with a factor for each row are given out and taken back
-// as such, also those of a part, and the state goes on with the same bits. What does not fit is an error that says what
-// was found; a state of floats takes no integers.
+// TestIntegerStates checks that keys and values stored as integers with a factor for each row are saved and restored as
+// such, including those of a part, and that the state continues with the same bits. A mismatch gives an error with the
+// value found, and a state of floats accepts no integers.
 func TestIntegerStates(t *testing.T) {
 	const d, heads, l = 32, 2, 20
 	m, err := AttentionInfo.New(Config{DModel: d, NLayer: 1, NumHeads: heads, RotaryDim: 8})
@@ -142,8 +141,8 @@ func TestIntegerStates(t *testing.T) {
 	}
 }
 
-// TestPositionsOfOneHead: a shape is refused in each of its axes, and so is a state of more positions than a window
-// can see.
+// TestPositionsOfOneHead checks that a wrong shape is refused in each axis, and so is a state with more positions than
+// a window can see.
 func TestPositionsOfOneHead(t *testing.T) {
 	const window, hd = 9, dModel / 2
 	m := variant{build: WindowAttentionInfo.New, cfg: Config{NumHeads: 2, Options: Options{"window": "9"}}}.mixer(t)
@@ -187,8 +186,8 @@ func TestPositionsOfOneHead(t *testing.T) {
 	}
 }
 
-// TestBucketAttentionTraits: a bidirectional layer needs whole buckets and keeps nothing, a causal one grows by a
-// query, a key and a value, and the simple sort net has scores for so many positions.
+// TestBucketAttentionTraits checks that a bidirectional layer needs complete buckets and has no state, that a causal
+// one grows by a query, a key and a value, and that the simple sort net limits the length.
 func TestBucketAttentionTraits(t *testing.T) {
 	for options, want := range map[string]Traits{
 		"":                     {Growth: 4 * 3 * dModel},

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestKeep: an attention state bounded to n positions gives what attention over the last n positions alone gives, since
-// rotary positions are relative; also after it has been saved and restored.
+// TestKeep checks that an attention state bounded to n positions gives the same as attention over the last n positions
+// alone, since rotary positions are relative, also after saving and restoring.
 func TestKeep(t *testing.T) {
 	const batch, d, n, l = 2, 8, 3, 4
 	mix, err := AttentionInfo.New(Config{DModel: d, NLayer: 1, NumHeads: 2, RotaryDim: 4})
@@ -21,7 +21,7 @@ func TestKeep(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 5))
 	all := make([]float32, batch*12*d)
 	for i := range all {
-		all[i] = float32(rng.NormFloat64()) * 20 // large against the weights' 0.02, so that attention is not flat
+		all[i] = float32(rng.NormFloat64()) * 20 // large compared with the weights' 0.02, so that attention is not flat
 	}
 	cut := func(lo, hi int) *tensor.Tensor {
 		var x []float32
@@ -46,7 +46,7 @@ func TestKeep(t *testing.T) {
 		want = append(want, float64(v))
 	}
 	got := run(s, 5, 5+l)
-	golden.Close(t, "after Keep", got, want, 1e-5) // the angles of other positions are rounded otherwise
+	golden.Close(t, "after Keep", got, want, 1e-5) // the angles of other positions have other rounding errors
 	golden.Close(t, "after Keep, saved and restored", run(restored, 5, 5+l), want, 1e-5)
 	full := run(whole, 5, 5+l)
 	same := true

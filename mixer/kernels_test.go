@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestKernelsAreImpulseResponses: what a layer's systems answer to an impulse, by the operations that the layer runs,
-// is its kernel.
+// TestKernelsAreImpulseResponses checks that the response of a layer's systems to an impulse, by the operations that
+// the layer runs, is its kernel.
 func TestKernelsAreImpulseResponses(t *testing.T) {
 	const l, d = 24, 8
 	rows, tape := engine.NewRows(l), newTape()

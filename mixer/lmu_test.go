@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestLMUEquations: the one recurrence computes the equations of the paper, stepped here as they stand; and its memory
-// without feedback is HiPPO-LegT over a window of theta, in another basis.
+// TestLMUEquations checks that the joint recurrence computes the paper's equations, stepped here one by one, and that
+// its memory without feedback is HiPPO-LegT over a window of theta, in another basis.
 func TestLMUEquations(t *testing.T) {
 	golden.Of(t, "lmu")
 	const b, l, d, h, q, theta = 2, 30, dModel, 4, 3, 9
@@ -69,7 +69,7 @@ func TestLMUEquations(t *testing.T) {
 	golden.Close(t, "memory as LegT", ssm.FromLMU(x), y, 1e-10)
 }
 
-// TestRNNEquations: the equations of the paper, stepped as they stand.
+// TestRNNEquations compares the mixer with the paper's equations, computed step by step.
 func TestRNNEquations(t *testing.T) {
 	golden.Of(t, "rnn")
 	m := variant{"rnn", RNNInfo.New, Config{Options: Options{"hidden": "5"}}, true}.mixer(t).(*RNN)

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// rootMean divides each of the groups of a row by its root mean square and multiplies by weights, nil for ones.
+// rootMean divides each group of a row by its root mean square and multiplies it by weights, nil for ones.
 func rootMean(x []float64, groups int, eps float64, w []float32) []float64 {
 	y := make([]float64, len(x))
 	for at, n := 0, len(x)/groups; at < len(x); at += n {
@@ -24,7 +24,7 @@ func rootMean(x []float64, groups int, eps float64, w []float32) []float64 {
 	return y
 }
 
-// spread gives parameters that start at one number other ones.
+// spread sets parameters that start at one number to different ones.
 func spread(all ...*nn.Param) {
 	for k, p := range all {
 		x := make([]float32, p.Len())
@@ -35,8 +35,8 @@ func spread(all ...*nn.Param) {
 	}
 }
 
-// TestMamba2Options: the equations with groups, with the norm after the gate, before it, over each group or over all
-// channels, with steps in a range and with the factors of what the first projection gives, in float64.
+// TestMamba2Options compares with the equations in float64: with groups, with the norm after the gate, before it, over
+// each group or over all channels, with limited steps, and with factors of the first projection's outputs.
 func TestMamba2Options(t *testing.T) {
 	for _, o := range []Options{
 		{},
@@ -134,8 +134,8 @@ func TestMamba2Options(t *testing.T) {
 	}
 }
 
-// TestMambaNorms: Δ', B and C, each divided by its root mean square, or multiplied by weights of its own as well, in
-// float64.
+// TestMambaNorms compares with the equations in float64, with Δ', B and C each divided by its root mean square, or also
+// multiplied by weights.
 func TestMambaNorms(t *testing.T) {
 	for _, kind := range []string{"none", "rms", "learned"} {
 		m := variant{build: MambaInfo.New, cfg: Config{Options: Options{"d_state": "3", "bcdt_norm": kind,

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// normOf is x/√(mean(x²)+eps)·w.
+// normOf returns the function x/√(mean(x²)+eps)·w.
 func normOf(n *nn.RMSNorm) func(x []float64) []float64 {
 	one := plusOneNormOf(n) // by 1 + w
 	w := read(n.Weight.Tensor)
@@ -20,9 +20,9 @@ func normOf(n *nn.RMSNorm) func(x []float64) []float64 {
 	}
 }
 
-// TestMLAFormula: as the paper has it before anything is absorbed (§2.1.2, §2.1.3): every head has keys and values of
-// its own, made of the latent vector, behind which each key has the shared part; in DeepSeek-V2's form, with
-// queries of low rank and a rotated part, and in that of Kimi Linear. The model's golden, 13_hf_kimi_linear, has the
+// TestMLAFormula compares with the paper's formula before absorption (§2.1.2, §2.1.3): every head has its own keys and
+// values, computed from the latent vector, and each key is followed by the shared part. It tests DeepSeek-V2's form,
+// with low-rank queries and a rotated part, and that of Kimi Linear. The model's golden, 13_hf_kimi_linear, has the
 // official results of the latter.
 func TestMLAFormula(t *testing.T) {
 	golden.Of(t, "mla")

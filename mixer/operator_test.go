@@ -12,17 +12,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestOperatorIsTheMixer: y[t] = b + Σ_h Σ_s W_h[t,s] · O_h v_h[s] are the outputs, of attention of every form, of MLA
-// and of H3 with both orders of channels, and Written is the product of directions with O_h.
+// TestOperatorIsTheMixer checks that y[t] = b + Σ_h Σ_s W_h[t,s] · O_h v_h[s] are the outputs of attention in every
+// form, of MLA and of H3 with both orders of channels, and that Written is the product of directions with O_h.
 func TestOperatorIsTheMixer(t *testing.T) {
-	const l = 21 // no multiple of a head's channels
+	const l = 21 // not a multiple of a head's channels
 	for _, v := range variants() {
 		m := v.mixer(t)
 		u := sequences(6, 1, l)
 		o, ok := OperatorOf(newTape(), m, u)
 		a, attends := m.(*Attention)
 		_, latent := m.(*MLA)
-		if want := attends && !a.gated || // no matrix of a head multiplies by a gate
+		if want := attends && !a.gated || // no matrix of a head can express a gate
 			latent || strings.HasPrefix(v.name, "h3"); ok != want {
 			t.Errorf("%s: has an operator: %v, want %v", v.name, ok, want)
 		}
@@ -69,9 +69,9 @@ func TestOperatorIsTheMixer(t *testing.T) {
 	}
 }
 
-// TestInside: a mixer that is given to edit what its last projection gets computes the same where nothing is edited.
-// Where the channels of one head are cut out, the output is what the other heads write. Parts of a sum are edited
-// apart, under factors, and the mixer itself stays as it was.
+// TestInside checks that an edit of the last projection's input that changes nothing leaves the outputs unchanged. If
+// the channels of one head are zeroed, the output is that of the other heads. Parts of a sum are edited separately,
+// with factors, and the original mixer does not change.
 func TestInside(t *testing.T) {
 	const l = 9
 	for _, v := range variants() {
@@ -79,7 +79,7 @@ func TestInside(t *testing.T) {
 		u, rows := sequences(8, 1, l), equalRows(1, l)
 		plain := read(m.Forward(newTape(), u, rows))
 		switch m.(type) {
-		case later: // another variant is the mixer itself
+		case later: // the mixer itself is another variant
 			continue
 		case *ChannelMix: // a feed-forward part
 			continue
@@ -127,8 +127,8 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// TestInsideHeads: the channels of a head are those that the values of that head reach: with the values of all other
-// heads zero, theirs are zero.
+// TestInsideHeads checks that the channels of a head are those that the head's values affect: with the values of all
+// other heads zero, the other channels are zero.
 func TestInsideHeads(t *testing.T) {
 	const l = 7
 	for _, v := range variants() {
@@ -181,7 +181,7 @@ func TestInsideHeads(t *testing.T) {
 	}
 }
 
-// TestInsideAPart: of a sum under factors, one part is edited: what it adds is gone when nothing is left of it.
+// TestInsideAPart checks that in a scaled sum, zeroing one part removes its contribution.
 func TestInsideAPart(t *testing.T) {
 	const l = 9
 	v := variants()[slices.IndexFunc(variants(), func(v variant) bool { return v.name == "several" })]
@@ -219,7 +219,7 @@ func TestInsideAPart(t *testing.T) {
 	}
 }
 
-// TestWrittenOfSeveralDirections: each direction has its own row, for every head.
+// TestWrittenOfSeveralDirections checks that each direction has its own row, for every head.
 func TestWrittenOfSeveralDirections(t *testing.T) {
 	m := variant{build: H3Info.New, cfg: Config{DState: 6, HeadDim: 2, HeadOrder: "dh"}}.mixer(t).(*H3)
 	o, _ := OperatorOf(newTape(), m, sequences(1, 1, 3))

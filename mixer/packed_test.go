@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestPackedDocuments: documents of any lengths one behind the other give each the bits that it gives alone, and
-// gradients that are those of each, for its inputs, and their sum, for the parameters.
+// TestPackedDocuments checks that concatenated documents of any lengths each give the same bits as alone, and that the
+// gradients are those of each document for its inputs, and their sum for the parameters.
 func TestPackedDocuments(t *testing.T) {
 	lengths := []int{30, 1, 7, 24, 3}
 	total := 0

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The properties every mixer has, whatever it computes. Chunks of 24 positions and more are convolved, shorter ones are
-// stepped unless the tape records, so lengths around 24 compare the two.
+// The tests of this file check properties of every mixer, whatever it computes. Chunks of 24 positions and more are
+// convolved. Shorter ones are stepped unless the tape records, so lengths around 24 compare the two.
 
 const dModel = 8
 
@@ -21,7 +21,7 @@ type variant struct {
 	name  string
 	build func(Config) (Mixer, error)
 	cfg   Config
-	fixed bool // the state does not grow
+	fixed bool // the size of the state is fixed
 }
 
 func variants() []variant {
@@ -119,7 +119,8 @@ func variants() []variant {
 		{"slstm_no_out", SLSTMInfo.New, Config{NumHeads: 4, Options: Options{"out_proj": "false"}}, true},
 		{"rg_lru", RGLRUInfo.New, Config{NumHeads: 2}, true},
 		{"rg_lru_width", RGLRUInfo.New, Config{NumHeads: 3, Options: Options{"width": "6", "d_conv": "2"}}, true},
-		// A larger norm_eps than usual: at the first position the norm would take the sign of a product q·k.
+		// norm_eps is larger than usual: otherwise the norm would reduce to the sign of a product q·k at the first
+		// position.
 		{"deltanet", DeltaNetInfo.New, Config{NumHeads: 2, Options: Options{"norm_eps": "0.1"}}, true},
 		{"deltanet_heads", DeltaNetInfo.New,
 			Config{NumHeads: 1, Options: Options{"num_v_heads": "2", "head_v_dim": "5", "d_conv": "2",
@@ -160,7 +161,7 @@ func variants() []variant {
 	}
 }
 
-// severalMixers are H3 and an LMU side by side, whose input is halved and whose sum is tripled.
+// severalMixers returns the sum of H3 and an LMU. Its input is halved and its output is tripled.
 func severalMixers(cfg Config) (Mixer, error) {
 	a, err := H3Info.New(cfg)
 	if err != nil {
@@ -171,7 +172,7 @@ func severalMixers(cfg Config) (Mixer, error) {
 	return Scaled(Parallel([]string{"a", "b"}, []Mixer{a, b}), 0.5, 3), err
 }
 
-// mixer builds the variant with parameters of a size at which everything in it matters.
+// mixer builds the variant with parameters of a size at which every part of it matters.
 func (v variant) mixer(t testing.TB) Mixer {
 	t.Helper()
 	cfg := v.cfg
@@ -200,7 +201,7 @@ func (v variant) mixer(t testing.TB) Mixer {
 	return m
 }
 
-// sequences are inputs (batch·l, dModel).
+// sequences returns inputs (batch·l, dModel).
 func sequences(seed uint64, batch, l int) *tensor.Tensor {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	x := tensor.New(batch*l, dModel)
@@ -244,14 +245,14 @@ func chunked(m Mixer, u *tensor.Tensor, lengths []int, record func(i int) bool) 
 		paste(y, read(s.forward(tape, part)), b, lo, lo+n)
 		lo += n
 	}
-	s.detach() // what is recorded must not die with the tape
+	s.detach() // tensors of the tape must not outlive it
 	return y, s
 }
 
 func never(int) bool  { return false }
 func always(int) bool { return true }
 
-// parts is a state's tensors, copied.
+// parts returns copies of a state's tensors.
 func parts(s State) map[string][]float32 {
 	out := map[string][]float32{}
 	s.Tensors(func(name string, x *tensor.Tensor) { out[name] = read(x) })
@@ -264,7 +265,7 @@ type reporter interface {
 	Fatalf(format string, args ...any)
 }
 
-// near checks got against want: differences up to tol of the largest element.
+// near checks that got differs from want by at most tol times the largest element.
 func near(t reporter, what string, got, want []float32, tol float64) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -291,10 +292,10 @@ func nearStates(t reporter, got, want *several, tol float64) {
 	}
 }
 
-// chunkTol is for a sequence computed in two ways: some tens of roundings of float32.
+// chunkTol is for a sequence computed in two ways: some tens of rounding errors in float32.
 const chunkTol = 3e-6
 
-// drawLengths draws the lengths of up to six chunks, many of them at the border between stepping and convolving.
+// drawLengths draws the lengths of up to six chunks, many of them near the limit between stepping and convolving.
 func drawLengths(t *rapid.T) (lengths []int, total int) {
 	lengths = rapid.SliceOfN(rapid.SampledFrom([]int{1, 2, 7, 23, 24, 25, 40}), 1, 6).Draw(t, "lengths")
 	for _, n := range lengths {
@@ -303,8 +304,7 @@ func drawLengths(t *rapid.T) (lengths []int, total int) {
 	return lengths, total
 }
 
-// TestAnyChunking: however a sequence is cut, and whichever chunks are recorded, y and the state are those of the
-// whole.
+// TestAnyChunking checks that y and the state do not depend on how a sequence is cut, and on which chunks are recorded.
 func TestAnyChunking(t *testing.T) {
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {
@@ -324,8 +324,8 @@ func TestAnyChunking(t *testing.T) {
 	}
 }
 
-// TestCausality: the input at t changes nothing before t. Stepped, and in attention, not a bit; in a convolution by
-// transform all positions share their roundings.
+// TestCausality checks that the input at t does not change outputs before t. Stepped, and in attention, not a bit
+// changes; in an FFT convolution, all positions share rounding errors.
 func TestCausality(t *testing.T) {
 	const l = 70
 	for _, v := range variants() {
@@ -356,7 +356,7 @@ func TestCausality(t *testing.T) {
 	}
 }
 
-// TestBatchIsEachAlone: a sequence gives the same bits in a batch and alone.
+// TestBatchIsEachAlone checks that a sequence gives the same bits in a batch and alone.
 func TestBatchIsEachAlone(t *testing.T) {
 	const batch = 3
 	for _, v := range variants() {

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestRestoreAtTheBounds: states of rows, blocks and positions take the shapes that they have and no others, and say
-// what was found.
+// TestRestoreAtTheBounds checks that states of rows, blocks and positions accept only their own shapes, and that errors
+// contain the shape found.
 func TestRestoreAtTheBounds(t *testing.T) {
 	rows := func() State { return newRowState([]string{"k", "v"}, 3, 5) }
 	block := func() State {
@@ -77,8 +77,8 @@ func TestRestoreAtTheBounds(t *testing.T) {
 	}
 }
 
-// TestPagesOfStates: the pages of keys and values are visited wherever they are: in attention, beside others, in the
-// window of a block recurrence; recurrences have none.
+// TestPagesOfStates checks that pages of keys and values are visited in attention, in sums of mixers, and in the window
+// of a block recurrence, and that recurrences have none.
 func TestPagesOfStates(t *testing.T) {
 	for _, v := range variants() {
 		m := v.mixer(t)
@@ -115,7 +115,7 @@ func TestPagesOfStates(t *testing.T) {
 	}
 }
 
-// TestRecurrentStates: those of a fixed size, and of several that all are.
+// TestRecurrentStates checks that Recurrent holds for states of a fixed size, and for several that all are.
 func TestRecurrentStates(t *testing.T) {
 	fixed, grows := newFixedState([]string{"a"}, []int{2}), newRowState([]string{"k"}, 3)
 	for _, c := range []struct {
@@ -132,7 +132,7 @@ func TestRecurrentStates(t *testing.T) {
 	}
 }
 
-// TestHeadsInside: the numbers of heads and channels before the last projections.
+// TestHeadsInside checks the numbers of heads and channels before the last projections.
 func TestHeadsInside(t *testing.T) {
 	want := map[string][2]int{"h3": {8, 8}, "h3_head_dim_2": {4, 8}, "h3_head_dim_8_hd": {1, 8}, "attention": {2, 8},
 		"attention_shared": {4, 24}, "window_attention": {2, 8}, "bigbird": {2, 8}, "bucket_attention": {2, 8},

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// rotated is x turned to a position: pairs of its two halves by the angle position·10000^(-2i/len(x)).
+// rotated returns x rotated for a position: pairs of its two halves by the angle position·10000^(-2i/len(x)).
 func rotated(x []float64, position int) []float64 {
 	half := len(x) / 2
 	y := make([]float64, len(x))
@@ -22,9 +22,9 @@ func rotated(x []float64, position int) []float64 {
 	return y
 }
 
-// TestRetention compares the mixer, with every option, with the recurrence of the paper (arXiv:2307.08621, equations 1
-// to 4) in float64 and complex numbers, where no position is rotated but the state is turned at each step: of a head,
-// S_t = γ e^(iθ) S_{t-1} + k̄_t v_tᵀ and o_t = Re S_tᵀ q_t.
+// TestRetention compares the mixer, with every option, with the paper's recurrence (arXiv:2307.08621, equations 1 to 4)
+// in float64 and complex numbers. There the positions are not rotated, but the state of a head is at each step: S_t = γ
+// e^(iθ) S_{t-1} + k̄_t v_tᵀ and o_t = Re S_tᵀ q_t.
 func TestRetention(t *testing.T) {
 	golden.Of(t, "retention")
 	const d = dModel
@@ -36,7 +36,7 @@ func TestRetention(t *testing.T) {
 			if published == "true" {
 				wide = 2 * d
 			}
-			turn := func(i int) complex128 { // e^(iθ) of pair i; head_dim 1 has a number that is no pair
+			turn := func(i int) complex128 { // e^(iθ) of pair i; with head_dim 1 there is a number without a pair
 				pairs := float64(hd / 2)
 				switch {
 				case pairs == 0:
@@ -91,8 +91,9 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestGoldenRetention: the authors' layer, whole with gradients, in chunks and position by position. Its forms scale
-// what they normalize differently, which makes no difference but for ε: that of these cases is 1e-12.
+// TestGoldenRetention compares with the authors' layer: whole with gradients, in chunks and position by position. Its
+// forms scale values before normalization differently, which makes no difference except for ε: that of these cases is
+// 1e-12.
 func TestGoldenRetention(t *testing.T) {
 	golden.Run(t, "14_retention_layer", func(t *testing.T, c golden.Case) {
 		var cfg struct {
@@ -108,7 +109,7 @@ func TestGoldenRetention(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, s, d, half := m.(*Retention), c.Shape("in/x"), cfg.DModel, cfg.DModel/cfg.NumHeads/2
-		halved := func(x []float64) (out []float64) { // rows of which neighbors are pairs, as halves of a head
+		halved := func(x []float64) (out []float64) { // converts rows paired with neighbors to the halves of a head
 			for row := range d {
 				head, part, i := row/(2*half), row/half%2, row%half
 				out = append(out, x[(head*2*half+2*i+part)*d:][:d]...)
@@ -141,8 +142,8 @@ func TestGoldenRetention(t *testing.T) {
 	})
 }
 
-// TestRetentionLongState: after thousands of single steps, each of which turns the state, it is that of the whole
-// sequence.
+// TestRetentionLongState checks that after thousands of single steps, each of which rotates the state, it equals that
+// of the whole sequence.
 func TestRetentionLongState(t *testing.T) {
 	const l = 4000
 	m := variant{build: RetentionInfo.New, cfg: Config{NumHeads: 2}}.mixer(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
-// TestRGLRUIsItsFormula: the equations of the paper in float64, stepped as they stand, with a filter of three taps. The
-// first position of a sequence begins anew.
+// TestRGLRUIsItsFormula compares with the paper's equations in float64, computed step by step, with a filter of three
+// taps, including the first position of a sequence.
 func TestRGLRUIsItsFormula(t *testing.T) {
 	golden.Of(t, "rg-lru")
 	const l, width, heads, taps = 12, 6, 2, 3
@@ -54,7 +54,7 @@ func TestRGLRUIsItsFormula(t *testing.T) {
 	golden.Close(t, "y", read(got), out.flat(), formulaTol)
 }
 
-// geluTanh64 is the GELU with a tanh.
+// geluTanh64 returns the tanh approximation of GELU.
 func geluTanh64(x float64) float64 {
 	return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestRoundedState: the state of attention whose weights are packed holds keys and values in their precision, says how
-// large that is, and goes on with the same bits after it has been copied, or saved and restored.
+// TestRoundedState checks that the state of attention with packed weights has keys and values in their precision,
+// reports its size, and continues with the same bits after it has been copied, or saved and restored.
 func TestRoundedState(t *testing.T) {
 	const batch, d, l = 2, 32, 40
 	for _, v := range []struct {
 		name string
 		new  func(Config) (Mixer, error)
-		rows int // of a position
-		of   int // numbers of a row
+		rows int // rows of a position
+		of   int // elements of a row
 	}{{"attention", AttentionInfo.New, 4, d / 2}, {"window-attention", WindowAttentionInfo.New, 4, d / 2},
 		{"bigbird", BigBirdInfo.New, 4, d / 2}, {"mla", MLAInfo.New, 1, 4*d/2 + d/4}} {
 		for p, row := range map[engine.Precision]int{engine.BF16: 2 * v.of, engine.Int8: v.of + 4} {
@@ -74,9 +74,9 @@ func (m halfStates) NewState() State {
 	return s
 }
 
-// TestHalfStates: states of Mamba-2 in bfloat16 take half the memory, and hold numbers of it; a sequence has the bits
-// that it has alone, position by position and in stepped rows, after copies, and saved and restored. Clones that share
-// memory do not change one another. Results are near those of states in float32.
+// TestHalfStates checks that Mamba-2's states in bfloat16 take half the memory and hold bfloat16 numbers. A sequence
+// has the same bits alone, position by position and in stepped rows, after copies, and after saving and restoring.
+// Clones that share memory do not affect each other. Results are near those of states in float32.
 func TestHalfStates(t *testing.T) {
 	for _, options := range []Options{
 		{"d_state": "6", "headdim": "4"}, {"d_state": "5", "headdim": "4"},
@@ -153,8 +153,8 @@ func TestHalfStates(t *testing.T) {
 	}
 }
 
-// TestHalfStatesRecord: where a tape records, states become float32, and gradients are those of states in float32 with
-// the same numbers.
+// TestHalfStatesRecord checks that states become float32 when a tape records, with the gradients of float32 states of
+// the same values.
 func TestHalfStatesRecord(t *testing.T) {
 	mix := variant{build: Mamba2Info.New, cfg: Config{Options: Options{"d_state": "6", "headdim": "4"}}}.mixer(t)
 	s := begin(halfStates{mix}, 1)

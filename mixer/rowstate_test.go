@@ -7,8 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestKeepRows: a state that has forgotten has the size of what it kept, goes on as what was saved of it, and otherwise
-// than what has not forgotten. That of GAU, which knows distances only, goes on as one that never saw more.
+// TestKeepRows checks that after Keep a state has the size of the kept rows, continues like the saved and restored
+// state, and differently from the whole state. GAU's state, which uses distances only, continues as if it had never
+// seen more.
 func TestKeepRows(t *testing.T) {
 	const n = 3
 	for _, v := range variants() {

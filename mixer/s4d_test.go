@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestS4DFormula: for every constraint of Re A, either sampling, and B frozen or trained, the layer is
+// TestS4DFormula checks that for every constraint of Re A, both discretizations, and B frozen or trained, the layer is
 //
 //	x_t = Abar x_{t-1} + Bbar u_t,   y = W gelu( 2 Re Σ_n C x + D u ) + b
 //
@@ -26,7 +26,7 @@ func TestS4DFormula(t *testing.T) {
 				name := fmt.Sprintf("%s %s, B trained %v", re, disc, trained)
 				m := variant{build: S4DInfo.New, cfg: Config{DState: 6, Options: Options{"real_transform": re,
 					"disc": disc, "train_b": fmt.Sprint(trained), "gate": "false"}}}.mixer(t).(*S4D)
-				if re == "relu" { // one that is at the bound
+				if re == "relu" { // move one to the bound
 					x := read(m.LogAReal.Tensor)
 					x[1] = -0.3
 					m.LogAReal.CopyFrom(x)

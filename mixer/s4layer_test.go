@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestS4LayerGate: the output is a·sigmoid(g) of the two halves of the linear map, and without a gate the linear map
-// itself.
+// TestS4LayerGate checks that the output is a·sigmoid(g) of the two halves of the linear map, and the linear map itself
+// without a gate.
 func TestS4LayerGate(t *testing.T) {
 	const a, g = 2.5, -0.5
 	for gate, want := range map[string]float64{"true": a / (1 + math.Exp(-g)), "false": a} {

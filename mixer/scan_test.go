@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestScanIsTheRecurrence: the scan of the mixers, whole and in chunks, is the recurrence of the textbook package, and
-// so are its prefixes joined in pairs; likewise Mamba-2's blocks and its dual form, attention.
+// TestScanIsTheRecurrence checks that the mixers' scan, whole and in chunks, is the recurrence of the textbook package,
+// and so are its prefixes joined in pairs; likewise for Mamba-2's blocks and their dual form, attention.
 func TestScanIsTheRecurrence(t *testing.T) {
 	const l, n, tol = 150, 3, 2e-6
 	rng := rand.New(rand.NewPCG(27, 27))

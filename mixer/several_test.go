@@ -6,10 +6,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// equalRows are b rows of l positions without states.
+// equalRows returns b rows of l positions without states.
 func equalRows(b, l int) *Rows { return &Rows{Rows: engine.EqualRows(b, l)} }
 
-// several sequences of one age, which go on together.
+// several holds sequences at the same position that continue together.
 type several struct {
 	m      Mixer
 	states []State
@@ -26,7 +26,7 @@ func begin(m Mixer, b int) *several {
 	return s
 }
 
-// forward goes on by u (b·l, d).
+// forward continues the sequences with u (b·l, d).
 func (s *several) forward(t *autograd.Tape, u *tensor.Tensor) *tensor.Tensor {
 	r := &Rows{Rows: &engine.Rows{}, States: s.states, Handed: s.handed}
 	l := u.Rows() / len(s.states)
@@ -45,7 +45,7 @@ func (s *several) clone() *several {
 	return c
 }
 
-// restored returns new sequences whose states are restored from what those of s are saved as.
+// restored returns new sequences whose states are saved from those of s and restored.
 func (s *several) restored(t reporter) *several {
 	c := begin(s.m, len(s.states))
 	c.at = s.at
@@ -55,7 +55,7 @@ func (s *several) restored(t reporter) *several {
 			if err := c.states[i].Restore(name, x.Shape(), data); err != nil {
 				t.Fatalf("%v", err)
 			}
-			clear(data) // Restore keeps a copy
+			clear(data) // Restore must have copied the data
 		})
 	}
 	return c
@@ -80,7 +80,7 @@ func (s *several) size() (n int) {
 	return n
 }
 
-// parts are the states' tensors, those of all sequences one after the other.
+// parts returns the states' tensors, those of all sequences concatenated.
 func (s *several) parts() map[string][]float32 {
 	out := map[string][]float32{}
 	for _, x := range s.states {
@@ -91,7 +91,7 @@ func (s *several) parts() map[string][]float32 {
 	return out
 }
 
-// slots are the states of b sequences for an operation, x (b, …).
+// slots returns the states x (b, …) of b sequences for an operation.
 func slots(b int, x *tensor.Tensor) engine.Slots {
 	all, n := read(x), x.Len()/b
 	out := make(engine.Slots, b)
@@ -103,7 +103,7 @@ func slots(b int, x *tensor.Tensor) engine.Slots {
 	return out
 }
 
-// after are the states in slots, one after the other.
+// after returns the states in slots, concatenated.
 func after(s engine.Slots) (out []float32) {
 	for i := range s {
 		out = append(out, read(s.At(i))...)

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// balancedBefore divides rows and columns in turn, where row u has the entries v < u and is divided by sums over the
-// rows up to u alone: equation 5 of the paper with the mask of its §3.3.
+// balancedBefore divides rows and columns in turn. Row u has the entries v < u and is divided by sums over the rows up
+// to u only: equation 5 of the paper with the mask of its §3.3.
 func balancedBefore(f matrix, rounds int) matrix {
 	p := f.each(pointwise(math.Exp))
 	for range rounds {
@@ -41,7 +41,7 @@ func balancedBefore(f matrix, rounds int) matrix {
 	return p
 }
 
-// sparseSinkhornOf is the layer by its formula. psi are the summaries of the blocks of u, balance the iterations.
+// sparseSinkhornOf returns the layer by its formula. psi summarizes the blocks of u, balance iterates.
 func sparseSinkhornOf(m *SparseSinkhorn, psi func(u matrix, block int) []float64, balance func(f matrix) matrix,
 	ahead bool, cut int) func(u matrix) matrix {
 	heads, hd, gelu := m.opt.Heads, m.d/m.opt.Heads, pointwise(func(x float64) float64 {
@@ -97,7 +97,7 @@ func sparseSinkhornOf(m *SparseSinkhorn, psi func(u matrix, block int) []float64
 	}
 }
 
-// meanOf is the mean of rows.
+// meanOf returns the mean of rows.
 func meanOf(u matrix) []float64 {
 	mean := make([]float64, len(u[0]))
 	for _, row := range u {
@@ -108,8 +108,8 @@ func meanOf(u matrix) []float64 {
 	return mean
 }
 
-// TestSparseSinkhornFormula: the causal layer, the one that looks ahead, and the one with sortcut are what their
-// formulas say, with the Sinkhorn operator that is checked against the official one.
+// TestSparseSinkhornFormula compares the causal layer, the one that looks ahead, and the one with sortcut with their
+// formulas, using the Sinkhorn operator that is checked against the official one.
 func TestSparseSinkhornFormula(t *testing.T) {
 	golden.Of(t, "sparse-sinkhorn")
 	build := func(pairs ...string) *SparseSinkhorn {
@@ -133,8 +133,8 @@ func TestSparseSinkhornFormula(t *testing.T) {
 	}
 }
 
-// TestSinkhornBalance: after many rounds rows and columns sum to 1, and after a few the weights are those of the
-// official operator.
+// TestSinkhornBalance checks that rows and columns sum to 1 after many rounds, and that the weights after a few rounds
+// are those of the official operator.
 func TestSinkhornBalance(t *testing.T) {
 	golden.Run(t, "07_sinkhorn_operator", func(t *testing.T, c golden.Case) {
 		s := c.Shape("in/r")
@@ -158,8 +158,9 @@ func TestSinkhornBalance(t *testing.T) {
 	})
 }
 
-// TestSparseSinkhornNoise: training adds noise that follows from the seeds of the rows, so that a step repeats; without
-// training there is none; and the noise is Gumbel's, of mean 0.5772 and variance π²/6.
+// TestSparseSinkhornNoise checks that training adds noise that is determined by the seeds of the rows, so that a step
+// can be repeated, that there is no noise without training, and that it is Gumbel's, with mean 0.5772 and variance
+// π²/6.
 func TestSparseSinkhornNoise(t *testing.T) {
 	m := variant{build: SparseSinkhornInfo.New, cfg: Config{NumHeads: 2, Options: Options{"block": "4",
 		"l_max": "40"}}}.mixer(t)

@@ -18,9 +18,9 @@ import (
 //go:embed testdata/starts.txt
 var startsTable string
 
-// TestStartsTable: parameters have the names and shapes of the table and start as it says: normal with a deviation,
-// uniform between a number and its negative, a constant, or such that e to it (or softplus of it) lies between bounds.
-// A model of no known depth starts as one of a single layer.
+// TestStartsTable checks that parameters have the names and shapes of the table and start by its rules: normal with a
+// standard deviation, uniform between a number and its negative, constant, or such that its exponential (or softplus)
+// is between bounds. A model of unknown depth starts like one with a single layer.
 func TestStartsTable(t *testing.T) {
 	infos := map[string]Info{}
 	for _, info := range []Info{H3Info, S4Info, S4DInfo, DSSInfo, GSSInfo, MambaInfo, Mamba2Info, GatedConvInfo,
@@ -78,7 +78,7 @@ func TestStartsTable(t *testing.T) {
 	end()
 }
 
-// checkStart checks values that start by a rule.
+// checkStart checks that values start by a rule.
 func checkStart(t *testing.T, what string, x []float32, rule string, numbers []string) {
 	t.Helper()
 	at := func(i int) float64 {
@@ -114,7 +114,7 @@ func checkStart(t *testing.T, what string, x []float32, rule string, numbers []s
 		if b := at(0); most > b*1.00001 || least < -b*1.00001 || most < b*(1-16/n) || least > -b*(1-16/n) {
 			t.Errorf("%s starts with %v to %v, want ±%v", what, least, most, b)
 		}
-	case "unit": // rows that are the first unit vector
+	case "unit": // rows equal to the first unit vector
 		for i, v := range x {
 			if first := i%16 == 0; first != (v == 1) || !first && v != 0 {
 				t.Fatalf("%s starts with %v at %d, want 1 at the first of 16 and zeros", what, v, i)
@@ -126,13 +126,13 @@ func checkStart(t *testing.T, what string, x []float32, rule string, numbers []s
 			math.Log(least) > lo+slack || math.Log(most) < hi-slack {
 			t.Errorf("%s starts with steps from %v to %v, want %v to %v", what, least, most, at(0), at(1))
 		}
-	case "see": // a test of its own
+	case "see": // checked by another test
 	default:
 		t.Errorf("%s: there is no rule %s", what, rule)
 	}
 }
 
-// TestGSSForgets: the kernels that GSS starts with are over after a hundred positions, those of HiPPO's modes are not.
+// TestGSSForgets checks that GSS's initial kernels end after a hundred positions, unlike those of HiPPO's modes.
 func TestGSSForgets(t *testing.T) {
 	for measure, most := range map[string]float64{"": 3e-3, "diag-lin": 1} {
 		o := Options{}

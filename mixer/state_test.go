@@ -8,12 +8,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// next feeds three more positions and returns their y.
+// next continues with three more positions and returns their y.
 func next(s *several, seed uint64) []float32 {
 	return read(s.forward(newTape(), sequences(seed, 2, 3)))
 }
 
-// TestStateClone: a clone and its original, taken by turns on different ways, go on as if each were alone.
+// TestStateClone checks that a clone and its original, continued alternately with different inputs, do not affect each
+// other.
 func TestStateClone(t *testing.T) {
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {
@@ -26,7 +27,7 @@ func TestStateClone(t *testing.T) {
 					return [2][]float32{next(s, first), next(s, second)}
 				}
 				_, s := chunked(m, u, []int{7, 23}, record)
-				next(s, 20) // attention has room for more now
+				next(s, 20) // attention now has space for more
 				c := s.clone()
 				var ofClone, ofOriginal [2][]float32
 				for i, seeds := range [2][2]uint64{{21, 22}, {22, 21}} {
@@ -53,13 +54,13 @@ func sumOf(x []int) (sum int) {
 	return sum
 }
 
-// TestStateRestore: what Tensors gives makes another state the same.
+// TestStateRestore checks that restoring the tensors that Tensors visits gives an equal state.
 func TestStateRestore(t *testing.T) {
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {
 			m := v.mixer(t)
 			var s *several
-			for _, lengths := range [][]int{{18, 9}, {6, 17, 23}, {1}, {7, 23}} { // also whole blocks of 9 and 23
+			for _, lengths := range [][]int{{18, 9}, {6, 17, 23}, {1}, {7, 23}} { // including complete blocks of 9 and 23
 				_, s = chunked(m, sequences(10, 2, sumOf(lengths)), lengths, never)
 				c := s.restored(t)
 				if c.size() != s.size() {
@@ -74,7 +75,7 @@ func TestStateRestore(t *testing.T) {
 			old := m.NewState()
 			s.states[0].Tensors(func(name string, x *tensor.Tensor) {
 				shape := x.Shape()
-				if dims := len(shape); dims > 1 && dims < tensor.MaxDims { // as it was saved once
+				if dims := len(shape); dims > 1 && dims < tensor.MaxDims { // as saved by earlier versions
 					if err := old.Restore(name, append([]int{1}, shape...), read(x)); err != nil {
 						t.Errorf("%s behind an axis of one sequence: %v", name, err)
 					}
@@ -85,7 +86,7 @@ func TestStateRestore(t *testing.T) {
 					data  []float32
 				}{
 					{"nothing", shape, read(x)},
-					{name, append([]int{2}, shape...), append(read(x), read(x)...)}, // of two sequences
+					{name, append([]int{2}, shape...), append(read(x), read(x)...)}, // two sequences
 					{name, append(shape[:len(shape):len(shape)], 1), read(x)},
 					{name, shape, read(x)[1:]},
 				} {
@@ -98,8 +99,8 @@ func TestStateRestore(t *testing.T) {
 	}
 }
 
-// TestStateSize: the size is that of the tensors, constant for recurrences and linear in the positions for attention,
-// of those in its window.
+// TestStateSize checks that the size is that of the tensors, constant for recurrences and linear in the positions, or
+// those in the window, for attention.
 func TestStateSize(t *testing.T) {
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {
@@ -120,13 +121,13 @@ func TestStateSize(t *testing.T) {
 			if v.fixed {
 				return
 			}
-			kept, fixed := 100, 0 // positions of which something is kept, and bytes besides
+			kept, fixed := 100, 0 // number of positions that are kept, and bytes besides them
 			switch m := m.(type) {
 			case *Attention:
 				if m.opt.Window > 0 {
 					kept = m.opt.Window - 1
 				}
-			case *Hyena: // the inputs of its filters, of those of the long ones l_max-1
+			case *Hyena: // its filters' inputs, l_max-1 of the long ones
 				kept, fixed = min(100, m.opt.LMax-1), start
 			case *GAU:
 				if m.form == "mixed" { // those of a chunk
@@ -134,14 +135,14 @@ func TestStateSize(t *testing.T) {
 				}
 			}
 			var each int
-			if m, ok := m.(*BlockRecurrent); ok { // half the window's, half that of the block which is not complete
+			if m, ok := m.(*BlockRecurrent); ok { // half of it for the window, half for the incomplete block
 				fixed, each = start, (one-start)/2
 				kept = m.block - 1 + 100%m.block
 			} else {
 				each = one - fixed
 			}
 			want, growth := fixed+kept*each, 0
-			if m, ok := m.(*SparseSinkhorn); ok { // scores of each block; the window has its own and the sorted one
+			if m, ok := m.(*SparseSinkhorn); ok { // scores of each block; the window has its own block and the sorted one
 				columns := 4 * m.Columns.Weight.Dim(0)
 				fixed, each = start, rowBytes(2*m.d)
 				want = start + 100*each + (99/m.block+1)*columns
@@ -156,7 +157,7 @@ func TestStateSize(t *testing.T) {
 			}
 			a, ok := m.(*Attention)
 			if _, isBlocks := m.(*BlockRecurrent); isBlocks || ok && a.opt.Window > 0 || v.name == "gau_mixed" {
-				each = 0 // before long
+				each = 0 // limited
 			}
 			if got := m.Traits().Growth; got != each+growth {
 				t.Errorf("it says that it grows by %d bytes a position, want %d", got, each+growth)
@@ -165,7 +166,7 @@ func TestStateSize(t *testing.T) {
 	}
 }
 
-// badScaling spoils a configuration by a scaling of rotary positions.
+// badScaling returns a change of a configuration to an invalid scaling of rotary positions.
 func badScaling(dim int, kind string, pairs ...string) func(*Config) {
 	return func(c *Config) {
 		c.RotaryDim, c.Options = dim, Options{"rotary_scaling": kind}
@@ -175,7 +176,7 @@ func badScaling(dim int, kind string, pairs ...string) func(*Config) {
 	}
 }
 
-// TestBadConfigs: every mixer refuses what it cannot be built from, naming the field.
+// TestBadConfigs checks that every mixer refuses invalid configurations, naming the field.
 func TestBadConfigs(t *testing.T) {
 	good := Config{DModel: 8, NLayer: 1, DState: 4, HeadDim: 2, DtMin: 0.1, DtMax: 0.1, Measure: "diag-lin",
 		NumHeads: 2}
@@ -322,8 +323,8 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-// TestClonesShareMemory: copies of recurrences have the memory of the original until one of them changes. Then it alone
-// is copied, to one piece of memory; the last one that is left changes in place.
+// TestClonesShareMemory checks that copies of recurrences share the original's memory until one of them changes. Only
+// that one is then copied, to one piece of memory, and the last sharer changes in place.
 func TestClonesShareMemory(t *testing.T) {
 	states := []State{
 		newFixedState([]string{"x", "y"}, []int{2, 3}, []int{32}),
@@ -396,10 +397,10 @@ func TestClonesShareMemory(t *testing.T) {
 	holds(second, 6)
 }
 
-// distance is the number of bytes between two places.
+// distance returns the number of bytes between two addresses.
 func distance(a, b *float32) int { return int(uintptr(unsafe.Pointer(b)) - uintptr(unsafe.Pointer(a))) }
 
-// TestBegin: a new state of a recurrence has no memory before Begin, which gives it zeros, once.
+// TestBegin checks that a new state of a recurrence has no memory before Begin, which allocates zeros, once.
 func TestBegin(t *testing.T) {
 	for _, v := range variants() {
 		s := v.mixer(t).NewState()

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestStatePartsAreTheTensors: the parts of a state, also of mixers side by side, have the names and the elements of
-// its tensors, in their order.
+// TestStatePartsAreTheTensors checks that the parts of a state, also of sums of mixers, have the names and elements of
+// its tensors, in the same order.
 func TestStatePartsAreTheTensors(t *testing.T) {
 	fixed := newFixedState([]string{"a", "b"}, []int{2}, []int{3, 1})
 	keys := &attentionState{heads: 2, headDim: 3, most: 10}

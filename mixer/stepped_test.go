@@ -10,15 +10,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestSteppedRows: a stepped row has the bits of as many rows of one position, one after another, in its results and in
-// the state after it. It does not matter what was read before, what else is in the call, and whether the engine steps.
+// TestSteppedRows checks that a stepped row has the same bits, in its results and in its state, as consecutive rows of
+// one position, whatever was read before, whatever else is in the call, and whether or not the engine steps.
 func TestSteppedRows(t *testing.T) {
 	for _, v := range variants() {
 		m := v.mixer(t)
 		t.Run(v.name, rapid.MakeCheck(func(t *rapid.T) {
 			before := rapid.SliceOfN(rapid.IntRange(0, 40), 3, 3).Draw(t, "before")
 			l := rapid.IntRange(1, 9).Draw(t, "stepped")
-			// Sequence 0 and 2 are stepped, and 1 is read as a whole.
+			// Sequences 0 and 2 are stepped, and 1 is read as a whole.
 			xs := make([]*tensor.Tensor, 3)
 			for i := range xs {
 				xs[i] = sequences(uint64(i), 1, before[i]+l+i)

@@ -13,10 +13,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// softplusOf is log(1 + eˣ).
+// softplusOf is the function log(1 + eˣ).
 var softplusOf = pointwise(func(x float64) float64 { return math.Log1p(math.Exp(x)) })
 
-// filtered is the short filter of a sequence: silu(bias + Σ_j w[j] x[t-taps+1+j]).
+// filtered returns the short filter of a sequence: silu(bias + Σ_j w[j] x[t-taps+1+j]).
 func filtered(c *shortConv, x matrix) matrix {
 	w, bias := read(c.weight.Tensor), read(c.bias.Tensor)
 	taps := len(w) / len(bias)
@@ -35,8 +35,8 @@ func filtered(c *shortConv, x matrix) matrix {
 	return out.each(siluOf)
 }
 
-// mambaBySteps is Mamba of a sequence whose position t comes r[t] steps behind the one before: h[t] = exp(r[t]·Δ[t]·A)
-// h[t-1] + r[t]·Δ[t]·B[t]·x[t].
+// mambaBySteps computes Mamba for a sequence whose position t is r[t] steps after the previous one: h[t] =
+// exp(r[t]·Δ[t]·A) h[t-1] + r[t]·Δ[t]·B[t]·x[t].
 func mambaBySteps(m *Mamba, u matrix, r []float64) matrix {
 	n, d := m.opt.DState, m.d
 	xz := u.each(affine(m.In))
@@ -61,7 +61,7 @@ func mambaBySteps(m *Mamba, u matrix, r []float64) matrix {
 	return out.each(affine(m.Out))
 }
 
-// mamba2BySteps is the same of Mamba-2 with one group and without a norm.
+// mamba2BySteps is the same for Mamba-2 with one group and without a norm.
 func mamba2BySteps(m *Mamba2, u matrix, r []float64) matrix {
 	n, d, hd := m.opt.DState, m.d, m.opt.HeadDim
 	in := u.each(affine(m.In))
@@ -86,9 +86,9 @@ func mamba2BySteps(m *Mamba2, u matrix, r []float64) matrix {
 	return out.each(affine(m.Out))
 }
 
-// TestMixersGoBySteps: with the times between positions as steps, outputs are those of the formula in float64 whose
-// discretization steps are multiplied by them: of whole sequences, recorded or not, and position by position; so are
-// the gradients. Steps of 1 change no bit. Mixers that do not say that they go by steps overlook them.
+// TestMixersGoBySteps checks that with the times between positions as steps, outputs and gradients are those of the
+// formula in float64 whose discretization steps are multiplied by them, for whole sequences, recorded or not, and
+// position by position. Steps of 1 change no bit. Mixers whose traits do not have Steps ignore them.
 func TestMixersGoBySteps(t *testing.T) {
 	const b, l, eps = 2, 40, 1e-3
 	rng := rand.New(rand.NewPCG(8, 9))
@@ -98,7 +98,7 @@ func TestMixersGoBySteps(t *testing.T) {
 		wideSteps[i] = float64(steps[i])
 	}
 	u := sequences(3, b, l)
-	weight := make([]float64, u.Len()) // of the outputs, in the loss whose gradients are checked
+	weight := make([]float64, u.Len()) // weights of the outputs in the loss whose gradients are checked
 	for i := range weight {
 		weight[i] = rng.NormFloat64()
 	}
@@ -177,9 +177,9 @@ func TestMixersGoBySteps(t *testing.T) {
 	}
 }
 
-// TestInputsAreHeld: a position that comes r steps behind the one before has the outputs of a system that was given its
-// input r times, by convolution, of whole sequences and position by position. Systems that are otherwise sampled by the
-// bilinear rule are compared as if by zero-order hold. The shift of H3 overlooks steps: it has none of more than 1.
+// TestInputsAreHeld checks that a position r steps after the previous one has the outputs of a system that gets its
+// input r times, by convolution, for whole sequences and position by position. Systems that normally use the bilinear
+// rule are compared with zero-order hold. H3's shift ignores steps: it has none greater than 1.
 func TestInputsAreHeld(t *testing.T) {
 	const b, l = 2, 40
 	rng := rand.New(rand.NewPCG(10, 11))
@@ -205,7 +205,7 @@ func TestInputsAreHeld(t *testing.T) {
 			m := c.mixer(t)
 			u := sequences(3, b, l)
 			steps, held := make([]float32, b*l), &Rows{Rows: &engine.Rows{}}
-			var long, last []float32 // the inputs, each as often as it holds; where each ends
+			var long, last []float32 // the inputs, each repeated for its duration; where each ends
 			for i := range b {
 				from := len(long)
 				for at := i * l; at < (i+1)*l; at++ {
@@ -239,7 +239,7 @@ func TestInputsAreHeld(t *testing.T) {
 	}
 }
 
-// s4dByZOH is the first system of m sampled by zero-order hold.
+// s4dByZOH returns the first system of m, discretized by zero-order hold.
 func s4dByZOH(m *S4D) system {
 	params := &engine.DiagParams{LogDt: m.LogDt.Tensor, InvAReal: m.LogAReal.Tensor, AImag: m.AImag.Tensor,
 		C: m.C[0].Tensor, Disc: engine.ZOH}
@@ -247,7 +247,7 @@ func s4dByZOH(m *S4D) system {
 	return diagonalSystem(of, of)
 }
 
-// byPosition is the output of a mixer that reads its sequences position by position.
+// byPosition returns the output of a mixer that reads its sequences position by position.
 func byPosition(m Mixer, u *tensor.Tensor, l int, steps []float32) []float32 {
 	b, tape := u.Rows()/l, newTape()
 	y := make([]float32, u.Len())

@@ -10,15 +10,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// named are the parameters of a mixer.
+// named returns the parameters of a mixer by name.
 func named(m nn.Module) map[string]*nn.Param {
 	all := map[string]*nn.Param{}
 	m.Params("", func(name string, p *nn.Param) { all[name] = p })
 	return all
 }
 
-// TestSystems: poles and steps are those of the papers' parameters, -exp(log) + i·imaginary part, exp(log dt) or
-// softplus of a bias, by their names in the official layers.
+// TestSystems checks that poles and steps are those of the papers' parameters, -exp(log) + i·imaginary part, and
+// exp(log dt) or softplus of a bias, with their names in the official layers.
 func TestSystems(t *testing.T) {
 	softplus := func(x float64) float64 { return math.Log(1 + math.Exp(x)) }
 	for _, c := range []struct {
@@ -74,7 +74,7 @@ func TestSystems(t *testing.T) {
 			t.Errorf("%s has P of %d numbers", c.name, len(s.LowRank))
 		}
 	}
-	// Griffin (arXiv:2402.19427, eq. 3): a = exp(-8 softplus(Λ) r): the step is the gate, which no parameter has.
+	// Griffin (arXiv:2402.19427, eq. 3): a = exp(-8 softplus(Λ) r): the step is the gate, which is not a parameter.
 	m := variant{build: RGLRUInfo.New, cfg: Config{NumHeads: 2}}.mixer(t)
 	s := Systems(Parallel([]string{"b", "a"}, []Mixer{m, Scaled(m, 2, 1)}))
 	if len(s) != 2 || s[0].Name != "a.rg_lru" || s[1].Name != "b.rg_lru" || s[0].Rows != 1 || s[0].Dt != nil {
@@ -90,8 +90,8 @@ func TestSystems(t *testing.T) {
 	}
 }
 
-// TestTimeConstants: after the time constant, e^(dt·A·t) of the slowest mode is 1/e and of others less; channels have
-// modes of their own or share them, and where it is not known which have which there are none.
+// TestTimeConstants checks that after the time constant, e^(dt·A·t) of the slowest mode is 1/e and that of others less.
+// Channels have their own modes or share them. If the assignment is not known, there are no constants.
 func TestTimeConstants(t *testing.T) {
 	poles := []complex128{-0.5 + 3i, -2, -0.25 + 1i, -0.125, -8, -1 + 9i}
 	for _, c := range []struct {
@@ -117,8 +117,8 @@ func TestTimeConstants(t *testing.T) {
 	}
 }
 
-// TestStateRules: a rule says how the part goes on. Of two states after the same input, what comes before the tanh
-// differs by the transition of their difference; gates are those of the formula; what is not linear is said to be so.
+// TestStateRules checks the rules against the mixers: the inputs of the tanh in two states after the same input differ
+// by the transition of the states' difference, gates are those of the formula, and nonlinear parts are reported.
 func TestStateRules(t *testing.T) {
 	rng := sequences(5, 1, 4).Data()
 	for _, v := range variants() {
@@ -187,7 +187,7 @@ func TestStateRules(t *testing.T) {
 	}
 }
 
-// TestKindsOfParts: what the parts of each state hold. What is not said are numbers.
+// TestKindsOfParts checks the kinds of each state's parts. Parts that are not listed are Numbers.
 func TestKindsOfParts(t *testing.T) {
 	want := map[string]PartKind{
 		"mamba conv": PositionRows, "mamba2 conv": PositionRows, "gated_conv conv": PositionRows,
@@ -229,8 +229,8 @@ func TestKindsOfParts(t *testing.T) {
 	}
 }
 
-// TestPartsOfShortStates: a state of one position, and one of a window that sees no position but the last, has the
-// parts that its tensors are.
+// TestPartsOfShortStates checks that a state of one position, and one of a window that sees only the last position, has
+// the parts of its tensors.
 func TestPartsOfShortStates(t *testing.T) {
 	for _, window := range []string{"1", "2", "3"} {
 		for l := range 4 {
@@ -252,7 +252,8 @@ func TestPartsOfShortStates(t *testing.T) {
 	}
 }
 
-// TestLengthsOfKernels: a kernel has as many taps as are asked for, the shift's as many as its state at most.
+// TestLengthsOfKernels checks that a kernel has the requested number of taps, the shift's at most the size of its
+// state.
 func TestLengthsOfKernels(t *testing.T) {
 	m := variant{build: H3Info.New, cfg: Config{DState: 6, HeadDim: 1}}.mixer(t)
 	for _, l := range []int{3, 6, 9} {
@@ -268,7 +269,7 @@ func TestLengthsOfKernels(t *testing.T) {
 	}
 }
 
-// TestS4WithoutLowRank: a measure whose matrix is normal has no P.
+// TestS4WithoutLowRank checks that a measure whose matrix is normal has no P.
 func TestS4WithoutLowRank(t *testing.T) {
 	for measure, want := range map[string]int{"legs": 1, "legt": 2, "fourier": 1, "foud": 0} {
 		m, err := S4Info.New(Config{DModel: dModel, DState: 6, DtMin: 0.1, DtMax: 0.1,
@@ -284,7 +285,7 @@ func TestS4WithoutLowRank(t *testing.T) {
 	}
 }
 
-// TestFineWeights: of Mamba's weights, those that the steps are made of are kept fine where others are rounded.
+// TestFineWeights checks that the weights from which Mamba's steps are computed remain precise when others are rounded.
 func TestFineWeights(t *testing.T) {
 	m := variant{build: MambaInfo.New}.mixer(t)
 	for name, p := range named(m) {

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestBothWaysFormula: y[t] = Σ_j k[j] u[t-j] + Σ_j ahead[j] u[t+1+j] + D u[t], GELU, the linear map and GLU, also of
-// rows that are longer than the kernel, with several systems for each channel, beside rows of other lengths.
+// TestBothWaysFormula compares with y[t] = Σ_j k[j] u[t-j] + Σ_j ahead[j] u[t+1+j] + D u[t], GELU, the linear map and
+// GLU, including rows longer than the kernel, several systems for each channel, and rows of different lengths.
 func TestBothWaysFormula(t *testing.T) {
 	lengths := []int{5, 40, 1, 16, 17}
 	for _, v := range []variant{
@@ -35,7 +35,7 @@ func TestBothWaysFormula(t *testing.T) {
 		case *S4D:
 			m = &mix.s4Layer
 		}
-		var taps [][]float32 // of each system, (40, d), as it answers to an impulse
+		var taps [][]float32 // response of each system to an impulse, (40, d)
 		impulse := tensor.New(40, dModel)
 		for c := range dModel {
 			impulse.Data()[c] = 1
@@ -114,8 +114,8 @@ func TestBothWaysFormula(t *testing.T) {
 	}
 }
 
-// TestTaps: kernels for both ways are as long as the row, or longer by at most an eighth, of few lengths, up to what a
-// kernel can have; rows that are longer than that have none.
+// TestTaps checks that kernels for both ways are as long as the row, or longer by at most an eighth, with few different
+// lengths, up to the longest kernel, and that longer rows have none.
 func TestTaps(t *testing.T) {
 	for most, longest := range map[int]int{1000: 1000, engine.LongestAtOnce: engine.LongestAtOnce,
 		engine.LongestAtOnce + 5: engine.LongestAtOnce} {
@@ -143,7 +143,7 @@ func TestTaps(t *testing.T) {
 	}
 }
 
-// TestForget: after Forget, rows hold nothing of any state: a server keeps them.
+// TestForget checks that after Forget, rows hold no references to states, since a server keeps rows.
 func TestForget(t *testing.T) {
 	for _, v := range variants() {
 		m := v.mixer(t)
@@ -193,8 +193,8 @@ func held(t *testing.T, name string, v reflect.Value) {
 	}
 }
 
-// TestRealModesAreKept: the parameters of real modes are made once while B and C stay as they are, and anew when one
-// changes; a tape that records makes its own.
+// TestRealModesAreKept checks that the parameters of real modes are computed once for unchanged B and C, and again when
+// one changes, and that a recording tape computes its own.
 func TestRealModesAreKept(t *testing.T) {
 	m := variant{build: S4DInfo.New, cfg: Config{DState: 4, Options: Options{"real": "true",
 		"train_b": "true"}}}.mixer(t).(*S4D)
@@ -224,7 +224,7 @@ func TestRealModesAreKept(t *testing.T) {
 	}
 }
 
-// TestClones: clones of states of several mixers hold the same and go on apart.
+// TestClones checks that clones of states of several mixers are equal to the originals and independent of them.
 func TestClones(t *testing.T) {
 	for _, v := range variants() {
 		m := v.mixer(t)
@@ -246,9 +246,9 @@ func TestClones(t *testing.T) {
 	}
 }
 
-// TestHyenaKernelsAhead: while nothing is recorded there are more taps than asked for, a power of two times 64 with
-// room
-// for the steps ahead, so that decoding goes on with them; while a tape records just as many; never more than l_max.
+// TestHyenaKernelsAhead checks that without recording there are more taps than requested, a power of two times 64 with
+// space for the steps ahead, so that decoding continues with them; exactly as many while a tape records; and never more
+// than l_max.
 func TestHyenaKernelsAhead(t *testing.T) {
 	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "600")}.mixer(t).(*Hyena)
 	tape := newTape()
@@ -276,8 +276,8 @@ func TestHyenaKernelsAhead(t *testing.T) {
 	}
 }
 
-// TestHyenaRowsOfAllLengths: the taps that a call needs are those of the row that has gone furthest, in whatever order
-// rows come.
+// TestHyenaRowsOfAllLengths checks that a call computes the taps needed by the longest sequence, whatever the order of
+// rows.
 func TestHyenaRowsOfAllLengths(t *testing.T) {
 	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "300")}.mixer(t).(*Hyena)
 	for _, ages := range [][]int{{150, 0}, {0, 150}, {5, 150, 70}} {
@@ -322,7 +322,7 @@ func TestHyenaRowsOfAllLengths(t *testing.T) {
 	}
 }
 
-// TestHyenaPrecision: filters have the same bits whatever the precision of the tape, which stays as it was.
+// TestHyenaPrecision checks that filters have the same bits for any precision of the tape, which is not changed.
 func TestHyenaPrecision(t *testing.T) {
 	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "64")}.mixer(t).(*Hyena)
 	want := read(m.Filter.generate(newTape(), 64))
@@ -333,7 +333,7 @@ func TestHyenaPrecision(t *testing.T) {
 	}
 }
 
-// TestGatedConvFormula: B, C, x = In(u); y = Out(C · conv1d(B · x)), with and without biases.
+// TestGatedConvFormula compares with B, C, x = In(u); y = Out(C · conv1d(B · x)), with and without biases.
 func TestGatedConvFormula(t *testing.T) {
 	for _, bias := range []string{"false", "true"} {
 		m := variant{build: GatedConvInfo.New, cfg: Config{Options: Options{"d_conv": "4",

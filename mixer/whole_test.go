@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// reachable collects the parameters that a value leads to.
+// reachable collects the parameters that are reachable from a value.
 func reachable(v reflect.Value, seen map[any]bool, found map[*nn.Param]string, at string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -42,8 +42,8 @@ func reachable(v reflect.Value, seen map[any]bool, found map[*nn.Param]string, a
 	}
 }
 
-// TestParamsVisitsAll: every parameter that a mixer has is visited, so that it is trained and saved, and none twice.
-// The window of a block recurrence uses nothing of attention but its products, and its parameters have no values.
+// TestParamsVisitsAll checks that every parameter of a mixer is visited exactly once, so that it is trained and saved.
+// The window of a block recurrence uses only the products of attention, and its parameters have no values.
 func TestParamsVisitsAll(t *testing.T) {
 	for _, v := range variants() {
 		m := v.mixer(t)
@@ -67,7 +67,7 @@ func TestParamsVisitsAll(t *testing.T) {
 	}
 }
 
-// deviation is the root mean square of a parameter's values.
+// deviation returns the root mean square of a parameter's values.
 func deviation(p *nn.Param) float64 {
 	sum := 0.0
 	for _, v := range p.Elements() {
@@ -76,8 +76,8 @@ func deviation(p *nn.Param) float64 {
 	return math.Sqrt(sum / float64(p.Len()))
 }
 
-// TestStartOfProjections: the projections of H3 and attention start with the deviation 0.02, and attention's last one
-// with 0.02/√(2·layers), as in the release of H3; a model of no known depth counts as one layer.
+// TestStartOfProjections checks that projections of H3 and attention start with the standard deviation 0.02, and
+// attention's last one with 0.02/√(2·layers), as in H3's release; an unknown depth counts as one layer.
 func TestStartOfProjections(t *testing.T) {
 	for _, layers := range []int{0, 1, 8} {
 		cfg := Config{DModel: 128, NLayer: layers, NumHeads: 4, DState: 8, HeadDim: 1, DtMin: 1e-3, DtMax: 0.1,
@@ -105,7 +105,8 @@ func TestStartOfProjections(t *testing.T) {
 	}
 }
 
-// TestOptionsOfAttention: without biases there are none, and each of the two ways of looking ahead is told.
+// TestOptionsOfAttention checks that there are no biases if they are turned off, and that both ways of looking ahead
+// are reported.
 func TestOptionsOfAttention(t *testing.T) {
 	for options, want := range map[string]map[string]bool{
 		"":         {"Wqkv.weight": true, "Wqkv.bias": true, "out_proj.weight": true, "out_proj.bias": true},
@@ -140,7 +141,7 @@ func TestOptionsOfAttention(t *testing.T) {
 	}
 }
 
-// TestWindowBoundsTheState: the state counts what can still be seen, though more may be stored.
+// TestWindowBoundsTheState checks that the size counts the positions that can still be seen, though more may be stored.
 func TestWindowBoundsTheState(t *testing.T) {
 	m := variant{build: WindowAttentionInfo.New,
 		cfg: Config{NumHeads: 2, Options: Options{"window": "9", "kv_heads": "1"}}}.mixer(t)
@@ -155,7 +156,7 @@ func TestWindowBoundsTheState(t *testing.T) {
 	}
 }
 
-// TestSeveralFormula: mixers side by side are added, and both numbers of Scaled count.
+// TestSeveralFormula checks that parallel mixers are added, and that both factors of Scaled are applied.
 func TestSeveralFormula(t *testing.T) {
 	v := variant{build: severalMixers, cfg: Config{DState: 6, HeadDim: 1, HeadOrder: "dh"}}
 	m := v.mixer(t).(scaled)
@@ -180,7 +181,7 @@ func TestSeveralFormula(t *testing.T) {
 	}
 }
 
-// TestTraitsOfSeveral: what any part cannot do, the whole cannot.
+// TestTraitsOfSeveral checks that the combination has the limitations of every part.
 func TestTraitsOfSeveral(t *testing.T) {
 	none := Traits{}
 	for _, c := range []struct{ a, b, want Traits }{
@@ -202,7 +203,8 @@ func TestTraitsOfSeveral(t *testing.T) {
 	}
 }
 
-// TestStartOfRandomModes: A of diag-rand is -u + i·(N/2)·g, u uniform in (0, 1), g normal, and C complex normal.
+// TestStartOfRandomModes checks that A of diag-rand is -u + i·(N/2)·g, u uniform in (0, 1), g normal, and C complex
+// normal.
 func TestStartOfRandomModes(t *testing.T) {
 	m, err := S4DInfo.New(Config{DModel: 512, DState: 256, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-rand"})
 	if err != nil {
@@ -233,7 +235,7 @@ func TestStartOfRandomModes(t *testing.T) {
 	})
 }
 
-// TestDefaults: the sizes of a layer without options, which are those of the papers or releases.
+// TestDefaults checks that the sizes of a layer without options are those of the papers or releases.
 func TestDefaults(t *testing.T) {
 	cfg := Config{DModel: 64, DState: 16, NumHeads: 4, HeadDim: 1, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin"}
 	for want, info := range map[string]Info{
@@ -281,9 +283,9 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestStarts: what layers start from, as the papers and releases have it: the rows of Mamba's A are 1 to N, Mamba-2's A
-// is uniform in (1, 16), both skips are 1, softplus of the steps' biases and e to the logarithms of others are between
-// the bounds, and matrices without a rule of their own have GPT-2's deviation.
+// TestStarts checks that layers start as in the papers and releases: the rows of Mamba's A are 1 to N, Mamba-2's A is
+// uniform in (1, 16), both skips are 1, softplus of the steps' biases and exponentials of others' logarithms are
+// between the bounds, and matrices without their own rule have GPT-2's standard deviation.
 func TestStarts(t *testing.T) {
 	cfg := Config{DModel: 256, NLayer: 1, DState: 8, NumHeads: 4, HeadDim: 1, DtMin: 1e-3, DtMax: 0.1,
 		Measure: "diag-lin"}
@@ -375,7 +377,7 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// TestStartOfFilters: the last projection of Hyena starts as attention's, and all of an RNN's like GPT-2's.
+// TestStartOfFilters checks that Hyena's last projection starts as attention's, and all of an RNN's as GPT-2's.
 func TestStartOfFilters(t *testing.T) {
 	near := func(what string, p *nn.Param, want float64) {
 		t.Helper()
@@ -402,7 +404,7 @@ func TestStartOfFilters(t *testing.T) {
 	near("an RNN's recurrence", m.(*RNN).H, 1/math.Sqrt(3*128))
 }
 
-// TestSoftplus is log(1 + e^x), also where e^x is past all numbers.
+// TestSoftplus compares with log(1 + e^x), also where e^x overflows.
 func TestSoftplus(t *testing.T) {
 	for x, want := range map[float64]float64{0: math.Ln2, 1: math.Log(1 + math.E), -2: math.Log(1 + math.Exp(-2)),
 		900: 900, -900: 0} {
@@ -412,7 +414,7 @@ func TestSoftplus(t *testing.T) {
 	}
 }
 
-// TestSizesOfStates: every state-space layer refuses a state of an odd or huge size.
+// TestSizesOfStates checks that every state-space layer refuses a state of an odd or huge size.
 func TestSizesOfStates(t *testing.T) {
 	for _, n := range []string{"0", "3", "-2", strconv.Itoa(maxState + 2)} {
 		for _, info := range []Info{S4DInfo, S4Info, H3Info} {
@@ -425,8 +427,9 @@ func TestSizesOfStates(t *testing.T) {
 	}
 }
 
-// TestStartOfPositions: the features of position i of l are i/(l-1), then cosines and negative sines of 2π f i/l, with
-// frequencies f from 1e-4 to one less than their number (Hyena, arXiv:2302.10866, appendix D.3, and its release).
+// TestStartOfPositions checks that the features of position i of l are i/(l-1), then cosines and negative sines of 2π f
+// i/l, with frequencies f from 1e-4 to one less than their number (Hyena, arXiv:2302.10866, appendix D.3, and its
+// release).
 func TestStartOfPositions(t *testing.T) {
 	const l, bands = 11, 3
 	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "11", "emb_dim", "7")}.mixer(t).(*Hyena)
@@ -449,7 +452,7 @@ func TestStartOfPositions(t *testing.T) {
 	}
 }
 
-// TestBoundsOfOptions: bounds that are allowed, and those just past them.
+// TestBoundsOfOptions checks bounds that are allowed, and values just beyond them.
 func TestBoundsOfOptions(t *testing.T) {
 	for _, c := range []struct {
 		info    Info

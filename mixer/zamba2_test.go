@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// rmsNormOf is that of a row.
+// rmsNormOf returns n's function of a row.
 func rmsNormOf(n *nn.RMSNorm) func(x []float64) []float64 {
 	w := read(n.Weight.Tensor)
 	return func(x []float64) []float64 {
@@ -25,7 +25,7 @@ func rmsNormOf(n *nn.RMSNorm) func(x []float64) []float64 {
 	}
 }
 
-// beside are the rows of a followed by those of b.
+// beside returns the rows of a, each followed by that of b.
 func beside(a, b matrix) matrix {
 	out := make(matrix, len(a))
 	for i := range a {
@@ -34,7 +34,7 @@ func beside(a, b matrix) matrix {
 	return out
 }
 
-// plus is a + b.
+// plus returns a + b.
 func plus(a, b matrix) matrix {
 	out := make(matrix, len(a))
 	for i := range a {
@@ -46,7 +46,7 @@ func plus(a, b matrix) matrix {
 	return out
 }
 
-// sharedLayers are two layers with one block, with values at which everything in them matters.
+// sharedLayers returns two layers with one block, with values at which every part of them matters.
 func sharedLayers(t *testing.T, o Options) [2]*Shared {
 	t.Helper()
 	blocks, layers := SharedBlocks{}, [2]*Shared{}
@@ -68,8 +68,8 @@ func sharedLayers(t *testing.T, o Options) [2]*Shared {
 	return layers
 }
 
-// TestSharedFormula: both layers of a shared block compute s = norm(x ; e), s = W_o·attention(s), s = norm2(s), y =
-// Out(FC2(FC1(s) ⊙ gelu(Gate(s)))) with the adapters of their own, whole and position by position. The scale of
+// TestSharedFormula checks that both layers of a shared block compute s = norm(x ; e), s = W_o·attention(s), s =
+// norm2(s), y = Out(FC2(FC1(s) ⊙ gelu(Gate(s)))) with their own adapters, whole and position by position. The scale of
 // attention is that of heads of half their size.
 func TestSharedFormula(t *testing.T) {
 	const l, heads, wide = 11, 2, 2 * dModel
@@ -137,8 +137,8 @@ func TestSharedFormula(t *testing.T) {
 	}
 }
 
-// TestSharedParams: the block's parameters are visited once, in the first layer that has it; adapters and the last
-// projection in each. A block of another number, or no map of blocks, has its own.
+// TestSharedParams checks that the block's parameters are visited once, in its first layer, and adapters and the last
+// projection in each. A block of another number, or without a map of blocks, has its own parameters.
 func TestSharedParams(t *testing.T) {
 	o := Options{"adapter_rank": "3", "attention_adapters": "true", "bias": "true", "d_inner": "12"}
 	layers := sharedLayers(t, o)
@@ -203,8 +203,9 @@ func TestSharedParams(t *testing.T) {
 	check("without adapters and biases", named(c), append(plain, "out_proj.weight 8 8"))
 }
 
-// TestSharedStart: what an adapter adds is nothing at first, as its second matrices are zeros (LoRA, arXiv:2106.09685,
-// §4.1); the others start uniform in ±1/√inputs, the last projections divided by the root of the number of layers.
+// TestSharedStart checks that an adapter adds nothing at first, since its second matrices are zeros (LoRA,
+// arXiv:2106.09685, §4.1). The others start uniform in ±1/√inputs, the last projections divided by the root of the
+// number of layers.
 func TestSharedStart(t *testing.T) {
 	const layers = 9
 	m, err := NewShared(Config{DModel: 64, NLayer: layers, NumHeads: 2, Options: Options{"adapter_rank": "16",
@@ -246,12 +247,12 @@ func TestSharedStart(t *testing.T) {
 	}
 }
 
-// TestBoundsOfShared: bounds that are allowed, and those just past them.
+// TestBoundsOfShared checks bounds that are allowed, and values just beyond them.
 func TestBoundsOfShared(t *testing.T) {
 	const most = 1 << 20
 	for _, c := range []struct {
 		option, value string
-		want          string // the beginning of the error
+		want          string // prefix of the error
 	}{
 		{"block", "-1", "block: found -1, want 0 or more"},
 		{"block", "0", ""}, {"block", "7", ""},
