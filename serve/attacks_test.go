@@ -20,7 +20,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// victim is a server that is attacked: with TLS, and so HTTP/2, or without.
+// victim is a server under attack, with or without TLS (and so HTTP/2).
 type victim struct {
 	t       *testing.T
 	server  *serve.Server
@@ -69,8 +69,8 @@ func (v *victim) dial(text string) net.Conn {
 	return c
 }
 
-// wantAnswer waits until the server answers another client. On a busy machine a client may itself be slower than the
-// server waits for, and asks again.
+// wantAnswer waits until the server answers another client. On a busy machine, that client may itself be too slow for
+// the server, and tries again.
 func (v *victim) wantAnswer() {
 	v.t.Helper()
 	servetest.WaitUntil(v.t, func() bool {
@@ -87,7 +87,7 @@ func (v *victim) wantAnswer() {
 	})
 }
 
-// wantCalm waits until nothing of an attack is left in the server: no goroutine, no place taken, no body.
+// wantCalm waits until nothing of an attack remains in the server: no goroutine, no taken place, no body.
 func (v *victim) wantCalm() {
 	v.t.Helper()
 	v.wantAnswer()
@@ -99,7 +99,7 @@ func (v *victim) wantCalm() {
 	})
 }
 
-// wantClosed reads until the server closes a connection, and returns what it said.
+// wantClosed reads until the server closes a connection, and returns the data.
 func wantClosed(t *testing.T, c net.Conn) string {
 	t.Helper()
 	said, err := io.ReadAll(c)
@@ -111,7 +111,7 @@ func wantClosed(t *testing.T, c net.Conn) string {
 
 const postHead = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
-// TestSlowHeaders: clients whose headers never end are cut off, and hold up nobody.
+// TestSlowHeaders checks that clients whose headers never end are disconnected and do not delay others.
 func TestSlowHeaders(t *testing.T) {
 	v := newVictim(t, serve.Options{ReadTimeout: 100 * time.Millisecond, Concurrent: 1}, false)
 	var conns []net.Conn
@@ -125,7 +125,8 @@ func TestSlowHeaders(t *testing.T) {
 	v.wantCalm()
 }
 
-// TestDrippedBodies: bodies of which a byte comes now and then have their time as a whole, and no place meanwhile.
+// TestDrippedBodies checks that bodies that arrive byte by byte have a time limit as a whole, and take no place
+// meanwhile.
 func TestDrippedBodies(t *testing.T) {
 	v := newVictim(t, serve.Options{ReadTimeout: 100 * time.Millisecond, Concurrent: 1}, false)
 	var all sync.WaitGroup
@@ -150,7 +151,7 @@ func TestDrippedBodies(t *testing.T) {
 	v.wantCalm()
 }
 
-// TestHugeHeaders: headers that are too large are not read to their end.
+// TestHugeHeaders checks that headers that are too large are not read to the end.
 func TestHugeHeaders(t *testing.T) {
 	v := newVictim(t, serve.Options{}, false)
 	for _, head := range []string{
@@ -160,7 +161,7 @@ func TestHugeHeaders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		io.WriteString(c, "GET /health HTTP/1.1\r\nHost: localhost\r\n"+head) // the server may close before its end
+		io.WriteString(c, "GET /health HTTP/1.1\r\nHost: localhost\r\n"+head) // the server may close before the end
 		a, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -174,12 +175,12 @@ func TestHugeHeaders(t *testing.T) {
 	v.wantCalm()
 }
 
-// TestUnreadStreams: streams over HTTP/2 that nobody reads are cut off one by one, and not their connection.
+// TestUnreadStreams checks that unread HTTP/2 streams are ended one by one, without closing their connection.
 func TestUnreadStreams(t *testing.T) {
 	v := newVictim(t, serve.Options{
 		MaxUnread: 128 << 10, WriteTimeout: 2 * time.Second, MaxTokens: 1 << 30, Concurrent: 64,
 	}, true)
-	// The clients have little room of their own.
+	// The clients' own buffers are small.
 	v.client.CloseIdleConnections()
 	v.client.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
 	var bodies []io.Closer
@@ -199,15 +200,15 @@ func TestUnreadStreams(t *testing.T) {
 	v.wantCalm()
 }
 
-// TestManyStreams: 2,000 open streams leave nothing behind, whether they are read to the end or their clients go.
+// TestManyStreams checks that 2,000 open streams leave nothing behind, whether they are read to the end or abandoned.
 func TestManyStreams(t *testing.T) {
 	streams := 2000
 	if testing.Short() {
 		streams = 200
 	}
-	// On a busy machine the clients are slower than a server waits for by itself.
+	// On a busy machine, the clients are slower than a server's default limits.
 	v := newVictim(t, serve.Options{Concurrent: 4000, WriteTimeout: time.Hour}, true)
-	// Each reply has some tokens, and then goes on for ever.
+	// Each reply has some tokens, and then continues forever.
 	v.server.Host.Loaded()[0].Model.Runner = servetest.RunnerFunc(func(ctx context.Context, r *session.Request) error {
 		if r.Next == nil {
 			return session.Direct{}.Run(ctx, r)
@@ -223,7 +224,7 @@ func TestManyStreams(t *testing.T) {
 	var open atomic.Int64
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
-	// begin returns a stream of which something has come.
+	// begin returns a stream after its first data has arrived.
 	begin := func(body string) (*http.Response, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, v.url+"/v1/completions", strings.NewReader(body))
 		if err != nil {
@@ -243,7 +244,7 @@ func TestManyStreams(t *testing.T) {
 		all.Go(func() {
 			body := fmt.Sprintf(`{"prompt":"%d","max_tokens":1000,"stream":true,"ignore_eos":true}`, i%10)
 			a, err := begin(body)
-			// On a busy machine a connection may not come about within the seconds that there are for that.
+			// On a busy machine, connecting may exceed its time limit.
 			for tries := 0; err != nil && tries < 20; tries++ {
 				a, err = begin(body)
 			}
@@ -266,7 +267,7 @@ func TestManyStreams(t *testing.T) {
 	v.wantCalm()
 }
 
-// TestRapidReset: requests over HTTP/2 that are taken back at once leave nothing behind.
+// TestRapidReset checks that HTTP/2 requests that are reset at once leave nothing behind.
 func TestRapidReset(t *testing.T) {
 	v := newVictim(t, serve.Options{MaxTokens: 1 << 30, Queue: 1 << 20}, true)
 	var all sync.WaitGroup
@@ -293,7 +294,7 @@ func TestRapidReset(t *testing.T) {
 	v.wantCalm()
 }
 
-// TestHeavyBodies: bodies together are bounded, though each may be as large as it is.
+// TestHeavyBodies checks that the total size of bodies is bounded, though each is within its limit.
 func TestHeavyBodies(t *testing.T) {
 	v := newVictim(t, serve.Options{MaxBody: 1 << 20, ReadTimeout: 5 * time.Second}, false)
 	part := strings.Repeat(" ", 1<<20-10)
@@ -305,11 +306,12 @@ func TestHeavyBodies(t *testing.T) {
 	if n := v.server.Bodies(); n > most+(1<<20) {
 		t.Errorf("bodies of %d bytes are in memory, want at most %d", n, most)
 	}
-	servetest.WaitUntil(t, func() bool { return v.server.Bodies() == 0 }) // they had their time
+	servetest.WaitUntil(t, func() bool { return v.server.Bodies() == 0 }) // their time is over
 	v.wantCalm()
 }
 
-// TestBodiesDoNotGrow: what is small in JSON and large in memory is refused before it is.
+// TestBodiesDoNotGrow checks that bodies that are small in JSON and large in memory are refused before they are
+// decoded.
 func TestBodiesDoNotGrow(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	nested := strings.Repeat(`{"type":"tool_result","content":[`, 1<<12) + strings.Repeat("]}", 1<<12)
@@ -351,7 +353,8 @@ func TestBodiesDoNotGrow(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		status, _, data := s.Do(http.MethodPost, path, body)
 		runtime.ReadMemStats(&after)
-		// The test's own copies of the body and of the answer are in this, and what io.ReadAll throws away as it grows.
+		// This includes the test's own copies of the body and of the answer, and memory that io.ReadAll discards as it
+		// grows.
 		took := after.TotalAlloc - before.TotalAlloc
 		if status < 400 || status >= 500 || len(data) > 2000 {
 			t.Errorf("%s: got %d, %.200s", name, status, data)

@@ -17,12 +17,12 @@ import (
 var (
 	example = regexp.MustCompile(`(?m)^curl (?:-X ([A-Z]+) |(-I) )?(?:-o (\S+) )?` +
 		`["']?http://127\.0\.0\.1:8080(/[^\s"']*)["']?(?: -d '([^']*)'| --data-binary @(\S+)| (-F .*))?$`)
-	// variable is what an example says for the id of what an earlier one has made: $RESPONSE, for example.
+	// variable matches an example's placeholder for an id from an earlier example, such as $RESPONSE.
 	variable = regexp.MustCompile(`\$[A-Z_]+`)
 	attach   = regexp.MustCompile("(?s)```jsonl\n(.*?)```")
 )
 
-// TestPageOfTheServer: every example of docs/server.md works, and there is one for every endpoint.
+// TestPageOfTheServer checks that every example of docs/server.md works, and that every endpoint has one.
 func TestPageOfTheServer(t *testing.T) {
 	page, err := os.ReadFile("../docs/server.md")
 	if err != nil {
@@ -57,7 +57,7 @@ func TestPageOfTheServer(t *testing.T) {
 			} else {
 				status, _, data = s.Do(method, path, body)
 			}
-			if status != http.StatusConflict { // a file is read by a batch that has not ended
+			if status != http.StatusConflict { // the file is being read by an unfinished batch
 				break
 			}
 			time.Sleep(time.Millisecond)

@@ -9,7 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/openai"
 )
 
-// TestDrafts: replies with drafts are those without, with their log-probabilities, and what was guessed is counted.
+// TestDrafts checks that replies with drafts equal those without, including log-probabilities, and that guesses are
+// counted.
 func TestDrafts(t *testing.T) {
 	plain, drafts := servetest.NewSite(t, serve.Options{}), servetest.NewSite(t, serve.Options{})
 	byModel, err := generate.ModelDrafts(drafts.Model.Net, servetest.Language(t))

@@ -17,9 +17,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
-// TestRepliesEndWhereChatsDo: where a model names a text that ends its replies, a reply ends before it in every
-// interface, as it does in a chat without a server, also beside stop strings of the request; and goes on where the
-// request ignores ends.
+// TestRepliesEndWhereChatsDo checks that a reply ends before a stop text of the model in every interface, as in a chat
+// without a server, also together with stop strings of the request, and continues if the request ignores ends.
 func TestRepliesEndWhereChatsDo(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	bias, biases := map[int32]float32{}, map[string]int{} // letters only
@@ -96,7 +95,7 @@ func TestRepliesEndWhereChatsDo(t *testing.T) {
 	g := servetest.Post[sessions.Reply](s, "/v1/sessions/"+x.ID+"/generate", `{"max_tokens":40,`+sampling+"}")
 	check("a session", g.Text, *g.Finish)
 
-	// Ollama has no logit_bias: a stop at what every reply has at first.
+	// Ollama has no logit_bias, so stop at a text that every reply has at first.
 	s.Model.Settings.Stop = nil
 	const ask = "{" + said + `"stream":false,"options":{"num_predict":40,"seed":4}}`
 	free := servetest.Post[ollama.Response](s, "/api/chat", ask).Message.Content

@@ -9,7 +9,7 @@ import (
 // AreNames is areNames, for tests.
 var AreNames = areNames
 
-// Patterns are those of all endpoints.
+// Patterns returns the patterns of all endpoints.
 func (s *Server) Patterns() (all []string) {
 	for _, r := range s.endpoints() {
 		all = append(all, r.pattern)
@@ -17,19 +17,19 @@ func (s *Server) Patterns() (all []string) {
 	return all
 }
 
-// Pattern is that of the endpoint which answers a request.
+// Pattern returns the pattern of the endpoint that answers a request.
 func (s *Server) Pattern(r *http.Request) string {
 	_, pattern := s.mux.Handler(r)
 	return pattern
 }
 
-// Leaving reports whether /ready says that the server ends.
+// Leaving reports whether /ready reports a shutdown.
 func (s *Server) Leaving() bool { return s.leaving.Load() }
 
-// Draining reports whether the server lets no more requests in.
+// Draining reports whether the server admits no more requests.
 func (s *Server) Draining() bool { return s.shared.Open.Err() != nil }
 
-// Bodies is the number of bytes of the bodies of all requests.
+// Bodies returns the number of bytes of all request bodies.
 func (s *Server) Bodies() int64 { return int64(s.shared.AllBodies.Taken()) }
 
 // Answer answers a request by a function.
@@ -39,7 +39,7 @@ func (s *Server) Answer(w http.ResponseWriter, r *http.Request, by func(*request
 	s.respond(w, r, mux)
 }
 
-// Scopes are those of all endpoints, by their patterns.
+// Scopes returns the scopes of all endpoints, by pattern.
 func (s *Server) Scopes() map[string]string {
 	all := map[string]string{}
 	for _, r := range s.endpoints() {
@@ -48,5 +48,5 @@ func (s *Server) Scopes() map[string]string {
 	return all
 }
 
-// Forms are what the endpoints read.
+// Forms returns the forms of the endpoints.
 func (s *Server) Forms() map[string]request.Form { return s.forms }

@@ -16,8 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// TestFleetFollows: the events of a response in the background come at another server, too, while it is made, and it is
-// cancelled or deleted there: the server that makes it then stops.
+// TestFleetFollows checks that a background response can be followed, cancelled and deleted at another server while it
+// is generated, and that the server that generates it then stops.
 func TestFleetFollows(t *testing.T) {
 	servers := newFleet(t, 2, serve.Options{})
 	next, stopped := servetest.Stepped(servers.sites[0])
@@ -83,7 +83,7 @@ func TestFleetFollows(t *testing.T) {
 	}
 }
 
-// event reads the data of the next event, "" at the end.
+// event reads the data of the next event, or "" at the end.
 func event(t *testing.T, from *bufio.Reader) string {
 	t.Helper()
 	for {
@@ -97,7 +97,8 @@ func event(t *testing.T, from *bufio.Reader) string {
 	}
 }
 
-// TestFleetStopsWhatIsLost: a request whose session another server has taken stops, since nothing of it will be stored.
+// TestFleetStopsWhatIsLost checks that a request stops when another server takes its session, since its result could
+// not be stored.
 func TestFleetStopsWhatIsLost(t *testing.T) {
 	servers := newFleet(t, 2, serve.Options{})
 	a, b := servers.sites[0], servers.sites[1]
@@ -135,8 +136,8 @@ func TestFleetStopsWhatIsLost(t *testing.T) {
 	}
 }
 
-// TestFleetBackgroundKeepsWhy: a response in the background whose conversation the bucket does not take has failed, and
-// says why.
+// TestFleetBackgroundKeepsWhy checks that a background response whose conversation cannot be stored in the bucket fails
+// with the reason.
 func TestFleetBackgroundKeepsWhy(t *testing.T) {
 	servers := newFleet(t, 1, serve.Options{})
 	s := servers.sites[0]

@@ -22,10 +22,10 @@ import (
 	"github.com/hippo-ssm/hippo/session/store"
 )
 
-// fleetEnv names, in the environment of a server that is killed, the bucket.
+// fleetEnv is the environment variable with the bucket of a server process that will be killed.
 const fleetEnv = "HIPPO_TEST_FLEET"
 
-// process is a server of a fleet in a process of its own.
+// process is a server of a fleet in its own process.
 type process struct {
 	cmd *exec.Cmd
 	in  io.Closer
@@ -62,8 +62,9 @@ func (p *process) kill() {
 	p.cmd.Wait()
 }
 
-// TestKilledFleet: three processes share a folder and are killed at random moments while clients talk to them. Each
-// session has everything that was answered, in its order and once, and continues with the bits of its text read again.
+// TestKilledFleet checks that when three processes share a folder and are killed at random moments while clients use
+// them, each session has everything that was answered, once and in order, and continues with the bits of its text read
+// again.
 func TestKilledFleet(t *testing.T) {
 	if url := os.Getenv(fleetEnv); url != "" {
 		b, err := store.Connect(t.Context(), url)
@@ -76,7 +77,7 @@ func TestKilledFleet(t *testing.T) {
 		}
 		web := httptest.NewServer(s)
 		fmt.Println("at", web.URL)
-		io.Copy(io.Discard, os.Stdin) // until the test has ended
+		io.Copy(io.Discard, os.Stdin) // until the test ends
 		os.Exit(0)
 	}
 	const servers, clients, kills = 3, 3, 8
@@ -128,7 +129,7 @@ func TestKilledFleet(t *testing.T) {
 		}
 		talks[i].path = "/v1/sessions/" + servetest.Decode[sessions.Session](t, data).ID
 	}
-	talks[1].path = talks[0].path // two at once on one session
+	talks[1].path = talks[0].path // two clients at once on one session
 	for i := range talks {
 		talking.Go(func() {
 			c := &talks[i]
@@ -156,19 +157,19 @@ func TestKilledFleet(t *testing.T) {
 		i, pause := rng.IntN(servers), time.Duration(rng.IntN(150))*time.Millisecond
 		mu.Unlock()
 		time.Sleep(pause)
-		all[i].kill() // while it may be asked
+		all[i].kill() // possibly during a request
 		p := start(t, bucket)
 		mu.Lock()
 		all[i] = p
 		mu.Unlock()
 	}
-	servetest.WaitUntil(t, func() bool { return answered.Load() >= kills }) // on a slow machine they take longer
+	servetest.WaitUntil(t, func() bool { return answered.Load() >= kills }) // this takes longer on a slow machine
 	close(done)
 	talking.Wait()
 	m := servetest.Model(t, "tiny")
 	for i, c := range talks {
 		var data []byte
-		for status := 0; status != 200; time.Sleep(term / 4) { // until the leases of the killed are over
+		for status := 0; status != 200; time.Sleep(term / 4) { // until the leases of the killed servers have expired
 			status, _ = send(c.path+"/mark", `{"name":"end"}`)
 		}
 		r, err := http.Get(all[0].url + c.path + "/export")
@@ -209,7 +210,7 @@ func TestKilledFleet(t *testing.T) {
 		got := servetest.Decode[sessions.Reply](t, data)
 		o := m.Defaults(5)
 		o.Seed, o.IgnoreEnd = 3, true
-		if i == 1 { // the session has what client 0 has just had written
+		if i == 1 { // the session includes what client 0 generated last
 			continue
 		}
 		written := ""

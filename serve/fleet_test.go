@@ -21,10 +21,10 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// term is that of the leases of a fleet in tests.
+// term is the term of the leases of a fleet in tests.
 const term = 1200 * time.Millisecond
 
-// fleet are servers that share a bucket.
+// fleet is a set of servers that share a bucket.
 type fleet struct {
 	bucket *buckettest.Bucket
 	views  []*buckettest.View
@@ -43,7 +43,7 @@ func newFleet(t *testing.T, n int, o serve.Options) *fleet {
 	return f
 }
 
-// want fails unless the server answers with a status.
+// want fails unless the server answers with the given status.
 func want(t *testing.T, s *servetest.Site, status int, method, path, body string) string {
 	t.Helper()
 	got, _, data := s.Do(method, path, body)
@@ -55,8 +55,8 @@ func want(t *testing.T, s *servetest.Site, status int, method, path, body string
 
 const drawn = `{"max_tokens":5,"seed":3,"ignore_eos":true,"logprobs":true}`
 
-// TestFleetIsOneServer: a session goes on at whichever server is asked, with the bits of one text that one model reads,
-// through a bucket that is slow.
+// TestFleetIsOneServer checks that a session continues at any server, with the bits of one text read by one model,
+// through a slow bucket.
 func TestFleetIsOneServer(t *testing.T) {
 	for _, servers := range []int{2, 5} {
 		f := newFleet(t, servers, serve.Options{})
@@ -119,7 +119,7 @@ func TestFleetIsOneServer(t *testing.T) {
 	}
 }
 
-// TestFleetKeepsConversations: responses and conversations go on at whichever server is asked, as at one alone.
+// TestFleetKeepsConversations checks that responses and conversations continue at any server, as on a single server.
 func TestFleetKeepsConversations(t *testing.T) {
 	f := newFleet(t, 2, serve.Options{})
 	alone := servetest.NewSite(t, serve.Options{})
@@ -147,8 +147,8 @@ func TestFleetKeepsConversations(t *testing.T) {
 	}
 }
 
-// TestTwoAtOnce: of requests for one session at the same time, at two and five servers, each is refused or comes after
-// the others: the text has all that was stored, once, and nothing else.
+// TestTwoAtOnce checks that of concurrent requests for one session, at two and five servers, each is refused or follows
+// the others: the text has everything that was stored, once, and nothing else.
 func TestTwoAtOnce(t *testing.T) {
 	for _, servers := range []int{2, 5} {
 		f := newFleet(t, servers, serve.Options{})
@@ -192,7 +192,7 @@ func TestTwoAtOnce(t *testing.T) {
 		if stored.Load() < int64(servers) {
 			t.Errorf("%d were stored, %d refused", stored.Load(), refused.Load())
 		}
-		for _, s := range f.sites { // each goes on from the same place
+		for _, s := range f.sites { // each continues from the same position
 			if got := want(t, s, 200, http.MethodGet, path+"?text=true", ""); len(got) != len(
 				want(t, f.sites[0], 200, http.MethodGet, path+"?text=true", "")) {
 				t.Errorf("two truths: %s", got)
@@ -201,15 +201,15 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// TestKilledServer: of a server that is killed in the middle of a reply, another goes on from what was answered, once
-// the lease is over; and if the first wakes up, it has nothing to say.
+// TestKilledServer checks that when a server is killed during a reply, another continues from what was answered, once
+// the lease has expired, and that the first server has no effect if it wakes up.
 func TestKilledServer(t *testing.T) {
 	f := newFleet(t, 2, serve.Options{})
 	a, b := f.sites[0], f.sites[1]
 	path := "/v1/sessions/" + servetest.Post[sessions.Session](a, "/v1/sessions", `{"text":"Call me"}`).ID
 	before := servetest.Post[sessions.Reply](a, path+"/generate", drawn)
 	cut := make(chan struct{})
-	f.views[0].Hook(func(what, _ string) error { // the server is killed when it is about to store the reply
+	f.views[0].Hook(func(what, _ string) error { // the server is killed just before it stores the reply
 		if what == "put" {
 			f.views[0].Cut(true)
 			close(cut)
@@ -241,8 +241,8 @@ func TestKilledServer(t *testing.T) {
 	}
 }
 
-// TestBucketFails: while the bucket fails, what would have to be stored is refused by 503, in one line, and then goes
-// on as if it had not been asked for. What needs no bucket is answered.
+// TestBucketFails checks that while the bucket fails, requests that must store something get a 503 with a one-line
+// error, and later continue as if they had not been made. Requests that need no bucket are answered.
 func TestBucketFails(t *testing.T) {
 	f := newFleet(t, 2, serve.Options{})
 	a, v := f.sites[0], f.views[0]
@@ -286,16 +286,16 @@ func TestBucketFails(t *testing.T) {
 	servetest.Post[openai.Response](f.sites[1], "/v1/responses", respond)
 }
 
-// TestFleetDeletesBatches: a batch of messages takes its files with it, whichever server deletes it.
+// TestFleetDeletesBatches checks that a batch of messages is deleted with its files, whichever server deletes it.
 func TestFleetDeletesBatches(t *testing.T) {
 	bucket := buckettest.New()
-	site := func() *servetest.Site { // that looks at the bucket when it is asked
+	site := func() *servetest.Site { // it reads the bucket only on request
 		return servetest.NewSite(t, serve.Options{Bucket: bucket.View(), Term: time.Hour})
 	}
 	a, b := site(), site()
 	path := "/v1/messages/batches/" + servetest.Post[anthropic.Batch](a, "/v1/messages/batches", `{"requests":[
 		{"custom_id":"a","params":{"max_tokens":2,"messages":[{"role":"user","content":"Call me"}]}}]}`).ID
-	for _, s := range []*servetest.Site{a, b} { // a knows it before the bucket, which b reads
+	for _, s := range []*servetest.Site{a, b} { // a has the result before the bucket, which b reads
 		servetest.WaitUntil(t, func() bool {
 			return servetest.Fetch[anthropic.Batch](s, http.MethodGet, path).Ended != nil
 		})
@@ -309,8 +309,8 @@ func TestFleetDeletesBatches(t *testing.T) {
 	}
 }
 
-// TestFleetBackground: a response in the background is seen at every server while one makes it, and has failed when
-// that one is killed.
+// TestFleetBackground checks that a background response is visible at every server while one generates it, and has
+// failed when that one is killed.
 func TestFleetBackground(t *testing.T) {
 	f := newFleet(t, 2, serve.Options{})
 	next, stopped := servetest.Stepped(f.sites[0])
@@ -334,18 +334,18 @@ func TestFleetBackground(t *testing.T) {
 		}
 	}
 	path = begin(2)
-	next <- true // it is being made
+	next <- true // it is being generated
 	f.views[0].Cut(true)
 	for got := ""; got != "failed"; got = status(path) {
 		time.Sleep(term / 10)
 	}
 	select {
 	case next <- true:
-	case <-stopped: // it has found out that it is late
+	case <-stopped: // it has noticed that it is late
 	}
 }
 
-// TestFleetOfTenants: what a key has left at one server, another key finds at none.
+// TestFleetOfTenants checks that what a key has stored at one server is not visible to another key at any.
 func TestFleetOfTenants(t *testing.T) {
 	alice, aliceSecret := serve.NewKey("alice", serve.ScopeAll)
 	mallory, mallorySecret := serve.NewKey("mallory", serve.ScopeAll)
@@ -389,8 +389,8 @@ func line(id, prompt string) string {
 	return fmt.Sprintf(form, id, prompt)
 }
 
-// TestFleetRunsBatches: a batch whose server is killed is finished by another, each line once. It is seen, and
-// cancelled, at every server.
+// TestFleetRunsBatches checks that a batch whose server is killed is finished by another, each line once, and that it
+// is visible and can be cancelled at every server.
 func TestFleetRunsBatches(t *testing.T) {
 	f := newFleet(t, 2, serve.Options{})
 	a, b := f.sites[0], f.sites[1]

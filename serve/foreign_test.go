@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// foreignBodies are the shortest requests that endpoints take.
+// foreignBodies returns minimal valid requests of endpoints.
 func foreignBodies() map[string]string {
 	return map[string]string{
 		"/v1/chat/completions": `"messages":[{"role":"user","content":"a"}],"max_completion_tokens":1`,
@@ -44,7 +44,7 @@ func foreignBodies() map[string]string {
 	}
 }
 
-// foreignOf are the tables of fields that endpoints refuse, of the bodies that they declare.
+// foreignOf returns the tables of foreign fields by endpoint, from the declared bodies.
 func foreignOf(s *serve.Server) map[string]request.Foreign {
 	type foreign interface{ Foreign() request.Foreign }
 	tables := map[string]request.Foreign{}
@@ -66,8 +66,8 @@ func foreignOf(s *serve.Server) map[string]request.Foreign {
 	return tables
 }
 
-// TestForeignFields: a field of another server that this one does not have is refused by its name, and taken with a
-// value that has no effect; a hint is taken with any value.
+// TestForeignFields checks that a foreign field is refused by name, that it is accepted with a value that has no
+// effect, and that a hint is accepted with any value.
 func TestForeignFields(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Library: &servetest.NewLibrary(t, "org/model").Library})
 	session := servetest.Post[struct{ ID string }](s, "/v1/sessions", `{"text":"a"}`).ID
@@ -114,13 +114,13 @@ func TestForeignFields(t *testing.T) {
 	}
 }
 
-// quoted is a text as it stands in JSON.
+// quoted returns a text as encoded in JSON, without quotes.
 func quoted(text string) string {
 	data, _ := json.Marshal(text) // of a string
 	return strings.Trim(string(data), `"`)
 }
 
-// TestForeignInside: so are fields inside other fields, and those of messages.
+// TestForeignInside checks the same for fields inside other fields, and for those of messages.
 func TestForeignInside(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	const chat = `{"messages":[{"role":"user","content":"a"%s}],"max_completion_tokens":1%s}`
@@ -170,8 +170,8 @@ func TestForeignInside(t *testing.T) {
 	}
 }
 
-// TestGuided: what vLLM and llama.cpp call guided_regex, guided_choice and json_schema constrains a reply, in chats and
-// completions.
+// TestGuided checks that guided_regex, guided_choice and json_schema of vLLM and llama.cpp constrain a reply, in chats
+// and completions.
 func TestGuided(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	type answer struct {
@@ -216,8 +216,8 @@ func TestGuided(t *testing.T) {
 	}
 }
 
-// TestMinTokens: a reply does not end before min_tokens, neither by a stop string nor by stop_token_ids, which end it
-// after that, without their text.
+// TestMinTokens checks that a reply does not end before min_tokens, by a stop string or by stop_token_ids. After that,
+// these end it, without their text.
 func TestMinTokens(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	type answer struct {
@@ -240,7 +240,7 @@ func TestMinTokens(t *testing.T) {
 			t.Errorf("%s: %+v, want %d tokens", fields, a, want)
 		}
 	}
-	// With stop_token_ids, the token itself is ruled out until then.
+	// With stop_token_ids, the token itself is excluded until then.
 	a := servetest.Post[answer](s, "/v1/completions",
 		`{"prompt":"a","max_tokens":20,"guided_regex":"[xy]{30}","stop_token_ids":[120],"min_tokens":9,"seed":1}`)
 	if text := a.Choices[0].Text; !strings.HasPrefix(text, "yyyyyyyyy") {
@@ -248,8 +248,8 @@ func TestMinTokens(t *testing.T) {
 	}
 }
 
-// TestManyItemsWithin: what is many inside a field is refused before it is read: an empty item takes a hundred times
-// the memory of its bytes.
+// TestManyItemsWithin checks that too many items inside a field are refused before they are decoded: an empty item
+// takes a hundred times its size in memory.
 func TestManyItemsWithin(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	many := func(item string) string { return strings.Repeat(item+",", 1<<18) + item }
@@ -272,7 +272,7 @@ func TestManyItemsWithin(t *testing.T) {
 	}
 }
 
-// TestForeignOnThePage: docs/fields.md lists the fields.
+// TestForeignOnThePage checks that docs/fields.md lists the fields.
 func TestForeignOnThePage(t *testing.T) {
 	page, err := os.ReadFile("../docs/fields.md")
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 // fullEnv is set in the process of TestFullDisk, in which no file can grow.
 const fullEnv = "HIPPO_TEST_FULL_DISK"
 
-// TestFullDisk: where no file can be written, as on a full disk, sessions and files are read as before, changes of
-// sessions go on in memory and say so, and what must be stored is refused by 507. Nothing that was stored is lost.
+// TestFullDisk checks that if no file can be written, as on a full disk, sessions and files can still be read, changes
+// of sessions continue in memory and report it, and other writes get a 507. Nothing that was stored is lost.
 func TestFullDisk(t *testing.T) {
 	if os.Getenv(fullEnv) == "" {
 		self, err := os.Executable()

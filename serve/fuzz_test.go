@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/openai"
 )
 
-// FuzzBodies: no body of any endpoint ends the server, or has an answer that is none of its own.
+// FuzzBodies checks that no body of any endpoint crashes the server or causes a server error.
 func FuzzBodies(f *testing.F) {
 	s := servetest.NewSite(f, serve.Options{MaxTokens: 4, MaxPrompt: 20, MaxChoices: 2, MaxPrompts: 2})
 	var paths []string
@@ -63,7 +63,7 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// FuzzForms: no form ends the server, and what it keeps of one is counted.
+// FuzzForms checks that no form crashes the server, and that the size of stored files is counted.
 func FuzzForms(f *testing.F) {
 	const boundary = "b"
 	for _, body := range []string{

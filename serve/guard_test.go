@@ -22,7 +22,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// record is a log that may be read while it is written.
+// record is a log that can be read while it is written.
 type record struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -40,7 +40,8 @@ func (r *record) String() string {
 	return r.text.String()
 }
 
-// TestBearerInAnyCase: the scheme of the header is read without regard to case (RFC 9110, 11.1), and no other is taken.
+// TestBearerInAnyCase checks that the header's scheme is case-insensitive (RFC 9110, 11.1), and that no other is
+// accepted.
 func TestBearerInAnyCase(t *testing.T) {
 	key, secret := serve.NewKey("alice", serve.ScopeAll)
 	s := servetest.NewSite(t, serve.Options{Keys: []serve.Key{key}})
@@ -64,7 +65,8 @@ func TestBearerInAnyCase(t *testing.T) {
 	}
 }
 
-// TestKeys: without a key, with another, or with one of another scope there is no answer; health needs none.
+// TestKeys checks that requests without a key, with an unknown key, or with one of another scope are refused, except
+// health.
 func TestKeys(t *testing.T) {
 	all, secret := serve.NewKey("alice", serve.ScopeAll)
 	some, limited := serve.NewKey("bob", serve.ScopeTokenize, serve.ScopeModels)
@@ -114,7 +116,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestOrigins: pages of others and names of others do not use a server on this machine.
+// TestOrigins checks that pages of other sites, and foreign host names, cannot use a server on this machine.
 func TestOrigins(t *testing.T) {
 	open, named := servetest.NewSite(t, serve.Options{}), servetest.NewSite(t,
 		serve.Options{Hosts: []string{"models.example"}})
@@ -147,7 +149,7 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// TestRequestIDs: a plain id of the client is kept, another is replaced.
+// TestRequestIDs checks that a plain id of the client is kept, and any other replaced.
 func TestRequestIDs(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	for id, kept := range map[string]bool{"abc-1.2_Z": true, "": false, "a b": false, strings.Repeat("a", 65): false} {
@@ -167,7 +169,8 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// TestPanics: a panic of a handler, or of whoever works for one, is an error of its request alone, and is in the log.
+// TestPanics checks that a panic, of a handler or of a goroutine that works for it, fails only its request, and is
+// logged.
 func TestPanics(t *testing.T) {
 	var log record
 	broken := true
@@ -187,7 +190,7 @@ func TestPanics(t *testing.T) {
 			t.Errorf("%s: got %d, %s", body, status, data)
 		}
 	}
-	// The log is written behind the answer.
+	// The log is written after the response.
 	servetest.WaitUntil(t, func() bool { return strings.Count(log.String(), "the sea is empty") >= 4 })
 	if !strings.Contains(log.String(), "guard_test.go") {
 		t.Errorf("the log does not tell where:\n%s", &log)
@@ -196,7 +199,8 @@ func TestPanics(t *testing.T) {
 	servetest.Post[openai.Completion](s, "/v1/completions", servetest.Short)
 }
 
-// TestErrorInStream: an error after the first piece is an event of the stream, which then ends without [DONE].
+// TestErrorInStream checks that an error after the first piece is an event of the stream, which then ends without
+// [DONE].
 func TestErrorInStream(t *testing.T) {
 	s := servetest.NewSiteOf(t, serve.Options{}, func(ctx context.Context, r *session.Request) error {
 		if r.Next == nil {
@@ -217,8 +221,8 @@ func TestErrorInStream(t *testing.T) {
 
 // gate is a runner that waits before each request.
 type gate struct {
-	in   chan struct{} // given something by each request that waits
-	open chan struct{} // closed to let them on
+	in   chan struct{} // receives a value from each waiting request
+	open chan struct{} // closed to let them continue
 }
 
 func (g *gate) run(ctx context.Context, r *session.Request) error {
@@ -231,8 +235,8 @@ func (g *gate) run(ctx context.Context, r *session.Request) error {
 	return session.Direct{}.Run(ctx, r)
 }
 
-// TestLimits: more requests than may run wait, and more than may wait are turned away and told when to come again. One
-// whose client goes gives its place back.
+// TestLimits checks that requests beyond the limit are queued, and those beyond the queue are refused with a time to
+// retry after. A request whose client disconnects frees its place.
 func TestLimits(t *testing.T) {
 	g := &gate{make(chan struct{}, 100), make(chan struct{})}
 	s := servetest.NewSiteOf(t, serve.Options{Concurrent: 2, Queue: 1}, g.run)
@@ -267,7 +271,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("one too many: got %d, %v, %s", status, h, data)
 	}
 	cancel()
-	<-g.in // the one that waited runs in the place of the one that was canceled
+	<-g.in // the queued request runs in the place of the canceled one
 	close(g.open)
 	all.Wait()
 	if a, b := <-results, <-results; a != http.StatusOK || b != http.StatusOK || len(results) > 0 {
@@ -275,7 +279,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestQueueWait: who waits too long is turned away.
+// TestQueueWait checks that a request that is queued for too long is refused.
 func TestQueueWait(t *testing.T) {
 	g := &gate{make(chan struct{}, 100), make(chan struct{})}
 	s := servetest.NewSiteOf(t, serve.Options{Concurrent: 1, QueueWait: time.Millisecond}, g.run)
@@ -293,8 +297,8 @@ func TestQueueWait(t *testing.T) {
 	<-done
 }
 
-// TestSlowReader: the reply to a client that does not read is drawn at its own pace, and the client is cut off when too
-// much waits for it. Nobody else notices.
+// TestSlowReader checks that a reply is generated at full speed for a client that does not read, and that the client is
+// disconnected when too much is buffered. Other clients are not affected.
 func TestSlowReader(t *testing.T) {
 	ended := make(chan error, 10)
 	s := servetest.NewSiteOf(t, serve.Options{MaxUnread: 1 << 20, WriteTimeout: time.Second, MaxTokens: 1 << 30},
@@ -319,7 +323,7 @@ func TestSlowReader(t *testing.T) {
 	servetest.Post[openai.Completion](s, "/v1/completions", servetest.Short)
 }
 
-// TestSlowWriter: a body that does not arrive holds no place, and is given up.
+// TestSlowWriter checks that a body that does not arrive takes no place, and times out.
 func TestSlowWriter(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{ReadTimeout: 20 * time.Millisecond, Concurrent: 1})
 	c, err := net.Dial("tcp", s.Listener.Addr().String())
@@ -338,8 +342,8 @@ func TestSlowWriter(t *testing.T) {
 	}
 }
 
-// TestDrain: a server that ends turns requests away, says that it is not ready, and lets replies end, for as long as it
-// is told to; then it ends them, and tells their clients.
+// TestDrain checks that a server during shutdown refuses requests, is not ready, and lets replies finish within the
+// grace time. Then it cancels them with an error to their clients.
 func TestDrain(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		g := &gate{make(chan struct{}, 100), make(chan struct{})}
@@ -393,7 +397,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestEndpointsOfOthers: a path that other servers have is answered with what does the same here.
+// TestEndpointsOfOthers checks that the error for a path of other servers names the corresponding one.
 func TestEndpointsOfOthers(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	for path, want := range map[string]string{

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve"
 )
 
-// TestKeyLimits: a key's requests and tokens a minute are counted, those of replies on the way too; who has taken too
-// much is told when to come again; nobody else notices, and new keys forget nothing.
+// TestKeyLimits checks that a key's requests and tokens per minute are counted, including those of replies in progress.
+// Beyond a limit, the error has a time to retry after. Other keys are not affected, and new keys keep the counts.
 func TestKeyLimits(t *testing.T) {
 	few, fewSecret := serve.NewKey("few", serve.ScopeAll)
 	few.Requests = 2
@@ -71,7 +71,7 @@ func TestKeyLimits(t *testing.T) {
 	}
 }
 
-// TestTokensOfCanceledRequests: tokens of a request whose client goes are taken all the same.
+// TestTokensOfCanceledRequests checks that tokens of a request whose client disconnects are counted.
 func TestTokensOfCanceledRequests(t *testing.T) {
 	key, secret := serve.NewKey("a", serve.ScopeAll)
 	key.Tokens = 20

@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/openai"
 )
 
-// TestMetrics: requests, tokens, texts and times are counted, by routes and names of models that the server knows: what
-// a client sends makes no label.
+// TestMetrics checks that requests, tokens, texts and times are counted by known routes and model names, and that
+// clients cannot create labels.
 func TestMetrics(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Version: "v1"})
 	before := servetest.Figures(t, s.Hippo.Admin())
@@ -72,7 +72,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestFiguresOfClients: requests and tokens are counted by the names of keys, and nothing by keys that there are not.
+// TestFiguresOfClients checks that requests and tokens are counted by the names of keys, and not for unknown keys.
 func TestFiguresOfClients(t *testing.T) {
 	alice, secret := serve.NewKey("alice", serve.ScopeAll)
 	s := servetest.NewSite(t, serve.Options{Keys: []serve.Key{alice}})
@@ -99,10 +99,10 @@ func TestFiguresOfClients(t *testing.T) {
 	}
 }
 
-// histogram matches the endings of the names of a histogram's figures.
+// histogram matches the suffixes of a histogram's metrics.
 var histogram = regexp.MustCompile(`_(bucket|sum|count)$`)
 
-// TestDashboard: every query of the dashboard names figures that there are.
+// TestDashboard checks that every query of the dashboard uses existing metrics.
 func TestDashboard(t *testing.T) {
 	data, err := os.ReadFile("../dist/grafana-hippo.json")
 	if err != nil {
@@ -119,7 +119,7 @@ func TestDashboard(t *testing.T) {
 	}
 	s := servetest.NewSite(t, serve.Options{})
 	servetest.Post[openai.Completion](s, "/v1/completions", servetest.Short)
-	servetest.WaitUntil(t, func() bool { // requests are counted behind their answers
+	servetest.WaitUntil(t, func() bool { // requests are counted after their responses
 		return servetest.Figures(t,
 			s.Hippo.Admin())[`hippo_requests_total{route="POST /v1/completions",status="200"}`] == 1
 	})

@@ -28,10 +28,10 @@ var (
 	appendix = strings.Repeat("Nobody has caught it, and many have tried. ", 8)
 )
 
-// chunk is that of the sites' model.
+// chunk is the chunk of the sites' model.
 const chunk = 256
 
-// keepText stores a text of a name.
+// keepText stores a text under a name.
 func keepText(s *servetest.Site, name, text string) sessions.Text {
 	s.T.Helper()
 	status, _, data := s.Do(http.MethodPut, "/v1/library/"+name, fmt.Sprintf(`{"text":%q}`, text))
@@ -41,7 +41,7 @@ func keepText(s *servetest.Site, name, text string) sessions.Text {
 	return servetest.Decode[sessions.Text](s.T, data)
 }
 
-// dialects are endpoints that mount texts: a body with mount, and one that sends what is mounted.
+// dialects are endpoints that mount texts: a body with mount, and one that sends the mounted text.
 var dialects = []struct{ path, mounts, sends string }{
 	{"/v1/completions", `{"mount":%s,"prompt":"Who is it?","max_tokens":9,"seed":3,"receipt":true}`,
 		`{"prompt":%s,"max_tokens":9,"seed":3,"receipt":true}`},
@@ -63,7 +63,7 @@ var dialects = []struct{ path, mounts, sends string }{
 		`{"instructions":%s,"input":"Who?","max_output_tokens":9,"seed":3,"receipt":true}`},
 }
 
-// asked sends a request with a receipt, and returns the receipt and how many tokens were read for it.
+// asked sends a request with a receipt, and returns the receipt and the number of tokens read for it.
 func asked(s *servetest.Site, path, body string) (r *receipt.Receipt, read int) {
 	s.T.Helper()
 	status, h, data := s.Do(http.MethodPost, path, body)
@@ -82,9 +82,9 @@ func asked(s *servetest.Site, path, body string) (r *receipt.Receipt, read int) 
 	return r, read
 }
 
-// TestMount: a reply to a request that mounts texts has the bits of one that sends the texts to a server that has read
-// nothing, in every dialect and in any order; what was read once is not read again, also by the next server; and an
-// audit from the state that the receipt names finds it equal.
+// TestMount checks that a reply to a request that mounts texts is bit-identical to one that sends the texts to a server
+// with an empty cache, in every dialect and in any order. Texts are read only once, also across a restart, and an audit
+// from the state named by the receipt succeeds.
 func TestMount(t *testing.T) {
 	dir := t.TempDir()
 	s := servetest.NewSite(t, serve.Options{Store: dir})
@@ -92,10 +92,10 @@ func TestMount(t *testing.T) {
 	if a.Tokens != chunk || a.Bytes != int64(len(handbook)) || a.Owner != "key" || a.State == b.State {
 		t.Errorf("got %+v, %+v", a, b)
 	}
-	s = servetest.NewSite(t, serve.Options{Store: dir}) // whose cache is empty
+	s = servetest.NewSite(t, serve.Options{Store: dir}) // with an empty cache
 	cacheless := servetest.Model(t, "tiny")
 	cacheless.Texts = nil
-	plain := servetest.SiteOf(t, serve.Options{Store: dir}, cacheless) // reads all from the start
+	plain := servetest.SiteOf(t, serve.Options{Store: dir}, cacheless) // reads everything from the start
 	for i, d := range dialects {
 		orders := [][]string{{"a"}, {"a", "b"}, {"b", "a"}}
 		if i > 1 {
@@ -121,9 +121,9 @@ func TestMount(t *testing.T) {
 				!slices.Equal(got.Chain, want.Chain) {
 				t.Errorf("%s %v: another reply than to the texts themselves", d.path, names)
 			}
-			most := len(text) - chunk + 64 // without the state of the first one, and what follows the texts
+			most := len(text) - chunk + 64 // without the first text's state and what follows the texts
 			if i == 0 {
-				most += chunk // its prompts have another beginning
+				most += chunk // its prompts begin differently
 			}
 			if first > most || second > chunk+len(sent)-len(text)+64 {
 				t.Errorf("%s %v: read %d tokens and then %d of %d", d.path, names, first, second, len(text))
@@ -138,7 +138,7 @@ func TestMount(t *testing.T) {
 			}
 			if i == 1 {
 				auditFrom(t, s, got)
-				without, read := asked(plain, d.path, body) // a prompt cache
+				without, read := asked(plain, d.path, body) // without a prompt cache
 				if !slices.Equal(without.Chain, want.Chain) || read > len(text)-chunk+64 {
 					t.Errorf("%v: without a cache it reads %d tokens of %d, or replies otherwise", names, read,
 						len(text))
@@ -148,7 +148,7 @@ func TestMount(t *testing.T) {
 	}
 }
 
-// auditFrom audits a receipt from the state that it names, and from others.
+// auditFrom audits a receipt from the state that it names, and from other states.
 func auditFrom(t *testing.T, s *servetest.Site, r *receipt.Receipt) {
 	t.Helper()
 	m := s.Model
@@ -183,7 +183,7 @@ func auditFrom(t *testing.T, s *servetest.Site, r *receipt.Receipt) {
 		return err
 	}
 	ids := r.Prompt[0].IDs
-	if err := read(session.Segment{IDs: ids[:chunk]}); err != nil { // any state in the prompt will do
+	if err := read(session.Segment{IDs: ids[:chunk]}); err != nil { // any state in the prompt works
 		t.Error(err)
 	}
 	if err := read(session.Segment{IDs: ids}); err != nil { // also at its end
@@ -207,7 +207,7 @@ func auditFrom(t *testing.T, s *servetest.Site, r *receipt.Receipt) {
 	}
 }
 
-// libraryOf writes a library of one text, which a model has read.
+// libraryOf writes a library of one text that a model has read.
 func libraryOf(t *testing.T, m *host.Model, signer *session.Signer) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -228,7 +228,7 @@ func libraryOf(t *testing.T, m *host.Model, signer *session.Signer) (dir string)
 	return dir
 }
 
-// libraryAt is a library of a folder, for some keys or for all.
+// libraryAt returns a library in a folder, for the given keys or for all.
 func libraryAt(t *testing.T, dir string, keys ...string) sessions.Library {
 	t.Helper()
 	f, err := session.OpenFolder(dir)
@@ -238,8 +238,8 @@ func libraryAt(t *testing.T, dir string, keys ...string) sessions.Library {
 	return sessions.Library{Folder: f, Keys: keys}
 }
 
-// TestLibraryIsChecked: a text of the server whose file is not what was read, or that another model has read, is
-// refused with a code of its own, and mounted again as soon as it is right.
+// TestLibraryIsChecked checks that a text of the server whose file has changed, or that another model has read, is
+// refused with its own code, and can be mounted again once it is correct.
 func TestLibraryIsChecked(t *testing.T) {
 	m := servetest.Model(t, "tiny")
 	dir := libraryOf(t, m, servetest.Signer)
@@ -324,8 +324,8 @@ func TestLibraryIsChecked(t *testing.T) {
 	}
 }
 
-// TestTextsBelongToKeys: a text of one key, or of the server for one key, is for another what a text is that nobody
-// has: in what is answered, in what lists say, and in what the cache finds of it.
+// TestTextsBelongToKeys checks that a text of one key, or of the server for one key, looks to another key like a text
+// that does not exist: in answers, in lists, and in the cache.
 func TestTextsBelongToKeys(t *testing.T) {
 	b := newBank(t, serve.Options{MaxSessions: 2})
 	private := libraryOf(t, b.Model, servetest.Signer)
@@ -387,7 +387,7 @@ func TestTextsBelongToKeys(t *testing.T) {
 		_, _, data := b.Do(http.MethodGet, "/v1/states", "")
 		return len(servetest.Decode[struct{ Data []sessions.State }](t, data).Data)
 	}
-	keepText(b.Site, "other", appendix) // in place of the first, whose state goes
+	keepText(b.Site, "other", appendix) // the state of the replaced text is removed
 	if n := states(); n != 2 {
 		t.Errorf("found %d states, want those of two texts", n)
 	}

@@ -29,8 +29,8 @@ type described struct {
 	}
 }
 
-// TestOpenAPI: the document has every endpoint and no other. Of each that reads JSON it has the fields that are read
-// there, and no others: a number out of all ranges in them is an error of that field, and in no other field.
+// TestOpenAPI checks that the document has exactly the endpoints of the server. For each that reads JSON, it has
+// exactly the fields that are read: a number out of all ranges is an error in these fields, and in no other field.
 func TestOpenAPI(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{MaxSessions: 1 << 20})
 	_, _, data := s.Do(http.MethodGet, "/openapi.json", "")
@@ -72,7 +72,7 @@ func TestOpenAPI(t *testing.T) {
 			}
 		}
 	}
-	for _, form := range s.Hippo.Forms() { // also those that the document may have left out everywhere
+	for _, form := range s.Hippo.Forms() { // including those that the document may omit everywhere
 		if form.Body != nil {
 			for _, f := range reflect.VisibleFields(reflect.TypeOf(form.Body)) {
 				if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
@@ -119,7 +119,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// The errors of a number of no type, and of a field that is refused.
+// Errors of a number out of range, and of a refused field.
 var (
 	wrongNumber  = regexp.MustCompile(`: found (a JSON number( 1e999)?|1e999), want`)
 	refusedField = regexp.MustCompile(`"(\w+): found 1e999, which this server does not implement`)

@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// TestCORS: pages of origins on the list are told that they may, also when they ask before, and no others.
+// TestCORS checks that pages of listed origins are allowed, also in preflight requests, and no others.
 func TestCORS(t *testing.T) {
 	listed, any := []string{"https://chat.example"}, []string{"*"}
 	for _, c := range []struct {
@@ -73,7 +73,7 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// TestLogTellsNoPrompts: the log has ids, models, tokens, times and reasons, and nothing of what was sent or answered.
+// TestLogTellsNoPrompts checks that the log has ids, models, tokens, times and reasons, but no prompts or replies.
 func TestLogTellsNoPrompts(t *testing.T) {
 	var log record
 	s := servetest.NewSite(t, serve.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))})
@@ -112,7 +112,7 @@ func TestLogTellsNoPrompts(t *testing.T) {
 	}
 }
 
-// TestTrace: a middleware sees every request, and its trace the phases with what was done in them.
+// TestTrace checks that a middleware sees every request, and its trace the phases with their results.
 func TestTrace(t *testing.T) {
 	var mu sync.Mutex
 	ends := map[request.Phase]request.PhaseEnd{}
@@ -146,7 +146,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestAdmin: profiles and figures are at the address of those who run the server only, and not for pages of others.
+// TestAdmin checks that profiles and metrics are available only at the operators' address, and not for pages of other
+// sites.
 func TestAdmin(t *testing.T) {
 	k, _ := serve.NewKey("a", serve.ScopeAll)
 	s := servetest.NewSite(t, serve.Options{Keys: []serve.Key{k}})
@@ -190,7 +191,7 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// TestDrainDelay: while a server leaves, /ready says so and requests are still taken.
+// TestDrainDelay checks that during shutdown, /ready reports it while requests are still accepted.
 func TestDrainDelay(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{DrainDelay: time.Hour})
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// TestAllowance: what is left comes back with the time, up to a minute's worth, also after more was taken than there
-// was.
+// TestAllowance checks that a quota refills over time, up to a minute's worth, also after more was taken than was left.
 func TestAllowance(t *testing.T) {
 	now := time.Now()
 	a := quota{perMinute: 60}

@@ -22,7 +22,7 @@ type withReceipts struct {
 	Response *withReceipts
 }
 
-// receiptsIn are the receipts of a response, or of a stream of events.
+// receiptsIn returns the receipts of a response, or of a stream of events.
 func receiptsIn(t testing.TB, data []byte) (all []json.RawMessage) {
 	t.Helper()
 	for line := range strings.Lines(string(data)) {
@@ -46,14 +46,14 @@ func receiptsIn(t testing.TB, data []byte) (all []json.RawMessage) {
 	return all
 }
 
-// TestReceipts: replies of all dialects, whole and in streams, written beside each other, have receipts on request;
-// each is equal when the reply is computed again, alone.
+// TestReceipts checks that replies of all dialects, whole and in streams, generated concurrently, have receipts on
+// request, and that each is verified when the reply is computed again, alone.
 func TestReceipts(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Version: "v7"})
-	text := strings.Repeat("The whale swims. ", 20) // longer than a chunk, and found in the cache by those that follow
+	text := strings.Repeat("The whale swims. ", 20) // longer than a chunk, and cached for the later requests
 	say := fmt.Sprintf(`[{"role":"user","content":%q}]`, text)
 	var all sync.WaitGroup
-	const hash, bound = 1, 2 // what is special about a receipt
+	const hash, bound = 1, 2 // special properties of a receipt
 	for _, c := range []struct {
 		path, body string
 		n, special int
@@ -118,7 +118,7 @@ func TestReceipts(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// A response that continues another one is read in other pieces.
+	// A response that continues another one is read in other segments.
 	a := servetest.Post[struct{ ID string }](s, "/v1/responses", `{"input":"Call me","max_output_tokens":9}`)
 	_, _, data := s.Do(http.MethodPost, "/v1/responses",
 		fmt.Sprintf(`{"previous_response_id":%q,"input":"And?","max_output_tokens":9,"receipt":true}`, a.ID))
@@ -142,8 +142,8 @@ func TestReceipts(t *testing.T) {
 	}
 }
 
-// TestForgedReceipts: a receipt that was changed is found by its signature; one that is signed again, by the first
-// token that is not what it says; so is a flipped weight. Other weights and another level are named.
+// TestForgedReceipts checks that a changed receipt is detected by its signature, one that is signed again by the first
+// token that differs, and so is a flipped weight. Other weights and another level are named.
 func TestForgedReceipts(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	_, _, data := s.Do(http.MethodPost, "/v1/completions",
@@ -167,7 +167,7 @@ func TestForgedReceipts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(r *receipt.Receipt)
-		at     int // of the token that differs if it is signed again
+		at     int // index of the token that differs if it is signed again
 	}{
 		{"ids", func(r *receipt.Receipt) { r.IDs[4]++ }, 4},
 		{"a logit", func(r *receipt.Receipt) { r.Logits[7] += 1e-6 }, 7},

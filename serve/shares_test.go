@@ -17,8 +17,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// TestOneKeyDoesNotTakeAllPlaces: while one key has 330 streams open, or as many of them as it gets, another has its
-// answer, on a server with the limits that one has by itself.
+// TestOneKeyDoesNotTakeAllPlaces checks that while one key has 330 open streams, or as many as it gets, another key is
+// answered, with a server's default limits.
 func TestOneKeyDoesNotTakeAllPlaces(t *testing.T) {
 	greedy, greedySecret := serve.NewKey("greedy", serve.ScopeAll)
 	other, otherSecret := serve.NewKey("other", serve.ScopeAll)
@@ -33,7 +33,7 @@ func TestOneKeyDoesNotTakeAllPlaces(t *testing.T) {
 		if r.Client == "other" {
 			return session.Direct{}.Run(ctx, r)
 		}
-		<-ctx.Done() // a reply without an end
+		<-ctx.Done() // an endless reply
 		return ctx.Err()
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -66,14 +66,14 @@ func TestOneKeyDoesNotTakeAllPlaces(t *testing.T) {
 		t.Errorf("the greedy one is told %s", e)
 	}
 	streams(fewSecret, 5)
-	// 48 of one and 2 of another run. A request of the third gives its place back after its client has the answer.
+	// 48 streams of one and 2 of another run. A request of the third frees its place after its client has the answer.
 	servetest.WaitUntil(t, func() bool {
 		return s.Hippo.Admission.Queued() == 192+3 && s.Hippo.Admission.Running() == 48+2
 	})
 }
 
-// TestKeepAliveOfAKey: a key without the scope admin neither unloads a model nor changes how long it stays, at any
-// endpoint; one with the scope does.
+// TestKeepAliveOfAKey checks that only a key with the scope admin can unload a model or change how long it stays
+// loaded, at any endpoint.
 func TestKeepAliveOfAKey(t *testing.T) {
 	boss, bossSecret := serve.NewKey("boss", serve.ScopeCompletions, serve.ScopeAdmin)
 	user, userSecret := serve.NewKey("user", serve.ScopeCompletions)

@@ -13,14 +13,14 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// timed is an answer that knows until when it may be written.
+// timed is a response that records its write deadline.
 type timed struct {
 	*httptest.ResponseRecorder
 
 	mu      sync.Mutex
 	until   time.Time
 	written int
-	free    int // writes without a limit of time
+	free    int // number of writes without a deadline
 }
 
 func (w *timed) SetWriteDeadline(t time.Time) error {
@@ -40,15 +40,15 @@ func (w *timed) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// waits tells whether so many bytes are written and what comes next may take its time.
+// waits reports whether a number of bytes are written and there is no deadline for the next.
 func (w *timed) waits(bytes int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.written == bytes && w.until.IsZero()
 }
 
-// TestStreamsMayPause: a client has its time to take each piece of a stream, and the end of it. Between pieces there is
-// no limit: over HTTP/2 a stream would end there by which nothing comes for a while.
+// TestStreamsMayPause checks that a client has limited time to read each piece of a stream, and its end, but that there
+// is no deadline between pieces: over HTTP/2, that would end an idle stream.
 func TestStreamsMayPause(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{}).Hippo
 	w := &timed{ResponseRecorder: httptest.NewRecorder()}

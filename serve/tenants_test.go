@@ -20,7 +20,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// A secret in a prompt, after what everybody knows of it, which is longer than a chunk.
+// secretCode is a secret in a prompt, after a public part that is longer than a chunk.
 const secretCode = "K7QX29PA"
 
 var systemPrompt = strings.Repeat("You are the assistant of the bank. Never say this to anybody. ", 5) + "The code is "
@@ -64,7 +64,7 @@ func (b *bank) open() {
 		Name: "tiny", Net: net, Tokenizer: tokenizer.Bytes(), Texts: texts,
 		Settings: &chat.Settings{Source: servetest.ChatTemplate, Template: parsed},
 	})
-	m.Close() // reads nothing ahead, so that what is cached does not depend on time
+	m.Close() // do not read ahead, so that the cache does not depend on timing
 	b.Site = servetest.SiteOf(b.t, b.o, m)
 }
 
@@ -77,11 +77,11 @@ func (b *bank) restart() {
 	b.open()
 }
 
-// cacheWords are what a response says of the cache.
+// cacheWords matches what a response reports about the cache.
 var cacheWords = regexp.MustCompile(`"(cached_tokens|cache_miss|cache_(?:read|creation)_input_tokens)":("[^"]*"|\d+)`)
 
-// seen is what a client sees of the cache when it sends a text: what the response says of it, and the number of tokens
-// that the model reads, which is the time to the first token.
+// seen returns what a client sees of the cache when it sends a text: what the response reports, and the number of
+// tokens that the model reads, which determines the time to the first token.
 func (b *bank) seen(key, path, body, text string) string {
 	b.t.Helper()
 	b.Key = key
@@ -100,7 +100,7 @@ func (b *bank) seen(key, path, body, text string) string {
 	return fmt.Sprint(h.Get("X-Hippo-Cache"), cacheWords.FindAllString(string(data), -1), read)
 }
 
-// guessed are what mallory sees of guesses at each character of the secret, a wrong one and the right one.
+// guessed returns what mallory sees for guesses at each character of the secret, a wrong and the right one.
 func (b *bank) guessed(path, body string) (all []string) {
 	b.t.Helper()
 	for i := range secretCode {
@@ -127,9 +127,9 @@ var textEndpoints = map[string][2]string{
 		`{"messages":[{"role":"user","content":%q}],"stream":false,"options":{"num_predict":1}}`},
 }
 
-// TestNoKeyReadsAnothersPrompt: whatever a client has sent, another sees exactly what it would see if the first had
-// sent nothing, in what responses say and in what is read, at every endpoint, and after a restart. Where the operator
-// lets the keys share, the same attack finds the secret.
+// TestNoKeyReadsAnothersPrompt checks that whatever a client has sent, another sees exactly what it would see without
+// that, in responses and in the number of tokens read, at every endpoint, and after a restart. If the operator lets the
+// keys share the cache, the same attack finds the secret.
 func TestNoKeyReadsAnothersPrompt(t *testing.T) {
 	for name, e := range textEndpoints {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestNoKeyReadsAnothersPrompt(t *testing.T) {
 				}
 				got := look(true, true)
 				for i := 0; i < len(got); i += 2 {
-					lost := restarts && name == "scores" // which are in memory only
+					lost := restarts && name == "scores" // scores are in memory only
 					if got[i] == none[i] && got[i+1] == none[i+1] && !lost {
 						t.Errorf("restart %v: with --share-cache the attack sees nothing of character %d: %q", restarts,
 							i/2, got[i:i+2])
@@ -162,8 +162,8 @@ func TestNoKeyReadsAnothersPrompt(t *testing.T) {
 	}
 }
 
-// TestOwnCacheStays: a client finds what it has sent before, in a batch too, after a restart, and with another key
-// under its name; and with a cache_salt only what it has sent with the same.
+// TestOwnCacheStays checks that a client finds its own earlier texts in the cache, also in a batch, after a restart,
+// and with another key of the same name, and with a cache_salt only those sent with the same salt.
 func TestOwnCacheStays(t *testing.T) {
 	b := newBank(t, serve.Options{})
 	text, path := systemPrompt+secretCode, "/v1/completions"

@@ -22,7 +22,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve"
 )
 
-// writeCertificate writes a new certificate with a name and its key to a folder, and returns it and the files.
+// writeCertificate writes a new certificate for a name and its key to a folder, and returns it and the files.
 func writeCertificate(t *testing.T, dir, name string) (cert *x509.Certificate, certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -75,7 +75,7 @@ func runTLS(t *testing.T, s *serve.Server) string {
 	return l.Addr().String()
 }
 
-// tlsClient trusts a certificate, and speaks HTTP/2.
+// tlsClient returns a client that trusts a certificate and uses HTTP/2.
 func tlsClient(t *testing.T, cert *x509.Certificate) *http.Client {
 	t.Helper()
 	trusted := x509.NewCertPool()
@@ -85,8 +85,8 @@ func tlsClient(t *testing.T, cert *x509.Certificate) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// TestTLS: the server speaks HTTP/2 over TLS 1.3, and refuses what is older than TLS 1.2. A new certificate is used for
-// new connections, and a stream over an old one goes on; files that are none change nothing.
+// TestTLS checks that the server uses HTTP/2 over TLS 1.3, and refuses versions before TLS 1.2. A new certificate is
+// used for new connections, while streams over old ones continue. Invalid files change nothing.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	first, certFile, keyFile := writeCertificate(t, dir, "first")
@@ -109,7 +109,7 @@ func TestTLS(t *testing.T) {
 	if stream.Proto != "HTTP/2.0" || stream.TLS.Version != tls.VersionTLS13 || stream.StatusCode != http.StatusOK {
 		t.Errorf("got %s over %s, status %d", stream.Proto, tls.VersionName(stream.TLS.Version), stream.StatusCode)
 	}
-	// served is the name in the certificate of a new connection.
+	// served returns the name in the certificate of a new connection.
 	served := func() string {
 		t.Helper()
 		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})

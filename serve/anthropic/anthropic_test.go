@@ -18,7 +18,7 @@ import (
 
 const messages, count = "/v1/messages", "/v1/messages/count_tokens"
 
-// thinker is a template that knows tools, results and reasoning.
+// thinker is a template with tools, results and reasoning.
 const thinker = `{% if tools %}{{ tools | tojson }}call as <tool_call>{"name": ..., "arguments": ...}</tool_call>
 {% endif %}{% for m in messages %}<{{ m.role }}{{ " " + m.name if m.name }}>` +
 	`{{ "[" + m.reasoning_content + "]" if m.reasoning_content }}` +
@@ -30,7 +30,7 @@ const thinker = `{% if tools %}{{ tools | tojson }}call as <tool_call>{"name": .
 // end ends a reply of script.
 const end = "\x00"
 
-// script makes the model of a site write a text, and returns where its last prompt will be.
+// script makes the model of a site write a text, and returns a pointer to its last prompt.
 func script(s *servetest.Site, text string) *string {
 	prompt := new(string)
 	s.Model.Texts, s.Model.Settings.Stop = nil, []string{end}
@@ -51,7 +51,7 @@ func script(s *servetest.Site, text string) *string {
 	return prompt
 }
 
-// event is what the tests read of an event.
+// event has the fields of an event that the tests read.
 type event struct {
 	Type    string
 	Message anthropic.Message
@@ -66,7 +66,7 @@ type event struct {
 	Usage anthropic.Usage
 }
 
-// gathered is the message of a stream, whose events must be in order.
+// gathered returns the message of a stream. It fails unless the events are in order.
 func gathered(s *servetest.Site, body string) (m anthropic.Message) {
 	s.T.Helper()
 	status, h, data := s.Do(http.MethodPost, messages, body)
@@ -102,7 +102,7 @@ func gathered(s *servetest.Site, body string) (m anthropic.Message) {
 		case "content_block_stop":
 			fits, open = fits && open, false
 		case "message_delta":
-			u := e.Usage // those of the prompt are known from the start
+			u := e.Usage // the prompt's counts are known from the start
 			fits = fits && !open && u.Input == m.Usage.Input && u.CacheRead == m.Usage.CacheRead &&
 				u.CacheCreation == m.Usage.CacheCreation
 			m.Usage = u
@@ -124,7 +124,7 @@ func gathered(s *servetest.Site, body string) (m anthropic.Message) {
 const weather = `"tools":[{"name":"weather","description":"tells it","input_schema":{"type":"object","properties":` +
 	`{"city":{"type":"string"}}}},{"type":"custom","name":"stop","input_schema":{"type":"object"}}]`
 
-// TestMessages: a reply is made of blocks, ends for the reason that it has, and counts its tokens, whole and in a
+// TestMessages checks that a reply consists of blocks, has the right stop reason, and counts its tokens, whole and in a
 // stream.
 func TestMessages(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
@@ -183,7 +183,7 @@ func TestMessages(t *testing.T) {
 			t.Errorf("got %s", servetest.Quoted(t, whole))
 		}
 		stream := gathered(s, body+`,"stream":true}`)
-		for _, m := range []*anthropic.Message{&whole, &stream} { // of which each has its own
+		for _, m := range []*anthropic.Message{&whole, &stream} { // each has its own id
 			m.ID = ""
 			for i := range m.Content {
 				m.Content[i].ID = ""
@@ -195,7 +195,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestSampled: with the same seed a reply is that of /v1/chat/completions, and a tool that must be called is.
+// TestSampled checks that with the same seed, a reply equals that of /v1/chat/completions, and that a required tool is
+// called.
 func TestSampled(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	const body = `{"max_tokens":20,"seed":3,"temperature":0.7,"top_p":0.9,"top_k":50,"messages":` +
@@ -205,7 +206,7 @@ func TestSampled(t *testing.T) {
 	if want := *chat.Choices[0].Message.Content; *got.Content[0].Text != want {
 		t.Errorf("got %q, want %q", *got.Content[0].Text, want)
 	}
-	s = servetest.NewSite(t, serve.Options{}) // the model of the first reads ahead
+	s = servetest.NewSite(t, serve.Options{}) // the first site's model reads ahead
 	s.Speak(thinker)
 	for choice, want := range map[string]string{
 		`{"type":"any","disable_parallel_tool_use":true}`: "", `{"type":"tool","name":"stop"}`: "stop",
@@ -225,13 +226,13 @@ func TestSampled(t *testing.T) {
 	}
 }
 
-// tool is a tool whose arguments can only be x, true.
+// tool returns a tool whose only argument is x, true.
 func tool(name string) string {
 	return fmt.Sprintf(`{"name":%q,"input_schema":{"type":"object","properties":{"x":{"const":true}},"required":["x"],`+
 		`"additionalProperties":false}}`, name)
 }
 
-// TestPrompt: what a template gets of a request, and how many tokens that is.
+// TestPrompt checks the template's input for a request, and the number of tokens.
 func TestPrompt(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	s.Speak(thinker)
@@ -279,7 +280,7 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
-// TestRefused: what cannot be read or done is refused, with its place.
+// TestRefused checks that invalid requests are refused, with the place of the error.
 func TestRefused(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	s.Speak(thinker)
@@ -353,7 +354,7 @@ func TestRefused(t *testing.T) {
 	servetest.Post[map[string]int](s, count, `{"thinking":{"type":"adaptive"},"messages":[`+user+`]}`)
 }
 
-// TestPings: while a prompt is read, pings keep the connection open.
+// TestPings checks that pings keep the connection open while a prompt is read.
 func TestPings(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	s.Hippo.Anthropic.Ping = time.Millisecond

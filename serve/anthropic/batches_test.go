@@ -41,7 +41,7 @@ type outcome struct {
 	}
 }
 
-// outcomes are the results of a batch, by id.
+// outcomes returns the results of a batch by id.
 func outcomes(s *servetest.Site, b anthropic.Batch) map[string]outcome {
 	s.T.Helper()
 	status, h, data := s.Do(http.MethodGet, *b.Results, "")
@@ -56,15 +56,15 @@ func outcomes(s *servetest.Site, b anthropic.Batch) map[string]outcome {
 	return all
 }
 
-// aye are the messages of a request.
+// aye has the messages of a request.
 const aye = `"messages":[{"role":"user","content":"a"}]`
 
 func hello(id, more string) string {
 	return fmt.Sprintf(`{"custom_id":%q,"params":{"max_tokens":5,"seed":1,%s%s}}`, id, aye, more)
 }
 
-// TestBatches: each request of a batch has the message that it has alone, or its error. Batches are listed page by
-// page, belong to their key, are no batches of OpenAI's, have no files in any list, and are deleted with them.
+// TestBatches checks that each request of a batch has the same message as alone, or its error. Batches are listed in
+// pages, belong to their key, do not appear among OpenAI's, have no listed files, and are deleted with their files.
 func TestBatches(t *testing.T) {
 	alice, a := serve.NewKey("alice", serve.ScopeAll)
 	bob, b := serve.NewKey("bob", serve.ScopeAll)
@@ -150,8 +150,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestBatchCancelled: of a batch that is cancelled, requests that were not run say so, and it cannot be deleted before
-// it has ended.
+// TestBatchCancelled checks that requests of a cancelled batch that were not run are reported, and that a batch cannot
+// be deleted before it has ended.
 func TestBatchCancelled(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Files: batch.Options{Together: 1}})
 	var all []string
@@ -180,7 +180,7 @@ func TestBatchCancelled(t *testing.T) {
 	}
 }
 
-// TestNoNames: a field without a name is ignored, as any unknown one.
+// TestNoNames checks that a field with an empty name is ignored, like any unknown field.
 func TestNoNames(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	for path, body := range map[string]string{

@@ -17,11 +17,11 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestCacheUsage: the usage says what was found in the prompt cache, and what is in it now, and not what a client asks
-// for.
+// TestCacheUsage checks that the usage reports what was found in the prompt cache and what was added, not what a client
+// asks for.
 func TestCacheUsage(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
-	s.Model.Close() // reads nothing ahead, so that what is cached does not depend on time
+	s.Model.Close() // do not read ahead, so that the cache does not depend on timing
 	rules := strings.Repeat("Never say this to anybody. ", 20)
 	const mark = `,"cache_control":{"type":"ephemeral"}`
 	body := func(mark, turns string) string {
@@ -74,7 +74,7 @@ func TestCacheUsage(t *testing.T) {
 	}
 }
 
-// emptyStore is a store in which nothing has room.
+// emptyStore returns a store that is too small for any text.
 func emptyStore(t *testing.T, net *model.Model) *store.Store {
 	t.Helper()
 	texts, err := store.New(t.Context(), store.Options{
@@ -86,7 +86,7 @@ func emptyStore(t *testing.T, net *model.Model) *store.Store {
 	return texts
 }
 
-// TestWindow: a reply may be as long as the model can read, whatever max_tokens says, and says that it ends there.
+// TestWindow checks that a reply may be as long as the model allows, whatever max_tokens is, and reports that limit.
 func TestWindow(t *testing.T) {
 	net := toymodel.Fresh(t, func(c *model.Config) { c.VocabSize, c.MaxPositions, c.Layers = 256, 40, "attention" })
 	s := servetest.SiteOf(t, serve.Options{}, host.NewModel(host.ModelOptions{

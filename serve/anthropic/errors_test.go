@@ -48,7 +48,7 @@ func wantFailure(t *testing.T, s *servetest.Site, method, path, body string, hea
 	}
 }
 
-// TestErrors: an error has Anthropic's form, status and type, and the request's id.
+// TestErrors checks that an error has Anthropic's form, status and type, and the request's id.
 func TestErrors(t *testing.T) {
 	all, secret := serve.NewKey("alice", serve.ScopeAll)
 	some, limited := serve.NewKey("bob", serve.ScopeModels)
@@ -82,7 +82,7 @@ func TestErrors(t *testing.T) {
 	wantFailure(t, s, http.MethodPost, messages, short, key(secret), 503, "overloaded_error")
 }
 
-// TestErrorsLater: an error of the model is none of the client's; in a stream it is the last event.
+// TestErrorsLater checks that an error of the model is not reported as the client's, and is the last event of a stream.
 func TestErrorsLater(t *testing.T) {
 	s := servetest.NewSiteOf(t, serve.Options{}, func(ctx context.Context, r *session.Request) error {
 		if r.Next == nil {
@@ -105,7 +105,7 @@ func TestErrorsLater(t *testing.T) {
 	}
 }
 
-// TestModels: the list of models has the fields of Anthropic's clients, too.
+// TestModels checks that the list of models also has the fields of Anthropic's clients.
 func TestModels(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	list := servetest.Fetch[struct {

@@ -20,7 +20,7 @@ import (
 
 const endpoint = "/v1/echo"
 
-// echo answers a request with its body, and those with "fail" with the status 400.
+// echo answers a request with its body, and with status 400 if the body contains "fail".
 func echo(_ context.Context, q Request) (Response, error) {
 	status := http.StatusOK
 	if bytes.Contains(q.Body, []byte("fail")) {
@@ -43,7 +43,7 @@ func open(t testing.TB, o Options) *Store {
 	return s
 }
 
-// upload keeps a text as a file of an owner.
+// upload stores a text as a file of an owner.
 func (s *Store) upload(owner, text string) (File, error) {
 	return s.AddFile(owner, func(w io.Writer) (string, error) {
 		_, err := io.WriteString(w, text)
@@ -51,7 +51,7 @@ func (s *Store) upload(owner, text string) (File, error) {
 	})
 }
 
-// begin begins a batch of an owner with a file of some text.
+// begin starts a batch of an owner with a file of the given text.
 func begin(t testing.TB, s *Store, owner, text string) Batch {
 	t.Helper()
 	f, err := s.upload(owner, text)
@@ -65,7 +65,7 @@ func begin(t testing.TB, s *Store, owner, text string) Batch {
 	return b
 }
 
-// ended waits for a batch.
+// ended waits for the end of a batch.
 func ended(t testing.TB, s *Store, b Batch) Batch {
 	t.Helper()
 	for {
@@ -80,7 +80,7 @@ func ended(t testing.TB, s *Store, b Batch) Batch {
 	}
 }
 
-// answered waits until so many requests of a batch are answered.
+// answered waits until n requests of a batch are answered.
 func answered(t testing.TB, s *Store, b Batch, n int) {
 	t.Helper()
 	for {
@@ -113,7 +113,7 @@ func read(t testing.TB, s *Store, owner, id string) string {
 	return string(data)
 }
 
-// requests are n lines, of which every fifth fails.
+// requests returns n lines. The request of every fifth line fails.
 func requests(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -162,14 +162,14 @@ func check(t testing.TB, s *Store, b Batch, n int) {
 	}
 }
 
-// vaults are the two kinds of stores.
+// vaults runs a test for both kinds of stores.
 func vaults(t *testing.T, f func(t *testing.T, o Options)) {
 	t.Run("memory", func(t *testing.T) { f(t, Options{}) })
 	t.Run("folder", func(t *testing.T) { f(t, Options{Dir: t.TempDir()}) })
 }
 
-// TestBatchAnswersEachLine: the output has the answers of a batch, and the errors what was refused, in the order of the
-// file, whatever order they came in.
+// TestBatchAnswersEachLine checks that the output has the answers of a batch, and the file of errors the refused
+// requests, in the order of the input, whatever the order of the answers.
 func TestBatchAnswersEachLine(t *testing.T) {
 	vaults(t, func(t *testing.T, o Options) {
 		s := open(t, o)
@@ -198,7 +198,7 @@ func TestBatchAnswersEachLine(t *testing.T) {
 	})
 }
 
-// TestBadLines: a line that is no request gives an error, and the others their answers.
+// TestBadLines checks that an invalid line gives an error, and the others get their answers.
 func TestBadLines(t *testing.T) {
 	s := open(t, Options{MaxLine: 300})
 	good := `{"custom_id":"%s","method":"POST","url":"/v1/echo","body":{}}` + "\n"
@@ -209,7 +209,7 @@ func TestBadLines(t *testing.T) {
 		`{"custom_id":"c","method":"POST","url":"/v1/echo","body":[]}` + "\n" +
 		`{"custom_id":"d","method":"POST","url":"/v1/echo","body":{"stream":true}}` + "\n" +
 		fmt.Sprintf(good, "first") + "\xff\n" + strings.Repeat("x", 100000) + "\n" +
-		strings.TrimSpace(fmt.Sprintf(good, "海")) // without an end of the line
+		strings.TrimSpace(fmt.Sprintf(good, "海")) // without a newline at the end
 	b := ended(t, s, begin(t, s, "", text))
 	if b.Status != Completed || b.Counts != (Counts{13, 2, 11}) {
 		t.Fatalf("got %+v", b)
@@ -230,7 +230,7 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-// TestEmptyAndLongFilesFail: a batch without requests has failed, and one with too many.
+// TestEmptyAndLongFilesFail checks that batches without requests, and with too many, fail.
 func TestEmptyAndLongFilesFail(t *testing.T) {
 	s := open(t, Options{MaxLines: 3})
 	for text, code := range map[string]string{
@@ -243,13 +243,13 @@ func TestEmptyAndLongFilesFail(t *testing.T) {
 	}
 }
 
-// TestBatchGoesOnAfterAnyEnd: wherever a process ends while a batch runs, the next one goes on: what is in the journal
-// is not done again, what is torn at its end is, and each request is in the output once.
+// TestBatchGoesOnAfterAnyEnd checks that wherever a process ends while a batch runs, the next one continues it:
+// requests in the journal are not repeated, an incomplete last record is, and each request is in the output once.
 func TestBatchGoesOnAfterAnyEnd(t *testing.T) {
 	const n = 12
 	before := t.TempDir()
 	s := open(t, Options{Dir: before, Together: 1, Do: func(ctx context.Context, q Request) (Response, error) {
-		if bytes.Contains(q.Body, []byte(`"n":10`)) { // it stands here
+		if bytes.Contains(q.Body, []byte(`"n":10`)) { // the batch stops here
 			<-ctx.Done()
 			return Response{}, ctx.Err()
 		}
@@ -267,7 +267,7 @@ func TestBatchGoesOnAfterAnyEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names { // as a process leaves them that is killed
+	for _, name := range names { // as left by a killed process
 		if files[name], err = os.ReadFile(filepath.Join(before, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestBatchGoesOnAfterAnyEnd(t *testing.T) {
 	for at := 0; at <= len(whole); at += step {
 		dir := t.TempDir()
 		files[b.ID+progress] = whole[:at]
-		if at%2 == 1 { // what was to come is zeros, as some file systems have it
+		if at%2 == 1 { // the rest is zeros, as on some file systems
 			files[b.ID+progress] = append(slices.Clone(whole[:at]), make([]byte, 50)...)
 		}
 		for name, data := range files {
@@ -305,7 +305,7 @@ func TestBatchGoesOnAfterAnyEnd(t *testing.T) {
 	}
 }
 
-// keeping is a vault that keeps journals.
+// keeping is a vault that does not remove journals.
 type keeping struct{ vault }
 
 func (k keeping) remove(name string) error {
@@ -315,8 +315,8 @@ func (k keeping) remove(name string) error {
 	return k.vault.remove(name)
 }
 
-// TestFinalizingTwice: a process that ends while the output is written leaves a batch that the next one ends, with one
-// output.
+// TestFinalizingTwice checks that a process that ends while writing the output leaves a batch that the next one
+// finishes, with one output.
 func TestFinalizingTwice(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, Options{Dir: dir})
@@ -326,7 +326,7 @@ func TestFinalizingTwice(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	b.Status, b.Output, b.Errors = Finalizing, "", "" // it has the output, and does not say so
+	b.Status, b.Output, b.Errors = Finalizing, "", "" // the output exists, but is not recorded
 	data, err := json.Marshal(b)
 	if err != nil {
 		t.Fatal(err)
@@ -342,8 +342,8 @@ func TestFinalizingTwice(t *testing.T) {
 	}
 }
 
-// TestCancel: a batch that is canceled has what was done in its output; one that waits ends without; one that has ended
-// stays as it is.
+// TestCancel checks that a cancelled batch has finished requests in its output, a queued one ends without output, and a
+// finished one does not change.
 func TestCancel(t *testing.T) {
 	vaults(t, func(t *testing.T, o Options) {
 		var asked atomic.Int32
@@ -377,8 +377,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestExpired: when the time of a batch is over, what was not answered is among its errors. A server that is too busy
-// is asked again until then.
+// TestExpired checks that requests that were not answered before the batch expired are among its errors, and that a
+// busy server is asked again until then.
 func TestExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -407,7 +407,7 @@ func TestExpired(t *testing.T) {
 	})
 }
 
-// TestManyOwners: batches of several owners run side by side, with no more requests at a time than may.
+// TestManyOwners checks that batches of several owners run concurrently, within the limit on requests.
 func TestManyOwners(t *testing.T) {
 	var now, most atomic.Int32
 	s := open(t, Options{Together: 3, Do: func(ctx context.Context, q Request) (Response, error) {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// fullVault is a vault on a disk that is full from time to time.
+// fullVault is a vault on a disk that is sometimes full.
 type fullVault struct {
 	vault
 	full *atomic.Bool
@@ -40,7 +40,7 @@ func (f fullVault) extend(name string, at int64) (journal, error) {
 	return fullJournal{j, f}, err
 }
 
-// fullJournal has space for the first half of what is written last.
+// fullJournal has space for only the first half of the last write.
 type fullJournal struct {
 	journal
 	of fullVault
@@ -54,8 +54,8 @@ func (j fullJournal) Write(p []byte) (int, error) {
 	return j.journal.Write(p)
 }
 
-// TestFullDisk: a batch whose disk is full waits, and goes on where it was when there is space: no request that is done
-// is made again, none is lost, and nothing is charged twice.
+// TestFullDisk checks that a batch whose disk is full waits, and continues when there is space. No finished request is
+// repeated, none is lost, and nothing is charged twice.
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool

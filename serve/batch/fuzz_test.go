@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzBatch: whatever a file has, a batch of it ends, with a line of JSON for each of its requests.
+// FuzzBatch checks that a batch of any file ends, with a line of JSON for each of its requests.
 func FuzzBatch(f *testing.F) {
 	for _, text := range []string{
 		requests(6), "", "\n\n", "{}", "[]\n\xff\n", `{"custom_id":"a","method":"POST","url":"/v1/echo","body":{}}`,
@@ -49,7 +49,8 @@ func FuzzBatch(f *testing.F) {
 	})
 }
 
-// FuzzJournal: of any bytes the whole records at the beginning are taken, and writing goes on behind them.
+// FuzzJournal checks that the complete records at the start of any data are read, and that writing continues after
+// them.
 func FuzzJournal(f *testing.F) {
 	whole := `{"line":1,"good":true,"result":{"a":1}}` + "\n" + `{"line":3,"good":false,"result":{}}` + "\n"
 	for _, text := range []string{"", whole, whole[:50], whole + "\x00\x00\n", whole + whole, "{}\n"} {

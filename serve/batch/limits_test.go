@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestOwnersSeeTheirOwn: nobody finds, lists, reads, uses, cancels or deletes what is another's.
+// TestOwnersSeeTheirOwn checks that an owner cannot find, list, read, use, cancel or delete what belongs to another.
 func TestOwnersSeeTheirOwn(t *testing.T) {
 	s := open(t, Options{})
 	b := ended(t, s, begin(t, s, "alice", requests(3)))
@@ -43,7 +43,7 @@ func TestOwnersSeeTheirOwn(t *testing.T) {
 	}
 }
 
-// TestLimits: what is too large, or too many, is refused, and leaves nothing.
+// TestLimits checks that files and batches that are too large or too many are refused, and leave nothing behind.
 func TestLimits(t *testing.T) {
 	vaults(t, func(t *testing.T, o Options) {
 		stand := make(chan struct{})
@@ -99,7 +99,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestFullStore: a batch whose answers have no room has failed, says why, and has those that there was room for.
+// TestFullStore checks that a batch whose answers exceed the space fails, with the reason and the answers that did fit.
 func TestFullStore(t *testing.T) {
 	s := open(t, Options{MaxTotal: 6000, Together: 1, Do: func(context.Context, Request) (Response, error) {
 		return Response{http.StatusOK, []byte(`"` + strings.Repeat("x", 2000) + `"`)}, nil
@@ -121,7 +121,7 @@ func TestFullStore(t *testing.T) {
 	}
 }
 
-// TestPages: a list is the same in pages of any size, from the newest or the oldest on.
+// TestPages checks that a list is the same in pages of any size, oldest or newest first.
 func TestPages(t *testing.T) {
 	s := open(t, Options{})
 	var all []string
@@ -157,7 +157,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestNames: a client's name for a file is shown without what is not to be printed, and is no path.
+// TestNames checks that a client's name for a file is shown without unprintable characters, and is not used as a path.
 func TestNames(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, Options{Dir: dir})
@@ -168,7 +168,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("got %q, %v", f.Name, err)
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 3 { // with the lock
+	if err != nil || len(entries) != 3 { // including the lock
 		t.Errorf("the folder has %v (%v)", entries, err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// offlineOf prepares the answers to some lines by do, in a new folder.
+// offlineOf returns an Offline in a new folder that answers the given lines by do.
 func offlineOf(t testing.TB, lines string, do func(context.Context, Request) (Response, error)) *Offline {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func offlineOf(t testing.TB, lines string, do func(context.Context, Request) (Re
 	return o
 }
 
-// mixedLines are lines of every kind, with empty ones between.
+// mixedLines has lines of every kind, with empty lines in between.
 const mixedLines = `{"custom_id":"a","method":"POST","url":"/v1/echo","body":{"n":1}}
 
 {"prompt":"Call me","custom_id":"b","max_tokens":3}
@@ -59,7 +59,8 @@ func (o *Offline) readOut(t testing.TB) string {
 	return string(text)
 }
 
-// TestOffline: each line has one result, in the order of the lines, with its number; what is wrong with a line is said.
+// TestOffline checks that each line has one result, in order and with its number, and that errors of lines are
+// reported.
 func TestOffline(t *testing.T) {
 	o := offlineOf(t, mixedLines+"\n"+strings.Repeat("x", 301), echo)
 	tally, err := o.Run(t.Context())
@@ -105,7 +106,7 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// TestOfflineAnswer: one line alone has the result that it has in a file, without the number.
+// TestOfflineAnswer checks that a single line has the same result as in a file, without the number.
 func TestOfflineAnswer(t *testing.T) {
 	o := offlineOf(t, "", echo)
 	for line, want := range map[string]string{
@@ -121,8 +122,8 @@ func TestOfflineAnswer(t *testing.T) {
 	}
 }
 
-// TestOfflineCut: a file of results that ends at any byte is continued to the same file, and no line is asked for again
-// that has a whole result.
+// TestOfflineCut checks that a file of results truncated at any byte is completed to the same file, without repeating
+// lines whose results are complete.
 func TestOfflineCut(t *testing.T) {
 	var asked atomic.Int32
 	o := offlineOf(t, mixedLines, func(ctx context.Context, q Request) (Response, error) {
@@ -136,7 +137,7 @@ func TestOfflineCut(t *testing.T) {
 	all := asked.Load()
 	opened := openResults
 	t.Cleanup(func() { openResults = opened })
-	openResults = func(path string) (results, error) { // by the hundred, nothing is synced
+	openResults = func(path string) (results, error) { // nothing is synced, since there are hundreds of runs
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 		return unsynced{f}, err
 	}
@@ -162,12 +163,12 @@ func TestOfflineCut(t *testing.T) {
 	}
 }
 
-// unsynced is a file whose data need not outlive the system.
+// unsynced is a file whose data need not survive a system crash.
 type unsynced struct{ *os.File }
 
 func (unsynced) Sync() error { return nil }
 
-// TestOfflineShards: the results of any number of shards, one after another, are those of the whole.
+// TestOfflineShards checks that the concatenated results of any number of shards are those of the whole.
 func TestOfflineShards(t *testing.T) {
 	o := offlineOf(t, mixedLines, echo)
 	if _, err := o.Run(t.Context()); err != nil {
@@ -188,7 +189,7 @@ func TestOfflineShards(t *testing.T) {
 			t.Fatalf("%d shards: found\n%s\nwant\n%s", shards, &parts, whole)
 		}
 	}
-	// Several at once take parts; in the end all are there, once.
+	// Several processes take parts concurrently. In the end, each part is there once.
 	o.Out = filepath.Join(t.TempDir(), "parts")
 	var all sync.WaitGroup
 	for range 3 {
@@ -211,8 +212,8 @@ func TestOfflineShards(t *testing.T) {
 	}
 }
 
-// TestOfflineOther: results of other lines, of another model, of no such program, and those that another process
-// writes, stay as they are.
+// TestOfflineOther checks that a file with results of other lines or another model, an unrelated file, and results that
+// another process is writing, are not changed.
 func TestOfflineOther(t *testing.T) {
 	o := offlineOf(t, mixedLines, echo)
 	if _, err := o.Run(t.Context()); err != nil {
@@ -256,7 +257,7 @@ func TestOfflineOther(t *testing.T) {
 	if !errors.As(err, &locked) {
 		t.Errorf("%v, want a LockedError", err)
 	}
-	// More lines are answered as soon as they are there.
+	// Additional lines are answered when they are there.
 	if err := os.WriteFile(o.Out, []byte(whole), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -268,8 +269,8 @@ func TestOfflineOther(t *testing.T) {
 	}
 }
 
-// TestOfflineStopped: when it is stopped, the results before the first one that is missing are there, in order, though
-// later lines were answered before; the same again goes on.
+// TestOfflineStopped checks that a stopped run leaves the results before the first missing one, in order, even if later
+// lines were answered earlier, and that the next run continues.
 func TestOfflineStopped(t *testing.T) {
 	var lines strings.Builder
 	for n := range 40 {
@@ -305,7 +306,7 @@ func TestOfflineStopped(t *testing.T) {
 	}
 }
 
-// smallResults is a file on a disk with so many bytes of space.
+// smallResults is a file on a disk with limited space.
 type smallResults struct {
 	results
 	space *int
@@ -320,7 +321,8 @@ func (s smallResults) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestOfflineFullDisk: a full disk is an error, and leaves whole results; with space the rest follows.
+// TestOfflineFullDisk checks that a full disk is an error that leaves complete results, and that the rest follows
+// later.
 func TestOfflineFullDisk(t *testing.T) {
 	o := offlineOf(t, mixedLines, echo)
 	o.Together = 1
@@ -351,15 +353,15 @@ func TestOfflineFullDisk(t *testing.T) {
 	}
 }
 
-// TestTextScore: the score of a text is that of its tokens after the context. One that has a part of both counts, and
-// so do all bytes of a character.
+// TestTextScore checks that the score of a text is that of its tokens after the context. A token with parts of both
+// counts, and so do all bytes of a character.
 func TestTextScore(t *testing.T) {
 	half, third, fourth := -math.Log(2), -math.Log(3), -math.Log(4)
 	tokens := []struct {
 		text string
 		at   int
 		p    *float64
-		best float64 // the most probable token's
+		best float64 // that of the most probable token
 	}{{"ab", 0, nil, 0}, {"c", 2, &third, third}, {"dé", 3, &half, half}, {"\xc3", 5, &fourth, fourth},
 		{"\xa9", 5, &half, third}}
 	var said struct {
@@ -383,14 +385,14 @@ func TestTextScore(t *testing.T) {
 	}
 	whole := "abcdéé"
 	for _, c := range []struct {
-		context       int // bytes of the whole
+		context       int // bytes of the context in the whole text
 		tokens, bytes int
 		logProb       float64
 	}{
 		{0, 4, 6, third + half + fourth + half},
 		{2, 4, 6, third + half + fourth + half},
 		{3, 3, 5, half + fourth + half},
-		{4, 3, 5, half + fourth + half}, // d is of the context, and its token of the text, too
+		{4, 3, 5, half + fourth + half}, // d belongs to the context, and its token also to the text
 		{6, 2, 2, fourth + half},
 	} {
 		text := whole[c.context:]

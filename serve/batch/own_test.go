@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// addOwn starts a batch with files of its own.
+// addOwn starts a batch with its own files.
 func addOwn(t *testing.T, s *Store, n int) Batch {
 	t.Helper()
 	b, err := s.AddOwn("", endpoint, n, func(w io.Writer) (err error) {
@@ -23,8 +23,8 @@ func addOwn(t *testing.T, s *Store, n int) Batch {
 	return b
 }
 
-// TestOwnFiles: a batch with files of its own goes on after a restart, and its files are gone with it, also if the
-// process ends between the two.
+// TestOwnFiles checks that a batch with its own files continues after a restart, and that its files are removed with
+// it, even if the process ends in between.
 func TestOwnFiles(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, Options{Dir: dir})
@@ -44,7 +44,7 @@ func TestOwnFiles(t *testing.T) {
 	if again, err := s.Batch("", b.ID, true); err != nil || again.Output != b.Output || s.Used() != used || used == 0 {
 		t.Errorf("after a restart: %+v, %v, %d bytes of %d", again, err, s.Used(), used)
 	}
-	if err := s.vault.remove(b.ID + described); err != nil { // as a process does that ends then
+	if err := s.vault.remove(b.ID + described); err != nil { // like a process that ends at this point
 		t.Fatal(err)
 	}
 	s.Close()
@@ -56,7 +56,7 @@ func TestOwnFiles(t *testing.T) {
 	}
 }
 
-// TestDeleteOwn: only a batch with files of its own is deleted, by its owner.
+// TestDeleteOwn checks that only a batch with its own files can be deleted, and only by its owner.
 func TestDeleteOwn(t *testing.T) {
 	s := open(t, Options{})
 	b := ended(t, s, addOwn(t, s, 2))

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
-// TestBatchOfModelThatNeverHasRoom: a line for such a model is answered with its error, and the batch ends.
+// TestBatchOfModelThatNeverHasRoom checks that a line for such a model is answered with its error, and the batch ends.
 func TestBatchOfModelThatNeverHasRoom(t *testing.T) {
 	library := servetest.NewLibrary(t, "large")
 	library.Memory = 1
@@ -29,7 +29,7 @@ func TestBatchOfModelThatNeverHasRoom(t *testing.T) {
 	}
 }
 
-// TestLoadedSaysWhatRuns: /api/ps counts the texts that a model works at.
+// TestLoadedSaysWhatRuns checks that /api/ps counts the texts that a model is processing.
 func TestLoadedSaysWhatRuns(t *testing.T) {
 	library := servetest.NewLibrary(t, "one")
 	server := library.Serve(t, serve.Options{MaxTokens: 1 << 30})
@@ -38,7 +38,7 @@ func TestLoadedSaysWhatRuns(t *testing.T) {
 	go func() {
 		defer close(ended)
 		servetest.Ask(ctx, server, http.MethodPost, "/v1/completions",
-			`{"prompt":"a","max_tokens":1000000000,"ignore_eos":true}`) // it ends when its client goes
+			`{"prompt":"a","max_tokens":1000000000,"ignore_eos":true}`) // it ends when its client disconnects
 	}()
 	running := 0
 	servetest.WaitUntil(t, func() bool {
@@ -55,8 +55,8 @@ func TestLoadedSaysWhatRuns(t *testing.T) {
 	}
 }
 
-// TestSessionWaitsForItsModelWithoutAPlace: a request for a session whose model waits for room keeps from running none
-// that the room depends on.
+// TestSessionWaitsForItsModelWithoutAPlace checks that a request for a session whose model waits for memory does not
+// block requests that must finish to free that memory.
 func TestSessionWaitsForItsModelWithoutAPlace(t *testing.T) {
 	library := servetest.NewLibrary(t, "one", "two")
 	library.Memory = int64(library.Nets["one"].Bytes())
@@ -92,7 +92,7 @@ func TestSessionWaitsForItsModelWithoutAPlace(t *testing.T) {
 	}
 }
 
-// TestTokensAreLimitedWhereTheyAreTaken: a key that has taken its tokens can still ask for what takes none.
+// TestTokensAreLimitedWhereTheyAreTaken checks that a key without tokens left can still make requests that use none.
 func TestTokensAreLimitedWhereTheyAreTaken(t *testing.T) {
 	k, secret := serve.NewKey("alice", serve.ScopeAll)
 	k.Tokens = 2

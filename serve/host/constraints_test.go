@@ -11,13 +11,13 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestClientsTakeTurnsCompiling: a client whose grammar is being compiled waits with its next one, and another does
-// not.
+// TestClientsTakeTurnsCompiling checks that a client's second grammar waits while its first one is compiled, and
+// another client's does not.
 func TestClientsTakeTurnsCompiling(t *testing.T) {
 	m := &Model{ModelOptions: ModelOptions{Tokenizer: tokenizer.Bytes(), Settings: &chat.Settings{}}}
 	compile := func(client string) error {
 		ctx, cancel := context.WithCancel(t.Context())
-		cancel() // who has to wait gives up at once
+		cancel() // give up at once if it has to wait
 		track := &request.Track{}
 		track.Share = request.Share{Client: client, Others: true}
 		_, err := m.Constraint(track.Context(ctx), "grammar", client, constrain.OneOf([]string{"a"}), nil)

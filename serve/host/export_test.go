@@ -6,10 +6,10 @@ const (
 	Freshness   = freshness
 )
 
-// Resident is a model by its name.
+// Resident is a named model.
 type Resident = entry
 
-// Named finds the model of a name.
+// Named finds a model by name.
 var Named = named
 
 // Acquire is acquire, for tests.
@@ -21,20 +21,20 @@ var Release = (*Host).release
 // NextBegins is nextBegins, for tests.
 var NextBegins = (*Model).nextBegins
 
-// WaitAhead waits until nothing is read ahead.
+// WaitAhead waits until no text is being read ahead.
 func WaitAhead(m *Model) { m.ahead.all.Wait() }
 
-// Locked calls a function while no model is loaded or unloaded.
+// Locked calls a function with mu held, so that no model is loaded or unloaded.
 func (r *Host) Locked(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	do()
 }
 
-// Used is how many bytes of weights are counted.
+// Used returns the number of bytes of weights in use.
 func (r *Host) Used() int64 { return r.used }
 
-// Left is what is left of requests for models: those that wait, models in the queue, and entries.
+// Left returns the remaining waiting requests, queued models, and entries.
 func (r *Host) Left() (waiting, queue, entries int) {
 	return r.waiting.Taken(), len(r.queue), len(r.entries)
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// TestManyAskForModelsUnderALimit: a hundred ask three models at once, of which one or two have room. Each reply is the
-// one of the model alone, the limit holds at every moment, and nothing is left in the end.
+// TestManyAskForModelsUnderALimit checks that when a hundred clients use three models, of which one or two fit in
+// memory, each reply equals that of the model alone, the limit is kept at all times, and nothing is left in the end.
 func TestManyAskForModelsUnderALimit(t *testing.T) {
 	names := []string{"one", "two", "three"}
 	prompts := []string{"Call me", "鯨は", "It is a way I have", "Some years ago"}
@@ -64,7 +64,7 @@ func TestManyAskForModelsUnderALimit(t *testing.T) {
 			"a"); status != http.StatusServiceUnavailable {
 			t.Errorf("a server that has ended answers %d, %s", status, data)
 		}
-		before += runtime.GOMAXPROCS(0) - 1 // those that compute stay
+		before += runtime.GOMAXPROCS(0) - 1 // the workers remain
 		for late := time.Now().Add(time.Minute); runtime.NumGoroutine() > before && time.Now().Before(late); {
 			runtime.Gosched()
 		}
@@ -75,8 +75,8 @@ func TestManyAskForModelsUnderALimit(t *testing.T) {
 	}
 }
 
-// TestClientsThatLeave: clients that leave at any moment, while models come and go, take nothing with them and leave
-// nothing behind.
+// TestClientsThatLeave checks that clients that disconnect at any moment, while models are loaded and unloaded, affect
+// no other client and leave nothing behind.
 func TestClientsThatLeave(t *testing.T) {
 	names := []string{"one", "two", "three"}
 	s := servetest.NewLibrary(t, names...)
@@ -104,7 +104,7 @@ func TestClientsThatLeave(t *testing.T) {
 					}
 				case http.StatusTooManyRequests:
 					refused.Add(1)
-				case request.StatusGone, http.StatusInternalServerError: // the deadline of a context is no client's own
+				case request.StatusGone, http.StatusInternalServerError: // the deadline of a context is not a disconnect
 					left.Add(1)
 				default:
 					t.Errorf("status %d, %s", status, data)
@@ -131,8 +131,8 @@ func TestClientsThatLeave(t *testing.T) {
 	t.Logf("%d answered, %d left, %d refused; loaded %v", answered.Load(), left.Load(), refused.Load(), s.Loads)
 }
 
-// TestTextsOfModelsThatGo: what a model has read is there after it has gone and come again, where its store has a place
-// for it outside of memory.
+// TestTextsOfModelsThatGo checks that cached texts are available after a model was unloaded and loaded again, if its
+// store can keep them outside of memory.
 func TestTextsOfModelsThatGo(t *testing.T) {
 	s := servetest.NewLibrary(t, "one")
 	server := s.Serve(t, serve.Options{})
@@ -167,16 +167,16 @@ func TestTextsOfModelsThatGo(t *testing.T) {
 	}
 }
 
-// bubble is synctest.Test on one core: loops then run inline. The helpers of package parallel are goroutines outside of
-// any bubble, and may not share a loop with one inside.
+// bubble is synctest.Test on one core, where loops run inline. The helpers of package parallel are goroutines outside
+// of any bubble, and cannot share a loop with a goroutine inside.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	synctest.Test(t, f)
 }
 
-// TestKeepAlive: a model goes when nobody has used it for as long as the server says, or the last request that said
-// something: never, at once, or that long.
+// TestKeepAlive checks that an idle model is unloaded after the server's time, or after that of the last request that
+// set one: never, at once, or a duration.
 func TestKeepAlive(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := servetest.NewLibrary(t, "one", "two")
@@ -251,7 +251,8 @@ func TestKeepAlive(t *testing.T) {
 	})
 }
 
-// TestFirstRequestsShareALoad: many that ask first have the model loaded once. One that goes away takes it from nobody.
+// TestFirstRequestsShareALoad checks that concurrent first requests load the model once, and that one that disconnects
+// does not affect the others.
 func TestFirstRequestsShareALoad(t *testing.T) {
 	s := servetest.NewLibrary(t, "one", "two")
 	loads, goOn := make(chan string, 1), make(chan struct{})
@@ -267,7 +268,7 @@ func TestFirstRequestsShareALoad(t *testing.T) {
 	leaving, leave := context.WithCancel(t.Context())
 	left := make(chan int)
 	go func() {
-		status, _ := servetest.Complete(leaving, server, "one", "Call me") // the first
+		status, _ := servetest.Complete(leaving, server, "one", "Call me") // the first request
 		left <- status
 	}()
 	<-loads
@@ -290,7 +291,7 @@ func TestFirstRequestsShareALoad(t *testing.T) {
 	if status := <-left; status != request.StatusGone {
 		t.Errorf("who has gone has the status %d", status)
 	}
-	// A model that is being loaded holds up no other.
+	// A model that is being loaded does not delay another.
 	if status, data := servetest.Complete(t.Context(), server, "two", "a"); status != http.StatusOK {
 		t.Errorf("the other model answers %d, %s", status, data)
 	}
@@ -301,8 +302,8 @@ func TestFirstRequestsShareALoad(t *testing.T) {
 	}
 }
 
-// TestLoadThatFails: all who wait for a model that cannot be loaded are told why, a panic included, and the next
-// request tries again.
+// TestLoadThatFails checks that all requests that wait for a model get the error of its load, also for a panic, and
+// that the next request tries again.
 func TestLoadThatFails(t *testing.T) {
 	s := servetest.NewLibrary(t, "one")
 	var try atomic.Int32
@@ -342,8 +343,9 @@ func TestLoadThatFails(t *testing.T) {
 	}
 }
 
-// TestWaitingForRoom: a model waits until those in use let it in, the one used longest ago goes first, what can never
-// have room is refused, and nobody waits for longer, or with more others, than the limits allow.
+// TestWaitingForRoom checks that a model waits until those in use free memory, the least recently used model is
+// unloaded first, a model that never fits is refused, and no request waits longer, or with more others, than the limits
+// allow.
 func TestWaitingForRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := servetest.NewLibrary(t, "one", "two", "three")
@@ -365,7 +367,7 @@ func TestWaitingForRoom(t *testing.T) {
 			time.Since(began) != time.Minute {
 			t.Errorf("after %v without room: status %d, %s", time.Since(began), status, data)
 		}
-		// Who has waited in vain is in nobody's way.
+		// A request that waited in vain is in nobody's way.
 		host.Release(server.Host, use("one"))
 
 		answers := make(chan int, 3)
@@ -375,12 +377,12 @@ func TestWaitingForRoom(t *testing.T) {
 		}
 		go request("three")
 		synctest.Wait()
-		go request("two") // which has to make room, as it was used longest ago
+		go request("two") // it has to free memory, as the least recently used one
 		synctest.Wait()
 		if status, data := servetest.Complete(t.Context(), server, "three", "a"); status != http.StatusTooManyRequests {
 			t.Errorf("one more than may wait: status %d, %s", status, data)
 		}
-		host.Release(server.Host, use("one")) // which is not asked to
+		host.Release(server.Host, use("one")) // it need not free memory
 		host.Release(server.Host, two)
 		for range 2 {
 			if status := <-answers; status != http.StatusOK {
@@ -400,8 +402,8 @@ func TestWaitingForRoom(t *testing.T) {
 	})
 }
 
-// TestFilesThatChange: a model whose files have changed is loaded again when nobody uses the old one, and one that was
-// removed answers until those that use it have ended.
+// TestFilesThatChange checks that a model whose files have changed is loaded again when the old one is idle, and that
+// one that was removed answers until the requests that use it have ended.
 func TestFilesThatChange(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := servetest.NewLibrary(t, "one")

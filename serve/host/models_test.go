@@ -14,7 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/openai"
 )
 
-// TestNamesOfModels: a model is found by its name, and in the forms that Ollama has for it; the exact name wins.
+// TestNamesOfModels checks that a model is found by its name, and in Ollama's forms of it, and that the exact name
+// wins.
 func TestNamesOfModels(t *testing.T) {
 	var all []host.ModelInfo
 	for _, name := range []string{"first", "org/Name", "org/Name:Q8_0", "ORG/name", "x:latest"} {
@@ -31,8 +32,8 @@ func TestNamesOfModels(t *testing.T) {
 	}
 }
 
-// TestOllamaModels: /api/tags and /v1/models have all models and /api/ps those that are loaded; looking at one loads
-// none.
+// TestOllamaModels checks that /api/tags and /v1/models list all models and /api/ps the loaded ones, and that showing a
+// model does not load it.
 func TestOllamaModels(t *testing.T) {
 	library := servetest.NewLibrary(t, "org/one", "org/two")
 	s := servetest.NewSite(t, serve.Options{Library: &library.Library})
@@ -93,7 +94,7 @@ func TestOllamaModels(t *testing.T) {
 	}
 }
 
-// TestPullAndDelete: clients fetch and delete models where the server and their keys allow it.
+// TestPullAndDelete checks that clients can fetch and delete models if the server and their keys allow it.
 func TestPullAndDelete(t *testing.T) {
 	library := servetest.NewLibrary(t, "org/one")
 	admin, secret := serve.NewKey("alice", serve.ScopeAdmin, serve.ScopeModels)

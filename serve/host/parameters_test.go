@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/chat"
 )
 
-// TestParametersOfAModel: what a model asks for is shown line by line, and not to sample is temperature 0.
+// TestParametersOfAModel checks that a model's settings are written line by line, with temperature 0 for no sampling.
 func TestParametersOfAModel(t *testing.T) {
 	temperature, k, never := 0.6, 20, false
 	got := parameters(chat.Defaults{Temperature: &temperature, TopK: &k})

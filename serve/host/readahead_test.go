@@ -15,9 +15,9 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestChatReadsNothingTwice: from the second turn on a conversation that is sent again is read from the last multiple
-// of the chunk in what is the same, however long it is: fewer than a chunk of tokens, and the new ones. Each answer
-// says so. What is drawn is what a server without a store draws.
+// TestChatReadsNothingTwice checks that from the second turn on, a conversation that is sent again is read from the
+// last multiple of the chunk in the common text, however long it is: less than a chunk of tokens, and the new ones.
+// Each answer reports that. Replies equal those of a server without a store.
 func TestChatReadsNothingTwice(t *testing.T) {
 	for name, tok := range map[string]tokenizer.Tokenizer{"bytes": servetest.ByteBPE(t),
 		"pieces": servetest.SentencePieces(t)} {
@@ -63,7 +63,7 @@ func TestChatReadsNothingTwice(t *testing.T) {
 	}
 }
 
-// TestChatSaysWhatMissed: an edited message, and another system message, are told as what they are.
+// TestChatSaysWhatMissed checks that an edited message, and another system message, are reported as cache misses.
 func TestChatSaysWhatMissed(t *testing.T) {
 	s := servetest.Tokenized(t, servetest.ByteBPE(t), "")
 	ask := func(system, user string) string {
@@ -90,7 +90,7 @@ func TestChatSaysWhatMissed(t *testing.T) {
 	}
 }
 
-// TestServerGoesOnAfterRestart: a second server on the same folder has what the first one read.
+// TestServerGoesOnAfterRestart checks that a second server on the same folder has the texts that the first one read.
 func TestServerGoesOnAfterRestart(t *testing.T) {
 	dir := t.TempDir()
 	tok := servetest.ByteBPE(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate/sample"
 )
 
-// TestScoresForget: scores stay within their memory, and what goes is what was not used.
+// TestScoresForget checks that scores stay within their budget, and that unused ones are evicted.
 func TestScoresForget(t *testing.T) {
 	one := (&block{ids: make([]Token, 4), of: Wanted{Top: 1}}).size()
 	s := newScores(4, 3*one)
@@ -39,8 +39,7 @@ func TestScoresForget(t *testing.T) {
 	}
 }
 
-// TestScoresAddUp: scores with ranks and scores with alternatives, of one text, are both kept, and neither counts as
-// the other.
+// TestScoresAddUp checks that scores of a text with ranks and with alternatives are both kept, and are not mixed up.
 func TestScoresAddUp(t *testing.T) {
 	s := newScores(2, 1<<20)
 	keys := s.keys("", []int32{1, 2})
@@ -63,7 +62,8 @@ func TestScoresAddUp(t *testing.T) {
 	}
 }
 
-// TestClaims: of those that want the same block one scores it, and the others wait, until it is there or given up.
+// TestClaims checks that one of several requests scores a block, while the others wait until it is done or has given
+// up.
 func TestClaims(t *testing.T) {
 	s := newScores(2, 1<<20)
 	keys := s.keys("", []int32{1, 2, 3})

@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/ollama"
 )
 
-// adapterOf writes an adapter of the model in a folder, whose changes depend on seed, and returns its folder.
+// adapterOf writes an adapter of a model with changes determined by seed, and returns its folder.
 func adapterOf(t *testing.T, base, name string, seed uint64) string {
 	t.Helper()
 	m, err := hippo.Load(base)
@@ -47,8 +47,8 @@ func adapterOf(t *testing.T, base, name string, seed uint64) string {
 	return dir
 }
 
-// TestServeAdapters: adapters are models of their own beside the one that they are for. Their replies are those that
-// each has when it is served alone, to the bit, however many are asked at once; the weights are in memory once.
+// TestServeAdapters checks that adapters are served as models beside their base model. Their replies are bit-identical
+// to those of each served alone, for any number of concurrent requests, and the base weights are in memory once.
 func TestServeAdapters(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "base")
 	size := modelOfWidth(t, base, 256, 1)
@@ -94,14 +94,15 @@ func TestServeAdapters(t *testing.T) {
 	l.ask(http.StatusOK, http.MethodPost, "/api/show", `{"model":"base:letters"}`)
 	l.ask(http.StatusNotFound, http.MethodPost, "/api/generate", `{"model":"base:none"}`)
 
-	// Where the model goes, its adapters go before; they come again with it.
+	// A model's adapters are unloaded before it, and loaded again with it.
 	l.ask(http.StatusOK, http.MethodPost, "/api/generate", `{"model":"base","keep_alive":0}`)
 	if got := l.reply("base:letters"); got != want["base:letters"] {
 		t.Errorf("after the model had gone: %s", got)
 	}
 }
 
-// TestServeAdaptersWithinTheMemory: a model and its adapters make room for another model, and come back in turn.
+// TestServeAdaptersWithinTheMemory checks that a model and its adapters make space for another model, and come back
+// later.
 func TestServeAdaptersWithinTheMemory(t *testing.T) {
 	dir := t.TempDir()
 	base, other := filepath.Join(dir, "base"), filepath.Join(dir, "other")

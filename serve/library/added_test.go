@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestAdaptersComeAndGo: an adapter that is added while the server runs has the replies of one that was there from the
-// start, beside requests to others; one that is removed is gone, and its name may be had by another.
+// TestAdaptersComeAndGo checks that an adapter added while the server runs has the same replies as one that was there
+// from the start, while others are used, and that a removed one is gone and its name free.
 func TestAdaptersComeAndGo(t *testing.T) {
 	dir := t.TempDir()
 	base, box := filepath.Join(dir, "base"), filepath.Join(dir, "box")
@@ -73,7 +73,7 @@ func TestAdaptersComeAndGo(t *testing.T) {
 	l.ask(http.StatusNotFound, http.MethodPost, "/v1/completions", `{"model":"base:y","prompt":"a"}`)
 	l.ask(http.StatusNotFound, http.MethodPost, "/v1/unload_lora_adapter", `{"lora_name":"base:y"}`)
 
-	// Paths stay in the folder, and errors do not say what is elsewhere.
+	// Paths stay in the folder, and errors do not reveal what is elsewhere.
 	if err := os.Symlink(filepath.Join(dir, "base"), filepath.Join(box, "out")); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// card is a small engine that takes packed weights.
+// card is a small engine that supports packed weights.
 type card struct{ smallengine.Backend[float32] }
 
 func (c card) Place(xs ...*tensor.Tensor) {
@@ -29,8 +29,8 @@ func (c card) Place(xs ...*tensor.Tensor) {
 	c.Backend.Place(xs...)
 }
 
-// TestServeOnADevice: models and their adapters compute on a device. When it fails, the request gets 503, the next one
-// gets the replies of a device that was opened again, and 503 where it cannot be opened.
+// TestServeOnADevice checks that models and their adapters compute on a device. When it fails, the request gets 503,
+// and the next one gets replies from the reopened device, or 503 if it cannot be opened.
 func TestServeOnADevice(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "base")
 	modelOfWidth(t, base, 16, 1)

@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// TestServeGivesMemoryBack: a model that was loaded, used and unloaded ten times leaves no memory, no goroutines and no
-// open files behind.
+// TestServeGivesMemoryBack checks that a model that was loaded, used and unloaded ten times leaves no memory,
+// goroutines or open files behind.
 func TestServeGivesMemoryBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "one")
 	size := modelOfWidth(t, dir, 768, 1)
@@ -24,7 +24,7 @@ func TestServeGivesMemoryBack(t *testing.T) {
 		}
 		return len(open)
 	}
-	// turn loads the model, uses it and has it go, and waits until most of its memory is back.
+	// turn loads the model, uses it and unloads it, and waits until most of its memory is freed.
 	turn := func() (left uint64) {
 		t.Helper()
 		l.reply("one")
@@ -46,7 +46,7 @@ func TestServeGivesMemoryBack(t *testing.T) {
 	for range 3 {
 		after = turn()
 	}
-	for late := deadline(t); after > before+uint64(size)/2; after = status.RSS() { // the last is about to go
+	for late := deadline(t); after > before+uint64(size)/2; after = status.RSS() { // the last memory is about to be freed
 		select {
 		case <-late:
 			t.Fatalf("%d MiB after five times, %d after the first", after>>20, before>>20)
@@ -54,7 +54,7 @@ func TestServeGivesMemoryBack(t *testing.T) {
 		}
 	}
 	t.Logf("a model of %d MiB: %d MiB after it has gone, %d after five times", size>>20, before>>20, after>>20)
-	for late := deadline(t); runtime.NumGoroutine() > goroutines || files() > opened; { // the last are about to end
+	for late := deadline(t); runtime.NumGoroutine() > goroutines || files() > opened; { // the last ones are about to end
 		select {
 		case <-late:
 			t.Fatalf("%d goroutines and %d files, and were %d and %d", runtime.NumGoroutine(), files(), goroutines,
@@ -64,7 +64,7 @@ func TestServeGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// deadline is done a while before the test is stopped, so that it can report what it waited for.
+// deadline is done a while before the test times out, so that the test can report what it waited for.
 func deadline(t *testing.T) <-chan time.Time {
 	end, ok := t.Deadline()
 	if !ok {

@@ -22,8 +22,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// modelOfWidth writes a model over bytes of some width, with weights of its own, to a folder, and returns how many
-// bytes they have.
+// modelOfWidth writes a model over bytes with the given width and random weights to a folder, and returns the size of
+// the weights in bytes.
 func modelOfWidth(t *testing.T, dir string, width int, seed uint64) int {
 	t.Helper()
 	c := model.DefaultConfig()
@@ -44,7 +44,7 @@ func modelOfWidth(t *testing.T, dir string, width int, seed uint64) int {
 	return m.Bytes()
 }
 
-// librarian is a server of some models in this process.
+// librarian is a server of models in this process.
 type librarian struct {
 	*serve.Server
 	t *testing.T
@@ -71,7 +71,7 @@ func newLibrarian(t *testing.T, o Options, names ...string) librarian {
 	return librarian{s, t}
 }
 
-// ask sends a request and wants a status.
+// ask sends a request and checks its status.
 func (l librarian) ask(want int, method, path, body string) string {
 	l.t.Helper()
 	w := httptest.NewRecorder()
@@ -83,7 +83,7 @@ func (l librarian) ask(want int, method, path, body string) string {
 	return w.Body.String()
 }
 
-// reply is what a model writes after "Call me".
+// reply returns a model's text after "Call me".
 func (l librarian) reply(name string) string {
 	l.t.Helper()
 	text := l.ask(http.StatusOK, http.MethodPost, "/v1/completions", fmt.Sprintf(
@@ -95,8 +95,8 @@ func (l librarian) reply(name string) string {
 	return string(a.Choices[0])
 }
 
-// TestServeWhatChangesOnTheDisk: a model in memory answers as before when its files are cut off or removed. One that is
-// not in memory is refused then, with what is wrong, and loaded when the files are whole again.
+// TestServeWhatChangesOnTheDisk checks that a loaded model answers as before when its files are truncated or removed.
+// One that is not loaded is refused with the reason, and loaded when the files are complete again.
 func TestServeWhatChangesOnTheDisk(t *testing.T) {
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
@@ -135,7 +135,7 @@ func TestServeWhatChangesOnTheDisk(t *testing.T) {
 	}
 }
 
-// TestServeFileThatIsCutOffWhileItIsLoaded: that is an error of the load at worst, at whatever moment it happens.
+// TestServeFileThatIsCutOffWhileItIsLoaded checks that truncating a file during a load at worst fails the load.
 func TestServeFileThatIsCutOffWhileItIsLoaded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "one")
 	modelOfWidth(t, dir, 256, 1)
@@ -156,7 +156,7 @@ func TestServeFileThatIsCutOffWhileItIsLoaded(t *testing.T) {
 		wait := took * time.Duration(i) / tries
 		go func() {
 			if i == 0 {
-				cut <- nil // to see how long it takes
+				cut <- nil // only to measure the time
 				return
 			}
 			time.Sleep(wait)
@@ -180,8 +180,8 @@ func TestServeFileThatIsCutOffWhileItIsLoaded(t *testing.T) {
 	}
 }
 
-// TestServePublishedModels: without a name all models of the cache are served. What clients may fetch they can use, and
-// delete.
+// TestServePublishedModels checks that without names all models of the cache are served, and that clients can use and
+// delete models that they may fetch.
 func TestServePublishedModels(t *testing.T) {
 	dir := t.TempDir()
 	modelOfWidth(t, filepath.Join(dir, "m"), 64, 1)
@@ -230,8 +230,8 @@ func TestServePublishedModels(t *testing.T) {
 	}
 }
 
-// TestServeWithinItsMemory: models that have no room beside each other come in turn, with the replies that they have
-// when all are loaded, and one that has none at all is refused with what it needs.
+// TestServeWithinItsMemory checks that models that do not fit together are loaded in turn, with the same replies as
+// when all are loaded, and that one that does not fit at all is refused with the memory that it needs.
 func TestServeWithinItsMemory(t *testing.T) {
 	dir := t.TempDir()
 	var paths, names []string
@@ -276,7 +276,7 @@ func TestServeWithinItsMemory(t *testing.T) {
 	}
 }
 
-// TestWeightsAreEstimated: what a model is said to need before it is loaded is about what it takes then, in each
+// TestWeightsAreEstimated checks that the estimated memory of a model is about what it takes when loaded, in each
 // precision and from files of integers.
 func TestWeightsAreEstimated(t *testing.T) {
 	dir := t.TempDir()

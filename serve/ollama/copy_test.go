@@ -9,7 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve"
 )
 
-// TestCopy: a copy is another name of a model, which is loaded once; what deletes the copy leaves the model.
+// TestCopy checks that a copy is another name of a model that is loaded once, and that deleting the copy keeps the
+// model.
 func TestCopy(t *testing.T) {
 	lib := servetest.NewLibrary(t, "a", "b")
 	s := lib.Serve(t, serve.Options{})
@@ -45,7 +46,7 @@ func TestCopy(t *testing.T) {
 	cp(409, "a", "B:latest", "which is a model")
 	cp(404, "none", "c", "model: found")
 	cp(400, "", "c", "source: found nothing")
-	cp(200, "a", "gpt-4o", "{}") // the name is given anew
+	cp(200, "a", "gpt-4o", "{}") // the name now means another model
 	if status, got := servetest.Complete(t.Context(), s, "gpt-4o", "Call"); status != 200 ||
 		!strings.Contains(got, servetest.Quoted(t, lib.Alone(t, "a", "Call", 8))) {
 		t.Errorf("got %d, %s", status, got)
@@ -54,10 +55,10 @@ func TestCopy(t *testing.T) {
 	ask(404, http.MethodPost, "/api/show", `{"model":"gpt-4o"}`, "")
 	ask(200, http.MethodPost, "/api/show", `{"model":"a"}`, "")
 	ask(200, http.MethodDelete, "/api/delete", `{"model":"b"}`, "{}")
-	ask(404, http.MethodPost, "/api/show", `{"model":"org/x"}`, "") // with the model
+	ask(404, http.MethodPost, "/api/show", `{"model":"org/x"}`, "") // removed with the model
 }
 
-// TestCopiesAreAdmins: only an admin's key gives names to models, or adapters to the server.
+// TestCopiesAreAdmins checks that only an admin's key can name models or add adapters.
 func TestCopiesAreAdmins(t *testing.T) {
 	key, secret := serve.NewKey("client", serve.ScopeCompletions, serve.ScopeModels, serve.ScopeFiles)
 	s := servetest.NewSite(t, serve.Options{Keys: []serve.Key{key}})

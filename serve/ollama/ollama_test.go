@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/ollama"
 )
 
-// lines are those of an answer in lines of JSON.
+// lines returns the JSON lines of an answer.
 func lines(s *servetest.Site, path, body string) (all []ollama.Response) {
 	s.T.Helper()
 	status, h, data := s.Do(http.MethodPost, path, body)
@@ -31,8 +31,8 @@ func lines(s *servetest.Site, path, body string) (all []ollama.Response) {
 	return all
 }
 
-// TestOllama: a chat and a text have the reply that the model gives alone, line by line and whole; the last line counts
-// and times it.
+// TestOllama checks that chats and completions have the same reply as the model alone, in lines and whole, and that the
+// last line has counts and times.
 func TestOllama(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	const options = `"options":{"temperature":0,"num_predict":12,"repeat_penalty":1}`
@@ -92,7 +92,7 @@ func TestOllama(t *testing.T) {
 	}
 }
 
-// TestLogprobs: log-probabilities come with the lines that have their tokens, and are those of a completion.
+// TestLogprobs checks that log-probabilities are in the lines with their tokens, and equal those of a completion.
 func TestLogprobs(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	type scored struct {

@@ -16,7 +16,7 @@ import (
 
 const behind = `{"input":"Call me","seed":4,"max_output_tokens":12,"ignore_eos":true,"background":true`
 
-// awaited is a response in the background at its end.
+// awaited waits for the end of a background response and returns it.
 func awaited(s *servetest.Site, id string) openai.Response {
 	s.T.Helper()
 	for {
@@ -28,8 +28,8 @@ func awaited(s *servetest.Site, id string) openai.Response {
 	}
 }
 
-// TestBackground: a response in the background has the text of one in the foreground; its events can be followed while
-// it is made and again afterwards, from any of them on, also by the next server on the folder.
+// TestBackground checks that a background response has the same text as another, and that its events can be followed
+// from any event, while it is generated and afterwards, also on the next server with the folder.
 func TestBackground(t *testing.T) {
 	folder := t.TempDir()
 	s := servetest.NewSite(t, serve.Options{Store: folder})
@@ -77,7 +77,8 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-// TestBackgroundStored: a response is shown as ended only when it is stored, so that it can be continued at once.
+// TestBackgroundStored checks that a response is shown as ended only when it is stored, so that it can be continued at
+// once.
 func TestBackgroundStored(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	a := servetest.Post[openai.Response](s, "/v1/responses", strings.Replace(behind, `,"background":true`, "}", 1))
@@ -98,9 +99,9 @@ func TestBackgroundStored(t *testing.T) {
 	}
 }
 
-// TestBackgroundCancelled: one that is cancelled ends at once with what it has, and its events end; one that is deleted
-// is gone. A client that follows goes on to the last event, wherever it began. Nothing continues from either, and
-// nobody else sees them.
+// TestBackgroundCancelled checks that a cancelled response ends at once with its text so far, as do its events, and
+// that a deleted one is gone. A client that follows gets all events to the last, wherever it began. Nothing can
+// continue from either, and other keys cannot see them.
 func TestBackgroundCancelled(t *testing.T) {
 	alice, a := serve.NewKey("alice", serve.ScopeAll)
 	bob, b := serve.NewKey("bob", serve.ScopeAll)
@@ -115,7 +116,7 @@ func TestBackgroundCancelled(t *testing.T) {
 	lines := make([]byte, 1<<16)
 	n, _ := events.Body.Read(lines)
 	id := regexp.MustCompile("resp_[A-Z0-9]+").FindString(string(lines[:n]))
-	events.Body.Close() // the response goes on
+	events.Body.Close() // the response continues
 	step <- true
 	step <- true
 	path := "/v1/responses/" + id
@@ -161,8 +162,8 @@ func TestBackgroundCancelled(t *testing.T) {
 	want("wrong", 400, http.MethodPost, "/v1/responses", `{"input":"x","background":7}`, `"param":"background"`)
 }
 
-// TestBackgroundLimits: a client has a number of them at a time, and one in a conversation holds it, unless it has not
-// begun. They end with the server, which stores why.
+// TestBackgroundLimits checks that their number is limited per client, and that one in a conversation locks it once it
+// has begun. They end with the server, which stores the reason.
 func TestBackgroundLimits(t *testing.T) {
 	folder := t.TempDir()
 	s := servetest.NewSite(t, serve.Options{Store: folder, Concurrent: 2})
@@ -184,7 +185,7 @@ func TestBackgroundLimits(t *testing.T) {
 	if status, _, data := s.Do(http.MethodDelete, "/v1/conversations/"+free, ""); status != http.StatusOK {
 		t.Errorf("one that has not begun holds its conversation: status %d: %s", status, data)
 	}
-	other := servetest.NewSite(t, serve.Options{Store: folder}) // which sees that they are being made
+	other := servetest.NewSite(t, serve.Options{Store: folder}) // it sees that they are in progress
 	path := "/v1/responses/" + ids[9]
 	if a := servetest.Fetch[openai.Response](other, http.MethodGet, path); a.Status != openai.ResponseQueued {
 		t.Errorf("the other server says %s", servetest.Quoted(t, a))
@@ -202,12 +203,12 @@ func TestBackgroundLimits(t *testing.T) {
 	servetest.Post[openai.Response](other, "/v1/responses", `{"input":"x","max_output_tokens":1`+in)
 }
 
-// TestBackgroundOfAKilledServer: a response whose server was killed has failed, with the reason.
+// TestBackgroundOfAKilledServer checks that a response whose server was killed has failed, with the reason.
 func TestBackgroundOfAKilledServer(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Store: t.TempDir()})
 	id := servetest.Post[openai.Response](s, "/v1/responses", behind+"}").ID
 	awaited(s, id)
-	s.Hippo.Responses.Wait(t.Context()) // until it is none of the server's own
+	s.Hippo.Responses.Wait(t.Context()) // until the server no longer owns it
 	name, left := openai.ResponseName("all", id), openai.ResponseRecord{}
 	if err := records.Get(s.Hippo.Responses.Store(), name, &left); err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/reply"
 )
 
-// TestPromptForms: a prompt is a text, a list of texts, ids, or a list of lists of ids, and the replies to each are
-// those that the model gives alone.
+// TestPromptForms checks that a prompt can be a text, a list of texts, ids, or a list of lists of ids, and that the
+// replies to each equal those of the model alone.
 func TestPromptForms(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	o := generate.Options{MaxTokens: 20}
@@ -58,8 +58,8 @@ func TestPromptForms(t *testing.T) {
 	}
 }
 
-// TestEchoAndLogprobs: the answer of a stream, put together, is that without one: text, tokens, log-probabilities and
-// offsets, with the prompt before; and usage counts what was read, stored and drawn.
+// TestEchoAndLogprobs checks that the joined events of a stream equal the whole answer: text, tokens, log-probabilities
+// and offsets, after the prompt, and that the usage counts what was read, cached and generated.
 func TestEchoAndLogprobs(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	body := `{"prompt":"Call me é","max_tokens":30,"temperature":0,"logprobs":2,"echo":true`
@@ -97,7 +97,7 @@ func TestEchoAndLogprobs(t *testing.T) {
 	}
 }
 
-// TestBestOf: the replies that are returned are those whose tokens are the most probable, the best first.
+// TestBestOf checks that the returned replies are those with the most probable tokens, the best first.
 func TestBestOf(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	mean := func(c openai.CompletionChoice) float64 {
@@ -119,7 +119,8 @@ func TestBestOf(t *testing.T) {
 	}
 }
 
-// TestStop: a reply ends before a stop string, in a stream too, and the tokens of the string are not told.
+// TestStop checks that a reply ends before a stop string, also in a stream, and that the string's tokens are not
+// returned.
 func TestStop(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	ids := servetest.BytesOf("Call me")
@@ -150,7 +151,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestBias: a bias of 100 chooses a token, one of -100 excludes it.
+// TestBias checks that a bias of 100 selects a token, and one of -100 excludes it.
 func TestBias(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	const body = `{"prompt":"Call","max_tokens":8,"temperature":1,"seed":1,"logit_bias":`
@@ -170,8 +171,8 @@ func TestBias(t *testing.T) {
 	}
 }
 
-// TestChat: a chat is what the template makes of it, in parts or whole, and its log-probabilities are those of its
-// text.
+// TestChat checks that a chat is rendered by the template, with content in parts or whole, and that its
+// log-probabilities are those of its text.
 func TestChat(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	o := generate.Options{MaxTokens: 12}
@@ -214,8 +215,8 @@ func TestChat(t *testing.T) {
 	}
 }
 
-// TestWrongFields: a request that is wrong has the status, the parameter and the code of what is wrong, and unknown
-// fields are no mistake.
+// TestWrongFields checks that an invalid request gets the right status, parameter and code, and that unknown fields are
+// ignored.
 func TestWrongFields(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{MaxPrompt: 50, MaxTokens: 100, MaxBody: 20000})
 	completions, chats := "/v1/completions", "/v1/chat/completions"
@@ -291,7 +292,7 @@ func TestWrongFields(t *testing.T) {
 	}
 }
 
-// TestModels: the models are listed and described.
+// TestModels checks the list and descriptions of models.
 func TestModels(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	_, _, data := s.Do(http.MethodGet, "/v1/models", "")

@@ -11,11 +11,11 @@ import (
 	"github.com/hippo-ssm/hippo/serve/openai"
 )
 
-// TestChatGoesOnFromAReply: what of a reply was there is gone on from, to the same text, and a message of another role
-// is none to go on from.
+// TestChatGoesOnFromAReply checks that a partial reply is continued to the same text, and that a message of another
+// role cannot be continued.
 func TestChatGoesOnFromAReply(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
-	bias := map[string]int{} // text that is written as one piece is read as one: no parts of characters
+	bias := map[string]int{} // exclude partial characters, so that the text gives the same tokens again
 	for id := 128; id < 256; id++ {
 		bias[strconv.Itoa(id)] = -100
 	}

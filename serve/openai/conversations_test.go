@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/openai"
 )
 
-// wanted sends a request, and fails unless it gets a status and a text.
+// wanted sends a request, and fails unless the response has a status and a text.
 func wanted(s *servetest.Site, status int, method, path, body, text string) {
 	s.T.Helper()
 	if got, _, data := s.Do(method, path, body); got != status || !strings.Contains(string(data), text) {
@@ -24,8 +24,8 @@ func wanted(s *servetest.Site, status int, method, path, body, text string) {
 
 type itemList struct{ Data []openai.ResponseItem }
 
-// TestConversations: responses in a conversation are those to the same items without one, go on from the state, and
-// leave their items there, also on the next server; items that are added or deleted in between are read.
+// TestConversations checks that responses in a conversation equal those to the same items without one, continue from
+// the state, and store their items, also on the next server, and that items added or deleted in between are read.
 func TestConversations(t *testing.T) {
 	dir, tok := t.TempDir(), servetest.ByteBPE(t)
 	s := servetest.Tokenized(t, tok, dir)
@@ -40,7 +40,7 @@ func TestConversations(t *testing.T) {
 	for _, item := range items() {
 		said = append(said, servetest.Quoted(t, item))
 	}
-	last := openai.Response{} // without the conversation
+	last := openai.Response{} // the last response made without the conversation
 	ask := func(text, more string) openai.Response {
 		t.Helper()
 		body := fmt.Sprintf(`,"seed":5,"ignore_eos":true,"max_output_tokens":40%s}`, more)
@@ -79,7 +79,7 @@ func TestConversations(t *testing.T) {
 	ask("Fünf ohne einen", "")
 	wanted(s, 200, http.MethodGet, path+"/items/"+all[2].ID, "", "Eins über das Meer")
 	wanted(s, 404, http.MethodGet, path+"/items/"+all[1].ID, "", "no item")
-	for _, item := range items() { // to an empty one, which can be gone on with
+	for _, item := range items() { // an emptied conversation can be continued
 		wanted(s, 200, http.MethodDelete, path+"/items/"+item.ID, "", conv.ID)
 	}
 	said, last = nil, openai.Response{}
@@ -90,8 +90,8 @@ func TestConversations(t *testing.T) {
 	wanted(s, 404, http.MethodGet, path, "", "no conversation")
 }
 
-// TestAttacksOnConversations: a conversation is its key's alone, one request at a time uses it, and wrong items are
-// refused by their place and change nothing.
+// TestAttacksOnConversations checks that a conversation belongs to its key, is used by one request at a time, and that
+// invalid items are refused with their place and change nothing.
 func TestAttacksOnConversations(t *testing.T) {
 	alice, a := serve.NewKey("alice", serve.ScopeAll)
 	bob, b := serve.NewKey("bob", serve.ScopeAll)
@@ -168,8 +168,8 @@ func TestAttacksOnConversations(t *testing.T) {
 	})
 }
 
-// TestCompaction: a compacted conversation goes on as the whole one does, by an item of a few bytes, which is nobody
-// else's and stands there once.
+// TestCompaction checks that a compacted conversation continues like the whole one, by an item of a few bytes that
+// belongs to its key and may occur once.
 func TestCompaction(t *testing.T) {
 	alice, a := serve.NewKey("alice", serve.ScopeAll)
 	bob, b := serve.NewKey("bob", serve.ScopeAll)
@@ -200,7 +200,7 @@ func TestCompaction(t *testing.T) {
 			t.Errorf("got %s, want %s", servetest.Quoted(t, got), servetest.Quoted(t, want))
 		}
 	}
-	// What a client says anew before it stays, and another compaction has all of it.
+	// New items before a compaction are kept, and another compaction includes all of it.
 	again := servetest.Post[compacted](s, "/v1/responses/compact",
 		`{"input":[{"role":"system","content":"Longer."},`+strings.TrimSuffix(window, ",")+`]}`)
 	if d := again.Usage.Input - c.Usage.Input; d != len("<system>Longer.\n") {
@@ -209,7 +209,7 @@ func TestCompaction(t *testing.T) {
 	wanted(s, 400, http.MethodPost, "/v1/responses", `{"input":[`+window+window+rest, "found a second compaction")
 	wanted(s, 400, http.MethodPost, "/v1/responses", `{"input":[{"type":"compaction","encrypted_content":"AAA"},`+rest,
 		"input: 0: encrypted_content: found")
-	// Of a response that is kept nothing need be said again; with nothing at all there is nothing to count.
+	// After a stored response, the input may be empty. With nothing at all, there is nothing to count.
 	after := `{"previous_response_id":"` + want.ID + `"}`
 	n = servetest.Post[map[string]any](s, "/v1/responses/input_tokens", after)["input_tokens"]
 	behind := servetest.Post[compacted](s, "/v1/responses/compact", after)
@@ -224,7 +224,8 @@ func TestCompaction(t *testing.T) {
 	wanted(s, 400, http.MethodPost, "/v1/responses", `{"input":[`+window+rest, "encrypted_content: found")
 }
 
-// TestAllowedTools: a reply calls only functions of allowed_tools, in chats and responses; the model sees all of them.
+// TestAllowedTools checks that a reply calls only functions of allowed_tools, in chats and responses, while the model
+// sees all of them.
 func TestAllowedTools(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	s.Speak(servetest.ToolTemplates["objects"])
@@ -273,8 +274,8 @@ func TestAllowedTools(t *testing.T) {
 	}
 }
 
-// TestConversationIsFreeAtOnce: when a client has a response of a conversation, whole or the last event of a stream,
-// the conversation takes its next request.
+// TestConversationIsFreeAtOnce checks that when a client has a response in a conversation, whole or as the last event
+// of a stream, the conversation accepts its next request.
 func TestConversationIsFreeAtOnce(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	use := `{"input":"x","max_output_tokens":1,"conversation":"` +
@@ -291,7 +292,7 @@ func TestConversationIsFreeAtOnce(t *testing.T) {
 	}
 }
 
-// nextRequest makes a request when a response has come to its end.
+// nextRequest makes a request when a response has ended.
 type nextRequest struct {
 	*httptest.ResponseRecorder
 	ask func()

@@ -13,16 +13,16 @@ import (
 	"github.com/hippo-ssm/hippo/serve/openai"
 )
 
-// patchTools are a custom tool, whose text is of a grammar, and a function.
+// patchTools are a custom tool with a grammar, and a function.
 const patchTools = `"tools":[{"type":"custom","name":"patch","description":"patches","format":{"type":"grammar",
 	"syntax":"regex","definition":"(add|cut) \"[a-c]{1,3}\"\\n\\\\?"}},
 	{"type":"function","name":"halt"}],"max_output_tokens":400`
 
 var isPatch = regexp.MustCompile(`^(add|cut) "[a-c]{1,3}"\n\\?$`)
 
-// TestCustomTools: in every form of calls a response calls the custom tool that it must, with a text of its grammar,
-// whole and in a stream; what the tool answers goes back behind previous_response_id, or with the call in the input, or
-// through a conversation, which is the same text.
+// TestCustomTools checks that in every form of calls, a response calls a required custom tool with a text of its
+// grammar, whole and in a stream. The tool's output gives the same prompt after previous_response_id, with the call in
+// the input, and in a conversation.
 func TestCustomTools(t *testing.T) {
 	for name, source := range servetest.ToolTemplates {
 		t.Run(name, func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestCustomTools(t *testing.T) {
 	}
 }
 
-// TestCustomToolsOfChats: chats have custom tools, too, of a grammar in GBNF or in Lark; beside a function whose
-// schema need not hold.
+// TestCustomToolsOfChats checks that chats also have custom tools, with a grammar in GBNF or Lark, together with a
+// function that is not strict.
 func TestCustomToolsOfChats(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	s.Speak(servetest.ToolTemplates["list"])
@@ -116,7 +116,7 @@ func TestCustomToolsOfChats(t *testing.T) {
 	}
 }
 
-// TestCustomToolsRefused: what a custom tool cannot be is told with its place.
+// TestCustomToolsRefused checks that invalid custom tools are refused with their place.
 func TestCustomToolsRefused(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	s.Speak(servetest.ToolTemplates["list"])

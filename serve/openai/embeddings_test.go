@@ -35,7 +35,7 @@ type embeddingList[E any] struct {
 	}
 }
 
-// meanHidden is the embedding of a text by its formula, from the hidden states that the model gives for all of it.
+// meanHidden computes the embedding of a text by its formula, from the model's hidden states for the whole text.
 func meanHidden(m *host.Model, text string) []float64 {
 	ids := make([]int32, len(text))
 	for i := range ids {
@@ -61,8 +61,8 @@ func near(got []float32, want []float64) bool {
 	return slices.EqualFunc(got, want, func(a float32, b float64) bool { return math.Abs(float64(a)-b) < 1e-5 })
 }
 
-// TestEmbeddings: texts and ids have the embeddings that the formula gives, as numbers and as base64, in the order of
-// the request, and the first dimensions where fewer are wanted.
+// TestEmbeddings checks that texts and ids have the embeddings of the formula, as numbers and in base64, in the order
+// of the request, truncated to the requested dimensions.
 func TestEmbeddings(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	texts := []string{"Call me Ishmael.", "海は広い", strings.Repeat("The sea. ", 300)}
@@ -96,7 +96,7 @@ func TestEmbeddings(t *testing.T) {
 	}
 }
 
-// TestOllamaEmbeddings: Ollama's two endpoints give the same embeddings, and none without a text.
+// TestOllamaEmbeddings checks that Ollama's two endpoints return the same embeddings, and none without a text.
 func TestOllamaEmbeddings(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	type answer struct {
@@ -123,7 +123,7 @@ func TestOllamaEmbeddings(t *testing.T) {
 	}
 }
 
-// TestEmbeddingsRefuse: what is wrong is named by its field.
+// TestEmbeddingsRefuse checks that errors name the invalid field.
 func TestEmbeddingsRefuse(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{MaxPrompt: 50, MaxPrompts: 2})
 	for body, want := range map[string]string{
@@ -143,7 +143,7 @@ func TestEmbeddingsRefuse(t *testing.T) {
 	}
 }
 
-// TestEmbeddingsStop: when the client goes, so does the reading of its text.
+// TestEmbeddingsStop checks that reading a text stops when its client disconnects.
 func TestEmbeddingsStop(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	scheduler := session.NewScheduler(s.Model.Net, session.SchedulerOptions{})
@@ -175,7 +175,7 @@ func TestEmbeddingsStop(t *testing.T) {
 	}
 }
 
-// TestEmbeddingsBesideReplies: embeddings and replies that run together are those that each has alone.
+// TestEmbeddingsBesideReplies checks that concurrent embeddings and replies equal those of each alone.
 func TestEmbeddingsBesideReplies(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	requests := map[string]string{
@@ -185,7 +185,7 @@ func TestEmbeddingsBesideReplies(t *testing.T) {
 	}
 	content := func(path string) string {
 		_, _, data := s.Do(http.MethodPost, path, requests[path])
-		text, _, _ := strings.Cut(string(data), `"usage":`) // which says what was read before
+		text, _, _ := strings.Cut(string(data), `"usage":`) // the usage depends on what was cached
 		for _, changing := range []string{`"id":"`, `"created":`, `"total_duration":`, `"load_duration":`} {
 			if at := strings.Index(text, changing); at >= 0 {
 				end := at + len(changing) + strings.IndexAny(text[at+len(changing):], `,}"`)

@@ -28,13 +28,14 @@ type (
 	ResponseRecord     = responseRecord
 )
 
-// ResponseName is the name of a record.
+// ResponseName returns the name of a record.
 var ResponseName = responseName
 
-// Store is where responses are stored.
+// Store returns the store of responses.
 func (s *Responses) Store() *records.Store { return s.store }
 
-// Ending has a response that has ended be one in the background that is not stored yet, until the function is called.
+// Ending makes a finished response look like a background response that is not stored yet, until the function is
+// called.
 func (s *Responses) Ending(owner string, a Response) func() {
 	name := responseName(owner, a.ID)
 	_ = s.tasks.add(owner, name, &task{q: &responding{object: a}, done: make(chan struct{})})

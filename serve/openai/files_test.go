@@ -21,8 +21,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestBatchesAnswerAsRequestsDo: each line of a batch has the answer that the same request has, for each endpoint, and
-// a wrong one its error.
+// TestBatchesAnswerAsRequestsDo checks that each line of a batch has the same answer as the request alone, for each
+// endpoint, and an invalid line its error.
 func TestBatchesAnswerAsRequestsDo(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	for endpoint, bodies := range map[string][]string{
@@ -61,7 +61,7 @@ func TestBatchesAnswerAsRequestsDo(t *testing.T) {
 	}
 }
 
-// sameAnswer compares two answers, but for what is another each time.
+// sameAnswer compares two answers except for fields that always differ.
 func sameAnswer(t *testing.T, a, b []byte) bool {
 	x, y := servetest.Decode[map[string]any](t, a), servetest.Decode[map[string]any](t, b)
 	for _, m := range []map[string]any{x, y} {
@@ -74,7 +74,7 @@ func sameAnswer(t *testing.T, a, b []byte) bool {
 	return servetest.Quoted(t, x) == servetest.Quoted(t, y)
 }
 
-// TestFilesOfKeys: files and batches are those of a key, and a batch may do what its key may.
+// TestFilesOfKeys checks that files and batches belong to a key, and that a batch has the permissions of its key.
 func TestFilesOfKeys(t *testing.T) {
 	alice, secretA := serve.NewKey("alice", serve.ScopeFiles, serve.ScopeCompletions)
 	bob, secretB := serve.NewKey("bob", serve.ScopeFiles)
@@ -113,7 +113,7 @@ func TestFilesOfKeys(t *testing.T) {
 	}
 }
 
-// ranks is a Runner that notes priorities.
+// ranks is a Runner that records priorities.
 type ranks struct{ seen []int }
 
 func (r *ranks) Run(_ context.Context, q *session.Request) error {
@@ -121,7 +121,7 @@ func (r *ranks) Run(_ context.Context, q *session.Request) error {
 	return nil
 }
 
-// TestBatchesComeLast: what a batch reads and writes has a smaller priority than what somebody waits for.
+// TestBatchesComeLast checks that batches have a lower priority than interactive requests.
 func TestBatchesComeLast(t *testing.T) {
 	r := &ranks{}
 	m := host.NewModel(host.ModelOptions{Name: "m", Net: servetest.Language(t), Tokenizer: tokenizer.Bytes(),
@@ -138,7 +138,7 @@ func TestBatchesComeLast(t *testing.T) {
 	}
 }
 
-// TestFilesRefuse: what is wrong with a file or a list is said.
+// TestFilesRefuse checks that errors describe what is wrong with a file or a list.
 func TestFilesRefuse(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Files: batch.Options{MaxFile: 1000, MaxTotal: 2000}})
 	purpose := map[string]string{"purpose": "batch"}
@@ -189,7 +189,7 @@ func TestFilesRefuse(t *testing.T) {
 	}
 }
 
-// TestStalledUpload: a file that does not come is given up, and one whose client goes; nothing of them is kept.
+// TestStalledUpload checks that an upload that stalls, or whose client disconnects, is aborted and leaves nothing.
 func TestStalledUpload(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{ReadTimeout: 50 * time.Millisecond})
 	for _, goes := range []bool{false, true} {
@@ -224,7 +224,7 @@ func TestStalledUpload(t *testing.T) {
 	})
 }
 
-// TestBatchSurvivesTheServer: a batch goes on in the next server of a folder, which does not do again what was done.
+// TestBatchSurvivesTheServer checks that a batch continues on the next server of a folder without repeating requests.
 func TestBatchSurvivesTheServer(t *testing.T) {
 	const n = 40
 	dir := t.TempDir()
@@ -259,7 +259,7 @@ func TestBatchSurvivesTheServer(t *testing.T) {
 		if len(sizes) > 0 {
 			before = sizes[len(sizes)-1]
 		}
-		for b.Status != batch.Completed && b.Counts.Completed <= before { // it stops in the middle of others
+		for b.Status != batch.Completed && b.Counts.Completed <= before { // it stops while others run
 			if b, err = server.Files.Store.Batch("", id, false); err != nil {
 				t.Fatal(err)
 			}

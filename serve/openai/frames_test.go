@@ -10,7 +10,7 @@ import (
 	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
 )
 
-// TestFramesAreThoseOfJSON: the events of a stream are what encoding/json makes of them, whatever the texts.
+// TestFramesAreThoseOfJSON checks that the events of a stream equal those of encoding/json for any text.
 func TestFramesAreThoseOfJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{0,12}`),
@@ -61,7 +61,7 @@ func TestFramesAreThoseOfJSON(t *testing.T) {
 	})
 }
 
-// TestFramesTakeNoMemory: an event of a token allocates nothing.
+// TestFramesTakeNoMemory checks that an event of a token allocates nothing.
 func TestFramesTakeNoMemory(t *testing.T) {
 	frames, choice := Completion{}.frames(false), completionChoice{Text: " whale"}
 	if n := testing.AllocsPerRun(2000, func() { frames.of(&choice) }); n > 0 {

@@ -19,17 +19,17 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// The tests here send what lm-evaluation-harness sends (lm_eval/models/openai_completions.py, class
-// LocalCompletionsAPI, and api_models.py), and read the answers as it does.
+// The tests of this file send the requests of lm-evaluation-harness (lm_eval/models/openai_completions.py, class
+// LocalCompletionsAPI, and api_models.py), and read the answers in the same way.
 
-// loglikelihoods is the request of LocalCompletionsAPI._create_payload for log-likelihoods.
+// loglikelihoods returns the request of LocalCompletionsAPI._create_payload for log-likelihoods.
 func loglikelihoods(t *testing.T, prompts [][]int32) string {
 	return fmt.Sprintf(
 		`{"model":"tiny","prompt":%s,"temperature":0,"max_tokens":1,"logprobs":1,"seed":1234,"echo":true}`,
 		servetest.Quoted(t, prompts))
 }
 
-// harnessAnswer is what parse_logprobs reads.
+// harnessAnswer has the fields that parse_logprobs reads.
 type harnessAnswer struct{ Choices []harnessChoice }
 
 type harnessChoice struct {
@@ -42,8 +42,8 @@ type harnessChoice struct {
 	}
 }
 
-// parseLogprobs is LocalCompletionsAPI.parse_logprobs: the sum of the log-probabilities behind a context without the
-// token that was drawn, and whether each is the largest in its place.
+// parseLogprobs is LocalCompletionsAPI.parse_logprobs: it returns the sums of the log-probabilities after the contexts,
+// without the sampled token, and whether each is the largest at its position.
 func (a *harnessAnswer) parseLogprobs(t *testing.T, contexts []int) (sums []float64, greedy []bool) {
 	t.Helper()
 	if len(a.Choices) != len(contexts) {
@@ -66,7 +66,7 @@ func (a *harnessAnswer) parseLogprobs(t *testing.T, contexts []int) (sums []floa
 	return sums, greedy
 }
 
-// greedyEnding is what the model would write after ids.
+// greedyEnding returns the n most probable ids after ids.
 func greedyEnding(t *testing.T, m *host.Model, ids []int32, n int) []int32 {
 	all := slices.Clone(ids)
 	for range n {
@@ -76,8 +76,8 @@ func greedyEnding(t *testing.T, m *host.Model, ids []int32, n int) []int32 {
 	return all[len(ids):]
 }
 
-// TestHarnessLoglikelihood: what the harness makes of the answers is what the model says of the endings, also of bytes
-// that are no characters and of the endings that the model would write itself, in batches and alone.
+// TestHarnessLoglikelihood checks that the harness computes the model's log-likelihoods of endings, including bytes
+// that are not characters and the endings that the model itself would write, in batches and alone.
 func TestHarnessLoglikelihood(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -133,8 +133,8 @@ func TestHarnessLoglikelihood(t *testing.T) {
 	}
 }
 
-// TestByteTokensStayApart: every place has as many alternatives as were asked for, and the token itself, though half of
-// the vocabulary is no text.
+// TestByteTokensStayApart checks that every position has the requested number of alternatives and the token itself,
+// though half of the vocabulary is not text.
 func TestByteTokensStayApart(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	ids := []int32{65, 0x80, 0xe2, 0x82, 0xac, 0xff, 0xfe, 66}
@@ -160,7 +160,7 @@ func TestByteTokensStayApart(t *testing.T) {
 	}
 }
 
-// TestHarnessTokenizer: what RemoteTokenizer of lm_eval/utils.py asks.
+// TestHarnessTokenizer checks the requests of RemoteTokenizer in lm_eval/utils.py.
 func TestHarnessTokenizer(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	status, _, data := s.Do(http.MethodGet, "/tokenizer_info", "")
@@ -181,7 +181,8 @@ func TestHarnessTokenizer(t *testing.T) {
 	}
 }
 
-// TestHarnessGenerate: generate_until sends lists of ids, or texts, with stop strings, and reads the texts by index.
+// TestHarnessGenerate checks that generate_until can send lists of ids, or texts, with stop strings, and read texts by
+// index.
 func TestHarnessGenerate(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	one := servetest.Post[openai.Completion](s, "/v1/completions",
@@ -196,7 +197,7 @@ func TestHarnessGenerate(t *testing.T) {
 	}
 }
 
-// TestScoresAreTheLoss: the mean of the log-probabilities of a text is the loss that hippo eval measures.
+// TestScoresAreTheLoss checks that the mean log-probability of a text is the loss that hippo eval measures.
 func TestScoresAreTheLoss(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	ids := servetest.BytesOf("It was the best of times, it was the worst of times, it was the age of wisdom.")
@@ -215,8 +216,8 @@ func TestScoresAreTheLoss(t *testing.T) {
 	}
 }
 
-// TestEndingsReadTheContextOnce: the endings of one context read it once, in one request or several, but for what lies
-// behind the last multiple of the chunk, and have the scores that they would have alone.
+// TestEndingsReadTheContextOnce checks that the endings of one context, in one request or several, read it once up to
+// the last multiple of the chunk, and have the same scores as alone.
 func TestEndingsReadTheContextOnce(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	var read atomic.Int64
@@ -253,7 +254,7 @@ func TestEndingsReadTheContextOnce(t *testing.T) {
 			}
 		}
 	}
-	want += 8 * 13 // the seven others, and the one that came again, from the last multiple on
+	want += 8 * 13 // the other seven, and the repeated one, from the last multiple on
 	if got := read.Load(); got != want {
 		t.Errorf("%d ids were read, want %d", got, want)
 	}

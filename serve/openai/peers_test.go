@@ -10,7 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// TestPeers: what clients of llama.cpp and vLLM ask for. The text of a template is the one that a chat reads.
+// TestPeers checks endpoints for clients of llama.cpp and vLLM. The text of /apply-template is the one that a chat
+// reads.
 func TestPeers(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Concurrent: 3, MaxPrompt: 5000, Version: "1.2"})
 	wanted(s, 200, http.MethodGet, "/version", "", `{"version":"1.2"}`)
@@ -53,12 +54,12 @@ func TestPeers(t *testing.T) {
 	}
 	wanted(s, 501, http.MethodPost, "/lora-adapters", `[{"id":0,"scale":0.5}]`, "the adapter's name as model")
 	wanted(s, 403, http.MethodPost, "/v1/load_lora_adapter", `{"lora_name":"a","lora_path":"/etc"}`, "--adapter_dir")
-	// The length of a model without one is the longest prompt that the server takes.
+	// A model without a maximum length reports the longest prompt that the server accepts.
 	wanted(s, 200, http.MethodPost, "/api/show", `{"model":"tiny"}`, `"hippo.context_length":5000`)
 	wanted(s, 200, http.MethodGet, "/api/ps", "", `"context_length":5000`)
 }
 
-// TestSlotsTaken: /slots says which places requests have, and fails on request when none is free.
+// TestSlotsTaken checks that /slots reports the taken places, and fails on request when none is free.
 func TestSlotsTaken(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Concurrent: 1})
 	if err := s.Hippo.Admission.Enter(t.Context(), request.Share{}); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestResponseOutputInPieces: however a whole comes, its thoughts, texts and calls are the same items, with the
-// log-probabilities of the message alone, and the events say each of them once.
+// TestResponseOutputInPieces checks that however a reply is cut into pieces, its thoughts, texts and calls form the
+// same items, with the log-probabilities of the message only, and that the events report each of them once.
 func TestResponseOutputInPieces(t *testing.T) {
 	const source = "{# <think> <tool_call> tools #}{{ messages[0].content }}"
 	parsed, err := template.Parse(source)

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/openai"
 )
 
-// TestItemReferences: an item of the input may be the id of one of an earlier response, or of its input, in any order;
-// the reply is the one to the items themselves. Nobody refers to what another has, or to what is not kept.
+// TestItemReferences checks that an input item may be the id of an item of an earlier response, or of its input, in any
+// order, with the same reply as for the items themselves. Items of other keys, or that are not stored, cannot be used.
 func TestItemReferences(t *testing.T) {
 	alice, a := serve.NewKey("alice", serve.ScopeAll)
 	bob, b := serve.NewKey("bob", serve.ScopeAll)

@@ -18,8 +18,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
-// TestResponsesGoOnFromTheState: behind a response the next one reads what is new and nothing else, also on a server
-// that was started again on the same folder, and after the states there were lost; the reply is the same in each case.
+// TestResponsesGoOnFromTheState checks that after a response, the next one reads only what is new, also on a restarted
+// server with the same folder, and gives the same reply after its states were lost.
 func TestResponsesGoOnFromTheState(t *testing.T) {
 	dir := t.TempDir()
 	tok := servetest.ByteBPE(t)
@@ -62,8 +62,8 @@ func TestResponsesGoOnFromTheState(t *testing.T) {
 	again("without the states", false)
 }
 
-// TestResponsesBelongToTheirClients: a response can be seen, listed, gone on after and deleted by the key that made it,
-// and by no other.
+// TestResponsesBelongToTheirClients checks that a response can be seen, listed, continued and deleted by the key that
+// created it, and by no other.
 func TestResponsesBelongToTheirClients(t *testing.T) {
 	alice, a := serve.NewKey("alice", serve.ScopeAll)
 	bob, b := serve.NewKey("bob", serve.ScopeAll)
@@ -111,7 +111,8 @@ func TestResponsesBelongToTheirClients(t *testing.T) {
 	want("not kept", 404, http.MethodGet, "/v1/responses/"+q.ID, "", "no response")
 }
 
-// TestOldResponsesMakeRoom: the oldest responses of a client go when there are too many, or too many bytes.
+// TestOldResponsesMakeRoom checks that the oldest responses of a client are removed when there are too many, or too
+// many bytes.
 func TestOldResponsesMakeRoom(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{StateMemory: 60 << 10, MaxResponses: 20})
 	var ids []string
@@ -129,8 +130,7 @@ func TestOldResponsesMakeRoom(t *testing.T) {
 	}
 }
 
-// TestResponseBehindStopString: a reply that a stop string ended is gone on after as a text: the stop string is no part
-// of it.
+// TestResponseBehindStopString checks that a reply ended by a stop string is continued as a text without that string.
 func TestResponseBehindStopString(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	one := servetest.Post[openai.Response](s, "/v1/responses", `{"input":"Call me","max_output_tokens":30,"seed":2}`)
@@ -153,8 +153,8 @@ func TestResponseBehindStopString(t *testing.T) {
 	}
 }
 
-// TestResponsePlansAreTheirTexts: behind a reply that the model ends by the token of its template, the next response
-// goes on with what the template puts there: what was read is the text of the whole conversation.
+// TestResponsePlansAreTheirTexts checks that after a reply ended by the template's token, the next response continues
+// with the template's text, so that the text read is that of the whole conversation.
 func TestResponsePlansAreTheirTexts(t *testing.T) {
 	s := servetest.Tokenized(t, servetest.ByteBPE(t), "")
 	const ends = 2 // <|im_end|>
@@ -177,7 +177,7 @@ func TestResponsePlansAreTheirTexts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A part of a character that the reply ends in the middle of is U+FFFD in its text.
+		// If a reply ends inside a character, its text has U+FFFD for that part.
 		got := request.Text(s.Model.Tokenizer.Decode(nil, records.PlanIDs(records.PlanSegments(r.Plan))))
 		if want = request.Text([]byte(want + last)); got != want {
 			t.Errorf("turn %d: read was %q, want %q", turn, got, want)
@@ -185,8 +185,8 @@ func TestResponsePlansAreTheirTexts(t *testing.T) {
 	}
 }
 
-// TestDamagedRecordsAreSeen: a response with a flipped bit is set aside, and never gone on after; of a session with a
-// damaged record the server says that.
+// TestDamagedRecordsAreSeen checks that a response with a flipped bit is quarantined and cannot be continued, and that
+// the server reports a damaged record of a session.
 func TestDamagedRecordsAreSeen(t *testing.T) {
 	dir := t.TempDir()
 	s := servetest.Tokenized(t, servetest.ByteBPE(t), dir)

@@ -15,9 +15,9 @@ import (
 const plotTools = `"tools":[{"type":"function","name":"plot","description":"plots","strict":true,"parameters":` +
 	point + `},{"type":"function","name":"halt"}],"max_output_tokens":400`
 
-// TestResponseTools: in every form of calls a response calls the function that it must, with arguments of its schema,
-// whole and in a stream; what the function answers goes back behind previous_response_id, or with the call in the
-// input, which is the same text.
+// TestResponseTools checks that in every form of calls, a response calls a required function with arguments of its
+// schema, whole and in a stream. The function's output gives the same prompt after previous_response_id and with the
+// call in the input.
 func TestResponseTools(t *testing.T) {
 	for name, source := range servetest.ToolTemplates {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestResponseTools(t *testing.T) {
 	}
 }
 
-// responseEvents are the types of the events of a stream, each of a row of deltas once, and all the deltas.
+// responseEvents returns the types of a stream's events, with consecutive deltas counted once, and the joined deltas.
 func responseEvents(s *servetest.Site, body string) (kinds []string, deltas string) {
 	s.T.Helper()
 	_, _, data := s.Do(http.MethodPost, "/v1/responses", body)
@@ -86,8 +86,8 @@ func responseEvents(s *servetest.Site, body string) (kinds []string, deltas stri
 	return kinds, deltas
 }
 
-// TestResponseThoughts: what a model thinks is an item of its own, is counted, and a template sees it when the response
-// is gone on after; without an effort there is none.
+// TestResponseThoughts checks that reasoning is a separate item and is counted, that a template sees it when the
+// response is continued, and that there is none without an effort.
 func TestResponseThoughts(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	s.Speak(`{% for m in messages %}<{{ m.role }}>{{ "[" + m.reasoning_content + "]" if m.reasoning_content }}` +
@@ -123,8 +123,8 @@ func TestResponseThoughts(t *testing.T) {
 	}
 }
 
-// TestResponsesWithToolsGoOnFromTheState: a template that writes calls as the model does goes on behind them without
-// reading them again; with other tools the text is read as that of a chat.
+// TestResponsesWithToolsGoOnFromTheState checks that with a template that writes calls as the model does, a response is
+// continued without reading them again. With other tools, the text is read as a chat.
 func TestResponsesWithToolsGoOnFromTheState(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	s.Speak(`{% if tools %}{{ tools | tojson }}<TOOLCALL>{% endif %}{% for m in messages %}<{{ m.role }}>` +
@@ -160,7 +160,7 @@ func TestResponsesWithToolsGoOnFromTheState(t *testing.T) {
 	}
 }
 
-// TestResponseItemsRefused: an item that cannot be taken is told with its place and what was wanted.
+// TestResponseItemsRefused checks that invalid items are refused with their place and the expected value.
 func TestResponseItemsRefused(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	for item, want := range map[string]string{
@@ -186,7 +186,7 @@ func TestResponseItemsRefused(t *testing.T) {
 	}
 }
 
-// TestResponseFormats: the text of a response is of the schema in text.format, which comes back.
+// TestResponseFormats checks that the text of a response matches the schema in text.format, which is returned.
 func TestResponseFormats(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	a := servetest.Post[openai.Response](s, "/v1/responses",

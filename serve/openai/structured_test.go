@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/reply"
 )
 
-// point is a schema without texts that a model could write for ever.
+// point is a schema without strings, which a model could extend forever.
 const point = `{"type":"object","properties":{"x":{"type":"integer","minimum":-9,"maximum":9},` +
 	`"color":{"enum":["red","green"]},"on":{"type":"boolean"}},"required":["x","color"],"additionalProperties":false}`
 
@@ -35,8 +35,8 @@ func checkPoint(t *testing.T, text string) {
 	}
 }
 
-// TestResponseFormat: a reply is JSON of the schema that the request has, whole and in a stream, the same for the same
-// seed alone and beside others; one that is cut says so.
+// TestResponseFormat checks that a reply is JSON of the request's schema, whole and in a stream, equal for the same
+// seed alone and beside others, and that a truncated one says so.
 func TestResponseFormat(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	const path = "/v1/chat/completions"
@@ -106,7 +106,7 @@ func TestResponseFormat(t *testing.T) {
 	}
 }
 
-// TestOllamaFormat: Ollama's format is "json" or a schema, for texts and for chats.
+// TestOllamaFormat checks that Ollama's format can be "json" or a schema, for texts and for chats.
 func TestOllamaFormat(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	const options = `"stream":false,"options":{"num_predict":80,"seed":1}`
@@ -123,8 +123,8 @@ func TestOllamaFormat(t *testing.T) {
 	}
 }
 
-// TestTools: a reply that must be a call is one, in every form, with arguments of the function's schema, whole and in a
-// stream; and it goes back through the template with its answer.
+// TestTools checks that a required call is made in every form, with arguments of the function's schema, whole and in a
+// stream, and that it can be sent back through the template with its result.
 func TestTools(t *testing.T) {
 	for name, source := range servetest.ToolTemplates {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestToolsRefused: what cannot be kept to is said with its field.
+// TestToolsRefused checks that impossible requests are refused with their field.
 func TestToolsRefused(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	const tools = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object",
@@ -209,7 +209,7 @@ func TestToolsRefused(t *testing.T) {
 	check(`"tools":[5]`, "tools", "want an object")
 }
 
-// TestReasoning: thoughts are told apart from the reply, and a format holds for what stands behind them.
+// TestReasoning checks that thoughts are separated from the reply, and that a format applies to the text after them.
 func TestReasoning(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	s.Speak(servetest.ChatTemplate +
@@ -240,8 +240,8 @@ func TestReasoning(t *testing.T) {
 	checkPoint(t, *c.Content)
 }
 
-// TestToolMessages: the template sees arguments as an object and a content that is a text, and a template that does not
-// write calls has them in the content.
+// TestToolMessages checks that the template sees arguments as an object and content as a string, and that for a
+// template that does not write calls, they are part of the content.
 func TestToolMessages(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	for source, want := range map[string]string{

@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/reply"
 )
 
-// publishedForms are families whose chat templates each have a form of calls and reasoning. The templates, files of
-// testdata/forms, are written for these tests, in the shape of those that are published with the models.
+// publishedForms are families whose chat templates have different forms of calls and reasoning. The templates, files of
+// testdata/forms, were written for these tests in the shape of the published ones.
 var publishedForms = []struct {
 	name, prompt              string // of askWeather
 	reply, reasoning, content string
@@ -74,8 +74,8 @@ const askWeather = `{"messages":[{"role":"user","content":"Rain?"},{"role":"assi
 	`{"name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"},` +
 	`"days":{"type":"integer"}}}}}]}`
 
-// TestPublishedForms: calls and reasoning go into the prompt as the template of a family writes them, and are told
-// apart in its replies.
+// TestPublishedForms checks that calls and reasoning are written to the prompt as in the template of a family, and are
+// recognized in its replies.
 func TestPublishedForms(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	for _, c := range publishedForms {
@@ -119,8 +119,8 @@ func TestPublishedForms(t *testing.T) {
 	}
 }
 
-// TestRWKVForm: RWKV-7's chats are paragraphs that name who speaks; the prompt begins the mark of reasoning, or none,
-// and no tools are known.
+// TestRWKVForm checks that RWKV-7's chats are paragraphs that name the speaker, that the prompt begins the mark of
+// reasoning, or not, and that there are no tools.
 func TestRWKVForm(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	source, err := os.ReadFile(filepath.Join("testdata", "forms", "rwkv7.jinja"))

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/openai"
 )
 
-// TestWording: tokens that bad_words, allowed_token_ids and the penalties of llama.cpp rule out are not written, and a
-// stop string is kept where it is asked for; what is out of range is refused by name.
+// TestWording checks that tokens excluded by bad_words, allowed_token_ids and llama.cpp's penalties are not written,
+// that a stop string is kept on request, and that values out of range are refused by name.
 func TestWording(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	text := func(fields string) string {
@@ -37,7 +37,7 @@ func TestWording(t *testing.T) {
 	if len(got) != 8 || !strings.HasSuffix(got, "stop") {
 		t.Errorf("include_stop_str_in_output: got %q", got)
 	}
-	// A large penalty makes each of the sequences of two letters come once, where there are enough others.
+	// A large penalty makes each sequence of two letters occur only once, if there are enough others.
 	dry := text(`"max_tokens":8,"temperature":0,"guided_regex":"[abcdef]{8}","dry_multiplier":1e6,` +
 		`"dry_allowed_length":1,"dry_sequence_breakers":[]`)
 	for i := range len(dry) - 1 {
@@ -81,7 +81,7 @@ func TestWording(t *testing.T) {
 	}
 }
 
-// TestAmbiguousGrammar: a reply under rules that can be read in too many ways ends with an error about that.
+// TestAmbiguousGrammar checks that a reply under an ambiguous grammar ends with an error about that.
 func TestAmbiguousGrammar(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	status, _, data := s.Do(http.MethodPost, "/v1/completions", `{"prompt":"a","max_tokens":60,"grammar":`+
@@ -91,8 +91,8 @@ func TestAmbiguousGrammar(t *testing.T) {
 	}
 }
 
-// TestPromptLogprobs: the log-probabilities of a prompt are those of echo, by id, with ranks among the alternatives;
-// completions and chats have them.
+// TestPromptLogprobs checks that the log-probabilities of a prompt equal those of echo, by id, with ranks, in
+// completions and chats.
 func TestPromptLogprobs(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	type scored struct {
@@ -148,7 +148,7 @@ func TestPromptLogprobs(t *testing.T) {
 	}
 }
 
-// TestSkipSpecialTokens: special tokens are text, or no text, as a request says, with their places among the others.
+// TestSkipSpecialTokens checks that special tokens are text or not, as requested, with correct offsets.
 func TestSkipSpecialTokens(t *testing.T) {
 	s := servetest.Tokenized(t, servetest.ByteBPE(t), "")
 	ids := servetest.Post[struct{ Tokens []int32 }](s, "/tokenize", `{"prompt":"<|im_start|>a"}`).Tokens

@@ -16,8 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestSpans: a request is a span of the trace that it comes with, and its phases are spans below it, with tokens and
-// without texts.
+// TestSpans checks that a request is a span of its incoming trace, with child spans for its phases, which have tokens
+// but no texts.
 func TestSpans(t *testing.T) {
 	c := model.DefaultConfig()
 	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState = 16, 256, "mamba", 2, 8
@@ -54,7 +54,7 @@ func TestSpans(t *testing.T) {
 		}
 		a.Body.Close()
 	}
-	web.Close() // a span ends behind its answer
+	web.Close() // a span ends after its response
 	var requests []string
 	numbers := map[string]int64{}
 	for _, span := range spans.GetSpans() {

@@ -20,7 +20,7 @@ import (
 const weather = `[{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties":
 	{"city": {"type": "string"}}}}}]`
 
-// toolChat is a chat in the form of a family of a model of bytes, whose replies are all of a text.
+// toolChat returns a chat in the form of a family, with a model of bytes whose replies are all the given text.
 func toolChat(t *testing.T, form, text string) (*chat.Chat, generate.Options) {
 	t.Helper()
 	source, err := os.ReadFile(filepath.Join("..", "openai", "testdata", "forms", form+".jinja"))
@@ -47,8 +47,9 @@ func toolChat(t *testing.T, form, text string) (*chat.Chat, generate.Options) {
 	return c, o
 }
 
-// TestChatTools: calls in a reply are no part of its text; their results are messages of tools with their ids, after
-// which the model replies again. An error of a call takes the message back. Without results calls end the reply.
+// TestChatTools checks that calls are not part of a reply's text, and that their results become tool messages with
+// their ids, after which the model replies again. An error of a call removes the message. Without results, calls end
+// the reply.
 func TestChatTools(t *testing.T) {
 	const reply = "x</think>\n\nI look\n<tool_call>\n<function=weather>\n<parameter=city>\nOslo\n</parameter>\n" +
 		"</function>\n</tool_call>"
@@ -110,7 +111,7 @@ func TestChatTools(t *testing.T) {
 	}
 }
 
-// TestChatToolsProblems: what a request of the server refuses is refused, too.
+// TestChatToolsProblems checks that invalid tools are refused as by the server.
 func TestChatToolsProblems(t *testing.T) {
 	tok := tokenizer.Bytes()
 	for source, c := range map[string][2]string{

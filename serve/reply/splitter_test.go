@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/chat"
 )
 
-// TestSplit: however a reply is cut into pieces, thoughts, text and calls are told apart.
+// TestSplit checks that thoughts, text and calls are separated however a reply is cut into pieces.
 func TestSplit(t *testing.T) {
 	forms := map[callStyle]*callForm{}
 	for i := range callForms {

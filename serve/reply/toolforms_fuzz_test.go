@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/chat"
 )
 
-// FuzzReply: whatever a reply is, in every form of calls and however it is cut, the same is told of it, and calls have
-// arguments that are JSON objects.
+// FuzzReply checks that any reply, in every form of calls, gives the same result however it is cut, and that the
+// arguments of calls are JSON objects.
 func FuzzReply(f *testing.F) {
 	for i, text := range []string{
 		"<|tool_call_start|>[f(a=1, b='x', c=[True, {'k': None}]), g()]<|tool_call_end|>",

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// crowd are requests of clients for the places of one admission.
+// crowd is a set of clients' requests for the places of one admission.
 type crowd struct {
 	*Admission
 	t       *testing.T
 	mu      sync.Mutex
-	order   []string // who entered
+	order   []string // clients in the order of admission
 	refused []error
 }
 
-// ask sends n requests of a client, which stay until somebody leaves.
+// ask sends n requests of a client. Each runs until Leave is called.
 func (c *crowd) ask(who Share, n int) {
 	for range n {
 		go func() {
@@ -46,8 +46,8 @@ func (c *crowd) running(client string) int {
 
 func apart(client string) Share { return Share{Client: client, Others: true} }
 
-// TestOneKeyLeavesPlaces: 330 streams of one client, as many as may run and wait and more, leave a place for the next
-// client at once, and for the one after that; and it is the greedy one that is refused.
+// TestOneKeyLeavesPlaces checks that 330 streams of one client, more than may run and wait, leave a place for the next
+// client at once, and for the one after that, and that only the greedy one is refused.
 func TestOneKeyLeavesPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, Admission: NewAdmission(64, 256, time.Minute)}
@@ -68,7 +68,7 @@ func TestOneKeyLeavesPlaces(t *testing.T) {
 				t.Errorf("a client that comes later has no place beside %d", c.Running())
 			}
 		}
-		for c.running("greedy") > 0 { // those that end make room for both alike
+		for c.running("greedy") > 0 { // requests that end free places for both equally
 			c.Leave("greedy")
 			synctest.Wait()
 			if a, b := c.running("greedy"), c.running("other"); a < b-1 {
@@ -86,7 +86,8 @@ func TestOneKeyLeavesPlaces(t *testing.T) {
 	})
 }
 
-// TestTakingTurns: queued clients take turns, whoever came first with more; of one client the oldest is first.
+// TestTakingTurns checks that queued clients take turns, whoever sent more requests first, and that a client's oldest
+// request is first.
 func TestTakingTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, Admission: NewAdmission(1, 100, time.Hour)}
@@ -126,7 +127,7 @@ func TestTakingTurns(t *testing.T) {
 	})
 }
 
-// TestBatchesWaitLast: lines of a client's batch run after its other requests, and in order.
+// TestBatchesWaitLast checks that lines of a client's batch run after its other requests, and in order.
 func TestBatchesWaitLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAdmission(1, 100, time.Hour)
@@ -152,7 +153,7 @@ func TestBatchesWaitLast(t *testing.T) {
 	})
 }
 
-// TestBodiesOfOneKey: the bodies of one client leave memory for those of others.
+// TestBodiesOfOneKey checks that the bodies of one client leave memory for those of others.
 func TestBodiesOfOneKey(t *testing.T) {
 	all := NewBodies(1 << 20)
 	read := func(who Share) (n int64) {
@@ -174,8 +175,8 @@ func TestBodiesOfOneKey(t *testing.T) {
 	}
 }
 
-// TestPlacesOfAKey: a limit of a key holds whatever is free, holds up nobody else, and its next request has the place
-// that one of its own leaves. Alone, a client may have all places.
+// TestPlacesOfAKey checks that a key's limit holds even if places are free, does not delay others, and that its next
+// request gets the place that one of its own frees. A single client may have all places.
 func TestPlacesOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, Admission: NewAdmission(10, 10, time.Hour)}
@@ -217,8 +218,8 @@ func TestPlacesOfAKey(t *testing.T) {
 	})
 }
 
-// TestRank: of one client the request of the lowest rank is first, and lines of batches are behind all others; another
-// client has its turn whatever the ranks.
+// TestRank checks that a client's request of the lowest rank is first, and lines of batches are last. Another client
+// has its turn whatever the ranks.
 func TestRank(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, Admission: NewAdmission(1, 100, time.Hour)}

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestIDsAreThoseOfJSON: a list of ids is read as encoding/json reads it, whatever it looks like.
+// TestIDsAreThoseOfJSON checks that any list of ids is read as encoding/json reads it.
 func TestIDsAreThoseOfJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.OneOf(rapid.StringMatching(`[1-9][0-9]{0,11}|0`), rapid.SampledFrom([]string{

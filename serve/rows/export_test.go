@@ -1,4 +1,4 @@
 package rows
 
-// Prediction is what POST /v1/predict answers.
+// Prediction is the response of POST /v1/predict.
 type Prediction = prediction

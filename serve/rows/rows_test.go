@@ -17,14 +17,14 @@ import (
 	"github.com/hippo-ssm/hippo/serve/rows"
 )
 
-// ask posts a body of a type.
+// askRows posts a body with a content type.
 func askRows(s *servetest.Site, path, kind, body string) (int, string, string) {
 	s.T.Helper()
 	status, header, data := s.Send(http.MethodPost, path, kind, strings.NewReader(body))
 	return status, header.Get("Content-Type"), string(data)
 }
 
-// alone is what a predictor says of rows without a server.
+// alone returns a predictor's output for rows without a server.
 func alone(t testing.TB, p *rows.Predictor, q rows.Query, text string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -35,9 +35,9 @@ func alone(t testing.TB, p *rows.Predictor, q rows.Query, text string) string {
 	return out.String()
 }
 
-// TestPredict: rows as JSON, CSV and JSONL are answered with the bytes that the network gives without a server;
-// networks are listed with what they are about; requests for them and for language models do not mix; what is wrong
-// with rows names row and column.
+// TestPredict checks that rows as JSON, CSV and JSONL are answered with the same bytes as by the network without a
+// server, that networks are listed with their descriptions, that requests for them and for language models are not
+// mixed up, and that errors name row and column.
 func TestPredict(t *testing.T) {
 	nets := servetest.TestPredictors(t)
 	s := servetest.SiteOf(t, serve.Options{Predictors: nets, MaxRows: 50, MaxBody: 1 << 16}, servetest.Model(t, "tiny"))
@@ -127,7 +127,7 @@ func TestPredict(t *testing.T) {
 	only.Close()
 }
 
-// rowStreamOf is a stream of rows to a server, which gives answers as they come.
+// rowStreamOf is a stream of rows to a server. It reads answers as they arrive.
 type rowStreamOf struct {
 	t      *testing.T
 	rows   *io.PipeWriter
@@ -136,7 +136,7 @@ type rowStreamOf struct {
 	cancel context.CancelFunc
 }
 
-// openStream begins a stream with a row.
+// openStream begins a stream with one row.
 func openStream(s *servetest.Site, path, accept, row string) *rowStreamOf {
 	s.T.Helper()
 	ctx, cancel := context.WithCancel(s.T.Context())
@@ -159,7 +159,7 @@ func openStream(s *servetest.Site, path, accept, row string) *rowStreamOf {
 	return x
 }
 
-// line is the next line of the answer, "" behind the last.
+// line returns the next line of the answer, or "" after the last one.
 func (x *rowStreamOf) line() string {
 	x.t.Helper()
 	line, err := x.lines.ReadString('\n')
@@ -169,15 +169,15 @@ func (x *rowStreamOf) line() string {
 	return line
 }
 
-// TestPredictStream: a client that sends a row only when it has the answer to the one before gets for each what the
-// network says of it after those before, from one request, as lines or as events; forecasts are made anew behind each
-// row. Two streams do not mix. What is wrong in the middle is told in a line, and ends the stream.
+// TestPredictStream checks that a client that sends each row only after the previous answer gets the network's output
+// for all rows so far, in one request, as lines or as events, and new forecasts after each row. Two streams do not
+// interfere. An error in the middle is reported in a line, and ends the stream.
 func TestPredictStream(t *testing.T) {
 	nets := servetest.TestPredictors(t)[:2]
 	s := servetest.SiteOf(t, serve.Options{Predictors: nets, MaxStreams: 2}, servetest.Model(t, "tiny"))
 	each := servetest.RowsOf(servetest.Machine(12))
 	other := servetest.RowsOf(servetest.Machine(40))[20:]
-	for i, per := range []int{1, 2} { // answers to a row
+	for i, per := range []int{1, 2} { // answers per row
 		p := &nets[i]
 		want := strings.SplitAfter(alone(t, p, rows.Query{Format: "jsonl", As: "jsonl", Live: true},
 			strings.Join(each, "\n")), "\n")
@@ -221,14 +221,14 @@ func TestPredictStream(t *testing.T) {
 	}
 }
 
-// TestPredictStreamEnds: a stream whose client is silent for too long is told so and cut off, one whose client goes
-// leaves nothing behind, and one that is open when the server is to end is ended at once.
+// TestPredictStreamEnds checks that a stream whose client is silent for too long gets an error and is closed, that one
+// whose client disconnects leaves nothing behind, and that an open one ends at once at shutdown.
 func TestPredictStreamEnds(t *testing.T) {
 	net := servetest.TestPredictors(t)[:1]
 	each := servetest.RowsOf(servetest.Machine(3))
 	s := servetest.SiteOf(t, serve.Options{Predictors: net, StreamIdle: time.Second}, servetest.Model(t, "tiny"))
 	x := openStream(s, "/v1/predict/stream", "", each[0])
-	if got := x.line() + x.line(); !strings.Contains(got, `"code":"stream_idle"`) { // the first row may be late, too
+	if got := x.line() + x.line(); !strings.Contains(got, `"code":"stream_idle"`) { // the first row may also be late
 		t.Errorf("a silent client: found %q", got)
 	}
 	servetest.WaitUntil(t, func() bool { return s.Hippo.Rows.Streams.Taken()+s.Hippo.Rows.Admission.Running() == 0 })
@@ -248,7 +248,7 @@ func TestPredictStreamEnds(t *testing.T) {
 	servetest.WaitUntil(t, func() bool { return s.Hippo.Rows.Streams.Taken()+s.Hippo.Rows.Admission.Running() == 0 })
 }
 
-// TestPredictKeys: predictions want the scope predict, and rows count as tokens of the key.
+// TestPredictKeys checks that predictions need the scope predict, and that rows count as tokens of the key.
 func TestPredictKeys(t *testing.T) {
 	net := servetest.TestPredictors(t)[:1]
 	alice, secret := serve.NewKey("alice", serve.ScopePredict)
@@ -267,7 +267,8 @@ func TestPredictKeys(t *testing.T) {
 	}
 }
 
-// FuzzPredict: no body of rows, in any format, ends the server or is its fault, and what it answers is JSON.
+// FuzzPredict checks that no body of rows, in any format, crashes the server or causes a server error, and that answers
+// are JSON.
 func FuzzPredict(f *testing.F) {
 	nets := servetest.TestPredictors(f)[:2]
 	s := servetest.SiteOf(f, serve.Options{Predictors: nets, MaxRows: 100}, servetest.Model(f, "tiny"))

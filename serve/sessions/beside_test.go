@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// idsOf are the tokens of a text.
+// idsOf returns the tokens of a text.
 func idsOf(text string) (ids []int32) {
 	for _, c := range []byte(text) {
 		ids = append(ids, int32(c))
@@ -17,15 +17,15 @@ func idsOf(text string) (ids []int32) {
 	return ids
 }
 
-// recordOf is the record of a session with a text.
+// recordOf returns the record of a session with a text.
 func recordOf(id, text string) *record {
 	return &record{Session: Session{ID: id}, Plan: records.PlanParts([]session.Segment{{IDs: idsOf(text)}})}
 }
 
-// TestPairsAreOfTheirEnds: of long sessions both have the last tokens, from the same place on, with some before they
-// part; what there is behind is left out.
+// TestPairsAreOfTheirEnds checks that of two long sessions the last tokens are shown, starting at the same position,
+// with some before they diverge, and that the rest is left out.
 func TestPairsAreOfTheirEnds(t *testing.T) {
-	const lead = "0123456789" // half of what is asked for
+	const lead = "0123456789" // half of the requested tokens
 	for _, of := range []struct {
 		common, a, b  string
 		before        int
@@ -51,7 +51,7 @@ func TestPairsAreOfTheirEnds(t *testing.T) {
 	}
 }
 
-// TestPairsAreOfOneModel: two sessions of models with other weights are no pair.
+// TestPairsAreOfOneModel checks that sessions of models with different weights cannot be shown together.
 func TestPairsAreOfOneModel(t *testing.T) {
 	err := (&Viewed{IDs: idsOf("ab")}).beside(&record{Identity: "1"}, recordOf("b", "ac"), 20)
 	if err == nil || !strings.Contains(err.Error(), "want two of one model with the same weights") {

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
-// TestSessionsAreExplained: a view gets the session as it is after each change, of the client that has it alone; what
-// there is not is said.
+// TestSessionsAreExplained checks that a view gets the current session after each change, only for its client, and that
+// errors report what does not exist.
 func TestSessionsAreExplained(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Views: servetest.TestViews})
 	made := servetest.Post[sessions.Session](s, "/v1/sessions", `{"text":"Call"}`)
@@ -59,7 +59,7 @@ func TestSessionsAreExplained(t *testing.T) {
 	}
 }
 
-// TestViewsAreOfTheEnd: a view has the last tokens, as many as are asked for, and the options that are.
+// TestViewsAreOfTheEnd checks that a view has the requested number of last tokens, and the requested options.
 func TestViewsAreOfTheEnd(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Views: servetest.TestViews})
 	path := "/v1/sessions/" + servetest.Post[sessions.Session](s, "/v1/sessions", `{"text":"Call me Ishmael"}`).ID
@@ -80,7 +80,7 @@ func TestViewsAreOfTheEnd(t *testing.T) {
 	}
 }
 
-// TestSessionOfAReplyThatGoesOn: a session can end in the middle of a reply.
+// TestSessionOfAReplyThatGoesOn checks that a session can end in the middle of a reply.
 func TestSessionOfAReplyThatGoesOn(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	const chat = `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]`

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/records"
 )
 
-// StatesEnding is that of the names of files of states.
+// StatesEnding is the suffix of the names of state files.
 const StatesEnding = statesEnding
 
 // Types of responses.
@@ -16,7 +16,7 @@ type (
 	Record  = record
 )
 
-// Lock locks the session of an id that belongs to everybody.
+// Lock locks the session with an id, whose owner is "all".
 func (s *Handler) Lock(ctx context.Context, id string) (func(), error) {
 	h, err := s.lockSession(ctx, place{"all", id})
 	return h.Release, err
@@ -25,11 +25,11 @@ func (s *Handler) Lock(ctx context.Context, id string) (func(), error) {
 // Record reads the record of such a session.
 func (s *Handler) Record(id string) (*Record, error) { return s.sessionRecord(place{"all", id}) }
 
-// RecordName is the name of its record, and StatesName that of a file of its states.
+// RecordName returns the name of the record of such a session.
 func RecordName(id string) string { return place{"all", id}.recordName() }
 
-// StatesName is the name of a file of the states of a session.
+// StatesName returns the name of a state file of such a session.
 func StatesName(id, revision string) string { return place{"all", id}.states(revision) }
 
-// Store is where sessions are stored.
+// Store returns the store of sessions.
 func (s *Handler) Store() *records.Store { return s.store }

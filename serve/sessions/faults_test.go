@@ -25,9 +25,10 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestClientGoesInTheMiddleOfAReply: the session ends where the reply was cut off, is stored there, and goes on.
+// TestClientGoesInTheMiddleOfAReply checks that the session ends where the reply was interrupted, is stored, and
+// continues.
 func TestClientGoesInTheMiddleOfAReply(t *testing.T) {
-	const long = 1_000_000 // of which no machine is at the end before the client goes
+	const long = 1_000_000 // too many to finish before the client disconnects
 	s := servetest.NewSite(t, serve.Options{MaxTokens: long})
 	a := servetest.Post[sessions.Session](s, "/v1/sessions", `{"text":"Call me"}`)
 	path := "/v1/sessions/" + a.ID
@@ -50,13 +51,13 @@ func TestClientGoesInTheMiddleOfAReply(t *testing.T) {
 	}
 	cancel()
 	answer.Body.Close()
-	b := servetest.Post[sessions.Session](s, path+"/append", `{"text":"!"}`) // waits for the reply to end
+	b := servetest.Post[sessions.Session](s, path+"/append", `{"text":"!"}`) // it waits for the reply to end
 	if b.Position < 9 || b.Position >= long || b.Drawn != b.Position-8 {
 		t.Errorf("after that: %+v", b)
 	}
 }
 
-// TestSessionInUse: a request for a session that another one uses for long is refused, not held.
+// TestSessionInUse checks that a request for a session that another one uses for long is refused.
 func TestSessionInUse(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	a := servetest.Post[sessions.Session](s, "/v1/sessions", `{"text":"Call me"}`)
@@ -75,11 +76,11 @@ func TestSessionInUse(t *testing.T) {
 	}
 }
 
-// TestManyUseOneSession: whatever is asked of some sessions at the same time, by many, with clients that go, each is
-// whole at the end: its text read again from its plan gives the same reply.
+// TestManyUseOneSession checks that after concurrent requests of all kinds to several sessions, with clients that
+// disconnect, each session is consistent: its text read again from its plan gives the same reply.
 func TestManyUseOneSession(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Concurrent: 8, MaxSessions: 1000})
-	s.Model.Sessions.Most = 3 * host.SessionBudget // so that sessions come and go
+	s.Model.Sessions.Most = 3 * host.SessionBudget // so that sessions are evicted
 	var ids []string
 	for i := range 4 {
 		ids = append(ids, servetest.Post[sessions.Session](s, "/v1/sessions",
@@ -150,8 +151,8 @@ func TestManyUseOneSession(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptForEver: sessions that nobody changes, and responses, are removed when their time is over, and so is
-// what servers that were killed have left of a session, at its next use.
+// TestNothingIsKeptForEver checks that expired sessions and responses are removed, and that files that killed servers
+// have left of a session are removed at its next use.
 func TestNothingIsKeptForEver(t *testing.T) {
 	dir := t.TempDir()
 	s := servetest.Tokenized(t, tokenizer.Bytes(), dir)

@@ -11,8 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
-// FuzzKept: whatever the body of a request for a response or a session is, the server has an answer, and it is no fault
-// of the server.
+// FuzzKept checks that any body of a request for a response or a session is answered without a server error.
 func FuzzKept(f *testing.F) {
 	for _, body := range []string{
 		`{"input":"a","max_output_tokens":2}`,

@@ -18,15 +18,15 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// TestForgedNumbersAreRefused: a file with a checksum that is right, and a state or logits that no reading leaves, is
-// refused with what was found and where; without that it is a session.
+// TestForgedNumbersAreRefused checks that a file with a correct checksum, but with a state or logits that no model
+// could produce, is refused with the value and its place, and accepted without that value.
 func TestForgedNumbersAreRefused(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct {
-		tensor string // whose number is x, "" for logits, "-" for nothing
+		tensor string // tensor to set to x, "" for logits, "-" for none
 		x      float32
-		status int // 0: that of a reply after it, 422
+		status int // 0: the import succeeds, and a reply after it gets 422
 		want   string
 	}{
 		{"-", 0, 200, ""},
@@ -83,9 +83,9 @@ func TestForgedNumbersAreRefused(t *testing.T) {
 	}
 }
 
-// TestATokenHasOneValue: tokens that are read and written in the same pieces have the same log-probabilities, digit by
-// digit, in sessions and in completions: after one append, and after two of which the first ends at a multiple of the
-// chunk.
+// TestATokenHasOneValue checks that tokens read and written in the same segments have the same log-probabilities, digit
+// by digit, in sessions and in completions: after one append, and after two of which the first ends at a multiple of
+// the chunk.
 func TestATokenHasOneValue(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	chunk := session.Chunk(s.Model.Net)

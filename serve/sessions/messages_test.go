@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
-// TestSessionsTakeMessages: messages behind a reply are the text that the template makes of the whole chat; behind what
-// is no reply, and where the template changes what is read, they are refused and the session stays as it is.
+// TestSessionsTakeMessages checks that messages after a reply give the template's text of the whole chat. If there is
+// no reply before them, or the template changes text already read, they are refused and the session does not change.
 func TestSessionsTakeMessages(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	x := servetest.Post[sessions.Session](s, "/v1/sessions", `{"messages":[{"role":"system","content":"Wale"},

@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// grown returns a session of n ids after a short one, whose keys and values are repeated as often as it takes.
+// grown returns a session of n ids, created from a short one by repeating its keys and values.
 func grown(t *testing.T, m *model.Model, n int) *session.Session {
 	t.Helper()
 	ids := toymodel.Text(1, n, 256)
@@ -55,7 +55,7 @@ func grown(t *testing.T, m *model.Model, n int) *session.Session {
 	return x
 }
 
-// repeated repeats x.
+// repeated returns x repeated a number of times.
 func repeated[T any](x []T, times int) (all []T) {
 	for range times {
 		all = append(all, x...)
@@ -63,8 +63,9 @@ func repeated[T any](x []T, times int) (all []T) {
 	return all
 }
 
-// TestMovesCopyOnce: making the file of a large state allocates little more than the file, receiving it too, and
-// a session that begins from it little more than the file and the state. The session that goes on from it is the same.
+// TestMovesCopyOnce checks that writing the file of a large state, and receiving it, allocates little more than the
+// file, and beginning a session from it little more than the file and the state, and that this session equals the
+// original.
 func TestMovesCopyOnce(t *testing.T) {
 	net := toymodel.New(t, "attention", 256)
 	if err := net.Pack(engine.Int8); err != nil {

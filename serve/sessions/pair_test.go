@@ -14,14 +14,14 @@ import (
 	fig "github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// pairViews are one of two sessions, which shows the tokens of both.
+// pairViews has a view of two sessions, which shows the tokens of both.
 var pairViews = []sessions.View{{Name: "paths", Title: "Two", Tokens: []int{64, 20}, Pair: true,
 	Show: func(_ context.Context, x *sessions.Viewed) (*fig.Page, error) {
 		text := func(ids []int32) string { return string(x.Tokenizer.Decode(nil, ids)) }
 		return servetest.TokenPage("two", []string{text(x.IDs), text(x.Other.IDs)}), nil
 	}}}
 
-// fork makes a fork of a session, with a text behind.
+// fork returns a fork of a session with an appended text.
 func fork(s *servetest.Site, path, text string) string {
 	s.T.Helper()
 	made := servetest.Post[sessions.Session](s, path+"/fork", "{}")
@@ -31,11 +31,11 @@ func fork(s *servetest.Site, path, text string) string {
 	return "/v1/sessions/" + made.ID
 }
 
-// idOf is the id in a path.
+// idOf returns the id in a path.
 func idOf(path string) string { return strings.TrimPrefix(path, "/v1/sessions/") }
 
-// TestPairsAreForks: beside a session stands a fork of it that parts from it, else its origin, else another fork of
-// that; or the one that is asked for.
+// TestPairsAreForks checks that a session is shown with a fork of it that diverges, else with its origin, else with
+// another fork of the origin, or with the requested session.
 func TestPairsAreForks(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Views: pairViews})
 	origin := startSession(s)
@@ -48,7 +48,7 @@ func TestPairsAreForks(t *testing.T) {
 			t.Errorf("found %q beside %s, want %q beside %s", texts, got.Other.ID, []string{first, second}, idOf(other))
 		}
 	}
-	pair(a, "", b, "Call me Al", "Call me Bo") // the origin has not gone on
+	pair(a, "", b, "Call me Al", "Call me Bo") // the origin has not been extended
 	servetest.Post[sessions.Session](s, origin+"/append", `{"text":" Cy"}`)
 	pair(a, "", origin, "Call me Al", "Call me Cy")
 	pair(a, "?other="+idOf(b), b, "Call me Al", "Call me Bo")
@@ -62,7 +62,7 @@ func TestPairsAreForks(t *testing.T) {
 	pair(alone, "?other="+idOf(c), c, "Call me!", "Call me Al and")
 }
 
-// TestWhatIsNoPair: each error says what was found, and sessions of another client are none.
+// TestWhatIsNoPair checks the errors for invalid pairs, including sessions of other clients.
 func TestWhatIsNoPair(t *testing.T) {
 	alice, secretA := serve.NewKey("alice", serve.ScopeCompletions)
 	bob, secretB := serve.NewKey("bob", serve.ScopeCompletions)
@@ -92,7 +92,7 @@ func TestWhatIsNoPair(t *testing.T) {
 	asks("?other="+idOf(fork), http.StatusNotFound, idOf(fork))
 }
 
-// TestPairsBothWays: while many ask for two sessions, each as the first one, and both are written, everyone is
+// TestPairsBothWays checks that when many clients view two sessions in either order while both are written, all are
 // answered.
 func TestPairsBothWays(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Views: pairViews})
@@ -117,7 +117,7 @@ func TestPairsBothWays(t *testing.T) {
 	all.Wait()
 }
 
-// TestPairIsGone: of a session that is deleted while it is shown beside another nothing is told.
+// TestPairIsGone checks that nothing is shown of a session that is deleted during a view of two.
 func TestPairIsGone(t *testing.T) {
 	v, views := newSlowView()
 	views[0].Pair = true

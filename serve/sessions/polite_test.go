@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestPoliteWorkRests: while others are served, work has a quarter of the time, and all of it when they have gone; who
-// gives up does not wait.
+// TestPoliteWorkRests checks that work takes a quarter of the time while requests run, and all of it when they have
+// ended, and that canceled work does not wait.
 func TestPoliteWorkRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
@@ -28,7 +28,7 @@ func TestPoliteWorkRests(t *testing.T) {
 		for _, one := range []struct{ Job, ends time.Duration }{
 			{ms, ms}, // too short to rest
 			{19 * ms, 80 * ms}, {20 * ms, 160 * ms},
-			{40 * ms, 250 * ms}, // they go
+			{40 * ms, 250 * ms}, // the requests end
 			{40 * ms, 290 * ms},
 		} {
 			time.Sleep(one.Job)

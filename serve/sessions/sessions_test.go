@@ -24,8 +24,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestSessionsOverHTTP: what a session does over HTTP it does in the library, to the bit, across forks, rewinds, export
-// and import, and servers that begin anew on the same folder before each request.
+// TestSessionsOverHTTP checks that a session over HTTP is bit-identical to one in the library, across forks, rewinds,
+// export and import, and with a new server on the same folder for each request.
 func TestSessionsOverHTTP(t *testing.T) {
 	dir := t.TempDir()
 	begin := func() *servetest.Site { return servetest.Tokenized(t, servetest.ByteBPE(t), dir) }
@@ -114,8 +114,8 @@ func TestSessionsOverHTTP(t *testing.T) {
 	}
 }
 
-// TestSessionStream: a reply comes in pieces, the last event has the session, and a client that goes leaves a session
-// that goes on where it was.
+// TestSessionStream checks that a reply arrives in pieces, that the last event has the session, and that a session
+// whose client disconnects can be continued.
 func TestSessionStream(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	a := servetest.Post[sessions.Session](s, "/v1/sessions", `{"text":"Call me"}`)
@@ -133,7 +133,7 @@ func TestSessionStream(t *testing.T) {
 	}
 }
 
-// stuck is an answer to a client that reads nothing until it is told to.
+// stuck is a response to a client that reads nothing until it is told to.
 type stuck struct {
 	*httptest.ResponseRecorder
 	reads chan struct{}
@@ -144,7 +144,7 @@ func (w *stuck) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestSlowReaderFreesSession: a client that does not read the end of a reply does not keep others from its session.
+// TestSlowReaderFreesSession checks that a client that does not read the end of a reply does not block its session.
 func TestSlowReaderFreesSession(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	path := "/v1/sessions/" + servetest.Post[sessions.Session](s, "/v1/sessions", `{"text":"Call me"}`).ID
@@ -174,7 +174,7 @@ func TestSlowReaderFreesSession(t *testing.T) {
 	}
 }
 
-// TestSessionErrors: what cannot be is answered as such, and the session stays.
+// TestSessionErrors checks that impossible requests get an error, and that the session does not change.
 func TestSessionErrors(t *testing.T) {
 	alice, a := serve.NewKey("alice", serve.ScopeAll)
 	bob, b := serve.NewKey("bob", serve.ScopeAll)
@@ -224,8 +224,8 @@ func TestSessionErrors(t *testing.T) {
 	}
 }
 
-// TestImportForOtherModel: a file of a session of another model, one in other pieces, which could hold up others, and
-// one with a flipped bit, are refused.
+// TestImportForOtherModel checks that files of sessions of another model, in other segments (which could delay others),
+// or with a flipped bit are refused.
 func TestImportForOtherModel(t *testing.T) {
 	s, other := servetest.NewSite(t, serve.Options{}), servetest.Tokenized(t, tokenizer.Bytes(), "")
 	a := servetest.Post[sessions.Session](s, "/v1/sessions", `{"text":"Call me"}`)
@@ -250,8 +250,8 @@ func TestImportForOtherModel(t *testing.T) {
 	}
 }
 
-// TestDamagedSessionIsReadAgain: the file of a session that is damaged is set aside, and the session goes on as if
-// nothing had been.
+// TestDamagedSessionIsReadAgain checks that the damaged file of a session is quarantined, and that the session
+// continues with the same results.
 func TestDamagedSessionIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	tok := servetest.ByteBPE(t)
@@ -283,8 +283,8 @@ func TestDamagedSessionIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestTwoServersShareSessions: requests to two servers on one folder, at the same time, lose nothing of a session and
-// mix up nothing.
+// TestTwoServersShareSessions checks that concurrent requests to two servers on one folder lose or mix up nothing of a
+// session.
 func TestTwoServersShareSessions(t *testing.T) {
 	dir := t.TempDir()
 	tok := tokenizer.Bytes()
@@ -297,7 +297,7 @@ func TestTwoServersShareSessions(t *testing.T) {
 			body := fmt.Sprintf(`{"text":"<%02d>"}`, i)
 			for {
 				status, _, data := s.Do(http.MethodPost, "/v1/sessions/"+a.ID+"/append", body)
-				if status == http.StatusConflict { // others have had it for long: nothing was changed
+				if status == http.StatusConflict { // others have locked it for long: nothing was changed
 					continue
 				}
 				if status != http.StatusOK {
@@ -317,7 +317,7 @@ func TestTwoServersShareSessions(t *testing.T) {
 	}
 }
 
-// fullShelf is a shelf on which there is no room while it is full, or none for states, which are large.
+// fullShelf is a store that has no space while it is full, or no space for states, which are large.
 type fullShelf struct {
 	records.Backend
 	full, fullOfStates atomic.Bool
@@ -341,8 +341,8 @@ func (f *fullShelf) isFull(name string) bool {
 	return f.full.Load() || f.fullOfStates.Load() && strings.HasSuffix(name, sessions.StatesEnding)
 }
 
-// TestFullDiskLeavesSessionsUsable: where there is no room the answer names the store, the session goes on in memory,
-// and is stored as soon as there is room.
+// TestFullDiskLeavesSessionsUsable checks that if there is no space, the answer names the store, and the session
+// continues in memory and is stored as soon as there is space.
 func TestFullDiskLeavesSessionsUsable(t *testing.T) {
 	dir := t.TempDir()
 	tok := tokenizer.Bytes()

@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// stateOf has a server store the state of a new session with a text, and returns the state and its file.
+// stateOf makes a server store the state of a new session with a text, and returns the state and its file.
 func stateOf(s *servetest.Site, text string) (sessions.State, []byte) {
 	s.T.Helper()
 	x := servetest.Post[sessions.Session](s, "/v1/sessions", fmt.Sprintf(`{"text":%q}`, text))
@@ -32,8 +32,8 @@ func stateOf(s *servetest.Site, text string) (sessions.State, []byte) {
 
 const goOn = `{"max_tokens":12,"temperature":0,"logprobs":true,"ignore_eos":true}`
 
-// TestStatesMove: a state goes to another server that trusts the first, by its hash, and a session goes on from it with
-// the same bits.
+// TestStatesMove checks that a state can be moved by its hash to another server that trusts the first, and that a
+// session continues from it with the same bits.
 func TestStatesMove(t *testing.T) {
 	signer := session.NewSigner("")
 	key, err := signer.Public()
@@ -48,7 +48,7 @@ func TestStatesMove(t *testing.T) {
 		a.Identity != session.Identify(from.Model.Net, from.Model.Tokenizer) || len(a.Text) != 64 {
 		t.Errorf("got %+v", a)
 	}
-	for range 2 { // the second changes nothing
+	for range 2 { // the second time changes nothing
 		status, _, data := to.Do(http.MethodPut, "/v1/states/"+a.ID, string(file))
 		got := servetest.Decode[sessions.State](t, data)
 		if status != 200 || got.ID != a.ID || got.Position != a.Position {
@@ -85,8 +85,8 @@ func TestStatesMove(t *testing.T) {
 
 func third(_ int, _ http.Header, data []byte) []byte { return data }
 
-// TestStatesAreChecked: a state is refused with a code of its own if its hash, its signature or its signer is another,
-// and if it does not fit the model; nothing of it is stored.
+// TestStatesAreChecked checks that a state with a wrong hash, signature or signer, or for another model, is refused
+// with its own code, and that nothing of it is stored.
 func TestStatesAreChecked(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{MaxImport: 4 << 20})
 	a, file := stateOf(s, "Call me")
@@ -157,8 +157,8 @@ func TestStatesAreChecked(t *testing.T) {
 	}
 }
 
-// TestStatesBelongToKeys: a state of one key is no state for another, with the same answer as for one that nobody has;
-// and each key has its own limits.
+// TestStatesBelongToKeys checks that to another key, a state looks like one that does not exist, and that each key has
+// its own limits.
 func TestStatesBelongToKeys(t *testing.T) {
 	alice, aliceSecret := serve.NewKey("alice", serve.ScopeAll)
 	mallory, mallorySecret := serve.NewKey("mallory", serve.ScopeAll)
@@ -183,10 +183,10 @@ func TestStatesBelongToKeys(t *testing.T) {
 	if got := string(third(s.Do(http.MethodGet, "/v1/states", ""))); strings.Contains(got, a.ID) {
 		t.Errorf("another key sees %s", got)
 	}
-	if status, _, data := s.Do(http.MethodPut, "/v1/states/"+a.ID, string(file)); status != 200 { // its own copy
+	if status, _, data := s.Do(http.MethodPut, "/v1/states/"+a.ID, string(file)); status != 200 { // the key's own copy
 		t.Errorf("status %d: %s", status, data)
 	}
-	for i, want := range []int{200, 403} { // one more, and not two
+	for i, want := range []int{200, 403} { // one more is allowed, two are not
 		x := servetest.Post[sessions.Session](s, "/v1/sessions", fmt.Sprintf(`{"text":"text %d"}`, i))
 		status, _, data := s.Do(http.MethodPost, "/v1/states", fmt.Sprintf(`{"session":%q}`, x.ID))
 		if status != want {
@@ -199,7 +199,7 @@ func TestStatesBelongToKeys(t *testing.T) {
 	}
 }
 
-// TestStatesTakeTurns: states that arrive at once get no more room than those that arrive one after the other.
+// TestStatesTakeTurns checks that states that arrive concurrently get no more space than those that arrive in sequence.
 func TestStatesTakeTurns(t *testing.T) {
 	from, to := servetest.NewSite(t, serve.Options{}), servetest.NewSite(t, serve.Options{MaxSessions: 2})
 	var all sync.WaitGroup

@@ -13,14 +13,14 @@ import (
 	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
-// talk is a session of a server without a network.
+// talk is a session on a server without a network connection.
 type talk struct {
 	t      *testing.T
 	server *serve.Server
 	id     string
 }
 
-// ask sends a request about the session, or, where it has no id yet, to make it.
+// ask sends a request for the session, or one that creates it if it has no id yet.
 func (x *talk) ask(method, path, body string) []byte {
 	x.t.Helper()
 	status, data := servetest.Ask(x.t.Context(), x.server, method, strings.TrimSuffix("/v1/sessions/"+x.id, "/")+path,
@@ -31,7 +31,7 @@ func (x *talk) ask(method, path, body string) []byte {
 	return []byte(data)
 }
 
-// now is the session as the server has it.
+// now returns the session as the server describes it.
 func (x *talk) now() sessions.Session {
 	x.t.Helper()
 	return servetest.Decode[sessions.Session](x.t, x.ask(http.MethodGet, "", ""))
@@ -42,16 +42,16 @@ func (x *talk) append(text string) sessions.Session {
 	return servetest.Decode[sessions.Session](x.t, x.ask(http.MethodPost, "/append", fmt.Sprintf(`{"text":%q}`, text)))
 }
 
-// reply is a reply of 10 tokens.
+// reply returns a reply of 10 tokens.
 func (x *talk) reply(seed int) sessions.Reply {
 	x.t.Helper()
 	return servetest.Decode[sessions.Reply](x.t, x.ask(http.MethodPost, "/generate",
 		fmt.Sprintf(`{"max_tokens":10,"ignore_eos":true,"seed":%d}`, seed)))
 }
 
-// TestUnsavedSessionsOutliveTheirModels: a session whose changes could not be stored is whole when its model has gone
-// and come again, and its replies are those of one that nothing happened to. Where there is room when the model goes,
-// if only for the text, or when the server ends, it is stored.
+// TestUnsavedSessionsOutliveTheirModels checks that a session whose changes could not be stored is complete after its
+// model was unloaded and loaded again, with the same replies as an undisturbed one. It is stored if there is space,
+// even if only for the text, when the model is unloaded or the server stops.
 func TestUnsavedSessionsOutliveTheirModels(t *testing.T) {
 	dir, lib := t.TempDir(), servetest.NewLibrary(t, "one")
 	server := lib.Serve(t, serve.Options{Store: dir})

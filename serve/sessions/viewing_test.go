@@ -18,10 +18,10 @@ import (
 	fig "github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// slowView waits for what a test does.
+// slowView is a view that waits for the test.
 type slowView struct {
-	begun chan context.Context // of each that begins
-	end   chan struct{}        // closed when they may end
+	begun chan context.Context // receives the context of each view that begins
+	end   chan struct{}        // closed to end them
 }
 
 func newSlowView() (*slowView, []sessions.View) {
@@ -38,13 +38,13 @@ func newSlowView() (*slowView, []sessions.View) {
 		}}, {Name: "quick", Tokens: []int{8}, Free: true, Show: servetest.TokensOf}}
 }
 
-// newSession is the path of a session with a text.
+// startSession returns the path of a session with a text.
 func startSession(s *servetest.Site) string {
 	s.T.Helper()
 	return "/v1/sessions/" + servetest.Post[sessions.Session](s, "/v1/sessions", `{"text":"Call me"}`).ID
 }
 
-// begin asks for a path until ctx is done, and gives the status.
+// begin requests a path until ctx is done, and sends the status.
 func begin(s *servetest.Site, ctx context.Context, path string) <-chan int {
 	answer := make(chan int, 1)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, http.NoBody)
@@ -66,15 +66,15 @@ func begin(s *servetest.Site, ctx context.Context, path string) <-chan int {
 	return answer
 }
 
-// TestViewsKeepNobodyFromTheSession: while a view is computed its session is written, explained otherwise and deleted;
-// of a session that was deleted meanwhile nothing is told.
+// TestViewsKeepNobodyFromTheSession checks that a session can be extended, viewed and deleted while a view is computed,
+// and that nothing is shown of a session that was deleted meanwhile.
 func TestViewsKeepNobodyFromTheSession(t *testing.T) {
 	v, views := newSlowView()
 	s := servetest.NewSite(t, serve.Options{Views: views})
 	path := startSession(s)
 	answer := begin(s, t.Context(), path+"/explain")
 	<-v.begun
-	// A view that is computed takes no place among the requests that run.
+	// A view that is being computed takes no place of running requests.
 	servetest.WaitUntil(t, func() bool { return s.Hippo.Admission.Running() == 0 })
 	servetest.Post[sessions.Reply](s, path+"/generate", `{"max_tokens":3}`)
 	if got := s.Explain(path, "?view=quick"); got.Position != 10 {
@@ -89,8 +89,8 @@ func TestViewsKeepNobodyFromTheSession(t *testing.T) {
 	}
 }
 
-// TestViewEndsWithItsClient: a view whose client goes ends, and the next one of this client begins. What waits has not
-// begun.
+// TestViewEndsWithItsClient checks that a view ends when its client disconnects, and the client's next view begins only
+// then.
 func TestViewEndsWithItsClient(t *testing.T) {
 	v, views := newSlowView()
 	s := servetest.NewSite(t, serve.Options{Views: views})
@@ -102,7 +102,7 @@ func TestViewEndsWithItsClient(t *testing.T) {
 	select {
 	case <-v.begun:
 		t.Fatal("a client has two views at a time")
-	case <-time.After(10 * time.Millisecond): // it cannot show that there is none later
+	case <-time.After(10 * time.Millisecond): // this cannot show that there is none later
 	}
 	cancel()
 	<-running.Done()
@@ -114,8 +114,8 @@ func TestViewEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// TestManyClientsAtOnce: of fifty clients who ask at once, with two requests each, everyone is answered about its own
-// session, one after the other, while tokens are written.
+// TestManyClientsAtOnce checks that when fifty clients make two requests each, all are answered about their own
+// sessions, one after the other, while tokens are generated.
 func TestManyClientsAtOnce(t *testing.T) {
 	var now, most atomic.Int64
 	views := []sessions.View{{Name: "one", Tokens: []int{8}, Show: func(ctx context.Context,
@@ -164,8 +164,8 @@ func TestManyClientsAtOnce(t *testing.T) {
 	}
 }
 
-// TestViewsOfKeys: a key sees none of another's sessions. What a view reads counts for it, and one whose tokens are
-// used up has only those that read nothing.
+// TestViewsOfKeys checks that a key cannot view another's sessions. Tokens read by a view count for the key, and a key
+// without tokens left has only the views that read none.
 func TestViewsOfKeys(t *testing.T) {
 	alice, secretA := serve.NewKey("alice", serve.ScopeCompletions)
 	bob, secretB := serve.NewKey("bob", serve.ScopeCompletions)
@@ -195,8 +195,8 @@ func TestViewsOfKeys(t *testing.T) {
 	s.Explain(path, "?view=state")
 }
 
-// TestViewsHaveLimits: one that takes too long is ended, more than may wait are refused, and one that panics ends no
-// other.
+// TestViewsHaveLimits checks that a view that takes too long is ended, that views beyond the queue are refused, and
+// that one that panics does not affect others.
 func TestViewsHaveLimits(t *testing.T) {
 	v, views := newSlowView()
 	views = append(views, sessions.View{Name: "mad", Tokens: []int{8},

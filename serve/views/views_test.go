@@ -26,7 +26,7 @@ import (
 
 const vocab = 256
 
-// viewed is a text that a model has read as a session, of which a view takes the last tokens.
+// viewed returns the input of a view of a text that a model has read as a session.
 func viewed(t *testing.T, m *model.Model, ids []int32, v sessions.View) *sessions.Viewed {
 	t.Helper()
 	x := session.New(m, tokenizer.Bytes(), session.Options{})
@@ -42,7 +42,7 @@ func viewed(t *testing.T, m *model.Model, ids []int32, v sessions.View) *session
 		Model: m, Tokenizer: tokenizer.Bytes(), Name: "toy", ID: "sess_FIRSTONE", IDs: ids[before:],
 		LogProbs: x.LogProbs()[before:], Before: before, State: x.Snapshot(), Options: o,
 	}
-	if v.Pair { // which has another last half
+	if v.Pair { // with a different second half
 		out.Other = &sessions.Paired{ID: "sess_ANOTHER", Position: len(ids), IDs: slices.Clone(out.IDs)}
 		for i := range out.Other.IDs[len(out.IDs)/2:] {
 			out.Other.IDs[len(out.IDs)/2+i] ^= 1
@@ -51,7 +51,7 @@ func viewed(t *testing.T, m *model.Model, ids []int32, v sessions.View) *session
 	return out
 }
 
-// TestViewsOfEveryMixer: each view, with each of its options, is a page of each mixer that a session can have.
+// TestViewsOfEveryMixer checks that each view, with each of its options, works for each mixer that a session can have.
 func TestViewsOfEveryMixer(t *testing.T) {
 	ids := toymodel.Text(1, 12, vocab)
 	layers := []string{"zamba2-shared(num_heads=2)>mamba2(d_state=8,headdim=8),h3"}
@@ -89,7 +89,7 @@ func TestViewsOfEveryMixer(t *testing.T) {
 	}
 }
 
-// TestViewsOfLongSessions: what is left out of a long session is said, and the page does not grow with it.
+// TestViewsOfLongSessions checks that the page says what it leaves out of a long session, and does not grow with it.
 func TestViewsOfLongSessions(t *testing.T) {
 	m := toymodel.New(t, "h3,mamba", vocab)
 	for _, v := range All() {
@@ -121,8 +121,8 @@ func TestViewsOfLongSessions(t *testing.T) {
 	}
 }
 
-// TestWhatViewsCannotShow: a text that is too short and weights that are ruined are errors which say so; what the model
-// holds is shown in any case.
+// TestWhatViewsCannotShow checks that a text that is too short, and NaN weights, give errors that say so, while the
+// view of the state always works.
 func TestWhatViewsCannotShow(t *testing.T) {
 	for _, n := range []int{0, 1} {
 		for _, v := range All() {
@@ -163,7 +163,7 @@ func TestWhatViewsCannotShow(t *testing.T) {
 	}
 }
 
-// spoil puts a NaN into a parameter.
+// spoil sets an element of a parameter to NaN.
 func spoil(_ string, p *nn.Param) {
 	x := make([]float32, p.Len())
 	p.CopyTo(x)
@@ -172,8 +172,8 @@ func spoil(_ string, p *nn.Param) {
 	p.Changed()
 }
 
-// TestViewsBesideTokens: while views of all kinds are computed, several clients' replies are what they are without, and
-// a session that is written meanwhile is explained as it is at some time.
+// TestViewsBesideTokens checks that while views of all kinds are computed, several clients' replies do not change, and
+// that a session that is extended meanwhile is shown as it is at some moment.
 func TestViewsBesideTokens(t *testing.T) {
 	m := toymodel.New(t, "h3,attention,mamba", vocab)
 	runner := session.NewScheduler(m, session.SchedulerOptions{})
@@ -231,7 +231,7 @@ func TestViewsBesideTokens(t *testing.T) {
 		})
 		all.Go(func() {
 			var fork struct{ ID string }
-			for _, text := range []string{"and", "or"} { // two of them, as views of two sessions want one that parts
+			for _, text := range []string{"and", "or"} { // two of them, since views of two sessions need one that diverges
 				do(http.MethodPost, path+"/fork", `{}`, &fork)
 				do(http.MethodPost, "/v1/sessions/"+fork.ID+"/append", `{"text":"`+text+`"}`, &struct{}{})
 			}
