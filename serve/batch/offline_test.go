@@ -189,7 +189,7 @@ func TestOfflineShards(t *testing.T) {
 			t.Fatalf("%d shards: found\n%s\nwant\n%s", shards, &parts, whole)
 		}
 	}
-	// Several processes take parts concurrently. In the end, each part is there once.
+	// Several runs take parts concurrently. In the end, each part is there once.
 	o.Out = filepath.Join(t.TempDir(), "parts")
 	var all sync.WaitGroup
 	for range 3 {
