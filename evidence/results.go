@@ -27,7 +27,8 @@ type result struct {
 	Seed    uint64   `json:"seed"`
 	Params  int      `json:"params"`
 	Score   float64  `json:"score"`
-	Unit    string   `json:"unit"` // of the score: %, MSE, nats for the validation loss of a language model, or bitsPerByte
+	// of the score: %, MSE, nats for the validation loss of a language model, or bitsPerByte
+	Unit    string   `json:"unit"`
 	Loss    float64  `json:"loss"` // of the test, in nats or MSE
 	Also    []also   `json:"also,omitempty"`
 	Groups  []also   `json:"groups,omitempty"` // scores of groups of the test's targets

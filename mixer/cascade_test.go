@@ -75,7 +75,8 @@ type cascadeFormula struct {
 func (f *cascadeFormula) of(c cascade) func(u matrix) matrix {
 	const block, heads, hd = 6, 4, dModel / 4
 	return func(u matrix) matrix {
-		var above [][]map[int]float64 // of the previous layer, after each block: tokens, then heads, with their importance
+		// of the previous layer, after each block: tokens, then heads, with their importance
+		var above [][]map[int]float64
 		f.keys = make([]int, len(c))
 		for layer, m := range c {
 			m, tokens, least := m.(*SpAtten), 0, 0

@@ -309,7 +309,8 @@ func TestBlockRecurrentFormula(t *testing.T) {
 	for i := block; i < 2*block; i++ {
 		differs := false
 		for c := range d {
-			differs = differs || math.Abs(float64(y[i*d+c]-same[i*d+c])) > 1e-4 // more than by rounding errors of the state
+			// more than by rounding errors of the state
+			differs = differs || math.Abs(float64(y[i*d+c]-same[i*d+c])) > 1e-4
 		}
 		if sees := i-(block-1) < block; differs != sees {
 			t.Errorf("position %d sees position %d past the state: %v, want %v", i, block-1, differs, sees)

@@ -116,7 +116,8 @@ func newHyena(cfg Config, o hyenaOptions) (Mixer, error) {
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *Hyena) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	caches := r.past(0)
-	if caches != nil && slices.Contains(caches, nil) { // for rows without a state, gates are fused with the convolutions
+	// for rows without a state, gates are fused with the convolutions
+	if caches != nil && slices.Contains(caches, nil) {
 		return r.apart(t, u, func(i int) int { return slices.Index(caches[i:i+1], nil) }, m.Forward)
 	}
 	taps := r.Longest()

@@ -60,7 +60,8 @@ func TestStateRestore(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			m := v.mixer(t)
 			var s *several
-			for _, lengths := range [][]int{{18, 9}, {6, 17, 23}, {1}, {7, 23}} { // including complete blocks of 9 and 23
+			// including complete blocks of 9 and 23
+			for _, lengths := range [][]int{{18, 9}, {6, 17, 23}, {1}, {7, 23}} {
 				_, s = chunked(m, sequences(10, 2, sumOf(lengths)), lengths, never)
 				c := s.restored(t)
 				if c.size() != s.size() {
@@ -142,7 +143,8 @@ func TestStateSize(t *testing.T) {
 				each = one - fixed
 			}
 			want, growth := fixed+kept*each, 0
-			if m, ok := m.(*SparseSinkhorn); ok { // scores of each block; the window has its own block and the sorted one
+			// scores of each block; the window has its own block and the sorted one
+			if m, ok := m.(*SparseSinkhorn); ok {
 				columns := 4 * m.Columns.Weight.Dim(0)
 				fixed, each = start, rowBytes(2*m.d)
 				want = start + 100*each + (99/m.block+1)*columns

@@ -104,7 +104,8 @@ func TestClientsThatLeave(t *testing.T) {
 					}
 				case http.StatusTooManyRequests:
 					refused.Add(1)
-				case request.StatusGone, http.StatusInternalServerError: // the deadline of a context is not a disconnect
+				// the deadline of a context is not a disconnect
+				case request.StatusGone, http.StatusInternalServerError:
 					left.Add(1)
 				default:
 					t.Errorf("status %d, %s", status, data)

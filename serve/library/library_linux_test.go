@@ -46,7 +46,8 @@ func TestServeGivesMemoryBack(t *testing.T) {
 	for range 3 {
 		after = turn()
 	}
-	for late := deadline(t); after > before+uint64(size)/2; after = status.RSS() { // the last memory is about to be freed
+	// the last memory is about to be freed
+	for late := deadline(t); after > before+uint64(size)/2; after = status.RSS() {
 		select {
 		case <-late:
 			t.Fatalf("%d MiB after five times, %d after the first", after>>20, before>>20)
@@ -54,7 +55,8 @@ func TestServeGivesMemoryBack(t *testing.T) {
 		}
 	}
 	t.Logf("a model of %d MiB: %d MiB after it has gone, %d after five times", size>>20, before>>20, after>>20)
-	for late := deadline(t); runtime.NumGoroutine() > goroutines || files() > opened; { // the last ones are about to end
+	// the last ones are about to end
+	for late := deadline(t); runtime.NumGoroutine() > goroutines || files() > opened; {
 		select {
 		case <-late:
 			t.Fatalf("%d goroutines and %d files, and were %d and %d", runtime.NumGoroutine(), files(), goroutines,

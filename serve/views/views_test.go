@@ -231,7 +231,8 @@ func TestViewsBesideTokens(t *testing.T) {
 		})
 		all.Go(func() {
 			var fork struct{ ID string }
-			for _, text := range []string{"and", "or"} { // two of them, since views of two sessions need one that diverges
+			// two of them, since views of two sessions need one that diverges
+			for _, text := range []string{"and", "or"} {
 				do(http.MethodPost, path+"/fork", `{}`, &fork)
 				do(http.MethodPost, "/v1/sessions/"+fork.ID+"/append", `{"text":"`+text+`"}`, &struct{}{})
 			}
