@@ -10,23 +10,24 @@ import (
 	"github.com/hippo-ssm/hippo/internal/vulkan"
 )
 
-// args are the arguments of a kernel, one after the other as it declares them. Addresses come first, so that they are
-// aligned.
+// args holds the arguments of a kernel, in the order in which the kernel declares them. Addresses come first, so that
+// they are aligned.
 type args struct {
 	data [vulkan.PushBytes]byte
 	n    int
 
 	moved, flops int  // see Counts
-	matrices     bool // flops are those of cooperative matrices
+	matrices     bool // flops are computed by cooperative matrices
 }
 
-// work says what the launch moves at least, in bytes, and how many sums and products of numbers it computes.
+// work sets the least number of bytes that the launch moves, and the number of its additions and multiplications. It
+// returns a.
 func (a *args) work(moved, flops int) *args {
 	a.moved, a.flops = moved, flops
 	return a
 }
 
-// extent is about the number of different elements of a view.
+// extent returns approximately the number of different elements of a view.
 func (a axes) extent(view int) int {
 	distinct, span := 1, 1
 	for i, n := range a.shape {
@@ -64,12 +65,12 @@ func (a *args) float(all ...float64) *args {
 	return a
 }
 
-// flat is the view of n numbers of a buffer.
+// flat returns a one-axis view of the first n numbers of a buffer.
 func flat(b engine.Buffer, n int) engine.View {
 	return engine.View{Of: b, Shape: []int{n}, Stride: []int{1}}
 }
 
-// at is the address of the first element of a view, 0 for one without memory.
+// at returns the address of the first element of a view, or 0 for a view without memory.
 func at(v engine.View) uint64 {
 	if v.Of == nil {
 		return 0
@@ -77,14 +78,14 @@ func at(v engine.View) uint64 {
 	return v.Of.(*buffer).at.address() + 4*uint64(v.At)
 }
 
-// axes are those of several views of one shape.
+// axes holds the shape that several views share, and their strides.
 type axes struct {
 	shape  []int
 	stride [][]int // of each view
 }
 
-// axesOf are the axes of views: without those of length one, and with neighbors as one axis where they are one in all
-// views. empty reports that there is no element.
+// axesOf returns the axes of views, without those of length one. It merges neighboring axes that can be merged in all
+// of the views. empty reports whether the views have no element.
 func axesOf(views ...engine.View) (a axes, empty bool) {
 	a.stride = make([][]int, len(views))
 	for i, n := range views[0].Shape {
@@ -115,7 +116,7 @@ func axesOf(views ...engine.View) (a axes, empty bool) {
 	return a, false
 }
 
-// pick returns the axes i of a for which keep says so.
+// pick returns the axes i of a for which keep returns true.
 func (a axes) pick(keep func(i int) bool) (b axes) {
 	b.stride = make([][]int, len(a.stride))
 	for i, n := range a.shape {
@@ -129,7 +130,7 @@ func (a axes) pick(keep func(i int) bool) (b axes) {
 	return b
 }
 
-// len is the number of elements.
+// len returns the number of elements.
 func (a axes) len() int {
 	n := 1
 	for _, d := range a.shape {
@@ -138,7 +139,7 @@ func (a axes) len() int {
 	return n
 }
 
-// shortest is the axis of the least length.
+// shortest returns the shortest axis.
 func (a axes) shortest() (axis int) {
 	for i, n := range a.shape {
 		if n < a.shape[axis] {
@@ -148,7 +149,8 @@ func (a axes) shortest() (axis int) {
 	return axis
 }
 
-// without calls f for each place along an axis, with the axes that are left and the bytes to add to each address.
+// without calls f for each index along an axis, with the remaining axes and the bytes to add to the address of each
+// view.
 func (a axes) without(axis int, f func(rest axes, add []uint64)) {
 	rest := a.pick(func(i int) bool { return i != axis })
 	add := make([]uint64, len(a.stride))
@@ -160,7 +162,7 @@ func (a axes) without(axis int, f func(rest axes, add []uint64)) {
 	}
 }
 
-// padded are the last axes in n places, with ones before them.
+// padded returns x extended at the front with fill to a length of n.
 func padded(n, fill int, x []int) []int {
 	out := make([]int, n)
 	for i := range n - len(x) {
@@ -170,7 +172,7 @@ func padded(n, fill int, x []int) []int {
 	return out
 }
 
-// plus adds to addresses.
+// plus returns the sums of the addresses all and the offsets add.
 func plus(all, add []uint64) []uint64 {
 	out := make([]uint64, len(all))
 	for i := range all {

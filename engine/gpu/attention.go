@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// mostHeadDim is the widest head that the kernel takes.
+// mostHeadDim is the largest head dimension that the kernel supports.
 const mostHeadDim = 256
 
 func (e *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions,
@@ -23,7 +23,7 @@ func (e *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.
 	all := make([]*engine.KVCache, r.Count())
 	var s sequences
 	for i := range all {
-		c := &engine.KVCache{KeysAsValues: o.KeysAsValues} // of a row that stores nothing
+		c := &engine.KVCache{KeysAsValues: o.KeysAsValues} // for a row without a cache
 		if i < len(caches) && caches[i] != nil {
 			c = caches[i]
 		}
@@ -45,21 +45,21 @@ func (e *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.
 	return y
 }
 
-// sequences are what attention needs to know of rows.
+// sequences holds the tables of rows and of their caches that the kernels of attention read.
 type sequences struct {
 	pieces, rows, pages []byte // the tables of heads.comp and attention.comp
-	longest             int    // positions of a piece
+	longest             int    // positions of the longest piece
 	moved, flops        int
 }
 
-// The bytes of an element of each table.
+// The sizes of the elements of these tables.
 const (
 	pieceBytes    = 7 * 8
 	sequenceBytes = 6 * 8
 	pageBytes     = 3 * 8
 )
 
-// put adds where the keys and values of row i go in the cache.
+// put adds to pieces where the keys and values of row i are stored in its cache.
 func (s *sequences) put(e *Engine, r *engine.Rows, i int, c *engine.KVCache) {
 	for done := 0; done < r.Len(i); {
 		page, place, left := c.At(c.Len + done)
@@ -70,7 +70,8 @@ func (s *sequences) put(e *Engine, r *engine.Rows, i int, c *engine.KVCache) {
 	}
 }
 
-// see adds row i, whose first query sees so many positions before it, and the pages of its cache.
+// see adds row i and the pages of its cache. ahead is the number of positions before its first query, or -1 if each
+// query sees all positions.
 func (s *sequences) see(e *Engine, r *engine.Rows, i int, c *engine.KVCache, ahead int) {
 	_, skip, _ := c.At(0)
 	s.rows = numbers(s.rows, r.From(i), r.Len(i), skip, c.Len, ahead, len(s.pages)/pageBytes)
@@ -81,7 +82,7 @@ func (s *sequences) see(e *Engine, r *engine.Rows, i int, c *engine.KVCache, ahe
 	}
 }
 
-// pageOf is where the keys and the values of a page lie.
+// pageOf returns the addresses of the keys and the values of a page.
 func (e *Engine) pageOf(p *engine.Page) []uint64 {
 	return []uint64{e.address(p.Rows[0]), e.address(p.Rows[len(p.Rows)-1])}
 }
@@ -100,7 +101,7 @@ func addresses(to []byte, all ...uint64) []byte {
 	return to
 }
 
-// attend puts queries, keys and values where they belong, and computes the outputs of all rows.
+// attend stores the queries, keys and values, and computes the outputs of all rows.
 func (e *Engine) attend(y, q, qkv *tensor.Tensor, r *engine.Rows, s *sequences, o *engine.AttentionOptions, hd int) {
 	freq, turned, slopes := uint64(0), o.Rotary.Dim, uint64(0)
 	if turned > 0 {
@@ -121,7 +122,7 @@ func (e *Engine) attend(y, q, qkv *tensor.Tensor, r *engine.Rows, s *sequences, 
 	tables := slices.Concat(s.pieces, s.rows, s.pages)
 	e.c.counts.Tables += len(tables) / 4
 	e.c.write(memory, tables)
-	pieces, n := memory.address(), (o.Heads+2*o.KeyHeads())*hd // of a position
+	pieces, n := memory.address(), (o.Heads+2*o.KeyHeads())*hd // numbers of a position
 	rows := pieces + uint64(len(s.pieces))
 	count := len(s.pieces) / pieceBytes
 	e.launch("heads", new(args).address(from, queries, freq, pieces).int(o.Heads, o.KeyHeads(), o.Packed(), hd, turned,
@@ -132,12 +133,12 @@ func (e *Engine) attend(y, q, qkv *tensor.Tensor, r *engine.Rows, s *sequences, 
 		r.Count()*r.Longest()*o.Heads)
 }
 
-// frequencies is where those of rotary positions lie, copied in once.
+// frequencies returns the address of the frequencies of rotary positions, which are copied in once.
 func (e *Engine) frequencies(rot engine.Rotary) uint64 {
 	return e.take(e.Constant(rot, rot.InvFreq).(*buffer))
 }
 
-// slopes are those of ALiBi.
+// slopes returns the address of the slopes of ALiBi.
 func (e *Engine) slopes(heads int) uint64 {
 	type alibi struct{ heads int }
 	return e.take(e.Constant(alibi{heads}, func() []float32 {

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/vulkan"
 )
 
-// Backend is engine.Backend on a device. Any number of goroutines may use it.
+// Backend implements engine.Backend on a device. It is safe for concurrent use.
 type Backend struct {
 	compose.Backend
 	core *core
@@ -22,7 +22,8 @@ var _ engine.Backend = (*Backend)(nil)
 // Device describes a device.
 type Device = vulkan.Info
 
-// Devices describes all devices, in the order of their numbers. An error says what is missing.
+// Devices returns descriptions of all devices, in the order of their numbers. If it fails, the error names what is
+// missing.
 func Devices() ([]Device, error) {
 	in, err := vulkan.Open(false)
 	if err != nil {
@@ -32,8 +33,9 @@ func Devices() ([]Device, error) {
 	return in.Devices(), nil
 }
 
-// Open opens a device by its number in Devices, the best one for -1. With validate, the validation layer checks how it
-// is used, and Err says what it says. It takes at most so many bytes of the device's memory, 0 for any.
+// Open opens the device with a number in Devices, or the best one if the number is -1. If validate is set, the
+// validation layer checks every call and Err reports its messages. The backend takes at most `most` bytes of the
+// device's memory; 0 means no limit.
 func Open(number int, validate bool, most uint64) (*Backend, error) {
 	in, err := vulkan.Open(validate)
 	if err != nil {
@@ -63,8 +65,8 @@ func openIn(in *vulkan.Instance, number int) (*vulkan.Device, error) {
 	return in.Open(number)
 }
 
-// best is the number of the device to take where nobody says which: the first discrete GPU, else the first of the next
-// best kind. An error says what is missing.
+// best returns the number of the device to open if the caller gives none: the first discrete GPU, else the first device
+// of the next best kind. It returns an error if no device can be used.
 func best(all []Device) (int, error) {
 	best, rank := -1, 0
 	for i, d := range all {
@@ -79,19 +81,19 @@ func best(all []Device) (int, error) {
 	return best, nil
 }
 
-// Device describes the device.
+// Device returns the description of the device.
 func (b *Backend) Device() Device { return b.core.dev.Info }
 
-// String is its name, its driver and what that implements, on which the bits of results depend.
+// String returns the device's name, its driver and the version of Vulkan. The bits of results depend on these.
 func (b *Backend) String() string {
 	d := b.Device()
 	return fmt.Sprintf("%s, %s, Vulkan %s", d.Name, d.Driver, d.API)
 }
 
-// Err is the first failure of the device, such as its loss or too little memory, or what the validation layer has said.
-// After it all results are NaN.
+// Err returns the first failure of the device, such as its loss or a lack of memory, or a message of the validation
+// layer. After a failure all results are NaN.
 func (b *Backend) Err() error {
-	if b.in == nil { // of Estimate
+	if b.in == nil { // from Estimate
 		return nil
 	}
 	if said := b.in.Messages(); len(said) > 0 {
@@ -100,21 +102,21 @@ func (b *Backend) Err() error {
 	return b.core.failure()
 }
 
-// Fail has the device count as failed from now on.
+// Fail marks the device as failed.
 func (b *Backend) Fail(err error) {
 	b.core.mu.Lock()
 	defer b.core.mu.Unlock()
 	b.core.fail(err)
 }
 
-// Room is how many bytes of memory the device still has, for all that one may tell beforehand.
+// Room returns an estimate of the bytes of memory that the device still has.
 func (b *Backend) Room() int64 {
 	b.core.mu.Lock()
 	defer b.core.mu.Unlock()
 	return int64(b.core.memory.room())
 }
 
-// Counts are what was done since the device was opened.
+// Counts returns the work that was done since the device was opened.
 func (b *Backend) Counts() Counts {
 	c := b.core
 	c.mu.Lock()

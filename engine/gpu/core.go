@@ -13,40 +13,40 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// core is engine.Core on a device. Any number of goroutines may use it: what they record runs in the order in which
-// they record it.
+// core implements engine.Core on a device. It is safe for concurrent use: recorded work runs in the order in which it
+// was recorded.
 type core struct {
 	mu      sync.Mutex
-	dev     *vulkan.Device // nil where nothing is computed: see Estimate
+	dev     *vulkan.Device // nil if nothing is computed: see Estimate
 	limits  Limits
 	kernels map[string]*vulkan.Kernel
 	memory  pool
 	tables  map[string]region // see table
 	root    map[int]*buffer   // see roots
-	unit    *matrixUnit       // nil for a device without
-	points  int               // most complex numbers of a transform in the memory of a workgroup
-	err     error             // the first failure, after which nothing is computed any more
+	unit    *matrixUnit       // nil if the device has none
+	points  int               // largest transform in a workgroup's memory, in complex numbers
+	err     error             // the first failure; nothing is computed after it
 	counts  Counts
-	pending int    // launches that were not submitted
+	pending int    // launches and copies that were not submitted yet
 	later   *later // nil if no launch is postponed
 }
 
-// Counts are what was done since the engine was opened.
+// Counts is the work that was done since the engine was opened.
 type Counts struct {
-	In, Out     int // numbers of the host that were copied to the device, and from it
-	IDs         int // of rows, copied in
-	Tables      int // numbers of tables that the engine makes itself: of rows, places and powers
+	In, Out     int // numbers copied from the host to the device, and back
+	IDs         int // ids of rows that were copied in
+	Tables      int // numbers in copied tables that the engine builds itself: of rows, positions and powers
 	Launches    int
 	Submissions int
-	Replayed    int     // of these, of what had been recorded before
-	Bytes       float64 // that launches and copies of the device read and write, each number once
-	Flops       float64 // of sums and products
-	Seconds     float64 // by the Limits of Estimate
-	Memory      uint64  // most bytes that were lent at a time
+	Replayed    int     // submissions of commands that had been recorded before
+	Bytes       float64 // read and written by launches and copies on the device, each number once
+	Flops       float64 // additions and multiplications
+	Seconds     float64 // estimated from the Limits of Estimate
+	Memory      uint64  // most bytes that were in use at a time
 }
 
-// mostPending is the number of launches after which they are submitted though nobody reads. A token of a small model
-// takes fewer.
+// mostPending is the number of pending launches and copies that triggers a submission even if nothing is read. A token
+// of a small model takes fewer.
 const mostPending = 1 << 11
 
 func newCore(dev *vulkan.Device) *core {
@@ -58,24 +58,24 @@ func newCore(dev *vulkan.Device) *core {
 	return c
 }
 
-// Kind is the name of the engine.
+// Kind returns the name of the engine.
 func (c *core) Kind() string { return "gpu" }
 
-// fail keeps the first error.
+// fail stores the first error.
 func (c *core) fail(err error) {
 	if c.err == nil {
 		c.err = err
 	}
 }
 
-// failure is the first error.
+// failure returns the first error.
 func (c *core) failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// kernel is the kernel of a name, with the values of its constants.
+// kernel returns the kernel with a name and the values of its constants. It returns nil after a failure.
 func (c *core) kernel(name string, constants ...uint32) *vulkan.Kernel {
 	key := name
 	if len(constants) > 0 {
@@ -93,7 +93,7 @@ func (c *core) kernel(name string, constants ...uint32) *vulkan.Kernel {
 	return k
 }
 
-// launch records a launch of n workgroups of a kernel, with the values of its constants; the caller holds the lock.
+// launch records a launch of n workgroups of a kernel, with the values of its constants. mu must be held.
 func (c *core) launch(name string, a *args, n int, constants ...uint32) {
 	if c.err != nil || n == 0 {
 		return
@@ -112,7 +112,7 @@ func (c *core) launch(name string, a *args, n int, constants ...uint32) {
 	}
 }
 
-// recorded counts something that was recorded.
+// recorded counts a launch or copy that was recorded, and submits if many are pending.
 func (c *core) recorded() {
 	if c.pending++; c.pending >= mostPending {
 		c.submit()
@@ -133,15 +133,15 @@ func (c *core) submit() {
 	}
 }
 
-// New returns memory for n numbers with unspecified contents. Where the device has no more it returns memory in which
-// nothing is computed, and failure says so.
+// New returns memory for n numbers with unspecified contents. If the device has no memory left, New returns a buffer on
+// which nothing is computed, and failure returns the error.
 func (c *core) New(n int) engine.Buffer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.make(n, 4*n)
 }
 
-// make returns memory of bytes for n elements.
+// make returns memory of the given size for n elements. mu must be held.
 func (c *core) make(n, bytes int) *buffer {
 	b := &buffer{c: c, n: n}
 	if c.err != nil {
@@ -156,7 +156,7 @@ func (c *core) make(n, bytes int) *buffer {
 	return b
 }
 
-// take lends memory of the device, unless that has failed.
+// take allocates memory of the device. It returns the first error if the device has failed.
 func (c *core) take(bytes int) (region, error) {
 	if c.err != nil {
 		return region{}, c.err
@@ -164,7 +164,8 @@ func (c *core) take(bytes int) (region, error) {
 	return c.memory.take(bytes)
 }
 
-// Free takes memory back. What was recorded before may still use it: what is recorded later runs after that.
+// Free releases memory. Work that was recorded before may still use it, because work that is recorded later runs after
+// that.
 func (c *core) Free(x engine.Buffer) {
 	b := x.(*buffer)
 	b.cleanup.Stop()
@@ -174,7 +175,7 @@ func (c *core) Free(x engine.Buffer) {
 	b.at = region{}
 }
 
-// write copies bytes in.
+// write copies bytes of the host to the device.
 func (c *core) write(to region, data []byte) {
 	c.flush()
 	if c.err != nil || len(data) == 0 || c.dev == nil {
@@ -186,7 +187,7 @@ func (c *core) write(to region, data []byte) {
 	c.recorded()
 }
 
-// read copies numbers out, after all that was recorded. After a failure they are NaN.
+// read copies numbers of the device to the host, after all work that was recorded. After a failure they are NaN.
 func (c *core) read(from region, out []float32) {
 	c.flush()
 	if c.err == nil && len(out) > 0 && c.dev == nil {

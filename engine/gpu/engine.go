@@ -8,21 +8,22 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Engine computes on a device, for one tape. What it has no kernel for, and all that a tape records, is composed.
+// Engine computes on a device, for one tape. Operations without a kernel, and most that a tape records, are composed.
 type Engine struct {
 	*compose.Engine
 	c *core
-	// live is memory whose address was taken for the next launch: it must not be lent again before that is recorded.
+	// live holds the buffers whose addresses were taken for the next launch. Their memory must not be reused before
+	// that launch is recorded.
 	live   []*buffer
 	negExp map[*tensor.Tensor]kept // see NegExp
 }
 
-// Open returns an engine for the tape whose step it reads.
+// Open returns an engine for the tape whose settings are in step.
 func (b *Backend) Open(step *engine.Step) engine.Engine {
 	return &Engine{Engine: compose.Open(b.core, step), c: b.core}
 }
 
-// address is that of the first element of a tensor, 0 for nil.
+// address returns the address of the first element of a tensor, or 0 for nil.
 func (e *Engine) address(t *tensor.Tensor) uint64 {
 	if t == nil {
 		return 0
@@ -34,13 +35,13 @@ func (e *Engine) address(t *tensor.Tensor) uint64 {
 	return e.take(b)
 }
 
-// take is the address of a buffer for the next launch.
+// take returns the address of a buffer for the next launch.
 func (e *Engine) take(b *buffer) uint64 {
 	e.live = append(e.live, b)
 	return b.at.address()
 }
 
-// state is the address of a state, which is moved to the device if it is not there, 0 for nil.
+// state returns the address of a state, or 0 for nil. It moves the state to the device if necessary.
 func (e *Engine) state(t *tensor.Tensor) uint64 {
 	if t == nil {
 		return 0
@@ -56,7 +57,7 @@ func (e *Engine) run(name string, a *args, n int, constants ...uint32) {
 	e.launch(name, a, n, constants...)
 }
 
-// launch is run; the caller holds the lock.
+// launch is run with c.mu held.
 func (e *Engine) launch(name string, a *args, n int, constants ...uint32) {
 	e.c.launch(name, a, n, constants...)
 	e.forget()
@@ -69,7 +70,7 @@ func (e *Engine) like(x *tensor.Tensor, last int) *tensor.Tensor {
 	return e.New(shape...)
 }
 
-// all is the view of a tensor in a shape, repeated along axes of its own on the left.
+// all returns a view of a tensor as (rows, d). If the tensor has d elements they are repeated for every row.
 func (e *Engine) all(t *tensor.Tensor, rows, d int) engine.View {
 	if p := partOf(t); p != nil && p.rows == rows && p.width == d {
 		return p.view()
@@ -81,5 +82,5 @@ func (e *Engine) all(t *tensor.Tensor, rows, d int) engine.View {
 	return v
 }
 
-// blocks is the number of workgroups of some threads for n elements.
+// blocks returns the number of workgroups of the given number of threads that n elements take.
 func blocks(n, threads int) int { return (n + threads - 1) / threads }

@@ -7,22 +7,22 @@ import (
 	"github.com/hippo-ssm/hippo/internal/vulkan"
 )
 
-// Limits are those of a device, for an estimate.
+// Limits are the limits of a device, for an estimate.
 type Limits struct {
 	Bandwidth float64 // of memory, in bytes a second
-	Flops     float64 // sums and products of float32 a second
-	Matrices  float64 // those of its cooperative matrices of bfloat16; 0 for a device without
-	Threads   int     // that must run to reach these
-	Launch    float64 // seconds from the end of a launch to the beginning of the next one, which waits for it
+	Flops     float64 // float32 additions and multiplications a second
+	Matrices  float64 // the same for cooperative matrices of bfloat16; 0 if the device has none
+	Threads   int     // threads that must run to reach these limits
+	Launch    float64 // seconds from the end of a launch to the start of the next one, which waits for it
 }
 
-// H200 are the limits of an NVIDIA H200 by its data sheet, of matrices those without sparsity. Half of the 2,048
-// threads of its 132 processors are what a kernel needs, and two microseconds what a launch costs: both are
-// assumptions.
+// H200 holds the limits of an NVIDIA H200 from its data sheet; Matrices is the rate without sparsity. Two values are
+// assumptions: that a kernel needs half of the 2,048 threads of each of the 132 processors, and that a launch costs two
+// microseconds.
 var H200 = Limits{Bandwidth: 4.8e12, Flops: 67e12, Matrices: 989e12, Threads: 132 * 1024, Launch: 2e-6}
 
-// Estimate returns a backend that computes nothing and takes no memory: its results are zeros. It counts what a device
-// would do, and the time by the limits of that, as if each number were read and written once.
+// Estimate returns a backend that computes nothing and takes no memory: its results are zeros. It counts the work that
+// a device would do, and estimates the time from limits l, as if each number were read and written once.
 func Estimate(l Limits) *Backend {
 	c := newCore(nil)
 	if c.limits = l; l.Matrices > 0 {
@@ -31,7 +31,7 @@ func Estimate(l Limits) *Backend {
 	return &Backend{Backend: compose.Backend{Core: c}, core: c}
 }
 
-// seconds is the time of a launch.
+// seconds returns the estimated time of a launch.
 func (l Limits) seconds(a *args, threads int) float64 {
 	if l.Bandwidth == 0 {
 		return 0
@@ -43,8 +43,8 @@ func (l Limits) seconds(a *args, threads int) float64 {
 	return l.Launch + max(float64(a.moved)/l.Bandwidth, float64(a.flops)/flops)/busy
 }
 
-// threads is the size of a workgroup of a kernel. Where a thread of a product of matrices reads more than 16 bytes of
-// weights before it computes, as those of other kernels do, it counts for as many.
+// threads returns the number of threads of a kernel's workgroup. A thread of most kernels reads 16 bytes before it
+// computes. A thread of product_matrix may read more bytes of weights, and then counts as one thread for each 16 bytes.
 func threads(kernel string, constants []uint32) int {
 	switch kernel {
 	case "product_matrix":
@@ -58,7 +58,7 @@ func threads(kernel string, constants []uint32) int {
 	return 256
 }
 
-// add counts a launch.
+// add adds a launch to the counts.
 func (c *Counts) add(a *args, seconds float64) {
 	c.Bytes, c.Flops, c.Seconds = c.Bytes+float64(a.moved), c.Flops+float64(a.flops), c.Seconds+seconds
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestPageHasTheEstimate: the table of docs/gpu.md is what the engine counts for a step of published models, and the
-// time that an H200 would need for it by its data sheet.
+// TestPageHasTheEstimate checks that the table of docs/gpu.md is what the engine counts for a step of published models,
+// and the time that an H200 would need for it according to its data sheet.
 func TestPageHasTheEstimate(t *testing.T) {
 	var table strings.Builder
 	for _, preset := range []string{"h3-125m", "mamba-130m"} {
@@ -64,7 +64,8 @@ func (rounded) ReadRow([]float32, int)                             {}
 func (rounded) ReadGroups(int, []int8, []uint16, []uint16) float32 { return 0 }
 func (rounded) Sums() []byte                                       { return nil }
 
-// estimated is a model of a preset whose weights have no values, packed at a precision, on a backend that counts.
+// estimated returns a model of a preset whose weights are packed at a precision and have no values, and the backend
+// that counts its work.
 func estimated(t *testing.T, preset string, p engine.Precision) (*model.Model, *Backend) {
 	t.Helper()
 	c, err := model.Preset(preset)
@@ -86,7 +87,8 @@ func estimated(t *testing.T, preset string, p engine.Precision) (*model.Model, *
 	return m, b
 }
 
-// decoded counts the third part, of some tokens, of some sequences: the second one copies tables in.
+// decoded counts the third of three equal steps, of `tokens` tokens for `batch` sequences. The second step still copies
+// tables in.
 func decoded(t *testing.T, preset string, p engine.Precision, batch, tokens int) Counts {
 	m, b := estimated(t, preset, p)
 	tape := m.NewTape()
@@ -107,7 +109,7 @@ func decoded(t *testing.T, preset string, p engine.Precision, batch, tokens int)
 	return b.Counts().since(before)
 }
 
-// trained counts the second update of some sequences.
+// trained counts the second update with a batch of sequences.
 func trained(t *testing.T, preset string, p engine.Precision, batch, length int) Counts {
 	m, b := estimated(t, preset, engine.Float32)
 	var params []optim.Param
@@ -135,8 +137,8 @@ func trained(t *testing.T, preset string, p engine.Precision, batch, length int)
 	return b.Counts().since(before)
 }
 
-// TestUpdateCopies: an update of what has diagonal systems copies nothing but ids in, and the loss and the norm of the
-// gradient out.
+// TestUpdateCopies checks that an update of a model with diagonal systems copies only ids in, and only the loss and the
+// norm of the gradient out.
 func TestUpdateCopies(t *testing.T) {
 	for _, preset := range []string{"h3-tiny", "s4d-tiny", "dss-tiny", "gss-tiny"} {
 		c := trained(t, preset, engine.Float32, 2, 64)

@@ -7,14 +7,14 @@ import (
 	"github.com/hippo-ssm/hippo/engine/compose"
 )
 
-// What composed operations ask for, and get in a launch.
+// core computes these parts of composed operations in one launch each.
 var (
 	_ compose.Activator  = (*core)(nil)
 	_ compose.Losser     = (*core)(nil)
 	_ compose.Correlator = (*core)(nil)
 )
 
-// adding is the bit of an operation that adds to its result.
+// adding returns the bit of an operation that adds to its result, if add is set.
 func adding(add bool) int {
 	if add {
 		return 1 << 16
@@ -22,22 +22,22 @@ func adding(add bool) int {
 	return 0
 }
 
-// Activate: to = a(x).
+// Activate sets to = a(x).
 func (c *core) Activate(a engine.Activation, to, x engine.View) {
 	c.pointwise(opActivate|int(a)<<8, 0, 0, to, x)
 }
 
-// ActivateGrad: to = dy·a'(x).
+// ActivateGrad sets to = dy·a'(x), or adds it if add is set.
 func (c *core) ActivateGrad(a engine.Activation, to, dy, x engine.View, add bool) {
 	c.pointwise(opActivateGrad|int(a)<<8|adding(add), 0, 0, to, dy, x)
 }
 
-// Losses is a launch with a workgroup for each row.
+// Losses computes the losses of all rows in one launch, with a workgroup for each row.
 func (c *core) Losses(to, all, x engine.View, targets []int32) {
 	c.losses(at(to), 1, all, x, 0, targets, 0)
 }
 
-// LossesGrad is likewise.
+// LossesGrad computes their gradients in one launch, with a workgroup for each row.
 func (c *core) LossesGrad(to, dy, all, x engine.View, targets []int32, add bool) {
 	back := uint32(1)
 	if add {
@@ -56,10 +56,10 @@ func (c *core) losses(y uint64, stride int, all, x engine.View, dx uint64, targe
 		work(4*rows*v*int(1+back), 20*rows*v), rows, back)
 }
 
-// Correlate is a launch with a thread for each tap.
+// Correlate runs one launch with a thread for each tap.
 func (c *core) Correlate(to, b, k engine.View) { c.taps(at(to), b, k, 0, 0, 0) }
 
-// CorrelateGrad has a thread for each element of both.
+// CorrelateGrad runs one launch with a thread for each element of b and of k.
 func (c *core) CorrelateGrad(dy, b, k, db, dk engine.View) {
 	c.taps(at(dy), b, k, at(db), at(dk), 1)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/counter"
 )
 
-// device is the first one, with the validation layer, which must have nothing to say.
+// device is the first device, with the validation layer, which must report nothing.
 var device *Backend
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// put is a buffer with numbers.
+// put returns a buffer with the numbers of x.
 func put(x []float32) engine.Buffer {
 	b := device.core.New(len(x))
 	b.Write(x)
@@ -43,8 +43,8 @@ func get(b engine.Buffer) []float32 {
 	return x
 }
 
-// TestFunctions: functions of one number are as good as float32 admits, whatever the driver's own are: within some
-// roundings of the result, or of 1 where it is near zero.
+// TestFunctions checks that functions of one number are accurate within five roundings, whatever the driver's own
+// functions are. The error is relative to the result, or to 0.01 if the result is smaller.
 func TestFunctions(t *testing.T) {
 	inf := math.Inf(1)
 	for _, test := range []struct {
@@ -91,10 +91,10 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestKeep: what dropout keeps is what counter.Keep keeps, for any seed.
+// TestKeep checks that dropout keeps the elements that counter.Keep keeps, for any seed.
 func TestKeep(t *testing.T) {
 	const n, seed = 1000, 0xfedcba9876543210
-	for _, threshold := range []uint32{0, 1 << 30, 0x7fa00001, 0xffffffff} { // also one that is a NaN as a float
+	for _, threshold := range []uint32{0, 1 << 30, 0x7fa00001, 0xffffffff} { // one is a NaN as a float
 		b := device.core.New(n)
 		device.core.Keep(flat(b, n), seed, threshold)
 		for i, got := range get(b) {
@@ -105,8 +105,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestViewsOfManyAxes: views with more axes than a kernel takes, and windows to which is added, are computed piece by
-// piece.
+// TestViewsOfManyAxes checks views with more axes than a kernel takes, and sums into overlapping windows. They are
+// computed piece by piece.
 func TestViewsOfManyAxes(t *testing.T) {
 	shape := []int{2, 3, 2, 3, 2, 3}
 	n := 216
@@ -146,7 +146,8 @@ func TestViewsOfManyAxes(t *testing.T) {
 	}
 }
 
-// TestMemoryIsLentOnce: parts that are lent do not overlap, and parts that come back join to what they were.
+// TestMemoryIsLentOnce checks that lent parts do not overlap, and that freed parts are merged into the whole block
+// again.
 func TestMemoryIsLentOnce(t *testing.T) {
 	p := pool{dev: device.core.dev}
 	lent := map[int]region{}
@@ -175,8 +176,8 @@ func TestMemoryIsLentOnce(t *testing.T) {
 	p.blocks[0].memory.Free()
 }
 
-// TestTooLittleMemory: where the device has too little memory the first failure says so in one line, results are NaN,
-// and nothing panics.
+// TestTooLittleMemory checks that after an allocation that is too large for the device Err returns a short error,
+// results are NaN, and nothing panics.
 func TestTooLittleMemory(t *testing.T) {
 	b, err := Open(0, false, 0)
 	if err != nil {

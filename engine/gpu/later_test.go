@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestPostponed: a product takes in the norm before it, with the same bits, but not where the memory of the norm's
-// input has been given back: it may get that for its own result.
+// TestPostponed checks that a product fuses the norm before it, with the same bits. It must not fuse the norm if the
+// memory of the norm's input was freed, because the product may get that memory for its own result.
 func TestPostponed(t *testing.T) {
 	const d = 512
 	values := func(n int) *tensor.Tensor {

@@ -13,17 +13,18 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// pool takes large blocks of the device's memory and lends parts of them. Parts that come back join their neighbors.
+// pool allocates large blocks of the device's memory and lends parts of them. Freed parts are merged with their free
+// neighbors.
 type pool struct {
 	dev    *vulkan.Device
 	blocks []*block
 	held   uint64 // bytes of all blocks
 	lent   uint64
-	peak   uint64 // most bytes that were lent
-	most   uint64 // to be held; 0 for any number
+	peak   uint64 // maximum of lent
+	most   uint64 // limit of held; 0 for no limit
 }
 
-// room is how many bytes more can be lent.
+// room returns the number of bytes that can still be lent.
 func (p *pool) room() uint64 {
 	most := p.most
 	if d := p.dev.Info; most == 0 {
@@ -34,15 +35,15 @@ func (p *pool) room() uint64 {
 
 type block struct {
 	memory *vulkan.Memory
-	free   []span // in order; no two touch
+	free   []span // in ascending order; no two are adjacent
 }
 
-// nowhere is the block of memory that is only counted.
+// nowhere is the block of memory that is counted but not allocated.
 var nowhere = &block{memory: &vulkan.Memory{Address: alignment}}
 
 type span struct{ at, size uint64 }
 
-// region is a part of a block that is lent; the zero value is none.
+// region is a part of a block that is lent. The zero value is no memory.
 type region struct {
 	block    *block
 	at, size uint64
@@ -61,7 +62,7 @@ const (
 	mostBlock  = 256 << 20
 )
 
-// take lends a part: the first that fits.
+// take lends the first free part that is large enough. It allocates a new block if there is none.
 func (p *pool) take(bytes int) (region, error) {
 	size := max(alignment, (uint64(bytes)+alignment-1)/alignment*alignment)
 	if p.dev == nil {
@@ -82,7 +83,7 @@ func (p *pool) take(bytes int) (region, error) {
 			return region{b, s.at, size}, nil
 		}
 	}
-	// As much again as there is, so that blocks stay few.
+	// A new block is as large as all blocks so far, within the limits, so that there are few blocks.
 	want := max(size, min(mostBlock, max(leastBlock, p.held)))
 	if p.most > 0 {
 		if p.held+size > p.most {
@@ -102,7 +103,7 @@ func (p *pool) take(bytes int) (region, error) {
 	return p.take(bytes)
 }
 
-// put takes a part back.
+// put frees a part.
 func (p *pool) put(r region) {
 	if r.block == nil {
 		return
@@ -118,7 +119,7 @@ func (p *pool) put(r region) {
 		return 1
 	})
 	b.free = slices.Insert(b.free, i, span{r.at, r.size})
-	for _, j := range []int{i, i - 1} { // with the one after it, then with the one before it
+	for _, j := range []int{i, i - 1} { // merge with the next span, then with the previous one
 		if j >= 0 && j+1 < len(b.free) && b.free[j].at+b.free[j].size == b.free[j+1].at {
 			b.free[j].size += b.free[j+1].size
 			b.free = slices.Delete(b.free, j+1, j+2)
@@ -126,15 +127,15 @@ func (p *pool) put(r region) {
 	}
 }
 
-// buffer is storage on the device.
+// buffer is memory of the device. It implements tensor.Storage.
 type buffer struct {
 	c       *core
 	at      region
-	n       int // numbers of float32
+	n       int // number of elements
 	cleanup runtime.Cleanup
 }
 
-// watch gives the memory back when nobody has the buffer any more.
+// watch frees the memory once the buffer is unreachable.
 func (b *buffer) watch() {
 	c := b.c
 	b.cleanup = runtime.AddCleanup(b, func(r region) {
@@ -144,18 +145,18 @@ func (b *buffer) watch() {
 	}, b.at)
 }
 
-// Len is the number of elements, Bytes their memory.
+// Len returns the number of elements. Bytes returns the size of their memory.
 func (b *buffer) Len() int   { return b.n }
 func (b *buffer) Bytes() int { return int(b.at.size) }
 
-// Like returns memory of the same device for n zeros.
+// Like returns memory of the same device for n numbers, all zero.
 func (b *buffer) Like(n int) tensor.Storage {
 	x := b.c.New(n)
 	b.c.Fill(flat(x, n), 0)
 	return x
 }
 
-// Copy copies n elements of from, from element at on, to element to and on. They may overlap.
+// Copy copies n elements of from, starting at element at, to b, starting at element to. The ranges may overlap.
 func (b *buffer) Copy(to int, from tensor.Storage, at, n int) {
 	if p, ok := from.(*part); ok {
 		from = p.settled()
@@ -192,7 +193,7 @@ func (c *core) move(to region, i int, from region, j, n int) {
 	c.recorded()
 }
 
-// Read copies the elements out; Write copies as many in.
+// Read copies the elements to dst. Write copies the elements of src to the buffer.
 func (b *buffer) Read(dst []float32) {
 	b.c.mu.Lock()
 	defer b.c.mu.Unlock()
@@ -206,7 +207,7 @@ func (b *buffer) Write(src []float32) {
 	b.c.write(b.at, bytesOf(src))
 }
 
-// bytesOf are the bytes of numbers in memory. The device has the order of the host's: all of these are little-endian.
+// bytesOf returns the bytes of x in memory. The device has the byte order of the host: both are little-endian.
 func bytesOf[T float32 | int32 | uint16](x []T) []byte {
 	var one T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(one)))

@@ -18,11 +18,11 @@ import (
 
 const vocab = 40
 
-// families are the layers of models that decode and train.
+// families holds the layers of models that decode.
 var families = map[string]string{"h3": "h3,h3(head_dim=2)", "hybrid": "h3,attention,h3", "gpt": "attention,attention",
 	"mamba": "mamba,mamba", "mamba2": "mamba2,mamba2"}
 
-// since are the counts of what was done after before.
+// since returns the work that was done since before was counted.
 func (c Counts) since(before Counts) Counts {
 	return Counts{In: c.In - before.In, Out: c.Out - before.Out, IDs: c.IDs - before.IDs,
 		Tables: c.Tables - before.Tables, Launches: c.Launches - before.Launches,
@@ -44,9 +44,9 @@ func decode(m *model.Model, ids []int32, state *model.State) (logits [][]float32
 	return logits, tokens
 }
 
-// TestDecoding: on the device a model has the logits of the processor, the same bits in every run and however the text
-// is cut; a token copies nothing but its id in and its logits out, in one submission. A state that was saved goes on on
-// the processor.
+// TestDecoding checks that a model has the logits of the processor on the device, with the same bits in every run and
+// however the text is split. A token copies only its id in and its logits out, in one submission. A saved state can be
+// continued on the processor.
 func TestDecoding(t *testing.T) {
 	ids := toymodel.Text(6, 80, vocab)
 	for name, layers := range families {
@@ -83,8 +83,8 @@ func TestDecoding(t *testing.T) {
 	}
 }
 
-// TestRowsAreOneLaunch: a token of many sessions takes as many launches as one of a single session, and each has the
-// bits that it has alone, with products at either precision.
+// TestRowsAreOneLaunch checks that a token for many sessions takes as many launches as a token for one session, and
+// that each session gets the bits that it gets alone, with products at either precision.
 func TestRowsAreOneLaunch(t *testing.T) {
 	for name, layers := range families {
 		for _, p := range []engine.Precision{engine.Float32, engine.BF16} {
@@ -93,7 +93,7 @@ func TestRowsAreOneLaunch(t *testing.T) {
 	}
 }
 
-// TestRowsOfMatrices: so they have by cooperative matrices.
+// TestRowsOfMatrices checks the same for products by cooperative matrices.
 func TestRowsOfMatrices(t *testing.T) {
 	withHalves(t)
 	rowsAreOneLaunch(t, "hybrid", families["hybrid"], engine.BF16)
@@ -116,7 +116,7 @@ func rowsAreOneLaunch(t *testing.T, name, layers string, p engine.Precision) {
 	single := 0
 	together, next := &model.Rows{}, []int32{}
 	for i := range sessions {
-		text := ids[:2+20*i] // also of more than a page
+		text := ids[:2+20*i] // some longer than a page
 		for _, into := range []bool{false, true} {
 			state := m.NewState()
 			forward(text, model.OneRow(len(text), state))
@@ -138,7 +138,7 @@ func rowsAreOneLaunch(t *testing.T, name, layers string, p engine.Precision) {
 	}
 }
 
-// near fails unless all are within tol of the largest.
+// near fails the test unless all numbers are within tol of the largest wanted number.
 func near(t *testing.T, what string, got, want []float32, tol float64) {
 	t.Helper()
 	largest := 0.0
@@ -152,10 +152,10 @@ func near(t *testing.T, what string, got, want []float32, tol float64) {
 	}
 }
 
-// TestPacked: weights that were packed on the host multiply on the device as their elements in float32 do, for one row
-// with the bits of one among many, and serve as an embedding.
+// TestPacked checks that weights that were packed on the host multiply on the device like their elements in float32.
+// One row alone must have the bits that it has among many. The weights must also work as an embedding.
 func TestPacked(t *testing.T) {
-	const n, k, rows = 37, 1100, 50 // more than a pass of the kernel, and no whole groups
+	const n, k, rows = 37, 1100, 50 // more than one pass of the kernel, and a partial group
 	values := func(n int, scale float64) *tensor.Tensor {
 		x := tensor.New(n/k, k)
 		for i, d := 0, x.Floats(); i < len(d); i++ {
@@ -173,7 +173,7 @@ func TestPacked(t *testing.T) {
 			w, as, in := values(n*k, 0.1), engine.PackRounded, x
 			if name == "exact bf16" {
 				as = engine.PackExact
-			} else if p == engine.BF16 { // whose products round their inputs
+			} else if p == engine.BF16 { // its products round their inputs
 				in = tensor.New(x.Shape()...)
 				in.CopyFrom(x.Floats())
 				for i, v := range in.Data() {
@@ -205,9 +205,9 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// TestTraining: a model with dropout trains on the device as on the processor, at either precision, with the same bits
-// in every run, and a step copies ids in, and a loss and a norm out. Texts are long enough for spectra and for several
-// tiles of a scan.
+// TestTraining checks that a model with dropout trains on the device as on the processor, at either precision, with the
+// same bits in every run. A step copies ids in, and a loss and a norm out. Texts are long enough for spectra and for
+// several tiles of a scan.
 func TestTraining(t *testing.T) {
 	ids := toymodel.Text(5, 2*66, vocab)
 	train := func(b engine.Backend, p engine.Precision) (losses []float64) {
@@ -230,7 +230,7 @@ func TestTraining(t *testing.T) {
 			t.Errorf("%v: losses are %v, in another run %v", p, got, again)
 		}
 		for i, w := range want {
-			tol := 1e-4 // of two sums that round to other bfloat16 numbers, AdamW makes other updates
+			tol := 1e-4 // sums that round to other bfloat16 numbers change the updates of AdamW
 			if p == engine.BF16 && i > 0 {
 				tol = 1e-2
 			} else if p == engine.BF16 {
@@ -247,12 +247,12 @@ func TestTraining(t *testing.T) {
 	}
 }
 
-// TestTokensReplay: the commands of a token are those recorded for an earlier one, which are submitted again, and its
-// tables, except those of attention, are those of an earlier one.
+// TestTokensReplay checks that tokens submit commands again that were recorded for earlier tokens, and reuse their
+// tables, except those of attention.
 func TestTokensReplay(t *testing.T) {
 	ids := toymodel.Text(6, 120, vocab)
-	// Memory that the garbage collector gives back moves what later tokens take, and with it addresses in their
-	// commands and tables. When it runs is chance, so it does not run here.
+	// Memory that the garbage collector frees changes the addresses that later tokens get, and with them their commands
+	// and tables. The collector runs at unpredictable times, so it is off here.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	for name, layers := range families {
 		m := toymodel.New(t, layers, vocab)
@@ -269,7 +269,7 @@ func TestTokensReplay(t *testing.T) {
 		}
 		c, least := device.Counts().since(before), 60
 		if name == "gpt" || name == "hybrid" {
-			least = 18 // a page that grows, every eighth token here, moves what follows
+			least = 18 // every eighth token a page grows here, and later memory moves
 		} else if c.Tables > 0 {
 			t.Errorf("%s: %d numbers of tables are copied in, want those of earlier tokens", name, c.Tables)
 		}

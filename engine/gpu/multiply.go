@@ -12,23 +12,24 @@ import (
 // product is y[b,i,j] = a(Σ_k x[b,i,k]·w[b,j,k] + bias[j]), or y += Σ, on views with any strides: see product.glsl.
 type product struct {
 	y, x, bias          uint64
-	w                   []uint64 // packed in a form, or float32 numbers
+	w                   []uint64 // the arguments of a packed matrix, or the address of float32 numbers
 	form                uint32
 	how                 int  // the activation, or addTo
 	rounds              bool // operands are rounded to bfloat16
 	batches, rows, n, k int
-	ys, xs, ws          [3]int // strides of y along b, i, j, of x along b, i, k, of w along b, j, k
-	moved               int    // bytes, without parts
+	ys, xs, ws          [3]int // strides of y along b, i, j; of x along b, i, k; of w along b, j, k
+	moved               int    // bytes, without the sums of segments
 }
 
 const addTo = 256
 
-// A sum of k terms is one of segments, in order, so that workgroups may compute a segment each where there are too few
-// others to do. Bits depend on k alone: not on other rows, nor on which kernel computes how many segments.
+// A sum of k terms is split into segments, whose sums are added in order. If there are few other workgroups, each
+// segment gets a workgroup. The bits of a result depend only on k: not on other rows, on the kernel, or on how many
+// segments a workgroup computes.
 const (
 	leastSegment = 256
 	mostSegments = 8
-	wholeSegment = 128 // segments are multiples of this
+	wholeSegment = 128 // the length of a segment is a multiple of this
 )
 
 func segment(k int) int {
@@ -36,15 +37,16 @@ func segment(k int) int {
 }
 
 const (
-	// fewRows are the rows up to which each is multiplied alone, without cooperative matrices.
+	// fewRows is the largest number of rows that are multiplied one by one, without cooperative matrices.
 	fewRows = 8
-	// fewGroups are so few workgroups that smaller tiles or segments keep more of a card busy.
+	// fewGroups is the number of workgroups below which smaller tiles or segments keep more of a card busy.
 	fewGroups = 256
-	// splitSegments are as many that it costs less to add them in a launch of its own than to compute them in turn.
+	// splitSegments is the number of segments from which adding their sums in a separate launch costs less than
+	// computing the segments in turn.
 	splitSegments = 4
 )
 
-// tileSize is what a workgroup of a kernel computes: rows of elements.
+// tileSize is the part of a result that a workgroup computes: height rows of width elements.
 type tileSize struct {
 	height, width int
 	deep          int // terms at a time
@@ -55,25 +57,25 @@ type tileSize struct {
 func (t tileSize) subgroups() int { return t.down * t.across * t.along }
 
 var (
-	// tiles are those of float32 sums, the largest first.
+	// tiles holds the tiles for float32 operands, the largest first.
 	tiles = []tileSize{{64, 64, 32, 0, 0, 1}, {32, 32, 32, 0, 0, 1}, {16, 16, 32, 0, 0, 1}}
-	// matrixTiles are those of cooperative matrices for many rows and for few. A tile and the sums of a matrix for each
-	// subgroup take less than 32 KB.
+	// matrixTiles and fewMatrixTiles hold the tiles of cooperative matrices for many rows and for few. A tile, and the
+	// sums of one matrix for each subgroup, take less than 32 KB.
 	matrixTiles    = []tileSize{{128, 128, 32, 2, 4, 1}, {64, 64, 64, 2, 2, 1}, {64, 16, 64, 4, 1, 2}}
-	directTile     = tileSize{16, 16, 128, 1, 1, 4} // for few rows and weights of bfloat16 that lie well
+	directTile     = tileSize{16, 16, 128, 1, 1, 4} // for few rows and bfloat16 weights for which lies reports true
 	fewMatrixTiles = []tileSize{{16, 64, 128, 1, 4, 1}, {16, 16, 32, 1, 1, 8}}
 )
 
-// matrixUnit is how a device multiplies by cooperative matrices.
+// matrixUnit describes the cooperative matrices by which a device multiplies.
 type matrixUnit struct {
 	vulkan.Matrix
 	subgroup int
 	kernel   string
 }
 
-// unitOf is the largest product of matrices of a device by which all tiles can be computed, nil for none.
+// unitOf returns the largest matrix product of a device by which all tiles can be computed, or nil if there is none.
 func unitOf(d vulkan.Info, numbers, kernel string) (best *matrixUnit) {
-	const side, most = 16, 512 // of the least tile of a subgroup, and threads of a workgroup
+	const side, most = 16, 512 // side of a subgroup's smallest tile; most threads of a workgroup
 	for _, m := range d.Matrices {
 		fits := m.Of == numbers && side%m.M == 0 && side%m.N == 0 && tiles[0].deep%m.K == 0
 		if !fits || d.Subgroup*matrixTiles[0].subgroups() > most {
@@ -86,8 +88,9 @@ func unitOf(d vulkan.Info, numbers, kernel string) (best *matrixUnit) {
 	return best
 }
 
-// multiplies tries products of rounded numbers, with sums that are exact, also of numbers that float16 does not have:
-// no driver is to be trusted whose cooperative matrices were not seen to give them.
+// multiplies reports whether the device computes a small test product exactly. The operands are exact in bfloat16 but
+// out of the range of float16, and the sums are exact in float32. Cooperative matrices that fail this test are not
+// used, because a driver is not trusted without it.
 func (c *core) multiplies() bool {
 	const rows, n, k, large = 20, 24, 300, 1 << 20
 	x, w, want := make([]float32, rows*k), make([]float32, n*k), make([]float32, rows*n)
@@ -118,15 +121,15 @@ func (c *core) multiplies() bool {
 	return slices.Equal(got, want)
 }
 
-// plan is how a product is computed.
+// plan describes how a product is computed.
 type plan struct {
 	kernel    string
 	constants []uint32
 	groups    int
-	parts     int // segments that have a workgroup each, 0 where none has
+	parts     int // segments, if each has its own workgroup; else 0
 }
 
-// plan chooses how to compute a product, with cooperative matrices or, where unit is nil, without.
+// plan chooses how to compute a product: with cooperative matrices or, if unit is nil, without.
 func (p *product) plan(unit *matrixUnit) plan {
 	round := uint32(0)
 	if p.rounds {
@@ -154,19 +157,19 @@ func (p *product) plan(unit *matrixUnit) plan {
 		uint32(unit.N), uint32(unit.K), p.fours(), direct}, groups, parts}
 }
 
-// matrices reports whether a product is computed by cooperative matrices: all are whose operands are rounded, so that a
-// row has the same bits alone and beside others.
+// matrices reports whether a product is computed by cooperative matrices. All products with rounded operands are, so
+// that a row has the same bits alone and in a batch.
 func (p *product) matrices(unit *matrixUnit) bool {
 	return unit != nil && p.rounds && p.form <= uint32(engine.BF16)
 }
 
-// lies reports whether matrices of weights can be read as they lie.
+// lies reports whether matrices of weights can be read directly from memory, by their form, shape and alignment.
 func (p *product) lies() bool {
 	return p.form == uint32(engine.BF16) && p.k%directTile.deep == 0 && p.n >= directTile.width && p.w[0]%16 == 0
 }
 
-// divide chooses the first tile that gives enough workgroups, with segments counted where they have one each, else the
-// last.
+// divide chooses the first tile that gives at least fewGroups workgroups, or else the last tile. If each segment gets a
+// workgroup, those count.
 func (p *product) divide(from []tileSize) (t tileSize, groups, parts int) {
 	segments := blocks(p.k, segment(p.k))
 	for _, t = range from {
@@ -183,7 +186,7 @@ func (p *product) divide(from []tileSize) (t tileSize, groups, parts int) {
 	return t, groups * max(1, parts), parts
 }
 
-// fours is 1 if x lies in aligned fours along k, and 2 if w does.
+// fours returns 1 if x can be read in aligned groups of four along k, plus 2 if w can.
 func (p *product) fours() (which uint32) {
 	aligned := func(at uint64, bytes int, s [3]int) bool {
 		return p.k%4 == 0 && at%uint64(4*bytes) == 0 && s[2] == 1 && s[1]%4 == 0 && s[0]%4 == 0
@@ -201,7 +204,7 @@ func (p *product) fours() (which uint32) {
 	return which
 }
 
-// multiply launches a product. The caller holds the lock.
+// multiply launches a product. c.mu must be held.
 func (c *core) multiply(p product) {
 	how, flops := p.plan(c.unit), 2*p.batches*p.rows*p.n*p.k
 	results, moved := p.batches*p.rows*p.n, p.moved

@@ -16,7 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// normals are n numbers of a normal distribution, small integers by eighths if they are to be exact in any format.
+// normals returns n normally distributed numbers. If exact is set, they are rounded to eighths, which are exact in
+// every format.
 func normals(seed uint64, n int, exact bool) []float32 {
 	rng, x := rand.New(rand.NewPCG(seed, 5)), make([]float32, n)
 	for i := range x {
@@ -27,13 +28,13 @@ func normals(seed uint64, n int, exact bool) []float32 {
 	return x
 }
 
-// nearestBF16 is the bfloat16 number nearest to x, ties to even.
+// nearestBF16 returns the bfloat16 number nearest to x, ties to even.
 func nearestBF16(x float32) float32 {
 	bits := math.Float32bits(x)
 	return math.Float32frombits((bits + 0x7fff + bits>>16&1) &^ 0xffff)
 }
 
-// withHalves has the device compute with float16 matrices in place of bfloat16 ones. Without such it skips the test.
+// withHalves makes the device use float16 matrices instead of bfloat16 ones. It skips the test if the device has none.
 func withHalves(t *testing.T) {
 	unit, before := unitOf(device.Device(), "float16", "product_matrix_half"), device.core.unit
 	if unit == nil {
@@ -43,11 +44,12 @@ func withHalves(t *testing.T) {
 	t.Cleanup(func() { device.core.unit = before })
 }
 
-// products are shapes of matrix products: batches, rows, elements, terms. They take every tile, and segments of one
-// workgroup and of several.
+// products holds shapes of matrix products: batches, rows, elements, terms. They cover every tile, and both one and
+// several segments for each workgroup.
 var products = [][4]int{{3, 37, 50, 71}, {1, 16, 33, 300}, {1, 70, 24, 2100}, {2, 9, 8, 1300}, {1, 530, 513, 40}}
 
-// eachProduct calls f with the views of products in several layouts, alone those of one row.
+// eachProduct calls f with the views of a product in several layouts: all returns the views of the whole product, alone
+// those of one row.
 func eachProduct(s [4]int, f func(layout string, all func(x, w, y engine.Buffer) (to, a, b engine.View),
 	alone func(i int, x, w, y engine.Buffer) (to, a, b engine.View))) {
 	batches, rows, n, k := s[0], s[1], s[2], s[3]
@@ -71,7 +73,7 @@ func eachProduct(s [4]int, f func(layout string, all func(x, w, y engine.Buffer)
 	}
 }
 
-// half are the bits of v, which must be a normal float16 number, as one.
+// half returns the bits of v as a float16 number. v must be a normal number of that format, or 0.
 func half(v float32) uint16 {
 	bits := math.Float32bits(v)
 	if v == 0 {
@@ -80,7 +82,8 @@ func half(v float32) uint16 {
 	return uint16(bits>>16&0x8000 | (bits>>23&0xff-112)<<10 | bits>>13&0x3ff)
 }
 
-// bitsOfRows: matrix products of views with any strides have the bits of rows one by one, and add to what is there.
+// bitsOfRows checks that matrix products of views with any strides have the bits of the products of single rows, and
+// that they add to the result.
 func bitsOfRows(t *testing.T, dot func(to, x, y engine.View)) {
 	for _, shape := range products {
 		batches, rows, n, k := shape[0], shape[1], shape[2], shape[3]
@@ -111,8 +114,8 @@ func bitsOfRows(t *testing.T, dot func(to, x, y engine.View)) {
 func TestProducts(t *testing.T)        { bitsOfRows(t, device.core.Dot) }
 func TestProductsRounded(t *testing.T) { bitsOfRows(t, device.core.DotBF16) }
 
-// TestProductsOfMatrices: cooperative matrices have the bits of rows one by one, and where numbers are exact those of
-// sums without matrices.
+// TestProductsOfMatrices checks that products by cooperative matrices have the bits of the products of single rows. If
+// the numbers are exact, they also have the bits of sums without matrices.
 func TestProductsOfMatrices(t *testing.T) {
 	all := func() (results [][]float32) {
 		for _, shape := range products {
@@ -147,7 +150,7 @@ func TestProductsOfMatrices(t *testing.T) {
 	}
 	full := linear(20, false)
 	withHalves(t)
-	for _, rows := range []int{1, 16, 20} { // also those whose weights are read as they lie
+	for _, rows := range []int{1, 16, 20} { // for some, weights are read directly from memory
 		if !slices.Equal(linear(rows, true), full[:40*rows]) {
 			t.Errorf("%d rows with packed weights are not those of numbers", rows)
 		}
@@ -160,7 +163,7 @@ func TestProductsOfMatrices(t *testing.T) {
 	bitsOfRows(t, device.core.DotBF16)
 }
 
-// TestDriverIsTried: what a device is tried with comes out right without matrices, and wrong with those of float16.
+// TestDriverIsTried checks that the test product of a driver passes without matrices, and fails with float16 matrices.
 func TestDriverIsTried(t *testing.T) {
 	if !device.core.multiplies() {
 		t.Error("without matrices, or with those of bfloat16, sums are not exact")
@@ -171,11 +174,12 @@ func TestDriverIsTried(t *testing.T) {
 	}
 }
 
-// TestRoundedOperands: products at bf16 are float32 sums of products of rounded numbers. Halves are rounded to even.
+// TestRoundedOperands checks that products at bf16 are float32 sums of products of rounded numbers. Ties are rounded to
+// even.
 func TestRoundedOperands(t *testing.T) {
 	const rows, n, k = 20, 30, 700
 	x, w := normals(1, rows*k, false), normals(2, n*k, false)
-	for i := range 8 { // ties, subnormal numbers, and those that round to infinity
+	for i := range 8 { // ties, subnormal numbers, and neighbors of ties
 		x[i] = math.Float32frombits([]uint32{0x3f808000, 0x3f818000, 0x00008000, 0x00018000, 0x3f808001, 0x80008000,
 			0xbf818000, 0x3f807fff}[i])
 	}
@@ -200,8 +204,8 @@ func TestRoundedOperands(t *testing.T) {
 	near(t, "rounded products", got, want, 1e-5)
 }
 
-// TestTrainsAtBF16: at bf16 results and gradients are those of the processor at bf16, up to few sums that round to
-// other numbers: much nearer than those at float32.
+// TestTrainsAtBF16 checks that results and gradients at bf16 are those of the processor at bf16, except for a few sums
+// that round to other numbers: they must be much nearer than the results at float32.
 func TestTrainsAtBF16(t *testing.T) {
 	const l = 40
 	rows, targets := engine.NewRows(25, 15), make([]int32, l)
@@ -257,7 +261,7 @@ func TestTrainsAtBF16(t *testing.T) {
 		for i := range got {
 			e, rounding := apart(got[i], want[i]), apart(want[i], full[i])
 			most := rounding / 5
-			if name == "Attention" { // perhaps as the processor rounds elsewhere around its softmax; not traced
+			if name == "Attention" { // perhaps the processor rounds elsewhere around its softmax; not traced
 				most = rounding / 1.5
 			}
 			if !(e < most) {
@@ -268,7 +272,7 @@ func TestTrainsAtBF16(t *testing.T) {
 	}
 }
 
-// apart is the relative difference of two lists of numbers.
+// apart returns the relative difference of two lists of numbers.
 func apart(x, y []float32) float64 {
 	var diff, norm float64
 	for i := range x {
@@ -278,7 +282,7 @@ func apart(x, y []float32) float64 {
 	return math.Sqrt(diff / norm)
 }
 
-// cards are devices as drivers describe them.
+// cards describes devices as drivers describe them.
 var cards = map[string]vulkan.Info{
 	"nvidia": {Subgroup: 32, Matrices: []vulkan.Matrix{{Of: "float16", M: 16, N: 16, K: 16},
 		{Of: "bfloat16", M: 16, N: 8, K: 16}, {Of: "bfloat16", M: 16, N: 16, K: 16}}},
@@ -292,8 +296,9 @@ var cards = map[string]vulkan.Info{
 	"none":     {Subgroup: 32},
 }
 
-// TestPlans: rounded products go by cooperative matrices where a device has some of bfloat16 that fit, whatever the
-// rows, in tiles that fit into the memory of a workgroup; where there are few tiles, by segments.
+// TestPlans checks that rounded products use cooperative matrices if the device has bfloat16 matrices that fit, for any
+// number of rows. The tiles must fit into the memory of a workgroup. If there are few tiles, segments get workgroups of
+// their own.
 func TestPlans(t *testing.T) {
 	for name, want := range map[string]string{"nvidia": "16 16 16", "amd": "16 16 16", "intel": "8 16 16", "halves": "",
 		"too tall": "", "too wide": "", "too deep": "", "too many": "", "none": ""} {

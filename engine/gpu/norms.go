@@ -40,7 +40,7 @@ func (e *Engine) norm(name string, x, r, w, b *tensor.Tensor, groups int, eps fl
 	return s, y
 }
 
-// openNorm is a norm that products of few rows may take in.
+// openNorm is a postponed norm that a product of few rows may fuse.
 type openNorm struct {
 	y               *tensor.Tensor
 	from            [6]uint64 // y, s, x, r, w and b
@@ -48,22 +48,24 @@ type openNorm struct {
 	eps             float64
 }
 
-// openRows are products of the same few rows with matrices of one form and shape, to which more may be added.
+// openRows is a postponed launch of products of the same few rows with matrices of one form and shape. More matrices
+// may be added to it.
 type openRows struct {
 	product
 	x        *tensor.Tensor
-	stride   int // numbers from a row of it to the next
+	stride   int // numbers from the start of a row of x to the next
 	norm     *openNorm
-	matrices [][]uint64 // of each y, bias, and where it lies
+	matrices [][]uint64 // for each, the addresses of y, of the bias and of the matrix
 }
 
-// mostMatrices are those of a launch, mostNormed the numbers of a row that a workgroup has in its memory.
+// mostMatrices is the largest number of matrices in a launch. mostNormed is the largest number of elements of a row
+// that fit into the memory of a workgroup, for a fused norm.
 const (
 	mostMatrices = 3
 	mostNormed   = 1 << 12
 )
 
-// multiplyRows computes y = a(x wᵀ + bias) for few rows, with what was postponed before it if that fits.
+// multiplyRows computes y = a(x wᵀ + bias) for few rows, fused with the postponed launch before it if possible.
 func (e *Engine) multiplyRows(y, x, bias *tensor.Tensor, p *product) {
 	o := &openRows{product: *p, x: x}
 	o.product.x, o.stride = e.strided(x)
@@ -86,14 +88,14 @@ func (e *Engine) multiplyRows(y, x, bias *tensor.Tensor, p *product) {
 	e.postpone(o, func() { e.c.multiplyRows(o) })
 }
 
-// multiplyRows launches products of few rows; the caller holds the lock.
+// multiplyRows launches products of few rows. c.mu must be held.
 func (c *core) multiplyRows(o *openRows) {
 	lanes, more, norm, most := 4, uint64(0), [6]uint64{0, 0, o.product.x}, 128
 	count, rounds, normed, centered, eps := len(o.matrices), uint32(0), uint32(0), 0, 0.0
 	if o.rounds {
 		rounds = 1
 	}
-	if m := o.norm; m != nil { // which each workgroup computes, so they have more elements
+	if m := o.norm; m != nil { // each workgroup computes the norm, so it gets more elements
 		norm, normed, centered, eps, most = m.from, uint32(o.k), m.centered, m.eps, 64
 	}
 	for lanes < most && 8*lanes < o.k {

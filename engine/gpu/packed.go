@@ -7,27 +7,27 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// packed is a matrix of weights on the device in the precision in which it was packed on the host: integers of 8 or 4
-// bits as they are, with the factors of their groups, or bfloat16 numbers. Products widen them, and round no inputs.
+// packed is a matrix of weights on the device, in the precision in which it was packed on the host: integers of 8 or 4
+// bits with the factors of their groups, or bfloat16 numbers. Kernels widen them, and do not round the inputs.
 type packed struct {
-	engine.Rounding // of the host: for files and fingerprints
+	engine.Rounding // the matrix on the host, for files and fingerprints
 	form            engine.Precision
 	k               int
-	q               *buffer // its factors and least numbers lie behind the integers
-	factors, least  uint64  // bytes from there
+	q               *buffer // the integers, then the factors, least numbers and scales
+	factors, least  uint64  // offsets in q, in bytes
 	scales          uint64
 }
 
-// Bytes is the memory on the device.
+// Bytes returns the size of the matrix on the device.
 func (p *packed) Bytes() int { return p.q.Bytes() }
 
-// matrix are the arguments of a kernel that say where the matrix lies.
+// matrix returns the arguments of a kernel that locate the matrix.
 func (p *packed) matrix() []uint64 {
 	q := p.q.at.address()
 	return []uint64{q, q + p.factors, q + p.least, q + p.scales}
 }
 
-// Place moves tensors to the device, packed ones in their precision.
+// Place moves tensors to the device. Packed tensors keep their precision.
 func (b *Backend) Place(xs ...*tensor.Tensor) {
 	for _, x := range xs {
 		switch w := x.Packed().(type) {
@@ -106,14 +106,14 @@ func (b *Backend) placePacked(x *tensor.Tensor, w engine.Rounding) {
 	x.SetPacked(p)
 }
 
-// place returns memory of bytes.
+// place returns memory of the given size.
 func (c *core) place(bytes int) *buffer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.make((bytes+3)/4, bytes)
 }
 
-// writeAt copies bytes of the host to a place of a buffer.
+// writeAt copies bytes of the host to an offset in a buffer.
 func (c *core) writeAt(b *buffer, at uint64, data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// TestPageListsKernels: the table of docs/gpu.md has the operations that are more than composed.
+// TestPageListsKernels checks that the table of docs/gpu.md lists the operations that the engine does not merely
+// compose.
 func TestPageListsKernels(t *testing.T) {
 	operations := reflect.TypeFor[engine.Engine]()
 	var ours []string

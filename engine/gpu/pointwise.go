@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// fused computes y (…, d) with one launch over rows of d elements, for what is not recorded.
+// fused computes y (…, d) in one launch over rows of d elements, for operations that are not recorded.
 func (e *Engine) fused(op int, a engine.Activation, y *tensor.Tensor, xs ...engine.View) *tensor.Tensor {
 	views := append([]engine.View{e.all(y, y.Rows(), y.Dim(-1))}, xs...)
 	e.c.pointwise(op|int(a)<<8, 0, 0, views...)
@@ -61,17 +61,17 @@ func (e *Engine) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
 		e.all(beta, rows, d))
 }
 
-// mostNegExp is how many results of NegExp are kept.
+// mostNegExp is the number of results of NegExp that are cached.
 const mostNegExp = 1 << 8
 
-// kept is what was made of a tensor as it was.
+// kept is a result that was computed from a version of a tensor.
 type kept struct {
 	version uint64
 	y       *tensor.Tensor
 }
 
-// NegExp keeps its results while the tape does not record: tokens that are decoded one after another have the same
-// parameters.
+// NegExp caches its results while the tape does not record, because tokens that are decoded one after another have the
+// same parameters.
 func (e *Engine) NegExp(x *tensor.Tensor) *tensor.Tensor {
 	if e.Recording {
 		return e.Engine.NegExp(x)

@@ -9,7 +9,7 @@ import (
 
 var _ compose.PowerSummer = (*core)(nil)
 
-// parts are the addresses of the real and imaginary parts of complex numbers.
+// parts appends the addresses of the real and imaginary parts of complex numbers.
 func (a *args) parts(all ...[2]engine.View) *args {
 	for _, x := range all {
 		a.address(at(x[0]), at(x[1]))
@@ -17,18 +17,18 @@ func (a *args) parts(all ...[2]engine.View) *args {
 	return a
 }
 
-// PowerSums is one launch.
+// PowerSums sets y[j] = Re Σ_n w·a^j, in one launch.
 func (c *core) PowerSums(to engine.View, a, w [2]engine.View) {
 	c.powers("powers", to, a, w, nil, 8, 1024, 1)
 }
 
-// AddPowerSums is one launch.
+// AddPowerSums adds the gradients of a and w, in one launch.
 func (c *core) AddPowerSums(dy engine.View, a, w, da, dw [2]engine.View) {
 	c.powers("powers_grad", dy, a, w, [][2]engine.View{da, dw}, 20, 0, 8)
 }
 
-// powers launches a kernel. A workgroup takes some positions of a head, or all if positions is 0, and then some of its
-// modes. flops is for one power of one mode.
+// powers launches a kernel. Each workgroup computes `positions` positions of one head or, if positions is 0, all
+// positions of `modes` modes of it. flops counts the operations for one power of one mode.
 func (c *core) powers(name string, y engine.View, a, w [2]engine.View, grads [][2]engine.View, flops, positions,
 	modes int) {
 	l, h, n := y.Shape[0], y.Shape[1], a[0].Shape[1]

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// TestPowerSums: sums of powers and their gradients are those in float64, over several workgroups of positions and of
-// modes, beside gradients that are there; a position has the same bits whatever the length is.
+// TestPowerSums checks that sums of powers and their gradients are those in float64, with several workgroups of
+// positions and of modes. Gradients must be added to existing ones. A position must have the same bits for any length.
 func TestPowerSums(t *testing.T) {
 	const h, n, longest = 3, 9, 2500
 	c, rng := device.core, rand.New(rand.NewPCG(1, 2))
@@ -25,7 +25,7 @@ func TestPowerSums(t *testing.T) {
 		return x
 	}
 	a := make([]float32, 2*h*n)
-	for i := range h * n { // radii of which some last for 2,500 positions
+	for i := range h * n { // with some radii, powers last for 2,500 positions
 		x := cmplx.Rect(1-0.3*math.Pow(0.5, float64(i%12)), 3*rng.Float64())
 		a[2*i], a[2*i+1] = float32(real(x)), float32(imag(x))
 	}
@@ -59,7 +59,7 @@ func TestPowerSums(t *testing.T) {
 			}
 		}
 		got := get(y)
-		near(t, "y", got, narrow(wantY), 1e-4) // as angles grow with the position
+		near(t, "y", got, narrow(wantY), 1e-4) // angles grow with the position
 		near(t, "da", get(da), narrow(wantA), 1e-4)
 		near(t, "dw", get(dw), narrow(wantW), 1e-4)
 		if !slices.Equal(got[:len(before)], before) {
@@ -85,7 +85,7 @@ func narrow(x []float64) []float32 {
 	return y
 }
 
-// TestTurn: angles of many turns are off by a rounding of π.
+// TestTurn checks that angles of many turns are accurate up to a rounding of π.
 func TestTurn(t *testing.T) {
 	const n = 500
 	x, u, v := make([]float32, n), make([]float32, n), make([]float32, n)

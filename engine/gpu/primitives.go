@@ -12,14 +12,14 @@ import (
 
 var _ compose.Turner = (*core)(nil)
 
-// Codes of pointwise.comp and reduce.comp.
+// The operation codes of pointwise.comp and reduce.comp.
 const (
 	opFill       = 0
 	opCount      = 1
 	opKeep       = 2
 	opAffine     = 3
-	opFunction   = 8  // and engine.Function
-	opOperator   = 32 // and engine.Operator
+	opFunction   = 8  // plus an engine.Function
+	opOperator   = 32 // plus an engine.Operator
 	opSelect     = 36
 	opActivate   = 37
 	opAddBias    = 38
@@ -37,7 +37,7 @@ const (
 	opDotBF16 = 3
 )
 
-// pointwise launches y = f(a, b, c) on views of one shape, of which there are up to four, the result first.
+// pointwise launches y = f(a, b, c) on up to four views of one shape, the result first.
 func (c *core) pointwise(op int, s, t float64, views ...engine.View) {
 	a, empty := axesOf(views...)
 	if empty {
@@ -74,20 +74,20 @@ func (c *core) elements(op int, s, t float64, a axes, from []uint64) {
 	c.launch("pointwise", p.work(moved, n), blocks(n, 256))
 }
 
-// Fill: to = c.
+// Fill sets to = v.
 func (c *core) Fill(to engine.View, v float64) { c.pointwise(opFill, v, 0, to) }
 
-// Count: to[i] = i.
+// Count sets to[i] = i.
 func (c *core) Count(to engine.View) {
 	c.one(opCount, to, 0, 0)
 }
 
-// Keep: to[i] = 1 where counter.Keep(seed, i, threshold), else 0.
+// Keep sets to[i] = 1 where counter.Keep(seed, i, threshold) is true, else 0.
 func (c *core) Keep(to engine.View, seed uint64, threshold uint32) {
 	c.one(opKeep, to, seed, uint64(threshold))
 }
 
-// one launches what counts the elements of one axis, with two numbers.
+// one launches an operation on the indices of a view of one axis, with two numbers as arguments.
 func (c *core) one(op int, to engine.View, numbers ...uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,35 +98,35 @@ func (c *core) one(op int, to engine.View, numbers ...uint64) {
 	c.launch("pointwise", p.work(4*n, n), blocks(n, 256))
 }
 
-// Affine: to = scale·x + shift.
+// Affine sets to = scale·x + shift.
 func (c *core) Affine(to, x engine.View, scale, shift float64) {
 	c.pointwise(opAffine, scale, shift, to, x)
 }
 
-// Map: to = f(x).
+// Map sets to = f(x).
 func (c *core) Map(f engine.Function, to, x engine.View) { c.pointwise(opFunction+int(f), 0, 0, to, x) }
 
-// Zip: to = x f y.
+// Zip sets to = x f y.
 func (c *core) Zip(f engine.Operator, to, x, y engine.View) {
 	c.pointwise(opOperator+int(f), 0, 0, to, x, y)
 }
 
-// Select: to = x where the condition is not 0, else y.
+// Select sets to = x where the condition is not 0, else y.
 func (c *core) Select(to, condition, x, y engine.View) {
 	c.pointwise(opSelect, 0, 0, to, x, y, condition)
 }
 
-// Turn: to = scale·x·e^(u+v) modulo 2π, without what has no memory.
+// Turn sets to = scale·x·e^(u+v) modulo 2π. Factors whose view has no memory are left out.
 func (c *core) Turn(to, x, u, v engine.View, scale float64) {
 	c.pointwise(opTurn, scale, 0, to, x, u, v)
 }
 
-// Sum, Max, Dot and DotBF16 add to the elements of to.
+// Sum, Dot and DotBF16 add to the elements of to; Max takes their maximum with those of x.
 func (c *core) Sum(to, x engine.View)    { c.reduce(opSum, to, x, x) }
 func (c *core) Max(to, x engine.View)    { c.reduce(opMax, to, x, x) }
 func (c *core) Dot(to, x, y engine.View) { c.reduce(opDot, to, x, y) }
 
-// DotBF16 is compose.Rounder.
+// DotBF16 implements compose.Rounder.
 func (c *core) DotBF16(to, x, y engine.View) { c.reduce(opDotBF16, to, x, y) }
 
 func (c *core) reduce(op int, to, x, y engine.View) {
@@ -141,8 +141,8 @@ func (c *core) reduce(op int, to, x, y engine.View) {
 	c.sums(op, kept, over, []uint64{at(to), at(x), at(y)})
 }
 
-// sums launches a reduction. Axes that are too many, or along which a result would be written twice at a time, are
-// launched one place after the other.
+// sums launches a reduction. If there are too many axes, or a launch would write a result twice, it goes along an axis
+// with one launch for each index.
 func (c *core) sums(op int, kept, over axes, from []uint64) {
 	const most = 3
 	if axis := kept.doubled(); axis >= 0 || len(kept.shape) > most {
@@ -157,7 +157,7 @@ func (c *core) sums(op int, kept, over axes, from []uint64) {
 		return
 	}
 	n, flops := kept.len(), 2*kept.len()*over.len()
-	moved := 4 * kept.extent(0) // and it is read
+	moved := 4 * kept.extent(0) // the result is read, too
 	for k := range kept.stride {
 		moved += 4 * kept.extent(k) * over.extent(k)
 	}
@@ -179,20 +179,20 @@ func (c *core) sums(op int, kept, over axes, from []uint64) {
 	c.launch("reduce", p, blocks(n, 64), 1)
 }
 
-// Fewer sums than fewSums of at least longSum terms have a workgroup each, others a thread.
+// A sum gets a workgroup if there are fewer than fewSums sums of at least longSum terms, else a thread.
 const (
 	fewSums = 1 << 16
 	longSum = 128
 )
 
-// product launches sums of products that are a matrix product, or many of one size, and reports whether they are: each
-// sum over one axis, one axis that only x has, one that only y has, and perhaps one that both have. Sums are in the
-// order of the other kernel, so that results have the same bits. Cooperative matrices have others: where products are
-// theirs, one row or column is a matrix, too.
+// product launches sums of products that are one matrix product or several of one size, and reports whether they are.
+// Each sum must be over one axis; of the other axes at most one may belong to x alone, one to y alone, and one to both.
+// The sums have the order of the reduce kernel, so that results have the same bits. Cooperative matrices give other
+// bits: if they compute the products, a single row or column is computed by them, too.
 func (c *core) product(op int, kept, over axes, from []uint64, moved int) bool {
 	p := product{y: from[0], x: from[1], w: []uint64{from[2], 0, 0, 0}, how: addTo, moved: moved,
 		rounds: op == opDotBF16}
-	least := 8 // of each axis
+	least := 8 // shortest length of each axis
 	if p.matrices(c.unit) {
 		least = 1
 	}
@@ -234,8 +234,9 @@ func (c *core) product(op int, kept, over axes, from []uint64, moved int) bool {
 	return true
 }
 
-// doubled is the axis to go along so that the first view has no element twice: the shortest one that helps, or the
-// shortest of all; -1 if the view has none.
+// doubled returns the axis along which to launch index by index, so that no launch has an element of the first view
+// twice: the shortest axis that achieves this, or else the shortest of all. It returns -1 if the view has no element
+// twice.
 func (a axes) doubled() int {
 	if !a.overlaps() {
 		return -1

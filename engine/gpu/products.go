@@ -10,10 +10,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// upper is the bfloat16 number that v is.
+// upper returns v, which must be exact in bfloat16, as a bfloat16 number.
 func upper(v float32) uint16 { return uint16(math.Float32bits(v) >> 16) }
 
-// matrix are the form and the place of weights.
+// matrix returns the form of weights and the kernel arguments that locate them.
 func (e *Engine) matrix(w *tensor.Tensor) (form uint32, at []uint64) {
 	if p, ok := w.Packed().(*packed); ok {
 		e.take(p.q)
@@ -66,13 +66,14 @@ func (e *Engine) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
 	return y
 }
 
-// unpack fills memory with rows of a packed matrix: those at places, or the first n. The caller holds the lock.
+// unpack fills a buffer with rows of a packed matrix: the rows whose numbers are at address places, or the first n rows
+// if it is 0. c.mu must be held.
 func (c *core) unpack(to *buffer, p *packed, places uint64, n int) {
 	a := new(args).address(to.at.address(), places).address(p.matrix()...).int(n, p.k)
 	c.launch("unpack", a.work(p.q.Bytes()/max(1, p.Len()/p.k)*n+4*n*p.k, 0), blocks(n*p.k, 256), uint32(p.form))
 }
 
-// Unpack is compose.Unpacker, for operations that have no kernel for packed weights.
+// Unpack implements compose.Unpacker, for operations that have no kernel for packed weights.
 func (c *core) Unpack(to engine.Buffer, w tensor.Packed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// ids copies numbers of rows in, for what is recorded next; done gives their memory back.
+// ids copies lists of row numbers to the device, for the next launch. done frees their memory.
 func (c *core) ids(lists ...[]int32) (from []uint64, done func()) {
 	var all []int32
 	var starts []int
@@ -29,11 +29,11 @@ func (c *core) ids(lists ...[]int32) (from []uint64, done func()) {
 	return from, func() { c.memory.put(memory) }
 }
 
-// mostTables is the number of tables that are kept on the device.
+// mostTables is the number of tables that are cached on the device.
 const mostTables = 1 << 12
 
-// table is where a table lies on the device. It stays there: tokens that are decoded one after another need the same
-// ones. The caller holds the lock until it has launched what reads it.
+// table returns the address of a table on the device. Tables are cached there, because tokens that are decoded one
+// after another need the same ones. c.mu must be held until the launch that reads the table is recorded.
 func (c *core) table(data []byte) uint64 {
 	at, there := c.tables[string(data)]
 	if !there {
@@ -55,17 +55,17 @@ func (c *core) table(data []byte) uint64 {
 	return at.address()
 }
 
-// tile is the number of positions of a tile of a scan.
+// tile is the number of positions in a tile of a scan.
 const tile = 16
 
-// rows is a table of rows for rows.glsl, with the addresses of the states before and after each.
+// rows is a table of rows for rows.glsl, with the addresses of the states before and after each row.
 type rows struct {
 	data         []byte
 	count, tiles int
-	longest      int // positions of a row
+	longest      int // positions of the longest row
 }
 
-// rowsOf is the table of r, whose states are updated in place.
+// rowsOf returns the table of r, with states that are updated in place.
 func (e *Engine) rowsOf(r *engine.Rows, slots engine.Slots) (t rows) {
 	for i := range r.Count() {
 		state := e.state(slots.At(i))
@@ -79,8 +79,8 @@ func (t *rows) add(from, l int, before, after uint64) {
 	t.count, t.tiles, t.longest = t.count+1, t.tiles+blocks(l, tile), max(t.longest, l)
 }
 
-// each launches a kernel on n workgroups for each row. The arguments are addresses, that of the table, and what more
-// says.
+// each launches a kernel on n workgroups for each row. The arguments are addresses, the address of the table, and those
+// that more adds.
 func (e *Engine) each(name string, t *rows, addresses []uint64, n int, more func(a *args), constants ...uint32) {
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
@@ -89,7 +89,7 @@ func (e *Engine) each(name string, t *rows, addresses []uint64, n int, more func
 	e.launch(name, a, n*t.count, constants...)
 }
 
-// Gather: to[i] = x[rows[i]].
+// Gather sets to[i] = x[rows[i]].
 func (c *core) Gather(to, x engine.View, rows []int32) {
 	c.eachRow(to, x, func(to, x engine.View) {
 		if len(rows) == 0 || to.Shape[0] == 0 {
@@ -112,7 +112,7 @@ func (c *core) Gather(to, x engine.View, rows []int32) {
 	})
 }
 
-// Scatter: to[rows[i]] += x[i], in the order of i.
+// Scatter adds to[rows[i]] += x[i], in the order of i.
 func (c *core) Scatter(to, x engine.View, rows []int32) {
 	order := make([]int32, len(rows))
 	for i := range order {
@@ -146,13 +146,13 @@ func (c *core) Scatter(to, x engine.View, rows []int32) {
 	})
 }
 
-// row is the first row of a view.
+// row returns the first row of a view.
 func row(v engine.View) engine.View {
 	return engine.View{Of: v.Of, At: v.At, Shape: v.Shape[1:], Stride: v.Stride[1:]}
 }
 
-// eachRow calls f with the views, under the lock: with parts of them where a row has more than two axes that are not
-// one.
+// eachRow calls f with the views and c.mu held. If a row has more than two axes of a length above one, eachRow calls f
+// with parts of the views instead.
 func (c *core) eachRow(to, x engine.View, f func(to, x engine.View)) {
 	inner, empty := axesOf(row(to), engine.View{Of: x.Of, At: x.At, Shape: to.Shape[1:], Stride: x.Stride[1:]})
 	if empty {

@@ -7,34 +7,34 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// scan is a scan of Mamba, or of Mamba-2 with its parameters for each dt: see scan.glsl.
+// scan holds the arguments of a scan of Mamba, or of Mamba-2 with its parameters for each dt: see scan.glsl.
 type scan struct {
 	u, dt, a, bc, skip *tensor.Tensor // u and bc may be the same tensor, with B at column d
 	d, n, p, groups    int
 	perState           uint32
-	bcStride           int // numbers from a position of bc to the next; see addresses
+	bcStride           int // numbers from a position of bc to the next; set by addresses
 
 	pieces  []piece          // of all rows
-	count   []int            // of pieces of each row
-	before  []*tensor.Tensor // states before rows and after them, nil for rows that have none
+	count   []int            // number of pieces of each row
+	before  []*tensor.Tensor // states before and after each row, nil if it has none
 	after   []*tensor.Tensor
 	borders *tensor.Tensor // states before each tile
 }
 
-// piece is positions of a row.
+// piece is a range of positions of a row.
 type piece struct {
 	row, from, len int
-	first, last    bool // of the row
+	first, last    bool // whether it is the first or last piece of the row
 }
 
-// A row is cut into pieces of at least leastPiece positions where fewer than mostThreads threads would scan it
-// otherwise, whatever other rows there are: it has the same bits alone and beside others.
+// A row that fewer than mostThreads threads would scan is cut into pieces of at least leastPiece positions. The cut
+// does not depend on other rows, so that a row has the same bits alone and in a batch.
 const (
 	leastPiece  = 64
 	mostThreads = 1 << 17
 )
 
-// cut finds the pieces of rows.
+// cut cuts the rows into pieces.
 func (s *scan) cut(r *engine.Rows) {
 	for i := range r.Count() {
 		l := r.Len(i)
@@ -47,8 +47,9 @@ func (s *scan) cut(r *engine.Rows) {
 	}
 }
 
-// carry returns the states before each piece, from those before rows or, reversed, the gradients of the states after
-// each piece, from those after rows and the gradients x of outputs. It is nil where rows are not cut.
+// carry returns the states before each piece, computed from those before the rows. If reversed is 1, it returns the
+// gradients of the states after each piece, computed from those after the rows and the gradients x of the outputs. It
+// returns nil if no row is cut.
 func (s *scan) carry(e *Engine, reversed uint32, x *tensor.Tensor, of []*tensor.Tensor) *tensor.Tensor {
 	n, states := len(s.pieces), s.d*s.n
 	if n == len(s.count) {
@@ -91,10 +92,10 @@ func (e *Engine) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engi
 		p: headDim, groups: groups}, r, slots)
 }
 
-// parts is the number of workgroups for the channels of a group, groups that for a row.
+// parts returns the number of workgroups for the channels of one group of a row.
 func (s *scan) parts() int { return blocks(s.d/s.groups, 16) }
 
-// addresses are those of the inputs.
+// addresses returns the addresses of the inputs, and sets bcStride.
 func (s *scan) addresses(e *Engine) []uint64 {
 	bc, stride := e.strided(s.bc)
 	if s.bcStride = stride; s.bc == s.u {
@@ -103,12 +104,13 @@ func (s *scan) addresses(e *Engine) []uint64 {
 	return []uint64{e.address(s.u), e.address(s.dt), e.address(s.a), bc, e.address(s.skip)}
 }
 
-// shape are the arguments after the addresses, with the number of positions if that is wanted.
+// shape appends the arguments that follow the addresses, with the number of positions if given.
 func (s *scan) shape(p *args, count int, positions ...int) {
 	p.int(s.d, s.n, s.p, s.groups, count).int(positions...).int(s.u.Dim(-1), s.bcStride)
 }
 
-// scan runs forward. While the tape records, states are new tensors, and those before each tile are kept for backward.
+// scan runs the forward pass. While the tape records, states are new tensors, and the states before each tile are kept
+// for the backward pass.
 func (e *Engine) scan(name string, s *scan, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	y := e.New(append(s.u.Shape()[:s.u.Dims()-1], s.d)...)
 	t, l, states := rows{}, r.Total(), s.d*s.n
@@ -148,7 +150,7 @@ func (e *Engine) scan(name string, s *scan, r *engine.Rows, slots engine.Slots) 
 	return y
 }
 
-// openScan is a scan that may take in a gate.
+// openScan is a postponed scan into which a gate may be fused.
 type openScan struct {
 	y           *tensor.Tensor
 	activation  engine.Activation
@@ -156,7 +158,7 @@ type openScan struct {
 	stride      int // numbers from a position of the gate to the next
 }
 
-// gated has the scan that gives x, if that is postponed, give y = x·a(z) too, and reports whether it does.
+// gated reports whether the scan that computes x is postponed. If so, it fuses y = x·a(z) into the launch of that scan.
 func (e *Engine) gated(y, x, z *tensor.Tensor, a engine.Activation) bool {
 	gate, stride := e.strided(z)
 	to := e.address(y)
@@ -172,7 +174,7 @@ func (e *Engine) gated(y, x, z *tensor.Tensor, a engine.Activation) bool {
 	return true
 }
 
-// record is the table of the pieces of rows, with new tensors for the states after rows.
+// record returns the table of the pieces of rows, and creates new tensors for the states after the rows.
 func (s *scan) record(e *Engine, r *engine.Rows, slots engine.Slots) (t rows) {
 	s.before, s.after = make([]*tensor.Tensor, r.Count()), make([]*tensor.Tensor, r.Count())
 	s.cut(r)
@@ -198,7 +200,7 @@ func (s *scan) record(e *Engine, r *engine.Rows, slots engine.Slots) (t rows) {
 }
 
 // backward adds to the gradients of the inputs and of the states before rows. Sums over pieces, and over the channels
-// of a group, are those of parts that are added in order.
+// of a group, are computed in parts that are added in order.
 func (s *scan) backward(e *Engine, y *tensor.Tensor) {
 	dy, l, count, states := e.Grad(y), y.Rows(), len(s.pieces), s.d*s.n
 	if dy == nil {

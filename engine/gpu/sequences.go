@@ -9,12 +9,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The operations along sequences read the positions of a row one after another, and update its state in place: any way
-// to cut a row has the same bits. All rows are one launch.
+// The operations along sequences read the positions of a row one after another and update its state in place, so a row
+// has the same bits however it is split over calls. One launch computes all rows.
 
 func (e *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
-	const mostTaps = 16 // that a thread of filter_grad holds
+	const mostTaps = 16 // taps that a thread of filter_grad can hold
 	if e.Recording && (slots.Any() || w.Len() > mostTaps*x.Dim(-1)) {
 		return e.Engine.CausalConv(x, w, bias, a, r, slots)
 	}
@@ -42,7 +42,7 @@ func (e *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *e
 func (e *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	d := x.Dim(-1)
 	m := bw.Len() / d
-	const most = 1 << 10 // states of a channel in the memory of a workgroup
+	const most = 1 << 10 // states of a channel that fit into the memory of a workgroup
 	if e.Recording || m > most {
 		return e.Engine.ShiftSSM(x, bw, cw, dw, r, slots)
 	}
@@ -60,7 +60,7 @@ func (e *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots en
 	return s.y
 }
 
-// openShift is a shift that the system after it may take in.
+// openShift is a postponed shift that the system after it may fuse.
 type openShift struct {
 	y               *tensor.Tensor
 	r               *engine.Rows
@@ -79,7 +79,7 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 		major = 1
 	}
 	d := s.H * g.HeadDim
-	n := d * g.HeadDim * s.N // of the state, in pairs
+	n := d * g.HeadDim * s.N // complex numbers of a state
 	from := []uint64{e.address(y), e.address(g.Q), e.address(g.K), e.address(g.V), e.address(s.Abar), e.address(s.Bbar),
 		e.address(s.C), e.address(skip)}
 	e.c.mu.Lock()
@@ -90,7 +90,7 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 	}
 	table := e.c.table(data)
 	shift, with := &openShift{m: 1}, uint32(0)
-	if open != nil && open == postponed[openShift](e.c) { // else it was recorded, to copy the table in
+	if open != nil && open == postponed[openShift](e.c) { // copying the table may have recorded the shift
 		shift, with, e.c.later = open, 1, nil
 	}
 	a := new(args).address(from...).address(table).int(s.H, g.HeadDim, s.N, major, t.count, 0).address(shift.from[:]...)
@@ -99,9 +99,9 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 	return y
 }
 
-// shifted is the shift that gives the keys of g, if the system can take it in; the caller holds the lock.
+// shifted returns the shift that computes the keys of g, or nil if the system cannot fuse it. c.mu must be held.
 func (e *Engine) shifted(g engine.Gates, r *engine.Rows) *openShift {
-	const most = 64 // states of a channel in the memory of a workgroup that has 16 channels
+	const most = 64 // states of a channel that fit into the memory of a workgroup of 16 channels
 	s := postponed[openShift](e.c)
 	if s == nil || g.K != s.y || s.r != r || g.HeadDim != 1 || s.m > most {
 		return nil

@@ -12,7 +12,8 @@ import (
 
 var _ compose.Convolver = (*core)(nil)
 
-// Where spectra begin to pay, and the most complex numbers of a transform in the memory of a workgroup.
+// The limits of spectra: leastTaps is the number of taps and positions from which spectra are faster, mostPoints the
+// largest transform in the memory of a workgroup, in complex numbers.
 const (
 	leastTaps      = 32
 	mostPoints     = 1 << 12
@@ -20,7 +21,7 @@ const (
 	mostTransforms = 1 << 23 // complex numbers
 )
 
-// The parts of MODE of fft.comp.
+// The bits of MODE of fft.comp.
 const (
 	fftRealIn = 1 << iota
 	fftRealOut
@@ -31,7 +32,7 @@ const (
 	fftColumns
 )
 
-// Points is the number of complex numbers of a spectrum.
+// Points returns the number of complex numbers of a spectrum, or 0 if a convolution of these lengths has no spectra.
 func (c *core) Points(l, taps int) int {
 	if min(l, taps) < leastTaps {
 		return 0
@@ -43,7 +44,7 @@ func (c *core) Points(l, taps int) int {
 	return n
 }
 
-// factors are M1 and M2 of a spectrum: 1 and M if it is made at once.
+// factors returns M1 and M2 of a spectrum of M1·M2 points. It returns 1 and M if one transform computes the spectrum.
 func (c *core) factors(points int) (m1, m2 int) {
 	if points <= c.points {
 		return 1, points
@@ -52,7 +53,7 @@ func (c *core) factors(points int) (m1, m2 int) {
 	return m1, points / m1
 }
 
-// roots is the table of the powers of e^(-2πi/n).
+// roots returns the address of the table of the powers of e^(-2πi/n). mu must be held.
 func (c *core) roots(n int) uint64 {
 	b := c.root[n]
 	if b == nil {
@@ -69,15 +70,15 @@ func (c *core) roots(n int) uint64 {
 	return b.at.address()
 }
 
-// lines is a view (b, l, h, q) with the positions side by side: (b, h, q, l).
+// lines is a copy of a view (b, l, h, q) with adjacent positions: (b, h, q, l).
 type lines struct {
 	of            *buffer
 	b, l, h, q    int
-	at            int // the place of the first position
-	count, points int // of rows
+	at            int // index of the first position in the transform
+	count, points int // rows, and complex numbers of a spectrum
 }
 
-// linesOf are new lines for a view.
+// linesOf returns new lines for a view.
 func (c *core) linesOf(x engine.View, at, points int) lines {
 	s := x.Shape
 	n := lines{b: s[0], l: s[1], h: s[2], q: s[3], at: at, count: s[0] * s[2] * s[3], points: points}
@@ -85,19 +86,19 @@ func (c *core) linesOf(x engine.View, at, points int) lines {
 	return n
 }
 
-// view is that of the lines in the shape from which they are.
+// view returns the lines as a view of their original shape.
 func (n *lines) view() engine.View {
 	return engine.View{Of: n.of, Shape: []int{n.b, n.l, n.h, n.q}, Stride: []int{n.h * n.q * n.l, 1, n.q * n.l, n.l}}
 }
 
-// linesFrom copies a view to lines.
+// linesFrom returns a copy of a view as lines.
 func (c *core) linesFrom(x engine.View, at, points int) lines {
 	n := c.linesOf(x, at, points)
 	c.Affine(n.view(), x, 1, 0)
 	return n
 }
 
-// fft launches transforms of all rows: of p numbers each, inner of them in a row.
+// fft launches transforms of all rows, each of p numbers. A row has inner transforms.
 func (c *core) fft(mode, p, inner int, from, to, filters uint64, in, out *lines) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +122,7 @@ func (c *core) fft(mode, p, inner int, from, to, filters uint64, in, out *lines)
 	c.launch("fft", a.work(moved, n*flops), blocks(n*inner, threads*8/p), uint32(threads), uint32(p), uint32(mode))
 }
 
-// Spectrum is that of each column of x (b, l, h, q), of which the first position is at place at.
+// Spectrum returns the spectra of the columns of x (b, l, h, q), whose first position is at index at of the transform.
 func (c *core) Spectrum(x engine.View, at, points int) engine.Buffer {
 	n := c.linesFrom(x, at, points)
 	defer c.Free(n.of)
@@ -136,7 +137,7 @@ func (c *core) Spectrum(x engine.View, at, points int) engine.Buffer {
 	return z
 }
 
-// Inverse sets to (b, l, h, q) to the columns of spectra, which it uses up, from place at on.
+// Inverse sets to (b, l, h, q) to the columns of spectra z from index at on. It frees z.
 func (c *core) Inverse(to engine.View, z engine.Buffer, at, points int) {
 	n := c.linesOf(to, at, points)
 	defer c.Free(n.of)
@@ -152,7 +153,7 @@ func (c *core) Inverse(to engine.View, z engine.Buffer, at, points int) {
 	c.Affine(to, n.view(), 1, 0)
 }
 
-// Filter sets to (b, l, h, q) to the columns of x convolved with filters of heads h, from place at on.
+// Filter sets to (b, l, h, q) to the columns of x convolved with the filters of heads h, from index at on.
 func (c *core) Filter(to, x engine.View, filters engine.Buffer, at, points int) {
 	if m1, _ := c.factors(points); m1 > 1 {
 		z := c.Spectrum(x, 0, points)
@@ -168,13 +169,13 @@ func (c *core) Filter(to, x engine.View, filters engine.Buffer, at, points int) 
 	c.Affine(to, out.view(), 1, 0)
 }
 
-// Products are the spectra of columns in a shape (b, l, h, q), each times that of the filter of its head, reversed or
-// not.
+// Products returns the spectra x of columns of shape (b, l, h, q), each multiplied by the spectrum of the filter of its
+// head, which is reversed in time if reversed is set.
 func (c *core) Products(x, filters engine.Buffer, shape []int, points int, reversed bool) engine.Buffer {
 	return c.products(0, x, filters, shape, shape[0]*shape[2]*shape[3], points, reversed)
 }
 
-// SumOfProducts are the spectra of the h sums of x and y reversed over the other columns of a shape (b, l, h, q).
+// SumOfProducts returns h spectra: the sums of x times the reversed y over the other columns of a shape (b, l, h, q).
 func (c *core) SumOfProducts(x, y engine.Buffer, shape []int, points int) engine.Buffer {
 	return c.products(1, x, y, shape, shape[2], points, true)
 }

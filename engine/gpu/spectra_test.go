@@ -10,15 +10,15 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// TestSpectra: convolutions of columns by spectra, and of columns with filters and with one another reversed, are the
-// sums in float64, for odd and even lengths, for each last radix, and where a transform is made in two.
+// TestSpectra checks that convolutions of columns by spectra, with filters and with one another reversed, are the sums
+// in float64. It covers odd and even lengths, each last radix, and transforms that are split in two.
 func TestSpectra(t *testing.T) {
 	c := device.core
 	defer func(points int) { c.points = points }(c.points)
 	for _, test := range []struct {
 		l, taps    int // results, and taps
 		b, h, q, n int // n positions in
-		points     int // most of a transform
+		points     int // largest single transform
 	}{
 		{37, 37, 2, 3, 1, 37, 4096}, {100, 100, 1, 2, 2, 100, 4096}, {130, 130, 2, 2, 3, 130, 4096},
 		{130, 130, 2, 2, 3, 130, 64}, {33, 300, 1, 3, 1, 332, 4096}, {300, 33, 1, 2, 1, 300, 64},

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DiagSystem discretizes with one launch, and goes back with one. What is not trained, or scanned at uneven times, is
-// composed; the first is cached.
+// DiagSystem discretizes a system in one launch, and computes its gradients in another. A system that is not recorded,
+// or that has uneven steps, is composed; one that is not recorded is also cached.
 func (e *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	if !e.Recording || p.Uneven {
 		return e.Engine.DiagSystem(p)

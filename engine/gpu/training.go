@@ -7,7 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// into is where the gradient of a tensor is to be written or added, 0 if none is wanted.
+// into returns the address to which the gradient of a tensor is written, or added if add is set. It returns 0 if no
+// gradient is wanted.
 func (e *Engine) into(t *tensor.Tensor) (to uint64, add bool) {
 	g, add, wanted := e.GradientInto(t)
 	if !wanted {
@@ -16,7 +17,7 @@ func (e *Engine) into(t *tensor.Tensor) (to uint64, add bool) {
 	return e.take(g.(*buffer)), add
 }
 
-// plus is where to add to the gradient of a tensor, 0 if none is wanted.
+// plus returns the address to which the gradient of a tensor is added, or 0 if none is wanted.
 func (e *Engine) plus(t *tensor.Tensor) uint64 {
 	if g, wanted := e.GradientOf(t); wanted {
 		return e.take(g.(*buffer))
@@ -24,8 +25,8 @@ func (e *Engine) plus(t *tensor.Tensor) uint64 {
 	return 0
 }
 
-// normGrad is the backward of norm: a launch for the rows, and two for the weights, whose gradients are sums over
-// pieces of rows.
+// normGrad is the backward pass of norm: one launch for the rows, and two for the weights, whose gradients are sums
+// over pieces of rows.
 func (e *Engine) normGrad(x, r, w, b, s, y *tensor.Tensor, groups int, eps float64, centered int) {
 	dy, grad := e.Grad(y), (*tensor.Tensor)(nil)
 	if r != nil {
@@ -70,7 +71,7 @@ func (e *Engine) normGrad(x, r, w, b, s, y *tensor.Tensor, groups int, eps float
 	launch(byColumn, sums.Len()+4*wide, blocks(wide, 256), rest)
 }
 
-// filtered is CausalConv that is recorded, of rows without states: filter is the launch of its outputs.
+// filtered records a CausalConv of rows without states, whose output was launched.
 func (e *Engine) filtered(x, w, bias, y *tensor.Tensor, a engine.Activation, r *engine.Rows) {
 	e.Record("CausalConv", []*tensor.Tensor{y}, []*tensor.Tensor{x, w, bias}, func() {
 		const each = 64 // positions of a piece

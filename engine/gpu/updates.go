@@ -10,16 +10,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// updates is the table of updates.glsl.
+// updates is a table of parameters for updates.glsl.
 type updates struct {
 	data                   []byte
 	count, groups, numbers int
 }
 
-// many is how many numbers a workgroup takes.
+// many is the number of elements that a workgroup updates.
 const many = 1 << 12
 
-// add adds a parameter: the places of it, its moments and its gradient, of n numbers, with its learning rate and decay.
+// add adds a parameter of n numbers: the addresses of the parameter, its moments and its gradient, with its learning
+// rate and decay.
 func (u *updates) add(places [4]uint64, n int, rate, decay float64) {
 	u.data = numbers(addresses(u.data, places[:]...), n, u.groups)
 	for _, x := range []float64{rate, decay} {
@@ -28,7 +29,7 @@ func (u *updates) add(places [4]uint64, n int, rate, decay float64) {
 	u.count, u.groups, u.numbers = u.count+1, u.groups+blocks(n, many), u.numbers+n
 }
 
-// AdamW is a launch for all parameters that are on the device.
+// AdamW updates all parameters that are on the device in one launch.
 func (b *Backend) AdamW(params []*tensor.Tensor, moments []engine.Moments, grads []*tensor.Tensor, s engine.AdamWStep) {
 	c := b.core
 	var all updates
@@ -47,7 +48,7 @@ func (b *Backend) AdamW(params []*tensor.Tensor, moments []engine.Moments, grads
 		work(32*all.numbers, 12*all.numbers), all.groups)
 }
 
-// there is the memory of a tensor that is on the device, nil for others.
+// there returns the memory of a tensor that is on this device, or nil for others.
 func (b *Backend) there(x *tensor.Tensor) *buffer {
 	if m, ok := x.Storage().(*buffer); ok && m.c == b.core {
 		return m
@@ -55,7 +56,7 @@ func (b *Backend) there(x *tensor.Tensor) *buffer {
 	return nil
 }
 
-// Norm adds up squares in pieces, and then these sums.
+// Norm returns the Euclidean norm of all elements. It sums squares in pieces, and then adds these sums.
 func (b *Backend) Norm(xs []*tensor.Tensor) float64 {
 	var all updates
 	for _, x := range xs {
@@ -67,7 +68,7 @@ func (b *Backend) Norm(xs []*tensor.Tensor) float64 {
 	}
 	c := b.core
 	parts := c.New(all.groups + 1).(*buffer)
-	defer c.Free(parts) // after the lock is given back
+	defer c.Free(parts) // after c.mu is unlocked
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sums := parts.at.address()

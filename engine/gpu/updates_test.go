@@ -13,7 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestUpdates: AdamW and the norm of gradients are those of the processor, at sizes about those of pieces.
+// TestUpdates checks that AdamW and the norm of gradients are those of the processor, at sizes near the size of a
+// piece.
 func TestUpdates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
 	step := engine.AdamWStep{Factor: 0.5, Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, Correct1: 0.1, Correct2: 0.01,
