@@ -10,10 +10,10 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Device is an open device with one queue. It is for one goroutine at a time.
+// Device is an open device with one queue. Only one goroutine may use it at a time.
 //
-// Launches and copies are recorded, and run in the order in which they were recorded, each after the one before it has
-// ended. Submit hands them to the device; Read waits.
+// Launches and copies are recorded. They run in the order in which they were recorded, each after the previous one has
+// ended. Submit hands them to the device. Read waits for them.
 type Device struct {
 	Info
 	in       *Instance
@@ -21,21 +21,21 @@ type Device struct {
 	handle   uintptr
 	queue    uintptr
 	fn       functions
-	layout   uint64 // of all pipelines: push constants alone
+	layout   uint64 // of all pipelines: only push constants
 	pool     uint64
-	done     uint64 // the semaphore, whose value is the number of submissions that have ended
+	done     uint64 // semaphore whose value is the number of finished submissions
 	sent     uint64 // submissions
-	replayed int    // of them, of what had been recorded
-	frees    int    // of memory
+	replayed int    // submissions of command buffers that were recorded before
+	frees    int    // number of calls of Memory.Free
 	commands []*commands
-	now      *commands        // being listed, nil for none
+	now      *commands        // being listed; nil for none
 	reader   *Memory          // through which Read copies
-	memory   map[*Memory]bool // that was not freed
+	memory   map[*Memory]bool // that was not freed yet
 	kernels  []*Kernel
 	err      error
 }
 
-// functions are the addresses of what is called with a device.
+// functions holds the addresses of the functions of a device.
 type functions struct {
 	createBuffer, destroyBuffer, requirements, allocate, free, bind, mapMemory, address uintptr
 	createModule, destroyModule, createLayout, destroyLayout, createPipelines, destroyPipeline,
@@ -44,7 +44,7 @@ type functions struct {
 	createSemaphore, destroySemaphore, wait, submit, idle, destroy, getQueue uintptr
 }
 
-// Open opens device i of Devices. An error says what it lacks.
+// Open opens device i of Devices. If the device cannot be opened because it lacks something, the error names what.
 func (in *Instance) Open(i int) (*Device, error) {
 	if i < 0 || i >= len(in.physical) {
 		return nil, fmt.Errorf("found %d devices, want one with the number %d", len(in.physical), i)
@@ -57,7 +57,7 @@ func (in *Instance) Open(i int) (*Device, error) {
 	priority := float32(1)
 	queue := queueCreate{head: head{kind: typeDeviceQueueCreate}, family: p.family, count: 1, priorities: &priority}
 	var extensions []string
-	if p.extensions["VK_KHR_portability_subset"] { // which must be asked for where there is one
+	if p.extensions["VK_KHR_portability_subset"] { // must be enabled if present
 		extensions = append(extensions, "VK_KHR_portability_subset")
 	}
 	if len(p.Matrices) > 0 {
@@ -80,7 +80,7 @@ func (in *Instance) Open(i int) (*Device, error) {
 	return d, nil
 }
 
-// wanted are the features that are switched on: those that hippo needs, and matrices where there are some.
+// wanted returns the features to enable: those that hippo needs, and matrices if the device has them.
 func (p *physical) wanted() *features2 {
 	twelve := &features12{head: head{kind: typeFeatures12}}
 	if len(p.Matrices) > 0 {
@@ -169,10 +169,10 @@ func (d *Device) Close() {
 	d.commands, d.kernels, d.now = nil, nil, nil
 }
 
-// Failed is the first error of the device, nil for none. After it nothing is recorded any more.
+// Failed returns the first error of the device, or nil. After an error nothing more is recorded.
 func (d *Device) Failed() error { return d.err }
 
-// fail keeps the first error.
+// fail stores the first error and returns it.
 func (d *Device) fail(what string, err error) error {
 	if d.err == nil {
 		d.err = fmt.Errorf("the device %s: %s: %w", d.Name, what, err)

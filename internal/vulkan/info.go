@@ -15,31 +15,31 @@ import (
 type Info struct {
 	Name    string `json:"name"`
 	Kind    string `json:"kind"`   // discrete GPU, integrated GPU, virtual GPU, CPU, other
-	Driver  string `json:"driver"` // its name and version
+	Driver  string `json:"driver"` // name and version
 	API     string `json:"api"`    // version of Vulkan
 	Memory  uint64 `json:"memory"` // bytes of the largest heap on the device
-	Free    uint64 `json:"free"`   // bytes that a program may still take of it; 0 where the driver does not say
-	Shared  bool   `json:"shared"` // the host sees the device's memory
+	Free    uint64 `json:"free"`   // bytes of it that a program may still allocate; 0 if unknown
+	Shared  bool   `json:"shared"` // whether the host can access the device's memory
 	Float16 bool   `json:"float16"`
 	Int8    bool   `json:"int8"`
 	Float64 bool   `json:"float64"`
-	// Matrices are the products of cooperative matrices that the device has, of numbers that kernels use.
+	// Matrices lists the cooperative matrix products of the device whose number types kernels use.
 	Matrices []Matrix `json:"matrices,omitempty"`
-	Subgroup int      `json:"subgroup"` // threads that compute in step, and cooperate on a matrix
-	// Lacks is what hippo needs and the device does not have, empty for a device that can be opened.
+	Subgroup int      `json:"subgroup"` // number of threads that run in lockstep and cooperate on a matrix
+	// Lacks lists what hippo needs and the device does not have. It is empty for a device that can be opened.
 	Lacks []string `json:"lacks,omitempty"`
 }
 
-// Matrix is a product of a matrix (M, K) with one (K, N), which threads of a subgroup compute together, with sums in
-// float32.
+// Matrix is a product of an (M, K) matrix with a (K, N) matrix, which the threads of a subgroup compute together. The
+// sums are float32.
 type Matrix struct {
-	Of string `json:"of"` // the numbers: bfloat16 or float16
+	Of string `json:"of"` // type of the operands: bfloat16 or float16
 	M  int    `json:"m"`
 	N  int    `json:"n"`
 	K  int    `json:"k"`
 }
 
-// Has are the names of what the device has beyond what hippo needs.
+// Has returns the names of the device's features beyond those that hippo needs.
 func (d Info) Has() string {
 	var all []string
 	for _, x := range []struct {
@@ -61,21 +61,21 @@ func (d Info) multiplies(numbers string) bool {
 
 var kinds = []string{"other", "integrated GPU", "discrete GPU", "virtual GPU", "CPU"}
 
-// physical is what is known of a device before it is opened.
+// physical describes a device that may not be opened yet.
 type physical struct {
 	Info
 	handle     uintptr
 	limits     limits
-	family     uint32 // of queues that compute
+	family     uint32 // queue family that can compute
 	memory     memoryProperties2
 	extensions map[string]bool
-	features   features12 // with the chain of all features that the device has
+	features   features12 // the head of a chain of further features
 	matrix     matrixFeatures
 	subgroups  subgroupFeatures
 	bfloat16   bfloat16Features
 }
 
-// Devices describes all devices, in the driver's order.
+// Devices returns descriptions of all devices, in the driver's order.
 func (in *Instance) Devices() []Info {
 	all := make([]Info, len(in.physical))
 	for i := range all {
@@ -84,7 +84,7 @@ func (in *Instance) Devices() []Info {
 	return all
 }
 
-// describe asks a driver for everything about device i.
+// describe queries the driver for everything about device i.
 func (in *Instance) describe(i int) *physical {
 	p := &physical{handle: in.physical[i]}
 	p.extensions = in.deviceExtensions(p.handle)
@@ -110,7 +110,7 @@ func (in *Instance) describe(i int) *physical {
 	return p
 }
 
-// ask fills the features: all of Vulkan 1.0 in the result, whose chain has those of 1.1 and 1.2.
+// ask queries the features. It returns those of Vulkan 1.0, whose chain holds those of 1.1 and 1.2.
 func (p *physical) ask(in *Instance) *features2 {
 	p.features.head = head{kind: typeFeatures12}
 	for _, x := range []struct {
@@ -130,14 +130,14 @@ func (p *physical) ask(in *Instance) *features2 {
 	return all
 }
 
-// Extensions of devices that have matrices.
+// The extensions that cooperative matrices need.
 const (
 	cooperativeMatrix = "VK_KHR_cooperative_matrix"
 	shaderBFloat16    = "VK_KHR_shader_bfloat16"
-	subgroupSize      = "VK_EXT_subgroup_size_control" // kernels with matrices want whole subgroups
+	subgroupSize      = "VK_EXT_subgroup_size_control" // kernels with matrices need full subgroups
 )
 
-// matrices asks a driver for its products of cooperative matrices.
+// matrices queries the driver for its cooperative matrix products.
 func (in *Instance) matrices(physical uintptr) []matrixProperties {
 	f, count := in.function("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"), uint32(0)
 	if f == 0 || call(f, physical, uintptr(unsafe.Pointer(&count)), 0) != nil || count == 0 {
@@ -153,8 +153,8 @@ func (in *Instance) matrices(physical uintptr) []matrixProperties {
 	return all[:count]
 }
 
-// matricesOf are those of all products that kernels use: of float16 or bfloat16 numbers where shaders have these, with
-// sums in float32, by a subgroup.
+// matricesOf returns the products that kernels can use: those of float16 or bfloat16 numbers, if shaders support these,
+// with float32 sums, computed by a subgroup.
 func matricesOf(all []matrixProperties, float16, bfloat16 bool) (out []Matrix) {
 	for _, x := range all {
 		if x.a != x.b || x.c != float32Numbers || x.sum != float32Numbers || x.scope != subgroupScope {
@@ -174,7 +174,7 @@ func matricesOf(all []matrixProperties, float16, bfloat16 bool) (out []Matrix) {
 	return out
 }
 
-// heaps describes the memory.
+// heaps queries the memory of the device.
 func (p *physical) heaps(in *Instance) {
 	budget := &memoryBudget{head: head{kind: typeMemoryBudget}}
 	p.memory.head = head{kind: typeMemoryProperties2}
@@ -193,7 +193,7 @@ func (p *physical) heaps(in *Instance) {
 	}
 }
 
-// memoryType is the first type among those allowed that has all flags, -1 for none.
+// memoryType returns the first of the allowed memory types that has all flags, or -1.
 func (p *physical) memoryType(allowed, flags uint32) int {
 	for i, t := range p.memory.types[:p.memory.typeCount] {
 		if allowed>>i&1 != 0 && t.flags&flags == flags {
@@ -203,7 +203,7 @@ func (p *physical) memoryType(allowed, flags uint32) int {
 	return -1
 }
 
-// queues finds a family of queues that compute, and reports whether there is one.
+// queues finds a queue family that can compute, and reports whether there is one.
 func (p *physical) queues(in *Instance) bool {
 	f, count := in.function("vkGetPhysicalDeviceQueueFamilyProperties"), uint32(0)
 	purego.SyscallN(f, p.handle, uintptr(unsafe.Pointer(&count)), 0)
@@ -221,7 +221,7 @@ func (p *physical) queues(in *Instance) bool {
 	return false
 }
 
-// missing lists what the device lacks.
+// missing adds to Lacks what the device lacks.
 func (p *physical) missing(api uint32, all *features2, computes bool) {
 	eleven := (*features11)(all.next)
 	for _, need := range []struct {
@@ -246,7 +246,7 @@ func (p *physical) missing(api uint32, all *features2, computes bool) {
 	}
 }
 
-// What kernels may count on.
+// The threads and the bytes of shared memory that kernels may use in a workgroup.
 const (
 	groupSize    = 512
 	sharedMemory = 32 << 10

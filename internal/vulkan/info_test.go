@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestMatricesOf: of a driver's products those count whose numbers shaders have, which a subgroup computes, and which
-// add up float32 numbers.
+// TestMatricesOf checks that only products are listed whose operand types shaders support, which a subgroup computes,
+// and whose sums are float32.
 func TestMatricesOf(t *testing.T) {
 	product := func(numbers, sums, scope uint32) matrixProperties {
 		return matrixProperties{m: 16, n: 8, k: 32, a: numbers, b: numbers, c: sums, sum: sums, scope: scope}

@@ -13,22 +13,22 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Instance is the connection to the loader, and through it to the drivers of all devices.
+// Instance is a connection to the loader, and through it to the drivers of all devices.
 type Instance struct {
 	handle   uintptr
 	proc     uintptr // vkGetInstanceProcAddr
 	physical []uintptr
 
-	messenger uint64 // of the validation layer, 0 for none
+	messenger uint64 // of the validation layer; 0 for none
 
 	mu       sync.Mutex
 	messages []string // of the validation layer
 }
 
-// Result is a VkResult below zero.
+// Result is a negative VkResult, which is an error.
 type Result int32
 
-// Lost is VK_ERROR_DEVICE_LOST: the device stopped, and nothing on it can be used any more.
+// Lost is VK_ERROR_DEVICE_LOST: the device stopped, and neither it nor its memory can be used any more.
 const Lost Result = -4
 
 var resultNames = map[Result]string{
@@ -56,10 +56,10 @@ func call(function uintptr, args ...uintptr) error {
 	return nil
 }
 
-// text is a C string.
+// text returns s as a C string.
 func text(s string) *byte { return &append([]byte(s), 0)[0] }
 
-// texts are C strings one after the other, nil for none.
+// texts returns an array of C strings, or nil if there are none.
 func texts(all ...string) **byte {
 	if len(all) == 0 {
 		return nil
@@ -71,17 +71,17 @@ func texts(all ...string) **byte {
 	return &out[0]
 }
 
-// until is the string in a C array.
+// until returns the string in a C array.
 func until(x []byte) string {
 	x, _, _ = bytes.Cut(x, []byte{0})
 	return string(x)
 }
 
-// validation is the layer that checks how the API is used.
+// validation is the name of the layer that checks the use of the API.
 const validation = "VK_LAYER_KHRONOS_validation"
 
-// Open opens the loader and asks the drivers for their devices. With validate the validation layer checks every call
-// and Messages has what it says; it is an error if there is no such layer. An error says what is missing.
+// Open opens the loader and lists the devices of its drivers. If validate is set, the validation layer checks every
+// call, and Messages returns its messages; if that layer is not installed Open fails. Errors name what is missing.
 func Open(validate bool) (*Instance, error) {
 	proc, err := openLibrary("vkGetInstanceProcAddr")
 	if err != nil {
@@ -138,7 +138,7 @@ func (in *Instance) create(validate bool) error {
 		application: &applicationInfo{head: head{kind: typeApplicationInfo}, name: text("hippo"), api: version12}}
 	has := in.extensions()
 	var extensions []string
-	if has["VK_KHR_portability_enumeration"] { // lists drivers such as MoltenVK's
+	if has["VK_KHR_portability_enumeration"] { // lists drivers such as MoltenVK
 		extensions = append(extensions, "VK_KHR_portability_enumeration")
 		info.flags = 1
 	}
@@ -178,7 +178,7 @@ func (in *Instance) listen() error {
 		uintptr(unsafe.Pointer(&in.messenger)))
 }
 
-// Messages returns what the validation layer has said since the last call.
+// Messages returns the messages of the validation layer since the last call.
 func (in *Instance) Messages() []string {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -187,7 +187,7 @@ func (in *Instance) Messages() []string {
 	return out
 }
 
-// extensions are those of the loader.
+// extensions returns the extensions of the loader.
 func (in *Instance) extensions() map[string]bool {
 	f, count := in.function("vkEnumerateInstanceExtensionProperties"), uint32(0)
 	if call(f, 0, uintptr(unsafe.Pointer(&count)), 0) != nil || count == 0 {
@@ -225,7 +225,8 @@ func (in *Instance) hasLayer(name string) bool {
 	return false
 }
 
-// function is the address of a function of the instance, or of the loader before there is one; 0 for none.
+// function returns the address of a function of the instance or, before there is an instance, of the loader. It returns
+// 0 if there is none.
 func (in *Instance) function(name string) uintptr {
 	s := text(name)
 	f, _, _ := purego.SyscallN(in.proc, in.handle, uintptr(unsafe.Pointer(s)))
@@ -233,7 +234,7 @@ func (in *Instance) function(name string) uintptr {
 	return f
 }
 
-// Close ends the connection. Devices that were opened must have been closed.
+// Close closes the connection. All devices must be closed before.
 func (in *Instance) Close() {
 	if in.messenger != 0 {
 		purego.SyscallN(in.function("vkDestroyDebugUtilsMessengerEXT"), in.handle, uintptr(in.messenger), 0)

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// PushBytes is the size of the arguments of a kernel: what every device admits.
+// PushBytes is the maximum size of a kernel's arguments, which every device supports.
 const PushBytes = 128
 
 // Kernel is a compute shader.
@@ -16,11 +16,11 @@ type Kernel struct {
 	pipeline uint64
 }
 
-// Kernel makes a kernel of SPIR-V with the entry point main. Constants are the values of its specialization constants
-// 0, 1, and so on.
+// Kernel creates a kernel from SPIR-V code with the entry point main. Constants are the values of its specialization
+// constants 0, 1, and so on.
 func (d *Device) Kernel(name string, code []byte, constants ...uint32) (*Kernel, error) {
 	k := &Kernel{}
-	words := make([]uint32, len(code)/4) // aligned, as the API wants it
+	words := make([]uint32, len(code)/4) // aligned, as the API requires
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*4), code)
 	if len(words) == 0 {
 		return nil, fmt.Errorf("the kernel %s has no code", name)
@@ -46,7 +46,8 @@ func (d *Device) Kernel(name string, code []byte, constants ...uint32) (*Kernel,
 	return k, nil
 }
 
-// hasMatrices reports whether a kernel has cooperative matrices, by the capabilities with which SPIR-V begins.
+// hasMatrices reports whether a kernel uses cooperative matrices, according to the capabilities at the start of its
+// SPIR-V code.
 func hasMatrices(words []uint32) bool {
 	const header, capability, matrices = 5, 2<<16 | 17, 6022
 	for i := header; i+1 < len(words) && words[i] == capability; i += 2 {

@@ -9,28 +9,28 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Memory is a piece of memory that kernels reach by its address.
+// Memory is a piece of memory that kernels access by its address.
 type Memory struct {
 	Address uint64
 	Size    uint64
-	Host    []byte // the same bytes on the host, nil for memory of the device alone
+	Host    []byte // the memory as mapped to the host; nil for OnDevice
 
 	d      *Device
 	buffer uint64
 	memory uint64
 }
 
-// Where memory lies.
+// Where determines whether the host can access memory.
 type Where int
 
-// The places.
+// The places for memory.
 const (
-	OnDevice Where = iota // only kernels and copies reach it
+	OnDevice Where = iota // only kernels and copies access it
 	ForWrite              // the host writes it
 	ForRead               // the host reads it
 )
 
-// Allocate takes memory. An error says how much there is.
+// Allocate allocates memory. If there is too little, the error states the size of the device's memory.
 func (d *Device) Allocate(size uint64, where Where) (*Memory, error) {
 	m := &Memory{Size: size, d: d}
 	info := bufferCreate{head: head{kind: typeBufferCreate}, size: size,
@@ -52,7 +52,7 @@ func (d *Device) tooLittle(size uint64, err error) error {
 		d.Memory>>20, err)
 }
 
-// flags are those of memory types, the best first.
+// flags returns the flags of suitable memory types, the best first.
 func (w Where) flags() []uint32 {
 	switch w {
 	case ForWrite:
@@ -63,7 +63,7 @@ func (w Where) flags() []uint32 {
 	return []uint32{deviceLocal, 0}
 }
 
-// back gives the buffer its memory, its address and, if the host may see it, its bytes.
+// back allocates the buffer's memory, finds its address and, if the host may access it, maps it.
 func (m *Memory) back(where Where) error {
 	d := m.d
 	var need memoryRequirements
@@ -104,7 +104,7 @@ func (m *Memory) back(where Where) error {
 	return nil
 }
 
-// Free gives memory back. Nothing that was recorded may use it any more.
+// Free frees the memory. No recorded work may use it any more.
 func (m *Memory) Free() {
 	d := m.d
 	d.frees++

@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// libraries are the names of the loader on systems; "" is all others.
+// libraries holds the file names of the loader by operating system. The key "" stands for all other systems.
 var libraries = map[string][]string{
 	"windows": {"vulkan-1.dll"},
 	"darwin": {"libvulkan.1.dylib", "/usr/local/lib/libvulkan.1.dylib", "/opt/homebrew/lib/libvulkan.1.dylib",
@@ -15,7 +15,7 @@ var libraries = map[string][]string{
 	"": {"libvulkan.so.1", "libvulkan.so"},
 }
 
-// openLibrary returns the address of a function of the loader: of the first library that can be opened.
+// openLibrary returns the address of a function of the loader, in the first library that can be opened.
 func openLibrary(function string) (address uintptr, err error) {
 	names := libraries[runtime.GOOS]
 	if names == nil {

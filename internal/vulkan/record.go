@@ -9,45 +9,45 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// commands are those of a submission, with the memory of the host whose contents they copy in. They are only listed
-// until they are submitted: if a command buffer has the same list, as for one token after another, that is submitted
-// again.
+// commands holds the commands of one submission, and the host memory from which they copy. Commands are only listed
+// until they are submitted. If a command buffer was recorded from an equal list, as for one token after another, that
+// buffer is submitted again.
 type commands struct {
-	value    uint64 // of the semaphore when they have run
+	value    uint64 // value of the semaphore once they have run
 	memory   []*Memory
-	at       int    // the piece of memory in use
-	used     uint64 // bytes of it
+	at       int    // index of the piece of memory in use
+	used     uint64 // bytes of that piece
 	list     []command
 	recorded []*recorded
 }
 
-// command is a launch or, without a kernel, a copy between buffers.
+// command is a launch or, if kernel is nil, a copy between buffers.
 type command struct {
 	kernel   *Kernel
 	args     [PushBytes]byte
-	size     int // of args
+	size     int // of args, in bytes
 	groups   [3]uint32
 	from, to uint64
 	part     bufferCopy
-	toHost   bool // the host reads what is copied
+	toHost   bool // whether the host reads the copy
 }
 
 // recorded is a command buffer.
 type recorded struct {
 	handle uintptr
 	list   []command
-	used   uint64 // the last submission of it
-	frees  int    // as it was recorded: it may use what has been freed since
+	used   uint64 // number of its last submission
+	frees  int    // d.frees when it was recorded; it may use memory that was freed later
 }
 
 const (
-	// inFlight is how many submissions the host may be ahead of the device.
+	// inFlight is the number of submissions that the host may be ahead of the device.
 	inFlight = 4
-	// mostRecorded is the number of command buffers for each of these.
+	// mostRecorded is the number of command buffers for each of these submissions.
 	mostRecorded = 4
 )
 
-// recording returns the commands that are being listed, nil after an error.
+// recording returns the commands that are being listed, or nil after an error.
 func (d *Device) recording() *commands {
 	if d.err != nil {
 		return nil
@@ -69,8 +69,9 @@ func (d *Device) recording() *commands {
 	return d.now
 }
 
-// recordedAs is a command buffer with the commands: one that is there, or a new one in the place of that which was not
-// used for longest. It is nil after an error.
+// recordedAs returns a command buffer with the commands of c: an existing one with an equal list, or one that it
+// records now. If there are mostRecorded buffers, the least recently used one is overwritten. It returns nil after an
+// error.
 func (d *Device) recordedAs(c *commands) *recorded {
 	var r *recorded
 	for _, x := range c.recorded {
@@ -100,7 +101,7 @@ func (d *Device) recordedAs(c *commands) *recorded {
 	return r
 }
 
-// record records the list of a command buffer.
+// record records the list of a command buffer into it.
 func (d *Device) record(r *recorded) error {
 	info := commandBufferBegin{head: head{kind: typeCommandBufferBegin}}
 	if err := call(d.fn.begin, r.handle, uintptr(unsafe.Pointer(&info))); err != nil {
@@ -130,9 +131,9 @@ func (d *Device) record(r *recorded) error {
 	return call(d.fn.end, r.handle)
 }
 
-// order makes what is recorded next wait for all that was recorded before, and see it.
+// order records a barrier: later commands wait for all earlier ones and see their writes.
 func (d *Device) order(buffer uintptr, first bool) {
-	if first { // what earlier submissions wrote, and what the host wrote
+	if first { // see the writes of earlier submissions and of the host
 		d.barrier(buffer, stageCompute|stageTransfer|stageHost, stageCompute|stageTransfer,
 			accessWrite|accessCopyTo|accessHostWrite, accessRead|accessWrite|accessCopyFrom|accessCopyTo)
 		return
@@ -154,7 +155,7 @@ func (d *Device) Launch(k *Kernel, args []byte, groups [3]uint32) {
 	}
 }
 
-// Copy records a copy of size bytes between memory of the device. The ranges must not overlap.
+// Copy records a copy of size bytes within the device's memory. The ranges must not overlap.
 func (d *Device) Copy(to *Memory, at uint64, from *Memory, start, size uint64) {
 	d.copy(to, from, bufferCopy{from: start, to: at, size: size}, false)
 }
@@ -165,7 +166,7 @@ func (d *Device) copy(to, from *Memory, part bufferCopy, toHost bool) {
 	}
 }
 
-// Write records a copy of bytes of the host, which may change as soon as it returns.
+// Write records a copy of bytes of the host. data may be changed as soon as Write returns.
 func (d *Device) Write(to *Memory, at uint64, data []byte) error {
 	for len(data) > 0 {
 		m, from, n := d.staging(uint64(len(data)))
@@ -179,13 +180,14 @@ func (d *Device) Write(to *Memory, at uint64, data []byte) error {
 	return nil
 }
 
-// stagingBytes is the size of a piece of memory through which the host writes, mostStaging how many a submission has.
+// stagingBytes is the size of a piece of staging memory, which the host writes. mostStaging is the number of pieces for
+// each submission.
 const (
 	stagingBytes = 4 << 20
 	mostStaging  = 4
 )
 
-// staging returns a piece of memory for up to n bytes that the host writes in this submission: where, and how many.
+// staging returns staging memory for up to n bytes of this submission: the piece, the offset and the number of bytes.
 func (d *Device) staging(n uint64) (m *Memory, at, size uint64) {
 	c := d.recording()
 	if c == nil {
@@ -195,7 +197,7 @@ func (d *Device) staging(n uint64) (m *Memory, at, size uint64) {
 	if c.used >= stagingBytes {
 		c.at, c.used = c.at+1, 0
 	}
-	if c.at == mostStaging { // the memory of the next command buffer is free as soon as that has run
+	if c.at == mostStaging { // staging memory of the next commands is free once their last submission has run
 		d.Submit()
 		if c = d.recording(); c == nil {
 			return nil, 0, 0
@@ -214,12 +216,12 @@ func (d *Device) staging(n uint64) (m *Memory, at, size uint64) {
 	return c.memory[c.at], at, size
 }
 
-// Read copies size bytes out, after everything that was recorded.
+// Read copies len(out) bytes from the device, after all recorded work.
 func (d *Device) Read(from *Memory, at uint64, out []byte) error {
 	size := uint64(len(out))
 	if d.reader == nil || d.reader.Size < size {
 		if d.reader != nil {
-			d.reader.Free() // nothing waits: Read always does
+			d.reader.Free() // not in use, because Read always waits
 		}
 		m, err := d.Allocate(max(size, 1<<16), ForRead)
 		if err != nil {
@@ -239,7 +241,7 @@ func (d *Device) Read(from *Memory, at uint64, out []byte) error {
 	return nil
 }
 
-// Submit hands what was recorded to the device.
+// Submit hands the recorded work to the device.
 func (d *Device) Submit() error {
 	c := d.now
 	if c == nil || d.err != nil {
@@ -261,16 +263,16 @@ func (d *Device) Submit() error {
 	return nil
 }
 
-// Submissions is how many there were, and of how many command buffers that had been recorded before.
+// Submissions returns the number of submissions, and how many of them reused a command buffer that was recorded before.
 func (d *Device) Submissions() (all, replayed int) { return int(d.sent), d.replayed }
 
-// waitFor waits for a submission, and reports whether it has ended well.
+// waitFor waits for a submission and reports whether it ended without an error.
 func (d *Device) waitFor(value uint64) bool {
 	if value == 0 || d.err != nil {
 		return d.err == nil
 	}
 	info := semaphoreWait{head: head{kind: typeSemaphoreWait}, count: 1, semaphores: &d.done, values: &value}
-	const forever = ^uintptr(0) // a driver ends what hangs, and says that the device is lost
+	const forever = ^uintptr(0) // a driver stops work that hangs, and reports that the device is lost
 	if err := call(d.fn.wait, d.handle, uintptr(unsafe.Pointer(&info)), forever); err != nil {
 		d.fail("a submission", err)
 	}

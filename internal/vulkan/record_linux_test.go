@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/gpukernel"
 )
 
-// BenchmarkRecording: the processor's time of this thread for a launch, from a list that was submitted before and from
-// one that was not.
+// BenchmarkRecording measures the processor time of this thread for a launch, with a list that was submitted before and
+// with a new one.
 func BenchmarkRecording(b *testing.B) {
 	in, err := Open(false)
 	if err != nil {

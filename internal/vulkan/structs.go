@@ -81,7 +81,7 @@ type layer struct {
 	description             [256]byte
 }
 
-// features are those of Vulkan 1.0, in the order of VkPhysicalDeviceFeatures.
+// features2 holds the features of Vulkan 1.0, in the order of VkPhysicalDeviceFeatures.
 type features2 struct {
 	head
 	on [55]uint32
@@ -99,7 +99,7 @@ type features12 struct {
 	_  uint32
 }
 
-// Places in these lists.
+// Indices in these lists of features.
 const (
 	float64Feature = 39 // of features2
 	int64Feature   = 40
@@ -113,7 +113,7 @@ const (
 	scalarFeature    = 31
 	timelineFeature  = 37
 	addressesFeature = 38
-	modelFeature     = 41 // of memory, as Vulkan defines it
+	modelFeature     = 41 // of the Vulkan memory model
 )
 
 type properties2 struct {
@@ -139,36 +139,38 @@ type limits struct {
 	_             [32]uint64
 }
 
-// matrixFeatures are those of VK_KHR_cooperative_matrix: matrices, and that places outside of buffers are safe.
+// matrixFeatures holds the features of VK_KHR_cooperative_matrix: matrices, and safe accesses outside of buffers.
 type matrixFeatures struct {
 	head
 	on [2]uint32
 }
 
-// subgroupFeatures are those of VK_EXT_subgroup_size_control: sizes that are asked for, and subgroups that are whole.
+// subgroupFeatures holds the features of VK_EXT_subgroup_size_control: subgroups of a requested size, and full
+// subgroups.
 type subgroupFeatures struct {
 	head
 	on [2]uint32
 }
 
-// bfloat16Features are those of VK_KHR_shader_bfloat16: the type, its dot products, and its cooperative matrices.
+// bfloat16Features holds the features of VK_KHR_shader_bfloat16: the type, its dot products, and its cooperative
+// matrices.
 type bfloat16Features struct {
 	head
 	on [3]uint32
 	_  uint32
 }
 
-// matrixProperties are a product of matrices (m, k) and (k, n) in which a scope of threads cooperates.
+// matrixProperties describes a product of matrices (m, k) and (k, n), which the threads of a scope compute together.
 type matrixProperties struct {
 	head
 	m, n, k      uint32
-	a, b, c, sum uint32 // types of numbers
+	a, b, c, sum uint32 // types of elements
 	saturates    uint32
 	scope        uint32
 	_            uint32
 }
 
-// Types of numbers of matrices, and the scope of a subgroup.
+// The types of matrix elements, and the scope of a subgroup.
 const (
 	float16Numbers  = 0
 	float32Numbers  = 1
@@ -411,7 +413,7 @@ type debugMessengerCreate struct {
 	user                     unsafe.Pointer
 }
 
-// debugMessage is VkDebugUtilsMessengerCallbackDataEXT as far as it is read here.
+// debugMessage is the part of VkDebugUtilsMessengerCallbackDataEXT that is read here.
 type debugMessage struct {
 	_    head
 	_    uint32

@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// openTest opens the first device with the validation layer, which must have nothing to say when it is closed.
+// openTest opens the first device with the validation layer, which must have reported nothing when the device is
+// closed.
 func openTest(t *testing.T) (*Instance, *Device) {
 	in, err := Open(true)
 	if err != nil {
@@ -33,8 +34,8 @@ func openTest(t *testing.T) (*Instance, *Device) {
 	return in, d
 }
 
-// TestCopies: bytes go to the device and back in order, in more submissions than there are command buffers, and through
-// no more memory of the host than a few pieces, however many they are.
+// TestCopies checks that bytes arrive on the device and come back in order, in more submissions than may be in flight.
+// However many bytes there are, each submission may use only mostStaging pieces of staging memory.
 func TestCopies(t *testing.T) {
 	in, d := openTest(t)
 	const size = (mostStaging+1)*stagingBytes + 4096
@@ -73,8 +74,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestReplays: the same commands are recorded once for each of the submissions in flight, and copy what the host writes
-// now. When memory was freed they are recorded anew, as they may name it.
+// TestReplays checks that equal commands are recorded once for each submission in flight, and that a replay copies what
+// the host has written now. After memory was freed, commands must be recorded again, as they may use that memory.
 func TestReplays(t *testing.T) {
 	_, d := openTest(t)
 	m, err := d.Allocate(4096, OnDevice)
@@ -105,15 +106,15 @@ func TestReplays(t *testing.T) {
 	}
 }
 
-// TestMisuseIsTold: the validation layer is asked, and what it says arrives.
+// TestMisuseIsTold checks that messages of the validation layer arrive.
 func TestMisuseIsTold(t *testing.T) {
 	in, d := openTest(t)
 	m, err := d.Allocate(4096, OnDevice)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Copy(m, 0, m, 2048, 4096) // beyond its end
-	d.recordedAs(d.now)         // and never submitted
+	d.Copy(m, 0, m, 2048, 4096) // beyond the end of m
+	d.recordedAs(d.now)         // recorded but not submitted
 	if said := in.Messages(); len(said) == 0 {
 		t.Error("the validation layer says nothing of a copy beyond the end of memory")
 	}
@@ -121,7 +122,7 @@ func TestMisuseIsTold(t *testing.T) {
 	in.Messages()
 }
 
-// TestNoLoader: without a loader the error says what to install.
+// TestNoLoader checks that the error says so if there is no loader.
 func TestNoLoader(t *testing.T) {
 	before := libraries
 	defer func() { libraries = before }()
@@ -131,7 +132,8 @@ func TestNoLoader(t *testing.T) {
 	}
 }
 
-// TestNoDriver: with a loader and no driver the error says so. The loader reads the variables as a process starts.
+// TestNoDriver checks that the error says so if there is a loader but no driver. It runs in a child process, because
+// the loader reads the environment when a process starts.
 func TestNoDriver(t *testing.T) {
 	const child = "HIPPO_TEST_NO_DRIVER"
 	if os.Getenv(child) != "" {
@@ -147,7 +149,8 @@ func TestNoDriver(t *testing.T) {
 	}
 }
 
-// TestLacks: a device without what is needed is refused, with all that it lacks by name; so is one that is not there.
+// TestLacks checks that a device that lacks required features lists all of them by name, and that opening a device that
+// does not exist fails.
 func TestLacks(t *testing.T) {
 	in, _ := openTest(t)
 	p := in.describe(0)
@@ -171,7 +174,8 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// TestBrokenKernel: code that is none gives an error that names the kernel, and later calls do nothing.
+// TestBrokenKernel checks that invalid code gives an error that names the kernel, and that calls after a failure of the
+// device return errors.
 func TestBrokenKernel(t *testing.T) {
 	in, d := openTest(t)
 	if _, err := d.Kernel("empty", nil); err == nil || !strings.Contains(err.Error(), "empty") {
