@@ -7,10 +7,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// unseen is the score of what a query does not see. It is finite, so that no gradient is NaN.
+// unseen is the score of a key that a query does not see. It is finite, so that no gradient is NaN.
 const unseen = -1e30
 
-// rotate turns heads of v (l, h, head_dim) to the positions from start on, queries (sign 1) or keys (-1).
+// rotate applies rotary positions from start on to heads v (l, h, head_dim) of queries (sign 1) or keys (sign -1).
 func (v *val) rotate(rot engine.Rotary, start int, sign float64) *val {
 	if rot.Dim == 0 {
 		return v
@@ -39,8 +39,8 @@ func (e *Engine) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engin
 	})
 }
 
-// notAfter is 1 where query i of l, the last of n positions, is at key j or later, and less than window after it
-// unless that is 0; (l, n).
+// notAfter returns a mask (l, n) for l queries, the last of n positions. It is 1 where key j is not after query i and,
+// if window is not 0, less than window before it.
 func (e *Engine) notAfter(l, n, window int) *val {
 	distance := e.count(l).plus(float64(n-l)).as(l, 1).sub(e.count(n))
 	sees := distance.lessThan(0).affine(-1, 1)
@@ -50,8 +50,8 @@ func (e *Engine) notAfter(l, n, window int) *val {
 	return sees
 }
 
-// attend is softmax attention of queries (l, k, g, d) to keys and values (k, n, d), with what mask makes of the scores
-// (k, g, l, n) and drop of their softmax. einsum is (*val).einsum, or matmul for the precision of the tape.
+// attend returns the softmax attention of queries (l, k, g, d) to keys and values (k, n, d). mask transforms the scores
+// (k, g, l, n), drop their softmax. einsum is (*val).einsum, or matmul for the precision of the tape.
 func attend(q, k, v *val, einsum func(v *val, spec string, b *val) *val, scale float64,
 	mask, drop func(x *val) *val) *val {
 	p := mask(einsum(q, "lkgd,knd->kgln", k).scale(scale)).softmax()
@@ -96,7 +96,7 @@ func (e *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.
 	})
 }
 
-// alibi are the slopes of heads. Adding slope·j to a score is, in a softmax, to subtract slope·(i-j).
+// alibi returns the slopes of heads. Adding slope·j to a score is, in a softmax, the same as subtracting slope·(i-j).
 func (e *Engine) alibi(heads int) *val {
 	type slopes struct{ heads int }
 	return e.constant(slopes{heads}, func() []float32 {
@@ -108,7 +108,8 @@ func (e *Engine) alibi(heads int) *val {
 	})
 }
 
-// sees is 1 for the keys that each head of each query sees, (heads, l, n), the first at position start; nil for all.
+// sees returns a mask (heads, l, n), which is 1 for the keys that each query of each head sees, or nil if it sees all.
+// The first key is at position start.
 func (e *Engine) sees(o *engine.AttentionOptions, l, n, start int) *val {
 	switch {
 	case o.Blocks != nil:
@@ -128,7 +129,7 @@ func (e *Engine) sees(o *engine.AttentionOptions, l, n, start int) *val {
 	return e.notAfter(l, n, o.Window).over([]int{o.Heads, l, n}).copy()
 }
 
-// afterKeys adds keys and values (heads, l, head_dim) to a cache, and returns all that the row sees.
+// afterKeys adds keys and values (heads, l, head_dim) to a cache. It returns all keys and values that the row sees.
 func (e *Engine) afterKeys(c *engine.KVCache, start int, k, v *val, o *engine.AttentionOptions) (keys, values *val) {
 	if c.Rounded != nil {
 		panic("engine/compose.Attention: found rounded keys and values, want float32")
@@ -162,7 +163,7 @@ func (e *Engine) afterKeys(c *engine.KVCache, start int, k, v *val, o *engine.At
 	return keys, values
 }
 
-// lent is a tensor of a value, for the time of an operation.
+// lent returns a value as a tensor that is valid during the operation.
 func (e *Engine) lent(v *val) *tensor.Tensor {
 	v = v.own()
 	return tensor.Stored(v.n.buf, v.shape...)
@@ -180,7 +181,7 @@ func (e *Engine) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine
 	})
 }
 
-// phi is the feature map f.
+// phi applies the feature map f.
 func (v *val) phi(f engine.FeatureMap) *val {
 	switch f {
 	case engine.PhiSoftplus:
@@ -190,7 +191,7 @@ func (v *val) phi(f engine.FeatureMap) *val {
 	case engine.ReLU:
 		return v.relu()
 	}
-	negative := v.e.full(0).where(v.positive(), v).exp() // finite on the other side, too
+	negative := v.e.full(0).where(v.positive(), v).exp() // finite for positive v, too
 	return v.plus(1).where(v.positive(), negative)
 }
 
@@ -214,7 +215,7 @@ func (e *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions,
 	})
 }
 
-// after adds x to a cache, nil for none, and returns all that the row sees: what was in the cache, and x.
+// after adds x to a cache, which may be nil. It returns all that the row sees: the contents of the cache, and x.
 func (e *Engine) after(caches []*engine.RowCache, i, start int, x *val) *val {
 	if i >= len(caches) || caches[i] == nil {
 		return x
@@ -236,7 +237,7 @@ func (e *Engine) after(caches []*engine.RowCache, i, start int, x *val) *val {
 		e.put(&c.X, all)
 		return all
 	}
-	if page := firstPage(c); page != nil && page.Storage() == nil { // as it was read from a file
+	if page := firstPage(c); page != nil && page.Storage() == nil { // as read from a file
 		c.Fill(e.lent(all.slice(0, 0, c.Len)))
 	}
 	c.Append(start, e.lent(x), 0, x.dim(0))
@@ -259,7 +260,7 @@ func (e *Engine) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Ro
 		return e.in(q).rows().each(r, func(i int, q *val) *val {
 			K, V := e.after(keys, i, r.Start(i), k.row(r, i)), e.after(values, i, r.Start(i), v.row(r, i))
 			l, n := r.Len(i), K.dim(0)
-			// far[t] is the bias at distance n-1-t, of which query i sees those from n-1-i on.
+			// far[t] is the bias at distance n-1-t. Query i sees the biases from n-1-i on.
 			far := bias
 			if n > m {
 				far = concat(0, bias, bias.slice(0, m-1, 1).over([]int{n - m}))

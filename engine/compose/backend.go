@@ -7,18 +7,18 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Backend is engine.Backend on a core.
+// Backend implements engine.Backend on a core.
 type Backend struct{ Core engine.Core }
 
 var _ engine.Backend = Backend{}
 
-// Kind is the name of the core.
+// Kind returns the name of the core.
 func (b Backend) Kind() string { return b.Core.Kind() }
 
-// Open returns an engine for the tape whose step it reads.
+// Open returns an engine for the tape whose settings are in step.
 func (b Backend) Open(step *engine.Step) engine.Engine { return Open(b.Core, step) }
 
-// Zeros returns tensors in the memory of the core.
+// Zeros returns tensors of zeros in the shapes of like, in the memory of the core.
 func (b Backend) Zeros(like ...*tensor.Tensor) []*tensor.Tensor {
 	e, all := b.engine(), make([]*tensor.Tensor, len(like))
 	for i, x := range like {
@@ -39,30 +39,30 @@ func (b Backend) Place(xs ...*tensor.Tensor) {
 	}
 }
 
-// LossMemory is the logits, their exponentials, and the gradients of both.
+// LossMemory returns the size of the logits, their exponentials, and the gradients of both.
 func (Backend) LossMemory(rows, _, v int, _ bool) int { return 4 * rows * v }
 
-// Pack panics: a core has no rounded weights.
+// Pack panics, because a core has no rounded weights.
 func (Backend) Pack(engine.Precision, engine.PackAs, ...engine.Matrix) []tensor.Packed {
 	panic(errPacked)
 }
 
-// PackGroups panics as Pack.
+// PackGroups panics like Pack.
 func (Backend) PackGroups(engine.Precision, ...engine.Groups) []tensor.Packed { panic(errPacked) }
 
 const errPacked = "engine/compose: found packed weights, want those of a model that is not packed"
 
-// engine is one for a calculation outside of a tape.
+// engine returns an engine for a calculation outside of a tape.
 func (b Backend) engine() *Engine { return Open(b.Core, &engine.Step{}) }
 
-// AllFinite reports whether x holds neither NaN nor infinity: x·0 adds up to 0.
+// AllFinite reports whether x holds neither NaN nor infinity: only then x·0 adds up to 0.
 func (b Backend) AllFinite(x *tensor.Tensor) bool {
 	e := b.engine()
 	defer e.Reset()
 	return e.in(x).flat().scale(0).einsum("i->", nil).read()[0] == 0
 }
 
-// Norm copies out the sum of squares of each.
+// Norm returns the Euclidean norm of all elements.
 func (b Backend) Norm(xs []*tensor.Tensor) float64 {
 	e := b.engine()
 	defer e.Reset()
@@ -74,7 +74,7 @@ func (b Backend) Norm(xs []*tensor.Tensor) float64 {
 	return math.Sqrt(float64(sum.read()[0]))
 }
 
-// set copies v to a tensor that outlives the step, in the host's memory if that is where it is.
+// set copies v to a tensor that outlives the step, in host memory if the tensor is there.
 func (e *Engine) set(t *tensor.Tensor, v *val) {
 	if t.Storage() == nil {
 		t.CopyFrom(v.read())
@@ -83,7 +83,7 @@ func (e *Engine) set(t *tensor.Tensor, v *val) {
 	e.core.Affine(e.in(t).view(), v.as(t.Shape()...).view(), 1, 0)
 }
 
-// AdamW is written as its definition.
+// AdamW updates parameters by the definition in engine.Updates.
 func (b Backend) AdamW(params []*tensor.Tensor, moments []engine.Moments, grads []*tensor.Tensor, s engine.AdamWStep) {
 	e := b.engine()
 	for k, o := range moments {
@@ -99,7 +99,7 @@ func (b Backend) AdamW(params []*tensor.Tensor, moments []engine.Moments, grads 
 	}
 }
 
-// Sum is dst + src, and zero.
+// Sum sets dst to dst + src, and src to zero.
 func (b Backend) Sum(dst, src []*tensor.Tensor) {
 	e := b.engine()
 	for k, x := range src {
@@ -109,7 +109,7 @@ func (b Backend) Sum(dst, src []*tensor.Tensor) {
 	}
 }
 
-// Average is a + share·(x - a).
+// Average sets each average a to a + share·(x - a).
 func (b Backend) Average(averages, xs []*tensor.Tensor, share float32) {
 	e := b.engine()
 	for k, x := range xs {

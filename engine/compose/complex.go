@@ -6,13 +6,13 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// pair is complex numbers, or real ones if im is nil.
+// pair holds complex numbers, or real ones if im is nil.
 type pair struct{ re, im *val }
 
-// pairOf are the complex numbers in v (…, 2).
+// pairOf returns the complex numbers in v (…, 2).
 func pairOf(v *val) pair { return pair{v.pick(-1, 0), v.pick(-1, 1)} }
 
-// join is (…, 2).
+// join returns the numbers as (…, 2), or the real part if im is nil.
 func (a pair) join() *val {
 	if a.im == nil {
 		return a.re
@@ -20,7 +20,7 @@ func (a pair) join() *val {
 	return stack(a.re, a.im)
 }
 
-// both is f of the parts.
+// both applies f to both parts.
 func (a pair) both(f func(*val) *val) pair {
 	b := pair{re: f(a.re)}
 	if a.im != nil {
@@ -39,7 +39,7 @@ func (a pair) mul(b pair) pair {
 	return pair{a.re.mul(b.re).sub(a.im.mul(b.im)), a.re.mul(b.im).add(a.im.mul(b.re))}
 }
 
-// times is the product with real numbers.
+// times returns the product with real numbers.
 func (a pair) times(x *val) pair { return a.both(func(v *val) *val { return v.mul(x) }) }
 
 func (a pair) scale(c float64) pair { return a.both(func(v *val) *val { return v.scale(c) }) }
@@ -54,23 +54,23 @@ func (a pair) add(b pair) pair {
 	return sum
 }
 
-// plus is a + c.
+// plus returns a + c.
 func (a pair) plus(c float64) pair { return pair{a.re.plus(c), a.im} }
 
-// square is |a|².
+// square returns |a|².
 func (a pair) square() *val { return a.re.mul(a.re).add(a.im.mul(a.im)) }
 
 func (a pair) recip() pair { return a.conj().times(a.square().recip()) }
 
 func (a pair) exp() pair { return pair{a.im.cos(), a.im.sin()}.times(a.re.exp()) }
 
-// expm1 is e^a - 1, exact where a is small: e^x cos y - 1 = (e^x - 1) cos y - 2 sin²(y/2).
+// expm1 returns e^a - 1, accurately for small a: e^x cos y - 1 = (e^x - 1) cos y - 2 sin²(y/2).
 func (a pair) expm1() pair {
 	half := a.im.scale(0.5).sin()
 	return pair{a.re.expm1().mul(a.im.cos()).sub(half.mul(half).scale(2)), a.re.exp().mul(a.im.sin())}
 }
 
-// real is the real part of a product in Einstein's notation.
+// real returns the real part of a product in Einstein's notation.
 func (a pair) real(spec string, b pair) *val {
 	y := a.re.einsum(spec, b.re)
 	if a.im == nil {
@@ -79,15 +79,15 @@ func (a pair) real(spec string, b pair) *val {
 	return y.sub(a.im.einsum(spec, b.im))
 }
 
-// where is a where the condition is not 0, else b.
+// where returns a where the condition is not 0, else b.
 func (a pair) where(condition *val, b pair) pair {
 	return pair{a.re.where(condition, b.re), a.im.where(condition, b.im)}
 }
 
-// cut is the positions [at, at+n) along the first axis.
+// cut returns the positions [at, at+n) along the first axis.
 func (a pair) cut(at, n int) pair { return a.both(func(v *val) *val { return v.slice(0, at, n) }) }
 
-// after is b after a along the first axis.
+// after returns b after a, along the first axis.
 func (a pair) after(b pair) pair {
 	all := pair{re: concat(0, a.re, b.re)}
 	if a.im != nil {
@@ -96,7 +96,7 @@ func (a pair) after(b pair) pair {
 	return all
 }
 
-// powers are a^0 to a^(l-1) along a new first axis.
+// powers returns a^0 to a^(l-1) along a new first axis.
 func (a pair) powers(l int) pair {
 	e := a.re.e
 	all := pair{e.full(1, a.re.shape...).unsqueeze(0), e.full(0, a.re.shape...).unsqueeze(0)}
@@ -109,15 +109,15 @@ func (a pair) powers(l int) pair {
 	return all
 }
 
-// Turner is a core that computes angles of many turns as well as small ones: in float32 a thousand radians are off by
-// 1e-4.
+// Turner is implemented by a core that computes angles of many turns as accurately as small ones. In float32 an angle
+// of a thousand radians has an error of 1e-4.
 type Turner interface {
-	// Turn sets to to scale·x·e^(u+v) modulo 2π. A view without memory stands for an x of 1, and a u or v of 0.
+	// Turn sets to = scale·x·e^(u+v) modulo 2π. A view without memory stands for an x of 1, and a u or v of 0.
 	Turn(to, x, u, v engine.View, scale float64)
 }
 
-// angle is scale·x·e^(u+v), modulo 2π where the core is a Turner; nil stands for an x of 1, and a u or v of 0. What is
-// made of it must not change with whole turns.
+// angle returns scale·x·e^(u+v), modulo 2π if the core is a Turner. nil stands for an x of 1, and a u or v of 0. The
+// result may only be used in ways that whole turns do not change.
 func (e *Engine) angle(scale float64, x, u, v *val) *val {
 	rate := func(exponents ...*val) *val {
 		y := e.full(scale)
@@ -173,16 +173,17 @@ func (e *Engine) angle(scale float64, x, u, v *val) *val {
 	}, inputs...)
 }
 
-// PowerSummer is a core that sums powers of complex numbers (h, n), which are views of their real and imaginary parts
-// with the same strides.
+// PowerSummer is implemented by a core that sums powers of complex numbers (h, n). The views of their real and
+// imaginary parts have the same strides.
 type PowerSummer interface {
 	// PowerSums sets to (l, h) to y[j] = Re Σ_n w·a^j.
 	PowerSums(to engine.View, a, w [2]engine.View)
-	// AddPowerSums adds the gradients of a and w, without memory where none is wanted, by that of y.
+	// AddPowerSums adds to the gradients of a and w, given the gradient dy of y. da or dw has no memory if its gradient
+	// is not wanted.
 	AddPowerSums(dy engine.View, a, w, da, dw [2]engine.View)
 }
 
-// powerSums are Re Σ_n w·a^j for j < l, (l, h); a, w (h, n).
+// powerSums returns Re Σ_n w·a^j for j < l, (l, h); a, w (h, n).
 func (a pair) powerSums(w pair, l int) *val {
 	e := a.re.e
 	c, ok := e.core.(PowerSummer)
@@ -198,7 +199,7 @@ func (a pair) powerSums(w pair, l int) *val {
 		w.im)
 }
 
-// alike is a with parts of the same strides.
+// alike returns a with parts of the same strides.
 func (a pair) alike() pair {
 	if slices.Equal(a.re.stride, a.im.stride) {
 		return a
@@ -206,8 +207,8 @@ func (a pair) alike() pair {
 	return a.both((*val).copy)
 }
 
-// scan is h[t] = a[t]·h[t-1] + b[t] along the first axis, with h[-1] = first, in log l steps: after the one with step n
-// element t has the terms of the last 2n positions, and a[t] is their product.
+// scan computes h[t] = a[t]·h[t-1] + b[t] along the first axis, with h[-1] = first, in log l steps. After the step with
+// n, element t of b has the terms of the last 2n positions, and a[t] is the product of their factors.
 func scan(a, b, first pair) pair {
 	l := b.re.dim(0)
 	b = a.cut(0, 1).mul(first).add(b.cut(0, 1)).after(b.cut(1, l-1))

@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// carried is the state of row i in a shape, zeros if it has none.
+// carried returns the state of row i in a shape, or zeros if it has none.
 func (e *Engine) carried(slots engine.Slots, i int, shape ...int) *val {
 	if x := slots.At(i); x != nil {
 		return e.in(x).as(shape...)
@@ -13,7 +13,7 @@ func (e *Engine) carried(slots engine.Slots, i int, shape ...int) *val {
 	return e.full(0, shape...)
 }
 
-// carry says what the state of row i is after it.
+// carry sets the state of row i after the operation, if it has one.
 func (e *Engine) carry(slots engine.Slots, i int, v func() *val) {
 	if slots.At(i) != nil {
 		e.next(&slots[i].X, v())
@@ -45,7 +45,8 @@ func (e *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *e
 	})
 }
 
-// conv is the last l positions of the causal convolution of v (b, n, h, q), zeros before it, with the kernel k (m, h).
+// conv returns the last l positions of the causal convolution of v (b, n, h, q) with the kernel k (m, h). v is preceded
+// by zeros.
 func (v *val) conv(k *val, l int) *val {
 	n := v.dim(1)
 	m := min(k.dim(0), n)
@@ -65,7 +66,7 @@ func (v *val) conv(k *val, l int) *val {
 	return v.windows(1, m).einsum("btjhq,jh->bthq", k.reversed(0))
 }
 
-// convRows is the convolution of all rows of v (n, h, q), those of one length at once.
+// convRows returns the convolution of all rows of v (n, h, q). Rows of equal length are convolved at once.
 func (v *val) convRows(k *val, r *engine.Rows) *val {
 	h, q := v.dim(1), v.dim(2)
 	if l := r.Equal(); l > 0 {
@@ -77,18 +78,18 @@ func (v *val) convRows(k *val, r *engine.Rows) *val {
 	})
 }
 
-// longConv is conv of channels (n, h), with a skip or nil.
+// longConv is conv for channels (n, h), with an optional skip.
 func (v *val) longConv(k, skip *val, l int) *val {
 	y := v.as(1, v.dim(0), -1, 1).conv(k, l).as(l, -1)
 	return y.skipped(v.slice(0, v.dim(0)-l, l), skip)
 }
 
-// longConvRows is longConv of all rows.
+// longConvRows is longConv for all rows.
 func (v *val) longConvRows(k, skip *val, r *engine.Rows) *val {
 	return v.as(-1, v.dim(1), 1).convRows(k, r).as(-1, v.dim(1)).skipped(v, skip)
 }
 
-// skipped is y + D u, or y without a skip.
+// skipped returns v + D u, or v if skip is nil.
 func (v *val) skipped(u, skip *val) *val {
 	if skip == nil {
 		return v
@@ -123,7 +124,7 @@ func (e *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	})
 }
 
-// afterInputs adds u to a cache, and returns the inputs that count, those of u last.
+// afterInputs adds u to a cache. It returns the inputs that the outputs of u depend on, with those of u last.
 func (e *Engine) afterInputs(c *engine.ConvCache, u *val) *val {
 	past, n, d := c.Past(), u.dim(0), u.dim(1)
 	c.Sums = nil
@@ -148,7 +149,7 @@ func (e *Engine) afterInputs(c *engine.ConvCache, u *val) *val {
 	return e.in(c.U).slice(0, c.Len-n-past, past+n)
 }
 
-// Ahead is 0: nothing is summed before it is needed.
+// Ahead returns 0: nothing is summed before it is needed.
 func (e *Engine) Ahead() int { return 0 }
 
 func (e *Engine) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
@@ -165,10 +166,10 @@ func (e *Engine) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *ten
 	})
 }
 
-// KernelRows gives the kernels themselves: all are rows.
+// KernelRows returns k itself, which is already in rows.
 func (e *Engine) KernelRows(k *tensor.Tensor, h int) *tensor.Tensor { return k }
 
-// KernelTaps is the length of the h kernels k (l, h), 0 if they are not that many.
+// KernelTaps returns the length of the h kernels k (l, h), or 0 if k is not of that shape.
 func (e *Engine) KernelTaps(k *tensor.Tensor, h int) int {
 	if k.Dims() != 2 || k.Dim(1) != h {
 		return 0

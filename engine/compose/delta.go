@@ -9,7 +9,7 @@ import (
 func (e *Engine) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	return e.one("DeltaRule", func() *val {
 		h, each, dk := x.Heads, x.Heads/x.KeyHeads, x.KeyDim()
-		// heads is a tensor (l, h·n) as (l, h, n), repeated where heads share it.
+		// heads returns a tensor (l, h·n) as (l, h, n), repeated where heads share it.
 		heads := func(t *tensor.Tensor, n, share int) *val {
 			return e.in(t).as(-1, h/share, 1, n).over([]int{r.Total(), h / share, share, n}).as(-1, h, n)
 		}
@@ -29,7 +29,7 @@ func (e *Engine) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots) *
 			var y []*val
 			for t := range r.Len(i) {
 				p := r.From(i) + t
-				// A decay of 0 forgets what is not finite, too.
+				// A decay of 0 also forgets numbers that are not finite.
 				d := decay.pick(0, p).unsqueeze(2)
 				next := s.mul(d).where(d.positive(), e.full(0)).add(k.pick(0, p).einsum("hi,hj->hij", v.pick(0, t)))
 				if a != nil {

@@ -31,13 +31,12 @@ func (e *Engine) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 	})
 }
 
-// dense is a DPLRSystem by matrices of real numbers, 2n for n modes: x' = Abar x + Bbar u, y = c x. See
-// engine/reference.
+// dense is a DPLRSystem as real matrices, of size 2n for n modes: x' = Abar x + Bbar u, y = c x. See engine/reference.
 type dense struct{ abar, bbar, c *val } // (h, 2n, 2n), (h, 2n), (h, 2n)
 
 func (m dense) values() []*val { return []*val{m.abar, m.bbar, m.c} }
 
-// denseOf is dense of a system, kept or not.
+// denseOf returns the matrices of a system, cached if possible.
 func (e *Engine) denseOf(s *engine.DPLRSystem) dense {
 	if kept, ok := s.Private.([]*tensor.Tensor); ok && !e.Recording {
 		return dense{e.in(kept[0]), e.in(kept[1]), e.in(kept[2])}
@@ -45,7 +44,7 @@ func (e *Engine) denseOf(s *engine.DPLRSystem) dense {
 	return e.dense(s)
 }
 
-// dense makes the matrices. With W = (I - λ)⁻¹, a diagonal of complex numbers, Woodbury's formula gives
+// dense computes the matrices. With W = (I - λ)⁻¹, a diagonal of complex numbers, Woodbury's formula gives
 //
 //	Q = (I - A)⁻¹ = W - W p (½ + pᵀ W p)⁻¹ pᵀ W,   Abar = Q (I + A) = 2Q - I,   Bbar = 2 Q b
 //
@@ -74,13 +73,13 @@ func (e *Engine) dense(s *engine.DPLRSystem) dense {
 	return dense{abar, bbar, c}
 }
 
-// identity is the identity matrix.
+// identity returns the identity matrix of size n.
 func (e *Engine) identity(n int) *val {
 	i, j := e.count(n).as(n, 1), e.count(n)
 	return e.full(1, n, n).sub(i.less(j)).sub(j.less(i))
 }
 
-// inverse is that of matrices (h, r, r) with r of 1 or 2.
+// inverse returns the inverses of matrices (h, r, r) with r of 1 or 2.
 func inverse(m *val) *val {
 	if m.dim(1) == 1 {
 		return m.recip()
@@ -91,10 +90,10 @@ func inverse(m *val) *val {
 	return concat(1, first.unsqueeze(1), second.unsqueeze(1)).div(det.as(-1, 1, 1))
 }
 
-// times is the product of matrices (h, x, x).
+// times returns the product of matrices (h, x, x).
 func (v *val) times(m *val) *val { return v.einsum("hxy,hyz->hxz", m) }
 
-// power is m to the power of n ≥ 1.
+// power returns m to the power of n ≥ 1.
 func power(m *val, n int) *val {
 	var y *val
 	for ; ; m = m.times(m) {
@@ -111,7 +110,8 @@ func power(m *val, n int) *val {
 	}
 }
 
-// orbit is x, M x, …, M^(l-1) x along a new first axis, for x (h, 2n) and M by spec: a product from the left or right.
+// orbit returns x, M x, …, M^(l-1) x along a new first axis, for x (h, 2n). spec multiplies by M from the left or
+// right.
 func orbit(x, m *val, spec string, l int) *val {
 	all := x.unsqueeze(0)
 	for n := 1; n < l; n *= 2 {
@@ -123,7 +123,7 @@ func orbit(x, m *val, spec string, l int) *val {
 	return all
 }
 
-// inputs are Abar^j Bbar.
+// inputs returns Abar^j Bbar for j < l.
 func (m dense) inputs(l int) *val { return orbit(m.bbar, m.abar, "jhy,hxy->jhx", l) }
 
 func (m dense) kernel(inputs *val) *val { return inputs.einsum("jhx,hx->jh", m.c) }

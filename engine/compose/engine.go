@@ -1,6 +1,6 @@
-// Package compose builds a whole engine.Engine on an engine.Core: every operation is an expression of the core's
-// primitives, and its gradient follows from theirs. It is where a new engine starts. An engine that is fast at an
-// operation embeds *Engine and has a method for it.
+// Package compose builds a whole engine.Engine on an engine.Core. Every operation is an expression of the core's
+// primitives, and its gradient follows from theirs. A new engine starts here: it embeds *Engine, and defines its own
+// methods for the operations at which it is fast.
 package compose
 
 import (
@@ -8,42 +8,42 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Engine computes on a core, for one tape. Package engine says what its methods compute.
+// Engine computes on a core, for one tape. Package engine documents its methods.
 type Engine struct {
 	*engine.Step
 	core  engine.Core
 	nodes map[*tensor.Tensor]*node // of the tensors of this step, and of leaves
-	made  []*node                  // in the order in which they were made
+	made  []*node                  // in order of creation
 	ones  map[any]*node            // constants, which are copied in once
 	now   frame
-	bytes int // lent at present
-	most  int
+	bytes int // in use
+	most  int // maximum of bytes
 }
 
 var _ engine.Engine = (*Engine)(nil)
 
-// Open returns an engine on a core for the tape whose step it reads.
+// Open returns an engine on a core for the tape whose settings are in step.
 func Open(core engine.Core, step *engine.Step) *Engine {
 	return &Engine{Step: step, core: core, nodes: map[*tensor.Tensor]*node{}, ones: map[any]*node{}}
 }
 
-// frame is the current operation.
+// frame holds the state of the current operation.
 type frame struct {
 	mark    int
 	steps   []step
-	leaves  []*tensor.Tensor // that want a gradient
+	leaves  []*tensor.Tensor // inputs that want a gradient
 	states  []state
 	spectra map[spectrumOf]*node // see spectrum
 }
 
-// step is a recorded primitive: back takes the gradient of the node that it made to its operands. made is nil for a
-// whole operation.
+// step is a recorded primitive. back adds the gradient of the node that it made to the gradients of its operands. made
+// is nil if back belongs to a whole operation.
 type step struct {
 	made *node
 	back func()
 }
 
-// state is a tensor that the operation replaces by a value, or updates in place.
+// state is a tensor that the operation replaces by a value or updates in place.
 type state struct {
 	at *(*tensor.Tensor)
 	to *val
@@ -64,7 +64,7 @@ func (o *op) Outputs(visit func(*tensor.Tensor)) {
 	}
 }
 
-// in returns a tensor as a value of an expression, nil for nil.
+// in returns a tensor as a value of an expression, or nil for nil.
 func (e *Engine) in(t *tensor.Tensor) *val {
 	if t == nil {
 		return nil
@@ -77,7 +77,7 @@ func (e *Engine) in(t *tensor.Tensor) *val {
 	return v
 }
 
-// compute runs an operation: f evaluates its expression, and the values become tensors.
+// compute runs an operation: f evaluates its expression, and compute turns the values into tensors.
 func (e *Engine) compute(name string, f func() []*val) []*tensor.Tensor {
 	e.now = frame{mark: len(e.made), steps: e.now.steps[:0:0]}
 	values := f()
@@ -105,8 +105,8 @@ func (e *Engine) compute(name string, f func() []*val) []*tensor.Tensor {
 	return outputs
 }
 
-// Record records an operation of an engine that replaces a composed one. back runs if one of its results has a
-// gradient, and adds to those of its inputs with AddGrad or GradientOf.
+// Record records an operation by which another engine replaces a composed one. If one of the results has a gradient,
+// back is called. It adds to the gradients of the inputs with AddGrad or GradientOf.
 func (e *Engine) Record(name string, outputs, inputs []*tensor.Tensor, back func()) {
 	wanted := false
 	for _, x := range inputs {
@@ -148,7 +148,8 @@ func (e *Engine) next(at **tensor.Tensor, v *val) {
 	}
 }
 
-// update replaces a state by a new tensor and returns that while the tape records, else it updates the state in place.
+// update replaces a state by a new tensor and returns that tensor while the tape records. Otherwise it updates the
+// state in place and returns nil.
 func (e *Engine) update(s state) *tensor.Tensor {
 	old := *s.at
 	if e.Recording {
@@ -164,7 +165,7 @@ func (e *Engine) update(s state) *tensor.Tensor {
 	return nil
 }
 
-// put sets a tensor of a cache to a value that belongs to the tape.
+// put sets a tensor of a cache to a value that the tape owns.
 func (e *Engine) put(at **tensor.Tensor, v *val) {
 	*at = tensor.Shaped(v.shape...)
 	e.now.states = append(e.now.states, state{at, v})

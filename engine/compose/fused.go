@@ -6,18 +6,18 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// What a core may compute in a launch each, forward and backward, where it otherwise takes many. A gradient is written
-// to memory that is new, or added if add is set.
+// The interfaces in this file are optional methods of a core. Each computes in one launch, forward or backward, what
+// otherwise takes many. A gradient is written to new memory, or added if add is set.
 
-// Activator is a core that has activations.
+// Activator is implemented by a core with kernels for activations.
 type Activator interface {
-	// Activate: to = a(x).
+	// Activate sets to = a(x).
 	Activate(a engine.Activation, to, x engine.View)
-	// ActivateGrad: to = dy·a'(x).
+	// ActivateGrad sets to = dy·a'(x).
 	ActivateGrad(a engine.Activation, to, dy, x engine.View, add bool)
 }
 
-// activated is a(v) of such a core.
+// activated returns a(v), computed by an Activator.
 func (v *val) activated(c Activator, a engine.Activation) *val {
 	y := v.e.fresh(v.shape...)
 	c.Activate(a, y.view(), v.view())
@@ -26,15 +26,16 @@ func (v *val) activated(c Activator, a engine.Activation) *val {
 	}, v)
 }
 
-// Losser is a core that has the cross-entropy of rows x (rows, v), which lie one after the other, with targets.
+// Losser is implemented by a core with kernels for the cross-entropy of rows x (rows, v), which must be contiguous,
+// with their targets.
 type Losser interface {
-	// Losses: all = log Σ e^x, to = all - x[target] of each row.
+	// Losses sets all = log Σ e^x and to = all - x[target] for each row.
 	Losses(to, all, x engine.View, targets []int32)
-	// LossesGrad: to = dy (e^(x-all) - 1 at the target).
+	// LossesGrad sets to = dy (e^(x-all) - 1 at the target).
 	LossesGrad(to, dy, all, x engine.View, targets []int32, add bool)
 }
 
-// losses are those of rows v for their targets, (rows).
+// losses returns the losses (rows) of the rows v for their targets.
 func (v *val) losses(targets []int32) *val {
 	rows := len(targets)
 	c, ok := v.e.core.(Losser)
@@ -58,16 +59,17 @@ func (v *val) losses(targets []int32) *val {
 	}, v)
 }
 
-// Correlator is a core that has the impulse response of the shift SSM.
+// Correlator is implemented by a core with kernels for the impulse response of the shift SSM.
 type Correlator interface {
-	// Correlate: to[i, d] = Σ_{j≥i} c[d, j]·b[d, j-i]; to (n, d), b and c (d, n), all of them contiguous.
+	// Correlate sets to[i, d] = Σ_{j≥i} c[d, j]·b[d, j-i]; to (n, d), b and c (d, n), all of them contiguous.
 	Correlate(to, b, c engine.View)
-	// CorrelateGrad adds the gradients of b and c, without memory where none is wanted, by that of to.
+	// CorrelateGrad adds to the gradients of b and c, given the gradient dy of to. db or dc has no memory if its
+	// gradient is not wanted.
 	CorrelateGrad(dy, b, c, db, dc engine.View)
 }
 
-// shiftKernel is the impulse response of the shift SSM with B and C (d, n), (n, d). shifted[c, j, i] is B[c, j-i], 0 if
-// i > j.
+// shiftKernel returns the impulse response (n, d) of the shift SSM with B and C (d, n). shifted[c, j, i] is B[c, j-i],
+// or 0 if i > j.
 func (B *val) shiftKernel(C *val, shifted func() *val) *val {
 	e := B.e
 	c, ok := e.core.(Correlator)
@@ -81,7 +83,7 @@ func (B *val) shiftKernel(C *val, shifted func() *val) *val {
 	}, B, C)
 }
 
-// addGradOf has f write or add the gradient of v, if that is wanted.
+// addGradOf calls f to write or add the gradient of v, if it is wanted.
 func (v *val) addGradOf(f func(to engine.View, add bool)) {
 	switch {
 	case !v.grad:

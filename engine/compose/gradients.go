@@ -28,7 +28,7 @@ func (e *Engine) Backward(o engine.Op) {
 	}
 }
 
-// BackwardFrom is not possible without a copy of dy.
+// BackwardFrom returns false: it is not possible without a copy of dy.
 func (e *Engine) BackwardFrom(engine.Op, *tensor.Tensor, *tensor.Tensor) bool { return false }
 
 // graded reports whether a result of o has a gradient.
@@ -36,7 +36,7 @@ func (o *op) graded(e *Engine) bool {
 	return slices.ContainsFunc(o.outputs, func(y *tensor.Tensor) bool { return e.Grad(y) != nil })
 }
 
-// GradientOf returns the memory of the gradient of y, to which an engine may add, false if none is wanted.
+// GradientOf returns the memory of the gradient of y, to which the caller may add, and whether a gradient is wanted.
 func (e *Engine) GradientOf(y *tensor.Tensor) (engine.Buffer, bool) {
 	if !e.wanted(y) {
 		return nil, false
@@ -44,8 +44,8 @@ func (e *Engine) GradientOf(y *tensor.Tensor) (engine.Buffer, bool) {
 	return e.gradient(e.node(y)), true
 }
 
-// GradientInto is GradientOf for what computes all of a gradient: unless add is set the memory is new and must be
-// written.
+// GradientInto is like GradientOf, for callers that write all of a gradient. Unless add is set the memory is new and
+// must be written.
 func (e *Engine) GradientInto(y *tensor.Tensor) (g engine.Buffer, add, wanted bool) {
 	if !e.wanted(y) {
 		return nil, false, false
@@ -62,7 +62,7 @@ func (e *Engine) AddGrad(y, dy *tensor.Tensor) {
 	e.core.Sum(e.whole(e.node(y), []int{y.Len()}).gradView(), e.whole(e.node(dy), []int{dy.Len()}).view())
 }
 
-// Grad returns the gradient of x, nil if there is none.
+// Grad returns the gradient of x, or nil if there is none.
 func (e *Engine) Grad(x *tensor.Tensor) *tensor.Tensor {
 	if n := e.nodes[x]; n != nil && n.grad != nil {
 		return tensor.Stored(n.grad, x.Shape()...)
@@ -70,7 +70,7 @@ func (e *Engine) Grad(x *tensor.Tensor) *tensor.Tensor {
 	return nil
 }
 
-// DropGrad forgets the gradient of x.
+// DropGrad frees the gradient of x.
 func (e *Engine) DropGrad(x *tensor.Tensor) {
 	if n := e.nodes[x]; n != nil {
 		e.dropGrad(n)

@@ -7,24 +7,24 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// node is memory with its gradient.
+// node is a piece of memory with its gradient.
 type node struct {
-	buf, grad engine.Buffer // grad is nil if none has been made
+	buf, grad engine.Buffer // grad is nil if there is none
 	n         int
-	of        *tensor.Tensor // nil for what is inside of an operation
+	of        *tensor.Tensor // nil for an intermediate value of an operation
 	leaf      bool           // not made by this engine in this step
-	copied    bool           // of a leaf in ordinary memory
+	copied    bool           // copy of a leaf in host memory
 	version   uint64
-	used      bool // a leaf that has been read since Reset
-	kept      bool // belongs to somebody else now
+	used      bool // whether a leaf was read since Reset
+	kept      bool // the engine must not free it
 }
 
-// alloc returns memory for n numbers until Reset.
+// alloc returns memory for n numbers that lives until Reset.
 func (e *Engine) alloc(n int) *node {
 	return e.adopt(e.core.New(n))
 }
 
-// adopt takes memory that the core has made.
+// adopt takes ownership of a buffer that the core has made.
 func (e *Engine) adopt(b engine.Buffer) *node {
 	x := &node{buf: b, n: b.Len()}
 	e.made = append(e.made, x)
@@ -49,7 +49,7 @@ func (e *Engine) release(x *node) {
 	}
 }
 
-// keep returns memory that outlives the step: it is not freed.
+// keep returns the memory of a node, and lets it outlive the step: the engine will not free it.
 func (e *Engine) keep(x *node) engine.Buffer {
 	if !x.kept {
 		x.kept = true
@@ -58,7 +58,8 @@ func (e *Engine) keep(x *node) engine.Buffer {
 	return x.buf
 }
 
-// gradient returns the memory of the gradient of x, zeros at first: that in which it is collected, if it is.
+// gradient returns the memory of the gradient of x, with zeros at first. If the gradient is collected, that is the
+// memory in which it is collected.
 func (e *Engine) gradient(x *node) engine.Buffer {
 	g, add := e.gradientInto(x)
 	if !add {
@@ -67,7 +68,8 @@ func (e *Engine) gradient(x *node) engine.Buffer {
 	return g
 }
 
-// gradientInto is gradient for what computes all of it. Unless add is set the memory is new and must be written.
+// gradientInto is like gradient, for callers that write all of it. Unless add is set the memory is new and must be
+// written.
 func (e *Engine) gradientInto(x *node) (g engine.Buffer, add bool) {
 	if x.leaf && e.Leaves != nil {
 		if g := e.Leaves.Gradient(x.of); g != nil {
@@ -110,7 +112,7 @@ func (e *Engine) settle(t *tensor.Tensor, s Lazy) *node {
 	return x
 }
 
-// node returns the memory of a tensor: its own, or a copy of ordinary memory, which is made again when that changes.
+// node returns the memory of a tensor: its own, or a copy of host memory. A copy is refreshed when the tensor changes.
 func (e *Engine) node(t *tensor.Tensor) *node {
 	x, stored := e.nodes[t], t.Storage()
 	if s, ok := stored.(Lazy); ok {
@@ -136,12 +138,13 @@ func (e *Engine) node(t *tensor.Tensor) *node {
 	return x
 }
 
-// Unpacker is a core that has packed weights of its own: Unpack copies their elements to a buffer in float32.
+// Unpacker is implemented by a core with packed weights of its own. Unpack copies their elements to a buffer in
+// float32.
 type Unpacker interface {
 	Unpack(to engine.Buffer, w tensor.Packed)
 }
 
-// fill copies the elements of a tensor that is not in the memory of the core.
+// fill copies the elements of a tensor that is not in the core's memory.
 func (e *Engine) fill(x *node, t *tensor.Tensor) {
 	if u, ok := e.core.(Unpacker); ok && t.Packed() != nil {
 		u.Unpack(x.buf, t.Packed())
@@ -154,10 +157,10 @@ func (e *Engine) fill(x *node, t *tensor.Tensor) {
 	x.buf.Write(values)
 }
 
-// Memory returns the memory of a tensor: its own, or a copy of ordinary memory.
+// Memory returns the memory of a tensor: its own, or a copy of host memory.
 func (e *Engine) Memory(t *tensor.Tensor) engine.Buffer { return e.node(t).buf }
 
-// wanted reports whether a gradient of t is wanted in this step.
+// wanted reports whether this step needs a gradient of t.
 func (e *Engine) wanted(t *tensor.Tensor) bool {
 	if t == nil || !t.NeedsGrad() {
 		return false
@@ -166,13 +169,13 @@ func (e *Engine) wanted(t *tensor.Tensor) bool {
 	return x != nil && !x.leaf || !e.Frozen
 }
 
-// constant returns data of the host that is copied in once for a key.
+// constant returns the host data of a key, which is copied in once.
 func (e *Engine) constant(key any, data func() []float32) *val {
 	x := e.once(key, data)
 	return e.whole(x, []int{x.n})
 }
 
-// Constant is the memory of such data.
+// Constant returns the memory of the host data of a key, which is copied in once.
 func (e *Engine) Constant(key any, data func() []float32) engine.Buffer { return e.once(key, data).buf }
 
 func (e *Engine) once(key any, data func() []float32) *node {
@@ -186,14 +189,14 @@ func (e *Engine) once(key any, data func() []float32) *node {
 	return x
 }
 
-// upload copies data of the host in, for this operation.
+// upload copies host data to the core, for this operation.
 func (e *Engine) upload(data []float32, shape ...int) *val {
 	x := e.alloc(len(data))
 	x.buf.Write(data)
 	return e.whole(x, shape)
 }
 
-// read copies a value out.
+// read copies a value to the host.
 func (v *val) read() []float32 {
 	out := make([]float32, v.len())
 	v.copy().n.buf.Read(out)
@@ -228,10 +231,10 @@ func (e *Engine) Reset() {
 	}
 }
 
-// Mark names the present point for ReleaseSince.
+// Mark returns the current point for ReleaseSince.
 func (e *Engine) Mark() int { return len(e.made) }
 
-// ReleaseSince frees what was made after mark except keep.
+// ReleaseSince frees the memory that was made after mark, except that of keep.
 func (e *Engine) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 	left := e.made[:mark]
 	for _, x := range e.made[mark:] {
@@ -259,7 +262,7 @@ func (e *Engine) lasting(shape ...int) *tensor.Tensor {
 	return t
 }
 
-// write copies v to the positions of t from at on.
+// write copies v to t, starting at position at.
 func (e *Engine) write(t *tensor.Tensor, at int, v *val) {
 	to := e.in(t).slice(0, at, v.dim(0))
 	e.core.Affine(to.view(), v.view(), 1, 0)

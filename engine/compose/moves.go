@@ -5,10 +5,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// row is row i of v (n, …).
+// row returns row i of v (n, …).
 func (v *val) row(r *engine.Rows, i int) *val { return v.slice(0, r.From(i), r.Len(i)) }
 
-// each is what f makes of each row, one after the other.
+// each applies f to each row, and concatenates the results.
 func (v *val) each(r *engine.Rows, f func(i int, x *val) *val) *val {
 	parts := make([]*val, r.Count())
 	for i := range parts {

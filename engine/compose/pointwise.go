@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// act is a(v).
+// act returns a(v).
 func (v *val) act(a engine.Activation) *val {
 	if c, ok := v.e.core.(Activator); ok && a != engine.None {
 		return v.activated(c, a)
@@ -35,15 +35,15 @@ func (v *val) act(a engine.Activation) *val {
 	return v
 }
 
-// halfTimes is v/2·(1+t).
+// halfTimes returns v/2·(1+t).
 func (v *val) halfTimes(t *val) *val { return v.scale(0.5).mul(t.plus(1)) }
 
 func (v *val) relu() *val { return v.where(v.positive(), v.e.full(0)) }
 
-// positive is 1 where v > 0, else 0.
+// positive returns 1 where v > 0, else 0.
 func (v *val) positive() *val { return v.e.full(0).less(v) }
 
-// softplus is max(v, 0) + log(1+e^-|v|), whose slope is the logistic function.
+// softplus returns max(v, 0) + log(1+e^-|v|), whose derivative is the logistic function.
 func (v *val) softplus() *val {
 	x := v.constant()
 	y := x.relu().add(x.abs().neg().exp().log1p())
@@ -102,7 +102,7 @@ func (e *Engine) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
 	return e.one("ScaleShift", func() *val { return e.in(x).mul(e.in(gamma).flat()).add(e.in(beta).flat()) })
 }
 
-// mask is 1/(1-p) for what dropout keeps of n elements, else 0.
+// mask returns 1/(1-p) for those of n elements that dropout keeps, and 0 for the others.
 func (e *Engine) mask(seed uint64, p float64, n int) *val {
 	m := e.fresh(n)
 	e.core.Keep(m.view(), seed, counter.KeepThreshold(p))

@@ -7,9 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// The primitives that are recorded. Each takes the gradient of its result back to its operands.
+// The recorded primitives. Each adds to the gradients of its operands, given the gradient of its result.
 
-// affine is scale·v + shift.
+// affine returns scale·v + shift.
 func (v *val) affine(scale, shift float64) *val {
 	y := v.e.fresh(v.shape...)
 	v.e.core.Affine(y.view(), v.view(), scale, shift)
@@ -20,7 +20,7 @@ func (v *val) scale(c float64) *val { return v.affine(c, 0) }
 func (v *val) plus(c float64) *val  { return v.affine(1, c) }
 func (v *val) neg() *val            { return v.affine(-1, 0) }
 
-// apply is y = f(v), whose gradient is multiplied by slope(v, y).
+// apply returns y = f(v). Its gradient is multiplied by slope(v, y).
 func (v *val) apply(f engine.Function, slope func(x, y *val) *val) *val {
 	y := v.e.fresh(v.shape...)
 	v.e.core.Map(f, y.view(), v.view())
@@ -51,13 +51,13 @@ func (v *val) erf() *val {
 func (v *val) sin() *val { return v.apply(engine.FnSin, func(x, _ *val) *val { return x.cos() }) }
 func (v *val) cos() *val { return v.apply(engine.FnCos, func(x, _ *val) *val { return x.sin().neg() }) }
 
-// abs is |v|, without a gradient.
+// abs returns |v|, without a gradient.
 func (v *val) abs() *val { return v.constant().apply(engine.FnAbs, nil) }
 
 // twoBySqrtPi is 2/√π.
 const twoBySqrtPi = 1.1283791670955126
 
-// zip is a f b.
+// zip returns a f b.
 func zip(f engine.Operator, a, b *val) *val {
 	shape := both(a, b)
 	y := a.e.fresh(shape...)
@@ -85,7 +85,7 @@ func (v *val) sub(b *val) *val { return zip(engine.OpMinus, v, b) }
 func (v *val) mul(b *val) *val { return zip(engine.OpTimes, v, b) }
 func (v *val) div(b *val) *val { return v.mul(b.recip()) }
 
-// addTo is v + b, or v for a b of nil.
+// addTo returns v + b, or v if b is nil.
 func (v *val) addTo(b *val) *val {
 	if b == nil {
 		return v
@@ -93,13 +93,13 @@ func (v *val) addTo(b *val) *val {
 	return v.add(b)
 }
 
-// less is 1 where v < b, else 0. It has no gradient.
+// less returns 1 where v < b, else 0. It has no gradient.
 func (v *val) less(b *val) *val { return zip(engine.OpLess, v.constant(), b.constant()) }
 
-// lessThan is 1 where v < c, else 0.
+// lessThan returns 1 where v < c, else 0.
 func (v *val) lessThan(c float64) *val { return v.less(v.e.full(c)) }
 
-// where is v where the condition is not 0, else b.
+// where returns v where the condition is not 0, else b.
 func (v *val) where(condition, b *val) *val {
 	shape := both(condition, v)
 	shape = both(&val{shape: shape}, b)
@@ -117,7 +117,7 @@ func (v *val) where(condition, b *val) *val {
 	}, v, b)
 }
 
-// concat puts values one after the other along an axis.
+// concat concatenates values along an axis.
 func concat(axis int, xs ...*val) *val {
 	e, shape := xs[0].e, slices.Clone(xs[0].shape)
 	axis = xs[0].axis(axis)
@@ -143,7 +143,7 @@ func concat(axis int, xs ...*val) *val {
 	}, xs...)
 }
 
-// stack puts values side by side along a new last axis.
+// stack stacks values along a new last axis.
 func stack(xs ...*val) *val {
 	parts := make([]*val, len(xs))
 	for i, x := range xs {
@@ -152,7 +152,7 @@ func stack(xs ...*val) *val {
 	return concat(-1, parts...)
 }
 
-// pad adds n zeros before v along an axis, and m after it.
+// pad adds n zeros before v and m zeros after it, along an axis.
 func (v *val) pad(axis, n, m int) *val {
 	zeros := func(k int) *val {
 		shape := slices.Clone(v.shape)
@@ -162,12 +162,13 @@ func (v *val) pad(axis, n, m int) *val {
 	return concat(axis, zeros(n), v, zeros(m))
 }
 
-// Rounder is a core that multiplies at bf16: DotBF16 is Dot of operands rounded to bfloat16, to nearest even.
+// Rounder is implemented by a core that multiplies at bf16: DotBF16 is Dot of operands that are rounded to bfloat16, to
+// nearest even.
 type Rounder interface {
 	DotBF16(to, x, y engine.View)
 }
 
-// matmul is einsum at the precision of the tape, forward and backward. A core that does not round has float32.
+// matmul is einsum at the precision of the tape, forward and backward. A core that is no Rounder computes at float32.
 func (v *val) matmul(spec string, b *val) *val {
 	if r, ok := v.e.core.(Rounder); ok && v.e.Precision == engine.BF16 {
 		return v.einsumBy(r.DotBF16, spec, b)
@@ -175,7 +176,7 @@ func (v *val) matmul(spec string, b *val) *val {
 	return v.einsum(spec, b)
 }
 
-// einsum multiplies and sums in Einstein's notation: "ij,jk->ik" is a matrix product. b is nil for one operand.
+// einsum multiplies and sums in Einstein's notation: "ij,jk->ik" is a matrix product. b is nil if there is one operand.
 func (v *val) einsum(spec string, b *val) *val { return v.einsumBy(v.e.core.Dot, spec, b) }
 
 func (v *val) einsumBy(dot func(to, x, y engine.View), spec string, b *val) *val {
@@ -194,7 +195,7 @@ func (v *val) einsumBy(dot func(to, x, y engine.View), spec string, b *val) *val
 	for i, c := range letters {
 		shape[i] = length[c]
 	}
-	// over is x with all letters for axes.
+	// over returns x with an axis for each letter.
 	over := func(x *val, own string) *val {
 		stride := make([]int, len(letters))
 		for j, c := range own {
@@ -216,7 +217,7 @@ func (v *val) einsumBy(dot func(to, x, y engine.View), spec string, b *val) *val
 	}, v, b)
 }
 
-// max is the largest along the last axis, which stays with length 1, without a gradient.
+// max returns the maximum along the last axis, which is kept with length 1. It has no gradient.
 func (v *val) max() *val {
 	y := v.e.fresh(append(slices.Clone(v.shape[:len(v.shape)-1]), 1)...)
 	v.e.core.Affine(y.view(), v.slice(-1, 0, 1).view(), 1, 0)
@@ -224,7 +225,7 @@ func (v *val) max() *val {
 	return y
 }
 
-// sum is the sum along the last axis, which stays with length 1.
+// sum returns the sum along the last axis, which is kept with length 1.
 func (v *val) sum() *val {
 	y := v.e.full(0, append(slices.Clone(v.shape[:len(v.shape)-1]), 1)...)
 	all := y.over(v.shape)
@@ -234,19 +235,19 @@ func (v *val) sum() *val {
 
 func (v *val) mean() *val { return v.sum().scale(1 / float64(v.dim(-1))) }
 
-// softmax is e^v/Σe^v along the last axis.
+// softmax returns e^v/Σe^v along the last axis.
 func (v *val) softmax() *val {
 	y := v.sub(v.max()).exp()
 	return y.div(y.sum())
 }
 
-// logSumExp is log Σe^v along the last axis.
+// logSumExp returns log Σe^v along the last axis.
 func (v *val) logSumExp() *val {
 	largest := v.max()
 	return v.sub(largest).exp().sum().log().add(largest)
 }
 
-// gather returns rows of v.
+// gather returns the given rows of v.
 func (v *val) gather(rows []int32) *val {
 	rows = slices.Clone(rows) // backward reads them later
 	y := v.e.fresh(append([]int{len(rows)}, v.shape[1:]...)...)

@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// linear is v wᵀ + bias.
+// linear returns v wᵀ + bias.
 func (v *val) linear(w, bias *val) *val {
 	return v.rows().matmul("rk,nk->rn", w).addTo(bias).like(v)
 }
@@ -33,10 +33,10 @@ func (e *Engine) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
 	return e.one("Embedding", func() *val { return e.in(w).gather(ids) })
 }
 
-// norm is v over the root of its mean square plus eps, along the last axis.
+// norm returns v divided by the root of its mean square plus eps, along the last axis.
 func (v *val) norm(eps float64) *val { return v.mul(v.mul(v).mean().plus(eps).sqrt().recip()) }
 
-// addNorm is an operation that adds and then normalizes; without an r the sum is x itself.
+// addNorm is an operation that adds r to x and then normalizes the sum. If r is nil, the sum is x itself.
 func (e *Engine) addNorm(name string, x, r *tensor.Tensor, norm func(s *val) *val) (s, y *tensor.Tensor) {
 	all := e.compute(name, func() []*val {
 		if r == nil {
@@ -61,7 +61,7 @@ func (e *Engine) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s,
 	})
 }
 
-// crossEntropy is the loss of the logits that f makes of the rows of x with a target.
+// crossEntropy returns the loss of the logits that f computes from those rows of x that have a target.
 func (e *Engine) crossEntropy(x *val, targets []int32, f func(x *val) *val) *val {
 	var rows, known []int32
 	for r, target := range targets {
@@ -90,7 +90,7 @@ func (e *Engine) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tenso
 	})
 }
 
-// known are the targets that are numbers, (n, 1), and the rows of x (…, 1 or more) that belong to them.
+// known returns the targets that are not NaN, as (n, 1), and the rows of x (…, 1 or more) that belong to them.
 func (e *Engine) known(x *val, target []float32) (rows, targets *val) {
 	var places []int32
 	var values []float32

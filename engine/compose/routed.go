@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Route has engine.Choose pick the experts, for which it copies the keys out and the choice in.
+// Route calls engine.Choose on the host to pick the experts. It copies the keys out and the choice in.
 func (e *Engine) Route(scores, bias *tensor.Tensor, by engine.Routing) *tensor.Tensor {
 	return e.one("Route", func() *val {
 		z := e.in(scores).rows()
@@ -38,7 +38,7 @@ func (e *Engine) Route(scores, bias *tensor.Tensor, by engine.Routing) *tensor.T
 	})
 }
 
-// Experts has each expert compute the positions that use it, for which it copies the weights out.
+// Experts computes, with each expert, the positions that use it. It copies the weights to the host to find them.
 func (e *Engine) Experts(x, weights *tensor.Tensor, of engine.Experts) *tensor.Tensor {
 	return e.one("Experts", func() *val {
 		x, weights, count := e.in(x).rows(), e.in(weights).rows(), len(of.FC1)
@@ -68,7 +68,7 @@ func (e *Engine) Experts(x, weights *tensor.Tensor, of engine.Experts) *tensor.T
 	})
 }
 
-// scatter has the rows of v at places of n rows, and zeros elsewhere.
+// scatter returns n rows: the rows of v at the given indices, and zeros elsewhere.
 func (v *val) scatter(rows []int32, n int) *val {
 	y := v.e.full(0, n, v.dim(1))
 	v.e.core.Scatter(y.view(), v.view(), rows)

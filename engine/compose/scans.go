@@ -5,7 +5,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// selective is the scan of u, Δ (l, d) with a (d, n) or pairs, b and c (l, g, n) of groups of channels.
+// selective returns the scan of u, Δ (l, d) with a (d, n), and b and c (l, g, n) for groups of channels. parts converts
+// a, b and c to real or complex numbers.
 func (e *Engine) selective(name string, u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows,
 	slots engine.Slots, parts func(v *val) pair) *tensor.Tensor {
 	return e.one(name, func() *val {
@@ -116,7 +117,7 @@ func (e *Engine) RGLRU(u, r, i, lambda *tensor.Tensor, rows *engine.Rows, slots 
 	})
 }
 
-// rglruInput is √(1 - a²) for a = e^v, whose slope stays finite where a is near 1.
+// rglruInput returns √(1 - a²) for a = e^v. Its derivative stays finite where a is near 1.
 func (v *val) rglruInput(a *val) *val {
 	square := v.constant().scale(2).expm1().neg()
 	y, a := square.sqrt(), a.constant()

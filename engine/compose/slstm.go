@@ -20,7 +20,7 @@ func (e *Engine) SLSTM(x engine.SLSTM, r *engine.Rows, slots engine.SLSTMSlots) 
 				s[k] = e.carried(slots, i, h, n)
 			}
 			y, c, norm, m := s[0], s[1], s[2], s[3]
-			// fresh is 1 for all channels of a row whose n is all zero.
+			// fresh is 1 for a row whose n is zero in all channels.
 			fresh := norm.constant().abs().as(1, -1).max().lessThan(1e-45).as(1, 1)
 			var all []*val
 			for t := range r.Len(i) {

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Choices of what a query sees are made on the host, for which BucketAttention copies weights out and SpAtten the
-// importance of tokens at the end of a block. See engine/reference for both.
+// The host chooses what a query sees. For that, BucketAttention copies weights out, and SpAtten copies the importance
+// of tokens out at the end of a block. See engine/reference for both.
 
 func (e *Engine) BucketAttention(q, kv *tensor.Tensor, p engine.BucketParams, o engine.BucketOptions,
 	r *engine.Rows, caches []*engine.BucketCache) *tensor.Tensor {
@@ -44,13 +44,13 @@ func (e *Engine) BucketAttention(q, kv *tensor.Tensor, p engine.BucketParams, o 
 	})
 }
 
-// bucketed is one head over all positions that a row sees.
+// bucketed is the attention of one head over all positions that a row sees.
 type bucketed struct {
 	e            *Engine
 	o            engine.BucketOptions
-	q, k, v, net *val // net is nil to compare
-	nullK, nullV *val // (1, head_dim), nil if it looks ahead
-	first        int  // where bucket 0 starts; what lies before sees only itself
+	q, k, v, net *val // net is nil if scores compare queries with keys
+	nullK, nullV *val // (1, head_dim); nil if it looks ahead
+	first        int  // where bucket 0 starts; earlier positions see only each other
 }
 
 func (s *bucketed) attend() *val {
@@ -92,7 +92,7 @@ func (s *bucketed) attend() *val {
 	return concat(0, parts...)
 }
 
-// picks are the weights of the positions of picked buckets (u, top·bucket), and where those lie.
+// picks returns the weights of the positions of picked buckets (u, top·bucket), and the indices of these positions.
 func (s *bucketed) picks(u int) (weights *val, picked []int32) {
 	e, size, n := s.e, s.o.Bucket, s.q.dim(0)
 	scores, empties := s.scores(u)
@@ -122,7 +122,7 @@ func (s *bucketed) picks(u int) (weights *val, picked []int32) {
 			c := engine.Heaviest(values[b*width:][:candidates(b)])
 			places[b], open[b*width+c] = int32(b*width+c), 0
 			for j := range size {
-				at := int32(n) // that of an empty bucket
+				at := int32(n) // a position of an empty bucket
 				if c >= empties {
 					at = int32(s.first + (c-empties)*size + j)
 				}
@@ -134,7 +134,7 @@ func (s *bucketed) picks(u int) (weights *val, picked []int32) {
 	return concat(1, all...), picked
 }
 
-// scores are those of the candidates of u buckets, of which the first ones are empty.
+// scores returns the scores of the candidates for u buckets. The first candidates are empty buckets.
 func (s *bucketed) scores(u int) (x *val, empties int) {
 	e, size, hd := s.e, s.o.Bucket, s.q.dim(1)
 	n := s.q.dim(0) - s.first
@@ -143,7 +143,7 @@ func (s *bucketed) scores(u int) (x *val, empties int) {
 	for i := range starts {
 		starts[i] = int32(i * size)
 	}
-	// means are those of the positions up to each; sums are those of the positions of a bucket.
+	// means returns means over the positions up to each one; sums returns sums over the positions of each bucket.
 	means := func(x *val) *val {
 		return e.notAfter(n, n, 0).div(e.count(n).plus(1).as(n, 1)).einsum("ti,id->td", back(x))
 	}
@@ -180,7 +180,7 @@ func (e *Engine) SinkhornBalance(x *tensor.Tensor, o engine.BalanceOptions) *ten
 		}
 		for range o.Rounds {
 			f = f.sub(f.logSumExp())
-			if o.Causal { // each row has sums of its own, over the rows up to it
+			if o.Causal { // each row has its own sums, over the rows up to it
 				sums := e.notAfter(b, b, 0).einsum("ui,hiv->huv", f.exp().where(after, zero))
 				f = f.sub(sums.where(after, e.full(1)).plus(tiniest).log()).where(after, none)
 				continue
@@ -235,13 +235,13 @@ func (e *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.
 	})
 }
 
-// spatten is the tokens (m, heads, head_dim) and heads that are left of a row, with their importance; the importance of
+// spatten holds the remaining tokens (m, heads, head_dim) and heads of a row, with their importance. The importance of
 // pruned heads is -1.
 type spatten struct {
 	o                      engine.SpAttenOptions
 	position               int
 	k, v, importance, mass *val
-	places                 []float32 // of tokens in the layer before
+	places                 []float32 // of tokens in the previous layer
 	above                  *engine.SpAttenRow
 	below                  engine.SpAttenRow
 }
@@ -277,11 +277,11 @@ func (s *spatten) save(e *Engine, to *engine.SpAttenState) {
 	}
 }
 
-// row takes positions x (l, 3, heads, head_dim), those of a block at once.
+// row computes positions x (l, 3, heads, head_dim). It takes the positions of a block at once.
 func (s *spatten) row(x *val) *val {
 	var ys []*val
 	e, zero, scale := x.e, x.e.full(0), 1/math.Sqrt(float64(x.dim(3)))
-	over := s.k.dim(0) // tokens of the layer before
+	over := s.k.dim(0) // tokens of the previous layer
 	if s.above != nil {
 		over = s.above.Left
 	}
@@ -310,7 +310,7 @@ func (s *spatten) row(x *val) *val {
 	return concat(0, ys...)
 }
 
-// read is the weights (heads, l, n) of the values that are read.
+// read returns the weights (heads, l, n), with zeros for the values that are not read.
 func (s *spatten) read(p *val) *val {
 	n := p.dim(2)
 	if s.o.ValuesOf(n) == n {
@@ -328,8 +328,8 @@ func (s *spatten) read(p *val) *val {
 	return p.where(p.e.upload(reads, p.shape...), p.e.full(0))
 }
 
-// prune leaves the tokens and heads that SpAttenOptions.Leave says. It returns how many tokens the layer before has
-// left.
+// prune keeps the tokens and heads that SpAttenOptions.Leave chooses. It returns the number of tokens that are left in
+// the previous layer.
 func (s *spatten) prune(e *Engine) (over int) {
 	var above *engine.SpAttenCut
 	if s.above != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// ShiftSSM: the state after position t is s_t[j] = Σ_{i≤j} B[j-i]·x[t-i], and s[j-t-1] of the state before the row.
+// ShiftSSM uses that the state after position t is s_t[j] = Σ_{i≤j} B[j-i]·x[t-i], plus s[j-t-1] of the state before
+// the row.
 func (e *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	return e.one("ShiftSSM", func() *val {
 		d := x.Dim(-1)
@@ -32,21 +33,21 @@ func (e *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots en
 				after = after.add(before.slice(1, 0, n-l).pad(1, l, 0))
 			}
 			e.carry(slots, i, func() *val { return after })
-			// Place m of the state before is at m+t+1 after position t.
+			// Element m of the state before the row is element m+t+1 after position t.
 			late := C.pad(1, 0, l).slice(1, 1, n+l-1).windows(1, n)
 			return y.add(late.einsum("ctm,cm->tc", before))
 		}).as(x.Shape()...)
 	})
 }
 
-// keptBy is whose a system is that is kept with its parameters.
+// keptBy identifies the owner of a cached system.
 type keptBy struct {
 	core engine.Core
 	of   string
 }
 
-// system returns what was made of parameters while they are as they are and the tape does not record, else makes it
-// anew: make returns the tensors to keep.
+// system returns a system made from parameters. While the tape does not record, it is cached until the parameters
+// change. make returns the system and the tensors to keep with it.
 func system[S any](e *Engine, kept *engine.Cache, of string, params []*tensor.Tensor,
 	make func() (S, []*tensor.Tensor)) S {
 	if e.Recording {
@@ -64,7 +65,7 @@ func system[S any](e *Engine, kept *engine.Cache, of string, params []*tensor.Te
 	return s
 }
 
-// diagonal is the system of h·n modes that f discretizes. Its private part is dt·A, z.
+// diagonal returns the system of h·n modes that f discretizes. Its Private is z = dt·A.
 func (e *Engine) diagonal(name string, h, n int, f func() (z, abar, bbar, c pair)) (*engine.DiagSystem,
 	[]*tensor.Tensor) {
 	all := e.compute(name, func() []*val {
@@ -74,7 +75,7 @@ func (e *Engine) diagonal(name string, h, n int, f func() (z, abar, bbar, c pair
 	return &engine.DiagSystem{H: h, N: n, Abar: all[0], Bbar: all[1], C: all[2], Private: all[3]}, all
 }
 
-// realPart is the real part of A.
+// realPart returns the real part of A.
 func realPart(x *val, r engine.RealPart) *val {
 	switch r {
 	case engine.NegSoftplus:
@@ -118,7 +119,7 @@ func (e *Engine) DiagKernel(s *engine.DiagSystem, l int) *tensor.Tensor {
 	})
 }
 
-// DiagSSM convolves with the kernel, and brings the state through a row by powers of Abar.
+// DiagSSM convolves with the kernel, and carries the state through a row by powers of Abar.
 func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	return e.one("DiagSSM", func() *val {
@@ -161,7 +162,7 @@ func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tens
 	})
 }
 
-// DiagScan scans with the decays of each position.
+// DiagScan scans with the decay factors of each position.
 func (e *Engine) DiagScan(u, steps *tensor.Tensor, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	return e.one("DiagScan", func() *val {
@@ -179,8 +180,9 @@ func (e *Engine) DiagScan(u, steps *tensor.Tensor, s *engine.DiagSystem, skip *t
 	})
 }
 
-// dssModes are those of p: z; z for exponentials, with an angle in place of Im z, and the same with the sign with which
-// it fades; S. The exponents of the kernel are k - origin. ahead is 1 where Re Λ > 0.
+// dssModes holds the modes of DSSParams. z are the exponents. turned is z with an angle in place of Im z, for use in
+// exponentials; signed is turned with the sign that lets it decay. S are the scales. The exponents of the kernel are
+// multiplied by k - origin. ahead is 1 where Re Λ > 0.
 type dssModes struct {
 	z, turned, signed, S pair
 	origin, ahead, sign  *val
@@ -205,7 +207,7 @@ func (e *Engine) dss(p *engine.DSSParams) (m dssModes) {
 		dt := logDt.exp()
 		m.z, v = pair{re.mul(dt.slice(1, 0, 1)), im.mul(dt.slice(1, 1, 1))}, logDt.slice(1, 1, 1)
 	}
-	// times is z·c as it is for exponentials.
+	// times returns z·c for use in exponentials.
 	times := func(c float64) pair { return pair{m.z.re.scale(c), e.angle(c, x, u, v)} }
 	m.ahead = re.constant().positive()
 	m.sign = m.ahead.affine(-2, 1)
@@ -216,7 +218,7 @@ func (e *Engine) dss(p *engine.DSSParams) (m dssModes) {
 	case engine.DSSExp:
 		m.S = m.turned.expm1().mul(lambda.recip())
 	case engine.DSSSoftmax:
-		const epsilon = 1e-7 // which the release adds
+		const epsilon = 1e-7 // as in the release
 		x := times(float64(p.L)).times(m.sign).expm1().mul(lambda)
 		m.S = m.signed.expm1().mul(x.conj().times(x.square().plus(epsilon).recip()))
 	}
@@ -235,7 +237,7 @@ func (e *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 		if _, sums := e.core.(PowerSummer); sums && p.Scale != engine.DSSSoftmax {
 			return m.turned.exp().powerSums(W, l)
 		} else if sums && !p.HoldMax {
-			// Modes with Re Λ > 0 have exponents -z·(L-1-k): their sums are those of e^-z, from the last to the first.
+			// Modes with Re Λ > 0 have exponents -z·(L-1-k). Their sums are those of e^-z, in reverse order.
 			a, zero := m.signed.exp(), pair{e.full(0), e.full(0)}
 			rest := a.powerSums(W.where(m.ahead, zero), p.L).reversed(0).slice(0, 0, l)
 			return a.powerSums(zero.where(m.ahead, W), l).add(rest)

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Trapezoid writes what each position and the one before it write into one scan.
+// Trapezoid adds what a position and its predecessor write, and runs one scan over the sums.
 func (e *Engine) Trapezoid(x engine.Trapezoid, r *engine.Rows, slots engine.TrapezoidSlots) *tensor.Tensor {
 	return e.one("Trapezoid", func() *val {
 		h, n, p := x.Heads, x.KeyDim(), x.ValueDim()
@@ -36,7 +36,7 @@ func (e *Engine) Trapezoid(x engine.Trapezoid, r *engine.Rows, slots engine.Trap
 	})
 }
 
-// Phase sums in log l steps, as scan does, and takes off whole turns in each.
+// Phase sums in log l steps, like scan, and removes whole turns in each step.
 func (e *Engine) Phase(rates, dt *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	return e.one("Phase", func() *val {
 		n, h := rates.Dim(-1), dt.Dim(-1)
@@ -54,10 +54,10 @@ func (e *Engine) Phase(rates, dt *tensor.Tensor, r *engine.Rows, slots engine.Sl
 	})
 }
 
-// less2Pi is v, from 0 to 4π, less a turn where there is one.
+// less2Pi returns v, which must be between 0 and 4π, reduced to less than 2π.
 func (v *val) less2Pi() *val { return v.where(v.lessThan(2*math.Pi), v.plus(-2*math.Pi)) }
 
-// turned is v, of less than a thousand turns, between 0 and 2π.
+// turned returns v, which must be of less than a thousand turns, reduced to between 0 and 2π.
 func (v *val) turned() *val {
 	for turns := 512.0; turns >= 1; turns /= 2 {
 		size := 2 * math.Pi * turns
@@ -67,7 +67,7 @@ func (v *val) turned() *val {
 	return v.plus(2*math.Pi).where(v.lessThan(0), v)
 }
 
-// Turn turns all vectors at once.
+// Turn rotates all vectors at once.
 func (e *Engine) Turn(x, bias, phase *tensor.Tensor, by engine.Turning) *tensor.Tensor {
 	return e.one("Turn", func() *val {
 		n, h := by.Dim(x), by.Heads

@@ -7,18 +7,18 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// val is a value of an expression: a view of a node. Views of views cost nothing and are not recorded: the gradient of
-// a view is the same view of the gradient.
+// val is a value of an expression: a view of a node. Views of views cost nothing and are not recorded, because the
+// gradient of a view is the same view of the gradient.
 type val struct {
 	e      *Engine
 	n      *node
 	at     int
 	shape  []int
 	stride []int
-	grad   bool // a gradient is wanted
+	grad   bool // whether a gradient is wanted
 }
 
-// whole returns all of a node.
+// whole returns a node as a value of a shape.
 func (e *Engine) whole(n *node, shape []int) *val {
 	return &val{e: e, n: n, shape: shape, stride: strides(shape)}
 }
@@ -75,7 +75,7 @@ func (v *val) dy() *val {
 	return &val{e: v.e, n: &node{buf: v.e.gradient(v.n), n: v.n.n}, at: v.at, shape: v.shape, stride: v.stride}
 }
 
-// record records how the gradient of v, a new value, goes back to inputs, if one of them wants it.
+// record records how to compute the gradients of inputs from the gradient of v, a new value, if one of them is wanted.
 func (v *val) record(back func(), inputs ...*val) *val {
 	for _, x := range inputs {
 		v.grad = v.grad || x.grad
@@ -86,7 +86,7 @@ func (v *val) record(back func(), inputs ...*val) *val {
 	return v
 }
 
-// addGrad adds x, or its product with a factor, to the gradient of v if that is wanted.
+// addGrad adds x, or its product with a factor, to the gradient of v if it is wanted.
 func (v *val) addGrad(x *val, factor ...*val) {
 	if !v.grad {
 		return
@@ -105,14 +105,14 @@ func (v *val) addGrad(x *val, factor ...*val) {
 	}
 }
 
-// addDot adds x·y, or what dot makes of them, to the gradient of v if that is wanted.
+// addDot adds x·y, as computed by dot, to the gradient of v if it is wanted.
 func (v *val) addDot(dot func(to, x, y engine.View), x, y *val) {
 	if v.grad {
 		dot(v.gradView(), x.over(v.shape).view(), y.over(v.shape).view())
 	}
 }
 
-// gradInto is gradView for what writes all of v: unless add is set the memory is new.
+// gradInto is like gradView, for callers that write all of v. Unless add is set the memory is new.
 func (v *val) gradInto() (to engine.View, add bool) {
 	if !v.whole() {
 		return v.gradView(), true
@@ -121,7 +121,7 @@ func (v *val) gradInto() (to engine.View, add bool) {
 	return engine.View{Of: g, Shape: v.shape, Stride: v.stride}, add
 }
 
-// wantedGrad is gradView, or a view without memory if no gradient is wanted.
+// wantedGrad returns gradView, or a view without memory if no gradient is wanted.
 func (v *val) wantedGrad() (g engine.View) {
 	if v.grad {
 		g = v.gradView()
@@ -172,7 +172,7 @@ func (v *val) windows(axis, n int) *val {
 	return v.viewed(v.at, shape, slices.Insert(slices.Clone(v.stride), axis+1, v.stride[axis]))
 }
 
-// as returns v in another shape, in which -1 stands for the rest.
+// as returns v in another shape. One length may be -1: it is inferred.
 func (v *val) as(shape ...int) *val {
 	shape = slices.Clone(shape)
 	if i := slices.Index(shape, -1); i >= 0 {
@@ -203,7 +203,7 @@ func (v *val) unsqueeze(axis int) *val {
 	return v.viewed(v.at, slices.Insert(slices.Clone(v.shape), axis, 1), slices.Insert(slices.Clone(v.stride), axis, 0))
 }
 
-// over repeats v to a shape: along axes on the left that it lacks, and along those of length 1.
+// over repeats v to a shape: along leading axes that it lacks, and along axes of length 1.
 func (v *val) over(shape []int) *val {
 	if slices.Equal(shape, v.shape) {
 		return v
@@ -235,15 +235,15 @@ func both(a, b *val) []int {
 	return shape
 }
 
-// whole reports whether v is all of a node.
+// whole reports whether v is all of a node, in order.
 func (v *val) whole() bool {
 	return v.at == 0 && v.len() == v.n.n && slices.Equal(v.stride, strides(v.shape))
 }
 
-// copy returns a new value.
+// copy returns a copy of v in new memory.
 func (v *val) copy() *val { return v.affine(1, 0) }
 
-// own returns v itself if it is all of a node of this operation that no tensor has, else a copy.
+// own returns v itself if it is all of a node of this operation that belongs to no tensor, else a copy.
 func (v *val) own() *val {
 	made := slices.Contains(v.e.made[v.e.now.mark:], v.n)
 	if made && v.n.of == nil && !v.n.kept && v.whole() {
