@@ -2,37 +2,38 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// Backend is a kind of engine: it opens one for each tape, and owns what outlives a step, such as parameters, their
-// gradients and the moments of an optimizer. Any number of goroutines may use it.
+// Backend is a kind of engine. It opens an engine for each tape, and owns what outlives a step, such as parameters,
+// their gradients and the moments of an optimizer. It is safe for concurrent use.
 type Backend interface {
-	// Kind is its name: cpu, reference.
+	// Kind returns the name of the backend: cpu, reference.
 	Kind() string
-	// Open returns an engine for the tape whose step it reads.
+	// Open returns an engine for the tape whose settings are in step.
 	Open(step *Step) Engine
-	// Zeros returns a tensor of zeros in the shape of each of like, side by side, for what is processed as a whole.
+	// Zeros returns a tensor of zeros in the shape of each of like. The tensors are adjacent in memory, so that they
+	// can be processed as a whole.
 	Zeros(like ...*tensor.Tensor) []*tensor.Tensor
 	// AllFinite reports whether x holds neither NaN nor infinity.
 	AllFinite(x *tensor.Tensor) bool
-	// Place moves the elements of tensors that outlive a step to where its engines compute. CopyFrom and CopyTo still
-	// carry them in and out.
+	// Place moves the elements of tensors that outlive a step to the memory in which its engines compute. CopyFrom and
+	// CopyTo still copy them in and out.
 	Place(xs ...*tensor.Tensor)
-	// LossMemory is the number of floats that LinearCrossEntropy of x (rows, d) and W (v, d), perhaps frozen, keeps
-	// until backward.
+	// LossMemory returns the number of floats that LinearCrossEntropy of x (rows, d) and W (v, d) keeps until the
+	// backward pass. frozen is set if W is frozen.
 	LossMemory(rows, d, v int, frozen bool) int
 	Packing
 	Updates
 }
 
-// StateRounder is a Backend whose engines hold the states of some recurrences in bfloat16 between calls. An operation
-// rounds them to the nearest, ties to even, after each position where rows are short or stepped, and else after each
-// row. While a tape records, they become float32.
+// StateRounder is implemented by a Backend whose engines store the states of some recurrences in bfloat16 between
+// calls. An operation rounds them to the nearest number, ties to even: after each position if rows are short or
+// stepped, else after each row. While a tape records, states become float32.
 type StateRounder interface {
-	// RoundedState is storage without memory for n numbers of a state.
+	// RoundedState returns storage without memory for n numbers of a state.
 	RoundedState(n int) tensor.InMemory
 }
 
-// Failure is the failure of the device of a backend, nil for none and for one that cannot fail. After it, numbers that
-// are read are NaN.
+// Failure returns the failure of a backend's device, or nil if there is none or the backend cannot fail. After a
+// failure, numbers that are read are NaN.
 func Failure(b Backend) error {
 	if d, ok := b.(interface{ Err() error }); ok {
 		return d.Err()
@@ -40,8 +41,8 @@ func Failure(b Backend) error {
 	return nil
 }
 
-// Room is how many bytes of memory the device of a backend still has, for all that one may tell beforehand; known is
-// false for one that has no memory of its own.
+// Room returns an estimate of the bytes of memory that a backend's device still has. known is false if the backend has
+// no memory of its own.
 func Room(b Backend) (bytes int64, known bool) {
 	d, known := b.(interface{ Room() int64 })
 	if !known {
@@ -50,8 +51,8 @@ func Room(b Backend) (bytes int64, known bool) {
 	return d.Room(), true
 }
 
-// Updates is the arithmetic of an optimizer, on tensors that outlive a step. In each call the lists are equally long,
-// and tensors at the same place have the same shape.
+// Updates is the arithmetic of an optimizer, on tensors that outlive a step. In each call the lists have the same
+// length, and tensors with the same index have the same shape.
 type Updates interface {
 	// Norm returns the Euclidean norm of all elements together. It does not depend on the number of cores.
 	Norm(xs []*tensor.Tensor) float64
@@ -68,13 +69,13 @@ type Updates interface {
 	Swap(a, b []*tensor.Tensor)
 }
 
-// Moments are the moments of a parameter, and the settings of its group.
+// Moments holds the moments of a parameter, and the settings of its group.
 type Moments struct {
 	M, V      *tensor.Tensor
 	LR, Decay float64
 }
 
-// AdamWStep are the settings that all parameters share in an update.
+// AdamWStep holds the settings that all parameters share in an update.
 type AdamWStep struct {
 	Factor             float64 // of the learning rates
 	Beta1, Beta2, Eps  float64

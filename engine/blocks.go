@@ -16,22 +16,22 @@ import (
 type Blocks struct {
 	Size   int // positions of a block
 	Window int // blocks on each side, besides its own
-	Global int // at the front and, if blocks look ahead, at the end: every query sees them, and they see all
+	Global int // at the front and, with Ahead, at the end: every query sees them; with Ahead, they see all
 	Random int
 	Seed   uint64
-	Ahead  bool // see what comes later, for encoders
-	// Plan, unless nil, returns the blocks for a head and a block that take the place of drawn ones.
+	Ahead  bool // see later positions, for encoders
+	// Plan, unless nil, returns the blocks that a block of a head sees instead of random ones.
 	Plan func(head, block int) []int
 }
 
 // Span is a run of keys [Lo, Hi), counted from the first key in memory.
 type Span struct{ Lo, Hi int }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (s Span) Len() int { return s.Hi - s.Lo }
 
 // Spans appends the runs of keys that a block of queries sees, in a sequence of l positions so far. A causal block sees
-// no key after hi-1. Key 0 is at position start; earlier keys are forgotten.
+// no key after hi-1. Key 0 is at position start; earlier keys were dropped.
 func (b *Blocks) Spans(spans []Span, head, block, hi, l, start int) []Span {
 	var buf [16]int
 	count := (l + b.Size - 1) / b.Size
@@ -51,7 +51,7 @@ func (b *Blocks) Spans(spans []Span, head, block, hi, l, start int) []Span {
 	return spans
 }
 
-// Seen appends the blocks that a block sees in a sequence of count blocks, ascending.
+// Seen appends the blocks that a block sees in a sequence of count blocks, in ascending order.
 func (b *Blocks) Seen(to []int, head, block, count int) []int {
 	if b.Ahead && (block < b.Global || block >= count-b.Global) {
 		for k := range count {
@@ -81,7 +81,7 @@ func (b *Blocks) Seen(to []int, head, block, count int) []int {
 	return slices.Compact(to)
 }
 
-// draw appends Random different blocks, drawn from the ones that the block does not see by window and Global.
+// draw appends Random different blocks, drawn from those that the block does not see by Window and Global.
 func (b *Blocks) draw(to []int, head, block, count int) []int {
 	left := max(block-b.Window-b.Global, 0) // blocks before the window
 	n := left

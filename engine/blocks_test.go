@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestBlocksSeen: a block sees what it should, each block once; what is drawn lies outside the rest, is not the same
-// for all, and does not change as the sequence grows.
+// TestBlocksSeen checks that a block sees the expected blocks, each once. Random blocks must lie outside the others,
+// differ between blocks, and not change as the sequence grows.
 func TestBlocksSeen(t *testing.T) {
 	const count = 20
 	for _, b := range []*Blocks{

@@ -5,22 +5,23 @@ import (
 	"slices"
 )
 
-// SpAttenRow is what one layer of SpAtten prunes of a row, for the next one, in which that stays pruned.
+// SpAttenRow describes what one layer of SpAtten prunes in a row. It stays pruned in the next layer.
 type SpAttenRow struct {
 	Block int          // positions of a block
-	Left  int          // tokens that the layer had before the row
+	Left  int          // number of tokens in the layer before the row
 	Cuts  []SpAttenCut // one for each block that the row completes
 }
 
-// SpAttenCut is what a layer leaves after a block. Importance is summed over the layer and all earlier ones.
+// SpAttenCut describes what a layer keeps after a block. Importance is summed over the layer and all earlier ones.
 type SpAttenCut struct {
-	To         []int32   // for each token of the layer its place after the cut, -1 if it is pruned
-	Importance []float32 // of the tokens that are left
-	Heads      []float32 // of all heads, -1 for those pruned
-	Done       bool      // no head will be pruned any more
+	To         []int32   // for each token of the layer its index after the cut, -1 if pruned
+	Importance []float32 // of the remaining tokens
+	Heads      []float32 // of all heads, -1 for pruned heads
+	Done       bool      // no more heads will be pruned
 }
 
-// Part is what concerns n positions of the row, from at on. The row starts at position start of its sequence.
+// Part returns the part of p for n positions of the row, starting at position at. The row starts at position start of
+// its sequence.
 func (p *SpAttenRow) Part(start, at, n int) SpAttenRow {
 	from := start + at
 	first := from/p.Block - start/p.Block
@@ -31,12 +32,13 @@ func (p *SpAttenRow) Part(start, at, n int) SpAttenRow {
 	return part
 }
 
-// Leave prunes after a block: it marks heads, and returns which of n = len(importance) tokens are left, in order.
-// order has memory for n of them.
+// Leave prunes after a block: it marks pruned heads in heads, and returns which of the n = len(importance) tokens are
+// left, in order. order has memory for n tokens.
 //
-// Below an earlier layer, whose cut is above, tokens and heads that it has pruned are pruned too, and importance is
-// added to its own. So that no layer ends without heads, this one prunes more of them when the earlier one is done.
-// places (n or more), 1 + the place of each token in the earlier layer, are then those after the cut.
+// If there is an earlier layer, above is its cut. Tokens and heads that it has pruned are pruned too, and its
+// importance is added to that of this layer. This layer prunes more heads only when the earlier layer is done, so that
+// no layer ends without heads. places (n or more) holds 1 + the index of each token in the earlier layer; Leave updates
+// it to the indices after the cut.
 func (o *SpAttenOptions) Leave(order []int, importance, heads, places []float32, above *SpAttenCut) (left []int,
 	cut SpAttenCut) {
 	mass, sums := heads, importance
@@ -87,8 +89,8 @@ func (o *SpAttenOptions) Leave(order []int, importance, heads, places []float32,
 	return left, cut
 }
 
-// At is the place after the cut of a token, -1 for one that is pruned, and for a place that there is not: a damaged
-// state may have any.
+// At returns the index of a token after the cut. It returns -1 for a pruned token and for an invalid index, because a
+// damaged state may contain any index.
 func (c *SpAttenCut) At(place int) int {
 	if place < 0 || place >= len(c.To) {
 		return -1
@@ -96,7 +98,7 @@ func (c *SpAttenCut) At(place int) int {
 	return int(c.To[place])
 }
 
-// leastHead is the least important head that is left, and reports whether more are left than are to be.
+// leastHead returns the least important remaining head, and reports whether more heads remain than KeepHeads.
 func (o *SpAttenOptions) leastHead(mass []float32) (least int, more bool) {
 	least, left := -1, 0
 	for h, x := range mass {
@@ -111,7 +113,8 @@ func (o *SpAttenOptions) leastHead(mass []float32) (least int, more bool) {
 	return least, left > o.KeepHeads
 }
 
-// LeftOf is how many tokens are left after n positions in a layer with these places, nil for one that is on its own.
+// LeftOf returns how many tokens are left after n positions in a layer with these places. places is nil for a layer
+// that does not depend on an earlier one.
 func (o *SpAttenOptions) LeftOf(places []float32, n int) int {
 	if most := o.Left(n); places != nil {
 		left := slices.IndexFunc(places[:most], func(x float32) bool { return !(x >= 1) })

@@ -2,24 +2,25 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// Convolutions filter along the sequence. The kernels k of h long convolutions are rows (l, h), or in the layout in
-// which the engine's systems generate them (DiagKernel, DPLRKernel), which KernelRows turns into rows.
+// Convolutions are the operations that filter along the sequence. The kernels k of h long convolutions are either rows
+// (l, h), or in the layout in which the engine's systems generate them (DiagKernel, DPLRKernel). KernelRows converts
+// them to rows.
 type Convolutions interface {
-	// CausalConv: y[t] = a(bias + Σ_{i<k} w[k-1-i]·x[t-i]), x (n, d), w (d, 1, k), bias (d) or nil; slots (k-1, d) the
-	// inputs before a row, oldest first.
+	// CausalConv returns y[t] = a(bias + Σ_{i<k} w[k-1-i]·x[t-i]), x (n, d), w (d, 1, k), bias (d) or nil; slots (k-1,
+	// d) hold the inputs before a row, oldest first.
 	CausalConv(x, w, bias *tensor.Tensor, a Activation, r *Rows, slots Slots) *tensor.Tensor
-	// GatedLongConv: y = q ⊙ (k∗u + D u), u = g.K ⊙ g.V, D (d) or nil; g.Q and g.K may be nil.
+	// GatedLongConv returns y = q ⊙ (k∗u + D u), u = g.K ⊙ g.V, D (d) or nil; g.Q and g.K may be nil.
 	GatedLongConv(g Gates, k, skip *tensor.Tensor, r *Rows) *tensor.Tensor
-	// CachedLongConv: y = k∗u + D u, with u continuing the inputs in each row's cache, nil for none, to which it is
-	// added.
+	// CachedLongConv returns y = k∗u + D u, where u continues the inputs in each row's cache. u is added to the cache,
+	// which may be nil.
 	CachedLongConv(u, k, skip *tensor.Tensor, r *Rows, caches []*ConvCache) *tensor.Tensor
 	// Ahead returns how many more taps than inputs k should have so that CachedLongConv decodes fast.
 	Ahead() int
-	// BothWays: y[t] = Σ_{j≤t} k[j]·u[t-j] + Σ_j ahead[j]·u[t+1+j] + D u[t].
+	// BothWays returns y[t] = Σ_{j≤t} k[j]·u[t-j] + Σ_j ahead[j]·u[t+1+j] + D u[t].
 	BothWays(u, k, ahead, skip *tensor.Tensor, r *Rows) *tensor.Tensor
 	// KernelRows returns h kernels as rows (l, h).
 	KernelRows(k *tensor.Tensor, h int) *tensor.Tensor
-	// KernelTaps returns the length of h kernels, 0 if k does not have the shape of h kernels.
+	// KernelTaps returns the length of h kernels, or 0 if k does not have the shape of h kernels.
 	KernelTaps(k *tensor.Tensor, h int) int
 }
 
@@ -54,16 +55,16 @@ func (g *Gates) OutChannel(h, j, heads int) int {
 
 // ConvCache holds the inputs of a long convolution of one sequence that its kernel still reaches: U (capacity, d) has
 // Len positions. Only the last Window-1 of them are used. While a tape records, CachedLongConv replaces U by a new
-// tensor, so that gradients can flow into the past; otherwise it appends in place.
+// tensor, so that gradients can flow into the past. Otherwise it appends in place.
 type ConvCache struct {
 	U      *tensor.Tensor
 	Len    int
-	Window int // the longest kernel
+	Window int // length of the longest kernel
 
-	Sums Forkable // what an engine has summed ahead of time, and can sum again; nil for nothing
+	Sums Forkable // sums that an engine has computed ahead of time, and can compute again; may be nil
 }
 
-// Forkable is what an engine stores with a state and copies with it.
+// Forkable is data that an engine stores with a state and copies with it.
 type Forkable interface{ Fork() Forkable }
 
 // Past returns the number of inputs that the next position sees.
@@ -78,14 +79,14 @@ func (c *ConvCache) Clone() ConvCache {
 	return out
 }
 
-// Keep forgets all but the last n inputs, and gradients. Later positions see zeros in place of the others.
+// Keep drops all but the last n inputs, and gradients. Later positions see zeros in place of the dropped inputs.
 func (c *ConvCache) Keep(n int) {
 	if n < c.Past() {
 		*c = c.last(n)
 	}
 }
 
-// last is a copy with the last n inputs.
+// last returns a copy with the last n inputs.
 func (c *ConvCache) last(n int) ConvCache {
 	out := ConvCache{Window: c.Window, Len: n}
 	if n > 0 {

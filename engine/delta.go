@@ -2,7 +2,7 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// Delta is what DeltaRule computes with, at l positions: a linear recurrence whose matrix is a diagonal plus one of
+// Delta holds the inputs of DeltaRule at l positions: a linear recurrence whose matrix is a diagonal plus one of
 // rank one, for each of h heads. Its state S (dk, dv) maps keys to values:
 //
 //	S[t] = (Diag(e^g[t]) + a[t]·b[t]ᵀ)·S[t-1] + k[t]·v[t]ᵀ,   y[t] = S[t]ᵀ·q[t]
@@ -15,30 +15,30 @@ import "github.com/hippo-ssm/hippo/tensor"
 // which is a = -β·k, b = e^g ⊙ k, and β·v for v. With A and B these are free (RWKV-7, arXiv:2503.14456, §3). With
 // neither, nothing is erased: linear attention with decay (arXiv:2312.06635).
 //
-// e^g = 0, g of -∞, forgets a state as a whole, even one that is not finite.
+// A g of -∞, so that e^g = 0, forgets the whole state, even one that is not finite.
 type Delta struct {
 	Q, K *tensor.Tensor // (l, hk·dk): of hk key heads; head i uses key head i/(h/hk)
 	V    *tensor.Tensor // (l, h·dv)
-	G    *tensor.Tensor // (l, h) or (l, h·dk): logarithms of the decays, ≤ 0, of a head or of each of its rows
-	Beta *tensor.Tensor // (l, h), nil for none
-	A, B *tensor.Tensor // (l, h·dk), nil for none
+	G    *tensor.Tensor // (l, h) or (l, h·dk): logarithms of the decays, ≤ 0, for each head or each row of its state
+	Beta *tensor.Tensor // (l, h), or nil
+	A, B *tensor.Tensor // (l, h·dk), or nil
 
 	Heads, KeyHeads int // h and hk
 }
 
-// KeyDim is dk, the components of a key.
+// KeyDim returns dk, the number of components of a key.
 func (x *Delta) KeyDim() int { return x.K.Dim(-1) / x.KeyHeads }
 
-// ValueDim is dv, the components of a value.
+// ValueDim returns dv, the number of components of a value.
 func (x *Delta) ValueDim() int { return x.V.Dim(-1) / x.Heads }
 
-// KeyHead is the head of the queries and keys that head h uses.
+// KeyHead returns the head of the queries and keys that head h uses.
 func (x *Delta) KeyHead(h int) int { return h / (x.Heads / x.KeyHeads) }
 
-// ByRow tells whether each row of a state has a decay of its own.
+// ByRow reports whether each row of a state has its own decay.
 func (x *Delta) ByRow() bool { return x.G.Dim(-1) != x.Heads }
 
-// Inputs are the tensors that are not nil.
+// Inputs returns the tensors that are not nil.
 func (x *Delta) Inputs() []*tensor.Tensor {
 	all := []*tensor.Tensor{x.Q, x.K, x.V, x.G}
 	for _, v := range []*tensor.Tensor{x.Beta, x.A, x.B} {

@@ -2,7 +2,7 @@ package engine
 
 import "testing"
 
-// TestFeatureMapNames: every name is read back, others are refused.
+// TestFeatureMapNames checks that every name is parsed and that other names are refused.
 func TestFeatureMapNames(t *testing.T) {
 	for f := range featureMapNames {
 		if got, err := ParseFeatureMap(FeatureMap(f).String()); err != nil || got != FeatureMap(f) {

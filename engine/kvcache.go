@@ -10,32 +10,34 @@ import (
 // KVCache holds the (rotated) keys and the values of the last Len positions of one sequence.
 //
 // While a tape records, Attention replaces K and V by new tensors of exactly these positions, through which gradients
-// flow into the past. Otherwise they lie in pages, so that a cache grows without being copied. A written place of a
-// page is never written again, so clones share pages: only the cache that made its last page writes to the free places
-// of it, and a clone that grows copies that one page first. Pages that no cache uses are the garbage collector's.
+// flow into the past. Otherwise they are stored in pages, so that a cache grows without being copied. A position of a
+// page is written only once, so clones share pages: only the cache that created its last page writes to the free
+// positions of that page. A clone that grows copies that one page first. Unused pages are garbage collected.
 //
-// Pages end at multiples of PageLen, counted from the first position of the sequence: a sum page by page has the same
-// bits however the cache was filled.
+// Pages end at multiples of PageLen, counted from the first position of the sequence. So a sum page by page has the
+// same bits however the cache was filled.
 //
-// With Rounded, keys and values are rounded before any query sees them, those of its own row too. K and V are nil then,
-// and no gradient flows into the past. With KeysAsValues the values are the keys, which are kept alone, and V is nil.
+// With Rounded, keys and values are rounded before any query sees them, including those of its own row. K and V are nil
+// then, and no gradient flows into the past. With KeysAsValues the keys are the values: only keys are stored, and V is
+// nil.
 type KVCache struct {
-	K, V    *tensor.Tensor // (heads, Len, head_dim), results of a tape; nil where they lie in pages
+	K, V    *tensor.Tensor // (heads, Len, head_dim), results of a tape; nil if they are in pages
 	Len     int
 	Rounded Rounded // the precision of pages, without rows; nil for float32
 
 	KeysAsValues bool
 
 	pages     []*Page
-	skip      int   // places of the first page before the first position
-	own       *Page // the last page, if this cache made it
+	skip      int   // positions of the first page before the first one in use
+	own       *Page // the last page, if this cache created it
 	heads, hd int
 }
 
-// kinds is 2 for keys and values, 1 for keys alone.
+// kinds returns 2 for keys and values, or 1 for keys only.
 func (c *KVCache) kinds() int { return kindsOf(c.KeysAsValues) }
 
-// empty is a cache of the same kind without positions, of which the first will lie at a place of its page.
+// empty returns a cache of the same kind without positions. The first position will be stored at index skip of its
+// page.
 func (c *KVCache) empty(skip int) KVCache {
 	return KVCache{Rounded: c.Rounded, KeysAsValues: c.KeysAsValues, skip: skip}
 }
@@ -48,12 +50,12 @@ func NewKVCache(w *tensor.Tensor) KVCache {
 	return KVCache{}
 }
 
-// Reserve adds pages for l more positions, from position start of the sequence on. The caller writes them where At
-// says, and then adds them to Len.
+// Reserve adds pages for l more positions, from position start of the sequence on. The caller writes them to the places
+// that At returns, and then adds l to Len.
 func (c *KVCache) Reserve(start, l, heads, hd int) { c.reserve(nil, start, l, heads, hd) }
 
 // Append adds copies of keys and values (heads, l, head_dim), from position start of the sequence on, to pages in the
-// storage of k. They are not rounded. v is nil where keys are alone.
+// storage of k. They are not rounded. v is nil if only keys are stored.
 func (c *KVCache) Append(start int, k, v *tensor.Tensor) {
 	n, l := c.Len, k.Dim(-2)
 	c.ReserveBeside(k, start, l, k.Dim(-3), k.Dim(-1))
@@ -63,7 +65,7 @@ func (c *KVCache) Append(start int, k, v *tensor.Tensor) {
 	}
 }
 
-// ReserveBeside is Reserve in the storage of a tensor, to which keys and values that were read from a file move, too.
+// ReserveBeside is Reserve in the storage of tensor k. Keys and values that were read from a file are moved there, too.
 func (c *KVCache) ReserveBeside(k *tensor.Tensor, start, l, heads, hd int) {
 	c.Detach()
 	if c.Len > 0 && c.pages[0].keys().Storage() == nil && k.Storage() != nil {
@@ -78,7 +80,7 @@ func (c *KVCache) ReserveBeside(k *tensor.Tensor, start, l, heads, hd int) {
 	c.reserve(k, start, l, heads, hd)
 }
 
-// reserve is Reserve in the storage of a tensor, nil for ordinary memory.
+// reserve is Reserve in the storage of a tensor, or in host memory if beside is nil.
 func (c *KVCache) reserve(beside *tensor.Tensor, start, l, heads, hd int) {
 	c.Detach()
 	c.heads, c.hd = heads, hd
@@ -91,13 +93,13 @@ func (c *KVCache) reserve(beside *tensor.Tensor, start, l, heads, hd int) {
 		} else if page := c.pages[i]; page.Room < need || page != c.own {
 			c.pages[i] = c.newPageBeside(page.keys(), max(page.Room, need))
 			c.pages[i].copyFrom(page, used)
-			runtime.KeepAlive(page) // its memory is lent
+			runtime.KeepAlive(page) // its memory is valid only while it is reachable
 		}
 		c.own = c.pages[i]
 	}
 }
 
-// align moves keys and values so that the first position has the given place in its page.
+// align moves keys and values so that the first position has index skip in its page.
 func (c *KVCache) align(skip int) {
 	switch {
 	case c.skip == skip:
@@ -109,7 +111,7 @@ func (c *KVCache) align(skip int) {
 	}
 }
 
-// refill makes pages of keys and values (…, heads, n, head_dim), from the given place of the first page on.
+// refill stores keys and values (…, heads, n, head_dim) in new pages, from index skip of the first page on.
 func (c *KVCache) refill(k, v *tensor.Tensor, skip int) {
 	n := k.Dim(-2)
 	*c = c.empty(skip)
@@ -129,14 +131,14 @@ func (c *KVCache) makeRoom(x *tensor.Tensor, n int) {
 	c.Len = n
 }
 
-// At returns where position i, counted from the first in the cache, lies: a place of a page. left is the number of
-// places from there to the end of a full page.
+// At returns the page of position i, counted from the first in the cache, and its place in that page. left is the
+// number of places from there to the end of a full page.
 func (c *KVCache) At(i int) (page *Page, place, left int) {
 	place = (c.skip + i) % PageLen
 	return c.pages[(c.skip+i)/PageLen], place, PageLen - place
 }
 
-// runs calls f for each run of the positions [from, from+n) that lies in one page: m positions from a place on, after
+// runs calls f for each run of the positions [from, from+n) that is in one page: m positions from index place on, after
 // the done positions of earlier runs.
 func (c *KVCache) runs(from, n int, f func(page *Page, place, done, m int)) {
 	for done := 0; done < n; {
@@ -145,10 +147,10 @@ func (c *KVCache) runs(from, n int, f func(page *Page, place, done, m int)) {
 		f(page, place, done, m)
 		done += m
 	}
-	runtime.KeepAlive(c) // the memory of pages is lent
+	runtime.KeepAlive(c) // the memory of a page is valid only while it is reachable
 }
 
-// CopyTo copies the keys (0) or values (1) of n positions from position from on to the front of x (heads, ≥ n,
+// CopyTo copies the keys (0) or values (1) of n positions, starting at position from, to the front of x (heads, ≥ n,
 // head_dim). They must not be rounded.
 func (c *KVCache) CopyTo(x *tensor.Tensor, which, from, n int) {
 	if c.K != nil {
@@ -175,7 +177,7 @@ func (c *KVCache) put(which int, x *tensor.Tensor) {
 	})
 }
 
-// get returns the keys (0) or values (1) of n ≥ 1 positions from position from on, in float32.
+// get returns the keys (0) or values (1) of n ≥ 1 positions, starting at position from, in float32.
 func (c *KVCache) get(which, from, n int) *tensor.Tensor {
 	if c.Rounded == nil {
 		beside := c.K
@@ -195,7 +197,7 @@ func (c *KVCache) get(which, from, n int) *tensor.Tensor {
 	return tensor.FromSlice(values, c.heads, n, c.hd)
 }
 
-// Detach puts keys and values that are results of a tape into pages, without gradients.
+// Detach moves keys and values that are results of a tape into pages, without gradients.
 func (c *KVCache) Detach() {
 	if c.K != nil {
 		c.refill(c.K, c.V, 0)
@@ -203,7 +205,7 @@ func (c *KVCache) Detach() {
 }
 
 // Clone returns an independent copy without gradients. It costs a pointer for each page, and the copy of one page when
-// it grows. Several goroutines may clone a cache that none of them changes.
+// the clone grows. Several goroutines may clone a cache at once, if none of them changes it.
 func (c *KVCache) Clone() KVCache {
 	out := *c
 	out.Detach()
@@ -213,8 +215,8 @@ func (c *KVCache) Clone() KVCache {
 	return out
 }
 
-// Keep drops all but the last n positions, gradients, and the pages that no position is left in. Pages still end at the
-// same positions.
+// Keep drops all but the last n positions, gradients, and pages without remaining positions. Pages still end at the
+// same positions of the sequence.
 func (c *KVCache) Keep(n int) {
 	if n >= c.Len {
 		return
@@ -229,8 +231,8 @@ func (c *KVCache) Keep(n int) {
 }
 
 // Tensors returns copies of the keys and values of the last n positions, or of all if there are fewer, in float32:
-// (heads, n, head_dim), v nil where keys are alone. A cache that Fill makes of them has the same bits as c. There must
-// be a position.
+// (heads, n, head_dim). v is nil if only keys are stored. A cache that Fill makes of them has the same bits as c. The
+// cache must not be empty.
 func (c *KVCache) Tensors(n int) (k, v *tensor.Tensor) {
 	if c.KeysAsValues {
 		return c.Tensor(0, n), nil
@@ -238,14 +240,14 @@ func (c *KVCache) Tensors(n int) (k, v *tensor.Tensor) {
 	return c.Tensor(0, n), c.Tensor(1, n)
 }
 
-// Tensor is one of Tensors: the keys (0) or the values (1).
+// Tensor returns one of the results of Tensors: the keys (0) or the values (1).
 func (c *KVCache) Tensor(which, n int) *tensor.Tensor {
 	n = min(n, c.Len)
 	return c.get(which, c.Len-n, n)
 }
 
-// Fill sets the keys (0) or the values (1) to x (…, heads, n, head_dim). The cache is empty, or only the other of the
-// two has been filled; Fill reports whether both have the same number of positions.
+// Fill sets the keys (0) or the values (1) to x (…, heads, n, head_dim). The cache must be empty, or only the other
+// kind may have been filled. Fill reports whether both have the same number of positions.
 func (c *KVCache) Fill(which int, x *tensor.Tensor) bool {
 	if !c.makeRoomOnce(x) {
 		return false
@@ -255,7 +257,7 @@ func (c *KVCache) Fill(which int, x *tensor.Tensor) bool {
 }
 
 // makeRoomOnce adds the positions of x (…, heads, n, head_dim), without contents, to an empty cache. It reports whether
-// the cache has as many positions, new or not.
+// the cache now has n positions in pages.
 func (c *KVCache) makeRoomOnce(x *tensor.Tensor) bool {
 	n := x.Dim(-2)
 	if c.Len == 0 {
@@ -265,7 +267,7 @@ func (c *KVCache) makeRoomOnce(x *tensor.Tensor) bool {
 	return c.Len == n && c.K == nil
 }
 
-// RowBytes is the memory of a key or a value of one head.
+// RowBytes returns the size of a key or a value of one head.
 func (c *KVCache) RowBytes(hd int) int {
 	if c.Rounded == nil {
 		return 4 * hd
@@ -273,8 +275,8 @@ func (c *KVCache) RowBytes(hd int) int {
 	return c.Rounded.RowBytes(hd)
 }
 
-// Pages calls f for each page, with the memory that it takes, and how much of that the positions have that c sees.
-// Clones share pages, which page identifies.
+// Pages calls f for each page, with the size of the page and the size of the positions in it that c sees. Clones share
+// pages; the pointer identifies a page.
 func (c *KVCache) Pages(f func(page *Page, bytes, seen int)) {
 	each := c.kinds() * c.heads * c.RowBytes(c.hd)
 	for i, page := range c.pages {
@@ -283,8 +285,8 @@ func (c *KVCache) Pages(f func(page *Page, bytes, seen int)) {
 	}
 }
 
-// Bytes is the memory that keys and values take: that of the positions, of at most pageStep-1 more in the last page,
-// and of those of the first page that have been dropped. Pages that others share are counted.
+// Bytes returns the memory of keys and values. It includes at most pageStep-1 unused positions of the last page, the
+// dropped positions of the first page, and pages that other caches share.
 func (c *KVCache) Bytes() int {
 	if c.K != nil {
 		return c.kinds() * c.K.Bytes()

@@ -9,12 +9,12 @@ import (
 
 // Integers is a tensor whose elements are integers of 8 bits times a factor for each row.
 type Integers struct {
-	Shape []int // a row is along the last axis
-	// from returns rows from row j on that lie together, at least one, and their factors.
+	Shape []int // rows are along the last axis
+	// from returns consecutive rows from row j on, at least one, and their factors.
 	from func(j int) (q []int8, factors []float32)
 }
 
-// Rows are all rows in order, some at a time, with their factors. Neither must be changed.
+// Rows iterates over all rows in order, several at a time, with their factors. Neither may be changed.
 func (x *Integers) Rows() iter.Seq2[[]int8, []float32] {
 	rows := 1
 	for _, n := range x.Shape[:len(x.Shape)-1] {
@@ -31,7 +31,8 @@ func (x *Integers) Rows() iter.Seq2[[]int8, []float32] {
 	}
 }
 
-// Finite reports whether all elements are surely finite: whether each factor is, times the largest integer.
+// Finite reports whether all elements are surely finite: whether each factor is finite when multiplied by the largest
+// integer.
 func (x *Integers) Finite() bool {
 	for _, factors := range x.Rows() {
 		for _, f := range factors {
@@ -43,8 +44,9 @@ func (x *Integers) Finite() bool {
 	return true
 }
 
-// Integers are the keys (0) or values (1) of Tensors, (heads, n, head_dim), if they are stored as integers; the cache
-// must not change while they are used. It is nil for others, and if a row is NaN, for which there is no factor.
+// Integers returns the keys (0) or values (1) of Tensors, (heads, n, head_dim), if they are stored as integers. The
+// cache must not change while they are used. It returns nil for other caches, and if a row is NaN, because then there
+// is no factor.
 func (c *KVCache) Integers(which, n int) *Integers {
 	n = min(n, c.Len)
 	if n == 0 || !c.InIntegers() {
@@ -67,8 +69,8 @@ func (c *KVCache) Integers(which, n int) *Integers {
 // InIntegers reports whether the cache holds keys and values as integers of 8 bits with a factor for each row.
 func (c *KVCache) InIntegers() bool { return c.Rounded != nil && c.Rounded.InIntegers() }
 
-// FillIntegers is Fill with a tensor of a shape whose elements are integers times the factors of their rows, for a
-// cache that is InIntegers. They are not rounded.
+// FillIntegers is Fill with a tensor of the given shape whose elements are integers times the factors of their rows,
+// for a cache that is InIntegers. They are not rounded.
 func (c *KVCache) FillIntegers(which int, shape []int, q []int8, factors []float32) bool {
 	x := tensor.Shaped(shape...) // without elements
 	if !c.makeRoomOnce(x) {

@@ -2,33 +2,33 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// Packing stores weight matrices (n, k), those of Linear, LinearCrossEntropy and Embedding, in the form in which
-// products read them. Such weights cannot have a gradient.
+// Packing stores weight matrices (n, k) of Linear, LinearCrossEntropy and Embedding in the form in which products read
+// them. Such weights cannot have a gradient.
 type Packing interface {
-	// Pack returns the packed forms of matrices, for tensor.Tensor.SetPacked. It needs little memory besides.
+	// Pack returns the packed forms of matrices, for tensor.Tensor.SetPacked. It needs little additional memory.
 	Pack(p Precision, as PackAs, ms ...Matrix) []tensor.Packed
-	// PackGroups returns the packed forms of matrices that are integers already, which rounds nothing. The precision
-	// is Int8, Int4 or Int4Min.
+	// PackGroups returns the packed forms of matrices that are already quantized to integers, without rounding. The
+	// precision is Int8, Int4 or Int4Min.
 	PackGroups(p Precision, ms ...Groups) []tensor.Packed
 }
 
-// PackAs is how a packed matrix is rounded.
+// PackAs determines how a packed matrix is rounded.
 type PackAs int
 
-// What weights are packed for.
+// The purposes for which weights are packed.
 const (
-	PackRounded PackAs = iota // for inference: weights, keys and values are rounded, and inputs of products of integers
-	PackExact                 // bfloat16 numbers as they are: all results are those of float32
-	PackFrozen                // rounded, while others train: results are those of float32 with the rounded ones
+	PackRounded PackAs = iota // for inference: rounds weights, keys and values, and the inputs of integer products
+	PackExact                 // bfloat16 weights without rounding: all results are those of float32
+	PackFrozen                // rounded, while other weights train: results are those of float32 with the rounded weights
 )
 
-// Matrix is a matrix of weights (N, K) that need not be in memory: Rows calls use once with the elements of rows j to
-// j+n-1, row-major, which use does not keep. Several goroutines call it, and may ask for a row more than once.
+// Matrix is a matrix of weights (N, K) that need not be in memory. Rows calls use once with the elements of rows j to
+// j+n-1, row-major; use must not keep them. Several goroutines may call Rows, and may request a row more than once.
 type Matrix struct {
 	N, K int
 	Rows func(j, n int, use func(x []float32))
-	// BF16, where it is not nil, calls use with the same elements as bfloat16 numbers of two bytes, the lower one
-	// first. It is faster where that is what they are.
+	// BF16, if not nil, calls use with the same elements as bfloat16 numbers of two bytes, the lower byte first. It is
+	// faster if the weights are stored in that format.
 	BF16 func(j, n int, use func(x []byte))
 }
 

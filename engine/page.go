@@ -7,41 +7,41 @@ import "github.com/hippo-ssm/hippo/tensor"
 const PageLen = 64
 
 // pageStep is the number of positions by which the last page grows, so that an idle sequence takes little more memory
-// than its positions. Until a page is full, each of its positions has been copied three or four times.
+// than its positions. Until a page is full, each of its positions is copied three or four times.
 const pageStep = 8
 
 // Page holds keys and values of consecutive positions, head by head.
 type Page struct {
-	Rows    []*tensor.Tensor // keys, and values if there are any, (heads, Room, head_dim); none where they are rounded
+	Rows    []*tensor.Tensor // keys, and values if any, (heads, Room, head_dim); empty if they are rounded
 	Rounded Rounded          // heads·Room keys and as many values, if any; nil for float32
-	Room    int              // the capacity in places: PageLen in all pages but the last
+	Room    int              // the capacity in positions: PageLen in all pages except the last
 	heads   int
 }
 
 // Rounded holds rows of keys (0), and perhaps of values (1), in another precision than float32.
 type Rounded interface {
-	// Empty returns memory for keys (1), or keys and values (2), of so many rows each in the same precision.
+	// Empty returns memory in the same precision for rows of keys (kinds 1), or of keys and values (kinds 2).
 	Empty(kinds, rows, headDim int) Rounded
-	// Copy copies n rows of both from row at of from to row to.
+	// Copy copies n rows of both kinds, starting at row at of from, to row to.
 	Copy(to int, from Rounded, at, n int)
 	// Set rounds x to a row of keys or values.
 	Set(which, row int, x []float32)
-	// Get widens n rows of keys or values from the given one on.
+	// Get converts n rows of keys or values to float32, starting at the given row.
 	Get(x []float32, which, row, n int)
-	// InIntegers reports whether rows are integers of 8 bits with a factor each.
+	// InIntegers reports whether rows are integers of 8 bits with a factor for each row.
 	InIntegers() bool
-	// Integers are n rows of integers of keys or values from the given one on, with their factors.
+	// Integers returns n rows of integers of keys or values, starting at the given row, with their factors.
 	Integers(which, row, n int) (q []int8, factors []float32)
-	// SetIntegers sets rows of integers of keys or values from the given one on.
+	// SetIntegers sets rows of integers of keys or values, starting at the given row.
 	SetIntegers(which, row int, q []int8, factors []float32)
-	// RowBytes is the memory of a key or a value of one head.
+	// RowBytes returns the size of a key or a value of one head.
 	RowBytes(headDim int) int
 }
 
 // Rounder is a packed weight that determines how keys and values are stored.
 type Rounder interface{ Rounded() Rounded }
 
-// newPageBeside returns a page for n positions in the storage of x, nil for ordinary memory.
+// newPageBeside returns a page for n positions in the storage of x, or in host memory if x is nil.
 func (c *KVCache) newPageBeside(x *tensor.Tensor, n int) *Page {
 	room := (n + pageStep - 1) / pageStep * pageStep
 	page := &Page{Room: room, heads: c.heads}
@@ -52,13 +52,13 @@ func (c *KVCache) newPageBeside(x *tensor.Tensor, n int) *Page {
 		for range c.kinds() {
 			page.Rows = append(page.Rows, tensor.NewBeside(x, c.heads, room, c.hd))
 		}
-	default: // side by side, as a token reads them
+	default: // adjacent in memory, because a token reads both
 		page.Rows = tensor.Lend(page, c.kinds(), c.heads, room, c.hd)
 	}
 	return page
 }
 
-// keys are those of a page, nil where they are rounded.
+// keys returns the keys of a page, or nil if they are rounded.
 func (p *Page) keys() *tensor.Tensor {
 	if p.Rounded != nil {
 		return nil

@@ -2,37 +2,39 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// Pointwise operations compute each element from those at the same place.
+// Pointwise are the operations that compute each element from the elements at the same index.
 type Pointwise interface {
-	// Activate: y = a(x).
+	// Activate returns y = a(x).
 	Activate(x *tensor.Tensor, a Activation) *tensor.Tensor
-	// Add: y = a + b.
+	// Add returns y = a + b.
 	Add(a, b *tensor.Tensor) *tensor.Tensor
-	// AddBias: y = a(x + bias), x (…, d), bias (d).
+	// AddBias returns y = a(x + bias), x (…, d), bias (d).
 	AddBias(x, bias *tensor.Tensor, a Activation) *tensor.Tensor
-	// Mul: z = x ⊙ y.
+	// Mul returns z = x ⊙ y.
 	Mul(x, y *tensor.Tensor) *tensor.Tensor
-	// Gate: y = x ⊙ a(z).
+	// Gate returns y = x ⊙ a(z).
 	Gate(x, z *tensor.Tensor, a Activation) *tensor.Tensor
-	// GLU: y = a ⊙ σ(g), x = (a, g): x (…, 2d), y (…, d).
+	// GLU returns y = a ⊙ σ(g), x = (a, g): x (…, 2d), y (…, d).
 	GLU(x *tensor.Tensor) *tensor.Tensor
-	// NegExp: y = -e^x.
+	// NegExp returns y = -e^x.
 	NegExp(x *tensor.Tensor) *tensor.Tensor
-	// Sine: y = sin(f ⊙ x), x (…, d), f (d).
+	// Sine returns y = sin(f ⊙ x), x (…, d), f (d).
 	Sine(x, f *tensor.Tensor) *tensor.Tensor
-	// Scale: y = c·x.
+	// Scale returns y = c·x.
 	Scale(x *tensor.Tensor, c float64) *tensor.Tensor
-	// Clamp: y = min(max(x, lo), hi).
+	// Clamp returns y = min(max(x, lo), hi).
 	Clamp(x *tensor.Tensor, lo, hi float64) *tensor.Tensor
-	// ScaleShift: y = x ⊙ γ + β, x (…, d), γ, β (d).
+	// ScaleShift returns y = x ⊙ γ + β, x (…, d), γ, β (d).
 	ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor
-	// Dropout: y[j] = x[j]/(1-p) where counter.Keep(r.Seed(i, op), j, p), else 0, for element j of row i.
+	// Dropout returns y[j] = x[j]/(1-p) where counter.Keep(r.Seed(i, op), j, p) is true, else 0, for element j of row
+	// i.
 	Dropout(x *tensor.Tensor, p float64, r *Rows, op uint64) *tensor.Tensor
-	// DecayWindow: y[i, c] = h[i, c]·(e^(-t[i]·|rate[c]|) + shift), h (l, d), rate (d); no gradients of t and rate.
+	// DecayWindow returns y[i, c] = h[i, c]·(e^(-t[i]·|rate[c]|) + shift), h (l, d), rate (d). t and rate get no
+	// gradients.
 	DecayWindow(h, at, rate *tensor.Tensor, shift float32) *tensor.Tensor
-	// Turn: vectors x of groups, repeated for the heads of each, plus a bias, and turned by angles.
+	// Turn returns the vectors x of groups, repeated for the heads of each group, plus a bias, rotated by angles.
 	Turn(x, bias, phase *tensor.Tensor, by Turning) *tensor.Tensor
-	// RealPairs: y[i] = (x[i], 0), the complex numbers with the real parts x.
+	// RealPairs returns y[i] = (x[i], 0), the complex numbers with the real parts x.
 	RealPairs(x *tensor.Tensor) *tensor.Tensor
 }
 
@@ -42,12 +44,12 @@ type Activation int
 // The activations.
 const (
 	None        Activation = iota
-	GeluTanh               // ½x(1+tanh(√(2/π)(x+0.044715x³))), that of the released H3 models
-	GeluErf                // ½x(1+erf(x/√2)), that of S4D
+	GeluTanh               // ½x(1+tanh(√(2/π)(x+0.044715x³))), as in the released H3 models
+	GeluErf                // ½x(1+erf(x/√2)), as in S4D
 	SiLU                   // x/(1+e^-x)
 	Sigmoid                // 1/(1+e^-x)
 	Tanh                   // tanh x
 	Softplus               // log(1+e^x)
 	SquaredReLU            // max(x, 0)² (Primer, arXiv:2109.08668)
-	HeavyTail              // 1+x for x ≥ 0, otherwise 1/(1-x): the A of Mamba-3
+	HeavyTail              // 1+x for x ≥ 0, otherwise 1/(1-x): for the A of Mamba-3
 )

@@ -11,20 +11,20 @@ import (
 //
 //	(x1 cos θ - x2 sin θ, x1 sin θ + x2 cos θ),   θ = position · base^(-2i/Dim), i < Dim/2
 //
-// The frequencies are rounded to float32 as the official code does. The zero value rotates nothing.
+// The frequencies are rounded to float32 as in the official code. The zero value rotates nothing.
 //
-// With XPos (arXiv:2212.10554) queries are multiplied by ζ^(position/XPos) and keys by ζ^(-position/XPos) as well, ζ =
-// (2i/Dim + 0.4)/1.4, so that scores fall off with the distance. FlashAttention counts positions from the middle of the
-// sequence, which makes no difference to them; from its front, a sequence can grow. Keys reach the end of float32 at
-// 70·XPos positions.
+// With XPos (arXiv:2212.10554) queries are also multiplied by ζ^(position/XPos) and keys by ζ^(-position/XPos), ζ =
+// (2i/Dim + 0.4)/1.4, so that scores decrease with the distance. FlashAttention counts positions from the middle of the
+// sequence, which does not change the scores. Counted from its front, a sequence can grow. Keys reach the limit of
+// float32 at 70·XPos positions.
 type Rotary struct {
 	Dim     int
-	Base    float64 // 10000 where 0
-	XPos    float64 // FlashAttention has 512; 0 for none
+	Base    float64 // 0 for 10000
+	XPos    float64 // 512 in FlashAttention; 0 for none
 	Scaling RotaryScaling
 }
 
-// RotaryScaling makes the frequencies f_i of rotary positions smaller, for texts longer than those of the training:
+// RotaryScaling lowers the frequencies f_i of rotary positions, for texts longer than those in training:
 //
 //	f_i·(m_i + (1 - m_i)/Factor)
 //
@@ -35,22 +35,22 @@ type Rotary struct {
 //	yarn    m = 1 - (i - i_High)/(i_Low - i_High), where frequency number i_r has r turns within the original length;
 //	        i_High is rounded down and i_Low up (YaRN, arXiv:2309.00071, §3.2)
 //
-// as in the transformers library's modeling_rope_utils.py. divided divides each frequency by a number of its own, as
-// GGUF files have it. Cosines and sines are multiplied by Magnitude. The zero value leaves everything as it is.
+// as in the transformers library's modeling_rope_utils.py. The kind divided divides each frequency by its own divisor,
+// as in GGUF files. Cosines and sines are multiplied by Magnitude. The zero value changes nothing.
 type RotaryScaling struct {
 	Kind      string  // "", linear, llama3, yarn or divided
-	Factor    float64 // how many times longer
-	Original  float64 // positions of a text in the training before
+	Factor    float64 // how many times longer texts may be
+	Original  float64 // positions of a text in the original training
 	Low, High float64 // turns: llama3's low_freq_factor and high_freq_factor, yarn's beta_slow and beta_fast
 	Exact     bool    // yarn: i_Low and i_High are not rounded
-	Magnitude float64 // 1 where 0
-	Divisors  string  // divided: Dim/2 numbers, with : between them
+	Magnitude float64 // 0 for 1
+	Divisors  string  // divided: Dim/2 numbers, separated by colons
 }
 
-// RotaryScalings are the values of RotaryScaling.Kind.
+// RotaryScalings lists the values of RotaryScaling.Kind.
 var RotaryScalings = []string{"", "linear", "llama3", "yarn", "divided"}
 
-// InvFreq returns the frequencies, scaled, in float32.
+// InvFreq returns the scaled frequencies in float32.
 func (r Rotary) InvFreq() []float32 {
 	out, divisors := make([]float32, r.Dim/2), []float64(nil)
 	if r.Scaling.Kind == "divided" {
@@ -70,7 +70,7 @@ func (r Rotary) InvFreq() []float32 {
 	return out
 }
 
-// Divisors returns the numbers that a scaling by a factor divides the frequencies by, in float32.
+// Divisors returns, in float32, the numbers by which a scaling with a factor divides the frequencies.
 func (r Rotary) Divisors() []float32 {
 	out := make([]float32, r.Dim/2)
 	for i := range out {
@@ -80,12 +80,12 @@ func (r Rotary) Divisors() []float32 {
 	return out
 }
 
-// frequency returns frequency number i, not scaled.
+// frequency returns frequency number i before scaling.
 func (r Rotary) frequency(i int) float64 {
 	return math.Pow(r.BaseOr10000(), -2*float64(i)/float64(r.Dim))
 }
 
-// kept is the share m of frequency number i, f, that is not divided.
+// kept returns the share m of frequency number i, f, that is not divided by Factor.
 func (r Rotary) kept(i int, f float64) float64 {
 	s := r.Scaling
 	m := 0.0
@@ -102,14 +102,14 @@ func (r Rotary) kept(i int, f float64) float64 {
 		}
 		from, to = max(from, 0), min(to, float64(r.Dim-1))
 		if from == to {
-			to += 0.001 // as the official code: a step
+			to += 0.001 // as in the official code: a step
 		}
 		m = 1 - (float64(i)-from)/(to-from)
 	}
 	return min(max(m, 0), 1)
 }
 
-// Magnitude is the factor of cosines and sines.
+// Magnitude returns the factor of cosines and sines.
 func (r Rotary) Magnitude() float64 {
 	if r.Scaling.Magnitude == 0 {
 		return 1

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestScaledFrequencies compares the frequencies of published settings with the transformers library's way to them: by
-// wavelengths for llama3, by a blend of two lists for yarn.
+// TestScaledFrequencies compares the frequencies of published settings with the way the transformers library computes
+// them: by wavelengths for llama3, by a blend of two lists for yarn.
 func TestScaledFrequencies(t *testing.T) {
 	unscaled := func(r Rotary) []float64 {
 		f := make([]float64, r.Dim/2)
@@ -59,7 +59,7 @@ func TestScaledFrequencies(t *testing.T) {
 	for name, c := range map[string]struct {
 		r        Rotary
 		want     func(Rotary) []float64
-		kept, by int // frequencies from the front that stay as they are, and from the end that are divided
+		kept, by int // number of frequencies at the front that are unchanged, and at the end that are divided
 	}{
 		"none":   {Rotary{Dim: 64, Base: 1e4}, unscaled, 32, 0},
 		"linear": {Rotary{Dim: 128, Base: 1e4, Scaling: RotaryScaling{Kind: "linear", Factor: 8}}, linear, 0, 64},

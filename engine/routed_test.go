@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestChoose: the best are chosen, the first of equal ones, and with groups only out of the best groups.
+// TestChoose checks that the largest keys are chosen, of equal ones the first, and with groups only from the best
+// groups.
 func TestChoose(t *testing.T) {
 	nan := math.NaN()
 	for name, c := range map[string]struct {
@@ -29,7 +30,7 @@ func TestChoose(t *testing.T) {
 		"NaN":               {Routing{TopK: 2}, []float64{nan, nan, nan}, []int{0, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			chosen := slices.Repeat([]bool{true}, len(c.keys)) // what was there before does not count
+			chosen := slices.Repeat([]bool{true}, len(c.keys)) // earlier contents must not matter
 			Choose(c.by, c.keys, chosen)
 			var got []int
 			for e, ok := range chosen {

@@ -12,22 +12,22 @@ const PageRows = 128
 // RowCache holds one row of d numbers for each of the last Len positions of a sequence so far.
 //
 // While a tape records, all rows are in X, through which gradients flow into the past: an operation replaces X by a
-// longer tensor of the tape. Otherwise the rows lie in pages, so that a cache grows without being copied. A written
-// place of a page is never written again, so clones share pages: only the cache that made its last page writes to the
-// free places of it, and a clone that grows copies that one page first.
+// longer tensor of the tape. Otherwise the rows are stored in pages, so that a cache grows without being copied. A row
+// of a page is written only once, so clones share pages: only the cache that created its last page writes to the free
+// rows of that page. A clone that grows copies that one page first.
 //
 // Pages end at multiples of PageRows, counted from the first position of the sequence, however the cache was filled.
 type RowCache struct {
-	X   *tensor.Tensor // (Len, d), of a tape; nil where the rows lie in pages
+	X   *tensor.Tensor // (Len, d), of a tape; nil if the rows are in pages
 	Len int
 
 	pages []*tensor.Tensor // (up to PageRows, d)
-	own   *tensor.Tensor   // the last page, if this cache made it
-	skip  int              // places of the first page before the rows
+	own   *tensor.Tensor   // the last page, if this cache created it
+	skip  int              // rows of the first page before the first one in use
 }
 
-// Append adds copies of n rows of x (…, d), from row from on. The first of them is position start of the sequence. The
-// cache is then not part of a tape.
+// Append adds copies of n rows of x (…, d), starting at row from. The first of them is position start of the sequence.
+// Append takes the cache off the tape, if it is part of one.
 func (c *RowCache) Append(start int, x *tensor.Tensor, from, n int) {
 	if skip := (start - c.Len) % PageRows; c.X != nil || skip != c.skip {
 		c.refill(c.Rows(), skip)
@@ -35,7 +35,7 @@ func (c *RowCache) Append(start int, x *tensor.Tensor, from, n int) {
 	c.put(x, from, n)
 }
 
-// refill replaces all rows by copies of the rows of x, nil for none, from place skip of the first page on.
+// refill replaces all rows by copies of the rows of x, which may be nil, from index skip of the first page on.
 func (c *RowCache) refill(x *tensor.Tensor, skip int) {
 	*c = RowCache{skip: skip}
 	if x != nil {
@@ -43,7 +43,7 @@ func (c *RowCache) refill(x *tensor.Tensor, skip int) {
 	}
 }
 
-// put adds copies of n rows of x, from row from on, to the pages.
+// put adds copies of n rows of x, starting at row from, to the pages.
 func (c *RowCache) put(x *tensor.Tensor, from, n int) {
 	for n > 0 {
 		at := (c.skip + c.Len) % PageRows
@@ -54,8 +54,8 @@ func (c *RowCache) put(x *tensor.Tensor, from, n int) {
 	}
 }
 
-// makeRoom makes sure that the page for the next n rows, from place at of it on, is this cache's own and large enough.
-// A page grows by step rows at a time, so that a short sequence takes little memory.
+// makeRoom ensures that the page for the next n rows, which start at index at of it, belongs to this cache and is large
+// enough. A page grows by step rows at a time, so that a short sequence takes little memory.
 func (c *RowCache) makeRoom(x *tensor.Tensor, at, n int) {
 	const step = 16
 	i := (c.skip + c.Len) / PageRows
@@ -74,7 +74,7 @@ func (c *RowCache) makeRoom(x *tensor.Tensor, at, n int) {
 	c.pages = append(c.pages, c.own)
 }
 
-// Past returns Len, 0 for a cache of nil.
+// Past returns Len, or 0 if c is nil.
 func (c *RowCache) Past() int {
 	if c == nil {
 		return 0
@@ -82,7 +82,7 @@ func (c *RowCache) Past() int {
 	return c.Len
 }
 
-// Width returns d, 0 for a cache of nil or without rows.
+// Width returns d, or 0 if c is nil or has no rows.
 func (c *RowCache) Width() int {
 	if c.Past() == 0 {
 		return 0
@@ -91,13 +91,13 @@ func (c *RowCache) Width() int {
 	return x.Dim(-1)
 }
 
-// Replace makes x (n, d) all rows. It belongs to a tape, and gradients flow through it.
+// Replace replaces all rows by x (n, d), which belongs to a tape. Gradients flow through it.
 func (c *RowCache) Replace(x *tensor.Tensor) { *c = RowCache{X: x, Len: x.Dim(0)} }
 
-// Fill replaces all rows by copies of the rows of x (n, d). Their positions follow from the start of the next Append.
+// Fill replaces all rows by copies of the rows of x (n, d). The start of the next Append determines their positions.
 func (c *RowCache) Fill(x *tensor.Tensor) { c.refill(x, 0) }
 
-// Run returns where row i lies: at row at of x. The n rows of x from there on are rows i, i+1, … of c.
+// Run returns the location of row i: row at of x. The n rows of x from there on are rows i, i+1, … of c.
 func (c *RowCache) Run(i int) (x *tensor.Tensor, at, n int) {
 	if c.X != nil {
 		return c.X, i, c.Len - i
@@ -106,7 +106,7 @@ func (c *RowCache) Run(i int) (x *tensor.Tensor, at, n int) {
 	return c.pages[(c.skip+i)/PageRows], at, min(PageRows-at, c.Len-i)
 }
 
-// Rows returns all rows (Len, d): X, or a copy of what lies in pages. It is nil if there are none.
+// Rows returns all rows (Len, d): X, or a copy of the pages. It returns nil if there are no rows.
 func (c *RowCache) Rows() *tensor.Tensor {
 	if c.X != nil || c.Len == 0 {
 		return c.X
@@ -120,7 +120,7 @@ func (c *RowCache) Rows() *tensor.Tensor {
 	return all
 }
 
-// Detach puts rows that belong to a tape into pages, without gradients.
+// Detach moves rows that belong to a tape into pages, without gradients.
 func (c *RowCache) Detach() {
 	if c.X != nil {
 		c.refill(c.X, 0)
@@ -128,7 +128,7 @@ func (c *RowCache) Detach() {
 }
 
 // Clone returns an independent copy, without gradients. It costs a pointer for each page, and the copy of one page when
-// it grows. Several goroutines may clone a cache that none of them changes.
+// the clone grows. Several goroutines may clone a cache at once, if none of them changes it.
 func (c *RowCache) Clone() RowCache {
 	out := *c
 	out.Detach()
@@ -138,7 +138,7 @@ func (c *RowCache) Clone() RowCache {
 	return out
 }
 
-// Keep forgets all but the last n rows, and gradients.
+// Keep drops all but the last n rows, and gradients.
 func (c *RowCache) Keep(n int) {
 	if n >= c.Len {
 		return
@@ -149,7 +149,7 @@ func (c *RowCache) Keep(n int) {
 	c.skip, c.Len = before%PageRows, n
 }
 
-// Bytes is the memory that the rows take. Pages that others share are counted.
+// Bytes returns the memory of the rows. It includes pages that other caches share.
 func (c *RowCache) Bytes() int {
 	if c.X != nil {
 		return c.X.Bytes()

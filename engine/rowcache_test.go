@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// numbered are n rows of two elements, which count from first on.
+// numbered returns n rows of two elements, which count up from first.
 func numbered(first, n int) *tensor.Tensor {
 	x := make([]float32, 2*n)
 	for i := range x {
@@ -17,7 +17,7 @@ func numbered(first, n int) *tensor.Tensor {
 	return tensor.FromSlice(x, n, 2)
 }
 
-// holds fails unless the rows in c are those of numbered from first on, and Run finds each.
+// holds fails the test unless the rows in c are those of numbered from first on, and Run finds each of them.
 func holds(t *testing.T, c *engine.RowCache, first, n int) {
 	t.Helper()
 	if c.Len != n {
@@ -46,7 +46,8 @@ func TestRowCacheKeepsRowsInOrder(t *testing.T) {
 	}
 }
 
-// TestRowCachesForget: what is left lies where it lay, so that pages still end at multiples of their length.
+// TestRowCachesForget checks that the remaining rows stay where they are, so that pages still end at multiples of their
+// length.
 func TestRowCachesForget(t *testing.T) {
 	const n = 2*engine.PageRows + 30
 	for _, keep := range []int{n, n - 1, n - engine.PageRows, engine.PageRows, 31, 30, 1, 0} {
@@ -66,7 +67,7 @@ func TestRowCachesForget(t *testing.T) {
 	}
 }
 
-// TestRowCacheClonesGoTheirOwnWay: clones share pages that are full, and nothing that is written later.
+// TestRowCacheClonesGoTheirOwnWay checks that clones share full pages, and nothing that is written later.
 func TestRowCacheClonesGoTheirOwnWay(t *testing.T) {
 	for _, n := range []int{5, engine.PageRows, 2*engine.PageRows + 40} {
 		for _, recorded := range []bool{false, true} {
@@ -96,7 +97,7 @@ func TestRowCacheClonesGoTheirOwnWay(t *testing.T) {
 	}
 }
 
-// TestRowCachesGrowWithoutCopying: pages that are full stay where they are, and short sequences take little room.
+// TestRowCachesGrowWithoutCopying checks that full pages are not copied, and that short sequences take little memory.
 func TestRowCachesGrowWithoutCopying(t *testing.T) {
 	var c engine.RowCache
 	c.Append(0, numbered(0, 3), 0, 3)

@@ -8,14 +8,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Rows say how sequences lie in a tensor (n, d): one after the other, without padding. Row i is the Len(i) positions
-// from From(i) on. It is a sequence or a piece of one, which starts at position Start(i) of it. Rows see nothing of
-// each other.
+// Rows describes the layout of sequences in a tensor (n, d): one after the other, without padding. Row i is the Len(i)
+// positions from From(i) on. It is a sequence or a piece of one, and starts at position Start(i) of the sequence. Rows
+// do not see each other.
 //
-// One layout serves training, prompts in parts, many sessions that decode a token each, examples of different lengths,
-// and packed documents. Only operations along the sequence look at rows: all others work on n positions.
+// One layout serves training, prompts in parts, many sessions that decode one token each, examples of different
+// lengths, and packed documents. Only operations along the sequence look at rows: all others work on n positions.
 type Rows struct {
-	from    []int // of each row, and the end of the last
+	from    []int // start of each row, and the end of the last
 	start   []int
 	seeds   []uint64
 	stepped []int // rows that are read one position at a time
@@ -61,9 +61,9 @@ func (r *Rows) Add(length, start int) {
 	r.start = append(r.start, start)
 }
 
-// AddStepped appends a row whose positions are read one at a time: results and state have the bits of as many rows of
-// one position, one after another. An operation that would read it another way is called once for each position: see
-// package mixer.
+// AddStepped appends a row whose positions are read one at a time. Results and state have the bits of that many rows of
+// one position, one after another. An operation that would read the row in another way is called once for each
+// position: see package mixer.
 func (r *Rows) AddStepped(length, start int) {
 	if r.Add(length, start); length > 1 {
 		r.stepped = append(r.stepped, r.Count()-1)
@@ -76,11 +76,11 @@ func (r *Rows) Stepped(i int) bool {
 	return found
 }
 
-// AnyStepped reports whether there is such a row.
+// AnyStepped reports whether any row is stepped.
 func (r *Rows) AnyStepped() bool { return len(r.stepped) > 0 }
 
-// RowSeeds are the seeds of n examples, from number first on, in a step of a run with the given seed. They depend on
-// nothing else, so that any split of a step's examples has the same dropout.
+// RowSeeds returns the seeds of n examples, starting with number first, in a step of a run with the given seed. They
+// depend on nothing else, so that dropout is the same however the examples of a step are split.
 func RowSeeds(seed uint64, step, first, n int) []uint64 {
 	seeds := make([]uint64, n)
 	of := counter.Mix64(counter.Mix64(seed) + uint64(step)*counter.Step)
@@ -90,7 +90,7 @@ func RowSeeds(seed uint64, step, first, n int) []uint64 {
 	return seeds
 }
 
-// PieceSeed is the seed of a piece of the example that has a seed of RowSeeds: of the first, which is number 0, that
+// PieceSeed returns the seed of a piece of an example, given the seed of the example from RowSeeds. Piece 0 has that
 // seed itself.
 func PieceSeed(seed uint64, piece int) uint64 {
 	if piece == 0 {
@@ -99,8 +99,8 @@ func PieceSeed(seed uint64, piece int) uint64 {
 	return counter.Mix64(seed + uint64(piece)*counter.Step)
 }
 
-// Train switches dropout on. The seed of row i, which belongs to an example in a step, decides what is dropped in row
-// i; other rows have no influence.
+// Train switches dropout on. The seed of row i, which belongs to an example in a step, determines alone what is dropped
+// in row i.
 func (r *Rows) Train(seeds []uint64) {
 	if len(seeds) != r.Count() {
 		panic(fmt.Sprintf("engine.Rows.Train: %d seeds for %d rows", len(seeds), r.Count()))
@@ -108,21 +108,21 @@ func (r *Rows) Train(seeds []uint64) {
 	r.seeds, r.trains = append(r.seeds[:0], seeds...), true
 }
 
-// Trains reports whether there is dropout.
+// Trains reports whether dropout is on.
 func (r *Rows) Trains() bool { return r.trains }
 
-// Seed is the seed of dropout number op for row i.
+// Seed returns the seed of dropout number op for row i.
 func (r *Rows) Seed(i int, op uint64) uint64 { return counter.Mix64(r.seeds[i] + op*counter.Step) }
 
-// Uniform is number j in (0, 1) of the random numbers of row i in dropout number op.
+// Uniform returns random number j of row i in dropout number op. It is in (0, 1).
 func (r *Rows) Uniform(i int, op uint64, j int) float64 {
 	return (float64(counter.Mix64(r.Seed(i, op)+uint64(j)*counter.Step)>>11) + 0.5) / (1 << 53)
 }
 
-// Count is the number of rows.
+// Count returns the number of rows.
 func (r *Rows) Count() int { return len(r.start) }
 
-// Total is the number of positions of all rows.
+// Total returns the number of positions of all rows.
 func (r *Rows) Total() int {
 	if len(r.from) == 0 {
 		return 0
@@ -130,16 +130,16 @@ func (r *Rows) Total() int {
 	return r.from[len(r.from)-1]
 }
 
-// Len is the number of positions of row i.
+// Len returns the number of positions of row i.
 func (r *Rows) Len(i int) int { return r.from[i+1] - r.from[i] }
 
-// From returns where row i starts in the tensor, in positions.
+// From returns the index of the first position of row i in the tensor.
 func (r *Rows) From(i int) int { return r.from[i] }
 
-// Start returns the position of its sequence at which row i starts.
+// Start returns the position in its sequence at which row i starts.
 func (r *Rows) Start(i int) int { return r.start[i] }
 
-// Equal returns the length that all rows have, 0 if lengths differ.
+// Equal returns the length that all rows have, or 0 if lengths differ.
 func (r *Rows) Equal() int {
 	if !r.equal {
 		return 0
@@ -147,7 +147,7 @@ func (r *Rows) Equal() int {
 	return r.Len(0)
 }
 
-// Longest is the length of the longest row.
+// Longest returns the length of the longest row.
 func (r *Rows) Longest() int {
 	if r.equal {
 		return r.Len(0)
@@ -159,20 +159,19 @@ func (r *Rows) Longest() int {
 	return most
 }
 
-// Slot holds one tensor of the state of one sequence. An operation carries it through its row, from before it to after
+// Slot holds one tensor of the state of one sequence. An operation carries it through a row, from before it to after
 // it: in place, or as a new tensor while the tape records.
 type Slot struct{ X *tensor.Tensor }
 
-// Slots are the slots of rows. A nil slot is for a row that starts from zero and stores no state; nil Slots have no
-// slot.
+// Slots holds a slot for each row. A row with a nil slot starts from zero and stores no state. nil Slots have no slots.
 type Slots []*Slot
 
-// Any reports whether a row has a state.
+// Any reports whether any row has a state.
 func (s Slots) Any() bool {
 	return slices.ContainsFunc(s, func(x *Slot) bool { return x != nil && x.X != nil })
 }
 
-// At returns the state of row i, nil if it has none.
+// At returns the state of row i, or nil if it has none.
 func (s Slots) At(i int) *tensor.Tensor {
 	if i >= len(s) || s[i] == nil {
 		return nil

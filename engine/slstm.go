@@ -2,15 +2,15 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// SLSTM is what SLSTM computes with, at l positions of d channels in heads: the scalar memory of xLSTM
+// SLSTM holds the inputs of Scans.SLSTM at l positions of d channels in heads: the scalar memory of xLSTM
 // (arXiv:2405.04517, §2.2) with exponential gates and a recurrence through its outputs,
 //
 //	(i, f, z, o) = W·x[t] + R·y[t-1] + b,   f' = log σ(min(f, 15))
 //	m[t] = max(f' + m[t-1], i),   ā = e^(f'+m[t-1]-m[t]),   ī = e^(i-m[t])
 //	c[t] = ā·c[t-1] + ī·tanh(z),   n[t] = ā·n[t-1] + ī,   y[t] = σ(o)·c[t]/n[t]
 //
-// channel by channel but for W and R, whose blocks are of a head. m[t] is i, whatever is kept, at the first position of
-// a sequence, where n is all zero.
+// for each channel, except that W and R have a block for each head. At the first position of a sequence, where n is all
+// zero, m[t] is always i.
 type SLSTM struct {
 	X    *tensor.Tensor    // (l, d)
 	W    [4]*tensor.Tensor // of i, f, z and o: (heads, d/heads, d/heads), a row for each output
@@ -23,10 +23,10 @@ type SLSTM struct {
 // SLSTMForgets is the largest forget gate before its sigmoid.
 const SLSTMForgets = 15
 
-// HeadDim is the channels of a head.
+// HeadDim returns the number of channels of a head.
 func (x *SLSTM) HeadDim() int { return x.X.Dim(-1) / x.Heads }
 
-// Inputs are all tensors.
+// Inputs returns all tensors.
 func (x *SLSTM) Inputs() []*tensor.Tensor {
 	return []*tensor.Tensor{x.X, x.W[0], x.W[1], x.W[2], x.W[3], x.R, x.Bias}
 }
@@ -45,8 +45,8 @@ func (x *SLSTM) Valid() bool {
 	return true
 }
 
-// SLSTMSlots hold the states of SLSTM, (d) each: the last output, c, n and m.
+// SLSTMSlots holds the states of SLSTM, (d) each: the last output, c, n and m.
 type SLSTMSlots struct{ Y, C, N, M Slots }
 
-// All are the four.
+// All returns the four slots.
 func (s SLSTMSlots) All() [4]Slots { return [4]Slots{s.Y, s.C, s.N, s.M} }

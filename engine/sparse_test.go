@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestHeaviest: the first of the largest is picked, and the middle where all are the same.
+// TestHeaviest checks that the first largest weight is picked, and the middle one if all are equal.
 func TestHeaviest(t *testing.T) {
 	for _, c := range []struct {
 		p    []float64
@@ -26,7 +26,7 @@ func TestHeaviest(t *testing.T) {
 	}
 }
 
-// TestReads: the values of the largest weights are read, of equal ones the earlier, and of NaN.
+// TestReads checks that the values of the largest weights are read, of equal ones the first, and also those of NaN.
 func TestReads(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, c := range []struct {

@@ -9,49 +9,51 @@ import (
 
 // Systems are state-space models whose coefficients do not depend on the input.
 type Systems interface {
-	// ShiftSSM: s[t] = shift(s[t-1]) + B x[t], y[t] = C·s[t] + D x[t]; x (n, d), B, C (d, m), D (d), slots (d, m).
+	// ShiftSSM computes s[t] = shift(s[t-1]) + B x[t] and returns y[t] = C·s[t] + D x[t]; x (n, d), B, C (d, m), D (d),
+	// slots (d, m).
 	ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor
 
 	// DiagSystem discretizes the systems of p.
 	DiagSystem(p *DiagParams) *DiagSystem
-	// DiagKernel: K[j, h] = 2 Re Σ_n C[h,n] Bbar[h,n] Abar[h,n]^j for j < l, in the engine's layout. Kernels of another
-	// length may have other bits, as rounding goes: a row whose bits must not depend on others needs that of its own
-	// length.
+	// DiagKernel returns K[j, h] = 2 Re Σ_n C[h,n] Bbar[h,n] Abar[h,n]^j for j < l, in the engine's layout. Because of
+	// rounding, kernels of other lengths may have other bits. A row whose bits must not depend on other rows needs the
+	// kernel of its own length.
 	DiagKernel(s *DiagSystem, l int) *tensor.Tensor
-	// DiagSSM: u_ij = k_i·v_j, z_ij = SSM(u_ij) + D u_ij, y_j = Σ_i q_i·z_ij for each head; D (h), slots
-	// (h·head_dim², modes, 2).
+	// DiagSSM computes u_ij = k_i·v_j and z_ij = SSM(u_ij) + D u_ij, and returns y_j = Σ_i q_i·z_ij for each head; D
+	// (h), slots (h·head_dim², modes, 2).
 	DiagSSM(g Gates, s *DiagSystem, skip *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor
-	// DiagScan is DiagSSM without gates where position t comes after r = steps[t] times dt: with z = dt·A,
-	// x[t] = e^(r z)·x[t-1] + Bbar·(e^(r z)-1)/(e^z-1)·u[t], which holds u[t] for that time, y = 2 Re Σ_n C x + D u.
-	// u (n, h), steps (n, 1), D (h), slots (h, modes, 2). s is of DiagParams that are Uneven, or of DSSSystem.
+	// DiagScan is DiagSSM without gates, for positions at uneven times: position t comes r = steps[t] times dt after
+	// the previous one. With z = dt·A, it computes x[t] = e^(r z)·x[t-1] + Bbar·(e^(r z)-1)/(e^z-1)·u[t], which holds
+	// u[t] for that time, and returns y = 2 Re Σ_n C x + D u. u (n, h), steps (n, 1), D (h), slots (h, modes, 2). s is
+	// made from DiagParams with Uneven, or by DSSSystem.
 	DiagScan(u, steps *tensor.Tensor, s *DiagSystem, skip *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor
 
-	// DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0.
+	// DSSSystem returns the diagonal system with the kernel of p, for all modes with Re Λ < 0.
 	DSSSystem(p *DSSParams) *DiagSystem
-	// DSSKernel: the kernels K of p for j < l, in the engine's layout; with the softmax, modes with Re Λ > 0 are
+	// DSSKernel returns the kernels K of p for j < l, in the engine's layout. With the softmax, modes with Re Λ > 0 are
 	// allowed.
 	DSSKernel(p *DSSParams, l int) *tensor.Tensor
 
 	// DPLRSystem prepares the systems of p.
 	DPLRSystem(p *DPLRParams) *DPLRSystem
-	// DPLRKernel: K[j, h] = 2 Re Σ_n C Abarʲ Bbar for j < l ≤ L, in the engine's layout. Without gradients of the
-	// systems it may return cached kernels, which may be longer.
+	// DPLRKernel returns K[j, h] = 2 Re Σ_n C Abarʲ Bbar for j < l ≤ L, in the engine's layout. If the systems need no
+	// gradients, it may return cached kernels, which may be longer.
 	DPLRKernel(s *DPLRSystem, l int) *tensor.Tensor
-	// DPLRSSM: y = SSM(u) + D u, u (n, h), D (h) or nil, slots (h, modes, 2).
+	// DPLRSSM returns y = SSM(u) + D u, u (n, h), D (h) or nil, slots (h, modes, 2).
 	DPLRSSM(u *tensor.Tensor, s *DPLRSystem, skip *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor
 }
 
-// Cache holds what an engine has computed from parameters, such as a discretized system, until they change. Any number
-// of goroutines may use it.
+// Cache holds what an engine has computed from parameters, such as a discretized system, until they change. It is safe
+// for concurrent use.
 type Cache struct{ p atomic.Pointer[cached] }
 
 type cached struct {
-	owner    any // the engine, and what it uses it for
+	owner    any // the engine and its purpose
 	versions [8]uint64
 	value    any
 }
 
-// Load returns what owner stored while xs were as they are now, or nil. Some of xs may be nil.
+// Load returns what owner stored for xs, or nil if any of xs has changed since. Some of xs may be nil.
 func (c *Cache) Load(owner any, xs ...*tensor.Tensor) any {
 	v := c.p.Load()
 	if v == nil || v.owner != owner || v.versions != versions(xs) {
@@ -60,7 +62,7 @@ func (c *Cache) Load(owner any, xs ...*tensor.Tensor) any {
 	return v.value
 }
 
-// Store saves a value that owner has computed from xs as they are now.
+// Store saves a value that owner has computed from the current xs.
 func (c *Cache) Store(owner, value any, xs ...*tensor.Tensor) {
 	c.p.Store(&cached{owner, versions(xs), value})
 }
@@ -83,8 +85,8 @@ const (
 	ZOH                            // Abar = exp(dtA),             Bbar = B (exp(dtA)-1)/A
 )
 
-// RealPart is how the real part of A follows from its parameter x, so that systems are stable (S4D, arXiv:2206.11893,
-// §3.4): all but the last keep it negative.
+// RealPart determines how the real part of A follows from its parameter x, so that systems are stable (S4D,
+// arXiv:2206.11893, §3.4). All but the last keep it negative.
 type RealPart int
 
 // The real parts of A.
@@ -95,10 +97,10 @@ const (
 	Negative                    // -x
 )
 
-// ReLUFloor is what NegReLU stays below zero by: sampling divides by A.
+// ReLUFloor keeps NegReLU below zero by this amount, because sampling divides by A.
 const ReLUFloor = 1e-4
 
-// Of is the real part of A, and its derivative by x.
+// Of returns the real part of A and its derivative with respect to x.
 func (r RealPart) Of(x float64) (re, slope float64) {
 	switch r {
 	case NegSoftplus:
@@ -114,7 +116,7 @@ func (r RealPart) Of(x float64) (re, slope float64) {
 	return -math.Exp(x), -math.Exp(x)
 }
 
-// DiagParams are the parameters of h diagonal state-space systems of n complex modes each, a mode standing for itself
+// DiagParams holds the parameters of h diagonal state-space systems of n complex modes each. A mode stands for itself
 // and its conjugate:
 //
 //	A = -exp(InvAReal) + i·AImag,  dt = exp(LogDt),  B, C complex as (…, 2)
@@ -138,7 +140,7 @@ func (p *DiagParams) Tensors() [5]*tensor.Tensor {
 
 // DiagSystem is H discretized systems of N modes: x[t] = Abar x[t-1] + Bbar u[t], y = 2 Re Σ_n C x. Abar, Bbar and C
 // are complex numbers (h, n, 2) in float64 whatever the engine, because the angles of Abar^l grow with l. They have
-// gradients as all results of a tape.
+// gradients like all results of a tape.
 type DiagSystem struct {
 	H, N          int
 	Abar, Bbar, C *tensor.Tensor
@@ -146,7 +148,7 @@ type DiagSystem struct {
 	Private any // for the engine that made it
 }
 
-// DSSScale is what the weights W of DSS stand for.
+// DSSScale determines the meaning of the weights W of DSS.
 type DSSScale int
 
 // The three kernels of the release.
@@ -156,7 +158,7 @@ const (
 	DSSSoftmax                 // W_i/Λ_i times the softmax of z_i k over k < L
 )
 
-// DSSParams are the parameters of h channels of diagonal state spaces (Gupta et al., arXiv:2203.14343), which have n
+// DSSParams holds the parameters of h channels of diagonal state spaces (Gupta et al., arXiv:2203.14343), which have n
 // complex modes Λ in common, without conjugates:
 //
 //	z_i = dt_re·Re Λ_i + i·dt_im·Im Λ_i,  dt = exp(LogDt)
@@ -168,24 +170,24 @@ type DSSParams struct {
 	Re, Im, LogDt, W *tensor.Tensor
 	LogNegRe, LogIm  bool
 	Scale            DSSScale
-	L                int // of the softmax
-	// HoldMax takes what the softmax subtracts from the exponents of a mode with Re Λ > 0, z·(L-1), for a constant in
-	// the backward. That is not the gradient, but what the release trains with.
+	L                int // length of the softmax
+	// HoldMax treats z·(L-1), which the softmax subtracts from the exponents of a mode with Re Λ > 0, as a constant in
+	// the backward pass. That is not the gradient, but what the release trains with.
 	HoldMax bool
 
-	Cache [2]Cache // of the modes with Re Λ < 0, and of the others
+	Cache [2]Cache // for the modes with Re Λ < 0, and for the others
 }
 
 // Tensors returns the parameters; LogDt may be nil.
 func (p *DSSParams) Tensors() [4]*tensor.Tensor { return [4]*tensor.Tensor{p.Re, p.Im, p.LogDt, p.W} }
 
-// DPLRParams are the parameters of h state-space systems of S4 (arXiv:2111.00396): diagonal plus low rank, of n complex
+// DPLRParams holds the parameters of h state-space systems of S4 (arXiv:2111.00396): diagonal plus low rank, of n complex
 // modes that stand for themselves and their conjugates, so that P_r^* x and y are real,
 //
 //	x' = (Λ - Σ_r P_r P_r^*) x + B u,  y = 2 Re Σ_n C x,  Λ = -exp(InvAReal) + i·AImag,  dt = exp(LogDt)
 //
 // sampled by the bilinear rule. LogDt (h), InvAReal, AImag (h·n), B, Ct (h·n·2), P (rank·h·n·2) or nil for a diagonal
-// system; the rank is at most MaxRank. Ct is what S4 trains in the place of C, C~ = C (I - Abar^L). An engine
+// system; the rank is at most MaxRank. Ct is what S4 trains instead of C, C~ = C (I - Abar^L). An engine
 // caches what stepping needs and, without gradients, the kernels until the parameters change.
 type DPLRParams struct {
 	LogDt, InvAReal, AImag, B, P, Ct *tensor.Tensor
@@ -194,7 +196,7 @@ type DPLRParams struct {
 	Cache Cache
 }
 
-// MaxRank is the largest rank of a correction: that of HiPPO-LegT.
+// MaxRank is the largest rank of a correction, which is that of HiPPO-LegT.
 const MaxRank = 2
 
 // Tensors returns the parameters; P may be nil.
@@ -210,11 +212,11 @@ func (p *DPLRParams) Rank() int {
 	return p.P.Len() / (2 * p.InvAReal.Len())
 }
 
-// DPLRSystem is the systems of DPLRParams in float64 and units of dt/2, because the angles of Abar^l grow with l:
+// DPLRSystem holds the systems of DPLRParams in float64 and units of dt/2, because the angles of Abar^l grow with l:
 //
 //	λ = dt/2·Λ,  p = √(dt/2)·P,  b = dt/2·B,  A = λ - Σ_r p_r p_r^*,  Abar = (I - A)⁻¹(I + A)
 //
-// Lambda, B, Ct (h, n, 2) and P (rank, h, n, 2) or nil are complex numbers. They have gradients as all results of a
+// Lambda, B, Ct (h, n, 2) and P (rank, h, n, 2) or nil are complex numbers. They have gradients like all results of a
 // tape.
 type DPLRSystem struct {
 	H, N, L, Rank    int

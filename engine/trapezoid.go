@@ -2,15 +2,14 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// Trapezoid is what Trapezoid computes with, at l positions of h heads: the scan of Mamba-3 (arXiv:2603.15569), a
-// state-space model that is discretized by the trapezoid rule, so that each position writes what the one before it has
-// written, too:
+// Trapezoid holds the inputs of Scans.Trapezoid at l positions of h heads: the scan of Mamba-3 (arXiv:2603.15569), a
+// state-space model that is discretized by the trapezoid rule. Each position also writes what the previous one wrote:
 //
 //	S[t] = α[t]·S[t-1] + (1-λ[t])·dt[t]·α[t]·Σ_r k_r[t-1]·v_r[t-1]ᵀ + λ[t]·dt[t]·Σ_r k_r[t]·v_r[t]ᵀ,   α = e^(A·dt)
 //	y_r[t] = S[t]ᵀ·q_r[t] + D·v_r[t]
 //
-// With one rank it has one input and one output, with more it is MIMO: all ranks write to the state, and read it. The
-// ranks of a position lie one after the other.
+// With one rank it has one input and one output, with more it is MIMO: all ranks write to the state and read it. The
+// ranks of a position are stored one after the other.
 type Trapezoid struct {
 	Q, K          *tensor.Tensor // (l, R·h·n)
 	V             *tensor.Tensor // (l, R·h·p)
@@ -19,19 +18,19 @@ type Trapezoid struct {
 	Heads, Ranks  int
 }
 
-// TrapezoidSlots hold the states of Trapezoid: S (h, n, p), and k (R, h, n) and v (R, h, p) of the last position.
+// TrapezoidSlots holds the states of Trapezoid: S (h, n, p), and k (R, h, n) and v (R, h, p) of the last position.
 type TrapezoidSlots struct{ S, K, V Slots }
 
-// maxRanks is the most ranks of Trapezoid.
+// maxRanks is the largest number of ranks of Trapezoid.
 const maxRanks = 64
 
-// KeyDim is n, the components of a key.
+// KeyDim returns n, the number of components of a key.
 func (x *Trapezoid) KeyDim() int { return x.K.Dim(-1) / (x.Ranks * x.Heads) }
 
-// ValueDim is p, the components of a value.
+// ValueDim returns p, the number of components of a value.
 func (x *Trapezoid) ValueDim() int { return x.V.Dim(-1) / (x.Ranks * x.Heads) }
 
-// Along are the tensors along the sequence.
+// Along returns the tensors along the sequence.
 func (x *Trapezoid) Along() []*tensor.Tensor {
 	return []*tensor.Tensor{x.Q, x.K, x.V, x.A, x.Dt, x.Lambda}
 }
@@ -47,7 +46,8 @@ func (x *Trapezoid) Valid() bool {
 		x.ValueDim() > 0
 }
 
-// Turning says which vectors Turn turns: those of ranks, each of groups, that are repeated for the heads of a group.
+// Turning describes the vectors that Turn rotates: those of Ranks ranks of Groups groups, repeated for the heads of
+// each group.
 type Turning struct {
 	Ranks, Groups, Heads int
 	Halves               bool // pair i is the components i and i+n/2, not 2i and 2i+1
@@ -64,10 +64,10 @@ func (by *Turning) Valid(x, bias, phase *tensor.Tensor) bool {
 		phase.Dim(-1)/by.Heads <= n/2
 }
 
-// Dim is n, the components of a vector.
+// Dim returns n, the number of components of a vector.
 func (by *Turning) Dim(x *tensor.Tensor) int { return x.Dim(-1) / (by.Ranks * by.Groups) }
 
-// Pair are the components of pair i of a vector of n.
+// Pair returns the indices of the components of pair i of a vector of n.
 func (by *Turning) Pair(i, n int) (a, b int) {
 	if by.Halves {
 		return i, i + n/2
