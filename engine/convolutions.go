@@ -28,7 +28,8 @@ type Convolutions interface {
 // less than the cache misses of a longer transform.
 const LongestAtOnce = 1 << 16
 
-// HeadOrder is how the output of H3 flattens its two axes when head_dim > 1. The two official code paths disagree.
+// HeadOrder determines how the output of H3 flattens its two axes when head_dim > 1. The two official code paths
+// disagree.
 type HeadOrder int
 
 // The two orders.

@@ -181,8 +181,8 @@ func (e *Engine) DiagScan(u, steps *tensor.Tensor, s *engine.DiagSystem, skip *t
 }
 
 // dssModes holds the modes of DSSParams. z are the exponents. turned is z with an angle in place of Im z, for use in
-// exponentials; signed is turned with the sign that lets it decay. S are the scales. The exponents of the kernel are
-// multiplied by k - origin. ahead is 1 where Re Λ > 0.
+// exponentials; signed is turned with the sign that lets it decay. S are the scales. In the kernel z is multiplied by k
+// - origin. ahead is 1 where Re Λ > 0.
 type dssModes struct {
 	z, turned, signed, S pair
 	origin, ahead, sign  *val
