@@ -26,7 +26,7 @@ func (eng *Engine) Activate(x *tensor.Tensor, a engine.Activation) *tensor.Tenso
 	return y
 }
 
-// activate is a(x), with the Gaussian error linear unit of arXiv:1606.08415 in its two forms.
+// activate returns a(x), with the Gaussian error linear unit of arXiv:1606.08415 in its two forms.
 func activate(a engine.Activation, x float64) float64 {
 	switch a {
 	case engine.GeluTanh:
@@ -43,13 +43,13 @@ func activate(a engine.Activation, x float64) float64 {
 		return math.Max(x, 0) * math.Max(x, 0)
 	case engine.HeavyTail:
 		return 1/(1-math.Min(x, 0)) + math.Max(x, 0)
-	case engine.Softplus: // log(1+e^x) = x + log(1+e^-x), of which that one is taken whose exponential is finite
+	case engine.Softplus: // log(1+e^x) = x + log(1+e^-x); the form is used whose exponential is finite
 		return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x)))
 	}
 	return x
 }
 
-// slope is a'(x).
+// slope returns a'(x).
 func slope(a engine.Activation, x float64) float64 {
 	switch a {
 	case engine.GeluTanh:
@@ -73,5 +73,5 @@ func slope(a engine.Activation, x float64) float64 {
 	return 1
 }
 
-// geluAngle is √(2/π)(x+0.044715x³).
+// geluAngle returns √(2/π)(x+0.044715x³).
 func geluAngle(x float64) float64 { return math.Sqrt(2/math.Pi) * (x + 0.044715*x*x*x) }

@@ -2,7 +2,7 @@ package reference
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// Add is the sum of two tensors:
+// Add returns the sum of two tensors:
 //
 //	y = a + b
 //	da = dy,   db = dy

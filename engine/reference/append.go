@@ -5,14 +5,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Append puts each row x of l positions after one of p past ones:
+// Append puts each row x of l positions after a row of p past positions:
 //
 //	y[t] = past[t] for t < p,   x[t-p] for t ≥ p
 //	dpast[t] = dy[t],   dx[t] = dy[p+t]
 func (eng *Engine) Append(past, x *tensor.Tensor, p, r *engine.Rows) *tensor.Tensor {
 	d := x.Dim(-1)
 	y := eng.New(p.Total()+r.Total(), d)
-	// inPast and inX visit every element of past and of x, with its place in y.
+	// inPast and inX visit every element of past and of x, with its index in y.
 	inPast := func(visit func(to, from int)) {
 		for row := range p.Count() {
 			for j := p.From(row) * d; j < (p.From(row)+p.Len(row))*d; j++ {

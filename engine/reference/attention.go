@@ -8,9 +8,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Attention is softmax attention (arXiv:1706.03762), row by row and head by head. With q, k rotated to their positions,
-// s the scale, k and v of the head that q's head sees, m the slope of ALiBi and r the factor of dropout, 1/(1-p) or 0
-// for each weight:
+// Attention computes softmax attention (arXiv:1706.03762), row by row and head by head. q and k are rotated to their
+// positions, s is the scale, k and v belong to the head that q's head sees, m is the slope of ALiBi, and r is the
+// factor of dropout for each weight, 1/(1-p) or 0:
 //
 //	S[i,j] = s·q[i]·k[j] - m·(i-j)   where i sees j
 //	P[i,j] = e^S[i,j] / Σ_j e^S[i,j]
@@ -54,13 +54,13 @@ func (eng *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engin
 	return y
 }
 
-// attention is that of one row.
+// attention is the attention of one row.
 type attention struct {
 	o            engine.AttentionOptions
-	from, l      int // where the row is in qkv
+	from, l      int // where the row starts in qkv, and its length
 	d, hd        int
 	start        int            // position of the first key
-	forget, past int            // keys of the cache that no query sees any more, and those after them
+	forget, past int            // the numbers of keys of the cache that no query sees any more, and of those after them
 	qkv, y, k, v *tensor.Tensor // v is k if the values are the keys
 	pastK, pastV *tensor.Tensor
 	q            [][]float64          // rotated, (heads·l) of head_dim
@@ -68,19 +68,19 @@ type attention struct {
 	drops        func(place int) bool // dropout of the weight at (head, query, key); nil for none
 }
 
-// at is the place in y (n, heads·head_dim) of position i and head h.
+// at returns the index in y (n, heads·head_dim) of position i and head h.
 func (a *attention) at(h, i int) int { return (a.from+i)*a.d + h*a.hd }
 
-// inputs is the place in qkv of query (0), key (1) or value (2) i.
+// inputs returns the index in qkv of query (0), key (1) or value (2) i.
 func (a *attention) inputs(which, h, i int) int {
 	head := [3]int{0, a.o.Heads, a.o.Heads + a.o.KeyHeads()}[which] + h
 	return ((a.from+i)*a.o.Packed() + head) * a.hd
 }
 
-// key is the place of key (or value) j, counted from the first, that head h of the queries sees.
+// key returns the index of key (or value) j, counted from the first, that head h of the queries sees.
 func (a *attention) key(h, j int) int { return (a.o.KeyHead(h)*(a.past+a.l) + j) * a.hd }
 
-// sees reports whether query i sees key j, which count from the first key.
+// sees reports whether query i sees key j, both counted from the first key.
 func (a *attention) sees(h, i, j int) bool {
 	i += a.past
 	if blocks := a.o.Blocks; blocks != nil {
@@ -101,7 +101,8 @@ func (a *attention) sees(h, i, j int) bool {
 	return a.o.Ahead || j <= i && (a.o.Window == 0 || j > i-a.o.Window)
 }
 
-// fill sets queries, keys and values: those of the cache, nil for none, which then has them all, and those of the row.
+// fill sets queries, keys and values: those of the cache, which may be nil, and those of the row. It stores all of them
+// in the cache.
 func (a *attention) fill(eng *Engine, cache *engine.KVCache) {
 	if cache != nil {
 		if cache.Rounded != nil {
@@ -172,8 +173,8 @@ func (a *attention) forward(eng *Engine) {
 	}
 }
 
-// dropFactor is what dropout multiplies the weight at a place by: 1/(1-p) where it keeps it, else 0; 1 where there is
-// no dropout.
+// dropFactor returns the factor by which dropout multiplies the weight at a place: 1/(1-p) if it keeps the weight, else
+// 0; 1 if there is no dropout.
 func (a *attention) dropFactor(place int) float64 {
 	switch {
 	case a.drops == nil:
@@ -208,7 +209,7 @@ func (a *attention) backward(eng *Engine) {
 	a.scatter(eng, dq, dk, dv)
 }
 
-// scatter brings the gradients of queries, keys and values back to the inputs and to the cache.
+// scatter adds the gradients of queries, keys and values to those of the inputs and of the cache.
 func (a *attention) scatter(eng *Engine, dq, dk, dv []float64) {
 	dx, n := eng.gradOf(a.qkv), a.past+a.l
 	for h := range a.o.KeyHeads() {

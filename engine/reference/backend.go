@@ -7,21 +7,22 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Backend is engine.Backend by definition. What outlives a step is float64, but for parameters, which stay as they are.
+// Backend implements engine.Backend by definition. Tensors that outlive a step are float64, except for parameters,
+// which stay as they are.
 type Backend struct{}
 
 var _ engine.Backend = Backend{}
 
-// Kind is "reference".
+// Kind returns "reference".
 func (Backend) Kind() string { return kind }
 
-// kind names this engine, and is its key in engine.Cache.
+// kind is the name of this engine, and its key in engine.Cache.
 const kind = "reference"
 
-// Open is New.
+// Open returns an engine for the tape whose settings are in step.
 func (Backend) Open(step *engine.Step) engine.Engine { return New(step) }
 
-// Zeros returns tensors in float64.
+// Zeros returns tensors of zeros in the shapes of like, in float64.
 func (Backend) Zeros(like ...*tensor.Tensor) []*tensor.Tensor {
 	all := make([]*tensor.Tensor, len(like))
 	for i, x := range like {
@@ -30,18 +31,18 @@ func (Backend) Zeros(like ...*tensor.Tensor) []*tensor.Tensor {
 	return all
 }
 
-// Place does nothing: engines copy what they have not made.
+// Place does nothing: engines copy tensors that they have not made.
 func (Backend) Place(...*tensor.Tensor) {}
 
-// LossMemory is not counted.
+// LossMemory returns 0: the memory is not counted.
 func (Backend) LossMemory(_, _, _ int, _ bool) int { return 0 }
 
-// Pack panics: the reference computes with all bits of the weights.
+// Pack panics, because the reference computes with all bits of the weights.
 func (Backend) Pack(engine.Precision, engine.PackAs, ...engine.Matrix) []tensor.Packed {
 	panic(errPacked)
 }
 
-// PackGroups panics as Pack.
+// PackGroups panics like Pack.
 func (Backend) PackGroups(engine.Precision, ...engine.Groups) []tensor.Packed { panic(errPacked) }
 
 const errPacked = "engine/reference: found packed weights, want those of a model that is not packed"
@@ -56,7 +57,7 @@ func (Backend) AllFinite(x *tensor.Tensor) bool {
 	return true
 }
 
-// read returns the elements of a tensor: themselves if they are float64, else a copy.
+// read returns the elements of a tensor, without a copy if they are float64.
 func read(x *tensor.Tensor) []float64 {
 	if n, ok := x.Storage().(*numbers); ok {
 		return n.x

@@ -15,7 +15,7 @@ func (eng *Engine) BlockLinear(x, w, bias *tensor.Tensor, a engine.Activation) *
 	y := eng.withLast(x, blocks*n)
 	xs, ws, bs, ys := eng.values(x), eng.values(w), eng.values(bias), eng.values(y)
 	zs := make([]float64, len(ys))
-	// each calls f for the places of every product.
+	// each calls f with the indices of every product.
 	each := func(f func(z, x, w int)) {
 		for r := range rows {
 			for e := range blocks {

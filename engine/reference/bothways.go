@@ -5,8 +5,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// BothWays is the convolution of every channel of every row, of l positions, with a kernel k that looks back and
-// another, a, that looks ahead. A skip D of nil is 0:
+// BothWays convolves every channel of every row, of l positions, with a kernel k that looks back and a kernel a that
+// looks ahead. A skip D of nil is 0:
 //
 //	y[t, c] = Σ_{j≤t} k[j, c]·u[t-j, c] + Σ_{j<l-1-t} a[j, c]·u[t+1+j, c] + D[c]·u[t, c]
 //

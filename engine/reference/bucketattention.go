@@ -8,12 +8,12 @@ import (
 )
 
 // BucketAttention is attention of buckets of positions to their own and to a few others (arXiv:2002.11296), head by
-// head, with s = 1/√head_dim. Query i of bucket u sees, one after the other, the buckets that u picked, with the
-// weight R_r of the pick, and the positions of its own bucket (causal: up to i) with R = 1:
+// head, with s = 1/√head_dim. Query i of bucket u sees, in this order, the buckets that u picked, with the weight R_r
+// of the pick, and the positions of its own bucket (causal: up to i) with R = 1:
 //
 //	S[j] = s·R_j·q·k_j,   P = softmax(S),   y = Σ_j R_j·P_j·v_j
 //
-// The picks of a bucket are made by bucketSort. Backward:
+// bucketHead.sort makes the picks of a bucket. Backward:
 //
 //	dP_j = R_j·dy·v_j,   dS_j = P_j·(dP_j - Σ_k P_k·dP_k)
 //	dv_j += R_j·P_j·dy,   dq += s·R_j·dS_j·k_j,   dk_j += s·R_j·dS_j·q,   dR_j = s·dS_j·q·k_j + P_j·dy·v_j
@@ -58,27 +58,27 @@ func (eng *Engine) BucketAttention(q, kv *tensor.Tensor, p engine.BucketParams, 
 	return y
 }
 
-// bucketHead is one head of one row, over the n positions that it sees: those of the cache and its own.
+// bucketHead is one head of one row, over the n positions that the row sees: those of the cache and its own.
 type bucketHead struct {
 	o                     engine.BucketOptions
 	params                engine.BucketParams
 	qt, kvt               *tensor.Tensor
 	h, n, hd              int
-	first                 int         // position at which bucket 0 starts; what lies before sees only itself
+	first                 int         // position at which bucket 0 starts; earlier positions see only themselves
 	q, k, v               [][]float64 // by position
 	dq, dk, dv            [][]float64
 	nullK, nullV          []float64 // of empty buckets
 	dNullK, dNullV        []float64
-	w, dw                 []float64 // of the sort net, (2·head_dim, columns); nil to compare
+	w, dw                 []float64 // of the sort net, (2·head_dim, columns); nil for comparing
 	summaries, compared   [][]float64
 	dSummaries, dCompared [][]float64
 	scores                [][]float64 // of the candidates of each bucket, before the softmax
 	picks                 [][]bucketPick
-	seen                  map[int][]bucketKey // what query t sees
+	seen                  map[int][]bucketKey // what query t sees, see keysOf
 	weights               map[int][]float64   // P of query t
 }
 
-// bucketPick is a picked candidate: bucket v, negative for an empty one, with R = p[c], p the softmax over the
+// bucketPick is a picked candidate: bucket v, negative for an empty one. Its R is p[c], where p is the softmax over the
 // candidates that were left.
 type bucketPick struct {
 	v, c int
@@ -86,7 +86,8 @@ type bucketPick struct {
 	dr   float64
 }
 
-// bucketKey is a key that a query sees: position at, negative for that of an empty bucket, through a pick or nil.
+// bucketKey is a key that a query sees: at is its position, negative for the key of an empty bucket. pick is the pick
+// through which the query sees it, nil for a key of its own bucket.
 type bucketKey struct {
 	at   int
 	pick *bucketPick
@@ -110,7 +111,7 @@ func newBucketHead(eng *Engine, q, kv *tensor.Tensor, p engine.BucketParams, o e
 	return s
 }
 
-// rows are the head's parts of the positions in x, whose rows are width long.
+// rows returns the head's parts of the positions in x, whose rows have the given width.
 func (s *bucketHead) rows(x []float64, width, at int) (out [][]float64) {
 	for t := range s.n {
 		out = append(out, x[t*width+at+s.h*s.hd:][:s.hd])
@@ -118,7 +119,7 @@ func (s *bucketHead) rows(x []float64, width, at int) (out [][]float64) {
 	return out
 }
 
-// net is the head's part of the sort net.
+// net returns the head's part of the sort net.
 func (s *bucketHead) net(w []float64) []float64 {
 	size := 2 * s.hd * s.columns()
 	return w[s.h*size:][:size]
@@ -139,7 +140,7 @@ func (s *bucketHead) startGradients(eng *Engine) {
 	}
 }
 
-// keysOf lists what query t sees.
+// keysOf lists the keys that query t sees.
 func (s *bucketHead) keysOf(t int) (keys []bucketKey) {
 	from, to := 0, t+1
 	if t >= s.first {
@@ -165,7 +166,7 @@ func (s *bucketHead) keysOf(t int) (keys []bucketKey) {
 	return keys
 }
 
-// key is the key and value that a query sees, and R.
+// key returns a key that a query sees, its value, and R.
 func (s *bucketHead) key(x bucketKey) (k, v []float64, r float64) {
 	switch {
 	case x.pick == nil:
@@ -178,7 +179,7 @@ func (s *bucketHead) key(x bucketKey) (k, v []float64, r float64) {
 	return s.k[x.at], s.v[x.at], x.pick.p[x.pick.c]
 }
 
-// gradients are those of key and value.
+// gradients returns the gradients of a key and its value.
 func (s *bucketHead) gradients(x bucketKey) (dk, dv []float64) {
 	switch {
 	case x.at < 0:

@@ -14,9 +14,9 @@ import (
 //	linear, causal:     x = leakyReLU([k̄_u, k_u] W),  at the first position of u
 //	linear, ahead:      x = ReLU([Σ q in u, Σ k in u] W)
 //
-// Causal, the first Top candidates are empty buckets (score 0 when comparing), and the others those before u. Then Top
-// times the candidate with the largest weight R under softmax(x/temperature) is picked and taken out. Which one it is
-// has no gradient; its R has.
+// If causal, the first Top candidates are empty buckets (score 0 when comparing), and the others are the buckets before
+// u. Then, Top times, the candidate with the largest weight R under softmax(x/temperature) is picked and taken out. The
+// choice has no gradient, but R has.
 func (s *bucketHead) sort() {
 	s.summarize()
 	for u := range s.buckets() {
@@ -38,7 +38,7 @@ func (s *bucketHead) sort() {
 
 func (s *bucketHead) buckets() int { return (max(s.n-s.first, 0) + s.o.Bucket - 1) / s.o.Bucket }
 
-// candidates is how many buckets, the empty ones counted, bucket u picks from.
+// candidates returns the number of buckets, including empty ones, from which bucket u picks.
 func (s *bucketHead) candidates(u int) int {
 	if s.o.Ahead {
 		return s.n / s.o.Bucket
@@ -53,7 +53,7 @@ func (s *bucketHead) empties() int {
 	return s.o.Top
 }
 
-// leak is the slope of the linear sort net below zero.
+// leak returns the slope of the linear sort net below zero.
 func (s *bucketHead) leak() float64 {
 	if s.o.Ahead {
 		return 0
@@ -61,7 +61,7 @@ func (s *bucketHead) leak() float64 {
 	return 0.01
 }
 
-// temperature is always 1 for comparing ahead in the official code.
+// temperature returns the temperature of the softmax. In the official code it is always 1 for comparing ahead.
 func (s *bucketHead) temperature() float64 {
 	if s.o.Ahead && s.w == nil {
 		return 1
@@ -69,7 +69,7 @@ func (s *bucketHead) temperature() float64 {
 	return float64(s.o.Temperature)
 }
 
-// linear is [summary of u] W at candidate c.
+// linear returns [summary of u] W at candidate c.
 func (s *bucketHead) linear(u, c int) (sum float64) {
 	for e, v := range s.summaries[u] {
 		sum += v * s.w[e*s.columns()+c]
@@ -77,7 +77,7 @@ func (s *bucketHead) linear(u, c int) (sum float64) {
 	return sum
 }
 
-// pick takes out Top times what is heaviest.
+// pick takes out the candidate with the largest weight, Top times.
 func (s *bucketHead) pick(scores []float64) (picks []bucketPick) {
 	taken := map[int]bool{}
 	for range s.o.Top {
@@ -95,7 +95,8 @@ func (s *bucketHead) pick(scores []float64) (picks []bucketPick) {
 	return picks
 }
 
-// summarize makes what each bucket is scored by: summaries, and when comparing what they are compared with.
+// summarize computes the summaries by which the buckets are scored, and when comparing also those that they are
+// compared with.
 func (s *bucketHead) summarize() {
 	s.eachSummary(func(u int, parts []summaryPart) {
 		for _, p := range parts {
@@ -113,7 +114,7 @@ func (s *bucketHead) summarize() {
 	})
 }
 
-// summaryLen is the number of components of a summary.
+// summaryLen returns the number of components of a summary.
 func (s *bucketHead) summaryLen() int {
 	if s.w != nil {
 		return 2 * s.hd
@@ -124,9 +125,9 @@ func (s *bucketHead) summaryLen() int {
 // summaryPart is a term of a summary: factor times a query or key.
 type summaryPart struct {
 	ofKeys   bool
-	compared bool // belongs to what is compared with
+	compared bool // belongs to a summary that others are compared with
 	position int
-	at       int // of the components
+	at       int // index of the first component
 	factor   float64
 }
 
@@ -168,7 +169,7 @@ func (s *bucketHead) eachSummary(f func(u int, parts []summaryPart)) {
 	}
 }
 
-// mean are the terms of the mean of the positions up to t.
+// mean returns the terms of the mean of the positions up to t.
 func (s *bucketHead) mean(t int, like summaryPart) (parts []summaryPart) {
 	for i := s.first; i <= t; i++ {
 		like.position, like.factor = i, 1/float64(t-s.first+1)
@@ -177,8 +178,8 @@ func (s *bucketHead) mean(t int, like summaryPart) (parts []summaryPart) {
 	return parts
 }
 
-// sortGrad goes back from the gradients of the picks' weights to queries, keys and the sort net. With p the softmax
-// over candidates, of which c was picked: dx[j] += dR/temperature · p[c]·([j = c] - p[j]).
+// sortGrad propagates the gradients of the picks' weights to queries, keys and the sort net. With p the softmax over
+// the candidates, of which c was picked: dx[j] += dR/temperature · p[c]·([j = c] - p[j]).
 func (s *bucketHead) sortGrad() {
 	for range s.summaries {
 		s.dSummaries = append(s.dSummaries, make([]float64, s.summaryLen()))

@@ -5,9 +5,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CachedLongConv is the causal convolution of the n positions of every row after the p inputs of its cache that count,
-// none for a cache of nil, for kernels k (m, d). A skip D of nil is 0. With x the inputs of the cache, then the row's
-// own:
+// CachedLongConv is the causal convolution of the n positions of every row with kernels k (m, d). The p valid inputs of
+// the row's cache come before the row, none if the cache is nil. A skip D of nil is 0. With x the inputs of the cache
+// followed by those of the row:
 //
 //	y[t, c] = Σ_{j≤p+t, j<m} k[j, c]·x[p+t-j, c] + D[c]·x[p+t, c],   t < n
 //
@@ -16,7 +16,7 @@ import (
 //	dk[j, c] += x[p+t-j, c]·dy[t, c],   dx[p+t-j, c] += k[j, c]·dy[t, c]
 //	dD[c] += x[p+t, c]·dy[t, c],   dx[p+t, c] += D[c]·dy[t, c]
 //
-// The cache then has x. A gradient that later rows bring to x goes on to the cache's inputs and u.
+// Afterwards the cache holds x. A gradient that later rows bring to x goes on to the cache's inputs and to u.
 func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	caches []*engine.ConvCache) *tensor.Tensor {
 	d := u.Dim(1)
@@ -26,7 +26,7 @@ func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	for row, cache := range caches {
 		xs = append(xs, eng.withPast(cache, u, r.From(row), r.Len(row)))
 	}
-	each := func(visit func(row, tap, at, from int)) { // places in k, y and x
+	each := func(visit func(row, tap, at, from int)) { // indices in k, y and x
 		for row, x := range xs {
 			past := x.Dim(0) - r.Len(row)
 			for t := range r.Len(row) {
@@ -38,7 +38,7 @@ func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 			}
 		}
 	}
-	through := func(visit func(row, c, at, from int)) { // the channel, places in y and x
+	through := func(visit func(row, c, at, from int)) { // the channel, indices in y and x
 		for row, x := range xs {
 			past := x.Dim(0) - r.Len(row)
 			for i := range r.Len(row) * d {
@@ -66,7 +66,7 @@ func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	return y
 }
 
-// withPast returns the inputs in a cache that count, none for nil, and then the n positions of u from at on. It stores
+// withPast returns the valid inputs in a cache, none for nil, followed by the n positions of u from at on. It stores
 // them in the cache.
 func (eng *Engine) withPast(cache *engine.ConvCache, u *tensor.Tensor, at, n int) *tensor.Tensor {
 	past, d := 0, u.Dim(1)
@@ -96,5 +96,5 @@ func (eng *Engine) withPast(cache *engine.ConvCache, u *tensor.Tensor, at, n int
 	return x
 }
 
-// Ahead is 0: nothing is summed ahead of time.
+// Ahead returns 0: nothing is summed ahead of time.
 func (eng *Engine) Ahead() int { return 0 }

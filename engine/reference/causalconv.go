@@ -5,8 +5,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CausalConv filters every channel by k taps of its own, w[k-1] that of the newest input. With x[-1], x[-2], … the rows
-// of the state from the last one back, or zeros:
+// CausalConv filters every channel with k taps of its own; w[k-1] is the tap of the newest input. With x[-1], x[-2], …
+// the rows of the state from the last one backwards, or zeros:
 //
 //	z[t, c] = bias[c] + Σ_{i<k} w[c, k-1-i]·x[t-i, c],   y = a(z),   next[j] = x[l-(k-1)+j] for j < k-1
 //

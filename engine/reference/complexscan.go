@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SelectiveScanComplex is SelectiveScan with complex states, each of which stands for its conjugate too:
+// SelectiveScanComplex is SelectiveScan with complex states, each of which also stands for its conjugate:
 //
 //	h' = exp(Δ·A)·h + Δ·u·B,   y = 2 Re Σ_n C·h' + D·u
 //
@@ -25,7 +25,7 @@ func (eng *Engine) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, grou
 	A, BC := pairs(eng.values(a)), pairs(eng.values(bc))
 	before := make([][]complex128, r.Total()) // the states of all channels before each position, for backward
 	after := make([][]complex128, r.Total())
-	// places are those of position p of channel c in u, of its B and of its C.
+	// places returns the indices of position p of channel c in u, of its B and of its C.
 	places := func(p, c int) (at, atB, atC int) {
 		group := c / (d / groups)
 		return p*d + c, (p*2*groups + group) * n, (p*2*groups + groups + group) * n

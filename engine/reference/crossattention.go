@@ -7,12 +7,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CrossAttention is softmax attention of the queries of a row to the keys and values of the row of the same number,
+// CrossAttention is softmax attention of the queries of a row to the keys and values of the row with the same number,
 // head by head, with s = 1/√head_dim:
 //
 //	P[i,j] = softmax_j(s·q[i]·k[j]),   y[i] = Σ_j P[i,j]·v[j]
 //
-// Backward is that of Attention:
+// Backward is as in Attention:
 //
 //	dP[i,j] = dy[i]·v[j],   dv[j] += P[i,j]·dy[i],   dS[i,j] = P[i,j]·(dP[i,j] - Σ_k P[i,k]·dP[i,k])
 //	dq[i] += s·dS[i,j]·k[j],   dk[j] += s·dS[i,j]·q[i]
@@ -21,11 +21,11 @@ func (eng *Engine) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engi
 	hd, scale := d/heads, 1/math.Sqrt(float64(d/heads))
 	y := eng.like(q)
 	qs, kvs, ys := eng.values(q), eng.values(kv), eng.values(y)
-	// The part of head h of query i, and of key and value j, which count through all rows.
+	// These return the part of head h of query i, of key j and of value j, which are counted through all rows.
 	query := func(x []float64, h, i int) []float64 { return x[i*d+h*hd:][:hd] }
 	key := func(x []float64, h, j int) []float64 { return x[j*2*d+h*hd:][:hd] }
 	value := func(x []float64, h, j int) []float64 { return x[j*2*d+d+h*hd:][:hd] }
-	// each calls f for every head and query i, with the number of the first key that it sees.
+	// each calls f for every head and query i, with the index of the first key that it sees.
 	each := func(f func(row, h, i, first int)) {
 		for row := range rq.Count() {
 			for i := range rq.Len(row) {

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CrossEntropy is the mean of -log p over the N rows r of logits x (…, v) that have a target, 0 where none has, with p
-// what the softmax gives to the target:
+// CrossEntropy is the mean of -log p over the N rows r of logits x (…, v) that have a target, or 0 if none has. p is
+// the probability that the softmax gives to the target:
 //
 //	p[r, i] = e^x[r, i]/Σ_j e^x[r, j],   loss = -Σ_r log p[r, target[r]]/N
 //	dx[r, i] = (p[r, i] - [i = target[r]])/N·dloss
@@ -54,7 +54,7 @@ func (eng *Engine) CrossEntropy(x *tensor.Tensor, targets []int32) *tensor.Tenso
 	return loss
 }
 
-// LinearCrossEntropy is the head of a language model and its loss, two operations:
+// LinearCrossEntropy is the head of a language model and its loss, computed as two operations:
 //
 //	loss = CrossEntropy(x Wᵀ, targets)
 func (eng *Engine) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.Tensor {

@@ -5,12 +5,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Cut takes n[i] positions of row i (a move, see there):
+// Cut takes n[i] positions of row i. It is a move, see there:
 //
 //	y[t] = x[at[i]+t],   t < n[i]
 //	dx[at[i]+t] = dy[t]
 func (eng *Engine) Cut(x *tensor.Tensor, r *engine.Rows, at, n []int) *tensor.Tensor {
-	var from []int // the position of x that goes to each of y
+	var from []int // the position of x for each position of y
 	for row, l := range n {
 		for t := range l {
 			from = append(from, r.From(row)+at[row]+t)
@@ -19,7 +19,7 @@ func (eng *Engine) Cut(x *tensor.Tensor, r *engine.Rows, at, n []int) *tensor.Te
 	return eng.movePositions("Cut", eng.New(len(from), x.Dim(-1)), x, from)
 }
 
-// Slice takes n positions, whichever rows they belong to (a move, see there):
+// Slice takes n positions, whichever rows they belong to. It is a move, see there:
 //
 //	y[t] = x[at+t],   t < n
 //	dx[at+t] = dy[t]

@@ -8,11 +8,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DeltaRule is a recurrence whose matrix is a diagonal plus one of rank one, each head alone, with D = Diag(e^g):
+// DeltaRule is a recurrence whose matrix is a diagonal plus a matrix of rank one, each head by itself, with D =
+// Diag(e^g):
 //
 //	u = Sᵀ·b,   S' = D·S + a·uᵀ + k·vᵀ,   y = S'ᵀ·q
 //
-// With β, a = -β·k, b = e^g ⊙ k, and v stands for β·v.
+// With β, a = -β·k, b = e^g ⊙ k, and v is replaced by β·v.
 //
 // Backward runs through the positions from the last, with G the gradient of the state after a position:
 //
@@ -88,8 +89,8 @@ func (eng *Engine) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots)
 	return y
 }
 
-// deltaPlace is what one head computes with at one position, or the gradients of it. decay is e^g of each row, or the
-// gradient of g; beta is 1 without a β.
+// deltaPlace holds the inputs of one head at one position, or their gradients. decay is e^g of each row, or the
+// gradient of g; beta is 1 if there is no β.
 type deltaPlace struct {
 	q, k, a, b, decay, v []float64
 	beta                 float64
@@ -102,7 +103,7 @@ func (d *deltaPlace) make(dk, dv int) {
 	d.v = make([]float64, dv)
 }
 
-// kept is x, of row i of a state, times the decay: 0 forgets what is not finite, too.
+// kept returns x, an element of row i of a state, times the decay. A decay of 0 gives 0 even if x is not finite.
 func (d *deltaPlace) kept(i int, x float64) float64 {
 	if d.decay[i] == 0 {
 		return 0
@@ -110,12 +111,12 @@ func (d *deltaPlace) kept(i int, x float64) float64 {
 	return d.decay[i] * x
 }
 
-// deltaRead is Sᵀ·b.
+// deltaRead returns Sᵀ·b.
 func deltaRead(s, b []float64, dv int) []float64 {
 	u := make([]float64, dv)
 	for i, w := range b {
 		if w == 0 {
-			continue // what is not finite is not read
+			continue // do not read elements that may not be finite
 		}
 		for j := range u {
 			u[j] += w * s[i*dv+j]
@@ -124,7 +125,8 @@ func deltaRead(s, b []float64, dv int) []float64 {
 	return u
 }
 
-// deltaIndex is where row i of head h has its own number at position p: in G, and in what key heads and heads have.
+// deltaIndex returns the indices of component i of head h at position p: in G, in tensors with key heads, and in
+// tensors with heads.
 func deltaIndex(x *engine.Delta, p, h, i int) (decay, key, head int) {
 	dk := x.KeyDim()
 	key, head = (p*x.KeyHeads+x.KeyHead(h))*dk+i, (p*x.Heads+h)*dk+i
@@ -154,7 +156,7 @@ func (eng *Engine) deltaPlace(x *engine.Delta, p, h int) (d deltaPlace) {
 	return d
 }
 
-// deltaGrads are the gradients of the inputs, scratch for those that are nil.
+// deltaGrads holds the gradients of the inputs, with scratch for inputs that are nil.
 type deltaGrads struct{ q, k, v, g, beta, a, b []float64 }
 
 func (eng *Engine) deltaGrads(x *engine.Delta) *deltaGrads {
@@ -163,7 +165,7 @@ func (eng *Engine) deltaGrads(x *engine.Delta) *deltaGrads {
 		eng.grad(x.A, wide), eng.grad(x.B, wide)}
 }
 
-// add adds the gradients d of what a head computes with at a position.
+// add adds the gradients d of the inputs of a head at a position.
 func (to *deltaGrads) add(x *engine.Delta, p, h int, at, d *deltaPlace) {
 	for i, k := range at.k {
 		decay, key, head := deltaIndex(x, p, h, i)

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DiagKernel is what a diagonal system answers to an impulse, (l, h):
+// DiagKernel is the impulse response of a diagonal system, (l, h):
 //
 //	K[j, h] = 2 Re Σ_n C·B̄·Āʲ
 //	g_C = Σ_j 2 dK[j]·conj(B̄·Āʲ),   g_B̄ = Σ_j 2 dK[j]·conj(C·Āʲ),   g_Ā = Σ_j 2 dK[j]·conj(C·B̄·j·Āʲ⁻¹)

@@ -7,13 +7,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DiagScan is a diagonal system at the times of its inputs: with z = dt·A, b = B̄/(e^z - 1) = B/A and r = steps, at
-// each position of a channel
+// DiagScan is a diagonal system at the times of its inputs. With z = dt·A, b = B̄/(e^z - 1) = B/A and r = steps, it
+// computes at each position of a channel
 //
 //	x' = e^(r z)·x + b·(e^(r z) - 1)·u  (n modes),   y = 2 Re Σ_n C·x' + D·u
 //
-// which is exact for an input that is u from the position before to this one. Backward runs through the positions from
-// the last, with g the gradient of the state after a position and E = e^(r z):
+// which is exact for an input that is u from the previous position to this one. Backward runs through the positions
+// from the last, with g the gradient of the state after a position and E = e^(r z):
 //
 //	g += 2 dy·conj(C),   dC += 2 dy·conj(x'),   dD += u·dy,   du = D·dy + Re Σ_n g·conj(b·(E - 1))
 //	e = g·conj(E·(x + b·u)),   dz += r·e,   dr += Re Σ_n e·conj(z),   db += g·conj(E - 1)·u,   g ← g·conj(E)

@@ -11,7 +11,7 @@ import (
 //
 //	u = k_i·v_j,   x' = Ā·x + B̄·u  (n modes),   z = 2 Re Σ_n C·x' + D·u,   y_j = Σ_i q_i·z
 //
-// with k_i = q_i = 1 without gates. Backward runs through the positions from the last, with g the gradient of the state
+// Without gates k_i = q_i = 1. Backward runs through the positions from the last, with g the gradient of the state
 // after a position:
 //
 //	dq_i += dy_j·z,   dz = dy_j·q_i,   dD += u·dz
@@ -25,13 +25,13 @@ func (eng *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Te
 	Abar, Bbar, C := pairs(eng.values(s.Abar)), pairs(eng.values(s.Bbar)), pairs(eng.values(s.C))
 	states := make([][]complex128, d*p*r.Total()) // before each position, for backward
 	carried := eng.carry(slots, r, 2*d*p*n)
-	// each calls f for every system: of (head, i, j), with its own number.
+	// each calls f for every system: with its (head, i, j) and its number.
 	each := func(f func(head, i, j, system int)) {
 		for system := range d * p {
 			f(system/(p*p), system/p%p, system%p, system)
 		}
 	}
-	// places are those of k_i and q_i, of v_j and of y_j at position t of all.
+	// places returns the indices of k_i and q_i, of v_j and of y_j at position t, counted through all rows.
 	places := func(head, i, j, t int) (atI, atJ, out int) {
 		return t*d + head*p + i, t*d + head*p + j, t*d + g.OutChannel(head, j, s.H)
 	}
@@ -97,7 +97,7 @@ func (eng *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Te
 	return y
 }
 
-// gate are the values of a gate for v, ones if there is none.
+// gate returns the values of a gate for v, or ones if there is no gate.
 func (eng *Engine) gate(x, v *tensor.Tensor) []float64 {
 	if x != nil {
 		return eng.values(x)

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// DiagSystem discretizes x' = Ax + Bu mode by mode (S4D, arXiv:2206.11893 §3), with A = -exp(InvAReal) + i·AImag
-// or another real part, dt = exp(LogDt), and B of ones if there is none:
+// DiagSystem discretizes x' = Ax + Bu mode by mode (S4D, arXiv:2206.11893 §3). A = -exp(InvAReal) + i·AImag, or has
+// another real part, dt = exp(LogDt), and B is ones if not given:
 //
 //	bilinear:  Ā = (1 + dt·A/2)/(1 - dt·A/2),  B̄ = B·dt/(1 - dt·A/2)
 //	ZOH:       Ā = exp(dt·A),                  B̄ = B·(Ā - 1)/A

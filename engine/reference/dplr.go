@@ -7,14 +7,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// dense is a channel of a DPLRSystem by matrices. A state of n complex numbers, which stand for their conjugates too,
-// is a vector of 2n real ones as in tensors: real part, imaginary part. In these, multiplication by λ_i is a block
-// ((Re, -Im), (Im, Re)) on the diagonal, p_r^* x is 2 p_r·x, and 2 Re Σ C x is c·x with c of pairs (2 Re C, -2 Im C).
-// c~ is to C~ what c is to C:
+// dense holds a channel of a DPLRSystem as matrices. A state of n complex numbers, each of which also stands for its
+// conjugate, is a vector of 2n real ones as in tensors: real part, imaginary part. For these vectors, multiplication by
+// λ_i is a block ((Re, -Im), (Im, Re)) on the diagonal, p_r^* x is 2 p_r·x, and 2 Re Σ C x is c·x with c of pairs (2 Re
+// C, -2 Im C). c~ is derived from C~ as c from C:
 //
 //	A = λ - 2 Σ_r p_r p_rᵀ,   Q = (I - A)⁻¹,   Ā = Q (I + A),   B̄ = 2 Q b,   c = c~ (I - Ā^L)⁻¹
 //
-// Small changes follow from each other by
+// Differentials follow from each other by
 //
 //	dĀ = Q dA (I + Ā),   dB̄ = Q (2 db + dA B̄),   dc = (dc~ + Σ_k c Ā^k dĀ Ā^(L-1-k)) (I - Ā^L)⁻¹
 //
@@ -31,7 +31,7 @@ type dense struct {
 	gBbar, gc []float64
 }
 
-// matrices are those of all channels of s.
+// matrices returns the matrices of all channels of s.
 func (eng *Engine) matrices(s *engine.DPLRSystem) []*dense {
 	if kept, ok := s.Private.([]*dense); ok && !eng.Recording {
 		return kept
@@ -43,7 +43,7 @@ func (eng *Engine) matrices(s *engine.DPLRSystem) []*dense {
 	return systems
 }
 
-// dense is channel h of s.
+// dense returns the matrices of channel h of s.
 func (eng *Engine) dense(s *engine.DPLRSystem, h int) *dense {
 	n := 2 * s.N
 	λ, A := eng.values(s.Lambda)[h*n:], zeros(n)
@@ -75,7 +75,7 @@ func (eng *Engine) dense(s *engine.DPLRSystem, h int) *dense {
 	return m
 }
 
-// back takes the gradients of Ā, B̄ and c to those of the system.
+// back propagates the gradients of Ā, B̄ and c to those of the system.
 func (m *dense) back(eng *Engine, s *engine.DPLRSystem, h int) {
 	n := 2 * s.N
 	dλ, db, dCt := eng.gradOf(s.Lambda)[h*n:], eng.gradOf(s.B)[h*n:], eng.gradOf(s.Ct)[h*n:]
@@ -154,7 +154,7 @@ func (m *dense) runBack(dy, u, g []float64, states [][]float64) (du, first []flo
 	return du, g
 }
 
-// DPLRKernel is what each system answers to an impulse, (l, h): K[j] = c Ā^j B̄.
+// DPLRKernel is the impulse response of each system, (l, h): K[j] = c Ā^j B̄.
 func (eng *Engine) DPLRKernel(s *engine.DPLRSystem, l int) *tensor.Tensor {
 	k := eng.New(l, s.H)
 	K, impulse, zero := eng.values(k), make([]float64, l), make([]float64, 2*s.N)
@@ -177,7 +177,7 @@ func (eng *Engine) DPLRKernel(s *engine.DPLRSystem, l int) *tensor.Tensor {
 	return k
 }
 
-// DPLRSSM is y = SSM(u) + D u, each row and channel stepped by its dense system, however long it is.
+// DPLRSSM computes y = SSM(u) + D u. Each row and channel is stepped by its dense system, whatever the row's length.
 func (eng *Engine) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	n, d := 2*s.N, s.H
@@ -219,7 +219,7 @@ func (eng *Engine) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip *tensor.
 	return y
 }
 
-// column is column c of l rows of the given width.
+// column returns column c of l rows of the given width.
 func column(x []float64, c, width, l int) []float64 {
 	y := make([]float64, l)
 	for t := range y {

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// DPLRSystem gives the parameters of S4 (arXiv:2111.00396) in units of a = dt/2 = exp(LogDt)/2:
+// DPLRSystem returns the parameters of S4 (arXiv:2111.00396) in units of a = dt/2 = exp(LogDt)/2:
 //
 //	λ = a·(-exp(InvAReal) + i·AImag),   b = a·B,   p = √a·P,   C~ itself
 //
@@ -15,7 +15,8 @@ import (
 //	dInvAReal = Re g_λ·Re λ,   dAImag = Im g_λ·a,   dB = g_b·a,   dP = g_p·√a
 //	dLogDt = Σ_n Re(g_λ·conj(λ) + g_b·conj(b) + Σ_r g_p·conj(p)/2)
 //
-// A tape that does not record finds the matrices of a system, which take long to make, where the last one left them.
+// A tape that does not record reuses the matrices of a system that the last one stored, because they take long to
+// compute.
 func (eng *Engine) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 	params := p.Tensors()
 	if s, ok := p.Cache.Load(kind, params[:]...).(*engine.DPLRSystem); ok && !eng.Recording {

@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Dropout (arXiv:1207.0580) keeps an element with probability 1-p. Which ones of row i is a function of its seed, of
-// the number of this dropout, op, and of the place j in the row:
+// Dropout (arXiv:1207.0580) keeps an element with probability 1-p. Which elements of row i it keeps is a function of
+// the row's seed, of the number of this dropout, op, and of the index j in the row:
 //
 //	y[j] = m[j]·x[j],   m[j] = 1/(1-p) where Keep(Seed(i, op), j, p), else 0
 //	dx[j] = m[j]·dy[j]

@@ -8,15 +8,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// dssMode is a mode of DSS (arXiv:2203.14343 §3): with z = dt_re·Re Λ + i·dt_im·Im Λ its part of the kernel is
+// dssMode is a mode of DSS (arXiv:2203.14343 §3). With z = dt_re·Re Λ + i·dt_im·Im Λ its part of the kernel is
 //
 //	K_k = Re W·S·exp(z·(k - o))
 //	plain:    S = 1,             o = 0
 //	exp:      S = (e^z - 1)/Λ,   o = 0
 //	softmax:  S = (e^z' - 1)·r,  r = conj(x)/(|x|² + 1e-7) for 1/x,  x = (e^(L·z') - 1)·Λ
 //
-// where z' = z and o = 0 but for Re Λ > 0, whose softmax is counted from the end, where it is largest: z' = -z and
-// o = L-1.
+// where z' = z and o = 0, except for Re Λ > 0. In that case the softmax is counted from the end, where it is largest:
+// z' = -z and o = L-1.
 type dssMode struct {
 	lambda, z    complex128
 	dtRe, dtIm   float64
@@ -27,10 +27,10 @@ type dssMode struct {
 	own, channel int        // the number of the mode, and of its channel
 }
 
-// dssEpsilon is what the release adds to |x|².
+// dssEpsilon is added to |x|² in the official release.
 const dssEpsilon = 1e-7
 
-// dssMode is mode i of the h·n of p.
+// dssMode returns mode i of the h·n modes of p.
 func (eng *Engine) dssMode(p *engine.DSSParams, i int) dssMode {
 	n := p.Re.Len()
 	m := dssMode{own: i % n, channel: i / n, dtRe: 1, dtIm: 1, sign: 1, scale: 1}
@@ -60,7 +60,7 @@ func (eng *Engine) dssMode(p *engine.DSSParams, i int) dssMode {
 	return m
 }
 
-// dssBack adds to the gradients of the parameters what comes through z and S, by their derivatives
+// dssBack adds to the gradients of the parameters the terms through z and S, by their derivatives
 //
 //	exp:      ∂S/∂z = e^z/Λ,  ∂S/∂Λ = -S/Λ
 //	softmax:  ∂S/∂z' = e^z'·r,  ∂S/∂r = e^z' - 1,  ∂x/∂z' = L·e^(L·z')·Λ,  ∂x/∂Λ = e^(L·z') - 1
@@ -98,11 +98,11 @@ func (eng *Engine) dssBack(p *engine.DSSParams, m *dssMode, gz, gScale complex12
 
 func square(z complex128) float64 { return real(z)*real(z) + imag(z)*imag(z) }
 
-// DSSKernel is the sum of the modes, (l, h). Backward, with g = dK_k for each k < l:
+// DSSKernel returns the sum of the modes, (l, h). Backward, with g = dK_k for each k < l:
 //
 //	g_W = Σ_k g·conj(S·E),  g_S = Σ_k g·conj(W·E),  g_z = Σ_k g·conj(W·S·E·(k - o)),  E = exp(z·(k - o))
 //
-// HoldMax takes z·o for a constant: then k stands for k - o in g_z.
+// HoldMax treats z·o as a constant: then k replaces k - o in g_z.
 func (eng *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 	size := p.W.Len() / 2
 	h := size / p.Re.Len()
@@ -137,11 +137,12 @@ func (eng *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 	return k
 }
 
-// DSSSystem is the system that has the modes with Re Λ < 0 for its kernel, sampled by zero-order hold with dt = B = 1:
+// DSSSystem returns the system whose kernel is made of the modes with Re Λ < 0, sampled by zero-order hold with dt = B
+// = 1:
 //
 //	Ā = e^z,   B̄ = v = (e^z - 1)/z,   C = W·S/(2v),   so that 2 Re C·B̄·Āᵏ = Re W·S·e^(z·k)
 //
-// A mode with Re Λ > 0 has no kernel that runs forwards. It has Ā = e^z' and C = 0, and no gradient. Backward:
+// A mode with Re Λ > 0 has no kernel that runs forwards. It gets Ā = e^z', C = 0, and no gradient. Backward:
 //
 //	g_W = g_C·conj(S/(2v)),  g_S = g_C·conj(W/(2v)),  g_v = g_B̄ - g_C·conj(C/v)
 //	g_z = g_Ā·conj(e^z) + g_v·conj((e^z - v)/z)

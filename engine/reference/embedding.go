@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Embedding looks rows of W (v, d) up (a move, see there):
+// Embedding looks up rows of W (v, d). It is a move, see there:
 //
 //	y[i, c] = W[ids[i], c]
 //	dW[v, c] = Σ_{i: ids[i]=v} dy[i, c]

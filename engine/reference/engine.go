@@ -1,9 +1,10 @@
 // Package reference is the engine that computes every operation by its definition, forward and backward, in float64 and
-// in the order in which one would write it on paper: no layouts, no blocks, no threads, nothing fused. It is what the
-// other engines are tested against, and the place to read what an operation is. One file holds one operation, its
-// formula first.
+// in the order in which one would write it on paper: no layouts, no blocks, no threads, nothing fused. The other
+// engines are tested against it, and it is the place to read what an operation computes. Each file holds one operation,
+// with its formula first.
 //
-// Shapes have been checked by package autograd. Precision of products is always float64, whatever the tape asks for.
+// Package autograd has checked the shapes. Products are always computed in float64, whatever precision the tape asks
+// for.
 package reference
 
 import (
@@ -11,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Engine computes by definition. Memory is the garbage collector's.
+// Engine computes operations by definition. The garbage collector manages its memory.
 type Engine struct {
 	*engine.Step
 	leaves map[*tensor.Tensor]*leaf
@@ -19,7 +20,7 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// New returns an engine for the tape whose step it reads.
+// New returns an engine for the tape whose settings are in step.
 func New(step *engine.Step) *Engine {
 	return &Engine{Step: step, leaves: map[*tensor.Tensor]*leaf{}}
 }
@@ -56,7 +57,8 @@ type leaf struct {
 	version uint64
 }
 
-// storage is where the elements of x and its gradient are: its own, or those of a copy while x does not change.
+// storage returns the elements of x and its gradient. If x is not in float64, it returns a copy, which is renewed when
+// x has changed.
 func (eng *Engine) storage(x *tensor.Tensor) *numbers {
 	if n, ok := x.Storage().(*numbers); ok {
 		return n
@@ -72,7 +74,7 @@ func (eng *Engine) storage(x *tensor.Tensor) *numbers {
 	return &l.numbers
 }
 
-// values are the elements of x, nil for an x of nil.
+// values returns the elements of x, or nil if x is nil.
 func (eng *Engine) values(x *tensor.Tensor) []float64 {
 	if x == nil {
 		return nil
@@ -89,7 +91,8 @@ func (eng *Engine) wanted(x *tensor.Tensor) bool {
 	return made || !eng.Frozen
 }
 
-// grad is the gradient of x to add to, zeros at first. For an x of nil, or one that wants no gradient, it is scratch.
+// grad returns the gradient of x, to add to. It is zeros at first. If x is nil or wants no gradient, it is scratch
+// memory.
 func (eng *Engine) grad(x *tensor.Tensor, n int) []float64 {
 	if !eng.wanted(x) {
 		return make([]float64, n)
@@ -106,7 +109,7 @@ func (eng *Engine) grad(x *tensor.Tensor, n int) []float64 {
 	return s.grad
 }
 
-// gradOf is grad of an x that is not nil.
+// gradOf returns grad of an x that is not nil.
 func (eng *Engine) gradOf(x *tensor.Tensor) []float64 { return eng.grad(x, x.Len()) }
 
 // New returns a tensor of zeros.
@@ -126,14 +129,14 @@ func (eng *Engine) Full(v float32, shape ...int) *tensor.Tensor {
 // like returns zeros of the shape of x.
 func (eng *Engine) like(x *tensor.Tensor) *tensor.Tensor { return eng.New(x.Shape()...) }
 
-// withLast returns zeros of the shape of x but for a last axis of length n.
+// withLast returns zeros of the shape of x, but with a last axis of length n.
 func (eng *Engine) withLast(x *tensor.Tensor, n int) *tensor.Tensor {
 	shape := x.Shape()
 	shape[len(shape)-1] = n
 	return eng.New(shape...)
 }
 
-// next is the state after a row, with the elements x: a new tensor while the tape records, else the given one.
+// next returns the state after a row, with the elements x: a new tensor while the tape records, else the given one.
 func (eng *Engine) next(state *tensor.Tensor, x []float64) *tensor.Tensor {
 	if state == nil {
 		return nil
@@ -146,7 +149,7 @@ func (eng *Engine) next(state *tensor.Tensor, x []float64) *tensor.Tensor {
 	return to
 }
 
-// start is a copy of the elements of a state of n numbers, zeros for a state of nil.
+// start returns a copy of the elements of a state of n numbers, or zeros if the state is nil.
 func (eng *Engine) start(state *tensor.Tensor, n int) []float64 {
 	s := make([]float64, n)
 	copy(s, eng.values(state))
@@ -196,25 +199,25 @@ func (eng *Engine) record(name string, outputs, inputs []*tensor.Tensor, backwar
 	eng.Push(&op{name, outputs, backward})
 }
 
-// list is a short way to write tensors.
+// list is a short name for a list of tensors.
 type list = []*tensor.Tensor
 
-// Reset does nothing: what is dead is the garbage collector's.
+// Reset does nothing: the garbage collector frees tensors.
 func (eng *Engine) Reset() {}
 
-// Mark does nothing, as Reset.
+// Mark does nothing, like Reset.
 func (eng *Engine) Mark() int { return 0 }
 
-// ReleaseSince does nothing, as Reset.
+// ReleaseSince does nothing, like Reset.
 func (eng *Engine) ReleaseSince(int, ...*tensor.Tensor) {}
 
-// Bytes is not counted.
+// Bytes returns 0: the memory is not counted.
 func (eng *Engine) Bytes() int { return 0 }
 
 // Backward adds to the gradients of the inputs of o.
 func (eng *Engine) Backward(o engine.Op) { o.(*op).backward() }
 
-// BackwardFrom cannot do without a copy of dy.
+// BackwardFrom returns false, because the backward of this engine needs a copy of dy.
 func (eng *Engine) BackwardFrom(_ engine.Op, _, _ *tensor.Tensor) bool { return false }
 
 // AddGrad adds dy to the gradient of y if one is wanted.
@@ -225,7 +228,7 @@ func (eng *Engine) AddGrad(y, dy *tensor.Tensor) {
 	}
 }
 
-// Grad returns the gradient of x, nil if there is none.
+// Grad returns the gradient of x, or nil if there is none.
 func (eng *Engine) Grad(x *tensor.Tensor) *tensor.Tensor {
 	if g := eng.storage(x).grad; g != nil {
 		return Of(g, x.Shape()...)
@@ -233,10 +236,10 @@ func (eng *Engine) Grad(x *tensor.Tensor) *tensor.Tensor {
 	return nil
 }
 
-// Grad64 is Grad without rounding, nil if there is none. It is the gradient itself.
+// Grad64 returns the gradient of x itself, not rounded and not copied, or nil if there is none.
 func (eng *Engine) Grad64(x *tensor.Tensor) []float64 { return eng.storage(x).grad }
 
-// Values64 are the elements of x themselves.
+// Values64 returns the elements of x themselves.
 func (eng *Engine) Values64(x *tensor.Tensor) []float64 { return eng.values(x) }
 
 // DropGrad forgets the gradient of x.

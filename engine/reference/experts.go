@@ -7,11 +7,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Experts sums MLPs. For each position and each e of the experts with a weight w ≠ 0, U = FC1, G = Gate, D = FC2 of e:
+// Experts sums MLPs. For each position and each expert e with a weight w ≠ 0, with U = FC1, G = Gate, D = FC2 of e:
 //
 //	h = U·x,   g = G·x,   m = h ⊙ a(g), or a(h) without gates,   y += w·D·m
 //
-// Backward, for each of them:
+// Backward, for each of these experts:
 //
 //	dw += dy·D·m,   dm = w·Dᵀ·dy,   dD += w·dy·mᵀ,   dh = dm ⊙ a(g), or dm ⊙ a'(h),   dg = dm ⊙ h ⊙ a'(g)
 //	dU += dh·xᵀ,   dG += dg·xᵀ,   dx += Uᵀ·dh + Gᵀ·dg
@@ -20,7 +20,7 @@ func (eng *Engine) Experts(x, weights *tensor.Tensor, of engine.Experts) *tensor
 	y := eng.like(x)
 	xs, ws, ys := eng.values(x), eng.values(weights), eng.values(y)
 	gated := len(of.Gate) > 0
-	// each calls visit for every position with every expert that it uses, and their h, g and m.
+	// each calls visit for every position and every expert that it uses, with their h, g and m.
 	each := func(visit func(p, e int, h, g, m []float64)) {
 		for i, w := range ws {
 			if w == 0 {

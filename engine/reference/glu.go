@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GLU (arXiv:1612.08083) halves the last axis of x = (a, g):
+// GLU (arXiv:1612.08083) splits the last axis of x into halves (a, g):
 //
 //	y = a·σ(g),   σ(g) = 1/(1+e^-g)
 //	da = dy·σ(g),   dg = dy·a·σ(g)·(1-σ(g))

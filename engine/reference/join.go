@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Join puts tensors x_k of d_k channels side by side, for every row r, from channel e_k = d_0 + … + d_(k-1) on:
+// Join puts tensors x_k of d_k channels side by side, for every row r. x_k starts at channel e_k = d_0 + … + d_(k-1):
 //
 //	y[r, e_k+c] = x_k[r, c]
 //	dx_k[r, c] = dy[r, e_k+c]

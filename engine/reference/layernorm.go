@@ -6,12 +6,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// AddLayerNorm is layer normalization (arXiv:1607.06450) of a sum, over each group of m channels of a row; s = x for an
-// r of nil:
+// AddLayerNorm is layer normalization (arXiv:1607.06450) of a sum, over each group of m channels of a row. If r is nil,
+// s = x:
 //
 //	s = x + r,   μ = mean(s),   ρ = 1/√(mean((s-μ)²)+eps),   n = (s-μ)·ρ,   y[c] = n[c]·w[c] + b[c]
 //
-// Backward, with g[c] = w[c]·dy[c] and ds what comes to s from elsewhere:
+// Backward, with g[c] = w[c]·dy[c], and ds on the right the gradient that comes to s from other operations:
 //
 //	dx = dr = ds + ρ·(g - mean(g) - n·mean(g·n)),   dw[c] = Σ_r n[c]·dy[c],   db[c] = Σ_r dy[c]
 func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
@@ -54,7 +54,7 @@ func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float
 	return s, y
 }
 
-// residualSum is s = x + r, a result of the operation, or x itself for an r of nil.
+// residualSum returns s = x + r, a result of the operation, or x itself if r is nil.
 func (eng *Engine) residualSum(x, r *tensor.Tensor) (s *tensor.Tensor, outputs list) {
 	if r == nil {
 		return x, nil
@@ -67,7 +67,7 @@ func (eng *Engine) residualSum(x, r *tensor.Tensor) (s *tensor.Tensor, outputs l
 	return s, list{s}
 }
 
-// residualSumGrad adds ds, and what has come to s from elsewhere, to the gradients of x and r.
+// residualSumGrad adds ds, and the gradient that other operations brought to s, to the gradients of x and r.
 func (eng *Engine) residualSumGrad(x, r, s *tensor.Tensor, ds []float64) {
 	dx := eng.gradOf(x)
 	if r == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// LinearAttention is causal attention with φ(q)·φ(k) for weights (arXiv:2006.16236, §3), head by head, after a past of
-// which S = Σ φ(k)·vᵀ and Z = Σ φ(k) are known:
+// LinearAttention is causal attention with weights φ(q)·φ(k) (arXiv:2006.16236, §3), head by head. It continues from S
+// = Σ φ(k)·vᵀ and Z = Σ φ(k) of the past:
 //
 //	w[t, s] = φ(q_t)·φ(k_s) for s ≤ t,   y_t = N_t/c_t
 //	N_t = φ(q_t)ᵀS + Σ_s w[t, s]·v_s,   c_t = φ(q_t)·Z + Σ_s w[t, s] + eps
@@ -34,9 +34,9 @@ func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOption
 	// rows.
 	keys := func(t, h int) int { return (t*o.Heads + h) * e }
 	vals := func(t, h int) int { return (t*o.Heads + h) * m }
-	// weight is w[t, s].
+	// weight returns w[t, s].
 	weight := func(t, s, h int) float64 { return dot(Q[keys(t, h):][:e], K[keys(s, h):][:e]) }
-	// each calls f for every head and position of the rows, with the first of the row.
+	// each calls f for every head and position of the rows, with the first position of the row.
 	each := func(f func(row, h, t, first int)) {
 		for row := range r.Count() {
 			for h := range o.Heads {
@@ -114,7 +114,7 @@ func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOption
 	return y
 }
 
-// phi is the feature map f of the numbers x, and its slope there:
+// phi returns the feature map f of the numbers x, and its slope there:
 //
 //	elu1: x + 1 for x > 0, else e^x;   relu: max(x, 0);   relu2: max(x, 0)²;   softplus: log(1 + e^x)
 func phi(f engine.FeatureMap, x []float64) (y, slope []float64) {

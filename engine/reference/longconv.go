@@ -5,8 +5,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GatedLongConv is the causal convolution of every channel of every row with a kernel of its own, between two gates
-// (Hyena, arXiv:2302.10866, §3.2). A gate of nil is 1 everywhere, a skip D of nil 0. With u = k⊙v and the taps K:
+// GatedLongConv is the causal convolution of every channel of every row with its own kernel, between two gates (Hyena,
+// arXiv:2302.10866, §3.2). A gate of nil is 1 everywhere, a skip D of nil is 0. With u = k⊙v and the taps K:
 //
 //	z[t, c] = Σ_{j≤t} K[j, c]·u[t-j, c] + D[c]·u[t, c],   y = q⊙z
 //
@@ -25,7 +25,7 @@ func (eng *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engi
 	for i := range us {
 		us[i] = ks[i] * vs[i]
 	}
-	each := func(visit func(tap, at, from int)) { // places in K, of position t, and of t-j
+	each := func(visit func(tap, at, from int)) { // indices in K, of position t, and of t-j
 		for row := range r.Count() {
 			for t := range r.Len(row) {
 				for j := range min(t+1, k.Dim(0)) {
@@ -64,7 +64,7 @@ func (eng *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engi
 	return y
 }
 
-// ones are the elements of x, n ones for an x of nil.
+// ones returns the elements of x, or n ones if x is nil.
 func (eng *Engine) ones(x *tensor.Tensor, n int) []float64 {
 	if x != nil {
 		return eng.values(x)

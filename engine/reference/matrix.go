@@ -2,7 +2,7 @@ package reference
 
 import "math"
 
-// matrix is a square matrix by its rows.
+// matrix is a square matrix, stored as its rows.
 type matrix [][]float64
 
 func zeros(n int) matrix {
@@ -21,7 +21,7 @@ func identity(n int) matrix {
 	return m
 }
 
-// plus is m + s·k.
+// plus returns m + s·k.
 func (m matrix) plus(s float64, k matrix) matrix {
 	y := zeros(len(m))
 	for i, row := range m {
@@ -54,7 +54,7 @@ func (m matrix) transposed() matrix {
 	return y
 }
 
-// power is m to the power of n, by squares.
+// power returns m to the power of n, by repeated squaring.
 func (m matrix) power(n int) matrix {
 	y := identity(len(m))
 	for ; n > 0; n /= 2 {
@@ -66,7 +66,8 @@ func (m matrix) power(n int) matrix {
 	return y
 }
 
-// inverse is that by Gauss and Jordan: what makes m the identity, row by row, makes the identity m⁻¹.
+// inverse returns m⁻¹ by Gauss-Jordan elimination: the row operations that turn m into the identity turn the identity
+// into m⁻¹.
 func (m matrix) inverse() matrix {
 	n := len(m)
 	m, y := m.plus(0, m), identity(n)
@@ -97,7 +98,7 @@ func (m matrix) inverse() matrix {
 	return y
 }
 
-// of is the product m·x.
+// of returns the product m·x.
 func (m matrix) of(x []float64) []float64 {
 	y := make([]float64, len(m))
 	for i, row := range m {
@@ -106,7 +107,7 @@ func (m matrix) of(x []float64) []float64 {
 	return y
 }
 
-// addOuter adds x·yᵀ.
+// addOuter adds x·yᵀ to m.
 func (m matrix) addOuter(x, y []float64) {
 	for i, row := range m {
 		for j := range row {

@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// MeanPositions is the mean of the l positions of every row i:
+// MeanPositions returns the mean of the l positions of every row i:
 //
 //	y[i, c] = Σ_t x[t, c]/l
 //	dx[t, c] = dy[i, c]/l
@@ -13,7 +13,7 @@ func (eng *Engine) MeanPositions(x *tensor.Tensor, r *engine.Rows) *tensor.Tenso
 	d := x.Dim(-1)
 	y := eng.New(r.Count(), d)
 	xs, ys := eng.values(x), eng.values(y)
-	each := func(visit func(from, to, l int)) { // for every element: its place in x and y, and l
+	each := func(visit func(from, to, l int)) { // for every element: its indices in x and y, and l
 		for row := range r.Count() {
 			for j := range r.Len(row) * d {
 				visit(r.From(row)*d+j, row*d+j%d, r.Len(row))

@@ -11,7 +11,7 @@ func (eng *Engine) MixBlocks(x, w *tensor.Tensor, heads, block int) *tensor.Tens
 	d, k, m := x.Dim(-1), w.Dim(-1)/heads, w.Rows()
 	y := eng.New(m*block, d)
 	xs, ws, ys := eng.values(x), eng.values(w), eng.values(y)
-	each := func(f func(to, from, weight int)) { // for each term, its places in y, x and w
+	each := func(f func(to, from, weight int)) { // for each term, its indices in y, x and w
 		for u := range m {
 			for v := range x.Rows() / block {
 				for j := range block * d {

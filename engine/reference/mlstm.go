@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// MLSTM is the matrix memory of xLSTM (arXiv:2405.04517, §2.3), each head alone:
+// MLSTM is the matrix memory of xLSTM (arXiv:2405.04517, §2.3), each head by itself:
 //
 //	m' = max(f + m, i),   a = e^(f+m-m'),   w = e^(i-m'),   C' = a·C + w·k·vᵀ,   n' = a·n + w·k
 //	s = n'·q,   D = max(|s|, e^-m') + ε,   y = C'ᵀ·q/D
@@ -81,7 +81,8 @@ func (eng *Engine) MLSTM(x engine.MLSTM, r *engine.Rows, slots engine.MLSTMSlots
 	return y
 }
 
-// mlstmPlace is what one head computes with at one position: C and n are before it.
+// mlstmPlace holds the inputs and intermediate values of one head at one position. C and n are those before the
+// position.
 type mlstmPlace struct {
 	q, k, v, C, n        []float64
 	i, f, a, w, s, floor float64
@@ -97,7 +98,8 @@ func (eng *Engine) mlstmPlace(x *engine.MLSTM, p, h int) mlstmPlace {
 		v: eng.values(x.V)[head*dv:][:dv], i: eng.values(x.I)[head], f: eng.values(x.F)[head]}
 }
 
-// back adds to the gradients of one head at one position, and takes those of the state from after it to before it.
+// back adds to the gradients of one head at one position. It turns the gradients of the state after the position into
+// those of the state before it.
 func (at *mlstmPlace) back(to *mlstmGrads, head int, y, dy, G, g []float64, γ *float64) {
 	dk, dv := len(at.k), len(at.v)
 	dD := 0.0

@@ -2,7 +2,7 @@ package reference
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// move fills y with elements of x, from(i) the place in x of what goes to place i of y, or negative for a zero:
+// move fills y with elements of x. from(i) is the index in x of element i of y, or negative for a zero:
 //
 //	y[i] = x[from(i)]
 //	dx[from(i)] += dy[i]
@@ -24,7 +24,7 @@ func (eng *Engine) move(name string, y, x *tensor.Tensor, from func(i int) int) 
 	return y
 }
 
-// movePositions is move of whole positions of d elements: from[p] is the one of x that goes to position p of y.
+// movePositions is move for whole positions of d elements: from[p] is the position of x that goes to position p of y.
 func (eng *Engine) movePositions(name string, y, x *tensor.Tensor, from []int) *tensor.Tensor {
 	d := x.Dim(-1)
 	return eng.move(name, y, x, func(i int) int {

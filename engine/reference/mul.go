@@ -2,7 +2,7 @@ package reference
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// Mul is the product element by element:
+// Mul returns the product element by element:
 //
 //	z = x·y
 //	dx = y·dz,   dy = x·dz

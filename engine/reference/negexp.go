@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// NegExp is the A of Mamba (arXiv:2312.00752), negative whatever its parameter is:
+// NegExp returns the A of Mamba (arXiv:2312.00752), which is negative for every value of its parameter:
 //
 //	y = -e^x
 //	dx = -e^x·dy

@@ -5,16 +5,16 @@ package reference
 //
 //	y = f(z) analytic:  g_z = g_y·conj(f'(z)),     y = 2 Re z:  g_z = 2 g_y
 
-// pair is the complex number i in x.
+// pair returns complex number i in x.
 func pair(x []float64, i int) complex128 { return complex(x[2*i], x[2*i+1]) }
 
-// setPair sets the complex number i in x.
+// setPair sets complex number i in x.
 func setPair(x []float64, i int, z complex128) { x[2*i], x[2*i+1] = real(z), imag(z) }
 
-// addPair adds z to the complex number i in x.
+// addPair adds z to complex number i in x.
 func addPair(x []float64, i int, z complex128) { setPair(x, i, pair(x, i)+z) }
 
-// pairs are all complex numbers in x.
+// pairs returns all complex numbers in x.
 func pairs(x []float64) []complex128 {
 	z := make([]complex128, len(x)/2)
 	for i := range z {

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Pinball is the loss of quantiles of Koenker and Bassett ("Regression Quantiles", Econometrica 46, 1978), the mean
+// Pinball is the loss for quantiles of Koenker and Bassett ("Regression Quantiles", Econometrica 46, 1978): the mean
 // over the N targets that are not NaN and the Q levels:
 //
 //	ρ_τ(u) = max(τu, (τ-1)u), loss = Σ_i Σ_k ρ_{τ_k}(target[i] - x[i, k])/(NQ)

@@ -2,7 +2,7 @@ package reference
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// RealPairs makes complex numbers of real ones:
+// RealPairs turns real numbers into complex ones:
 //
 //	y[i] = (x[i], 0)
 //	dx[i] = Re dy[i]

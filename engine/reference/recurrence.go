@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Recurrence is a recurrent network, with f the tanh of the first tanhs components and nothing for the others:
+// Recurrence is a recurrent network. f is tanh for the first tanhs components and the identity for the others:
 //
 //	s' = f(u + R·s),   y = s'
 //

@@ -23,8 +23,8 @@ func (eng *Engine) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.
 	ks, vs := eng.see(k, r, keys), eng.see(v, r, values)
 	Q, B, ys := eng.values(q), eng.values(bias), eng.values(y)
 	root := math.Sqrt(float64(s))
-	// each calls f for every pair of positions of a row: where its query and output start, its key and value in what
-	// the row sees, which bias it has, and i+1.
+	// each calls f for every pair of positions of a row, with the indices of the query and the output, those of the key
+	// and value among the positions that the row sees, the index of the bias, and i+1.
 	each := func(f func(row, query, out, key, value, bias int, count float64)) {
 		for row := range r.Count() {
 			past := ks[row].Dim(0) - r.Len(row)

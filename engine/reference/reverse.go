@@ -5,12 +5,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Reverse turns rows of l positions round, less the last lag of them (a move, see there):
+// Reverse reverses rows of l positions, without their last lag positions. It is a move, see there:
 //
-//	y[t] = x[l-1-lag-t], 0 where there is no such position
+//	y[t] = x[l-1-lag-t], or 0 if there is no such position
 //	dx[l-1-lag-t] = dy[t]
 func (eng *Engine) Reverse(x *tensor.Tensor, lag int, r *engine.Rows) *tensor.Tensor {
-	from := make([]int, 0, r.Total()) // the position of x that goes to each of y
+	from := make([]int, 0, r.Total()) // the position of x for each position of y
 	for row := range r.Count() {
 		for t := range r.Len(row) {
 			p := -1

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// RGLRU is the real-gated linear recurrent unit (Griffin, arXiv:2402.19427, §2.4), each channel alone:
+// RGLRU is the real-gated linear recurrent unit (Griffin, arXiv:2402.19427, §2.4), each channel by itself:
 //
 //	L = -8·r·softplus(Λ),   a = e^L,   q = √(1 - a²),   h' = a·h + q·i·u,   y = h'
 //	h' = i·u at position 0

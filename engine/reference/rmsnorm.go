@@ -6,12 +6,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// AddRMSNorm is the root mean square normalization (arXiv:1910.07467) of a sum, over each group of m channels of a
-// row; s = x for an r of nil:
+// AddRMSNorm is the root mean square normalization (arXiv:1910.07467) of a sum, over each group of m channels of a row.
+// If r is nil, s = x:
 //
 //	s = x + r,   ρ = 1/√(mean(s²)+eps),   n = s·ρ,   y[c] = n[c]·w[c]
 //
-// Backward, with g[c] = w[c]·dy[c] and ds what comes to s from elsewhere:
+// Backward, with g[c] = w[c]·dy[c], and ds on the right the gradient that comes to s from other operations:
 //
 //	dx = dr = ds + ρ·(g - n·mean(g·n)),   dw[c] = Σ_r n[c]·dy[c]
 func (eng *Engine) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {

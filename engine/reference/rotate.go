@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Rotate turns each head of position t of a row by the rotation of position start + t (engine.Rotary). The gradient is
-// turned back.
+// Rotate rotates each head at position t of a row by the rotation of position start + t (engine.Rotary). The gradient
+// is rotated back.
 func (eng *Engine) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.Rows) *tensor.Tensor {
 	d := x.Dim(-1)
 	y := eng.like(x)
@@ -32,8 +32,8 @@ func (eng *Engine) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *eng
 	return y
 }
 
-// rotate applies the rotary embedding of a position (engine.Rotary) to x, a query (sign 1) or a key (-1), or its
-// transpose.
+// rotate applies the rotary embedding of a position (engine.Rotary), or its transpose, to x, a query (sign 1) or a key
+// (-1).
 func rotate(r engine.Rotary, x []float64, position int, sign float64, transposed bool) {
 	half := r.Dim / 2
 	for i, f := range r.InvFreq() {

@@ -9,7 +9,7 @@ import (
 //
 //	s = softmax(z) or σ(z),   w_e = Scale·s_e/N for the chosen e, else 0,   N = Eps + Σ_chosen s, or 1
 //
-// Backward, with ds = 0 for those that are not chosen, and c = Σ_chosen dw·s/N, or 0 where N is 1:
+// Backward, with ds = 0 for experts that are not chosen, and c = Σ_chosen dw·s/N, or 0 where N is 1:
 //
 //	ds_e = Scale·(dw_e - c)/N,   dz_e = s_e·(ds_e - Σ s·ds) for the softmax, s_e·(1 - s_e)·ds_e for sigmoids
 func (eng *Engine) Route(scores, bias *tensor.Tensor, by engine.Routing) *tensor.Tensor {
@@ -70,7 +70,7 @@ func (eng *Engine) Route(scores, bias *tensor.Tensor, by engine.Routing) *tensor
 	return y
 }
 
-// sumOver is the sum of x over the chosen, or of x ⊙ y where there is a y.
+// sumOver returns the sum over the chosen experts of x, or of x ⊙ y unless y is nil.
 func sumOver(chosen []bool, x, y []float64) (sum float64) {
 	for i, ok := range chosen {
 		switch {

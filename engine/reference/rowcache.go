@@ -5,8 +5,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// see returns for each row i what it sees: the p positions in its cache, if it has one, and then its own l of x. The
-// cache has all of them afterwards.
+// see returns the positions that each row i sees: the p positions in its cache, if it has one, then its own l positions
+// of x. Afterwards the cache holds all of them.
 //
 //	y[t] = past[t] for t < p,   x[From(i)+t-p] for t ≥ p
 //	dpast[t] = dy[t],   dx[From(i)+t] = dy[p+t]

@@ -2,7 +2,7 @@ package reference
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// ScaleShift is a linear function for each of d channels, for every row r:
+// ScaleShift applies a linear function to each of d channels, for every row r:
 //
 //	y[r, c] = x[r, c]·γ[c] + β[c]
 //	dx[r, c] = γ[c]·dy[r, c],   dγ[c] = Σ_r x[r, c]·dy[r, c],   dβ[c] = Σ_r dy[r, c]

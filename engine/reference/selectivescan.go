@@ -25,7 +25,7 @@ func (eng *Engine) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int,
 	A, BC, D := eng.values(a), eng.values(bc), eng.values(dw)
 	before := make([][]float64, r.Total()) // the states of all channels before each position, for backward
 	after := make([][]float64, r.Total())
-	// places are those of position p of channel c in u, of its B and of its C.
+	// places returns the indices of position p of channel c in u, of its B and of its C.
 	places := func(p, c int) (at, atB, atC int) {
 		group := c / (d / groups)
 		return p*d + c, (p*2*groups + group) * n, (p*2*groups + groups + group) * n

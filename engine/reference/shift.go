@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// ShiftSSM is the shift SSM of H3 (arXiv:2212.14052 §3.1), channel by channel, with n places s[0..n):
+// ShiftSSM is the shift SSM of H3 (arXiv:2212.14052 §3.1), channel by channel, with a state s[0..n):
 //
 //	s'[j] = s[j-1] + B[j]·x,  s[-1] = 0        (the state moves one place on)
 //	y = Σ_j C[j]·s'[j] + D·x

@@ -7,20 +7,20 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SinkhornBalance divides rows and columns of e^x by their sums in turn, on logarithms F, head by head:
+// SinkhornBalance divides rows and columns of e^x by their sums in turn. It computes with logarithms F, head by head:
 //
 //	F'[u,v] = F[u,v] - log Σ_j e^F[u,j],   F''[u,v] = F'[u,v] - log Σ_i e^F'[i,v],   P = e^F after the last
 //
-// Causal, an entry has v < u, and the sum over i ends at u. Backward, from dF = P ⊙ dP on:
+// If causal, only entries with v < u are kept, and the sum over i ends at u. Backward, starting from dF = P ⊙ dP:
 //
 //	dF'[i,v] = dF''[i,v] - Σ_u dF''[u,v]·e^F'[i,v]/Σ_j e^F'[j,v],   dF[u,v] = dF'[u,v] - e^F'[u,v]·Σ_j dF'[u,j]
 //
-// where, causal, the sums are those of row u, and u ≥ i.
+// where, if causal, the sums are those of row u, and u ≥ i.
 func (eng *Engine) SinkhornBalance(x *tensor.Tensor, o engine.BalanceOptions) *tensor.Tensor {
 	b, n := x.Rows(), x.Dim(-1)/o.Heads
 	y := eng.New(b, o.Heads*b)
 	xs, ys := eng.values(x), eng.values(y)
-	// part is the b entries of row u in head h.
+	// part returns the b entries of row u in head h.
 	part := func(x []float64, h, width, u int) []float64 { return x[(u*o.Heads+h)*width:][:b] }
 	halves := make([][][][]float64, o.Heads) // F before each division
 	for h := range o.Heads {
@@ -64,7 +64,7 @@ func (eng *Engine) SinkhornBalance(x *tensor.Tensor, o engine.BalanceOptions) *t
 	return y
 }
 
-// sees is how many blocks, from the first on, block u of b has weights of.
+// sees returns the number of blocks, counted from the first, for which block u of b has weights.
 func sees(u, b int, causal bool) int {
 	if causal {
 		return u
@@ -85,7 +85,7 @@ func divideRows(f [][]float64, causal bool) [][]float64 {
 	return y
 }
 
-// summed are the entries of column v that the sum of row u is over: all, or those of rows v+1 to u.
+// summed returns the entries of column v that are summed for row u: all, or if causal those of rows v+1 to u.
 func summed(f [][]float64, u, v int, causal bool) (c []float64) {
 	for i := range f {
 		if !causal || v < i && i <= u {
@@ -141,7 +141,7 @@ func divideRowsGrad(df, f [][]float64, causal bool) {
 	}
 }
 
-// logSumExp is log Σ e^x.
+// logSumExp returns log Σ e^x.
 func logSumExp(x []float64) float64 {
 	largest, sum := math.Inf(-1), 0.0
 	for _, v := range x {

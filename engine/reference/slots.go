@@ -5,17 +5,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// carried is the states of an operation's rows, before and after each row.
+// carried holds the states of an operation's rows, before and after each row.
 type carried struct {
 	eng        *Engine
 	size       int
-	before     []*tensor.Tensor // nil where a row has none
-	next       []*tensor.Tensor // those after the rows, likewise
+	before     []*tensor.Tensor // nil if a row has none
+	next       []*tensor.Tensor // the states after the rows, likewise
 	afterwards [][]float64      // the elements after each row
 }
 
-// carry takes the states, of size elements each, out of slots, and puts there those after the rows: new tensors while
-// the tape records, else the given ones. The caller brings the elements of after from before a row to after it.
+// carry takes the states, of size elements each, out of slots, and stores there the states after the rows: new tensors
+// while the tape records, else the given ones. The caller updates the elements of after from before a row to after it.
 func (eng *Engine) carry(slots engine.Slots, r *engine.Rows, size int) *carried {
 	c := &carried{eng: eng, size: size}
 	for i := range r.Count() {
@@ -30,16 +30,16 @@ func (eng *Engine) carry(slots engine.Slots, r *engine.Rows, size int) *carried 
 	return c
 }
 
-// after are the elements of the state of row i: at first those before the row, zeros where it has none.
+// after returns the elements of the state of row i: at first those before the row, or zeros if it has no state.
 func (c *carried) after(i int) []float64 { return c.afterwards[i] }
 
-// grads are the gradients of the states before row i, to add to, and after it. Where there is no state the first is
-// scratch.
+// grads returns the gradients of the states before row i, to add to, and after it. If there is no state, the first is
+// scratch memory.
 func (c *carried) grads(i int) (before, after []float64) {
 	return c.eng.grad(c.before[i], c.size), c.eng.grad(c.next[i], c.size)
 }
 
-// recordRows is record of an operation that carries states.
+// recordRows is record for an operation that carries states.
 func (eng *Engine) recordRows(name string, outputs, inputs list, c *carried, backward func()) {
 	eng.record(name, append(outputs, c.next...), append(inputs, c.before...), backward)
 }

@@ -26,7 +26,7 @@ func (eng *Engine) SLSTM(x engine.SLSTM, r *engine.Rows, slots engine.SLSTMSlots
 	for i, s := range slots.All() {
 		states[i] = eng.carry(s, r, d)
 	}
-	// weight is the element of W and that of R which gate g of channel c has for input k of its head.
+	// weight returns the indices in W and in R of the weight of gate g of channel c for input k of its head.
 	weight := func(g, c, k int) (w, r int) { return c*n + k, (c/n*n+k)*4*n + g*n + c%n }
 	places := make([]slstmPlace, r.Total()*d)
 	for row := range r.Count() {
@@ -90,15 +90,15 @@ func (eng *Engine) SLSTM(x engine.SLSTM, r *engine.Rows, slots engine.SLSTMSlots
 	return y
 }
 
-// slstmPlace is what one channel computes with at one position: y, c and n are before it.
+// slstmPlace holds the values of one channel at one position. y, c and n are those before the position.
 type slstmPlace struct {
-	raw               [4]float64 // i, f, z and o before their functions
+	raw               [4]float64 // i, f, z and o before their activation functions
 	y, c, n           float64
-	m, keep, write    float64 // m after it, ā and ī
-	larger, unbounded bool    // f' + m[t-1] is the larger, and counts
+	m, keep, write    float64 // m after the position, ā and ī
+	larger, unbounded bool    // f' + m[t-1] is the larger, and is used
 }
 
-// step finds the gates, with m before the position.
+// step computes the gates, given m before the position.
 func (p *slstmPlace) step(m float64, fresh bool) {
 	kept := m - activate(engine.Softplus, -math.Min(p.raw[1], engine.SLSTMForgets))
 	p.larger = !fresh && kept >= p.raw[0]
@@ -110,7 +110,7 @@ func (p *slstmPlace) step(m float64, fresh bool) {
 	p.keep, p.write = math.Exp(math.Min(0, kept-p.m)), math.Exp(p.raw[0]-p.m)
 }
 
-// back takes the gradients of y, c, n and m after the position to those of the gates and of c, n and m before it.
+// back turns the gradients of y, c, n and m after the position into those of the gates and of c, n and m before it.
 func (p *slstmPlace) back(η float64, G, g, γ *float64) (d [4]float64) {
 	z, o := math.Tanh(p.raw[2]), sigmoid(p.raw[3])
 	c, n := p.keep*p.c+p.write*z, p.keep*p.n+p.write

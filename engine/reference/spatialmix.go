@@ -5,8 +5,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SpatialMix is the causal projection along the sequence of gMLP's gate (arXiv:2105.08050), channel by channel. i and j
-// are positions of a sequence, j from the first in its cache on:
+// SpatialMix is the causal projection along the sequence in gMLP's gate (arXiv:2105.08050), channel by channel. i and j
+// are positions of a sequence; j starts at the first position in its cache:
 //
 //	y_i = Σ_{j≤i} W[i, j]·x_j + bias[i]
 //	dx_j = Σ_i W[i, j]·dy_i,   dW[i, j] = x_j·dy_i,   dbias[i] = Σ dy_i
@@ -15,7 +15,7 @@ func (eng *Engine) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches 
 	y := eng.like(x)
 	xs := eng.see(x, r, caches)
 	W, B, ys := eng.values(w), eng.values(bias), eng.values(y)
-	// each calls f for every output of a row: its place, its position i and its channel, and the first position that
+	// each calls f for every output of a row, with its index, its position i, its channel, and the first position that
 	// the row sees.
 	each := func(f func(row, out, i, c, first int)) {
 		for row := range r.Count() {

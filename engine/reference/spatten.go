@@ -10,16 +10,17 @@ import (
 )
 
 // SpAtten is causal softmax attention that prunes tokens and heads along the sequence (arXiv:2012.09852, §III). A
-// position sees the tokens that are left and itself; with s = 1/√head_dim,
+// position sees the tokens that are left and itself. With s = 1/√head_dim,
 //
 //	P_j = softmax(s·q·k_j),   y = Σ_j P_j·v_j
 //
-// A token's importance is the sum of all P that all heads gave it, a head's the sum of |y| over its outputs. After
-// every Block positions the Keep most important tokens are left, and one head less while there are more than KeepHeads.
-// A pruned head gives 0. With Values, y is the sum over the j with the Values largest P alone, of equal ones the
-// earlier. With Cascade, what the layer before has pruned of the same tokens and heads is pruned first, and importance
-// is the sum over the layers so far; heads are pruned beyond that when the layer before has no more to prune. The
-// choices have no gradient. Progressive quantization is a way to compute scores, not part of the definition: keys are
+// A token's importance is the sum of all P that the heads gave it. A head's importance is the sum of |y| over its
+// outputs. After every Block positions, SpAtten keeps the Keep most important tokens, and drops one head as long as
+// there are more than KeepHeads. A pruned head gives 0. With Values, y sums only the Values terms with the largest P;
+// of equal ones the earlier. With Cascade, tokens and heads that the layer before has pruned are pruned first, and
+// importance is the sum over the layers so far; further heads are pruned only when the layer before has no more to
+// prune. The choices have no gradient. Progressive quantization is a way to compute scores, not part of the definition:
+// here keys are not quantized. Backward is as in Attention.
 // whole here. Backward is that of Attention.
 func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
 	states []*engine.SpAttenState) *tensor.Tensor {
@@ -62,9 +63,9 @@ func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engin
 // spatten is one row while it is computed.
 type spatten struct {
 	o             engine.SpAttenOptions
-	place         int // of the row's first position in the tensors
+	place         int // index of the row's first position in the tensors
 	l, d, hd      int
-	before, after engine.SpAttenState // nothing in them where the row has none
+	before, after engine.SpAttenState // with nil tensors if the row has none
 	start         int                 // positions before the row
 	left, from    []*spattenToken
 	row           []*spattenToken  // all tokens of the row
@@ -72,22 +73,22 @@ type spatten struct {
 	seen          [][]spattenQuery // of every position and head
 	above         *engine.SpAttenRow
 	below         engine.SpAttenRow
-	over          int // tokens that the layer before has
+	over          int // number of tokens that the layer before has
 }
 
-// spattenToken is a token: keys and values of every head, and their gradients.
+// spattenToken holds the keys and values of every head for a token, and their gradients.
 type spattenToken struct {
 	k, v, dk, dv [][]float64
 	importance   float64
-	place        int // in the layer before
+	place        int // index in the layer before
 }
 
-// spattenQuery is what a head's query saw.
+// spattenQuery holds the query of a head, and the tokens that it saw.
 type spattenQuery struct {
 	q      []float64
 	tokens []*spattenToken
 	p      []float64
-	reads  []bool // values
+	reads  []bool // whether the value is read
 }
 
 func newSpattenToken(heads, hd int) *spattenToken {
@@ -100,7 +101,7 @@ func newSpattenToken(heads, hd int) *spattenToken {
 	return x
 }
 
-// begin takes the tokens and heads that are left from the state before.
+// begin loads the remaining tokens and heads from the state before.
 func (s *spatten) begin(eng *Engine) {
 	position := eng.values(s.before.Position)
 	s.start = int(position[0])<<20 + int(position[1])
@@ -129,10 +130,10 @@ func (s *spatten) begin(eng *Engine) {
 	}
 }
 
-// at is where the part of head h of token i starts in K and V of a state.
+// at returns the index of the part of head h of token i in K and V of a state.
 func (s *spatten) at(h, i int) int { return (h*s.o.Rows() + i) * s.hd }
 
-// step takes position t of the row.
+// step computes position t of the row.
 func (s *spatten) step(x, y []float64, t int) {
 	row, p := x[(s.place+t)*3*s.d:][:3*s.d], s.start+t
 	own := newSpattenToken(s.o.Heads, s.hd)
@@ -177,7 +178,7 @@ func (s *spatten) step(x, y []float64, t int) {
 	}
 }
 
-// largest are the weights of p whose values are read.
+// largest reports for each weight of p whether its value is read.
 func (s *spatten) largest(p []float64) []bool {
 	reads, order := make([]bool, len(p)), make([]int, len(p))
 	for i := range order {
@@ -190,8 +191,8 @@ func (s *spatten) largest(p []float64) []bool {
 	return reads
 }
 
-// prune leaves the most important of the tokens that the layer before has left, in order, and of the heads, of which
-// one less if there are too many.
+// prune keeps the most important of the tokens that the layer before has left, in order, and drops one head if there
+// are too many.
 func (s *spatten) prune() {
 	var above engine.SpAttenCut
 	cut := engine.SpAttenCut{Done: true, To: make([]int32, len(s.left))}
@@ -249,7 +250,7 @@ func (s *spatten) prune() {
 	s.below.Cuts = append(s.below.Cuts, cut)
 }
 
-// state is that after the row.
+// state returns the state after the row.
 func (s *spatten) state(eng *Engine) engine.SpAttenState {
 	size, n := s.before.K.Len(), s.start+s.l
 	k, v, importance := make([]float64, size), make([]float64, size), make([]float64, s.o.Rows())
@@ -269,7 +270,8 @@ func (s *spatten) state(eng *Engine) engine.SpAttenState {
 	}
 }
 
-// gradients runs backward through all queries to the tokens, and from these to the inputs and to the state before.
+// gradients propagates gradients backward through all queries to the tokens, and from these to the inputs and to the
+// state before.
 func (s *spatten) gradients(eng *Engine, qkv, y *tensor.Tensor) {
 	scale := 1 / math.Sqrt(float64(s.hd))
 	dx, dy := eng.gradOf(qkv), eng.gradOf(y)

@@ -2,7 +2,7 @@ package reference
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// Split cuts the last axis into parts of the widths w_0, w_1, … (moves, see there), for every row r:
+// Split cuts the last axis into parts of the widths w_0, w_1, …, for every row r. The parts are moves, see there:
 //
 //	y_k[r, c] = x[r, w_0 + … + w_(k-1) + c],   c < w_k
 //	dx is dy_0, dy_1, … side by side

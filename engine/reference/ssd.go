@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SSD is Mamba-2's selective state-space model (arXiv:2405.21060, §3). A head has one A and channels with n states
-// each, a group of heads has one B and one C:
+// SSD is Mamba-2's selective state-space model (arXiv:2405.21060, §3). A head has one A, and channels with n states
+// each. A group of heads has one B and one C:
 //
 //	h' = exp(dt·A)·h + dt·x·Bᵀ,   y = h'·C + D·x
 //
@@ -27,7 +27,7 @@ func (eng *Engine) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *en
 	X, step, A, D, ys := eng.values(xbc), eng.values(dt), eng.values(a), eng.values(dw), eng.values(y)
 	before := make([][]float64, r.Total()) // the states of all channels before each position, for backward
 	after := make([][]float64, r.Total())
-	// places are those of a channel at position p in xbc, of its B and C there, and of the head's dt.
+	// places returns the indices of a channel at position p in xbc, of its B and C there, and of the head's dt.
 	places := func(p, c int) (head, at, atB, atC, atDt int) {
 		head = c / headDim
 		group := head / (heads / groups)

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Stack puts tensors one after the other, tensor k after the p_k positions of those before it:
+// Stack puts tensors one after the other. Tensor k comes after the p_k positions of the tensors before it:
 //
 //	y[p_k+i] = x_k[i]
 //	dx_k[i] = dy[p_k+i]

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Trapezoid is the scan of Mamba-3, each head alone. With k', v' those of the position before and α = e^(A·dt),
+// Trapezoid is the scan of Mamba-3, each head by itself. With k', v' those of the position before, and α = e^(A·dt),
 //
 //	S' = α·(S + (1-λ)·dt·Σ_r k'_r·v'_rᵀ) + λ·dt·Σ_r k_r·v_rᵀ,   y_r = S'ᵀ·q_r + D·v_r
 //
@@ -27,7 +27,7 @@ func (eng *Engine) Trapezoid(x engine.Trapezoid, r *engine.Rows, slots engine.Tr
 	ks, vs := eng.carry(slots.K, r, R*H*n), eng.carry(slots.V, r, R*H*p)
 	type place struct{ joined, after, k, v []float64 } // S + (1-λ)·dt·Σ k'·v'ᵀ, S', k' and v', of all heads
 	places := make([]place, r.Total())
-	// each calls f for every rank, head and pair of components at position t: rank and head are vector number i.
+	// each calls f for every vector i, which belongs to rank i/H and head h = i%H, and every pair of components a, b.
 	each := func(f func(h, i, a, b int)) {
 		for i := range R * H {
 			for a := range n {
@@ -77,7 +77,7 @@ func (eng *Engine) Trapezoid(x engine.Trapezoid, r *engine.Rows, slots engine.Tr
 			}
 			for t := last; t >= r.From(row); t-- {
 				at := &places[t]
-				toK, toV := dk, dv // of the position before
+				toK, toV := dk, dv // the gradients for the position before
 				if t > r.From(row) {
 					toK, toV = dK[(t-1)*R*H*n:], dV[(t-1)*R*H*p:]
 				}

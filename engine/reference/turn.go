@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Phase sums angles, for each head h and rate i:
+// Phase sums up angles, for each head h and rate i:
 //
 //	φ[t] = φ[t-1] + dt[t]·ω[t] mod 2π
 //
@@ -48,7 +48,7 @@ func (eng *Engine) Phase(rates, dt *tensor.Tensor, r *engine.Rows, slots engine.
 	return y
 }
 
-// Turn is, for the vector of rank r and head h, whose group is g, and its pair i,
+// Turn computes, for the vector of rank r and head h, whose group is g, and for its pair i,
 //
 //	(a, b) = x_rg + bias_rh,   (a', b') = (a·cos φ - b·sin φ, a·sin φ + b·cos φ)
 //
@@ -59,7 +59,8 @@ func (eng *Engine) Turn(x, bias, phase *tensor.Tensor, by engine.Turning) *tenso
 	y := eng.withLast(x, vectors*n)
 	xs, bs, φ, ys := eng.values(x), eng.values(bias), eng.values(phase), eng.values(y)
 	angles := phase.Dim(-1) / by.Heads
-	// each calls f for every pair (a, b) of y, with those in x and bias, and the place of the angle, -1 for none.
+	// each calls f for every pair (a, b) of y, with the indices of the pairs in x and bias, and that of the angle, or
+	// -1.
 	each := func(f func(a, b, xa, xb, ba, bb, angle int)) {
 		for t := range x.Rows() {
 			for v := range vectors {

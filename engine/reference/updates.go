@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Norm is √Σx².
+// Norm returns √Σx².
 func (Backend) Norm(xs []*tensor.Tensor) float64 {
 	sum := 0.0
 	for _, x := range xs {
@@ -18,7 +18,7 @@ func (Backend) Norm(xs []*tensor.Tensor) float64 {
 	return math.Sqrt(sum)
 }
 
-// AdamW is written as its definition.
+// AdamW updates parameters by the definition in engine.Updates.
 func (Backend) AdamW(params []*tensor.Tensor, moments []engine.Moments, grads []*tensor.Tensor, s engine.AdamWStep) {
 	for k, o := range moments {
 		p, m, v, g := read(params[k]), read(o.M), read(o.V), read(grads[k])
@@ -36,7 +36,7 @@ func (Backend) AdamW(params []*tensor.Tensor, moments []engine.Moments, grads []
 	}
 }
 
-// Sum is dst + src, and zero.
+// Sum sets dst to dst + src, and src to zero.
 func (Backend) Sum(dst, src []*tensor.Tensor) {
 	for k, x := range src {
 		sum := read(dst[k])
@@ -48,7 +48,7 @@ func (Backend) Sum(dst, src []*tensor.Tensor) {
 	}
 }
 
-// Average is a + share·(x - a).
+// Average sets each average a to a + share·(x - a).
 func (Backend) Average(averages, xs []*tensor.Tensor, share float32) {
 	for k, x := range xs {
 		a := read(averages[k])
@@ -68,7 +68,7 @@ func (Backend) Swap(a, b []*tensor.Tensor) {
 	}
 }
 
-// write sets the elements of a tensor, rounded where it holds float32.
+// write sets the elements of a tensor, rounded if it holds float32.
 func write(x *tensor.Tensor, values []float64) {
 	if n, ok := x.Storage().(*numbers); ok {
 		copy(n.x, values)

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DecayWindow is the window of Hyena's filters h (l, d), which decays at a rate of its own in each channel
+// DecayWindow multiplies Hyena's filters h (l, d) by a window that decays at a rate of its own in each channel
 // (arXiv:2302.10866, §3.3). Times and rates are constants:
 //
 //	y[i, c] = w[i, c]·h[i, c],   w[i, c] = e^(-t[i]·|rate[c]|) + shift
