@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Add hands the gradient of its result to b, and a copy to a.
+// Add passes the gradient of its result on to b, and a copy to a.
 func (eng *Engine) Add(a, b *tensor.Tensor) *tensor.Tensor {
 	y := eng.like(a)
 	parallel.For(y.Len(), grain, func(lo, hi int) {

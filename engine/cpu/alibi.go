@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// addDistances adds ALiBi's -m·(i-j)/scale to a tile of scores, which are multiplied by the scale later.
+// addDistances adds ALiBi's -m·(i-j)/scale to a tile of scores, which are multiplied by scale later.
 func (a *attention) addDistances(p []float32, row *attentionRow, head int, w *attentionTile) {
 	if !a.opt.ALiBi {
 		return

@@ -22,7 +22,7 @@ type appendOp struct {
 	before, rows *engine.Rows
 }
 
-// each calls f for each row of past and of x, unless that is nil, with its place in y.
+// each calls f for each row of past and of x, with the row's part of y. past or x may be nil.
 func (o *appendOp) each(y, past, x []float32, f func(y, x []float32)) {
 	d, at := o.x.Dim(-1), 0
 	part := func(x []float32, r *engine.Rows, i int) {

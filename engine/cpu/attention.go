@@ -9,11 +9,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// attentionRows is the number of queries of a tile. No more of the L×L matrix than the scores of one tile is in memory.
+// attentionRows is the number of queries of a tile. Of the L×L matrix, only the scores of one tile are in memory.
 const attentionRows = 64
 
 // Attention computes scores in tiles of 64 queries, and over long sequences in blocks of 3072 keys. Backward computes
-// them again from their log-sum-exp (as in FlashAttention, arXiv:2205.14135). Each row has tiles and blocks of its own,
+// them again from their log-sum-exp (as in FlashAttention, arXiv:2205.14135). Each row has its own tiles and blocks,
 // and reads the pages of its cache in place, unless the tape records.
 func (eng *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions,
 	drop uint64) *tensor.Tensor {
@@ -74,40 +74,40 @@ type attention struct {
 	each      []attentionRow
 	q, lse    []float32 // of each row (heads, l, head_dim), rotated, and (heads, l)
 	k, v      []float32 // of rows without a cache
-	alone     int       // positions of rows without a cache
+	alone     int       // number of positions of rows without a cache
 	opt       engine.AttentionOptions
 	hd        int
-	keyHeads  int // of keys and values
+	keyHeads  int // number of heads of keys and values
 	scale     float32
 	precision kernel.Precision
 	drop      mask
-	dropout   uint64 // its number
+	dropout   uint64 // number of the dropout
 	work      work
 }
 
-// attentionRow is what one row sees. Its keys and values lie in pages, or in k and v.
+// attentionRow holds the keys and values that one row sees. They lie in pages, or in k and v.
 type attentionRow struct {
 	index, from, l int
 	forget         int // positions at the front of the cache that no query sees
-	past           int // positions in the cache after those
+	past           int // positions in the cache after the forgotten ones
 	start          int // position of the first key
 	pages          *engine.KVCache
 	k, v           []float32      // (key heads, past+l, head_dim), rotated
-	newK, newV     *tensor.Tensor // what the tape has of them, where there is a cache
-	pastK, pastV   *tensor.Tensor // as all pairs of keys and values the same twice if the values are the keys
-	alone          int            // first position among those of rows without a cache
-	panels         int            // where the panels of the present block of keys start
-	together       int            // heads that step, or integers, takes together
+	newK, newV     *tensor.Tensor // k and v as tensors of the tape, if there is a cache
+	pastK, pastV   *tensor.Tensor // those in the cache before the row; the same tensor twice if the values are the keys
+	alone          int            // first position among the positions of rows without a cache
+	panels         int            // where the panels of the current block of keys start
+	together       int            // number of heads that step or integers computes together
 }
 
-// kinds is 2 for keys and values, 1 for keys that are the values, too.
+// kinds returns 2 for keys and values, or 1 if the keys are also the values.
 func (a *attention) kinds() int { return a.opt.Kinds() }
 
-// keys is the number of keys.
+// keys returns the number of keys.
 func (row *attentionRow) keys() int { return row.past + row.l }
 
-// open makes space for a row's positions after those in its cache: in its pages, or, where the tape records, in new
-// tensors.
+// open makes space for a row's positions after those in its cache: in the cache's pages, or, if the tape records, in
+// new tensors.
 func (a *attention) open(eng *Engine, row *attentionRow, cache *engine.KVCache) {
 	seen := a.opt.Remembered(cache.Len)
 	if !eng.Recording || cache.Rounded != nil {
@@ -134,17 +134,17 @@ func (a *attention) open(eng *Engine, row *attentionRow, cache *engine.KVCache) 
 	*cache = kept
 }
 
-// queries is the part of q, or of its gradient, from query i of a head on.
+// queries returns the part of q, or of its gradient, from query i of a head on.
 func (a *attention) queries(q []float32, row *attentionRow, h, i int) []float32 {
 	return q[row.from*a.opt.Heads*a.hd+(h*row.l+i)*a.hd:]
 }
 
-// outputs is the part of y, or of its gradient, from position i of a head on; rows are heads·head_dim apart.
+// outputs returns the part of y, or of its gradient, from position i of a head on; rows are heads·head_dim apart.
 func (a *attention) outputs(y []float32, row *attentionRow, h, i int) []float32 {
 	return y[(row.from+i)*a.opt.Heads*a.hd+h*a.hd:]
 }
 
-// unpack splits qkv into heads, rotates queries and keys to their positions and puts keys and values after the past.
+// unpack splits qkv into heads, rotates queries and keys to their positions and stores keys and values after the past.
 func (a *attention) unpack() {
 	heads, keyHeads, hd, width := a.opt.Heads, a.keyHeads, a.hd, a.opt.Packed()*a.hd
 	overRows(a.rows, rowGrain(width), func(index, lo, hi int) {
@@ -175,7 +175,7 @@ func (a *attention) unpack() {
 	})
 }
 
-// toPage puts the keys and values x of position i of a row where the cache wants them.
+// toPage stores the keys and values x of position i of a row in the cache's pages.
 func (a *attention) toPage(row *attentionRow, i int, x []float32, turn turn) {
 	heads, hd := a.keyHeads, a.hd
 	page, place, _ := row.pages.At(row.past + i)
@@ -218,7 +218,7 @@ func (a *attention) forward(eng *Engine) {
 			}
 		}
 		a.work.clear()
-		share := work // a core alone reads pages as they lie, for all heads
+		share := work // a single core reads pages in their order in memory, for all heads
 		if cores := parallel.Workers(); cores > 1 {
 			share = max(attendGrain, work/(2*cores))
 		}
@@ -241,7 +241,7 @@ func (a *attention) forward(eng *Engine) {
 		a.work.each(grain, func(index, i int) {
 			row := &a.each[index]
 			tiles := a.tiles(row)
-			first := i / tiles * row.together // of a step or in integers
+			first := i / tiles * row.together // first of the heads that step or integers computes together
 			end := min(a.opt.Heads, first+row.together)
 			switch {
 			case a.steps(row):
@@ -256,8 +256,8 @@ func (a *attention) forward(eng *Engine) {
 	}
 }
 
-// forwardTile computes the attention of a tile to block b: in y for the first block, else in scratch, which it joins
-// with y.
+// forwardTile computes the attention of a tile to block b. It writes the first block's result to y, and computes those
+// of later blocks in scratch and joins them with y.
 func (a *attention) forwardTile(panels []float32, row *attentionRow, h, i, b int) {
 	var spans spanBuffer
 	w := a.tile(spans[:], row, h, i)
@@ -294,16 +294,16 @@ func (a *attention) forwardBlock(y []float32, ldy int, lse, panels []float32, ro
 	values.sums(y, ldy, p, w)
 }
 
-// scores fills p (rows, columns) with the softmax weights of a tile. Their log-sum-exp is an input where known is true,
-// else a result: -Inf for a query that sees nothing of a block of keys.
+// scores fills p (rows, columns) with the softmax weights of a tile. Their log-sum-exp is an input if known is true,
+// else a result: -Inf for a query that sees no key of a block.
 func (a *attention) scores(p []float32, keys *rowsOfHead, row *attentionRow, h int, w *attentionTile, lse []float32,
 	known bool) {
 	keys.dots(p, a.queries(a.q, row, h, w.i0), a.hd, w)
 	a.softmax(p, row, h, w, lse, nil, known)
 }
 
-// softmax turns the products of a tile's queries and keys into weights: unless inverse is nil, into those before they
-// are to be multiplied by the number there for each query.
+// softmax turns the products of a tile's queries and keys into weights. Unless inverse is nil, the weights of each
+// query are not normalized: they are to be multiplied by the query's number in inverse.
 func (a *attention) softmax(p []float32, row *attentionRow, h int, w *attentionTile, lse, inverse []float32,
 	known bool) {
 	n := w.columns
@@ -329,7 +329,7 @@ func (a *attention) softmax(p []float32, row *attentionRow, h int, w *attentionT
 }
 
 // joinSoftmax joins two softmax-weighted sums over different terms, y and more, into the sum over all terms, in y. It
-// takes the log-sum-exps of both and returns the one of all terms:
+// takes the log-sum-exps of both sums and returns the log-sum-exp of all terms:
 //
 //	y ← y·(1-s) + more·s,   s = 1/(1 + e^(lse - moreLSE))
 func joinSoftmax(y []float32, lse float32, more []float32, moreLSE float32) float32 {

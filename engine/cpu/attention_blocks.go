@@ -2,17 +2,17 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// keyBlock is the number of keys of a block, so that their panels and a tile's scores stay in the processor's cache
-// however long the sequence is. Blocks start at multiples of it, counted from the first position of the sequence: the
-// result of a query does not depend on how the sequence is cut into rows.
+// keyBlock is the number of keys of a block. It is small enough for their panels and a tile's scores to stay in the
+// processor's cache, whatever the length of the sequence. Blocks start at multiples of keyBlock, counted from the first
+// position of the sequence, so the result of a query does not depend on how the sequence is cut into rows.
 const keyBlock = 3072
 
-// inPanels reports whether panels of keys and values pay: when several tiles see all of them.
+// inPanels reports whether panels of keys and values are worth while, which is when several tiles see all of them.
 func (a *attention) inPanels(row *attentionRow) bool {
 	return a.opt.Blocks == nil && a.opt.Window == 0 && row.l > attentionRows && !row.inIntegers()
 }
 
-// blocks is the number of blocks of keys, one where there are no panels.
+// blocks returns the number of blocks of keys, or one if there are no panels.
 func (a *attention) blocks(row *attentionRow) int {
 	if !a.inPanels(row) {
 		return 1
@@ -20,19 +20,19 @@ func (a *attention) blocks(row *attentionRow) int {
 	return row.blocks()
 }
 
-// blocks is the number of blocks that the keys lie in.
+// blocks returns the number of blocks that contain the keys.
 func (row *attentionRow) blocks() int {
 	return (row.start+row.keys()-1)/keyBlock - row.start/keyBlock + 1
 }
 
-// block are the keys [lo, hi) of block b.
+// block returns the range [lo, hi) of keys in block b.
 func (row *attentionRow) block(b int) (lo, hi int) {
 	end := (row.start/keyBlock+b+1)*keyBlock - row.start
 	return max(0, end-keyBlock), min(row.keys(), end)
 }
 
-// panelsLen are the lengths of the panels of n keys or values of a head, of both kinds. Where products read rows
-// without panels, that is space for the rows of pages.
+// panelsLen returns the lengths of both kinds of panels of n keys or values of a head. If products read rows without
+// panels, the length is that of a copy of the rows in pages.
 func (a *attention) panelsLen(row *attentionRow, n int) (across, along int) {
 	least := 0
 	if row.pages != nil {
@@ -41,7 +41,7 @@ func (a *attention) panelsLen(row *attentionRow, n int) (across, along int) {
 	return max(least, a.precision.PanelsLen(kernel.NT, n, a.hd)), max(least, a.precision.PanelsLen(kernel.NN, a.hd, n))
 }
 
-// fillPanels makes and returns the panels of block b of all rows that have keys there.
+// fillPanels fills and returns the panels of block b of all rows that have keys there.
 func (a *attention) fillPanels(eng *Engine, b int) []float32 {
 	a.work.clear()
 	size := 0
@@ -70,8 +70,8 @@ func (a *attention) fillPanels(eng *Engine, b int) []float32 {
 	return panels
 }
 
-// forwardHead are the keys and values of one of their heads in block b, with their part of panels, or all of them where
-// there are none.
+// forwardHead returns the keys and values in block b of one of their heads, with their part of panels. Without panels
+// it returns all keys and values of the head.
 func (a *attention) forwardHead(panels []float32, row *attentionRow, key, b int) (keys, values rowsOfHead) {
 	if !a.inPanels(row) {
 		return a.head(row, key, 0)
@@ -85,7 +85,7 @@ func (a *attention) forwardHead(panels []float32, row *attentionRow, key, b int)
 	return keys, values
 }
 
-// gradHead are the keys and values of one of their heads in the panels that backward needs, which lie in buf.
+// gradHead returns the keys and values of one of their heads in the panels that backward needs, which lie in buf.
 func (a *attention) gradHead(row *attentionRow, key int) (keys, values rowsOfHead, buf *[]float32) {
 	keys, values = a.head(row, key, 0)
 	if !a.inPanels(row) {

@@ -7,10 +7,10 @@ import (
 
 type attentionOp struct {
 	attention
-	grads []attentionGrads // of the rows, in backward
+	grads []attentionGrads // of the rows, during backward
 }
 
-// Backward: with P the weights after the softmax (P' after dropout) and δ_i = Σ_j dy_ij y_ij,
+// Backward computes, with P the weights after the softmax (P' after dropout) and δ_i = Σ_j dy_ij y_ij,
 //
 //	dV = P'ᵀ dY,   dP' = dY Vᵀ,   dS = P ⊙ (dP - δ),   dQ = dS K/√hd,   dK = dSᵀ Q/√hd
 func (o *attentionOp) Backward(eng *Engine) {
@@ -51,11 +51,11 @@ func (o *attentionOp) Backward(eng *Engine) {
 	}
 }
 
-// attentionGrads are the gradients of the keys and values of a row, or of one of its heads. Where the values are the
-// keys, they are one, to which both are added.
+// attentionGrads holds the gradients of the keys and values of a row, or of one of its heads. If the values are the
+// keys, k and v are the same slice, to which both gradients are added.
 type attentionGrads struct{ k, v []float32 }
 
-// head is the part of one head. Where nothing can have sent back anything it is zeroed.
+// head returns the part of one head. It is cleared unless later operations may have added to it.
 func (g attentionGrads) head(row *attentionRow, key, hd int) attentionGrads {
 	n := row.keys() * hd
 	g.k, g.v = g.k[key*n:][:n], g.v[key*n:][:n]
@@ -66,7 +66,7 @@ func (g attentionGrads) head(row *attentionRow, key, hd int) attentionGrads {
 	return g
 }
 
-// backwardHead runs backward through all heads of queries that see a head of keys and values.
+// backwardHead runs backward through all heads of queries that see one head of keys and values.
 func (o *attentionOp) backwardHead(dq []float32, g attentionGrads, dy []float32, row *attentionRow, key int) {
 	keys, values, buf := o.gradHead(row, key)
 	defer putFloats(buf)
@@ -106,7 +106,7 @@ func (o *attentionOp) backwardTile(dq []float32, grads attentionGrads, dy []floa
 	o.addToRows(grads.v, p, g, d, row, &w)
 }
 
-// pastGrad adds the past's part of the gradient dk of all keys (or values) to dpast, nil where none is wanted.
+// pastGrad adds the past's part of the gradient dk of all keys (or values) to dpast, which is nil if it is not wanted.
 func (o *attentionOp) pastGrad(dpast, dk []float32, row *attentionRow) {
 	if dpast == nil {
 		return
@@ -117,8 +117,7 @@ func (o *attentionOp) pastGrad(dpast, dk []float32, row *attentionRow) {
 	}
 }
 
-// packGrad rotates the gradients of queries and keys back and writes them and the values' gradients to dqkv, or adds
-// them.
+// packGrad rotates the gradients of queries and keys back, and writes or adds them and the values' gradients to dqkv.
 func (o *attentionOp) packGrad(dqkv, dq []float32, grads []attentionGrads, add bool) {
 	if dqkv == nil {
 		return

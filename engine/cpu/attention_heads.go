@@ -5,22 +5,22 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// rowsOfHead are the keys or the values of a head from some position on: in x (positions, head_dim), or in pages. Where
-// several tiles see them all, they are put into panels once for all tiles: across for products with them, along for
-// weighted sums of them.
+// rowsOfHead are the keys or the values of a head from some position on: in x (positions, head_dim), or in pages. If
+// several tiles see all of them, they are packed into panels once for all tiles: across for products with them, along
+// for weighted sums of them.
 type rowsOfHead struct {
 	x             []float32
 	pages         *engine.KVCache
-	which, head   int // keys (0) or values (1) of this head; 0 for values that are the keys
-	first         int // position in the cache of the first
+	which, head   int // keys (0) or values (1) of this head; 0 if the values are the keys
+	first         int // position of the first row in the cache
 	hd            int
-	decoding      bool // there is one query, and reading the rows takes the time
+	decoding      bool // there is one query, so that reading the rows takes most of the time
 	precision     kernel.Precision
 	across, along kernel.Panels
 	inPanels      bool
 }
 
-// head are the keys and values of one of their heads of a row, from number first on.
+// head returns the keys and values of one of their heads of a row, from number first on.
 func (a *attention) head(row *attentionRow, key, first int) (keys, values rowsOfHead) {
 	keys = rowsOfHead{pages: row.pages, head: key, first: first, hd: a.hd, decoding: row.l == 1, precision: a.precision,
 		inPanels: a.inPanels(row)}
@@ -33,7 +33,7 @@ func (a *attention) head(row *attentionRow, key, first int) (keys, values rowsOf
 	return keys, values
 }
 
-// run finds n rows from lo on, hi at most, that are contiguous. They start at x, or at row number at of rounded.
+// run finds n contiguous rows from lo on, up to hi. They start at x, or at row number at of rounded.
 func (h *rowsOfHead) run(lo, hi int) (n int, x []float32, rounded *kernel.RoundedRows, at int) {
 	if h.pages == nil {
 		return hi - lo, h.x[lo*h.hd:], nil, 0
@@ -62,8 +62,8 @@ func (w *attentionTile) steps(f func(r0, r1, columns int)) {
 	}
 }
 
-// dots sets p (rows, columns) to the dot products of the rows of q, ldq apart, with the rows that the tile sees. The
-// other elements of p are unspecified.
+// dots sets p (rows, columns) to the dot products of the rows of q, ldq apart, with the rows that the tile sees. It
+// leaves the other elements of p unspecified.
 func (h *rowsOfHead) dots(p, q []float32, ldq int, w *attentionTile) {
 	if h.inPanels {
 		w.steps(func(r0, r1, columns int) {
@@ -131,7 +131,7 @@ func (h *rowsOfHead) sumsOfRun(y []float32, ldy int, p []float32, lo, hi int, ad
 	return n
 }
 
-// widened returns what run has found in float32, and the memory to give back after use, if any.
+// widened returns the rows that run found in float32, and the memory to give back after use, if any.
 func (h *rowsOfHead) widened(x []float32, rounded *kernel.RoundedRows, at, n int) (floats []float32, lent *[]float32) {
 	if rounded == nil {
 		return x, nil
@@ -148,7 +148,7 @@ func returnBuffer(lent *[]float32) {
 	}
 }
 
-// acrossIn and alongIn say where the panels of one kind of n rows lie.
+// acrossIn and alongIn choose where in buf the panels of n rows lie.
 func (h *rowsOfHead) acrossIn(buf []float32, n int) {
 	h.across = h.precision.Panels(kernel.NT, n, h.hd, h.unpacked(buf), h.hd, buf)
 }
@@ -157,7 +157,8 @@ func (h *rowsOfHead) alongIn(buf []float32, n int) {
 	h.along = h.precision.Panels(kernel.NN, h.hd, n, h.unpacked(buf), h.hd, buf)
 }
 
-// unpacked are the rows for products that need no panels. Rows of pages have been copied to where panels would be.
+// unpacked returns the rows for products that need no panels. Rows of pages have been copied to buf, in place of
+// panels.
 func (h *rowsOfHead) unpacked(buf []float32) []float32 {
 	if h.pages != nil {
 		return buf
@@ -165,7 +166,7 @@ func (h *rowsOfHead) unpacked(buf []float32) []float32 {
 	return h.x
 }
 
-// fill puts n rows into panels, or copies rows of pages to where panels would be.
+// fill packs n rows into panels, or copies rows of pages to the memory of the panels.
 func (h *rowsOfHead) fill(p *kernel.Panels, n int) {
 	if h.pages == nil {
 		p.Fill()
@@ -191,7 +192,7 @@ func (a *attention) addToRows(dx, p, g []float32, ldg int, row *attentionRow, w 
 	at, n, hd := 0, w.columns, a.hd
 	for _, s := range w.spans {
 		columns := s.Len()
-		if a.inPanels(row) && !w.ahead { // own positions are seen by some of the rows only
+		if a.inPanels(row) && !w.ahead { // only some of the queries see the tile's own positions
 			columns -= w.rows
 			for r := 0; r < w.rows; r += stepRows {
 				own := columns + r

@@ -6,29 +6,31 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// Keys and values in int8 are multiplied as integers, page by page: queries are rounded to 8 bits of the largest number
-// of each, and the weights of a page, times the factors of its values, to 14 bits of the largest of each query. A page
-// is read and put in order once for all heads and queries of a job. Sums of integers are exact and blocks of keys begin
-// at fixed positions, so that a query gets the same bits whichever queries are computed with it.
+// Keys and values in int8 are multiplied as integers, page by page. Queries are rounded to 8 bits, relative to the
+// largest number of each query. The weights of a page, times the factors of its values, are rounded to 14 bits,
+// relative to the largest weight of each query. A page is read and reordered once for all heads and queries of a job.
+// Sums of integers are exact and blocks of keys begin at fixed positions, so a query gets the same bits whichever
+// queries are computed with it.
 
 // inIntegers reports whether the keys and values of a row are integers.
 func (row *attentionRow) inIntegers() bool { return row.pages != nil && row.pages.InIntegers() }
 
-// integerWork is what a job needs of memory.
+// integerWork is the memory that a job needs.
 type integerWork struct {
 	queries kernel.RoundedVectors
 	tile    kernel.RowTile
-	inverse []float32 // what weights are to be multiplied by, of each query
+	inverse []float32 // factor for the weights of each query
 }
 
 var integerPool = sync.Pool{New: func() any { return new(integerWork) }}
 
-// integerRows is about the most queries of a job, those of all its heads: scores of more find no place in the cache.
+// integerRows is roughly the largest number of queries of a job, over all its heads. The scores of more queries do not
+// fit in the cache.
 const integerRows = 128
 
-// integerHeads is the number of heads of a job: of a single query as many as make the given number of multiply-adds, so
-// that pages are read in the order in which they lie in memory; else those that share keys, if a tile has few queries,
-// and if there is work for all cores.
+// integerHeads returns the number of heads of a job. For a single query, it is as many heads as make about share
+// multiply-adds, so that pages are read in the order in which they lie in memory. Otherwise heads that share keys form
+// a job if a tile has few queries and there remains work for all cores.
 func (a *attention) integerHeads(row *attentionRow, share int) int {
 	group := a.opt.Heads / a.keyHeads
 	if a.opt.Blocks != nil { // heads see different keys
@@ -66,7 +68,7 @@ func (a *attention) integers(row *attentionRow, lo, hi, i int) {
 		a.integerBlock(y, row, lo, hi, &whole, u)
 		return
 	}
-	inPlace := whole.rows == 1 || hi-lo == 1 // results of all queries lie at equal distances, for sums of all at once
+	inPlace := whole.rows == 1 || hi-lo == 1 // all results lie at equal distances, so one call can sum them
 	for b := range row.blocks() {
 		w := whole.block(part[:], row, b)
 		switch {
@@ -93,8 +95,9 @@ func (a *attention) integers(row *attentionRow, lo, hi, i int) {
 	}
 }
 
-// integerOutput is where the results of the queries of some heads go: outputs of a head lie head floats after those of
-// the one before, of a query row floats; log-sum-exps of a head lseHead floats, of a query side by side.
+// integerOutput describes where the results of the queries of some heads are stored. Outputs of consecutive heads lie
+// head floats apart, those of consecutive queries row floats. Log-sum-exps of consecutive heads lie lseHead floats
+// apart, those of the queries of a head side by side.
 type integerOutput struct {
 	y         []float32
 	head, row int
@@ -102,7 +105,7 @@ type integerOutput struct {
 	lseHead   int
 }
 
-// at are the outputs of query r of head h.
+// at returns the outputs of query r of head h.
 func (o *integerOutput) at(h, r int) (y []float32, lse *float32) {
 	return o.y[h*o.head+r*o.row:], &o.lse[h*o.lseHead+r]
 }
@@ -124,7 +127,7 @@ func (a *attention) integerBlock(y integerOutput, row *attentionRow, lo, hi int,
 		a.softmax(scores(h), row, h, w, y.lse[(h-lo)*y.lseHead:], u.inverse[(h-lo)*w.rows:], false)
 		a.dropWeights(scores(h), row, h, w)
 	}
-	step := y.row // from query to query, of as many heads as lie at equal distances
+	step := y.row // distance between queries; one call sums all queries, over the heads, that lie at equal distances
 	if w.rows == 1 {
 		step = y.head
 	}
@@ -153,13 +156,14 @@ func (a *attention) integerBlock(y integerOutput, row *attentionRow, lo, hi int,
 	}
 }
 
-// endOfKeys is the end of the heads from h on that share keys, hi at most.
+// endOfKeys returns the end of the heads from h on that share keys, at most hi.
 func (a *attention) endOfKeys(h, hi int) int {
 	return min(hi, (a.opt.KeyHead(h)+1)*(a.opt.Heads/a.keyHeads))
 }
 
-// eachRun calls f for each run of rows that a tile sees and that lies in one page, and there for the heads [h, end) of
-// each of their keys. The rows stand from the given column of the tile on. next are those that follow, if any.
+// eachRun calls f for each run of rows that a tile sees and that lies in one page, for each group of heads [h, end)
+// that share keys. column is the column of the tile at which the run starts. next is the run that follows, or run
+// itself if there is none.
 func (a *attention) eachRun(x *rowsOfHead, lo, hi int, w *attentionTile,
 	f func(h, end, column int, run, next kernel.Run)) {
 	column := 0
@@ -180,7 +184,7 @@ func (a *attention) eachRun(x *rowsOfHead, lo, hi int, w *attentionTile,
 	}
 }
 
-// integerRun is the run from key lo on that head h sees.
+// integerRun returns the run of rows from key lo on that head h sees.
 func (a *attention) integerRun(x *rowsOfHead, h, lo, hi int) kernel.Run {
 	x.head = a.opt.KeyHead(h)
 	n, _, rows, at := x.run(lo, hi)

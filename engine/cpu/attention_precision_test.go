@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestPrecisionOfAttention: attention at BF16 stays within the rounding of its operands, 2^-9 each, of what it is at
-// float32, gradients included, and is not the same.
+// TestPrecisionOfAttention checks that attention at BF16, gradients included, differs from attention at float32, but
+// only by the rounding of its operands, 2^-9 each.
 func TestPrecisionOfAttention(t *testing.T) {
 	run := func(p engine.Precision) [2][]float32 {
 		rng := rand.New(rand.NewPCG(3, 4))

@@ -5,8 +5,9 @@ func (a *attention) steps(row *attentionRow) bool {
 	return row.l == 1 && row.pages != nil && a.opt.Blocks == nil && !row.inIntegers()
 }
 
-// step is forwardTile for the heads [lo, hi) of such a row. It reads page by page, and in a page head by head, the
-// order in which they lie in memory: reading takes the time. Every head adds in the same order as if it were alone.
+// step computes forwardTile for the heads [lo, hi) of such a row. It reads page by page, and in a page head by head,
+// which is the order in memory, because most of the time is spent reading. Every head adds in the same order as if it
+// were computed alone.
 func (a *attention) step(row *attentionRow, lo, hi int) {
 	var spans spanBuffer
 	w := a.tile(spans[:], row, lo, 0)

@@ -2,13 +2,13 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/engine"
 
-// attentionTile is a run of queries of a row and the keys that at least one of them sees. Its scores are a matrix
-// (rows, columns) with the spans of keys side by side.
+// attentionTile is a run of queries of a row, with the keys that at least one of them sees. Its scores are a matrix
+// (rows, columns), with the spans of keys side by side.
 type attentionTile struct {
-	i0, rows int // of the row
+	i0, rows int // queries of the row
 	spans    []engine.Span
 	columns  int
-	beyond   int // keys that the tile sees in later blocks, where it is limited to one
+	beyond   int // number of keys that the tile sees in later blocks, if it is limited to one block
 	window   int // of AttentionOptions
 	ahead    bool
 }
@@ -29,8 +29,8 @@ func (w *attentionTile) seen(r int) (from, to int) {
 	return from, to
 }
 
-// block limits a tile whose keys are one span from key 0 on to block b, with its span in buf. It has no columns where
-// the tile sees no key of the block.
+// block limits a tile, whose keys are one span from key 0 on, to block b. Its span is stored in buf. It has no columns
+// if the tile sees no key of the block.
 func (w attentionTile) block(buf []engine.Span, row *attentionRow, b int) attentionTile {
 	end := w.columns
 	lo, hi := row.block(b)
@@ -40,16 +40,16 @@ func (w attentionTile) block(buf []engine.Span, row *attentionRow, b int) attent
 	return w
 }
 
-// tiles is the number of tiles of each head of a row.
+// tiles returns the number of tiles of each head of a row.
 func (a *attention) tiles(row *attentionRow) int {
-	if b := a.opt.Blocks; b != nil { // those of the sequence
+	if b := a.opt.Blocks; b != nil { // tiles are the blocks of the sequence
 		first := row.start + row.past
 		return (first+row.l-1)/b.Size - first/b.Size + 1
 	}
 	return (row.l + attentionRows - 1) / attentionRows
 }
 
-// tile returns tile i of a head, its spans in buf.
+// tile returns tile i of a head, with its spans in buf.
 func (a *attention) tile(buf []engine.Span, row *attentionRow, h, i int) attentionTile {
 	w := attentionTile{window: a.opt.Window, spans: buf[:0], i0: i * attentionRows}
 	w.rows = min(attentionRows, row.l-w.i0)

@@ -6,22 +6,22 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Backend is engine.Backend on all cores. What outlives a step is float32 in ordinary memory, on huge pages if the
-// system has them.
+// Backend implements engine.Backend on all cores. Tensors that outlive a step are float32 in ordinary memory, on huge
+// pages if the system has them.
 type Backend struct{}
 
 var _ engine.Backend = Backend{}
 
-// kind names this engine, and is its key in engine.Cache.
+// kind is the name of this engine, and its key in engine.Cache.
 const kind = "cpu"
 
-// Kind is "cpu".
+// Kind returns "cpu".
 func (Backend) Kind() string { return kind }
 
-// Open is New.
+// Open returns an engine for the tape whose settings are in step.
 func (Backend) Open(step *engine.Step) engine.Engine { return New(step) }
 
-// Zeros returns tensors side by side in one piece of memory.
+// Zeros returns tensors of zeros in the shapes of like, side by side in one piece of memory.
 func (Backend) Zeros(like ...*tensor.Tensor) []*tensor.Tensor {
 	all := make([]*tensor.Tensor, len(like))
 	for i, x := range like {
@@ -31,7 +31,7 @@ func (Backend) Zeros(like ...*tensor.Tensor) []*tensor.Tensor {
 	return all
 }
 
-// Place does nothing: the host's memory is this engine's.
+// Place does nothing, because this engine uses host memory.
 func (Backend) Place(...*tensor.Tensor) {}
 
 // AllFinite reports whether x holds neither NaN nor infinity.

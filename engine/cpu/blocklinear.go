@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// BlockLinear computes y = a(x W + bias) by a product for each block, out of x and into y as they are.
+// BlockLinear computes y = a(x W + bias) with one product for each block, which reads x and writes y in place.
 func (eng *Engine) BlockLinear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	o := blockLinearOp{x: x, w: w, bias: bias, a: a, pre: eng.withLast(x, w.Dim(0)*w.Dim(2))}
 	k, n := w.Dim(1), w.Dim(2)

@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// BothWays makes one spectrum of both kernels, with the one that looks ahead reversed at the end of the transform: it
-// takes the time of one convolution.
+// BothWays computes one spectrum of both kernels: the kernel that looks ahead is reversed, at the end of the transform.
+// So it takes the time of one convolution.
 func (eng *Engine) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	y, record := eng.like(u), eng.wants(u, k, ahead, skip)
 	taps := max(tapsOf(k), tapsOf(ahead)+1)
@@ -20,7 +20,7 @@ func (eng *Engine) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *t
 	return y
 }
 
-// beginKernel makes the spectrum of the kernels, those that look ahead included. It overwrites scratch.
+// beginKernel computes the spectrum of the kernels, including those that look ahead. It overwrites scratch.
 func (w *convLanes) beginKernel(scratch kernel.Spectrum) {
 	c := w.c
 	c.plan.Begin(w.kernel, (*kernelRows)(w), c.taps)
@@ -33,8 +33,8 @@ func (w *convLanes) beginKernel(scratch kernel.Spectrum) {
 // aheadRows are the kernels that look ahead, reversed so that their first tap is the last point of the transform.
 type aheadRows convLanes
 
-// each calls f for those of the n points from t on that are one of the first taps. row has that tap of the channels in
-// x, which has the shape of the kernels.
+// each calls f for each of the n points from t on at which one of the first taps lies. row is that tap of the channels
+// in x, which has the shape of the kernels.
 func (w *aheadRows) each(x []float32, t, n, taps int, f func(i int, row []float32)) {
 	rows := tapRows(x, w.c.ahead, w.head)
 	first := w.c.plan.N() - 1 - t
@@ -50,7 +50,7 @@ func (w *aheadRows) Fill(z []float32, t, n int) {
 	w.each(w.c.ahead.Data(), t, n, w.c.tapsAhead, func(i int, row []float32) { copy(z[i*lanes:], row) })
 }
 
-// aheadGradRows takes the gradients of the kernels that look ahead, reversed in the same way.
+// aheadGradRows receives the gradients of the kernels that look ahead, reversed in the same way.
 type aheadGradRows convLanes
 
 func (w *aheadGradRows) Rows() (kernel.Rows, kernel.Placing) { return kernel.Rows{}, kernel.ByPut }

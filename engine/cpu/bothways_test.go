@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestBothWaysIsTwoConvolutions: it is the convolution that looks back and another of the sequence turned round, at
-// every length and around whole lanes, and so are its gradients, made or added to.
+// TestBothWaysIsTwoConvolutions checks that BothWays and its gradients, written or added, are those of two
+// convolutions, one of them of the reversed sequence, at every length and around whole lanes.
 func TestBothWaysIsTwoConvolutions(t *testing.T) {
 	two := func(t *Tape, in ts, r *engine.Rows) *tensor.Tensor {
 		none := tensor.New(in[3].Len())
@@ -46,7 +46,8 @@ func TestBothWaysIsTwoConvolutions(t *testing.T) {
 	}
 }
 
-// TestBothWaysOfALeaf: the gradients of the inputs that want none are not made, and the others do not depend on that.
+// TestBothWaysOfALeaf checks that gradients that are not wanted are not computed, and that the others do not depend on
+// that.
 func TestBothWaysOfALeaf(t *testing.T) {
 	inputs := row{}.inputs([][]int{{140, 20}, {70, 20}, {70, 20}, {20}}, 3)
 	grads := func(wanted func(j int) bool) (out [4][]float32) {

@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// BucketAttention computes each head of a row alone: the sort net picks buckets, and then the buckets attend one by
-// one.
+// BucketAttention computes each head of a row by itself: first the sort net picks buckets, then the buckets attend one
+// by one.
 func (eng *Engine) BucketAttention(q, kv *tensor.Tensor, p engine.BucketParams, o engine.BucketOptions,
 	r *engine.Rows, caches []*engine.BucketCache) *tensor.Tensor {
 	op := take[bucketOp](eng)
@@ -55,7 +55,7 @@ func (eng *Engine) BucketAttention(q, kv *tensor.Tensor, p engine.BucketParams, 
 	return s.y
 }
 
-// summed returns the sums of all heads of a sequence, nil without a cache.
+// summed returns the sums of all heads of a sequence, or nil without a cache.
 func summed(c *engine.BucketCache, heads int) []bucketSums {
 	if c == nil {
 		return nil
@@ -81,10 +81,10 @@ type bucketed struct {
 	precision kernel.Precision
 }
 
-// columns is the number of candidates that the sort net has scores for.
+// columns returns the number of candidates for which the sort net has scores.
 func (s *bucketed) columns() int { return s.Sort.Dim(-1) }
 
-// offset is the position at which the buckets of a head start. Earlier positions see only each other.
+// offset returns the position at which the buckets of a head start. Earlier positions see only each other.
 func (s *bucketed) offset(head int) int {
 	if s.Ahead || head < s.Heads/2 {
 		return 0
@@ -104,21 +104,21 @@ type bucketHead struct {
 	i, h         int
 	n, l         int // positions that the row sees, and its own
 	first, count int // position of the first bucket, number of buckets
-	from         int // the first bucket with positions of the row's own
-	step         int // from the query of a position to the next query; from a key to the next key it is twice that
+	from         int // the first bucket that contains positions of the row itself
+	step         int // distance from the query of a position to the next; keys are twice that apart
 	gradients    headGrads
-	nullK, nullV []float32 // an empty bucket, (bucket, head_dim)
+	nullK, nullV []float32 // key and value of an empty bucket, (bucket, head_dim)
 	sorter       bucketSort
 	scratch      *[]float32
 }
 
-// headGrads are the gradients of a head, each nil where it is not wanted: of the row's own queries, of all queries, and
+// headGrads holds the gradients of a head, each nil if it is not wanted: of the row's own queries, of all queries, and
 // of all keys and values.
 type headGrads struct{ own, q, k, v []float32 }
 
 var bucketHeads = sync.Pool{New: func() any { return new(bucketHead) }}
 
-// head returns head h of row i; done gives its memory back.
+// head returns head h of row i; done releases its memory.
 func (s *bucketed) head(i, h int) *bucketHead {
 	buf := getFloats(2 * s.Bucket * s.hd)
 	g := bucketHeads.Get().(*bucketHead)
@@ -126,7 +126,7 @@ func (s *bucketed) head(i, h int) *bucketHead {
 	*g = bucketHead{bucketed: s, i: i, h: h, l: s.rows.Len(i), first: s.offset(h), step: s.Heads * s.hd, scratch: buf}
 	g.sorter.picks = picks
 	g.n = s.q.past(i) + g.l
-	g.count = (max(g.n-g.first, 0) + s.Bucket - 1) / s.Bucket // the last may be short
+	g.count = (max(g.n-g.first, 0) + s.Bucket - 1) / s.Bucket // the last bucket may be short
 	g.from = min(max(g.n-g.l-g.first, 0)/s.Bucket, g.count)
 	if !s.Ahead {
 		g.nullK, g.nullV = (*buf)[:s.Bucket*s.hd], (*buf)[s.Bucket*s.hd:]
@@ -145,7 +145,7 @@ func (g *bucketHead) done() {
 	bucketHeads.Put(g)
 }
 
-// candidates is the number of buckets that bucket u picks from, empty ones included.
+// candidates returns the number of buckets from which bucket u picks, including empty ones.
 func (g *bucketHead) candidates(u int) int {
 	if g.Ahead {
 		return g.n / g.Bucket
@@ -153,39 +153,39 @@ func (g *bucketHead) candidates(u int) int {
 	return g.Top + u
 }
 
-// query is the query at a position.
+// query returns the query at a position.
 func (g *bucketHead) query(position int) []float32 {
 	x, _ := g.q.run(g.i, position)
 	return x[g.h*g.hd:][:g.hd]
 }
 
-// key is the key at a position.
+// key returns the key at a position.
 func (g *bucketHead) key(position int) []float32 {
 	x, _ := g.kv.run(g.i, position)
 	return x[g.h*g.hd:][:g.hd]
 }
 
-// own is the head's part of x, a tensor like y, at one of the row's own positions.
+// own returns the head's part of x, a tensor like y, at one of the row's own positions.
 func (g *bucketHead) own(x []float32, position int) []float32 {
 	return x[(g.rows.From(g.i)+position-(g.n-g.l))*g.step+g.h*g.hd:]
 }
 
 // keyRun is a contiguous run of keys and values that a bucket sees, in a picked bucket or its own, with their weight. A
-// bucket that lies in several pages is several runs.
+// bucket that spans several pages has several runs.
 type keyRun struct {
 	k, v   []float32
 	dk, dv []float32
 	step   int // from one key to the next
 	n      int
-	pick   int // which of the picks, -1 for its own bucket
+	pick   int // index of the pick, -1 for the bucket itself
 	r      float32
 }
 
-// queries are the row's queries in one bucket and the runs of keys that they see, side by side. The runs of their own
+// queries holds the row's queries in one bucket and the runs of keys that they see, side by side. The runs of their own
 // bucket come last.
 type queries struct {
-	at, rows int // position of the first
-	before   int // positions of the bucket before them
+	at, rows int // position of the first query
+	before   int // positions of the bucket before the first query
 	runs     []keyRun
 	columns  int
 	picked   int // columns of picks
@@ -200,7 +200,7 @@ func (w *queries) add(r keyRun) {
 	}
 }
 
-// see adds the n positions from at on to what w sees, in runs with the weight and pick of like.
+// see adds the n positions from at on to the keys that w sees, in runs with the weight and pick of like.
 func (g *bucketHead) see(w *queries, like keyRun, at, n int) {
 	for n > 0 {
 		r := like
@@ -222,7 +222,7 @@ func (g *bucketHead) each(f func(u int, w *queries)) {
 	var buf [2 * (engine.MaxTop + 1)]keyRun
 	for u := g.from - 1; u < g.count; u++ {
 		lo, hi := g.first+u*g.Bucket, min(g.first+(u+1)*g.Bucket, g.n)
-		if u < g.from { // what lies before the first bucket
+		if u < g.from { // positions before the first bucket
 			lo, hi = 0, min(g.first, g.n)
 		}
 		at := max(lo, g.n-g.l)
@@ -268,7 +268,7 @@ func (w *queries) weighColumns(s []float32) {
 	}
 }
 
-// softmax turns scores into weights. Their log-sum-exp is an input where known is true, else a result.
+// softmax turns scores into weights. Their log-sum-exp is an input if known is true, else a result.
 func (g *bucketHead) softmax(s []float32, w *queries, known bool) {
 	lse := g.lse[g.rows.From(g.i)*g.Heads+g.h*g.l+w.at-(g.n-g.l):]
 	for i := range w.rows {

@@ -11,12 +11,12 @@ type bucketOp struct {
 	caches [2][]*engine.RowCache // memory for lists of caches of queries, and of keys and values
 }
 
-// Backward is the backward of Attention for every bucket, with S = R·(q·k) the scores of a run and R·P the weights of
-// its values:
+// Backward computes, for every bucket, the backward of Attention, with S = R·(q·k) the scores of a run and R·P the
+// weights of its values:
 //
 //	dR = Σ dS ⊙ (q·k) + Σ P ⊙ (dY Vᵀ),   dP = R·dY Vᵀ,   dV = R·Pᵀ dY
 //
-// and then back through the sort net. A task is one head of all rows, which add to its sort net in order.
+// and then goes back through the sort net. A task is one head of all rows, which add to its sort net in order.
 func (o *bucketOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
 	dsort, dnk, dnv := eng.gradOf(o.Sort), eng.gradOf(o.NullK), eng.gradOf(o.NullV)
@@ -39,7 +39,7 @@ func (o *bucketOp) Backward(eng *Engine) {
 	})
 }
 
-// from is x[at:]; nil of nil.
+// from returns x[at:], or nil if x is nil.
 func from(x []float32, at int) []float32 {
 	if x == nil {
 		return nil
@@ -47,7 +47,7 @@ func from(x []float32, at int) []float32 {
 	return x[at:]
 }
 
-// part is x[i·n:][:n]; nil of nil.
+// part returns x[i·n:][:n], or nil if x is nil.
 func part(x []float32, i, n int) []float32 {
 	if x == nil {
 		return nil
@@ -55,7 +55,7 @@ func part(x []float32, i, n int) []float32 {
 	return x[i*n:][:n]
 }
 
-// backward adds to the head's gradients. dw, dnullK and dnullV are nil where they are not wanted.
+// backward adds to the head's gradients. dw, dnullK and dnullV are nil if they are not wanted.
 func (g *bucketHead) backward(dy, dw, dnullK, dnullV []float32) {
 	buf := getFloats(g.count*g.Top + 2*g.Bucket*g.hd)
 	defer putFloats(buf)
@@ -85,7 +85,7 @@ func (g *bucketHead) backward(dy, dw, dnullK, dnullV []float32) {
 	g.sortGrad(dr, dw)
 }
 
-// backwardRows is the backward of the queries w; it adds to the gradients dr of their picks' weights.
+// backwardRows is the backward of the queries w. It also adds to the gradients dr of their picks' weights.
 func (g *bucketHead) backwardRows(dy, dr []float32, w *queries) {
 	size := w.rows * w.columns
 	buf := getFloats(3 * size)

@@ -15,7 +15,7 @@ import (
 //	linear, causal:     x = leakyReLU([k̄_u, k_u] W),  at the first position of the bucket
 //	linear, ahead:      x = ReLU([Σ q in u, Σ k in u] W)
 //
-// Then Top times the candidate of the largest weight under softmax(x/temperature) is picked and taken out.
+// Then, Top times, the candidate with the largest weight under softmax(x/temperature) is picked and taken out.
 type bucketSort struct {
 	bucketSums
 	picks   []pick    // of the buckets that have queries of the row
@@ -25,7 +25,7 @@ type bucketSort struct {
 	scratch *[]float32
 }
 
-// bucketSums are the summaries of the buckets of a head, and what it takes to go on with them.
+// bucketSums holds the summaries of the buckets of a head, and the sums needed to continue them.
 type bucketSums struct {
 	a, b       []float32 // factors of the scores: (buckets, e) each; only a for the linear sort net
 	sumQ, sumK []float32 // of all positions, causal only
@@ -42,10 +42,10 @@ func (s *bucketSums) grow(count, e, hd int) {
 	}
 }
 
-// picksOf are the picks of a bucket that has queries of the row.
+// picksOf returns the picks of a bucket that has queries of the row.
 func (g *bucketHead) picksOf(u int) []pick { return g.sorter.picks[(u-g.from)*g.Top:][:g.Top] }
 
-// leak is the slope of the linear sort net below zero.
+// leak returns the slope of the linear sort net below zero.
 func (g *bucketHead) leak() float32 {
 	if g.Ahead {
 		return 0
@@ -55,12 +55,12 @@ func (g *bucketHead) leak() float32 {
 
 func (g *bucketHead) temperature() float32 {
 	if g.Ahead && g.Sort == nil {
-		return 1 // in the official code, whatever Temperature is
+		return 1 // in the official code, for every Temperature
 	}
 	return g.Temperature
 }
 
-// empties is the number of candidates that are empty buckets.
+// empties returns the number of candidates that are empty buckets.
 func (g *bucketHead) empties() int {
 	if g.Ahead {
 		return 0
@@ -68,13 +68,13 @@ func (g *bucketHead) empties() int {
 	return g.Top
 }
 
-// net is the head's part of W.
+// net returns the head's part of W.
 func (g *bucketHead) net(w []float32) []float32 {
 	n := 2 * g.hd * g.columns()
 	return w[g.h*n:][:n]
 }
 
-// kept are the sums over the positions before the row, nil for none.
+// kept returns the sums over the positions before the row, or nil if there are none.
 func (g *bucketHead) kept() *bucketSums {
 	if g.i >= len(g.sums) || g.sums[g.i] == nil {
 		return nil
@@ -156,7 +156,7 @@ func (g *bucketHead) summarize() {
 	}
 }
 
-// summaries are where the sums of queries and of keys of bucket u are, for attention that looks ahead.
+// summaries returns the sums of queries and of keys of bucket u, for attention that looks ahead.
 func (g *bucketHead) summaries(u int) (q, k []float32) {
 	s := &g.sorter
 	if g.Sort == nil {
@@ -165,7 +165,7 @@ func (g *bucketHead) summaries(u int) (q, k []float32) {
 	return s.a[u*s.e:][:g.hd], s.a[u*s.e+g.hd:][:g.hd]
 }
 
-// candidatesOf returns the scores of the buckets that u picks from, in buf (of the size of all candidates).
+// candidatesOf returns the scores of the buckets that u picks from, in buf, which has space for all candidates.
 func (g *bucketHead) candidatesOf(u int, buf []float32) []float32 {
 	s, n := &g.sorter, g.candidates(u)
 	x := buf[:n]
@@ -189,7 +189,7 @@ func (g *bucketHead) weights(x []float32, taken []int) {
 	kernel.Softmax(x, 1)
 }
 
-// choose picks for every bucket.
+// choose makes the picks of every bucket.
 func (g *bucketHead) choose() {
 	s := &g.sorter
 	s.picks = resize(s.picks, (g.count-g.from)*g.Top)
@@ -202,7 +202,7 @@ func (g *bucketHead) choose() {
 	}
 }
 
-// eachPick calls f for every pick of u with the candidate and the weights of all.
+// eachPick calls f for every pick of u, with the candidate and the weights of all candidates.
 func (g *bucketHead) eachPick(u int, buf []float32, f func(i, c int, p []float32)) {
 	var taken [engine.MaxTop]int
 	for i := range g.Top {
@@ -214,8 +214,8 @@ func (g *bucketHead) eachPick(u int, buf []float32, f func(i, c int, p []float32
 	}
 }
 
-// sortGrad takes the gradients dr (buckets, Top) of the picks' weights to queries, keys and the sort net. dw is the
-// head's part of the sort net's gradient, nil where it is not wanted.
+// sortGrad propagates the gradients dr (buckets, Top) of the picks' weights to queries, keys and the sort net. dw is
+// the head's part of the sort net's gradient, or nil if it is not wanted.
 func (g *bucketHead) sortGrad(dr, dw []float32) {
 	s := &g.sorter
 	rows, from, gemm := g.count-g.from, g.from*s.e, kernel.GemmInline
@@ -265,7 +265,7 @@ func (g *bucketHead) sortGrad(dr, dw []float32) {
 // summaryGrad is the backward of summarize, from the gradients of the summaries.
 func (g *bucketHead) summaryGrad(da, db []float32) {
 	s := &g.sorter
-	s.a, s.b = da, db // summaries now returns places of gradients
+	s.a, s.b = da, db // summaries now returns gradients
 	if g.Ahead {
 		share := float32(1)
 		if g.Sort == nil {
@@ -298,7 +298,7 @@ func (g *bucketHead) summaryGrad(da, db []float32) {
 	}
 }
 
-// addGrads adds share·q and share·k, nil for none, to the gradients of the query and the key at position p.
+// addGrads adds share·q and share·k to the gradients of the query and the key at position p. q or k may be nil.
 func (g *bucketHead) addGrads(p int, share float32, q, k []float32) {
 	if dq := g.gradients.q; dq != nil && q != nil {
 		kernel.Axpy(share, q, dq[p*g.step:][:g.hd])

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestBucketAttentionWork: what bucket attention computes grows with the length, not with its square, and is a small
-// part of causal attention's at 8k positions. Time follows these counts.
+// TestBucketAttentionWork checks that the number of scores grows with the length, not with its square, and is a small
+// part of causal attention's at 8k positions. The time is proportional to these numbers.
 func TestBucketAttentionWork(t *testing.T) {
 	const l = 8192
 	once, twice := bucketScores(64, 2, l), bucketScores(64, 2, 2*l)
@@ -20,7 +20,7 @@ func TestBucketAttentionWork(t *testing.T) {
 	}
 }
 
-// bucketScores counts the scores, those of the sort net included.
+// bucketScores counts the scores, including those of the sort net.
 func bucketScores(bucket, top, l int) (n int) {
 	r := engine.EqualRows(1, l)
 	o := engine.BucketOptions{Heads: 2, Bucket: bucket, Top: top, Temperature: 1}

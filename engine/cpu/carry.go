@@ -2,14 +2,15 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// carrier carries the states of up to 16 channels through a row of l positions, from before it to after it. Signals are
-// (l, 16), a lane for each channel. For a channel with n modes, state x0 before the row and x1 after it:
+// carrier carries the states of up to 16 channels through a row of l positions, from before the row to after it.
+// Signals are (l, 16), with a lane for each channel. For a channel with n modes, state x0 before the row and x1 after
+// it:
 //
-//	what the old state adds to the output:  z[t] += 2 Re Σ_n C Ā^{t+1} x0  (a Vandermonde product, c = C Ā x0)
-//	the state after the row:                x1 = Ā^l x0 + B̄ S,  S = Σ_t Ā^{l-1-t} u[t]  (its transpose, u reversed)
+//	the old state's part of the output:  z[t] += 2 Re Σ_n C Ā^{t+1} x0  (a Vandermonde product, c = C Ā x0)
+//	the state after the row:             x1 = Ā^l x0 + B̄ S,  S = Σ_t Ā^{l-1-t} u[t]  (its transpose, u reversed)
 //
-// States are (channels, n, 2); an x0 of nil stands for zeros. What depends on the systems only is computed once for all
-// rows.
+// States are (channels, n, 2); an x0 of nil means zeros. Values that depend only on the systems are computed once for
+// all rows.
 type carrier struct {
 	sys      *diagSystem
 	l, width int
@@ -49,10 +50,10 @@ func (w *carrier) set(sys *diagSystem, c0, width, perHead, l int) {
 	}
 }
 
-// of are the modes of channel j in an array for all channels.
+// of returns the modes of channel j in an array for all channels.
 func (w *carrier) of(x kernel.Modes, j int) kernel.Modes { return x[j*w.sys.width:][:w.sys.width] }
 
-// state is the state of channel j in x.
+// state returns the state of channel j in x.
 func (w *carrier) state(x []float32, j int) []float32 { return x[2*w.sys.N*j:][:2*w.sys.N] }
 
 // load sets w.x to the state of channel j in x0.
@@ -64,10 +65,10 @@ func (w *carrier) load(x0 []float32, j int) {
 	unpair(w.x, w.state(x0, j), w.sys.N)
 }
 
-// row is row j of w.rows.
+// row returns row j of w.rows.
 func (w *carrier) row(j int) []float32 { return w.rows[j*w.l:][:w.l] }
 
-// addRows adds w.rows to z (l, 16), or with back the rows reversed.
+// addRows adds w.rows to z (l, 16), in reverse order if back is true.
 func (w *carrier) addRows(z []float32, back bool) {
 	ld := lanes
 	if back {
@@ -77,7 +78,7 @@ func (w *carrier) addRows(z []float32, back bool) {
 	kernel.Add(z, w.signal)
 }
 
-// setRows sets w.rows to the columns of x (l, 16), or with back to the same reversed.
+// setRows sets w.rows to the columns of x (l, 16), in reverse order if back is true.
 func (w *carrier) setRows(x []float32, back bool) {
 	ld := lanes
 	if back {
@@ -86,7 +87,7 @@ func (w *carrier) setRows(x []float32, back bool) {
 	kernel.Transpose(w.l, lanes, w.rows, w.l, x, ld)
 }
 
-// addZeroInput adds to z (l, 16) what the states x0 give without inputs.
+// addZeroInput adds to z (l, 16) the response to the states x0 without inputs.
 func (w *carrier) addZeroInput(z, x0 []float32) {
 	s := w.sys
 	for j := range w.width {
@@ -113,7 +114,7 @@ func (w *carrier) carry(x1, x0, u []float32) {
 	}
 }
 
-// zeroInputGrad is the backward of addZeroInput, with dz the gradient of z: it adds to dx0, unless that is nil, and to
+// zeroInputGrad is the backward of addZeroInput, with dz the gradient of z. It adds to dx0, unless that is nil, and to
 // the gradients of the system.
 func (w *carrier) zeroInputGrad(dx0, x0, dz []float32) {
 	s := w.sys
@@ -144,9 +145,9 @@ func (w *carrier) zeroInputGrad(dx0, x0, dz []float32) {
 	}
 }
 
-// carryGrad is the backward of carry, with g the gradient of the states after the row: it adds to dx0, unless that is
-// nil, to du (l, 16) and to the gradients of the system. With dS = g·conj(B̄), du[t] is Re(conj(dS) Ā^{l-1-t}), a
-// Vandermonde product again.
+// carryGrad is the backward of carry, with g the gradient of the states after the row. It adds to dx0, unless that is
+// nil, to du (l, 16) and to the gradients of the system. With dS = g·conj(B̄), du[t] is Re(conj(dS) Ā^{l-1-t}), which
+// is again a Vandermonde product.
 func (w *carrier) carryGrad(dx0, du, x0, u, g []float32) {
 	s := w.sys
 	w.setRows(u, true)

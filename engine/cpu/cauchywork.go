@@ -17,15 +17,15 @@ type cauchyWork struct {
 	sumsOf, gradOf kernel.Cauchy
 	nodes          cauchyNodes
 	sums           []float64 // X and Y of the sums of a block, or their gradients: (M, 2, cauchyBlock)
-	solved         []float32 // what solve found for the channel: a part of cauchyOp.kept, or scratch
+	solved         []float32 // results of solve for the channel: a part of cauchyOp.kept, or scratch
 	scratch        []float32
-	f              []complex128 // F at a block, or the gradients by S_cw
+	f              []complex128 // F at a block, or the gradients of S_cw
 }
 
 // cauchyBlock is the number of nodes of a block.
 const cauchyBlock = 512
 
-// cauchyNodes are the nodes for sequences of length l: the tangents, their squares, and their places in a spectrum.
+// cauchyNodes holds the nodes for sequences of length l: the tangents, their squares, and their indices in a spectrum.
 type cauchyNodes struct {
 	l                   int
 	tan, square, weight []float64
@@ -63,7 +63,7 @@ func borrowCauchy(s *dplrSystem) *cauchyWork {
 	return w
 }
 
-// factors are the x_i and y_i of sum j, numbered x·(1+rank) + y: x is C~, then conj(p_r); y is w, then p_r.
+// factors returns the x_i and y_i of sum j, numbered x·(1+rank) + y: x is C~, then conj(p_r); y is w, then p_r.
 func (w *cauchyWork) factors(j, i int) (x, y complex128) {
 	a, b := j/(1+w.sys.Rank), j%(1+w.sys.Rank)
 	x, y = w.ct[i], w.w[i]
@@ -76,7 +76,7 @@ func (w *cauchyWork) factors(j, i int) (x, y complex128) {
 	return x, y
 }
 
-// channel sets w up for channel h of vector b.
+// channel prepares w for channel h of vector b.
 func (w *cauchyWork) channel(o *cauchyOp, b, h int) {
 	s := w.sys
 	w.c = s.channel(h, s.N, s.Rank)
@@ -106,7 +106,7 @@ func (w *cauchyWork) blocks(f func(at, n int)) {
 	}
 }
 
-// at is sum a·(1+rank)+b at node k of a block of n.
+// at returns sum a·(1+rank)+b at node k of a block of n.
 func (w *cauchyWork) at(a, b, k, n int, tan float64) complex128 {
 	j := 2 * (a*(1+w.sys.Rank) + b)
 	return complex(w.sums[j*n+k], tan*w.sums[(j+1)*n+k])
@@ -129,13 +129,14 @@ func (w *cauchyWork) solve(k, n int, tan float64) (right, left [engine.MaxRank]c
 	return right, left
 }
 
-// reciprocal is 1/z, several times as fast as Go's division, which handles infinities and squares that overflow.
+// reciprocal returns 1/z. It is several times as fast as Go's division, which handles infinities and squares that
+// overflow.
 func reciprocal(z complex128) complex128 {
 	n := 1 / (real(z)*real(z) + imag(z)*imag(z))
 	return complex(real(z)*n, -imag(z)*n)
 }
 
-// evaluate computes F at the nodes [at, at+n), a block, and keeps what solve finds.
+// evaluate computes F at the nodes [at, at+n), a block, and stores the results of solve.
 func (w *cauchyWork) evaluate(at, n int) {
 	kernel.CauchySums(w.sums, w.nodes.square[at:at+n], &w.sumsOf)
 	if w.sys.Rank == 1 {
@@ -154,7 +155,7 @@ func (w *cauchyWork) evaluate(at, n int) {
 	}
 }
 
-// evaluateRank1 does for rank 1, which nearly all systems have, what evaluate does with the sums. It is several times
+// evaluateRank1 does the part of evaluate after the sums for rank 1, which nearly all systems have. It is several times
 // as fast because the compiler sees that all slices have the length of the block.
 func (w *cauchyWork) evaluateRank1(at, n int) {
 	x0, x1, x2, x3 := w.sums[:n], w.sums[2*n:][:n], w.sums[4*n:][:n], w.sums[6*n:][:n] // S_cw, S_cp, S_pw and S_pp
@@ -172,7 +173,7 @@ func (w *cauchyWork) evaluateRank1(at, n int) {
 	}
 }
 
-// keep sets the i-th number of what solve found at a node: right[0], left[0], right[1], left[1].
+// keep stores the i-th result of solve at a node: right[0], left[0], right[1], left[1].
 func (w *cauchyWork) keep(i, node int, v complex128) {
 	at := 2*i*len(w.nodes.tan) + node
 	w.solved[at], w.solved[at+len(w.nodes.tan)] = float32(real(v)), float32(imag(v))
@@ -183,7 +184,7 @@ func (w *cauchyWork) kept(i, node int) complex128 {
 	return complex(float64(w.solved[at]), float64(w.solved[at+len(w.nodes.tan)]))
 }
 
-// keepIn has solve's results for channel h written to kept, or to scratch where kept is nil.
+// keepIn makes solve's results for channel h go to kept, or to scratch if kept is nil.
 func (w *cauchyWork) keepIn(kept []float32, h int) {
 	n := 4 * w.sys.Rank * len(w.nodes.tan)
 	if kept == nil {
@@ -207,7 +208,7 @@ func (w *cauchyWork) respond(o *cauchyOp, spectrum []float32, b, h int) {
 	})
 }
 
-// gradient adds to the gradients of the system, and to dx0 unless that is nil, from the gradient of the spectrum.
+// gradient adds to the gradients of the system, and to dx0 unless that is nil, given the gradient of the spectrum.
 func (w *cauchyWork) gradient(o *cauchyOp, spectrum, dx0 []float32, b, h int) {
 	s := w.sys
 	w.channel(o, b, h)
@@ -227,7 +228,7 @@ func (w *cauchyWork) gradient(o *cauchyOp, spectrum, dx0 []float32, b, h int) {
 	w.chain(o, dx0, h)
 }
 
-// sumsGrad replaces the sums at the nodes [at, at+n), a block, by their gradients. f has the gradients by S_cw.
+// sumsGrad replaces the sums at the nodes [at, at+n), a block, by their gradients. f holds the gradients of S_cw.
 func (w *cauchyWork) sumsGrad(at, n int) {
 	for k, tan := range w.nodes.tan[at : at+n] {
 		e := w.f[k]
@@ -243,7 +244,7 @@ func (w *cauchyWork) sumsGrad(at, n int) {
 	}
 }
 
-// setGrad sets the gradient by sum a·(1+rank)+b at node k of a block of n.
+// setGrad sets the gradient of sum a·(1+rank)+b at node k of a block of n.
 func (w *cauchyWork) setGrad(a, b, k, n int, tan float64, v complex128) {
 	j := 2 * (a*(1+w.sys.Rank) + b)
 	w.sums[j*n+k], w.sums[(j+1)*n+k] = real(v), tan*imag(v)

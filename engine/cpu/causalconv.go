@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CausalConv adds tap by tap, and then what the state before a row gives to its first k-1 positions.
+// CausalConv adds tap by tap, and then the contribution of the state before a row to its first k-1 positions.
 func (eng *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	d := x.Dim(-1)
@@ -35,7 +35,7 @@ func (eng *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r 
 	return o.y
 }
 
-// data is the storage of x, nil if there is none.
+// data returns the storage of x, or nil if x is nil.
 func data(x *tensor.Tensor) []float32 {
 	if x == nil {
 		return nil
@@ -53,7 +53,7 @@ type causalConvOp struct {
 	taps []float32 // (k, d), the tap of the newest input first
 }
 
-// rowOf are the elements of row i in x, which is laid out like the result.
+// rowOf returns the elements of row i in x, which is laid out like the result.
 func (o *causalConvOp) rowOf(x []float32, i int) []float32 {
 	d := o.x.Dim(-1)
 	return x[o.rows.From(i)*d:][:o.rows.Len(i)*d]
@@ -74,7 +74,7 @@ func (o *causalConvOp) filter(i, lo, hi int) {
 	}
 }
 
-// reverseTaps turns w (d, k) into taps (k, d) with the last first; with back it adds taps to w.
+// reverseTaps turns w (d, k) into taps (k, d) in reverse order. If back is true, it adds taps to w instead.
 func (o *causalConvOp) reverseTaps(taps, w []float32, back bool) {
 	d := len(taps) / o.k
 	for i := range o.k {
@@ -89,8 +89,8 @@ func (o *causalConvOp) reverseTaps(taps, w []float32, back bool) {
 	}
 }
 
-// eachPast visits the products of taps with inputs in the state before row i: at position t < k-1, each tap > t with
-// input k-1+t-tap of the state.
+// eachPast calls f for the products of taps with inputs in the state before row i: at position t < k-1, each tap > t
+// with input k-1+t-tap of the state.
 func (o *causalConvOp) eachPast(i int, f func(t, tap, past int)) {
 	for t := range min(o.rows.Len(i), o.k-1) {
 		for tap := t + 1; tap < o.k; tap++ {
@@ -106,15 +106,15 @@ func (o *causalConvOp) shift(i int) {
 		return
 	}
 	d, l := o.x.Dim(-1), o.rows.Len(i)
-	n := min(l, o.k-1) // inputs that are new
+	n := min(l, o.k-1) // number of new inputs
 	copy(after, before[n*d:])
 	for t := range n {
 		copy(after[(o.k-1-n+t)*d:], o.in.Row(o.rows.From(i)+l-n+t, d))
 	}
 }
 
-// shiftGrad is the backward of shift. dx is the gradient of all rows, ds and dnext of the states before and after row
-// i.
+// shiftGrad is the backward of shift. dx is the gradient of all rows, ds and dnext those of the states before and after
+// row i.
 func (o *causalConvOp) shiftGrad(i int, dx kernel.Rows, ds, dnext []float32) {
 	d, l := o.x.Dim(-1), o.rows.Len(i)
 	n := min(l, o.k-1)
@@ -173,11 +173,11 @@ func (o *causalConvOp) Backward(eng *Engine) {
 	}
 }
 
-// tapsPiece is the least number of positions of a partial sum of the gradient of the taps.
+// tapsPiece is the smallest number of positions for a partial sum of the gradient of the taps.
 const tapsPiece = 512
 
-// tapsGrad adds to the gradient of the taps: partial sums over pieces of the rows in order, then the part of the
-// states.
+// tapsGrad adds to the gradient of the taps: partial sums over pieces of the rows in order, then the contribution of
+// the states.
 func (o *causalConvOp) tapsGrad(eng *Engine, dtaps, dy []float32) {
 	d, k, n := o.x.Dim(-1), o.k, o.count()
 	partial := eng.scratch(n * k * d)

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Columns leaves the parts where they lie in x. What takes them reads them by positionsOf, and writes their gradients
-// into that of x, by gradPositions.
+// Columns leaves the parts where they are in x. Operations read a part with positionsOf, and write its gradient into
+// that of x with gradPositions.
 func (eng *Engine) Columns(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
 	o := take[columnsOp](eng)
 	*o = columnsOp{x: x, parts: resize(o.parts, len(widths)), outputs: o.outputs[:0]}
@@ -29,11 +29,11 @@ type columnsOp struct {
 	x       *tensor.Tensor
 	parts   []columns
 	outputs []*tensor.Tensor
-	begun   bool // the gradient of x has memory for those of the parts
-	add     bool // it had contents before
+	begun   bool // the memory of the gradient of x is in use for the gradients of the parts
+	add     bool // the gradient of x had contents before
 }
 
-// Backward clears what no part has written.
+// Backward clears the gradients that no part has written.
 func (o *columnsOp) Backward(eng *Engine) {
 	if !o.begun || o.add {
 		return
@@ -50,15 +50,15 @@ func (o *columnsOp) Backward(eng *Engine) {
 	}
 }
 
-// columns are a part of Columns: the elements [at, at+d) of each of n rows.
+// columns is a part of Columns: the elements [at, at+d) of each of n rows.
 type columns struct {
 	kernel.Rows
 	n, d, at int
-	of       *columnsOp // nil of a copy
-	written  bool       // its gradient has been
+	of       *columnsOp // nil for a copy
+	written  bool       // its gradient has been written
 }
 
-// gradient are the rows of the part in the gradient of the whole.
+// gradient returns the rows of the part in the gradient of x.
 func (c *columns) gradient(eng *Engine) kernel.Rows {
 	return kernel.Rows{X: eng.gradient(c.of.x)[c.at:], Step: c.Step}
 }
@@ -90,13 +90,13 @@ func (c *columns) Copy(to int, from tensor.Storage, at, n int) {
 	c.Write(own)
 }
 
-// columnsOf is the storage of x if it is a part of Columns, else nil.
+// columnsOf returns the storage of x if it is a part of Columns, else nil.
 func columnsOf(x *tensor.Tensor) *columns {
 	c, _ := x.Storage().(*columns)
 	return c
 }
 
-// positionsOf are the positions of x, which may be a part of Columns.
+// positionsOf returns the positions of x, which may be a part of Columns.
 func positionsOf(x *tensor.Tensor) kernel.Rows {
 	if c := columnsOf(x); c != nil {
 		return c.Rows
@@ -104,7 +104,7 @@ func positionsOf(x *tensor.Tensor) kernel.Rows {
 	return kernel.Rows{X: x.Data(), Step: x.Dim(-1)}
 }
 
-// gradPositions is gradTo for x that may be a part of Columns. The rows are empty where no gradient is wanted.
+// gradPositions is gradTo for an x that may be a part of Columns. The rows are empty if no gradient is wanted.
 func (eng *Engine) gradPositions(x *tensor.Tensor) (dx kernel.Rows, add bool) {
 	c := columnsOf(x)
 	switch {
@@ -123,7 +123,7 @@ func (eng *Engine) gradPositions(x *tensor.Tensor) (dx kernel.Rows, add bool) {
 	return c.gradient(eng), add
 }
 
-// addColumnsGrad is addGrad for x that is a part of Columns.
+// addColumnsGrad is addGrad for an x that is a part of Columns.
 func (eng *Engine) addColumnsGrad(x *tensor.Tensor, dy []float32) {
 	dx, add := eng.gradPositions(x)
 	if dx.X == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestColumnsAreTensors: a part of Columns is copied in and out as any tensor, and writing it leaves its neighbors
-// alone.
+// TestColumnsAreTensors checks that a part of Columns is copied in and out like any tensor, and that writing it does
+// not change its neighbors.
 func TestColumnsAreTensors(t *testing.T) {
 	eng := New(&engine.Step{})
 	x := eng.New(3, 7)
@@ -42,7 +42,8 @@ func TestColumnsAreTensors(t *testing.T) {
 	check("the whole after a part was written", x.Floats(), whole...)
 }
 
-// TestColumnsWithoutGradient: the gradient of what no operation has used is zero, whatever was in its memory.
+// TestColumnsWithoutGradient checks that the gradient of a part that no operation has used is zero, whatever was in its
+// memory.
 func TestColumnsWithoutGradient(t *testing.T) {
 	tape := NewTape()
 	tape.Record(true)

@@ -31,10 +31,10 @@ type complexScanOp struct {
 	borders []float32 // states before each chunk: (chunks of all rows, d, n, 2)
 }
 
-// size is the number of floats of the states of a channel.
+// size returns the number of floats of the states of a channel.
 func (o *complexScanOp) size() int { return o.a.Len() / o.u.Dim(-1) }
 
-// slabs is the number of slabs, of up to scanSlab channels, of a group.
+// slabs returns the number of slabs, of up to scanSlab channels, of a group.
 func (o *complexScanOp) slabs() int { return (o.u.Dim(-1)/o.groups + scanSlab - 1) / scanSlab }
 
 // eachChannel calls f for every channel c of every row. A slab of channels is one task; slab counts within the group.
@@ -50,14 +50,14 @@ func (o *complexScanOp) eachChannel(f func(row, c, slab int)) {
 	})
 }
 
-// places are where channel c, and its B and C, start at position t of a row.
+// places returns where channel c, and its B and C, start at position t of a row.
 func (o *complexScanOp) places(row, c, t int) (at, atB, atC int) {
 	d, size, p := o.u.Dim(-1), o.size(), o.rows.From(row)+t
 	g := c / (d / o.groups)
 	return p*d + c, (p*2*o.groups + g) * size, (p*2*o.groups + o.groups + g) * size
 }
 
-// channel is the scan of channel c of a row over the chunk from position t on.
+// channel returns the scan of channel c of a row over the chunk from position t on.
 func (o *complexScanOp) channel(row, c, t int) kernel.ComplexScan {
 	at, atB, atC := o.places(row, c, t)
 	size, bc := o.size(), o.bc.Data()
@@ -99,8 +99,8 @@ func (o *complexScanOp) Backward(eng *Engine) {
 	o.makeGrads(eng)
 	count, d, size := o.rows.Count(), o.u.Dim(-1), o.size()
 	dy := eng.grad(o.y)
-	// The kernel computes all gradients, those that are not wanted too. Rows and slabs have partial sums of their own,
-	// which are added in order.
+	// The kernel computes all gradients, including those that are not wanted. Rows and slabs have their own partial
+	// sums, which are added in order.
 	du, ddelta := eng.scratch(o.u.Len()), eng.scratch(o.u.Len())
 	da, dd, dbc := eng.scratch(count*o.a.Len()), eng.scratch(count*d), eng.scratch(o.slabs()*o.bc.Len())
 	o.eachChannel(func(row, c, slab int) {

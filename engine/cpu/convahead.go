@@ -9,24 +9,24 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// aheadBlock is what the inputs before a position give to the Ahead positions from it on. To sum one position takes
-// reading all inputs and the whole kernel from memory, and to sum Ahead positions together takes reading them once,
-// too. So a decoded token costs a fraction of that, and the few inputs since the position.
+// aheadBlock holds the contribution of the inputs before a position to the Ahead positions from it on. Summing one
+// position takes reading all inputs and the whole kernel from memory once, and so does summing Ahead positions
+// together. So a decoded token costs a fraction of that, plus the few inputs since the position.
 type aheadBlock struct {
 	sums []float32      // (Ahead, d)
-	k    *tensor.Tensor // the kernel of the sums; nil for no sums
-	used int            // positions that have passed
+	k    *tensor.Tensor // the kernel of the sums; nil if there are no sums
+	used int            // number of positions of the block that have passed
 }
 
-// aheadFrom is the least number of inputs for which a block pays.
+// aheadFrom is the smallest number of inputs for which a block is worth while.
 const aheadFrom = 128
 
-// Ahead is the number of positions of an aheadBlock.
+// Ahead returns the number of positions of an aheadBlock.
 func (eng *Engine) Ahead() int { return ahead() }
 
 func ahead() int { return 2 * kernel.FIRRows() } // a call of the direct filter on each of two cores
 
-// Fork returns a copy, to go with a copy of the cache.
+// Fork returns a copy for a copy of the cache.
 func (a *aheadBlock) Fork() engine.Forkable {
 	if a.k == nil {
 		return nil
@@ -73,7 +73,7 @@ func (eng *Engine) convolveAhead(y *tensor.Tensor, s *cacheSteps, k, skip *tenso
 }
 
 // sumAhead fills the blocks of the rows that are due, with kernel k. A block starts used positions before the last one
-// in the cache; the inputs from there on are set to zero meanwhile.
+// in the cache; the inputs from its start on are set to zero meanwhile.
 func (eng *Engine) sumAhead(s *cacheSteps, k *tensor.Tensor) {
 	if len(s.due) == 0 {
 		return

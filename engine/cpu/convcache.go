@@ -8,8 +8,8 @@ import (
 )
 
 // CachedLongConv sums a few positions directly, in time linear in the inputs that each sees, and convolves longer rows
-// together with the inputs in their caches. Single positions after many inputs use sums made ahead (aheadBlock), for
-// which k needs Ahead more taps.
+// together with the inputs in their caches. Single positions after many inputs use sums computed ahead (aheadBlock),
+// for which k needs Ahead more taps.
 func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	caches []*engine.ConvCache) *tensor.Tensor {
 	y := eng.like(u)
@@ -32,17 +32,17 @@ func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	return y
 }
 
-// cacheStep is how a row after a cache is convolved.
+// cacheStep is the way in which a row after a cache is convolved.
 type cacheStep uint8
 
 const (
-	asLongConv cacheStep = iota // as LongConv does: there are no inputs before the row
-	fromSums                    // one position, most of whose sum has been made ahead
+	asLongConv cacheStep = iota // like LongConv: there are no inputs before the row
+	fromSums                    // one position, most of whose sum has been computed ahead
 	byTaps                      // a few positions, tap by tap
 	together                    // together with all inputs in the cache
 )
 
-// cacheSteps is how CachedLongConv computes each row while nothing is recorded.
+// cacheSteps records how CachedLongConv computes each row while nothing is recorded.
 type cacheSteps struct {
 	rows   *engine.Rows
 	caches []*engine.ConvCache
@@ -53,7 +53,7 @@ type cacheSteps struct {
 	last   subset // the rows of kind byTaps
 }
 
-// begin decides how each row is convolved. It is called before the row's inputs are in its cache.
+// begin decides how each row is convolved. It must be called before the row's inputs are in its cache.
 func (s *cacheSteps) begin(k *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache) {
 	s.rows, s.caches, s.kinds, s.past, s.ahead = r, caches, s.kinds[:0], s.past[:0], s.ahead[:0]
 	for i, c := range caches {
@@ -107,8 +107,8 @@ func (eng *Engine) convolveLast(y *tensor.Tensor, s *cacheSteps, k, skip *tensor
 	})
 }
 
-// appendInputs adds the row of u to the cache in place. To make space it forgets inputs that no kernel reaches, and
-// grows by doubling, with Ahead positions to spare.
+// appendInputs appends the row of u to the cache in place. To make space it drops inputs that no kernel reaches, and
+// doubles the memory, with Ahead positions to spare.
 func appendInputs(c *engine.ConvCache, u *tensor.Tensor, row span) {
 	n, d, past, room := row.len, u.Dim(-1), c.Past(), 0
 	if c.U != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// twoCaches are those of two sequences.
+// twoCaches returns the caches of two sequences.
 func twoCaches(window int) []*engine.ConvCache {
 	return []*engine.ConvCache{{Window: window}, {Window: window}}
 }
 
-// TestConvCacheAnyChunking: chunks that are appended in place give what the whole sequence does, whatever the window,
-// and what is kept is the last inputs.
+// TestConvCacheAnyChunking checks that chunks that are appended in place give the result of the whole sequence, for any
+// window, and that the cache keeps the last inputs.
 func TestConvCacheAnyChunking(t *testing.T) {
 	const b, d, l = 2, 3, 700
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -59,8 +59,8 @@ func TestConvCacheAnyChunking(t *testing.T) {
 	}
 }
 
-// TestConvCacheClone: a copy, and one that only its inputs are left of, go on with the same bits, wherever in a block
-// they were taken; another kernel is seen at once.
+// TestConvCacheClone checks that a copy, and a cache of which only the inputs are left, continue with the same bits,
+// wherever in a block they were taken, and that another kernel takes effect at once.
 func TestConvCacheClone(t *testing.T) {
 	const d, l, more = 5, 300, 70
 	tape := NewTape()
@@ -93,8 +93,8 @@ func TestConvCacheClone(t *testing.T) {
 	}
 }
 
-// TestConvCachesOfAnyAge: sequences of different ages that step together, one of them only now and then, have
-// the same bits as each alone.
+// TestConvCachesOfAnyAge checks that sequences of different ages that step together, one of them only now and then,
+// have the same bits as each alone.
 func TestConvCachesOfAnyAge(t *testing.T) {
 	const d, l, steps = 16, 400, 120
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -143,7 +143,7 @@ func TestConvCachesOfAnyAge(t *testing.T) {
 	}
 }
 
-// TestConvCacheGrowsSeldom: one position at a time, a cache moves to twice its memory, not to one position more.
+// TestConvCacheGrowsSeldom checks that a cache that grows by one position at a time doubles its memory when it moves.
 func TestConvCacheGrowsSeldom(t *testing.T) {
 	const l = 5000
 	c, x := &engine.ConvCache{Window: l}, tensor.New(1, 1)

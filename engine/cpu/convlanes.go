@@ -6,12 +6,12 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// convLanesPool lends convLanes to the cores.
+// convLanesPool holds free convLanes for the cores.
 var convLanesPool = sync.Pool{New: func() any { return new(convLanes) }}
 
-// convLanes is what one core needs for 16 channels of a convolution, the lanes of the transform: their spectra, and
-// scratch for a few positions. The types below that are defined by it bring inputs to the transform a few positions at
-// a time, when it asks for them, and take its results where they belong, so that no signal is ever stored whole.
+// convLanes holds the data of one core for 16 channels of a convolution, the lanes of the transform: their spectra, and
+// scratch for a few positions. The types below that are defined as convLanes pass inputs to the transform a few
+// positions at a time, when it asks for them, and store its results, so that no signal is ever stored whole.
 type convLanes struct {
 	c                  *convolution
 	kernel, u, dz, sum kernel.Spectrum
@@ -19,18 +19,18 @@ type convLanes struct {
 	buf                []float32
 	states             laneStates
 
-	b         int // the row
+	b         int // index of the row
 	c0, width int // its channels are [c0, c0+width)
 	inPlace   bool
 	head      int        // the first of 16 heads that its channels belong to
 	at        [lanes]int // the heads of its channels, from that one on
-	qk, v, y  [lanes]int // where q_i = k_i, v_j and y_j of its channels are in a row
+	qk, v, y  [lanes]int // the columns of q_i and k_i, of v_j and of y_j of its channels in a row
 }
 
-// rowsAtOnce is the most positions that a transform asks for at a time.
+// rowsAtOnce is the largest number of positions that a transform asks for at a time.
 const rowsAtOnce = kernel.ConvRows
 
-// reserve lays everything out in one buffer, with a gap of a cache line between, so that the parts do not all start in
+// reserve lays out all parts in one buffer, with a gap of a cache line between them, so that they do not all start in
 // the same set of the cache.
 func (w *convLanes) reserve() {
 	plan := w.c.plan
@@ -69,21 +69,21 @@ func (w *convLanes) place(c0, width int) {
 	}
 }
 
-// len is the length of row b.
+// len returns the length of row b.
 func (w *convLanes) len() int { return w.c.rows[w.b].len }
 
-// row are the elements of row b in x (n, d).
+// row returns the elements of row b in x (n, d).
 func (w *convLanes) row(x []float32) []float32 {
 	at, d := w.c.rows[w.b], w.c.V.Dim(-1)
 	return x[at.at*d:][:at.len*d]
 }
 
-// rowsOf are the channels' elements of row b in x, for channels that lie side by side.
+// rowsOf returns the channels' elements of row b in x, for channels that lie side by side.
 func (w *convLanes) rowsOf(x []float32) kernel.Rows {
 	return kernel.Rows{X: w.row(x)[w.c0:], Step: w.c.V.Dim(-1)}
 }
 
-// columns are the columns at of positions [t, t+n) of row b in x: in place where they lie side by side, else copied to
+// columns returns the columns at of positions [t, t+n) of row b in x: in place if they lie side by side, else copied to
 // scratch.
 func (w *convLanes) columns(x []float32, at *[lanes]int, t, n int, scratch []float32) kernel.Rows {
 	d := w.c.V.Dim(-1)
@@ -104,8 +104,8 @@ func (w *convLanes) ahead(x []float32, t, n int) {
 	}
 }
 
-// addProduct adds a·b to the columns at of positions [t, t+n) of row b in x, lane by lane where several lanes have one
-// column. Without add it sets columns that lie side by side.
+// addProduct adds a·b to the columns at of positions [t, t+n) of row b in x, lane by lane if several lanes share a
+// column. If add is false, it sets columns that lie side by side.
 func (w *convLanes) addProduct(x []float32, add bool, at *[lanes]int, t, n int, a, b kernel.Rows, scratch []float32) {
 	d := w.c.V.Dim(-1)
 	x = w.row(x)[t*d:]
@@ -118,7 +118,7 @@ func (w *convLanes) addProduct(x []float32, add bool, at *[lanes]int, t, n int, 
 	kernel.Scatter(kernel.Columns{X: x, Step: d, At: at[:w.width]}, signal(scratch), n)
 }
 
-// mulRows sets n rows of z to a·b, or adds it to them.
+// mulRows sets n rows of z to a·b, or adds a·b to them.
 func mulRows(z kernel.Rows, add bool, a, b kernel.Rows, n, width int) {
 	if add {
 		kernel.MulAddRows(z, z, a, b, n, width)
@@ -127,7 +127,7 @@ func mulRows(z kernel.Rows, add bool, a, b kernel.Rows, n, width int) {
 	kernel.MulRows(z, a, b, n, width)
 }
 
-// placing is whether the transform adds to what is there or writes.
+// placing returns whether the transform adds to its output or overwrites it.
 func placing(add bool) kernel.Placing {
 	if add {
 		return kernel.Added
@@ -135,7 +135,7 @@ func placing(add bool) kernel.Placing {
 	return kernel.Written
 }
 
-// signal is x (l, 16) as rows.
+// signal returns x (l, 16) as rows.
 func signal(x []float32) kernel.Rows { return kernel.Rows{X: x, Step: lanes} }
 
 // only clears z if some lanes have no channel.
@@ -145,7 +145,7 @@ func (w *convLanes) only(z []float32) {
 	}
 }
 
-// inputs are positions [t, t+n) of u = k·v: in place where there is no k, else in z.
+// inputs returns positions [t, t+n) of u = k·v: in place if there is no k, else in z.
 func (w *convLanes) inputs(z []float32, t, n int) kernel.Rows {
 	v := w.columns(w.c.V.Data(), &w.v, t, n, z)
 	if w.c.K == nil {
@@ -156,7 +156,7 @@ func (w *convLanes) inputs(z []float32, t, n int) kernel.Rows {
 	return signal(z)
 }
 
-// outputGrads are positions [t, t+n) of dz = q·dy: in place where there is no q, else in z.
+// outputGrads returns positions [t, t+n) of dz = q·dy: in place if there is no q, else in z.
 func (w *convLanes) outputGrads(z []float32, t, n int) kernel.Rows {
 	dy := w.columns(w.c.y.Grad(), &w.y, t, n, z)
 	if w.c.Q == nil {
@@ -167,8 +167,8 @@ func (w *convLanes) outputGrads(z []float32, t, n int) kernel.Rows {
 	return signal(z)
 }
 
-// taps are the taps of the heads from w.head on in x, the kernels or their gradients, and how many lie side by side:
-// always 16 where kernels are in lanes.
+// taps returns the taps of the heads from w.head on in x, which holds the kernels or their gradients, and the number of
+// taps that lie side by side: always 16 if kernels are in lanes.
 func (w *convLanes) taps(x []float32) (rows kernel.Rows, width int) {
 	if rows = tapRows(x, w.c.kern, w.head); rows.Step == lanes {
 		return rows, lanes
@@ -176,7 +176,7 @@ func (w *convLanes) taps(x []float32) (rows kernel.Rows, width int) {
 	return rows, w.width
 }
 
-// tapColumns are the columns of x that the channels' taps are in, from tap t on.
+// tapColumns returns the columns of x with the channels' taps, from tap t on.
 func (w *convLanes) tapColumns(x []float32, t int) kernel.Columns {
 	rows, _ := w.taps(x)
 	return kernel.Columns{X: rows.X[t*rows.Step:], Step: rows.Step, At: w.at[:w.width]}
@@ -200,7 +200,7 @@ func (w *kernelRows) Fill(z []float32, t, n int) {
 	}
 }
 
-// kernelGradRows takes the gradients of the kernels and the skips.
+// kernelGradRows receives the gradients of the kernels and the skips.
 type kernelGradRows convLanes
 
 func (w *kernelGradRows) Rows() (kernel.Rows, kernel.Placing) {
@@ -269,7 +269,7 @@ func (w *convLanes) fill(z []float32, rows func(z []float32, t, n int) kernel.Ro
 	}
 }
 
-// outputRows takes z = K∗u + D u and writes y = q·(z + what the state before the row gives).
+// outputRows receives z = K∗u + D u and writes y = q·(z + the response to the state before the row).
 type outputRows convLanes
 
 func (w *outputRows) Rows() (kernel.Rows, kernel.Placing) {
@@ -293,15 +293,15 @@ func (r *outputRows) Put(z, _ []float32, t, n int) {
 	kernel.MulRows(w.columns(c.y.Data(), &w.y, t, n, nil), signal(z), q, n, w.width)
 }
 
-// respond adds to positions [t, t+n) of z what the state before the row gives.
+// respond adds to positions [t, t+n) of z the response to the state before the row.
 func (w *convLanes) respond(z []float32, t, n int) {
 	if w.c.state(w.b) != nil {
 		kernel.MulAddRows(signal(z), signal(z), signal(w.states.z[t*lanes:]), kernel.Ones(), n, w.width)
 	}
 }
 
-// inputGradRows takes du without what comes through states, and z if q wants a gradient. It adds to the gradients of q,
-// k and v.
+// inputGradRows receives du without the part that comes through states, and z if q wants a gradient. It adds to the
+// gradients of q, k and v.
 type inputGradRows convLanes
 
 func (w *inputGradRows) Rows() (kernel.Rows, kernel.Placing) {

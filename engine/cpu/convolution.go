@@ -7,35 +7,35 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// convolution is the work of DiagSSM, BothWays and the long convolutions over rows that have a plan in common, 16
-// channels at a time, which are the lanes of the transform. A channel is one u_ij = k_i·v_j of one head, numbered
-// head·head_dim² + i·head_dim + j. A core takes as many heads as fill the lanes, so that what is summed over the
-// channels of a head is summed by one core in one order.
+// convolution is the work of DiagSSM, BothWays and the long convolutions over rows that share a plan. It handles 16
+// channels at a time, the lanes of the transform. A channel is one u_ij = k_i·v_j of one head, numbered head·head_dim²
+// + i·head_dim + j. A core takes as many heads as fill the lanes, so one core computes each sum over the channels of a
+// head, in one order.
 type convolution struct {
 	engine.Gates
 	heads int
 	rows  []span
-	// taps and tapsAhead are how many taps of the kernels are used, and of those that look ahead. They depend neither
-	// on where a row starts nor on the other rows.
+	// taps and tapsAhead are the numbers of taps in use of the kernels, and of the kernels that look ahead. They depend
+	// neither on where a row starts nor on the other rows.
 	taps, tapsAhead int
 	kern, skip, y   *tensor.Tensor // the heads' kernels, in lanes or rows; their skips (heads) or nil
 	ahead           *tensor.Tensor // kernels that look ahead, of the shape of kern, or nil: see BothWays
 	plan            *kernel.ConvPlan
 	pieces          bool      // the rows are pieces of longer ones
-	kept            []float32 // spectra of the kernels from forward for backward; nil to make them again
+	kept            []float32 // spectra of the kernels from forward for backward; nil to compute them again
 	grads           convGrads
 
-	// Of DiagSSM: the system, and the states of the rows, nil where there are none. The rows have one length.
+	// For DiagSSM: the system, and the states of the rows, nil if there are none. All rows have the same length.
 	sys           *diagSystem
 	before, after []*tensor.Tensor
 }
 
-// keepUpTo is the size in floats up to which the kernels' spectra are saved for backward: to write and read larger ones
-// takes as long as to make them again.
+// keepUpTo is the size in floats up to which the kernels' spectra are saved for backward. Writing and reading larger
+// ones takes as long as computing them again.
 const keepUpTo = 3 << 19
 
-// keep makes space to keep the kernels' spectra where that pays: with more rows a kernel's transform is a smaller part
-// of the work. Nothing is kept for pieces of a row, so that memory does not grow with their number.
+// keep makes space for the kernels' spectra if keeping them is worth while. With more rows, a kernel's transform is a
+// smaller part of the work. Nothing is kept for pieces of a row, so that memory does not grow with their number.
 func (c *convolution) keep(eng *Engine) {
 	n := (c.heads + lanes - 1) / lanes * c.plan.SpectrumSize()
 	if n <= keepUpTo && c.HeadDim == 1 && len(c.rows) <= 4 && !c.pieces {
@@ -43,8 +43,8 @@ func (c *convolution) keep(eng *Engine) {
 	}
 }
 
-// convGrads are the gradients of the inputs, nil where none is wanted. Backward adds to those that adds names, and
-// writes the others.
+// convGrads holds the gradients of the inputs, nil if not wanted. Backward adds to the gradients marked in adds, and
+// overwrites the others.
 type convGrads struct {
 	q, k, v, kern, ahead, skip []float32
 	states                     [][]float32 // of the states before the rows
@@ -55,10 +55,10 @@ const lanes = kernel.Lanes
 
 func (c *convolution) headsAtOnce() int { return max(1, lanes/(c.HeadDim*c.HeadDim)) }
 
-// tapsOfGrads is the number of taps that the rows give gradients to.
+// tapsOfGrads returns the number of taps to whose gradients the rows contribute.
 func (c *convolution) tapsOfGrads() int { return min(c.taps, c.longest()) }
 
-// longest is the length of the longest row.
+// longest returns the length of the longest row.
 func (c *convolution) longest() int {
 	l := 0
 	for _, row := range c.rows {
@@ -67,7 +67,7 @@ func (c *convolution) longest() int {
 	return l
 }
 
-// whole reports whether the rows are all positions of the tensors.
+// whole reports whether the rows cover all positions of the tensors.
 func (c *convolution) whole() bool {
 	n := 0
 	for _, row := range c.rows {
@@ -79,13 +79,13 @@ func (c *convolution) whole() bool {
 // carries reports whether row b has a state before it or after it.
 func (c *convolution) carries(b int) bool { return c.state(b) != nil || c.next(b) != nil }
 
-// state is the state before row b, nil for none.
+// state returns the state before row b, or nil if there is none.
 func (c *convolution) state(b int) *tensor.Tensor { return at(c.before, b) }
 
-// next is the state after row b, nil where none is wanted.
+// next returns the state after row b, or nil if it is not wanted.
 func (c *convolution) next(b int) *tensor.Tensor { return at(c.after, b) }
 
-// at is x[i], or nil where x is nil.
+// at returns x[i], or nil if x is nil.
 func at[T *tensor.Tensor | []float32](x []T, i int) T {
 	if len(x) == 0 {
 		return nil
@@ -122,7 +122,8 @@ func (c *convolution) forward(lo, hi int) {
 	})
 }
 
-// backward recomputes u, its spectrum and z rather than keep them: that costs no memory between forward and backward.
+// backward recomputes u, its spectrum and z instead of keeping them, which needs no memory between forward and
+// backward.
 func (c *convolution) backward(lo, hi int) {
 	wantQ := c.grads.q != nil
 	c.each(lo, hi, func(w *convLanes) {
@@ -135,7 +136,7 @@ func (c *convolution) backward(lo, hi int) {
 			c.plan.Begin(w.dz, (*outputGradRows)(w), row.len)
 			u := w.u
 			if b == 0 && !wantQ {
-				w.u, w.sum = w.sum, u // the sum starts in u's place
+				w.u, w.sum = w.sum, u // the sum starts in the memory of u
 			}
 			c.plan.Transpose(w.dz, u, w.kernel, w.sum,
 				kernel.Transposed{First: b == 0, Ready: c.kept != nil, Last: b == len(c.rows)-1, Again: wantQ})
@@ -156,15 +157,15 @@ func (c *convolution) backward(lo, hi int) {
 	})
 }
 
-// Backward makes the gradients, and has the cores share the heads.
+// Backward prepares the gradients, and distributes the heads over the cores.
 func (c *convolution) Backward(eng *Engine) {
 	eng.grad(c.y)
 	c.makeGrads(eng)
 	parallel.For(c.heads, c.headsAtOnce(), c.backward)
 }
 
-// makeGrads makes the gradients before the cores share the work. Where every element of a gradient is computed exactly
-// once, a new one is written; elsewhere it starts as zeros. The order q, k, v matters where they are one tensor.
+// makeGrads prepares the gradients before the work is distributed. A gradient whose elements are each computed exactly
+// once is overwritten; others start as zeros. The order q, k, v matters if they are one tensor.
 func (c *convolution) makeGrads(eng *Engine) {
 	g := &c.grads
 	*g = convGrads{states: g.states[:0]}

@@ -7,7 +7,7 @@ import (
 )
 
 // longConvPast computes the rows of y for which use is true: it convolves each together with the inputs of its cache
-// that the kernel reaches. While the tape records the caches get new tensors, else they have the inputs u already.
+// that the kernel reaches. While the tape records, the caches get new tensors, else they already hold the inputs u.
 func (eng *Engine) longConvPast(y, u, k, skip *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache,
 	use func(i int) bool) {
 	op := take[afterPastOp](eng)
@@ -42,7 +42,7 @@ type afterPastOp struct {
 	subset
 	joined engine.Rows // of z
 	inputs []*tensor.Tensor
-	long   []span // where what counts is in inputs
+	long   []span // where the inputs in use are in inputs
 	y, z   *tensor.Tensor
 }
 
@@ -61,7 +61,7 @@ func (o *afterPastOp) Backward(eng *Engine) {
 	}
 }
 
-// joinPast copies the inputs that the kernel reaches to one tensor, row after row.
+// joinPast copies the inputs that the kernel reaches into one tensor, row after row.
 func (eng *Engine) joinPast(o *afterPastOp) *tensor.Tensor {
 	if x := o.inputs[0]; len(o.inputs) == 1 && o.long[0].len == x.Dim(0) {
 		return x
@@ -81,7 +81,7 @@ type joinPastOp struct {
 	all  *tensor.Tensor
 }
 
-// each calls f with the elements of each row in all and in input(i), unless that is nil.
+// each calls f with the elements of each row in all and in input(i), unless input(i) is nil.
 func (o *joinPastOp) each(all []float32, input func(i int) []float32, f func(all, x []float32)) {
 	d := o.all.Dim(-1)
 	for i, at := range o.from.long {
@@ -97,7 +97,7 @@ func (o *joinPastOp) Backward(eng *Engine) {
 	})
 }
 
-// appendPast makes c.U a new tensor of the inputs of c that the kernel reaches and those of the row of u.
+// appendPast makes c.U a new tensor: the inputs of c that the kernel reaches, then those of the row of u.
 func (eng *Engine) appendPast(c *engine.ConvCache, u *tensor.Tensor, row span) {
 	past, d := c.Past(), u.Dim(-1)
 	o := appendPastOp{u: u, row: row, past: c.U, from: c.Len - past, kept: past, all: eng.New(past+row.len, d)}
@@ -114,7 +114,7 @@ func (eng *Engine) appendPast(c *engine.ConvCache, u *tensor.Tensor, row span) {
 type appendPastOp struct {
 	u, past, all *tensor.Tensor
 	row          span // of u
-	from, kept   int  // the positions of past that it took
+	from, kept   int  // the positions of past that it copied
 }
 
 func (o *appendPastOp) Backward(eng *Engine) {

@@ -45,10 +45,10 @@ type crossAttentionOp struct {
 	work         work
 }
 
-// crossTile is n queries of a head of a row, from i0 on, by all m keys of the row.
+// crossTile is a tile of n queries of a head of a row, from i0 on, by all m keys of the row.
 type crossTile struct{ row, head, i0, n, m int }
 
-// tiles is the number of tiles of each head of a row.
+// tiles returns the number of tiles of each head of a row.
 func (o *crossAttentionOp) tiles(row int) int {
 	return (o.rq.Len(row) + attentionRows - 1) / attentionRows
 }
@@ -58,7 +58,8 @@ func (o *crossAttentionOp) tile(row, head, i int) crossTile {
 	return crossTile{row, head, i0, min(attentionRows, o.rq.Len(row)-i0), o.rkv.Len(row)}
 }
 
-// queries is x from the tile's first query on, for x laid out as q; keys and values take an x laid out as kv.
+// queries returns x from the tile's first query on, for an x laid out as q. keys and values do the same for an x laid
+// out as kv.
 func (o *crossAttentionOp) queries(x []float32, t *crossTile) []float32 {
 	return x[(o.rq.From(t.row)+t.i0)*o.d+t.head*o.hd:]
 }
@@ -69,7 +70,7 @@ func (o *crossAttentionOp) keys(x []float32, t *crossTile) []float32 {
 
 func (o *crossAttentionOp) values(x []float32, t *crossTile) []float32 { return o.keys(x, t)[o.d:] }
 
-// scores fills p (n, m) with the softmax weights of a tile. Their log-sum-exp is an input where known is true, else a
+// scores fills p (n, m) with the softmax weights of a tile. Their log-sum-exp is an input if known is true, else a
 // result.
 func (o *crossAttentionOp) scores(p []float32, t *crossTile, known bool) {
 	q, k := o.queries(o.q.Data(), t), o.keys(o.kv.Data(), t)
@@ -85,7 +86,7 @@ func (o *crossAttentionOp) scores(p []float32, t *crossTile, known bool) {
 	}
 }
 
-// Backward: with P the weights and δ_i = Σ_j dy_ij y_ij,
+// Backward computes, with P the weights and δ_i = Σ_j dy_ij y_ij,
 //
 //	dV = Pᵀ dY,   dP = dY Vᵀ,   dS = P ⊙ (dP - δ)/√hd,   dQ = dS K,   dK = dSᵀ Q
 func (o *crossAttentionOp) Backward(eng *Engine) {
@@ -106,7 +107,7 @@ func (o *crossAttentionOp) Backward(eng *Engine) {
 	})
 }
 
-// backward adds a tile's part to the gradients dq and dkv, each nil where it is not wanted.
+// backward adds a tile's part to the gradients dq and dkv, each nil if it is not wanted.
 func (o *crossAttentionOp) backward(p, ds, dy, dq, dkv []float32, t *crossTile) {
 	kv, g, y := o.kv.Data(), o.queries(dy, t), o.queries(o.y.Data(), t)
 	o.scores(p, t, true)

@@ -7,11 +7,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The fused loss computes logits for as many rows at a time as fit logitsBudget, but at least logitsRows, with which
-// products still run at nearly full speed. Where that is all rows, the logits are saved for backward. Otherwise
-// gradients are computed in forward, while the logits of some rows are there, up to the factor that backward brings.
-// That takes the memory of the weights once more, unless they are frozen; to compute the logits twice would take a
-// third more time. Where all logits take no more memory than that, they are kept too: then each product is a single
+// The fused loss computes logits for as many rows at a time as fit logitsBudget, but for at least logitsRows, with
+// which products still run at nearly full speed. If that is all rows, the logits are saved for backward. Otherwise
+// gradients are computed in forward, while the logits of some rows are in memory, up to the factor that backward
+// provides. That needs memory of the size of the weights, unless they are frozen; computing the logits twice would take
+// a third more time. If all logits need no more memory than that, they are kept as well: then each product is a single
 // one, which packs the weights into panels once and passes over their gradient once.
 const (
 	logitsBudget = 1 << 21
@@ -62,7 +62,7 @@ func (eng *Engine) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *ten
 	return op.loss
 }
 
-// countTargets is the number of rows that have a target.
+// countTargets returns the number of rows that have a target.
 func countTargets(targets []int32) (count int) {
 	for _, id := range targets {
 		if id != engine.Ignore {
@@ -72,10 +72,11 @@ func countTargets(targets []int32) (count int) {
 	return count
 }
 
-// lossRows is the number of rows whose logits are in memory at a time.
+// lossRows returns the number of rows whose logits are in memory at a time.
 func lossRows(rows, v int) int { return min(rows, max(logitsRows, logitsBudget/v)) }
 
-// recordedLoss is lossRows while a tape records, for x (rows, d) and W (v, d), and the number of floats that are kept.
+// recordedLoss returns lossRows while a tape records, for x (rows, d) and W (v, d), and the number of floats that are
+// kept.
 func recordedLoss(rows, d, v int, frozen bool) (atOnce, floats int) {
 	atOnce = lossRows(rows, v)
 	floats = atOnce*v + rows*d
@@ -88,8 +89,8 @@ func recordedLoss(rows, d, v int, frozen bool) (atOnce, floats int) {
 	return atOnce, floats + rows
 }
 
-// LossMemory is the number of floats that LinearCrossEntropy of x (rows, d) and W (v, d), perhaps frozen, keeps while a
-// tape records.
+// LossMemory returns the number of floats that LinearCrossEntropy of x (rows, d) and W (v, d), perhaps frozen, keeps
+// while a tape records.
 func (Backend) LossMemory(rows, d, v int, frozen bool) int {
 	_, floats := recordedLoss(rows, d, v, frozen)
 	return floats
@@ -101,7 +102,7 @@ type crossEntropyOp struct {
 	logits, lse []float32
 	count       int
 	inForward   bool      // the gradients are computed in forward
-	dx, dw      []float32 // the gradients for a factor of 1, nil where they are not wanted
+	dx, dw      []float32 // the gradients for a factor of 1, nil if they are not wanted
 }
 
 // reserve makes space for gradients that are computed in forward.
@@ -132,8 +133,7 @@ func (o *crossEntropyOp) logitGrads(r0, r1 int, scale float32) {
 	})
 }
 
-// products computes dx and dw from the gradients of the logits of the rows [r0, r1). Each is nil where it is not
-// wanted.
+// products computes dx and dw from the gradients of the logits of the rows [r0, r1). Each is nil if it is not wanted.
 func (o *crossEntropyOp) products(eng *Engine, r0, r1 int, dx, dw []float32, addX, addW bool) {
 	d, v := o.x.Dim(-1), o.w.Dim(0)
 	if dx != nil {
@@ -163,7 +163,7 @@ func (o *crossEntropyOp) Backward(eng *Engine) {
 	o.products(eng, 0, rows, dx, eng.gradOf(o.w), addX, true)
 }
 
-// addScaled adds a·dy to x's gradient, where one is wanted.
+// addScaled adds a·dy to x's gradient, if one is wanted.
 func (eng *Engine) addScaled(x *tensor.Tensor, dy []float32, a float32) {
 	g := eng.gradOf(x)
 	parallel.For(len(g), grain, func(lo, hi int) { kernel.Axpy(a, dy[lo:hi], g[lo:hi]) })

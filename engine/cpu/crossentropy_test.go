@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestCrossEntropyGroups: a loss over more logits than are kept at a time is the weighted mean of the losses over fewer
-// rows, and so are its gradients.
+// TestCrossEntropyGroups checks that a loss over more logits than are kept at a time, and its gradients, are the
+// weighted means of those over fewer rows.
 func TestCrossEntropyGroups(t *testing.T) {
 	const d, v, rows, few = 3, logitsBudget/logitsRows + 7, 2*logitsRows + 61, 211 // groups of 256, 256 and 61 rows
 	in := row{in: [][]int{{rows, d}, {v, d}}}.inputs([][]int{{rows, d}, {v, d}}, 8)
@@ -58,7 +58,7 @@ func TestCrossEntropyGroups(t *testing.T) {
 	compare(t, "gradient of w", tape.gradient(x[1]), dw, 1e-5)
 }
 
-// TestCrossEntropyWithoutTargets: nothing to predict costs nothing and moves nothing.
+// TestCrossEntropyWithoutTargets checks that without targets the loss and the gradients are zero.
 func TestCrossEntropyWithoutTargets(t *testing.T) {
 	x, w := filled(1, 2, 4), filled(1, 5, 4)
 	tape := NewTape()
@@ -77,8 +77,8 @@ func TestCrossEntropyWithoutTargets(t *testing.T) {
 	}
 }
 
-// TestLogitsAreKeptWhereThatTakesNoMoreMemory: the weights are as large as the logits of d rows, so some more rows than
-// that are kept.
+// TestLogitsAreKeptWhereThatTakesNoMoreMemory checks for how many rows all logits are kept. The weights are as large as
+// the logits of d rows, so the number is slightly larger than d.
 func TestLogitsAreKeptWhereThatTakesNoMoreMemory(t *testing.T) {
 	const d, v = 768, 50264
 	for rows, whole := range map[int]bool{1024: true, 1032: true, 1048: false, 4096: false} {

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Cut copies in tasks that may be parts of a row.
+// Cut copies in tasks, which may be parts of a row.
 func (eng *Engine) Cut(x *tensor.Tensor, r *engine.Rows, at, n []int) *tensor.Tensor {
 	o := take[cutOp](eng)
 	*o = cutOp{x: x, from: o.from[:0], parts: o.parts}
@@ -30,7 +30,7 @@ type cutOp struct {
 	parts engine.Rows // of y
 }
 
-// each calls f on all cores for parts of y with their places in x.
+// each calls f on all cores for parts of y, with the same parts of x.
 func (o *cutOp) each(y, x []float32, f func(y, x []float32)) {
 	d := o.x.Dim(-1)
 	overRows(&o.parts, rowGrain(d), func(i, lo, hi int) {

@@ -6,15 +6,15 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// cuts cut rows into pieces of up to size positions, each row from its first position on. Pieces are numbered row by
-// row.
+// cuts divides rows into pieces of up to size positions, each row from its first position on. Pieces are numbered row
+// by row.
 type cuts struct {
 	rows  *engine.Rows
 	size  int
-	first []int // pieces before each row, and in all
+	first []int // number of pieces before each row, and in total
 }
 
-// cut cuts the rows of r except those that steps lists, in order. It reuses the memory of c.
+// cut divides the rows of r except those that steps lists, in order. It reuses the memory of c.
 func (c cuts) cut(r *engine.Rows, size int, steps []int) cuts {
 	c.rows, c.size, c.first = r, size, c.first[:0]
 	n := 0
@@ -30,13 +30,13 @@ func (c cuts) cut(r *engine.Rows, size int, steps []int) cuts {
 	return c
 }
 
-// count is the number of all pieces.
+// count returns the number of all pieces.
 func (c *cuts) count() int { return c.first[len(c.first)-1] }
 
-// of is the number of pieces of row i.
+// of returns the number of pieces of row i.
 func (c *cuts) of(i int) int { return c.first[i+1] - c.first[i] }
 
-// at is piece number k: the positions [lo, hi) of row i.
+// at returns piece k: the positions [lo, hi) of row i.
 func (c *cuts) at(k int) (i, lo, hi int) {
 	i = sort.Search(c.rows.Count(), func(i int) bool { return c.first[i+1] > k })
 	lo = (k - c.first[i]) * c.size

@@ -6,17 +6,17 @@ import "github.com/hippo-ssm/hippo/internal/kernel"
 //
 //	S[t] = e^a[t]·S[t-1] + u[t]·Σ_r k_r[t]·v_r[t]ᵀ,   N_r[t] = S[t]ᵀ·q_r[t]
 //
-// with one or more ranks r of queries, keys and values at a position, a chunk of positions at a time: by products of
-// matrices inside the chunk, and by the state between chunks, as Mamba-2 (arXiv:2405.21060, §6). What a position reads
-// of its own keys may have a weight of its own instead of u.
+// with one or more ranks r of queries, keys and values at a position. It is computed a chunk of positions at a time: by
+// products of matrices inside the chunk, and by the state between chunks, as in Mamba-2 (arXiv:2405.21060, §6). The
+// weights with which a position reads its own keys may differ from u.
 //
-// The ranks of a position are rows of a chunk, one after the other. With n rows, Q, K (n, e), V (n, m), A the sum of a
-// from the start of the chunk,
+// The ranks of a position are consecutive rows of a chunk. With n rows, Q, K (n, e), V (n, m), A the sum of a from the
+// start of the chunk,
 //
 //	L[t, s] = e^(A[t]-A[s]) for s ≤ t,   W = L ⊙ Q (u·K)ᵀ,   N = W V + (e^A·Q) S
 //	S' = e^A[n]·S + (L[n]·u·K)ᵀ V
 //
-// Exponents are sums of their own terms only, so that nothing cancels. A normalizer z, of e numbers, is carried like a
+// Each exponent is the sum of its own terms only, so nothing cancels. A normalizer z, of e numbers, is carried like a
 // column of S whose values are 1: its part of N is d = W 1 + (e^A·Q) z.
 type decayed struct {
 	ranks, e, m  int
@@ -24,7 +24,7 @@ type decayed struct {
 	qStep, vStep int
 	steps        []float32 // a (l)
 	write        []float32 // u (l)
-	own          []float32 // (l): weights of what a position reads of itself; nil for those of write
+	own          []float32 // (l): weights of a position's reads of its own keys; nil to use write
 	s            []float32 // the state (e, m) before the chunk
 	z            []float32 // (e), nil for no normalizer
 	zero         bool      // the state is zero
@@ -32,23 +32,24 @@ type decayed struct {
 	scratch *[]float32
 }
 
-// decayedChunk is what a chunk of n rows computes with.
+// decayedChunk holds the matrices for a chunk of n rows.
 type decayedChunk struct {
 	n            int
-	rate, weight []float32 // a and u of each row (n); a is that of the position for its first rank, else 0
+	rate, weight []float32 // a and u of each row (n); a only for the first rank of a position, else 0
 	start, end   []float32 // e^A and L[n] (n)
 	l, w         []float32 // L and W (n, n)
 	ku, qe       []float32 // u·K and e^A·Q (n, e)
 	kw           []float32 // L[n]·u·K (n, e)
 }
 
-// decayedRows is the number of rows of a chunk, if a position has no more.
+// decayedRows is the number of rows of a chunk, unless a single position has more.
 const decayedRows = 64
 
-// positions is the number of positions of a chunk.
+// positions returns the number of positions of a chunk.
 func (h *decayed) positions() int { return max(1, decayedRows/h.ranks) }
 
-// lend gives the head memory for its chunks, and more floats for the caller. It must be given back with putFloats.
+// lend gives the head memory for its chunks, and returns more floats for the caller. It must be given back with
+// putFloats.
 func (h *decayed) lend(more int) []float32 {
 	c := h.ranks * min(h.positions(), len(h.steps))
 	h.scratch = getFloats(4*c + 2*c*c + 3*c*h.e + more)
@@ -96,7 +97,7 @@ func (h *decayed) load(t0, t1 int) {
 	}
 }
 
-// rows are the positions from t0 on in x.
+// rows returns the positions from t0 on in x.
 func (h *decayed) rows(x []float32, step, t0 int) []float32 { return x[t0*h.ranks*step:] }
 
 // eachOwn calls f for all pairs of rows of one position.
@@ -115,7 +116,7 @@ func (h *decayed) read(y []float32, ld, t0 int) {
 	v := h.rows(h.v, h.vStep, t0)
 	for t := 0; t < n; t += insideRows {
 		rows := min(insideRows, n-t)
-		seen := min(n, (t+rows+h.ranks-1)/h.ranks*h.ranks) // what is after them is zero
+		seen := min(n, (t+rows+h.ranks-1)/h.ranks*h.ranks) // later columns of w are zero
 		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: rows, N: h.m, K: seen, A: h.w[t*n:], LDA: n,
 			B: v, LDB: h.vStep, C: y[t*ld:], LDC: ld})
 	}
@@ -125,7 +126,7 @@ func (h *decayed) read(y []float32, ld, t0 int) {
 	}
 }
 
-// normalizer is d of row i.
+// normalizer returns d of row i.
 func (h *decayed) normalizer(i int) float32 {
 	return kernel.Dot(h.w[i*h.n:][:i+1], linearOnes[:]) + kernel.Dot(h.qe[i*h.e:][:h.e], h.z)
 }

@@ -8,18 +8,19 @@ import "github.com/hippo-ssm/hippo/internal/kernel"
 //	dW = dN Vᵀ + dd,   dQ = (L ⊙ dW)(u·K) + e^A·(dN Sᵀ + dd zᵀ),   dV = Wᵀ dN + KW dS
 //	d(u·K) = (L ⊙ dW)ᵀ Q + L[n]·(V dSᵀ + 1 dzᵀ),   dS ← e^A[n]·dS + (e^A·Q)ᵀ dN,   dz ← e^A[n]·dz + (e^A·Q)ᵀ dd
 //
-// The gradient of a step a is the sum over all exponents that it is part of.
+// The gradient of a step a is the sum over all exponents that contain it.
 type decayedGrad struct {
 	*decayed
 	dq, dk, dv     []float32 // to add to, laid out as q, k and v
 	dsteps, dwrite []float32 // (l), of steps and of write
-	down           []float32 // (l), of own, nil as own
+	down           []float32 // (l), of own, nil if own is nil
 	ds, dz         []float32
 	dw, de, dstart []float32 // scratch: dW (n, n), rows (n, e) and the gradient of A (n)
 	sums, ends     []float32 // (n)
 }
 
-// lend gives the head and its gradients memory, and more floats for the caller. It must be given back with putFloats.
+// lend gives the head and its gradients memory, and returns more floats for the caller. It must be given back with
+// putFloats.
 func (g *decayedGrad) lend(more int) []float32 {
 	c := g.ranks * min(g.positions(), len(g.steps))
 	rest := g.decayed.lend(c*c + c*g.e + 3*c + more)
@@ -32,7 +33,7 @@ func (g *decayedGrad) lend(more int) []float32 {
 	return rest
 }
 
-// back goes through the loaded positions [t0, t1). dn (n, m) has rows ld floats apart; dd (n) is nil without a
+// back runs backward through the loaded positions [t0, t1). dn (n, m) has rows ld floats apart; dd (n) is nil without a
 // normalizer.
 func (g *decayedGrad) back(t0, t1 int, dn []float32, ld int, dd []float32) {
 	n, e, m := g.n, g.e, g.m
@@ -50,7 +51,7 @@ func (g *decayedGrad) back(t0, t1 int, dn []float32, ld int, dd []float32) {
 	if g.own != nil {
 		g.backOwn(t0, q, k, dq, dk)
 	}
-	// W is not needed any more: first it becomes that gradient of the exponents of L, then dW becomes L ⊙ dW.
+	// W is no longer needed: it becomes the gradient of the exponents of L, and then dW becomes L ⊙ dW.
 	kernel.Mul(g.w[:n*n], g.dw[:n*n])
 	kernel.Mul(g.dw[:n*n], g.l[:n*n])
 	gemm(kernel.Product{Op: kernel.NN, M: n, N: e, K: n, A: g.dw, LDA: n, B: g.ku, LDB: e, C: dq, LDC: g.qStep,
@@ -83,7 +84,7 @@ func (g *decayedGrad) back(t0, t1 int, dn []float32, ld int, dd []float32) {
 	}
 }
 
-// backOwn is the backward of what each position reads of itself. It leaves nothing of that in W.
+// backOwn is the backward of the reads of a position from its own keys. It removes their part from W.
 func (g *decayedGrad) backOwn(t0 int, q, k, dq, dk []float32) {
 	g.eachOwn(func(i, j int) {
 		t, d := t0+i/g.ranks, g.dw[i*g.n+j]
@@ -95,7 +96,7 @@ func (g *decayedGrad) backOwn(t0 int, q, k, dq, dk []float32) {
 	})
 }
 
-// backStart is the backward of what the state before the chunk gives: (e^A·Q) S.
+// backStart is the backward of the contribution of the state before the chunk: (e^A·Q) S.
 func (g *decayedGrad) backStart(q, dq, dn []float32, ld int, dd []float32) {
 	n, e := g.n, g.e
 	clear(g.dstart[:n])
@@ -120,8 +121,8 @@ func (g *decayedGrad) backStart(q, dq, dn []float32, ld int, dd []float32) {
 	g.dstart[n-1] += g.start[n-1] * through
 }
 
-// backSteps gathers the gradients of steps: of the exponents of L, W by now, of A, dstart, and of those to the end of
-// the chunk, ends.
+// backSteps computes the gradients of steps from those of the exponents: of L, which w holds now, of A, dstart, and of
+// the decays to the end of the chunk, ends.
 func (g *decayedGrad) backSteps(t0 int) {
 	n := g.n
 	sums := g.sums[:n]

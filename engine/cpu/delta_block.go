@@ -2,7 +2,7 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// matrix is rows of floats that lie ld apart.
+// matrix is a matrix whose rows lie ld floats apart.
 type matrix struct {
 	x  []float32
 	ld int
@@ -10,7 +10,7 @@ type matrix struct {
 
 func (m matrix) row(t int) []float32 { return m.x[t*m.ld:] }
 
-// from are the rows from t on.
+// from returns the rows from t on.
 func (m matrix) from(t int) matrix { return matrix{m.x[t*m.ld:], m.ld} }
 
 // copyTo copies rows of n floats.
@@ -20,35 +20,35 @@ func (m matrix) copyTo(to matrix, rows, n int) {
 	}
 }
 
-// product sets c = a·b, or adds it to c.
+// product sets c = a·b, or adds a·b to c.
 func product(op kernel.Op, rows, columns, terms int, a, b, c matrix, add bool) {
 	kernel.GemmInline(kernel.Product{Op: op, M: rows, N: columns, K: terms, A: a.x, LDA: a.ld, B: b.x, LDB: b.ld,
 		C: c.x, LDC: c.ld, Add: add})
 }
 
-// delta is a task's working memory, and what it has prepared for one head of one block.
+// delta is the working memory of a task, and the values that it has prepared for one head of one block.
 type delta struct {
 	*deltaOp
 	memory *[]float32
 
-	q, first int  // the block's positions, and the first of them in all
-	fromZero bool // the state before it is zero
-	again    bool // forward has been here, and has kept scores
+	q, first int  // number of the block's positions, and the first of them, counted through all rows
+	fromZero bool // the state before the block is zero
+	again    bool // forward has computed this block, and has kept its scores
 	h        int  // the head
 
-	in, out [2][]float32    // readers and writers as they are given, with k for -k and for β·k (q, dk)
-	reads   [2][]float32    // readers, decayed from the border before (q, dk), one behind the other
+	in, out [2][]float32    // readers and writers as given, with k also for -k and β·k (q, dk)
+	reads   [2][]float32    // readers, decayed from the border before (q, dk), one after the other
 	writes  [2][]float32    // writers, decayed to the border after (q, dk)
 	scores  [2][2][]float32 // readers by writers (q, q)
 	decay   []float32       // of the state over the block, one number or dk
 	beta    []float32       // (q)
-	x, v    []float32       // X, where it is not kept, and V, where a writer carries it (q, dv)
-	turned  []float32       // writers or what they carry, transposed (dk or dv, q)
+	x, v    []float32       // X, if it is not kept, and V, if it is written (q, dv)
+	turned  []float32       // writers or their values, transposed (dk or dv, q)
 	numberDecays
 	rowDecays
 }
 
-// floats cuts memory into parts.
+// floats is memory to be cut into parts.
 type floats []float32
 
 func (f *floats) take(n int) []float32 {
@@ -61,7 +61,7 @@ func (f *floats) two(n int) [2][]float32 { return [2][]float32{f.take(n), f.take
 
 func (f *floats) four(n int) [2][2][]float32 { return [2][2][]float32{f.two(n), f.two(n)} }
 
-// delta makes working memory.
+// delta allocates working memory.
 func (o *deltaOp) delta() *delta {
 	q := o.widest()
 	k := &delta{deltaOp: o}
@@ -82,7 +82,7 @@ func (o *deltaOp) delta() *delta {
 	return k
 }
 
-// at are the rows of a block in x, of width floats each, from column c on.
+// at returns the rows of a block in x, of width floats each, from column c on.
 func (k *delta) at(x []float32, width, c int) matrix {
 	if x == nil {
 		return matrix{}
@@ -90,13 +90,13 @@ func (k *delta) at(x []float32, width, c int) matrix {
 	return matrix{x[k.first*width+c:], width}
 }
 
-// gather copies the rows of a block that a head has in x, with n floats for each of the heads, one behind the other:
-// where rows are some KB apart, the cache has few places for them.
+// gather copies a head's rows of a block out of x, which has n floats for each of the heads, so that they lie one after
+// the other. Rows that are some KB apart compete for few places in the cache.
 func (k *delta) gather(to, x []float32, heads, h, n int) {
 	k.at(x, heads*n, h*n).copyTo(matrix{to, n}, k.q, n)
 }
 
-// values are what a writer carries (q, dv).
+// values returns the values (q, dv) that writer w writes.
 func (k *delta) values(w int) []float32 {
 	switch {
 	case w == byK:
@@ -109,7 +109,7 @@ func (k *delta) values(w int) []float32 {
 
 func (k *delta) outputs() matrix { return k.at(k.y.Data(), k.Heads*k.dv, k.h*k.dv) }
 
-// start begins block i, counted in all rows, with the heads from h on, which share keys.
+// start begins block i, counted through all rows, for the heads from h on, which share keys.
 func (k *delta) start(i, h int) {
 	row, lo, hi := k.cuts.at(i)
 	k.q, k.first = hi-lo, k.rows.From(row)+lo
@@ -120,7 +120,7 @@ func (k *delta) start(i, h int) {
 	k.gather(k.out[byK], k.K.Data(), k.KeyHeads, k.KeyHead(h), k.dk)
 }
 
-// queries takes the queries of the heads that share keys, and computes what else they share.
+// queries loads the queries of the heads that share keys, and computes the products that they share.
 func (k *delta) queries() {
 	k.gather(k.in[byQ], k.Q.Data(), k.KeyHeads, k.KeyHead(k.h), k.dk)
 	if !k.ByRow() {
@@ -131,8 +131,8 @@ func (k *delta) queries() {
 	}
 }
 
-// keep lets the scores of readers and writers lie where they are kept, if they are, and tells whether they are there
-// already. They are those of a head or of a key head.
+// keep makes scores point to the kept scores of readers and writers, if they are kept, and reports whether these have
+// been computed already. head is a head or a key head.
 func (k *delta) keep(scores *[2][2][]float32, readers, writers []int, head int) bool {
 	if k.deltaOp.scores == nil {
 		return false
@@ -148,7 +148,8 @@ func (k *delta) keep(scores *[2][2][]float32, readers, writers []int, head int) 
 	return k.again
 }
 
-// headEnds computes what is decayed to the border after the block: the writers of head h and its state's decay.
+// headEnds computes the values at the border after the block: the writers of head h, decayed to it, and the decay of
+// its state.
 func (k *delta) headEnds(h int) {
 	k.h = h
 	if k.free() {
@@ -167,7 +168,7 @@ func (k *delta) headEnds(h int) {
 	}
 }
 
-// head computes all that is decayed for head h.
+// head computes all decayed values of head h.
 func (k *delta) head(h int) {
 	k.headEnds(h)
 	if k.free() {
@@ -187,7 +188,7 @@ func (k *delta) parts(f func(t0, t1 int)) {
 	}
 }
 
-// lower sets y = m·x, or adds it, with m (q, q), of which what is above the diagonal is zero, and x (q, columns).
+// lower sets y = m·x, or adds m·x to y. m (q, q) is zero above the diagonal; x is (q, columns).
 func (k *delta) lower(m, x []float32, y matrix, columns int, add bool) {
 	k.parts(func(t0, t1 int) {
 		product(kernel.NN, t1-t0, columns, t1, matrix{m, k.q}.from(t0), matrix{x, columns}, y.from(t0), add)
@@ -205,8 +206,8 @@ func (k *delta) upper(m, x, y []float32, columns int) {
 // turn transposes x (q, n), for compare.
 func (k *delta) turn(x []float32, n int) { kernel.Transpose(k.q, n, k.turned, k.q, x, n) }
 
-// compare computes the products of the rows of x (q, n) and of the rows that turn got, up to the ends of parts, with
-// zeros behind them.
+// compare computes the products of the rows of x (q, n) and of the rows passed to turn, up to the ends of parts. The
+// rest of y is zero.
 func (k *delta) compare(x []float32, n int, y []float32) {
 	clear(y[:k.q*k.q])
 	k.parts(func(t0, t1 int) {
@@ -214,14 +215,14 @@ func (k *delta) compare(x []float32, n int, y []float32) {
 	})
 }
 
-// read adds what a reader finds in the state before the block to y.
+// read adds to y what reader r reads from s, the state before the block.
 func (k *delta) read(r int, s []float32, y matrix) {
 	if !k.fromZero {
 		product(kernel.NN, k.q, k.dv, k.dk, matrix{k.reads[r], k.dk}, matrix{s, k.dv}, y, true)
 	}
 }
 
-// advance makes next the state after the block, with s the one before it. They may be the same.
+// advance sets next to the state after the block, where s is the state before it. They may be the same.
 func (k *delta) advance(next, s []float32) {
 	k.fade(next, s)
 	for _, w := range k.writers {

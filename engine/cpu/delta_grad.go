@@ -2,23 +2,23 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// deltaGrads are the gradients of a DeltaRule during Backward. With dS the gradient of the state after a block, and
-// what else forward has, decayed,
+// deltaGrads holds the gradients of a DeltaRule during Backward. With dS the gradient of the state after a block, and
+// the decayed values of forward,
 //
 //	dX = (qa)ᵀ·dY + A·dS, then dX ← dX + (pa)ᵀ·dX by substitution,   dV = (qk)ᵀ·dY + K·dS + (pk)ᵀ·dX, or dX with β
 //	d(qa) = dY·Xᵀ,   d(pa) = dX·Xᵀ,   dQ = dY·Sᵀ,   dP = dX·Sᵀ,   dA = X·dSᵀ, and with V for X d(qk), d(pk) and dK
 //	dS ← D·dS + Qᵀ·dY + Pᵀ·dX
 //
-// X is kept from forward, dv floats of each position and head, and so are scores. The states before most blocks are
-// computed again from X by one product for each (see deltaSegment). States and their gradients are transposed here
-// (dv, dk): then every product reads them where they lie.
+// X and scores are kept from forward; X takes dv floats for each position and head. The states before most blocks are
+// computed again from X by one product each (see deltaSegment). States and their gradients are transposed here (dv,
+// dk), so that every product reads them in place.
 //
-// All decays are exponentials of sums of g. The gradient of a g is the sum over the decays that it is part of. It is
-// summed over these only: as a difference of larger sums it would cancel where decays are small.
+// All decays are exponentials of sums of g. The gradient of a g is the sum over the decays that contain it. It is
+// computed from these only: a difference of larger sums would cancel where decays are small.
 type deltaGrads struct {
 	*deltaOp
 	dy []float32
-	to struct{ q, k, v, g, beta, a, b []float32 } // nil where one is not wanted
+	to struct{ q, k, v, g, beta, a, b []float32 } // nil for a gradient that is not wanted
 }
 
 func (o *deltaOp) Backward(eng *Engine) {
@@ -30,25 +30,25 @@ func (o *deltaOp) Backward(eng *Engine) {
 	o.eachHeads(o.Heads/o.KeyHeads, w.heads)
 }
 
-// deltaGrad is what a task of Backward has besides.
+// deltaGrad is the additional memory of a task of Backward.
 type deltaGrad struct {
 	*delta
 	w *deltaGrads
 
-	back    []float32       // dY and dX, one behind the other (2·q, dv)
+	back    []float32       // dY and dX, one after the other (2·q, dv)
 	given   []float32       // dV, unless it is dX (q, dv)
-	across  []float32       // what comes to dX and dV from a state, transposed (dv, q)
-	dreads  [2][]float32    // (q, dk), one behind the other
+	across  []float32       // gradients of X and V that come through a state, transposed (dv, q)
+	dreads  [2][]float32    // (q, dk), one after the other
 	dwrites [2][]float32    // (q, dk)
 	dscores [2][2][]float32 // (q, q)
 	ddecay  []float32       // of the exponent of the state's decay, one number or dk
 
-	din, dout [2][]float32 // gradients of readers and writers as they are given (q, dk)
+	din, dout [2][]float32 // gradients of readers and writers as given (q, dk)
 	numberGrads
 	rowGrads
 }
 
-// heads are the heads from h on that share a key head.
+// heads runs backward through the heads from h on, which share a key head.
 func (w *deltaGrads) heads(k *delta, row, h int) {
 	heads := w.Heads / w.KeyHeads
 	n, q, blocks := heads*w.dk*w.dv, w.widest(), w.cuts.of(row)
@@ -108,7 +108,7 @@ func (w *deltaGrads) heads(k *delta, row, h int) {
 	}
 }
 
-// turnStates makes y the states in x of some heads from h on, each transposed, or zeros where x is nil.
+// turnStates sets y to the states in x of some heads from h on, each transposed, or to zeros if x is nil.
 func (o *deltaOp) turnStates(y, x []float32, h, heads int) {
 	if x == nil {
 		clear(y)
@@ -119,7 +119,7 @@ func (o *deltaOp) turnStates(y, x []float32, h, heads int) {
 	}
 }
 
-// advanceTurned is advance of states that are transposed.
+// advanceTurned is advance for states that are transposed.
 func (k *delta) advanceTurned(next, s []float32) {
 	k.fadeTurned(next, s)
 	for _, w := range k.writers {
@@ -128,7 +128,7 @@ func (k *delta) advanceTurned(next, s []float32) {
 	}
 }
 
-// fadeTurned is fade of states that are transposed.
+// fadeTurned is fade for states that are transposed.
 func (k *delta) fadeTurned(y, s []float32) {
 	if k.ByRow() {
 		kernel.MulMatrix(y, k.dk, s, k.dk, k.decay, 0, k.dv, k.dk)
@@ -137,8 +137,8 @@ func (k *delta) fadeTurned(y, s []float32) {
 	}
 }
 
-// head computes the gradients of a head's block, with s the state before it, and makes ds, the gradient of the state
-// after it, that of s.
+// head computes the gradients of a head's block. s is the state before it. ds is the gradient of the state after it,
+// which head turns into the gradient of s.
 func (g *deltaGrad) head(s, ds []float32) {
 	k, q, dk, dv := g.delta, g.q, g.dk, g.dv
 	state, dstate := matrix{s, dk}, matrix{ds, dk}
@@ -159,7 +159,7 @@ func (g *deltaGrad) head(s, ds []float32) {
 		k.upper(g.scores[byQ][w], dy, to, dv)
 		product(kernel.NN, q, dk, dv, matrix{g.values(w), dv}, dstate, matrix{g.dwrites[w], dk}, false)
 	}
-	rows := q // of what is read
+	rows := q // number of readers
 	if g.solves() {
 		rows = 2 * q
 		kernel.SolveUpper(dx, dv, g.scores[byP][byA], q, q, dv)
@@ -195,7 +195,8 @@ func (g *deltaGrad) head(s, ds []float32) {
 	}
 }
 
-// spread adds the rows of a block x (q, n) to those of a head in a gradient, if that is wanted, as gather takes them.
+// spread adds the rows of a block x (q, n) to those of a head in a gradient, if that is wanted. It is the backward of
+// gather.
 func (g *deltaGrad) spread(to, x []float32, heads, h, n int) {
 	if at := g.at(to, heads*n, h*n); at.x != nil {
 		kernel.AxpyRows(at.x, at.ld, x, n, deltaOne[:], 0, g.q, n)
@@ -204,7 +205,7 @@ func (g *deltaGrad) spread(to, x []float32, heads, h, n int) {
 
 var deltaOne = [1]float32{1}
 
-// startKeys begins the gradients of what heads of one key head share.
+// startKeys clears the gradients that heads of one key head share.
 func (g *deltaGrad) startKeys() {
 	clear(g.din[byQ][:g.q*g.dk])
 	clear(g.dout[byK][:g.q*g.dk])
@@ -213,7 +214,7 @@ func (g *deltaGrad) startKeys() {
 	}
 }
 
-// endKeys ends them.
+// endKeys adds these gradients to those of the inputs.
 func (g *deltaGrad) endKeys() {
 	if !g.ByRow() {
 		g.endProducts()

@@ -2,10 +2,10 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// numberGrads are gradients where a head has one decay.
+// numberGrads holds the gradients for heads with one decay each.
 type numberGrads struct {
 	dproducts [2][2][]float32 // (q, q)
-	exponents []float32       // of those of between (q, q)
+	exponents []float32       // of the exponents of between (q, q)
 	ones      []float32       // (q)
 	sums      []float32       // scratch (q)
 	upTo, on  []float64       // of exponents from the border before up to a position, and of those from it on (q)
@@ -21,7 +21,7 @@ func (g *deltaGrad) makeNumbers(f *floats, q int) {
 	}
 }
 
-// startProducts begins the gradients of the products that heads of one key head share.
+// startProducts clears the gradients of the products that heads of one key head share.
 func (g *deltaGrad) startProducts() {
 	for i := range 2 {
 		for j := range 2 {
@@ -34,7 +34,7 @@ func (g *deltaGrad) startProducts() {
 func (g *deltaGrad) endProducts() {
 	if g.solves() && !g.free() {
 		g.compared(byQ, byA)
-		// Keys by keys: the gradient of a key is that of a reader and of a writer.
+		// Keys by keys: the gradient of a key is the sum of that of a reader and that of a writer.
 		d := g.dproducts[byP][byA]
 		for t := range g.q {
 			for s := range t {
@@ -64,7 +64,7 @@ func (g *deltaGrad) numbers() {
 		}
 	}
 	if g.free() {
-		for _, rw := range [][2]int{{byQ, byA}, {byP, byA}, {byP, byK}} { // not of key heads
+		for _, rw := range [][2]int{{byQ, byA}, {byP, byA}, {byP, byK}} { // these are not shared by key heads
 			g.compared(rw[0], rw[1])
 			clear(g.dproducts[rw[0]][rw[1]][:g.q*g.q])
 		}
@@ -79,12 +79,12 @@ func (g *deltaGrad) numbers() {
 	g.steps()
 }
 
-// score is the backward of a score: a product of a reader and a writer times weights. It makes dscores the gradient of
-// the logarithm of these but for β, and adds it to exponents.
+// score is the backward of a score, a product of a reader and a writer times weights. It overwrites dscores, and adds
+// to exponents the gradients of the exponents, without the factor β.
 func (g *deltaGrad) score(r, w int) {
 	n, q := g.q*g.q, g.q
 	d, dproducts, weights := g.dscores[r][w][:n], g.dproducts[r][w][:n], g.weights[:n]
-	if r == byP && g.free() { // the decays are those of the position before
+	if r == byP && g.free() { // the decays are those of the previous position
 		kernel.MulAdd(dproducts[q:], d[q:], weights[:n-q])
 		kernel.MulAdd(g.exponents[:n-q], d[q:], g.scores[r][w][q:n])
 		return
@@ -100,7 +100,8 @@ func (g *deltaGrad) score(r, w int) {
 	kernel.MulAdd(g.exponents[:n], d, g.between[:n])
 }
 
-// betas adds to the gradients of β what comes from scores. Until now exponents are without it.
+// betas adds to the gradients of β the part that comes from scores, and multiplies exponents by β, which they lack
+// until then.
 func (g *deltaGrad) betas() {
 	if g.Beta == nil {
 		return
@@ -120,11 +121,11 @@ func (g *deltaGrad) addBeta(t int, v float32) {
 	}
 }
 
-// fromBorder is the backward of a reader decayed from the border before.
+// fromBorder is the backward of decaying a reader from the border before.
 func (g *deltaGrad) fromBorder(r int) {
 	before := 0
 	if r == byP && g.free() {
-		before = 1 // it reads before the decay
+		before = 1 // p reads before the decay
 	}
 	g.addTimes(g.din[r], g.starts[r], g.dreads[r], g.reads[r])
 	for t := before; t < g.q; t++ {
@@ -132,7 +133,7 @@ func (g *deltaGrad) fromBorder(r int) {
 	}
 }
 
-// toBorder is the backward of a writer decayed to the border after.
+// toBorder is the backward of decaying a writer to the border after.
 func (g *deltaGrad) toBorder(w int) {
 	g.addTimes(g.dout[w], g.ends, g.dwrites[w], g.out[w])
 	for t, dot := range g.sums[:g.q] {
@@ -148,8 +149,8 @@ func (g *deltaGrad) addTimes(to, factors, d, w []float32) {
 	kernel.AxpyDots(g.sums, to, g.dk, factors, d, g.dk, w, g.dk, g.q, g.dk)
 }
 
-// steps adds up the gradients of g. The exponent of between[t, s] is the sum of g from s+1 to t. So to the gradient of
-// g at i belong those of t ≥ i and s < i: each row gets the sum over the rows from it on.
+// steps sums up the gradients of g. The exponent of between[t, s] is the sum of g from s+1 to t. So the gradient of g
+// at i includes those of t ≥ i and s < i: each row gets the sum over the rows from it on.
 func (g *deltaGrad) steps() {
 	to, q, sums := g.at(g.w.to.g, g.Heads, g.h), g.q, g.sums[:g.q]
 	if to.x == nil {

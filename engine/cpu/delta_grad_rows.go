@@ -2,7 +2,7 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// rowGrads are gradients where each row of a state has decays of its own.
+// rowGrads holds the gradients for states with separate decays for each row.
 type rowGrads struct {
 	dg        []float32    // (q, dk)
 	dreadIn   [2][]float32 // (q, dk)
@@ -25,7 +25,7 @@ func (g *deltaGrad) makeRows(f *floats, q int) {
 	n := q * g.dk
 	g.rowGrads = rowGrads{dg: f.take(n), dreadIn: f.two(n), dwriteIn: f.two(n), dreadPart: f.take(n), sum: f.take(g.dk),
 		dummy: f.take(g.dk), dots: f.take(q), work: f.take(kernel.DecayedWork)}
-	for w := range 2 { // where there is no p, its scores have none
+	for w := range 2 { // without p, its scores have no gradients
 		clear(g.dscores[byP][w])
 	}
 }
@@ -60,20 +60,20 @@ func (g *deltaGrad) rows() {
 	g.spread(g.w.to.g, g.dg, g.Heads, g.h, dk)
 }
 
-// readExponents adds to the gradients of g at [t0, t1) those of the exponents of what readers are multiplied by: of
-// each position they are the sum over the readers that see its decay. x are the readers, d their gradients.
+// readExponents adds to the gradients of g at [t0, t1) those of the exponents of the readers' factors. For each
+// position they are the sum over the readers that see its decay. x are the readers, d their gradients.
 func (g *deltaGrad) readExponents(r, t0, t1 int, d, x []float32) {
 	from, dk, rows := (t1-1)*g.dk, g.dk, t1-t0
 	to := from
 	if r == byP {
-		to, rows = from-dk, rows-1 // it reads before the decay
+		to, rows = from-dk, rows-1 // p reads before the decay
 	}
 	if rows > 0 {
 		kernel.AddRunning(g.sum, g.dg, to, -dk, d, from, -dk, x, from, -dk, rows)
 	}
 }
 
-// readersBack is the backward of decaying readers of a part from its start and from the border.
+// readersBack is the backward of decaying the readers of a part from its start and from the border.
 func (g *deltaGrad) readersBack(r, t0, t1 int) {
 	k, q, dk, at, rows := g.delta, g.q, g.dk, t0*g.dk, t1-t0
 	d, dreads, in := g.dreadPart[at:], g.dreads[r][at:], g.dreadIn[r][at:]
@@ -97,11 +97,11 @@ func (g *deltaGrad) readersBack(r, t0, t1 int) {
 }
 
 // writersBack is the backward of decaying writers over a part, and of the scores of its readers. dwrites holds the
-// gradients of writers decayed to its end, and then of those decayed to its start.
+// gradients of writers decayed to the end of the part, and afterwards of those decayed to its start.
 func (g *deltaGrad) writersBack(w, t0, t1 int) {
 	k, q, dk, at, rows := g.delta, g.q, g.dk, t0*g.dk, t1-t0
 	d, after := g.dwrites[w], k.earlier(w, t1)
-	// To the gradient of g at a position belong those of the writers before it.
+	// The gradient of g at a position includes those of the writers before it.
 	clear(g.sum)
 	kernel.AddRunning(g.sum, g.dummy, 0, 0, d, 0, dk, after, 0, dk, t0)
 	kernel.Add(g.dg[at:at+dk], g.sum)
@@ -110,7 +110,7 @@ func (g *deltaGrad) writersBack(w, t0, t1 int) {
 	}
 	kernel.MulMatrix(g.dwriteIn[w][at:], dk, d[at:], dk, k.upTo[at:], dk, rows, dk)
 	kernel.MulMatrix(d, dk, d, dk, k.over(t0), 0, t0, dk)
-	p := byQ // stands for it in the form that has no p
+	p := byQ // replaces p in the form that has none
 	if k.solves() {
 		p = byP
 	}
@@ -126,7 +126,7 @@ func (g *deltaGrad) writersBack(w, t0, t1 int) {
 		k.readIn[p][at:], k.writeIn[w][at:], g.work, rows, dk)
 }
 
-// readInBack is the backward of a reader as it is given.
+// readInBack is the backward of computing a reader from the inputs.
 func (g *deltaGrad) readInBack(r int) {
 	k, q, dk, d := g.delta, g.q, g.dk, g.dreadIn[r]
 	if r == byQ || g.free() {
@@ -139,7 +139,7 @@ func (g *deltaGrad) readInBack(r int) {
 	kernel.MulAdd(g.din[r][:q*dk], d[:q*dk], k.each[:q*dk])
 }
 
-// writeInBack is the backward of a writer as it is given.
+// writeInBack is the backward of computing a writer from the inputs.
 func (g *deltaGrad) writeInBack(w int) {
 	q, dk, d := g.q, g.dk, g.dwriteIn[w]
 	if g.Beta == nil {

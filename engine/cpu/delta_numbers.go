@@ -2,16 +2,16 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// numberDecays are decays of one number for all rows of a head's state. Scores are then products of readers and writers
-// times a decay: products of queries and keys are the same for all heads that share a key head.
+// numberDecays holds decays that are one number for all rows of a head's state. Scores are then products of readers and
+// writers times a decay, and products of queries and keys are the same for all heads that share a key head.
 type numberDecays struct {
 	g        []float32       // (q)
 	drops    bool            // whether some decays may be below deltaLeast
-	starts   [2][]float32    // what readers are multiplied by: decays from the border before, of p with its sign (q)
+	starts   [2][]float32    // factors of readers: decays from the border before, for p with its sign (q)
 	toEnd    []float32       // the decays to the border after (q)
-	ends     []float32       // what writers are multiplied by: toEnd, with β times it (q)
+	ends     []float32       // factors of writers: toEnd, times β if there is one (q)
 	between  []float32       // the decays from one position to a later one, zero above the diagonal (q, q)
-	weights  []float32       // what products are multiplied by: between, with β times that of the writer (q, q)
+	weights  []float32       // factors of products: between, times the writer's β if there is one (q, q)
 	products [2][2][]float32 // of readers and writers, up to the ends of parts (q, q)
 }
 
@@ -33,7 +33,7 @@ func (k *delta) compareKeys(readers []int, w int) {
 	}
 }
 
-// numberEnds computes what is decayed to the border after the block.
+// numberEnds computes the decays and the writers decayed to the border after the block.
 func (k *delta) numberEnds() {
 	q, at := k.q, k.first*k.Heads+k.h
 	for t := range q {
@@ -58,7 +58,7 @@ func (k *delta) numberEnds() {
 	}
 }
 
-// numberScores computes what is decayed from the border before the block, and the scores.
+// numberScores computes the readers decayed from the border before the block, and the scores.
 func (k *delta) numberScores() {
 	q := k.q
 	k.startDecays()
@@ -93,7 +93,7 @@ func (k *delta) numberScores() {
 	}
 }
 
-// startDecays computes what readers are multiplied by.
+// startDecays computes the factors of readers.
 func (k *delta) startDecays() {
 	q, sum, sign := k.q, float32(0), float32(1)
 	for t, g := range k.g[:q] {

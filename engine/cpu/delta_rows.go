@@ -2,20 +2,20 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// rowDecays are decays of each row of a head's state. A decay between positions of two parts is the product of one from
-// the start of the reader's part and one to it, none above 1: readers and writers times these are multiplied. Inside a
-// part writers are decayed position by position. Here all p read before the decay of their position: with β that is
-// -e^g ⊙ k.
+// rowDecays holds separate decays for each row of a head's state. A decay between positions of two parts is the product
+// of a decay from the start of the reader's part and one to that start, neither above 1. Readers and writers are
+// multiplied by these factors, and then by each other. Inside a part, writers are decayed position by position. Here
+// all p read before the decay of their position: with β, p is -e^g ⊙ k.
 type rowDecays struct {
 	each      []float32    // the decay of each position (q, dk)
-	since     []float32    // from the start of the part to each position, with its own (q, dk)
+	since     []float32    // from the start of the part to each position, including its own (q, dk)
 	upTo      []float32    // from each position to the end of its part (q, dk)
 	total     []float32    // of each part (parts, dk)
-	passed    []float32    // over the parts before (dk)
-	readIn    [2][]float32 // readers, as they are given or -e^g ⊙ k (q, dk)
-	writeIn   [2][]float32 // writers, as they are given or β·k (q, dk)
+	passed    []float32    // over the parts so far (dk)
+	readIn    [2][]float32 // readers, as given or -e^g ⊙ k (q, dk)
+	writeIn   [2][]float32 // writers, as given or β·k (q, dk)
 	readPart  [2][]float32 // readers, decayed from the start of their part (q, dk)
-	writePart [2][]float32 // for each part but the first the writers before it, decayed to its start
+	writePart [2][]float32 // for each part but the first, the writers before it, decayed to its start
 	lanes     []float32    // writers of a part, transposed (dk, deltaPart)
 }
 
@@ -26,7 +26,8 @@ func (k *delta) sizeRows(q int) int {
 	return (7*q + 2*earlierRows(q) + partsOf(q) + 1 + deltaPart) * k.dk
 }
 
-// partsOf is the number of parts of q positions, earlierRows the positions before each of them added up.
+// partsOf returns the number of parts of q positions, earlierRows the sum over the parts of the number of positions
+// before each.
 func partsOf(q int) int     { return (q + deltaPart - 1) / deltaPart }
 func earlierRows(q int) int { return deltaPart * partsOf(q) * (partsOf(q) - 1) / 2 }
 
@@ -40,7 +41,7 @@ func (k *delta) makeRows(f *floats, q int) {
 	}
 }
 
-// earlier are the writers before t0, where a part starts or the block ends, decayed to it.
+// earlier returns the writers before t0, decayed to t0, where a part starts or the block ends.
 func (k *delta) earlier(w, t0 int) []float32 {
 	if t0 >= k.q {
 		return k.writes[w]
@@ -48,7 +49,7 @@ func (k *delta) earlier(w, t0 int) []float32 {
 	return k.writePart[w][earlierRows(t0)*k.dk:]
 }
 
-// over are the decays over the part from t0 on.
+// over returns the decays over the part from t0 on.
 func (k *delta) over(t0 int) []float32 { return k.total[t0/deltaPart*k.dk:][:k.dk] }
 
 // rowEnds computes the decays, and the writers decayed to the ends of parts and of the block.
@@ -75,10 +76,10 @@ func (k *delta) rowEnds() {
 	}
 }
 
-// rowScores computes what is decayed from the border before the block, and the scores.
+// rowScores computes the readers decayed from the border before the block, and the scores.
 func (k *delta) rowScores() {
 	q, dk := k.q, k.dk
-	p := byQ // what stands for p in the form that has none
+	p := byQ // replaces p in the form that has none
 	if k.solves() {
 		p = byP
 	}
@@ -115,7 +116,7 @@ func (k *delta) rowScores() {
 	})
 }
 
-// dropPart drops the least decays of a part: those of rows that none is left of at its end.
+// dropPart drops the smallest decays of a part, in the rows that have decayed to nothing at its end.
 func (k *delta) dropPart(t0, t1 int) {
 	for i, d := range k.over(t0) {
 		if d >= deltaLeast {
@@ -130,13 +131,13 @@ func (k *delta) dropPart(t0, t1 int) {
 	}
 }
 
-// pass multiplies the decays over the parts before by those of the part from t0 on.
+// pass multiplies decays, those over the parts before t0, by those of the part from t0 on.
 func (k *delta) pass(decays []float32, t0 int) {
 	kernel.Mul(decays, k.over(t0))
 	dropLeast(decays)
 }
 
-// crossScores computes the scores of the readers of a part and the writers of those before.
+// crossScores computes the scores of the readers of a part and the writers of the parts before it.
 func (k *delta) crossScores(w, t0, t1 int) {
 	if t0 == 0 {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// step steps the states of short rows in place, position by position.
+// step computes short rows position by position, and updates their states in place.
 func (o *deltaOp) step() {
 	parallel.For(len(o.steps)*o.Heads, max(1, grain/(o.dk*o.dv)), func(lo, hi int) {
 		k := o.stepper()
@@ -19,7 +19,7 @@ func (o *deltaOp) step() {
 	})
 }
 
-// stepRow computes a row of a head by steps of s, the state before it.
+// stepRow computes a row of a head by steps from s, the state before it, which it updates.
 func (o *deltaOp) stepRow(row, h int, s []float32) {
 	k := o.stepper()
 	defer putFloats(k.memory)
@@ -51,7 +51,7 @@ func (o *deltaOp) stepper() deltaStep {
 	return k
 }
 
-// at steps s, the state of head h, by position t.
+// at updates s, the state of head h, with position t.
 func (k *deltaStep) at(t, h int, s []float32) {
 	dk, dv, key, head := k.dk, k.dv, t*k.KeyHeads+k.KeyHead(h), t*k.Heads+h
 	q, keys := k.Q.Data()[key*dk:][:dk], k.K.Data()[key*dk:][:dk]
@@ -83,7 +83,7 @@ func (k *deltaStep) at(t, h int, s []float32) {
 	}
 }
 
-// decays computes e^g of a head at a position, and tells whether one is 0.
+// decays computes e^g of a head at a position, and reports whether one of them is 0.
 func (k *deltaStep) decays(head int) (forgets bool) {
 	if k.ByRow() {
 		copy(k.decay, k.G.Data()[head*k.dk:])
@@ -95,7 +95,7 @@ func (k *deltaStep) decays(head int) (forgets bool) {
 	return slices.Contains(k.decay, 0)
 }
 
-// forget clears the rows of s whose decay is 0: they may hold what is not finite.
+// forget clears the rows of s whose decay is 0: they may hold values that are not finite.
 func (k *deltaStep) forget(s []float32) {
 	for i, d := range k.decay {
 		if d == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// randomDelta are inputs of l positions for a form: "gated", "free" or "decay", with decays by row where rows is set.
+// randomDelta returns inputs of l positions for a form: "gated", "free" or "decay", with decays by row if rows is set.
 func randomDelta(rng *rand.Rand, form string, rows bool, l, h, dk, dv int) engine.Delta {
 	change := func(x *tensor.Tensor, f func(v float64) float64) *tensor.Tensor {
 		for i, v := range x.Data() {
@@ -40,9 +40,9 @@ func randomDelta(rng *rand.Rand, form string, rows bool, l, h, dk, dv int) engin
 	return x
 }
 
-// TestDeltaSegments: a row that is longer than the backward holds states for has the gradients, to the bit, of the same
-// row in two calls, of which the second begins with the state after the first. So it has on many cores, where heads
-// that share a key head are apart and no scores are kept.
+// TestDeltaSegments checks that a row that is longer than the segment for which backward holds states has, to the bit,
+// the gradients of the same row in two calls, of which the second begins with the state after the first. The same holds
+// on many cores, where heads that share a key head are computed separately and no scores are kept.
 func TestDeltaSegments(t *testing.T) {
 	const h, dk, dv, cut, l = 2, 5, 3, deltaBlock * deltaSegment, deltaBlock*deltaSegment*2 + 40
 	for _, form := range []string{"gated", "free", "decay"} {
@@ -111,8 +111,8 @@ func TestDeltaSegments(t *testing.T) {
 	}
 }
 
-// BenchmarkDelta takes 16 heads of keys and values of 128 components along a sequence, and back, and in steps, beside
-// the product of a block of keys and a state.
+// BenchmarkDelta measures the forward, the backward and steps of 16 heads of keys and values of 128 components along a
+// sequence, and the product of a block of keys and a state for comparison.
 func BenchmarkDelta(b *testing.B) {
 	const h, d, l = 16, 128, 512
 	rng := rand.New(rand.NewPCG(3, 1))

@@ -22,11 +22,11 @@ type diagSystem struct {
 	wantGrad      bool
 	store         [3]modes // the storage of the tensors Abar, Bbar and C
 	once          sync.Once
-	a32, b32, c32 []float32 // Abar, Bbar, C as (h·n·2) float32 for the recurrence, made at first use
-	single32      []float32 // the memory of these
+	a32, b32, c32 []float32 // Abar, Bbar, C as (h·n·2) float32 for the recurrence, computed at first use
+	single32      []float32 // the memory of a32, b32 and c32
 }
 
-// publish makes the tensors of the engine.DiagSystem, over the memory of s.
+// publish creates the tensors of the engine.DiagSystem, over the memory of s.
 func (s *diagSystem) publish() {
 	s.Private = s
 	for i, part := range []struct {
@@ -44,13 +44,13 @@ func (s *diagSystem) publish() {
 	}
 }
 
-// diagOf is this engine's form of a system.
+// diagOf returns this engine's form of a system.
 func diagOf(s *engine.DiagSystem) *diagSystem { return s.Private.(*diagSystem) }
 
-// of are the modes of channel h in one of the arrays.
+// of returns the modes of channel h in one of the arrays.
 func (s *diagSystem) of(x kernel.Modes, h int) kernel.Modes { return x[h*s.width:][:s.width] }
 
-// DiagSystem discretizes in float64. Unless gradients are wanted it caches the result with p.
+// DiagSystem discretizes in float64. Unless gradients are wanted, it caches the result in p.
 func (eng *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	h := p.LogDt.Len()
 	n := p.InvAReal.Len() / h
@@ -132,7 +132,7 @@ func (s *diagSystem) discretizeChannel(p *engine.DiagParams, h int) {
 	}
 }
 
-// single makes a32, b32 and c32 at first use. Any number of goroutines may decode with one system.
+// single computes a32, b32 and c32 at first use. Any number of goroutines may decode with one system.
 func (s *diagSystem) single() {
 	s.once.Do(func() {
 		size := 2 * s.H * s.N
@@ -175,7 +175,7 @@ func toPairs(pairs []float32, x kernel.Modes, n int) {
 	}
 }
 
-// addPairs is toPairs that adds; it does nothing for pairs of nil.
+// addPairs is like toPairs, but adds. It does nothing if pairs is nil.
 func addPairs(pairs []float32, x kernel.Modes, n int) {
 	if pairs == nil {
 		return
@@ -192,7 +192,7 @@ type diagSystemOp struct {
 	sys diagSystem
 }
 
-// Backward takes the gradients of Ā, B̄ and C, to which all users of the system have added, to the parameters.
+// Backward propagates the gradients of Ā, B̄ and C, to which all users of the system have added, to the parameters.
 func (o *diagSystemOp) Backward(eng *Engine) {
 	var g [5][]float32
 	for i, x := range o.p.Tensors() {
@@ -220,7 +220,7 @@ func (o *diagSystemOp) backward(w *modeScratch, h int, g *[5][]float32) {
 	} else {
 		disc.ZOHGrad(&grad)
 	}
-	part := func(i, size int) []float32 { // what belongs to the channel
+	part := func(i, size int) []float32 { // the channel's part of a gradient
 		if g[i] == nil {
 			return nil
 		}
@@ -235,7 +235,7 @@ func (o *diagSystemOp) backward(w *modeScratch, h int, g *[5][]float32) {
 		dLogDt[0] += float32(sum * s.dt[h])
 	}
 	for i := range dInvA {
-		slope := a[i] // of -e^x
+		slope := a[i] // derivative of -e^x
 		if o.p.Real != engine.NegExp {
 			_, slope = o.p.Real.Of(float64(o.p.InvAReal.Data()[h*n+i]))
 		}

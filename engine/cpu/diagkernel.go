@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DiagKernel makes the kernels in lanes (⌈h/16⌉, l, 16), as a product with a Vandermonde matrix of powers of Ā.
+// DiagKernel computes the kernels in lanes (⌈h/16⌉, l, 16), as a product with a Vandermonde matrix of powers of Ā.
 func (eng *Engine) DiagKernel(sys *engine.DiagSystem, l int) *tensor.Tensor {
 	s := diagOf(sys)
 	k := eng.newKernels(s.H, l)
@@ -60,7 +60,7 @@ func (o *diagKernelOp) Backward(eng *Engine) {
 	})
 }
 
-// unreadFrom is the number of floats from which on the first kernels have left the processor's caches by the time they
+// unreadFrom is the number of floats above which the first kernels have left the processor's caches by the time they
 // are read.
 const unreadFrom = 2 << 20
 
@@ -71,7 +71,7 @@ type modeScratch struct {
 	rows     []float32 // channel by channel
 }
 
-// kernelsAtOnce is the number of channels whose kernels are made at a time.
+// kernelsAtOnce is the number of channels whose kernels are computed together.
 const kernelsAtOnce = lanes
 
 var modePool = sync.Pool{New: func() any { return new(modeScratch) }}
@@ -80,7 +80,7 @@ func (w *modeScratch) resize(width int) {
 	w.c, w.s, w.ds = resize(w.c, width), resize(w.s, width), resize(w.ds, width)
 }
 
-// resizeRows makes space in w.rows for kernels of length l, and returns how far apart they are.
+// resizeRows makes space in w.rows for kernels of length l, and returns the distance between them.
 func (w *modeScratch) resizeRows(l int) (ld int) {
 	ld = l + kernel.VandermondePad
 	w.rows = resize(w.rows, kernelsAtOnce*ld)

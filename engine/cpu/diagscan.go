@@ -11,8 +11,8 @@ import (
 )
 
 // DiagScan scans channel by channel. A channel has a table of its decays e^(r z) and gains for the different steps r of
-// the call: few where times are on a grid, at most one for each position. Backward scans again, from states that it
-// keeps every scanChunk positions, so that memory beside inputs and outputs does not grow with the modes.
+// the call: few if times are on a grid, at most one for each position. Backward scans again, from states that it stores
+// every scanChunk positions, so that the memory beyond inputs and outputs does not grow with the number of modes.
 func (eng *Engine) DiagScan(u, steps *tensor.Tensor, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	o := take[diagScanOp](eng)
@@ -42,7 +42,7 @@ type diagScanOp struct {
 	distinct distinct
 }
 
-// distinct are the different numbers of a list, and which of them each is.
+// distinct holds the different numbers of a list, and the index among them of each element.
 type distinct struct {
 	values []float32
 	which  []int32
@@ -65,7 +65,7 @@ func (d *distinct) of(x []float32) {
 	}
 }
 
-// diagScanWork is space for one channel.
+// diagScanWork is scratch for one channel.
 type diagScanWork struct {
 	scan        kernel.DiagScan
 	grads       kernel.DiagScanGrads
@@ -75,17 +75,17 @@ type diagScanWork struct {
 
 var diagScanPool = sync.Pool{New: func() any { return new(diagScanWork) }}
 
-// exponent is z = dt·A of mode i of channel c, and the gain of a step r over e^(r z) - 1.
+// exponent returns z = dt·A of mode i of channel c, and the gain of a step r divided by e^(r z) - 1.
 func (o *diagScanOp) exponent(c, i int) (z, gain complex128) {
 	s, at := o.sys, c*o.sys.width+i
 	part := func(x kernel.Modes) complex128 { return complex(x[at], x[at+s.width/2]) }
 	return complex(s.dt[c], 0) * part(s.a), part(s.bbar) / (part(s.abar) - 1)
 }
 
-// power is e^(r z).
+// power returns e^(r z).
 func power(r float32, z complex128) complex128 { return cmplx.Exp(complex(float64(r), 0) * z) }
 
-// prepare makes the table of channel c.
+// prepare computes the table of channel c.
 func (o *diagScanOp) prepare(w *diagScanWork, c int) {
 	n, s := o.sys.N, o.sys
 	w.x, w.g = resize(w.x, 2*n), resize(w.g, 2*n)
@@ -103,7 +103,7 @@ func (o *diagScanOp) prepare(w *diagScanWork, c int) {
 	}
 }
 
-// load sets x to the state of channel c in state, zeros for nil.
+// load sets x to the state of channel c in state, or to zeros if state is nil.
 func (o *diagScanOp) load(x, state []float32, c int) {
 	clear(x)
 	for i := range o.sys.N {
@@ -140,7 +140,7 @@ func (o *diagScanOp) forward(w *diagScanWork, c int) {
 func (o *diagScanOp) Backward(eng *Engine) {
 	o.states = o.stateGrads(eng, o.states, o.rows.Count())
 	g := diagScanGrads{diagScanOp: o, dy: eng.grad(o.y), du: eng.gradOf(o.u), dskip: eng.gradOf(o.skip)}
-	if eng.wanted(o.steps) { // all channels add to them
+	if eng.wanted(o.steps) { // all channels add to the gradients of steps
 		g.dsteps = eng.scratch(o.sys.H * o.steps.Len())
 		defer eng.done(g.dsteps)
 	}
@@ -156,13 +156,13 @@ func (o *diagScanOp) Backward(eng *Engine) {
 	}
 }
 
-// diagScanGrads are gradients on the way; nil where none is wanted.
+// diagScanGrads holds the gradients during backward, nil if not wanted.
 type diagScanGrads struct {
 	*diagScanOp
 	dy, du, dskip, dsteps []float32
 }
 
-// back goes through the rows of channel c, each from its last chunk on.
+// back runs backward through the rows of channel c, each from its last chunk on.
 func (o *diagScanGrads) back(w *diagScanWork, c int) {
 	o.prepare(w, c)
 	n, d, u := o.sys.N, o.sys.H, o.u.Data()
@@ -212,7 +212,7 @@ func (o *diagScanGrads) back(w *diagScanWork, c int) {
 	o.toSystem(w, c)
 }
 
-// slope is the gradient of a step r, Re Σ_n g·conj(z e^(r z) (x + b u)), from the state x before it.
+// slope returns the gradient of a step r, Re Σ_n g·conj(z e^(r z) (x + b u)), where x is the state before it.
 func (o *diagScanGrads) slope(w *diagScanWork, c int, x []float32, u, dy, r float32) float32 {
 	n, sum := o.sys.N, 0.0
 	for i := range n {
@@ -224,7 +224,7 @@ func (o *diagScanGrads) slope(w *diagScanWork, c int, x []float32, u, dy, r floa
 	return float32(sum)
 }
 
-// toSystem takes the gradients of the table of channel c to those of the system: see engine/reference.
+// toSystem propagates the gradients of the table of channel c to those of the system: see engine/reference.
 func (o *diagScanGrads) toSystem(w *diagScanWork, c int) {
 	n, s := o.sys.N, o.sys
 	if !s.wantGrad {
@@ -242,7 +242,7 @@ func (o *diagScanGrads) toSystem(w *diagScanWork, c int) {
 		at, half := c*s.width+i, s.width/2
 		abar := complex(s.abar[at], s.abar[at+half])
 		dA, dB := -db*cmplx.Conj(gain/(abar-1)), db*cmplx.Conj(1/(abar-1))
-		if abar != 0 { // else the mode is gone before the next position
+		if abar != 0 { // else the mode has decayed before the next position
 			dA += dz * cmplx.Conj(1/abar)
 		}
 		s.dA[at] += real(dA)

@@ -12,8 +12,8 @@ import (
 // recurrentBelow is the length below which stepping a row is faster than convolving it.
 const recurrentBelow = 24
 
-// DiagSSM convolves long rows by spectra, and steps short ones or sums them tap by tap: see convolutions.go. Which way
-// a row goes depends only on its own length, on whether it has a state, and on whether the tape records.
+// DiagSSM convolves long rows by spectra, and steps short ones or sums them tap by tap: see convolutions.go. The choice
+// for a row depends only on its own length, on whether it has a state, and on whether the tape records.
 func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	s := diagOf(sys)
@@ -31,7 +31,7 @@ func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip *tensor.
 		eng.directDiag(y, g, s, skip, r, taps,
 			func(i int) bool { return direct(i) && r.Len(i) > taps-directStep && r.Len(i) <= taps })
 	}
-	// A kernel's bits depend on its length (see kernel.Vandermonde), so rows of one length share a kernel.
+	// A kernel's bits depend on its length (see kernel.Vandermonde), so rows of the same length share a kernel.
 	byKey(eng, r, func(i int) int {
 		if steps(i) || direct(i) {
 			return 0
@@ -60,7 +60,7 @@ func (eng *Engine) directDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, s
 	}
 }
 
-// diagPieces is DiagSSM for the given rows of r, which have one length, by convolutions of piece positions each.
+// diagPieces is DiagSSM for the given rows of r, which have the same length, by convolutions of piece positions each.
 func (eng *Engine) diagPieces(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip *tensor.Tensor, r *engine.Rows,
 	rows []int, slots engine.Slots, piece int) {
 	l := r.Len(rows[0])
@@ -99,8 +99,8 @@ func (eng *Engine) diagPieces(y *tensor.Tensor, g engine.Gates, s *diagSystem, s
 	}
 }
 
-// headsPerStep is the number of heads that are stepped together: their systems stay in the processor's cache while rows
-// and positions pass by.
+// headsPerStep is the number of heads that are stepped together: their systems stay in the processor's cache while the
+// rows and positions are computed.
 const headsPerStep = 32
 
 // stepDiag runs the recurrence x ← Āx + B̄u, z = 2 Re Σ C x + D u through the rows for which steps is true, and updates
@@ -119,12 +119,12 @@ func (eng *Engine) stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, ski
 	}
 	s.single()
 	step := diagStep{g: &g, sys: s, skip: skip, rows: r, list: list.rows, slots: slots, y: y.Data(), u: g.V.Data()}
-	tasks := rowGrain(positions * headsPerStep * p * p * s.N) // groups of a task
+	tasks := rowGrain(positions * headsPerStep * p * p * s.N) // groups per task
 	if p > 1 {
 		parallel.For(step.groups(), tasks, step.outer)
 		return
 	}
-	// All heads are gated at once: a few channels of many rows would be short runs far from each other.
+	// All heads are gated at once: a few channels of many rows would be short runs far apart.
 	if g.K != nil {
 		step.u = eng.arena.Borrow(g.V.Len())
 		defer eng.done(step.u)
@@ -144,13 +144,13 @@ type diagStep struct {
 	rows  *engine.Rows
 	list  []int
 	slots engine.Slots
-	y, u  []float32 // outputs, and inputs where heads have one channel
+	y, u  []float32 // outputs, and inputs if heads have one channel
 }
 
-// groups is the number of groups of heads.
+// groups returns the number of groups of heads.
 func (o *diagStep) groups() int { return (o.sys.H + headsPerStep - 1) / headsPerStep }
 
-// group are the heads of a group, and the recurrence of their systems.
+// group returns the heads of a group, and the recurrence of their systems.
 func (o *diagStep) group(group int) (h0, heads int, modes kernel.DiagRecurrence) {
 	h0 = group * headsPerStep
 	heads = min(headsPerStep, o.sys.H-h0)
@@ -220,7 +220,7 @@ func gateInputs(g *engine.Gates, u []float32, row, h0, heads int) {
 	}
 }
 
-// gateOutputs adds Σ_i q_i·z_ij to y, one position, for the heads from h0 on, of several channels each. all is the
+// gateOutputs adds Σ_i q_i·z_ij to y at one position, for the heads from h0 on, of several channels each. all is the
 // number of heads.
 func gateOutputs(g *engine.Gates, y, z []float32, row, h0, heads, all int) {
 	p := g.HeadDim

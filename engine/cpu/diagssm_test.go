@@ -9,7 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestDiagPieces: pieces of a sequence that pass a state on give what the whole does, gradients included.
+// TestDiagPieces checks that pieces of a sequence that pass on a state give the results of the whole, gradients
+// included.
 func TestDiagPieces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 1))
 	for _, v := range []struct{ b, l, heads, dim, piece int }{
@@ -68,8 +69,8 @@ func TestDiagPieces(t *testing.T) {
 	}
 }
 
-// TestLongSequencesNeedNoMoreScratch: beyond LongestAtOnce nothing grows with the sequence but its input, its output,
-// their gradients, and a state for each piece.
+// TestLongSequencesNeedNoMoreScratch checks that beyond LongestAtOnce only the input, the output, their gradients, and
+// a state for each piece grow with the sequence.
 func TestLongSequencesNeedNoMoreScratch(t *testing.T) {
 	const d, n = 2, 1
 	bytes := func(l int) int {

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// directUpTo is the length up to which a causal convolution is summed tap by tap: its l/2 multiply-adds for each
-// element then take less time than transforms. Both are equally fast at about 110 positions with AVX-512.
+// directUpTo is the length up to which a causal convolution is summed tap by tap, because its l/2 multiply-adds for
+// each element then take less time than transforms. Both are equally fast at about 110 positions with AVX-512.
 const directUpTo = 96
 
 // directConv sets the rows of y for which use is true to q·(K∗u + D u), u = k·v, position by position, for head_dim 1.
@@ -45,7 +45,7 @@ func (eng *Engine) directConv(y *tensor.Tensor, g engine.Gates, kern, skip *tens
 	}
 }
 
-// throughOf is the skip, zeros if there is none.
+// throughOf returns the skip, or zeros if there is none.
 func (eng *Engine) throughOf(skip *tensor.Tensor, d int) []float32 {
 	if skip != nil {
 		return skip.Data()
@@ -55,7 +55,7 @@ func (eng *Engine) throughOf(skip *tensor.Tensor, d int) []float32 {
 	return zeros
 }
 
-// directOp works on contiguous rows: on copies, where they are not all rows of the tensors.
+// directOp works on contiguous rows: on copies, unless they are all rows of the tensors.
 type directOp struct {
 	engine.Gates
 	subset
@@ -64,15 +64,15 @@ type directOp struct {
 	u, z          []float32 // (n, d): inputs, and outputs before the gate
 }
 
-// taps is the number of taps that row i sees.
+// taps returns the number of taps that row i sees.
 func (o *directOp) taps(i int) int { return min(o.Len(i), o.kern.Dim(0)) }
 
-// over calls f on all cores for pieces of the rows. How a row is cut depends on its own length only.
+// over calls f on all cores for pieces of the rows. The cuts of a row depend only on its length.
 func (o *directOp) over(f func(i, lo, hi int)) {
 	overRows(o.Rows, max(firRows, rowGrain(o.kern.Dim(1)*directUpTo)), f)
 }
 
-// inAll are the elements of x in all rows, none for an x of nil.
+// inAll returns the elements of x in all rows, or none if x is nil.
 func inAll(x *tensor.Tensor) rowsOf {
 	if x == nil {
 		return rowsOf{}
@@ -88,7 +88,7 @@ func (o *directOp) Backward(eng *Engine) {
 		dz = eng.arena.Borrow(o.Total() * d)
 		defer eng.done(dz)
 	}
-	if !o.whole() || o.Q != nil { // the gradient of y is not needed any more
+	if !o.whole() || o.Q != nil { // the gradient of y is no longer needed
 		o.gate(rowsOf{dz, true}, dy, inAll(o.Q), d, false)
 	}
 	if dk := eng.gradOf(o.kern); dk != nil {
@@ -132,7 +132,7 @@ func (o *directOp) inputGrad(eng *Engine, dz []float32, d int) {
 // skipGrad adds Σ dy·x, over the rows of dy and x, to the gradient of a skip D (d).
 func (eng *Engine) skipGrad(skip *tensor.Tensor, dy, x []float32) {
 	g, d := eng.gradOf(skip), skip.Len()
-	if g != nil && d <= narrowRows { // as the first tap of a filter
+	if g != nil && d <= narrowRows { // like the first tap of a filter
 		kernel.FIRTapsGrad(g, dy, x, d, len(x)/d, 0, 1)
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// dplrSystem is this engine's form of an engine.DPLRSystem. Slices have h·n elements, p[r] too.
+// dplrSystem is this engine's form of an engine.DPLRSystem. Slices have h·n elements, and so has each p[r].
 type dplrSystem struct {
 	engine.DPLRSystem
 	ct       []complex128
@@ -21,10 +21,10 @@ type dplrSystem struct {
 	all, dp  []complex128 // the p of all ranks side by side, and their gradients
 	store    [4]complexes // the storage of the tensors Lambda, B, P and Ct
 	steps    dplrSteps
-	given    atomic.Pointer[tensor.Tensor] // the last kernels made for a system without gradients
+	given    atomic.Pointer[tensor.Tensor] // the last kernels computed for a system without gradients
 }
 
-// publish makes the tensors of the engine.DPLRSystem, over the memory of s.
+// publish creates the tensors of the engine.DPLRSystem, over the memory of s.
 func (s *dplrSystem) publish() {
 	s.Private = s
 	for i, part := range []struct {
@@ -48,16 +48,16 @@ func (s *dplrSystem) publish() {
 	}
 }
 
-// dplrOf is this engine's form of a system.
+// dplrOf returns this engine's form of a system.
 func dplrOf(s *engine.DPLRSystem) *dplrSystem { return s.Private.(*dplrSystem) }
 
-// lowRank is λ, b and p, or their gradients.
+// lowRank holds λ, b and p, or their gradients.
 type lowRank struct {
 	lambda, b []complex128
 	p         [engine.MaxRank][]complex128
 }
 
-// DPLRSystem computes λ, b and p in float64. Unless gradients are wanted it caches the result with the parameters.
+// DPLRSystem computes λ, b and p in float64. Unless gradients are wanted, it caches the result with the parameters.
 func (eng *Engine) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 	h, rank := p.LogDt.Len(), p.Rank()
 	n := p.InvAReal.Len() / h
@@ -115,7 +115,7 @@ func (s *dplrSystem) scale(p *engine.DPLRParams, h, n, rank int) {
 	})
 }
 
-// channel is the part of channel h of x.
+// channel returns the part of channel h of x.
 func (x *lowRank) channel(h, n, rank int) (c lowRank) {
 	c.lambda, c.b = x.lambda[h*n:][:n], x.b[h*n:][:n]
 	for r := range rank {
@@ -124,7 +124,7 @@ func (x *lowRank) channel(h, n, rank int) (c lowRank) {
 	return c
 }
 
-// inner is Re Σ conj(x)·y, the inner product of two halves of states as real vectors.
+// inner returns Re Σ conj(x)·y, the inner product of two halves of states as real vectors.
 func inner(x, y []complex128) (sum float64) {
 	y = y[:len(x)]
 	for i, v := range x {
@@ -150,7 +150,7 @@ func (c *lowRank) apply(y, x []complex128, rank int, transposed bool) {
 	}
 }
 
-// bilinearGrad is the backward of y = scale·A x by λ and p, with dy the gradient of y: it adds to g.
+// bilinearGrad adds to g the gradients of λ and p in y = scale·A x, where dy is the gradient of y.
 func (c *lowRank) bilinearGrad(g *lowRank, dy, x []complex128, rank int, scale float64) {
 	for i, d := range dy {
 		g.lambda[i] += complex(scale, 0) * cmplx.Conj(x[i]) * d
@@ -168,7 +168,7 @@ type dplrSystemOp struct {
 	sys    dplrSystem
 }
 
-// Backward takes the gradients to which all users of the system have added to the parameters.
+// Backward propagates the gradients, to which all users of the system have added, to the parameters.
 func (o *dplrSystemOp) Backward(eng *Engine) {
 	p, s := o.params, &o.sys
 	var g [6][]float32

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// randomTensor has random elements.
+// randomTensor returns a tensor of random elements.
 func randomTensor(rng *rand.Rand, shape ...int) *tensor.Tensor {
 	x := tensor.New(shape...)
 	for i := range x.Data() {
@@ -20,14 +20,14 @@ func randomTensor(rng *rand.Rand, shape ...int) *tensor.Tensor {
 	return x
 }
 
-// randomDPLR are parameters of rank 1.
+// randomDPLR returns parameters of rank 1.
 func randomDPLR(rng *rand.Rand, h, n, l int) *engine.DPLRParams {
 	return &engine.DPLRParams{LogDt: randomTensor(rng, h), InvAReal: randomTensor(rng, h, n),
 		AImag: randomTensor(rng, h, n), B: randomTensor(rng, h, n, 2),
 		P: randomTensor(rng, 1, h, n, 2), Ct: randomTensor(rng, h, n, 2), L: l}
 }
 
-// TestDPLRLongKernel: at a length where angles need float64, the kernel is that of the definition.
+// TestDPLRLongKernel checks that the kernel follows the definition at a length where angles need float64.
 func TestDPLRLongKernel(t *testing.T) {
 	const n, l = 64, 4096
 	for _, measure := range []string{"legs", "legt", "fout"} {
@@ -73,8 +73,8 @@ func TestDPLRLongKernel(t *testing.T) {
 	}
 }
 
-// TestDPLRKeepsKernels: without gradients, kernels that were made before are used for as many steps and for fewer,
-// until a parameter changes or more steps are wanted.
+// TestDPLRKeepsKernels checks that without gradients, kernels that were computed before are used again for the same
+// number of steps or fewer, until a parameter changes or more steps are wanted.
 func TestDPLRKeepsKernels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 9))
 	const h, n, l = 3, 2, 90
@@ -103,7 +103,8 @@ func TestDPLRKeepsKernels(t *testing.T) {
 	check(l)
 }
 
-// TestDPLRSystemsTakeTurns: a system with gradients whose memory another of as many numbers had has its own shapes.
+// TestDPLRSystemsTakeTurns checks that a system with gradients that reuses the memory of another with as many numbers
+// has its own shapes.
 func TestDPLRSystemsTakeTurns(t *testing.T) {
 	rng, tape := rand.New(rand.NewPCG(3, 1)), NewTape()
 	tape.Record(true)
@@ -121,8 +122,8 @@ func TestDPLRSystemsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestWideStorage: storage like another's has as many numbers as were asked for, and what is not finite is found in
-// both parts of a number.
+// TestWideStorage checks that Like returns storage of the requested size, and that values that are not finite are found
+// in both parts of a number.
 func TestWideStorage(t *testing.T) {
 	if n := (&complexes{}).Like(6).Len(); n != 6 {
 		t.Errorf("storage for 6 numbers has %d", n)

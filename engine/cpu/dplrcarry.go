@@ -10,12 +10,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// dplrCarryOp carries states through rows of u (n, h), from x0 before a row, nil for zeros, to the state after it:
+// dplrCarryOp carries states through rows of u (n, h), from x0 before a row, or zeros if x0 is nil, to the state after
+// it:
 //
 //	x ← s + (s - x),  (I - A) s = x + b u
 //
-// the bilinear rule as the mean s of a state and the one after it. Its backward walks through the states a second time,
-// in float64, and back.
+// This is the bilinear rule, written with s, the mean of a state and the next one. Backward walks through the states a
+// second time, in float64, and then back.
 type dplrCarryOp struct {
 	sys      *dplrSystem
 	u        *tensor.Tensor
@@ -24,7 +25,7 @@ type dplrCarryOp struct {
 	dx0      [][]float32
 }
 
-// carryDPLR carries states through the rows, and records it. After the last piece of a row only states in slots are
+// carryDPLR carries states through the rows, and records it. After the last piece of a row, only states in slots are
 // needed.
 func (eng *Engine) carryDPLR(u *tensor.Tensor, s *dplrSystem, rows []span, states *dplrStates, last bool) {
 	o := take[dplrCarryOp](eng)
@@ -125,7 +126,7 @@ func (w *dplrCarryWork) solve(x []complex128, transposed bool) {
 	}
 }
 
-// input is u[t] of row b.
+// input returns the index of u[t] of row b.
 func (o *dplrCarryOp) input(b, t, h int) (at int) { return (o.rows[b].at+t)*o.sys.H + h }
 
 // walk computes the means s of all steps.
@@ -150,7 +151,7 @@ func (w *dplrCarryWork) walk(o *dplrCarryOp, b, h int) {
 	}
 }
 
-// back takes the gradient of the state after the row to the state before it. With g the gradient of a state, μ =
+// back propagates the gradient of the state after the row to the state before it. With g the gradient of a state, μ =
 // (I - A)⁻ᵀ 2g is the gradient of x + b u, and of the result of a product A s.
 func (w *dplrCarryWork) back(o *dplrCarryOp, du []float32, b, h int) {
 	n, g := len(w.d), w.x

@@ -9,17 +9,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The algorithm of S4 (arXiv:2111.00396, §3.2, algorithm 1). With a vector v in the place of Bbar, the first L outputs
-// of a system are C Ābarʲ v. Their Fourier transform at the L-th roots of unity z = exp(-2πik/L) is C~ (I - Ābar z)⁻¹
-// v. With s = (1-z)/(1+z) = i·tan(πk/L) and w = (I - A) v / 2 that is
+// The algorithm of S4 (arXiv:2111.00396, §3.2, algorithm 1). With a vector v in place of Bbar, the first L outputs of a
+// system are C Ābarʲ v. Their Fourier transform at the L-th roots of unity z = exp(-2πik/L) is C~ (I - Ābar z)⁻¹ v.
+// With s = (1-z)/(1+z) = i·tan(πk/L) and w = (I - A) v / 2 that is
 //
 //	F(s) = (1+s) · C~ (s - A)⁻¹ w = (1+s) · (S_cw - S_cp (1 + S_pp)⁻¹ S_pw)
 //
-// by the Woodbury identity, where S_xy = Σ x_i y_i/(s - λ_i) over all modes and their conjugates: products with a
-// Cauchy matrix, x being C~ or conj(p), y being w or p. At z = -1 the tangent is 1e16 in float64, which gives the limit
-// to the last digit.
+// by the Woodbury identity, where S_xy = Σ x_i y_i/(s - λ_i) over all modes and their conjugates. These are products
+// with a Cauchy matrix, where x is C~ or conj(p), and y is w or p. At z = -1 the tangent is 1e16 in float64, which
+// gives the limit to the last digit.
 
-// makeKernel makes the kernels of DPLRKernel in lanes (⌈h/16⌉, l, 16): the answer to an impulse, for which w = b.
+// makeKernel computes the kernels of DPLRKernel in lanes (⌈h/16⌉, l, 16): the impulse response, for which w = b.
 func (eng *Engine) makeKernel(s *dplrSystem, l int) *tensor.Tensor {
 	k := eng.newKernels(s.H, l)
 	if !eng.Recording || !s.wantGrad {
@@ -34,8 +34,8 @@ func (eng *Engine) makeKernel(s *dplrSystem, l int) *tensor.Tensor {
 	return k
 }
 
-// addZeroInput adds C Ābarʲ⁺¹ x0 to rows of y (n, h), of up to s.L positions each: what their states x0 (h, n, 2), nil
-// for none, give without inputs. Here w = (I + A) x0 / 2.
+// addZeroInput adds C Ābarʲ⁺¹ x0 to rows of y (n, h), of up to s.L positions each: the response to their states x0 (h,
+// n, 2), which may be nil, without inputs. Here w = (I + A) x0 / 2.
 func (eng *Engine) addZeroInput(y *tensor.Tensor, s *dplrSystem, rows []span, states []*tensor.Tensor) {
 	op := take[cauchyOp](eng)
 	*op = cauchyOp{sys: s, y: y, rows: op.rows[:0], x0: op.x0[:0], dx0: op.dx0[:0]}
@@ -53,7 +53,7 @@ func (eng *Engine) addZeroInput(y *tensor.Tensor, s *dplrSystem, rows []span, st
 	}
 }
 
-// cauchyOp is DPLRKernel where there are no states, else addZeroInput.
+// cauchyOp is DPLRKernel if there are no states, else addZeroInput.
 type cauchyOp struct {
 	sys  *dplrSystem
 	l    int // of the kernels
@@ -61,16 +61,16 @@ type cauchyOp struct {
 	rows []span
 	x0   []*tensor.Tensor // of the rows
 	dx0  [][]float32
-	kept []float32 // what solve found, (h, 4·rank, nodes), for backward; nil to compute it again
+	kept []float32 // results of solve, (h, 4·rank, nodes), for backward; nil to compute them again
 }
 
 // kernels reports whether this is DPLRKernel.
 func (o *cauchyOp) kernels() bool { return len(o.x0) == 0 }
 
-// vectors is the number of vectors w of a channel.
+// vectors returns the number of vectors w of a channel.
 func (o *cauchyOp) vectors() int { return max(1, len(o.x0)) }
 
-// row is row b in y or its gradient.
+// row returns row b in y or its gradient.
 func (o *cauchyOp) row(y []float32, b int) []float32 {
 	return y[o.rows[b].at*o.sys.H:][:o.rows[b].len*o.sys.H]
 }
@@ -127,10 +127,11 @@ func (o *cauchyOp) Backward(eng *Engine) {
 	eng.done(x)
 }
 
-// cauchyChannels is the number of channels of a task: those whose spectra share cache lines.
+// cauchyChannels is the number of channels of a task, whose spectra share cache lines.
 const cauchyChannels = 16
 
-// chain takes the gradients by the coefficients of the sums to λ, p, C~ and w, and w's to the parameters or the state.
+// chain propagates the gradients of the coefficients of the sums to λ, p, C~ and w, and that of w to the parameters or
+// the state.
 func (w *cauchyWork) chain(o *cauchyOp, dx0 []float32, h int) {
 	s := w.sys
 	if !s.wantGrad {
@@ -154,7 +155,7 @@ func (w *cauchyWork) chain(o *cauchyOp, dx0 []float32, h int) {
 	}
 }
 
-// grads sets w.g to the gradient by w, and adds the gradients by λ and p to g, and by C~ to dct, unless they are nil.
+// grads sets w.g to the gradient of w, and adds the gradients of λ and p to g, and of C~ to dct, unless they are nil.
 func (w *cauchyWork) grads(g *lowRank, dct []complex128) {
 	d, c, rank := &w.gradOf, &w.sumsOf, w.sys.Rank
 	for i, lambda := range w.c.lambda {

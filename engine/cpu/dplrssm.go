@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DPLRSSM convolves rows with the kernel of S4, in pieces of s.L because C~ describes L steps only. While the tape does
+// DPLRSSM convolves rows with the kernel of S4, in pieces of s.L because C~ describes only L steps. While the tape does
 // not record, rows with a state and rows longer than s.L are stepped.
 func (eng *Engine) DPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
@@ -41,8 +41,8 @@ func (eng *Engine) DPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip *tenso
 	return y
 }
 
-// dplrPieces is DPLRSSM by convolutions of pieces of up to s.L positions with the first taps(l) taps of the kernels k,
-// for a piece of l positions. The given rows of r have up to s.L positions, or one length.
+// dplrPieces is DPLRSSM by convolutions of pieces of up to s.L positions. A piece of l positions uses the first taps(l)
+// taps of the kernels k. The given rows of r have up to s.L positions, or all the same length.
 func (eng *Engine) dplrPieces(y, u *tensor.Tensor, s *dplrSystem, k, skip *tensor.Tensor, r *engine.Rows, rows []int,
 	slots engine.Slots, taps func(l int) int) {
 	states := take[dplrStates](eng)
@@ -67,7 +67,7 @@ func (eng *Engine) dplrPieces(y, u *tensor.Tensor, s *dplrSystem, k, skip *tenso
 	}
 }
 
-// dplrStates are the states of rows between pieces.
+// dplrStates holds the states of rows between pieces.
 type dplrStates struct {
 	x     []*tensor.Tensor // nil for zeros
 	given []bool           // the row has a slot
@@ -89,7 +89,7 @@ func (eng *Engine) DPLRKernel(sys *engine.DPLRSystem, l int) *tensor.Tensor {
 	}
 	k := s.given.Load()
 	if k == nil || tapsOf(k) < l {
-		k = New(&engine.Step{}).makeKernel(s, l).Clone() // for any number of goroutines, and longer than the tape
+		k = New(&engine.Step{}).makeKernel(s, l).Clone() // for any number of goroutines, and outlives the tape
 		s.given.Store(k)
 	}
 	return k

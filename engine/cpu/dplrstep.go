@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// dplrSteps are the coefficients of the recurrence in float32. With d = 1/(1 - λ) and the Woodbury identity
-// (arXiv:2111.00396, appendix C.2) a step is a diagonal one that also reads rank projections of the state before it:
+// dplrSteps holds the coefficients of the recurrence in float32. With d = 1/(1 - λ) and the Woodbury identity
+// (arXiv:2111.00396, appendix C.2), a step is a diagonal one that also reads rank projections of the state before it:
 //
 //	γ_r = 2 Re Σ f_r (x + b u),  x ← abar x + bbar u - Σ_r e_r γ_r,  y = 2 Re Σ C x
 //	abar = 2d - 1,  bbar = 2 d b,  f_r = 2 d conj(p_r),  e = d p (1 + p^* d p)⁻¹
@@ -20,11 +20,11 @@ type dplrSteps struct {
 	ready   atomic.Bool
 	mu      sync.Mutex
 	a, b, c []float32                 // (h, n, 2)
-	e, f    [engine.MaxRank][]float32 // (h, n, 2); f so that its product with the pairs of x is γ
-	fb, ce  [engine.MaxRank][]float32 // (h): how u adds to γ, and γ to y
+	e, f    [engine.MaxRank][]float32 // (h, n, 2); the product of f with the pairs of x is γ
+	fb, ce  [engine.MaxRank][]float32 // (h): the coefficients of u in γ, and of γ in y
 }
 
-// recurrence returns the dplrSteps, made at first use. Any number of goroutines may decode with one system.
+// recurrence returns the dplrSteps, computed at first use. Any number of goroutines may decode with one system.
 func (s *dplrSystem) recurrence() *dplrSteps {
 	st := &s.steps
 	if st.ready.Load() {
@@ -80,7 +80,7 @@ func (w *cauchyWork) steps(st *dplrSteps, h int) {
 	}
 }
 
-// twiceReal is 2 Re Σ x·y.
+// twiceReal returns 2 Re Σ x·y.
 func twiceReal(x, y []complex128) (sum float64) {
 	for i, v := range x {
 		sum += real(v * y[i])
@@ -88,8 +88,8 @@ func twiceReal(x, y []complex128) (sum float64) {
 	return 2 * sum
 }
 
-// inverse is (1 + p^* d p)⁻¹, d = 1/(1 - λ), a real matrix: the symmetric part of what is inverted is at least 1 where
-// Re λ ≤ 0.
+// inverse returns the real matrix (1 + p^* d p)⁻¹, d = 1/(1 - λ). The symmetric part of the inverted matrix is at least
+// 1 if Re λ ≤ 0.
 func (c *lowRank) inverse(rank int) (m [engine.MaxRank][engine.MaxRank]float64) {
 	var w [engine.MaxRank][engine.MaxRank]float64
 	for r := range rank {
@@ -110,7 +110,7 @@ func (c *lowRank) inverse(rank int) (m [engine.MaxRank][engine.MaxRank]float64) 
 	return m
 }
 
-// readOut returns C, given the trained C~ = C (I - Ābar^L). By partial fractions, 1/(1-x^L) = 1/L Σ_k 1/(1 - x z_k)
+// readOut returns C, given the trained C~ = C (I - Ābar^L). By the partial fractions 1/(1-x^L) = 1/L Σ_k 1/(1 - x z_k)
 // over the L-th roots of unity, it is a sum over the nodes of the Cauchy kernel:
 //
 //	C = 1/L Σ_k (1+s_k)/2 · C~ (s_k - A)⁻¹ (I - A)
@@ -157,7 +157,7 @@ func (w *cauchyWork) addLeft(c []complex128, tan float64, x [engine.MaxRank]comp
 	}
 }
 
-// dplrRows are rows to step, and their states.
+// dplrRows holds rows to step, and their states.
 type dplrRows struct {
 	rows   []span
 	states []*tensor.Tensor

@@ -37,7 +37,7 @@ type dropoutOp struct {
 	x, y   *tensor.Tensor
 	rows   *engine.Rows
 	p      float64
-	number uint64 // of this dropout
+	number uint64 // number of the dropout
 }
 
 // addTo adds the kept elements of the positions [lo, hi) of row i in x, scaled, to y.

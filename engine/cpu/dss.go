@@ -22,9 +22,9 @@ func (eng *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 	return eng.Add(k, eng.Reverse(mirrored, 0, engine.EqualRows(k.Dim(0), l)))
 }
 
-// dssParams are the parameters of a diagonal system with the kernel of p, sampled by zero-order hold with dt = B = 1:
-// A = z and 2 C (exp(z) - 1)/z = w, where w is W after scaling. The mirrored system has the modes with Re Λ > 0, as -z:
-// it runs backwards in time.
+// dssParams returns the parameters of a diagonal system with the kernel of p, sampled by zero-order hold with dt = B =
+// 1: A = z and 2 C (exp(z) - 1)/z = w, where w is W after scaling. The mirrored system has the modes with Re Λ > 0, as
+// -z: it runs backwards in time.
 func (eng *Engine) dssParams(p *engine.DSSParams, mirrored bool) *engine.DiagParams {
 	n := p.Re.Len()
 	h := p.W.Len() / (2 * n)

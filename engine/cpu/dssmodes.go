@@ -7,18 +7,19 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// dssEpsilon keeps the denominator x of the softmax away from 0: conj(x)/(|x|² + ε) stands for 1/x, with the ε of the
-// release.
+// dssEpsilon keeps the denominator x of the softmax away from 0: conj(x)/(|x|² + ε) replaces 1/x, with the ε of the
+// official release.
 const dssEpsilon = 1e-7
 
-// dssMode is what a mode of DSS computes from Λ, dt and W for a diagonal system. z has the other sign when mirrored.
+// dssMode holds the values that a mode of DSS computes from Λ, dt and W for a diagonal system. z has the opposite sign
+// if mirrored.
 type dssMode struct {
-	lambda, z, raw, w complex128 // raw is W, w is W after scaling, 0 where the mode runs in the other direction
+	lambda, z, raw, w complex128 // raw is W; w is W after scaling, or 0 if the mode runs in the other direction
 	dt                [2]float64
 	e                 complex128 // exp(z) - 1
 	scale             complex128 // w/W
 	phi               complex128 // z/(exp(z) - 1)
-	x, r              complex128 // of the softmax: the denominator and what stands for 1/x
+	x, r              complex128 // for the softmax: the denominator, and the replacement for 1/x
 	all               complex128 // exp(L z) - 1
 	on                bool
 }
@@ -29,7 +30,7 @@ type dssOp struct {
 	mirrored bool
 }
 
-// mode computes mode i of h·n.
+// mode computes mode i of the h·n modes.
 func (o *dssOp) mode(i int) (m dssMode) {
 	p := o.p
 	n := p.Re.Len()
@@ -73,7 +74,7 @@ func (o *dssOp) mode(i int) (m dssMode) {
 
 func norm2(x complex128) float64 { return real(x)*real(x) + imag(x)*imag(x) }
 
-// expm1 is exp(z) - 1 without the cancellation near 0.
+// expm1 returns exp(z) - 1 without the cancellation near 0.
 func expm1(z complex128) complex128 {
 	// e^a (cos b + i sin b) - 1 with cos b - 1 = -2 sin²(b/2)
 	a, s := math.Expm1(real(z)), math.Sin(imag(z)/2)
@@ -125,7 +126,7 @@ func (o *dssOp) Backward(eng *Engine) {
 	}
 }
 
-// scaleGrad takes the gradient g by the scale to z and Λ.
+// scaleGrad propagates the gradient g of the scale to z and Λ.
 func (o *dssOp) scaleGrad(m *dssMode, g complex128) (gz, gl complex128) {
 	switch o.p.Scale {
 	case engine.DSSExp:
@@ -133,7 +134,7 @@ func (o *dssOp) scaleGrad(m *dssMode, g complex128) (gz, gl complex128) {
 	case engine.DSSSoftmax:
 		gr := g * cmplx.Conj(m.e)
 		q := norm2(m.x) + dssEpsilon
-		// r = conj(x)/q is no analytic function of x.
+		// r = conj(x)/q is not an analytic function of x.
 		gx := cmplx.Conj(gr)/complex(q, 0) - complex(2*real(gr*m.x)/(q*q), 0)*m.x
 		gz = g*cmplx.Conj((m.e+1)*m.r) + gx*cmplx.Conj(complex(float64(o.p.L), 0)*(m.all+1)*m.lambda)
 		return gz, gx * cmplx.Conj(m.all)

@@ -36,7 +36,7 @@ type embeddingOp struct {
 	ids  []int32
 }
 
-// Backward shares columns, not positions, between cores: several positions may have one id.
+// Backward distributes columns, not positions, over the cores, because several positions may have the same id.
 func (o *embeddingOp) Backward(eng *Engine) {
 	dw, dy := eng.gradOf(o.w), o.y.Grad()
 	if dw == nil {

@@ -1,14 +1,15 @@
-// Package cpu is the engine that computes in float32 on all cores. Layouts, blocks, loops over cores and what is saved
-// for backward are its own. One file holds one operation, forward and backward side by side; the methods of Engine
-// implement engine.Engine, whose comments have the formulas and shapes. Comments here say how they compute.
+// Package cpu is the engine that computes in float32 on all cores. It decides on layouts, blocks, loops over cores and
+// the values saved for backward. Each file holds one operation, forward and backward side by side. The methods of
+// Engine implement engine.Engine, whose comments have the formulas and shapes; comments here describe how they are
+// computed.
 //
-// Words: a row is the positions of one sequence in a call (engine.Rows). A chunk of a row is what a scan or linear
-// attention computes at a time, carrying the state from one to the next, and so is a block of SSD. A piece is any other
-// part of a row: one convolution of a longer row, or a part that a task computes. A task is a chunk of parallel.For.
-// Lanes are 16 channels side by side. A tile is a matrix of scores, of some queries by some keys. A group is a model's
-// own, of channels that share B and C or a norm.
+// Terms: a row is the positions of one sequence in a call (engine.Rows). A chunk is the part of a row that a scan or
+// linear attention computes at a time, carrying the state from one chunk to the next; a block of SSD is the same. A
+// piece is any other part of a row: one convolution of a longer row, or the part that a task computes. A task is a
+// chunk of parallel.For. Lanes are 16 channels side by side. A tile is a matrix of scores, of some queries by some
+// keys. A group is a term of models: channels that share B and C or a norm.
 //
-// No other package reads or writes the float32 elements of tensors. Shapes have been checked by package autograd.
+// No other package reads or writes the float32 elements of tensors. Package autograd has checked the shapes.
 package cpu
 
 import (
@@ -20,17 +21,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Engine owns the memory of one step. It is for one goroutine; the kernels below it use all cores.
+// Engine owns the memory of one step. It may be used by only one goroutine; the kernels below it use all cores.
 type Engine struct {
 	*engine.Step
 	arena *tensor.Arena
 	pools map[reflect.Type]resetter
 	ops   pool[recorded]
-	// leaves has the gradients of leaves that Step.Leaves does not collect.
+	// leaves holds the gradients of leaves that Step.Leaves does not collect.
 	leaves map[*tensor.Tensor][]float32
 }
 
-// New returns an engine for the tape whose step it reads.
+// New returns an engine for the tape whose settings are in step.
 func New(step *engine.Step) *Engine {
 	return &Engine{Step: step, arena: tensor.NewArena(), pools: map[reflect.Type]resetter{}}
 }
@@ -44,9 +45,10 @@ var _ interface {
 // StepsRows marks an engine.RowStepper.
 func (eng *Engine) StepsRows() {}
 
-// operation is what backward needs of an operation.
+// operation holds the data that backward needs of an operation.
 type operation interface {
-	// Backward adds to the gradients of the operation's inputs. It is called if one of its outputs has a gradient.
+	// Backward adds to the gradients of the operation's inputs. It is called if one of the operation's outputs has a
+	// gradient.
 	Backward(eng *Engine)
 }
 
@@ -66,7 +68,7 @@ func (r *recorded) Outputs(visit func(*tensor.Tensor)) {
 	}
 }
 
-// add adds outputs, which want a gradient from now on. Each may be nil.
+// add adds outputs, which then want a gradient. Each may be nil.
 func (r *recorded) add(outputs ...*tensor.Tensor) {
 	r.outputs = append(r.outputs, outputs...)
 	for _, x := range outputs {
@@ -76,13 +78,13 @@ func (r *recorded) add(outputs ...*tensor.Tensor) {
 	}
 }
 
-// used reports whether an output may have a gradient. Those with a storage have theirs elsewhere.
+// used reports whether an output may have a gradient. Outputs with a storage keep theirs elsewhere.
 func (r *recorded) used() bool {
 	hasGrad := func(x *tensor.Tensor) bool { return x != nil && (x.Grad() != nil || x.Storage() != nil) }
 	return hasGrad(r.part) || slices.ContainsFunc(r.outputs, hasGrad)
 }
 
-// precision is the precision of products.
+// precision returns the precision of products.
 func (eng *Engine) precision() kernel.Precision { return kernel.Precision(eng.Precision) }
 
 // New returns a tensor with unspecified contents that lives until Reset.
@@ -98,13 +100,13 @@ func (eng *Engine) Full(v float32, shape ...int) *tensor.Tensor {
 // like returns a tensor of x's shape with unspecified contents.
 func (eng *Engine) like(x *tensor.Tensor) *tensor.Tensor { return eng.arena.Like(x, 0) }
 
-// withLast returns a tensor of x's shape but for a last axis of length n.
+// withLast returns a tensor of x's shape, but with a last axis of length n.
 func (eng *Engine) withLast(x *tensor.Tensor, n int) *tensor.Tensor { return eng.arena.Like(x, n) }
 
-// Bytes is the memory that the engine holds, lent or not.
+// Bytes returns the size of the memory that the engine holds, in use or not.
 func (eng *Engine) Bytes() int { return eng.arena.Bytes() }
 
-// Mark names the present point for ReleaseSince.
+// Mark returns a mark of the current point for ReleaseSince.
 func (eng *Engine) Mark() int { return eng.arena.Mark() }
 
 // ReleaseSince releases the memory of every tensor made after mark except keep.
@@ -135,8 +137,8 @@ func (eng *Engine) push(name string, op operation, outputs ...*tensor.Tensor) *r
 	return r
 }
 
-// pushPart is push for one of several operations that write parts of y. The first has it as an output: it goes back
-// last.
+// pushPart is push for one of several operations that write parts of y. The first of them has y as an output, so its
+// backward runs last.
 func (eng *Engine) pushPart(name string, op operation, y *tensor.Tensor) *recorded {
 	if !y.NeedsGrad() {
 		return eng.push(name, op, y)
@@ -151,7 +153,8 @@ func (eng *Engine) wanted(x *tensor.Tensor) bool {
 	return x != nil && x.NeedsGrad() && (!eng.Frozen || x.Lent())
 }
 
-// wants reports whether an operation with these inputs has to be recorded. It tells Step.Leaves which leaves it uses.
+// wants reports whether an operation with these inputs must be recorded. It tells Step.Leaves which leaves the
+// operation uses.
 func (eng *Engine) wants(inputs ...*tensor.Tensor) (record bool) {
 	if !eng.Recording {
 		return false
@@ -186,8 +189,8 @@ func (p *pool[T]) take() *T {
 	return p.items[p.next-1]
 }
 
-// take returns a struct of type T from the engine's pool. Its fields hold what an earlier step left, so that its slices
-// can be reused; the caller sets every field.
+// take returns a struct of type T from the engine's pool. Its fields hold the values of an earlier step, so that its
+// slices can be reused; the caller sets every field.
 func take[T any](eng *Engine) *T {
 	key := reflect.TypeFor[T]()
 	p, ok := eng.pools[key].(*pool[T])
@@ -205,7 +208,7 @@ func save[T any](eng *Engine, value T) *T {
 	return op
 }
 
-// record records an operation with output y that a struct of type T describes, if one of its inputs wants a gradient.
+// record records an operation with output y, described by a struct of type T, if one of its inputs wants a gradient.
 func record[T any, P interface {
 	*T
 	operation
@@ -215,7 +218,7 @@ func record[T any, P interface {
 	}
 }
 
-// resize returns s with length n, its memory reused where it is large enough; the contents are unspecified.
+// resize returns s with length n. It reuses the memory if it is large enough; the contents are unspecified.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

@@ -7,9 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Experts takes one expert after the other: it gathers the positions that use it, multiplies them by its matrices, and
-// adds the weighted results where they belong. A row of a product does not depend on the others, and a position's sum
-// goes over its experts in order, so that a position gets the same bits whatever stands beside it.
+// Experts computes one expert after the other: it gathers the positions that use it, multiplies them by its matrices,
+// and adds the weighted results to their positions. A row of a product does not depend on the others, and the sum of a
+// position goes over its experts in order, so a position gets the same bits whichever positions are computed with it.
 func (eng *Engine) Experts(x, weights *tensor.Tensor, of engine.Experts) *tensor.Tensor {
 	o := take[expertsOp](eng)
 	*o = expertsOp{x: x, weights: weights, y: eng.like(x), of: of, first: o.first[:0], at: o.at[:0]}
@@ -34,16 +34,16 @@ type expertsOp struct {
 	of            engine.Experts
 	first         []int     // where the positions of each expert start in at, and the end
 	at            []int     // positions, those of each expert in order
-	h, g          []float32 // (at, f): what FC1 and Gate give, saved for backward
+	h, g          []float32 // (at, f): results of FC1 and Gate, saved for backward
 }
 
-// inner is the number f of inner channels.
+// inner returns the number f of inner channels.
 func (o *expertsOp) inner() int { return o.of.FC1[0].Dim(0) }
 
-// positions are those of expert e.
+// positions returns the positions of expert e.
 func (o *expertsOp) positions(e int) []int { return o.at[o.first[e]:o.first[e+1]] }
 
-// weight is that of expert e for position p.
+// weight returns the weight of expert e for position p.
 func (o *expertsOp) weight(p, e int) float32 { return o.weights.Data()[p*len(o.of.FC1)+e] }
 
 // assign lists the positions of each expert.
@@ -106,7 +106,7 @@ func gatherRows(to, x []float32, at []int, d int) {
 	})
 }
 
-// activate sets m, which may be h, to h ⊙ a(g), or to a(h) where there are no gates. It writes over g.
+// activate sets m, which may be h, to h ⊙ a(g), or to a(h) without gates. It overwrites g.
 func (o *expertsOp) activate(m, h, g []float32) {
 	parallel.For(len(m), grain, func(lo, hi int) {
 		if len(o.of.Gate) == 0 {
@@ -137,7 +137,7 @@ func (o *expertsOp) Backward(eng *Engine) {
 	}
 }
 
-// expertsGrad are gradients on the way, and space for those of one expert.
+// expertsGrad holds the gradients during backward, and scratch for those of one expert.
 type expertsGrad struct {
 	*expertsOp
 	eng              *Engine
@@ -175,7 +175,7 @@ func (w *expertsGrad) expert(e int, at []int) {
 		w.multiply(d, f, rows, w.dys, m, dfc2)
 	}
 	if gated {
-		dg := m // which is needed no more
+		dg := m // m is no longer needed
 		parallel.For(len(dm), grain, func(lo, hi int) {
 			kernel.MulInto(dg[lo:hi], dm[lo:hi], h[lo:hi])
 			functions[w.of.Activation].GradMul(dg[lo:hi], w.g[kept+lo:kept+hi])
@@ -195,7 +195,8 @@ func (w *expertsGrad) expert(e int, at []int) {
 	}
 }
 
-// matrix runs backward through h = x·Wᵀ for the gradient dh: to W, and to x in dys, which it sets or adds to.
+// matrix runs backward through h = x·Wᵀ, given the gradient dh. It adds to that of W, and sets or adds to dys, that of
+// x.
 func (w *expertsGrad) matrix(of *tensor.Tensor, dh []float32, rows int, add bool) {
 	d, f := w.x.Dim(-1), w.inner()
 	if dw := w.eng.gradOf(of); dw != nil {
@@ -206,7 +207,7 @@ func (w *expertsGrad) matrix(of *tensor.Tensor, dh []float32, rows int, add bool
 	}
 }
 
-// multiply adds Aᵀ·B to C (m, n), matrices whose rows lie one after the other, with k terms.
+// multiply adds Aᵀ·B, with k terms, to C (m, n). The rows of all matrices are contiguous.
 func (w *expertsGrad) multiply(m, n, k int, a, b, c []float32) {
 	w.eng.precision().Gemm(kernel.Product{Op: kernel.TN, M: m, N: n, K: k, A: a, LDA: m, B: b, LDB: n, C: c, LDC: n,
 		Add: true})

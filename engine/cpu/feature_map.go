@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// featureFunction is the kernel of φ where φ is an activation function, else -1.
+// featureFunction returns the kernel of φ if φ is an activation function, else -1.
 func featureFunction(f engine.FeatureMap) kernel.Function {
 	switch f {
 	case engine.ELU1:
@@ -39,7 +39,7 @@ func featureMapGrad(f engine.FeatureMap, dy, x []float32) {
 		return
 	}
 	dy = dy[:len(x)]
-	for i, v := range x { // 1 above 0, also where a product would leave the range of float32
+	for i, v := range x { // 1 above 0, also if a product would leave the range of float32
 		dy[i] *= min(max(v, 0)*math.MaxFloat32, 1)
 	}
 }

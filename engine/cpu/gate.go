@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Mul is the gate of z itself.
+// Mul is a gate without an activation function.
 func (eng *Engine) Mul(x, z *tensor.Tensor) *tensor.Tensor { return eng.gate("Mul", x, z, engine.None) }
 
 // Gate recomputes a(z) in backward, a stretch of elements at a time.
@@ -35,10 +35,11 @@ type gateOp struct {
 	a       engine.Activation
 }
 
-// gateStretch is the number of elements that go through all steps together: they stay in the processor's cache.
+// gateStretch is the number of elements that go through all steps together, so that they stay in the processor's cache.
 const gateStretch = 2048
 
-// stretch is the number of elements that lie in one piece in all tensors: of a position, if one is a part of Columns.
+// stretch returns the number of elements that are contiguous in all tensors: those of a position, if one is a part of
+// Columns.
 func (o *gateOp) stretch() int {
 	if columnsOf(o.x) != nil || columnsOf(o.z) != nil {
 		return o.y.Dim(-1)
@@ -46,7 +47,7 @@ func (o *gateOp) stretch() int {
 	return gateStretch
 }
 
-// stretches are the stretches of a tensor, given its rows.
+// stretches returns the stretches of a tensor, given its rows.
 func (o *gateOp) stretches(r kernel.Rows) kernel.Rows {
 	if r.Step == o.y.Dim(-1) {
 		r.Step = o.stretch()
@@ -93,7 +94,7 @@ func (o *gateOp) Backward(eng *Engine) {
 	})
 }
 
-// put sets y to a·b, or adds that to y.
+// put sets y to a·b, or adds a·b to y.
 func put(y, a, b []float32, add bool) {
 	if add {
 		kernel.MulAdd(y, a, b)

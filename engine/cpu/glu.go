@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GLU goes position by position, because the halves of x alternate in memory.
+// GLU computes position by position, because the halves of x alternate in memory.
 func (eng *Engine) GLU(x *tensor.Tensor) *tensor.Tensor {
 	d := x.Dim(-1) / 2
 	y := eng.withLast(x, d)

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// gradient is the gradient of x, nil if there is none. A result has it in its header. A leaf has none, because
-// several tapes may run backward to it at once: Step.Leaves or else this engine has its gradient.
+// gradient returns the gradient of x, or nil if there is none. A result has it in its header. A leaf does not, because
+// several tapes may run backward to it at once: its gradient is in Step.Leaves, or else in this engine.
 func (eng *Engine) gradient(x *tensor.Tensor) []float32 {
 	if x.Lent() {
 		return x.Grad()
@@ -21,7 +21,7 @@ func (eng *Engine) gradient(x *tensor.Tensor) []float32 {
 	return eng.leaves[x]
 }
 
-// setGradient makes g the gradient of x, which nothing collects. After nil x has none.
+// setGradient makes g the gradient of x, which Step.Leaves does not collect. If g is nil, x has no gradient afterwards.
 func (eng *Engine) setGradient(x *tensor.Tensor, g []float32) {
 	switch {
 	case x.Lent():
@@ -36,7 +36,7 @@ func (eng *Engine) setGradient(x *tensor.Tensor, g []float32) {
 	}
 }
 
-// grad returns x's gradient, made and zeroed on first use.
+// grad returns x's gradient, allocated and zeroed on first use.
 func (eng *Engine) grad(x *tensor.Tensor) []float32 {
 	g := eng.gradient(x)
 	if g == nil {
@@ -46,7 +46,7 @@ func (eng *Engine) grad(x *tensor.Tensor) []float32 {
 	return g
 }
 
-// gradOf returns x's gradient to add into, or nil where none is wanted.
+// gradOf returns x's gradient to add to, or nil if it is not wanted.
 func (eng *Engine) gradOf(x *tensor.Tensor) []float32 {
 	if !eng.wanted(x) {
 		return nil
@@ -54,8 +54,8 @@ func (eng *Engine) gradOf(x *tensor.Tensor) []float32 {
 	return eng.grad(x)
 }
 
-// gradOrScratch is gradOf for operations that compute all gradients in one pass: one that is not wanted goes to
-// scratch, which is added to unwanted, for done.
+// gradOrScratch is gradOf for operations that compute all gradients in one pass. If a gradient is not wanted, it
+// returns scratch and appends it to unwanted, to be released with done.
 func (eng *Engine) gradOrScratch(x *tensor.Tensor, unwanted *[][]float32) []float32 {
 	dx := eng.gradOf(x)
 	if dx == nil {
@@ -65,8 +65,8 @@ func (eng *Engine) gradOrScratch(x *tensor.Tensor, unwanted *[][]float32) []floa
 	return dx
 }
 
-// gradTo is gradOf for operations that can also write. If add is false the contents are unspecified and must be
-// written, which saves zeroing and reading them.
+// gradTo is gradOf for operations that can also overwrite. If add is false, the contents are unspecified and must be
+// overwritten, which saves zeroing and reading them.
 func (eng *Engine) gradTo(x *tensor.Tensor) (dx []float32, add bool) {
 	if !eng.wanted(x) {
 		return nil, false
@@ -79,7 +79,7 @@ func (eng *Engine) gradTo(x *tensor.Tensor) (dx []float32, add bool) {
 	return dx, false
 }
 
-// addGrad adds dy to x's gradient, where one is wanted.
+// addGrad adds dy to x's gradient, if one is wanted.
 func (eng *Engine) addGrad(x *tensor.Tensor, dy []float32) {
 	dx, add := eng.gradTo(x)
 	if dx == nil {
@@ -94,8 +94,8 @@ func (eng *Engine) addGrad(x *tensor.Tensor, dy []float32) {
 	})
 }
 
-// moveGrad adds the gradient of y, a result that is not used any more, to the gradient of x, which may be a part of
-// Columns. It becomes the gradient of x if x has none yet.
+// moveGrad adds the gradient of y, a result that is no longer used, to the gradient of x, which may be a part of
+// Columns. If x has no gradient yet, that of y becomes the gradient of x.
 func (eng *Engine) moveGrad(x, y *tensor.Tensor) {
 	if columnsOf(x) != nil {
 		eng.addColumnsGrad(x, y.Grad())
@@ -119,7 +119,7 @@ func (eng *Engine) Backward(op engine.Op) {
 // gradReader is an operation whose Backward only reads the gradient of its result, unless result returns nil.
 type gradReader interface{ result() *tensor.Tensor }
 
-// BackwardFrom takes dy itself, not a copy, for the gradient of y, if op is a gradReader.
+// BackwardFrom uses dy itself, not a copy, as the gradient of y, if op is a gradReader.
 func (eng *Engine) BackwardFrom(op engine.Op, y, dy *tensor.Tensor) bool {
 	o := op.(*recorded).operation
 	r, ok := o.(gradReader)
@@ -153,7 +153,7 @@ func (eng *Engine) AddGrad(y, dy *tensor.Tensor) {
 	}
 }
 
-// Grad returns the gradient of x, nil if there is none.
+// Grad returns the gradient of x, or nil if there is none.
 func (eng *Engine) Grad(x *tensor.Tensor) *tensor.Tensor {
 	if w := wideOf(x); w != nil {
 		if g := w.gradient(); g != nil {
@@ -167,7 +167,7 @@ func (eng *Engine) Grad(x *tensor.Tensor) *tensor.Tensor {
 	return nil
 }
 
-// DropGrad releases the gradient of x, which nothing collects.
+// DropGrad releases the gradient of x, which Step.Leaves does not collect.
 func (eng *Engine) DropGrad(x *tensor.Tensor) {
 	if x == nil {
 		return
@@ -181,7 +181,7 @@ func (eng *Engine) DropGrad(x *tensor.Tensor) {
 // clearGrain is the number of elements that one task zeroes.
 const clearGrain = 1 << 16
 
-// scratch borrows n zeroed floats for the length of one operation; give them back with done.
+// scratch borrows n zeroed floats for one operation. They must be given back with done.
 func (eng *Engine) scratch(n int) []float32 {
 	buf := eng.arena.Borrow(n)
 	if n <= clearGrain {

@@ -6,13 +6,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// halves is storage of a state of a recurrence in bfloat16.
+// halves is the storage of a state of a recurrence in bfloat16.
 type halves struct {
 	n int
-	x []uint16 // nil until In gives it memory
+	x []uint16 // nil until In sets it
 }
 
-// RoundedState is storage without memory for n numbers of a state in bfloat16, for engine.StateRounder.
+// RoundedState returns storage without memory for a state of n numbers in bfloat16, for engine.StateRounder.
 func (Backend) RoundedState(n int) tensor.InMemory { return &halves{n: n} }
 
 var _ engine.StateRounder = Backend{}
@@ -32,7 +32,7 @@ func (s *halves) Copy(to int, from tensor.Storage, at, n int) {
 	copy(s.x[to:to+n], from.(*halves).x[at:])
 }
 
-// halvesOf are the numbers of a state in bfloat16, nil for one in float32.
+// halvesOf returns the numbers of a state in bfloat16, or nil for a state in float32.
 func halvesOf(x *tensor.Tensor) []uint16 {
 	if s, ok := x.Storage().(*halves); ok {
 		return s.x

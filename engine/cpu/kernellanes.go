@@ -6,14 +6,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The kernels of h convolutions have two layouts. Where products make them they are rows of taps, (l, h). Where systems
-// generate them they are lanes, (⌈h/16⌉, l, 16): the kernels of 16 heads, which one transform takes, lie together. The
-// last lanes are zeros where h is no multiple of 16.
+// The kernels of h convolutions have two layouts. Kernels that are made by products are rows of taps, (l, h). Kernels
+// that systems generate are lanes, (⌈h/16⌉, l, 16): the kernels of 16 heads, which one transform takes, lie together.
+// The last lanes are zeros unless h is a multiple of 16.
 
-// newKernels is space for kernels in lanes.
+// newKernels returns space for kernels in lanes.
 func (eng *Engine) newKernels(h, l int) *tensor.Tensor { return eng.New((h+lanes-1)/lanes, l, lanes) }
 
-// KernelTaps knows both layouts.
+// KernelTaps returns the length of h kernels in either layout, or 0 if k does not hold h kernels.
 func (eng *Engine) KernelTaps(k *tensor.Tensor, h int) int {
 	if k.Dims() == 3 && k.Dim(0) == (h+lanes-1)/lanes && k.Dim(2) == lanes || k.Dims() == 2 && k.Dim(1) == h {
 		return tapsOf(k)
@@ -21,10 +21,11 @@ func (eng *Engine) KernelTaps(k *tensor.Tensor, h int) int {
 	return 0
 }
 
-// tapsOf is the length of kernels.
+// tapsOf returns the length of kernels.
 func tapsOf(k *tensor.Tensor) int { return k.Dim(-2) }
 
-// tapRows are the taps in x, of the shape of the kernels k, of up to 16 heads from head on, a multiple of 16.
+// tapRows returns the taps in x, which has the shape of the kernels k, of up to 16 heads from head on, a multiple of
+// 16.
 func tapRows(x []float32, k *tensor.Tensor, head int) kernel.Rows {
 	if k.Dims() == 3 {
 		return kernel.Rows{X: x[head*tapsOf(k):], Step: lanes}
@@ -71,7 +72,7 @@ func fromLanes(rows, x []float32, l, h int) {
 }
 
 // eachLanes calls f on all cores for each 16 of h kernels of length l: in x (⌈h/16⌉, l, 16) and in rows (l, h). width
-// of them are kernels, fewer than 16 at the end.
+// is the number of kernels among them, fewer than 16 at the end.
 func eachLanes(x, rows []float32, l, h int, f func(x, rows kernel.Rows, l, width int)) {
 	parallel.For((h+lanes-1)/lanes, rowGrain(l*lanes), func(lo, hi int) {
 		for i := lo; i < hi; i++ {

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestKernelsInLanes: a convolution with kernels in lanes equals the one with the same kernels as rows, and so do its
-// gradients, made or added to: with 16 heads, fewer and more, with kernels shorter and longer than the sequence, and
+// TestKernelsInLanes checks that a convolution with kernels in lanes and its gradients, written or added, equal those
+// with the same kernels as rows: with 16 heads, fewer and more, with kernels shorter and longer than the sequence, and
 // with head_dim above 1.
 func TestKernelsInLanes(t *testing.T) {
 	type conv func(t *Tape, v, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor
@@ -82,8 +82,8 @@ func TestKernelsInLanes(t *testing.T) {
 	}
 }
 
-// TestKernelRows: generated kernels are lanes with zeros after the last head, and come out as rows, as do their
-// gradients.
+// TestKernelRows checks that generated kernels are lanes with zeros after the last head, and that they and their
+// gradients are converted to rows.
 func TestKernelRows(t *testing.T) {
 	for _, h := range []int{1, 15, 16, 17, 40} {
 		const l, n = 50, 3

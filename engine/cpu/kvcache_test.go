@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// sequence is a sequence of random positions (n, width), and the cache of those that have been attended to.
+// sequence is a sequence of random positions (n, width), with a cache of the positions that have been attended to.
 type sequence struct {
 	engine.KVCache
 	x        *tensor.Tensor
@@ -28,7 +28,7 @@ func newSequence(p engine.Precision, seed uint64, n, width int) *sequence {
 	return &sequence{KVCache: *roundedCache(p), x: x}
 }
 
-// roundedCache is an empty cache of precision p.
+// roundedCache returns an empty cache of precision p.
 func roundedCache(p engine.Precision) *engine.KVCache {
 	if p == engine.Float32 {
 		return &engine.KVCache{}
@@ -41,8 +41,8 @@ func (s *sequence) fork() *sequence {
 	return &sequence{KVCache: s.Clone(), x: s.x, position: s.position}
 }
 
-// attend attends to the next positions of some sequences in one call, lens[i] of sequence i, and returns the results
-// of each.
+// attend attends to the next positions of some sequences in one call, lens[i] of sequence i, and returns the results of
+// each.
 func attend(o engine.AttentionOptions, lens []int, sequences ...*sequence) [][]float32 {
 	rows, width := &engine.Rows{}, sequences[0].x.Dim(-1)
 	var caches []*engine.KVCache
@@ -61,7 +61,7 @@ func attend(o engine.AttentionOptions, lens []int, sequences ...*sequence) [][]f
 	return out
 }
 
-// chunks attends to the rest of a sequence in chunks of the given lengths, the last of them over and over.
+// chunks attends to the rest of a sequence in chunks of the given lengths. The last length is repeated.
 func (s *sequence) chunks(o engine.AttentionOptions, lens ...int) (y []float32) {
 	for i := 0; s.position < s.x.Dim(0); i++ {
 		n := min(lens[min(i, len(lens)-1)], s.x.Dim(0)-s.position)
@@ -70,7 +70,7 @@ func (s *sequence) chunks(o engine.AttentionOptions, lens ...int) (y []float32) 
 	return y
 }
 
-// relative is the distance of x from y in the mean square, of the size of y.
+// relative returns the root mean square of x - y, relative to that of y.
 func relative(x, y []float32) float64 {
 	diff, size := 0.0, 0.0
 	for i, v := range y {
@@ -80,25 +80,25 @@ func relative(x, y []float32) float64 {
 	return math.Sqrt(diff / size)
 }
 
-// Tolerances of attention over rounded keys and values, in the mean square. Scores are some units large, so that the
-// rounding of keys shows: bfloat16 rounds a number by up to 1/256 of it, 1/900 in the mean, int8 by up to 1/254 of the
-// largest of its row, 1/170 of the mean of normal ones.
+// roundedTol holds the tolerances of attention over rounded keys and values, in the root mean square. Scores are
+// several units large, so that the rounding of keys shows. bfloat16 rounds a number by up to 1/256 of it, 1/900 on
+// average; int8 by up to 1/254 of the largest of its row, 1/170 of the mean of normal ones.
 var roundedTol = map[engine.Precision]float64{engine.BF16: 0.004, engine.Int8: 0.012}
 
-// cacheVariant is a way to attend to what is in a cache, with heads of the given width.
+// cacheVariant is a way to attend to the contents of a cache, with heads of the given width.
 type cacheVariant struct {
 	hd int
 	o  engine.AttentionOptions
 }
 
-// sequence is newSequence for the variant.
+// sequence returns newSequence for the variant.
 func (v *cacheVariant) sequence(p engine.Precision, seed uint64, n int) *sequence {
 	s := newSequence(p, seed, n, v.o.Packed()*v.hd)
 	s.KeysAsValues = v.o.KeysAsValues
 	return s
 }
 
-// cacheVariants cover how keys are seen.
+// cacheVariants returns variants for each way in which keys are seen.
 func cacheVariants() map[string]cacheVariant {
 	type o = engine.AttentionOptions
 	blocks := &engine.Blocks{Size: 4, Window: 1, Global: 1, Random: 2, Seed: 1}
@@ -115,8 +115,8 @@ func cacheVariants() map[string]cacheVariant {
 	}
 }
 
-// TestRoundedCache: attention over a cache of another precision is near that in float32, and no nearer than rounding
-// makes it, and it is the same in any chunks, in int8 to the bit.
+// TestRoundedCache checks that attention over a cache of another precision differs from that in float32 by the
+// rounding, neither more nor less, and is the same in any chunks, in int8 to the bit.
 func TestRoundedCache(t *testing.T) {
 	const l = 90
 	for name, v := range cacheVariants() {
@@ -138,8 +138,8 @@ func TestRoundedCache(t *testing.T) {
 	}
 }
 
-// TestCacheGoesOn: a copy of a cache, and one that was restored from what was saved, go on with the bits of the cache,
-// wherever in a page they stand.
+// TestCacheGoesOn checks that a copy of a cache, and one that was restored from saved data, continue with the bits of
+// the cache, at any position in a page.
 func TestCacheGoesOn(t *testing.T) {
 	for name, v := range cacheVariants() {
 		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
@@ -180,7 +180,8 @@ func TestCacheGoesOn(t *testing.T) {
 	}
 }
 
-// TestKeptCacheGoesOn: a cache that was cut goes on with the bits of its copies, and of one that was restored from it.
+// TestKeptCacheGoesOn checks that a cache that was cut continues with the bits of its copies, and of one restored from
+// it.
 func TestKeptCacheGoesOn(t *testing.T) {
 	o := engine.AttentionOptions{Heads: 2, Rotary: engine.Rotary{Dim: 8}}
 	s := newSequence(engine.Float32, 5, 400, 3*2*16)
@@ -196,15 +197,16 @@ func TestKeptCacheGoesOn(t *testing.T) {
 	}
 }
 
-// TestBlocksOfKeysInAnyChunks: blocks of keys begin at multiples of their length from the first key on, so that what a
-// query gets does not depend on the chunk that it comes in, to the last bit, in any precision of the keys.
+// TestBlocksOfKeysInAnyChunks checks that the result of a query does not depend on the chunk that contains it, to the
+// last bit, in any precision of the keys, because blocks of keys begin at multiples of their length from the first key
+// on.
 func TestBlocksOfKeysInAnyChunks(t *testing.T) {
 	const l, heads, hd = 2*keyBlock + 70, 2, 3
 	o := engine.AttentionOptions{Heads: heads, KVHeads: 1}
 	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
 		whole := newSequence(p, 5, l, o.Packed()*hd).chunks(o, l)
 		cuts := [][]int{{512}, {keyBlock - 20, 100, 777}}
-		if p == engine.Int8 { // and single queries
+		if p == engine.Int8 { // also single queries
 			cuts = append(cuts, []int{keyBlock - 1, 1, 1, 30, 1, keyBlock - 70, 1})
 		}
 		for _, lens := range cuts {
@@ -217,8 +219,8 @@ func TestBlocksOfKeysInAnyChunks(t *testing.T) {
 	}
 }
 
-// TestRowsOfAnyAge: sequences of any ages, some with one query and some with a chunk of a prompt, give in one call
-// the bits that each gives alone, in any order.
+// TestRowsOfAnyAge checks that sequences of any ages, some with one query and some with a chunk of a prompt, give the
+// same bits in one call as each by itself, in any order.
 func TestRowsOfAnyAge(t *testing.T) {
 	ages := []int{0, 1, 3100, 63, 64, 65, 0, 200, 500}
 	lens := []int{1, 1, 1, 1, 1, 130, 70, 2, 1}

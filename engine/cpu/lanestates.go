@@ -4,10 +4,10 @@ package cpu
 type laneStates struct {
 	carrier
 	u, dz []float32 // the inputs, and the gradients of the outputs before the gate
-	z, du []float32 // what the states before the row add to the outputs, and states to the gradients of the inputs
+	z, du []float32 // contributions of the states before the row to outputs, and of states to the inputs' gradients
 }
 
-// statesForward computes what the states before the row add to the outputs, and the states after it.
+// statesForward computes the contribution of the states before the row to the outputs, and the states after it.
 func (w *convLanes) statesForward() {
 	c, s := w.c, &w.states
 	if !c.carries(w.b) {
@@ -20,8 +20,8 @@ func (w *convLanes) statesForward() {
 	}
 }
 
-// statesBackward computes what the states before the row add to the outputs, and what states give to the gradients of
-// the inputs. It adds to the gradients of the states before the row and of the systems.
+// statesBackward computes the contributions of the states before the row to the outputs, and of states to the gradients
+// of the inputs. It adds to the gradients of the states before the row and of the systems.
 func (w *convLanes) statesBackward() {
 	c, s := w.c, &w.states
 	if !c.carries(w.b) {
@@ -44,7 +44,7 @@ func (w *convLanes) statesBackward() {
 	}
 }
 
-// oldStates computes what the states before the row add to the outputs.
+// oldStates computes the contribution of the states before the row to the outputs.
 func (w *convLanes) oldStates() {
 	if w.c.state(w.b) == nil {
 		return
@@ -55,7 +55,8 @@ func (w *convLanes) oldStates() {
 	w.states.z = z
 }
 
-// whole is the whole signal (l, 16) that fill makes a few positions of, in the memory of x if that is large enough.
+// whole returns the whole signal (l, 16), which fill computes a few positions at a time, in the memory of x if that is
+// large enough.
 func (w *convLanes) whole(x []float32, fill func(z []float32, t, n int)) []float32 {
 	l := w.len()
 	x = resize(x, l*lanes)
@@ -66,7 +67,7 @@ func (w *convLanes) whole(x []float32, fill func(z []float32, t, n int)) []float
 	return x
 }
 
-// old are the states before the row, nil for zeros.
+// old returns the states before the row, nil if they are zeros.
 func (w *convLanes) old() []float32 {
 	x := w.c.state(w.b)
 	if x == nil {
@@ -75,5 +76,5 @@ func (w *convLanes) old() []float32 {
 	return w.statesOf(x.Data())
 }
 
-// statesOf are the states from channel c0 on in x (channels, n, 2).
+// statesOf returns the states from channel c0 on in x (channels, n, 2).
 func (w *convLanes) statesOf(x []float32) []float32 { return x[2*w.c.sys.N*w.c0:] }

@@ -25,7 +25,7 @@ func (eng *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tenso
 	return y
 }
 
-// activated is a(pre). It takes the place of pre, unless that is saved for backward.
+// activated returns a(pre). It overwrites pre, unless that is saved for backward.
 func (eng *Engine) activated(pre *tensor.Tensor, a engine.Activation, keep bool) *tensor.Tensor {
 	if a == engine.None {
 		return pre
@@ -44,7 +44,7 @@ type linearOp struct {
 	a                  engine.Activation
 }
 
-// result is y where there is no activation, whose backward writes over dy.
+// result returns y if there is no activation, whose backward overwrites dy.
 func (o *linearOp) result() *tensor.Tensor {
 	if o.a == engine.None {
 		return o.y

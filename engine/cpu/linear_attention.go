@@ -52,26 +52,27 @@ type linearAttention struct {
 	q, k, v, y *tensor.Tensor
 	rows       *engine.Rows
 	s, z       carried
-	norms      []float32 // the denominators, of each row (heads, l)
-	states     []float32 // for the backward, S and z before each chunk, of each row (heads, chunks, e·m+e)
-	chunks     []int     // of the rows before each
+	norms      []float32 // the denominators, for each row (heads, l)
+	states     []float32 // for backward: S and z before each chunk, for each row (heads, chunks, e·m+e)
+	chunks     []int     // number of chunks of the rows before each
 	e, m       int       // components of a head: of queries and keys, and of values
 	precision  kernel.Precision
 	work       work
 }
 
-// stateBefore are S and z before the chunk that starts at t0, of a head of a row.
+// stateBefore returns S and z before the chunk that starts at t0, for a head of a row.
 func (a *linearAttention) stateBefore(row, head, t0 int) (s, z []float32) {
 	n, chunks := a.e*a.m+a.e, (a.rows.Len(row)+linearChunk-1)/linearChunk
 	x := a.states[(a.chunks[row]*a.Heads+head*chunks+t0/linearChunk)*n:][:n]
 	return x[:a.e*a.m], x[a.e*a.m:]
 }
 
-// linearHeads is the most heads that go through a row together: positions that heads share are then read once.
+// linearHeads is the largest number of heads that go through a row together, so that positions that they share are read
+// once.
 const linearHeads = 8
 
-// eachHeads calls f on all cores for the heads [lo, hi) of a row, up to linearHeads. Their number changes no result,
-// because heads do not depend on each other.
+// eachHeads calls f on all cores for the heads [lo, hi) of a row, at most linearHeads. Their number changes no result,
+// because heads are independent.
 func (a *linearAttention) eachHeads(f func(row, lo, hi int)) {
 	g := max(1, min(linearHeads, a.Heads, a.rows.Count()*a.Heads/parallel.Workers()))
 	a.work.clear()
@@ -85,14 +86,14 @@ func (a *linearAttention) eachHeads(f func(row, lo, hi int)) {
 type linearHead struct {
 	*linearAttention
 	qAt, vAt     int // where position 0 starts in q and k, and in v and y
-	qStep, vStep int // from one position to the next
+	qStep, vStep int // distance from one position to the next
 	norms        []float32
 	s, z         []float32 // the state before the chunk
 	fq, fk, w    []float32 // φ(q), φ(k) (n, e) and the weights φ(q)·φ(k) (n, n) of the chunk
 	scratch      *[]float32
 }
 
-// head prepares a head of a row, with scratch to be given back.
+// head prepares a head of a row, with scratch that must be given back.
 func (a *linearAttention) head(row, i int) linearHead {
 	from, l := a.rows.From(row), a.rows.Len(row)
 	c := min(linearChunk, l)
@@ -138,7 +139,7 @@ func (h *linearHead) carry(t0, n int) {
 	}
 }
 
-// forward computes the heads [lo, hi) of a row, up to linearHeads.
+// forward computes the heads [lo, hi) of a row, at most linearHeads.
 func (a *linearAttention) forward(row, lo, hi int) {
 	var group [linearHeads]linearHead
 	heads := group[:hi-lo]
@@ -152,7 +153,7 @@ func (a *linearAttention) forward(row, lo, hi int) {
 			clear(h.z)
 			continue
 		}
-		// The state is updated in place: while decoding, moving it takes most of the time.
+		// The state is updated in place, because copying it would take most of the time of decoding.
 		h.s, h.z = sAfter[i*a.e*a.m:][:a.e*a.m], zAfter[i*a.e:][:a.e]
 		if &sAfter[0] != &sBefore[0] {
 			copy(h.s, sBefore[i*a.e*a.m:])

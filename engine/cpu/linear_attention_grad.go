@@ -7,16 +7,16 @@ import (
 
 type linearAttentionOp struct {
 	linearAttention
-	stateGrads []linearStateGrads // of the rows, in backward
+	stateGrads []linearStateGrads // of the rows, during backward
 }
 
-// Backward: y = N/D with D the denominators, so dN = dy/D and dD = -(dy·y)/D. Within a chunk, with W the weights up
+// Backward uses y = N/D with D the denominators, so dN = dy/D and dD = -(dy·y)/D. Within a chunk, with W the weights up
 // to the diagonal and S, z the state before it,
 //
 //	dW = dN Vᵀ + dD,   dφ(q) = dW φ(k) + dN Sᵀ + dD z,   dφ(k) = dWᵀ φ(q) + V dSᵀ + dz,   dV = Wᵀ dN + φ(k) dS
 //
 // where dS, dz are the gradients of the state after the chunk. The gradients of the state before it are dS + φ(q)ᵀ dN
-// and dz + φ(q)ᵀ dD. Forward has kept the states between chunks.
+// and dz + φ(q)ᵀ dD. Forward has saved the states between chunks.
 func (o *linearAttentionOp) Backward(eng *Engine) {
 	g := linearGrads{dy: o.y.Grad(), dq: eng.gradOf(o.q), dk: eng.gradOf(o.k), dv: eng.gradOf(o.v)}
 	if g.dy == nil { // only states were used
@@ -31,13 +31,13 @@ func (o *linearAttentionOp) Backward(eng *Engine) {
 	o.eachHeads(func(row, lo, hi int) { o.backward(&g, row, lo, hi) })
 }
 
-// linearGrads are the gradients of the tensors, nil where one is not wanted.
+// linearGrads holds the gradients of the tensors, nil for those that are not wanted.
 type linearGrads struct{ dy, dq, dk, dv []float32 }
 
-// linearStateGrads are the gradients of the states before a row, and after it.
+// linearStateGrads holds the gradients of the states before a row, and after it.
 type linearStateGrads struct{ s, z, nextS, nextZ []float32 }
 
-// backward runs backward through the heads [lo, hi) of a row, up to linearHeads.
+// backward runs backward through the heads [lo, hi) of a row, at most linearHeads.
 func (o *linearAttentionOp) backward(g *linearGrads, row, lo, hi int) {
 	const c = linearChunk
 	state, d := o.e*o.m+o.e, o.stateGrads[row]
@@ -67,7 +67,7 @@ func (o *linearAttentionOp) backward(g *linearGrads, row, lo, hi int) {
 	}
 }
 
-// copyOrClear sets x to part i of parts, each as long as x, or to zero where parts is nil.
+// copyOrClear sets x to part i of parts, each as long as x, or to zero if parts is nil.
 func copyOrClear(x, parts []float32, i int) {
 	if parts == nil {
 		clear(x)
@@ -87,7 +87,7 @@ func addTo(parts, x []float32, i int) {
 type linearChunkGrad struct {
 	linearHead
 	more   *[]float32 // scratch for the fields below
-	ds, dz []float32  // gradients of the state after the chunk, then of the one before it
+	ds, dz []float32  // gradients of the state after the chunk, then of the state before it
 	df     []float32  // of the features, (n, e)
 	dd, dn []float32  // of the denominators (n) and numerators (n, m)
 	dw     []float32  // of the weights, (n, n)
@@ -137,7 +137,7 @@ func (w *linearChunkGrad) backward(g *linearGrads, t0, n int) {
 	w.addGrad(g.dq, w.q, t0, n)
 }
 
-// addGrad takes the gradients df of the features to the queries or keys x: it adds to dx, unless that is nil.
+// addGrad propagates the gradients df of the features to the queries or keys x. It adds to dx, unless that is nil.
 func (w *linearChunkGrad) addGrad(dx []float32, x *tensor.Tensor, t0, n int) {
 	if dx == nil {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// TestFeatureMapEnds: infinities and NaN give what the function's limits are.
+// TestFeatureMapEnds checks that infinities give the limits of the function, and NaN gives NaN.
 func TestFeatureMapEnds(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for f, want := range map[engine.FeatureMap][2]float32{

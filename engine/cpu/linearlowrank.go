@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// LinearLowRank adds the change to the product in place, and saves what comes between its two matrices for backward:
-// the r numbers of a row are few beside its k.
+// LinearLowRank adds the change to the product in place. It saves the values between the two matrices of the change for
+// backward: the r numbers of a row are few compared with its k.
 func (eng *Engine) LinearLowRank(x, w, bias *tensor.Tensor, c engine.LowRank, a engine.Activation) *tensor.Tensor {
 	m, n, k, r := x.Rows(), w.Dim(0), w.Dim(1), c.Down.Dim(0)
 	pre := eng.withLast(x, n)
@@ -50,7 +50,7 @@ type lowRankOp struct {
 
 func (o *lowRankOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
-	o.linearOp.Backward(eng) // which makes of dy the gradient before the activation
+	o.linearOp.Backward(eng) // turns dy into the gradient before the activation
 	m, n, k, r := o.x.Rows(), o.w.Dim(0), o.w.Dim(1), o.c.Down.Dim(0)
 	p, c := eng.precision(), o.c
 	dmid := eng.arena.Borrow(m * r)

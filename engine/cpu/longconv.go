@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GatedLongConv sums short rows, and rows under short kernels, tap by tap, and convolves the others by spectra.
+// GatedLongConv sums short rows, and rows with short kernels, tap by tap, and convolves the others by spectra.
 func (eng *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	g.HeadDim = max(1, g.HeadDim)
 	y := eng.like(g.V)
@@ -14,7 +14,7 @@ func (eng *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engi
 	return y
 }
 
-// longConv computes the rows of y for which use is true. The length of a row and of the kernels decide whether it is
+// longConv computes the rows of y for which use is true. The lengths of a row and of the kernels decide whether it is
 // summed tap by tap, or transformed together with all rows that have the same plan.
 func (eng *Engine) longConv(y *tensor.Tensor, g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows,
 	use func(i int) bool) {
@@ -37,11 +37,12 @@ func (eng *Engine) longConv(y *tensor.Tensor, g engine.Gates, k, skip *tensor.Te
 // transform is the same for rows that are convolved with the same spectra of the kernels.
 type transform struct{ points, taps int }
 
-// transformOf is the transform of a row of l positions, for kernels of the given number of taps. A row uses no more
-// taps than it has positions, so that longer kernels, made for other rows, do not change a bit.
+// transformOf returns the transform of a row of l positions, for kernels of the given number of taps. A row uses no
+// more taps than it has positions, so that longer kernels, made for other rows, do not change its bits.
 func transformOf(l, taps int) transform { return transform{kernel.NewConvPlan(l).N(), min(taps, l)} }
 
-// convolution returns a convolution of all channels, without rows, plan and states yet, for the operation of that name.
+// convolution returns a convolution of all channels, still without rows, plan and states, for the operation of that
+// name.
 func (eng *Engine) convolution(name string, y *tensor.Tensor, g engine.Gates, k, skip *tensor.Tensor) *convolutionOp {
 	op := take[convolutionOp](eng)
 	c := &op.convolution
@@ -53,7 +54,7 @@ func (eng *Engine) convolution(name string, y *tensor.Tensor, g engine.Gates, k,
 	return op
 }
 
-// over has c convolve the given rows of r, which have a plan in common.
+// over makes c convolve the given rows of r, which share a plan.
 func (c *convolution) over(r *engine.Rows, rows []int) {
 	for _, i := range rows {
 		c.rows = append(c.rows, spanOf(r, i))
@@ -61,7 +62,7 @@ func (c *convolution) over(r *engine.Rows, rows []int) {
 	c.plan = kernel.NewConvPlan(c.longest())
 }
 
-// overPiece has c convolve the positions [from, from+l) of the given rows of r, or fewer where a row ends before.
+// overPiece makes c convolve the positions [from, from+l) of the given rows of r, or fewer if a row ends before.
 func (c *convolution) overPiece(r *engine.Rows, rows []int, from, l int) {
 	for _, i := range rows {
 		row := spanOf(r, i)
@@ -82,7 +83,7 @@ func (eng *Engine) convolve(op *convolutionOp, record bool) {
 	}
 }
 
-// The operations that are convolutions.
+// Names of the operations that are convolutions.
 const (
 	longConv = "LongConv"
 	diagSSM  = "DiagSSM"

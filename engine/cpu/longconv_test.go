@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestGatesAreProducts: a gated convolution equals a convolution of products, times a gate, and so do its gradients,
-// when they are made and when they are added to. The channels are no multiple of 16.
+// TestGatesAreProducts checks that a gated convolution and its gradients, written or added, equal those of a
+// convolution of products, times a gate. The number of channels is not a multiple of 16.
 func TestGatesAreProducts(t *testing.T) {
 	const l, d = directUpTo + 5, 40
 	r := row{}
@@ -59,7 +59,7 @@ func TestGatesAreProducts(t *testing.T) {
 	}
 }
 
-// doubles is x in float64.
+// doubles returns x in float64.
 func doubles(x []float32) []float64 {
 	y := make([]float64, len(x))
 	for i, v := range x {
@@ -68,7 +68,7 @@ func doubles(x []float32) []float64 {
 	return y
 }
 
-// TestLongConvOfALeaf: the gradients of the inputs that want none are not made.
+// TestLongConvOfALeaf checks that gradients that are not wanted are not computed.
 func TestLongConvOfALeaf(t *testing.T) {
 	for i, name := range []string{"u", "k", "D", "u, transformed", "k, transformed", "D, transformed"} {
 		tape := NewTape()

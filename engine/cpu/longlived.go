@@ -6,15 +6,16 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// longLivedBuffer is memory for what lives as long as a model and is read for every token. The layers share buffers,
-// large enough for huge pages, from which a recurrence runs a quarter faster. A buffer is freed with its last slice.
+// longLivedBuffer is memory for data that lives as long as a model and is read for every token. The layers share
+// buffers that are large enough for huge pages, with which a recurrence runs a quarter faster. A buffer is freed with
+// its last slice.
 var longLivedBuffer struct {
 	sync.Mutex
 	rest []float32
 }
 
 const (
-	longLivedLen   = 2 << 20 // floats of a buffer
+	longLivedLen   = 2 << 20 // floats in a buffer
 	longLivedLeast = 1 << 14 // smaller slices stay in the processor's cache anyway
 )
 

@@ -2,7 +2,7 @@ package cpu
 
 import "testing"
 
-// TestLongLived: slices are zeros, share no element and cannot grow into each other.
+// TestLongLived checks that slices are zeros, share no element and cannot grow into each other.
 func TestLongLived(t *testing.T) {
 	var all [][]float32
 	for i := range 60 {

@@ -59,7 +59,7 @@ func (o *logitsLossOp) Backward(eng *Engine) {
 	eng.done(row)
 }
 
-// SquaredError adds up in float64.
+// SquaredError sums in float64.
 func (eng *Engine) SquaredError(x *tensor.Tensor, target []float32) *tensor.Tensor {
 	xd := x.Data()
 	return eng.numbersLoss("SquaredError", x, 2, engine.CountNumbers(target), len(target), grain,
@@ -75,7 +75,7 @@ func (eng *Engine) SquaredError(x *tensor.Tensor, target []float32) *tensor.Tens
 		})
 }
 
-// Pinball adds up in float64.
+// Pinball sums in float64.
 func (eng *Engine) Pinball(x *tensor.Tensor, target, levels []float32) *tensor.Tensor {
 	xd, q := x.Data(), len(levels)
 	return eng.numbersLoss("Pinball", x, 1, q*engine.CountNumbers(target), len(target), rowGrain(q),
@@ -102,8 +102,8 @@ func (eng *Engine) Pinball(x *tensor.Tensor, target, levels []float32) *tensor.T
 		})
 }
 
-// numbersLoss is the mean over count numbers of a loss that is a sum over n targets. sum adds up the loss of targets lo
-// to hi, and sets the slopes of the elements of x that belong to them, divided by scale, which are saved for backward.
+// numbersLoss returns the mean over count numbers of a loss that is a sum over n targets. sum sums the loss of targets
+// lo to hi, and sets the slopes of their elements of x, divided by scale, which are saved for backward.
 func (eng *Engine) numbersLoss(name string, x *tensor.Tensor, scale float32, count, n, grain int,
 	sum func(lo, hi int, slope []float32) float64) *tensor.Tensor {
 	op := take[numbersLossOp](eng)

@@ -46,7 +46,7 @@ func (o *meanPositionsOp) Backward(eng *Engine) {
 	}
 	r, d := o.rows, o.x.Dim(-1)
 	for i := range r.Count() {
-		kernel.Scale(dy[i*d:][:d], 1/float32(r.Len(i))) // dy is not used any more
+		kernel.Scale(dy[i*d:][:d], 1/float32(r.Len(i))) // dy is no longer used
 	}
 	overRows(r, rowGrain(d), func(i, lo, hi int) {
 		for t := r.From(i) + lo; t < r.From(i)+hi; t++ {

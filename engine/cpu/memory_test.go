@@ -4,7 +4,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// filled is a leaf whose elements are all v.
+// filled returns a leaf whose elements are all v.
 func filled(v float32, shape ...int) *tensor.Tensor {
 	x := tensor.New(shape...)
 	for i := range x.Data() {

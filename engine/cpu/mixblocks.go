@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// MixBlocks is a product for each head and place in a block, out of x and into y as they are.
+// MixBlocks computes one product for each head and position in a block, which reads x and writes y in place.
 func (eng *Engine) MixBlocks(x, w *tensor.Tensor, heads, block int) *tensor.Tensor {
 	o := mixBlocksOp{x: x, w: w, y: eng.New(w.Rows()*block, x.Dim(-1)), heads: heads, block: block}
 	o.each(func(h, at int, p kernel.Product) {
@@ -24,8 +24,8 @@ type mixBlocksOp struct {
 	heads, block int
 }
 
-// each calls f for every head and place in a block, with where their first element lies in x and y, and a product whose
-// N, LDB and LDC are those of x and y, and LDA the weights of a head.
+// each calls f for every head and position in a block, with the index of their first element in x and y, and a product.
+// Its N, LDB and LDC are those of x and y, and its LDA is the number of weights of a head.
 func (o *mixBlocksOp) each(f func(h, at int, p kernel.Product)) {
 	d, e := o.x.Dim(-1), o.x.Dim(-1)/o.heads
 	work := o.w.Rows() * o.x.Rows() / o.block * e

@@ -7,12 +7,12 @@ import (
 	"math"
 )
 
-// mlstmShort is the length below which a row is stepped position by position where the tape does not record, as
+// mlstmShort is the length below which a row is stepped position by position if the tape does not record, like
 // deltaShort.
 const mlstmShort = deltaShort
 
-// MLSTM goes through each head of a row chunk by chunk. The stabilizer is computed first, position by position: what it
-// leaves of the gates, ā and ī, are a decay and the weight of a write.
+// MLSTM goes through each head of a row chunk by chunk. The stabilizer is computed first, position by position: it
+// turns the gates into ā and ī, a decay and the weight of a write.
 func (eng *Engine) MLSTM(x engine.MLSTM, r *engine.Rows, slots engine.MLSTMSlots) *tensor.Tensor {
 	o := take[mlstmOp](eng)
 	record := eng.wantsRows(slots.C, x.Inputs()...)
@@ -57,30 +57,30 @@ type mlstmOp struct {
 	rows    *engine.Rows
 	c, n, m carried
 	e, d    int // components of keys and of values
-	// Of each row (heads, l): log ā, ī, e^-m, the denominators, and how these go by n·q: 1, -1 or, where e^-m is the
-	// larger, 0.
+	// For each row (heads, l): log ā, ī, e^-m, the denominators, and the derivatives of these by n·q: 1, -1 or, if e^-m
+	// is the larger, 0.
 	steps, write, floor, den, slope []float32
-	// states are C and n before each chunk, of each row (heads, chunks, e·d+e), for backward.
+	// states holds C and n before each chunk, for each row (heads, chunks, e·d+e), for backward.
 	states []float32
-	chunks []int // of the rows before each
+	chunks []int // number of chunks of the rows before each
 	work   work
-	grads  []mlstmStateGrads // of the rows, in backward
+	grads  []mlstmStateGrads // of the rows, during backward
 }
 
-// of is the part of x, such as steps, of a head of a row.
+// of returns the part of x, for example steps, that belongs to a head of a row.
 func (o *mlstmOp) of(x []float32, row, head int) []float32 {
 	l := o.rows.Len(row)
 	return x[o.rows.From(row)*o.Heads+head*l:][:l]
 }
 
-// stateBefore are C and n before the chunk that starts at t0.
+// stateBefore returns C and n before the chunk that starts at t0.
 func (o *mlstmOp) stateBefore(row, head, t0 int) (c, n []float32) {
 	size, chunks := o.e*o.d+o.e, (o.rows.Len(row)+decayedRows-1)/decayedRows
 	x := o.states[(o.chunks[row]*o.Heads+head*chunks+t0/decayedRows)*size:][:size]
 	return x[:o.e*o.d], x[o.e*o.d:]
 }
 
-// gates computes the gates of a head of a row from the stabilizer, which it carries through it.
+// gates computes the gates of a head of a row from the stabilizer, which it carries through the row.
 func (o *mlstmOp) gates(row, head int) {
 	in, forget := o.I.Data(), o.F.Data()
 	steps, write, floor := o.of(o.steps, row, head), o.of(o.write, row, head), o.of(o.floor, row, head)
@@ -103,14 +103,14 @@ func (o *mlstmOp) gates(row, head int) {
 	}
 }
 
-// head is a head of a row, from its first position on, without a state.
+// head returns a head of a row, from its first position on, without a state.
 func (o *mlstmOp) head(row, head int) decayed {
 	k, v := o.rows.From(row)*o.Heads+head, o.rows.From(row)*o.Heads+head
 	return decayed{ranks: 1, e: o.e, m: o.d, q: o.Q.Data()[k*o.e:], k: o.K.Data()[k*o.e:], v: o.V.Data()[v*o.d:],
 		qStep: o.Heads * o.e, vStep: o.Heads * o.d, steps: o.of(o.steps, row, head), write: o.of(o.write, row, head)}
 }
 
-// denominator sets the denominator of position t of a head of a row, which has s = n·q, and returns it.
+// denominator sets and returns the denominator of position t of a head of a row, where s = n·q.
 func (o *mlstmOp) denominator(row, head, t int, s float32) float32 {
 	floor, slope := o.of(o.floor, row, head)[t], float32(1)
 	size := max(s, -s)
@@ -125,7 +125,7 @@ func (o *mlstmOp) denominator(row, head, t int, s float32) float32 {
 	return size
 }
 
-// step steps the states of a short row in place.
+// step computes a short row position by position, and updates its states in place.
 func (o *mlstmOp) step(row, head int) {
 	o.gates(row, head)
 	_, c := o.c.at(row)

@@ -2,20 +2,20 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// mlstmStateGrads are the gradients of the states of a row.
+// mlstmStateGrads holds the gradients of the states of a row.
 type mlstmStateGrads struct{ c, n, m stateGrad }
 
-// mlstmGrads are the gradients of the inputs, scratch for those that are not wanted.
+// mlstmGrads holds the gradients of the inputs, with scratch for those that are not wanted.
 type mlstmGrads struct{ dy, dq, dk, dv, di, df []float32 }
 
-// Backward: y = N/D, so dN = dy/D and the gradient of D is -dy·y/D. What a position reads and what it leaves depend on
-// the sums f[s+1] + … + f[t] + i[s] - m[t]. So the gradients of log ā and of log ī, with m held fixed, are those of f
-// and i, and m[t] has the gradient
+// Backward uses y = N/D, so dN = dy/D and the gradient of D is -dy·y/D. What a position reads and writes depends on the
+// sums f[s+1] + … + f[t] + i[s] - m[t]. So the gradients of log ā and of log ī, with m held fixed, are those of f and
+// i, and m[t] has the gradient
 //
 //	-dy·y·ε/D   of y,   and   dm - Σ dC·C - dn·n   of the state after the row
 //
-// which goes to f[t] and m[t-1] or to i[t], to that of the two that is larger. For the first of them numerator and
-// denominator cancel on paper, where they would not in float32.
+// which goes to f[t] and m[t-1] or to i[t], whichever is the larger. For the first term, numerator and denominator
+// cancel on paper, but would not in float32.
 func (o *mlstmOp) Backward(eng *Engine) {
 	g := mlstmGrads{dy: eng.grad(o.y)}
 	var unwanted [][]float32
@@ -51,7 +51,7 @@ func (o *mlstmOp) backward(g *mlstmGrads, row, head int) {
 	clear(w.dwrite)
 	y, dy := o.y.Data()[v:], g.dy[v:]
 	den, slope := o.of(o.den, row, head), o.of(o.slope, row, head)
-	dm := float32(0) // of m after the position
+	dm := float32(0) // gradient of m after the position
 	if _, after := o.c.at(row); after != nil {
 		_, n := o.n.at(row)
 		dm = -kernel.Dot(w.ds, after[head*size:][:size]) - kernel.Dot(w.dz, n[head*o.e:][:o.e])
@@ -78,7 +78,7 @@ func (o *mlstmOp) backward(g *mlstmGrads, row, head int) {
 		at := (o.rows.From(row)+t)*o.Heads + head
 		dm += gm[t]
 		di, df := w.dwrite[t]*own.write[t], w.dsteps[t]
-		if own.steps[t] == 0 { // m is f plus the one before
+		if own.steps[t] == 0 { // m is f plus the previous m
 			df += dm
 		} else {
 			di, dm = di+dm, 0

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// NegExp keeps y, which is also its derivative.
+// NegExp saves y, which is also its derivative.
 func (eng *Engine) NegExp(x *tensor.Tensor) *tensor.Tensor {
 	y := eng.like(x)
 	xd, yd := x.Data(), y.Data()

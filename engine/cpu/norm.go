@@ -30,7 +30,7 @@ func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float
 	return s, y
 }
 
-// sumOf is space for the residual sum x + r: x itself where there is no r, else a tensor that is made for it.
+// sumOf returns space for the residual sum x + r: x itself if there is no r, else a new tensor.
 func (eng *Engine) sumOf(x, r *tensor.Tensor) (s, made *tensor.Tensor) {
 	if r == nil {
 		return x, nil
@@ -56,7 +56,7 @@ type normOp struct {
 func (o *normOp) Backward(eng *Engine) {
 	d, n := o.d, o.w.Len()
 	if dy := o.y.Grad(); dy != nil {
-		// The gradient of s has two parts: the one through the norm is added to the one of the residual stream.
+		// The gradient of s has two parts: the one through the norm is added to that of the residual stream.
 		if ds := eng.gradOf(o.s); ds != nil {
 			parallel.For(o.x.Rows(), rowGrain(n), func(lo, hi int) {
 				lo, hi = lo*n/d, hi*n/d
@@ -78,7 +78,7 @@ func (o *normOp) paramGrad(eng *Engine, dy []float32) {
 	eng.sumParts(o.x.Rows(), rowGrain(n), 2*n, func(p []float32, lo, hi int) {
 		lo, hi = lo*n/d, hi*n/d
 		kernel.LayerNormParamGrad(p[:n], p[n:], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.mean[lo:hi], o.rstd[lo:hi], d)
-	}, func(p []float32) { // Add does nothing for a gradient of nil
+	}, func(p []float32) { // Add does nothing if a gradient is nil
 		kernel.Add(dw, p[:n])
 		kernel.Add(db, p[n:])
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// row draws inputs.
+// row describes random inputs.
 type row struct {
 	in    [][]int   // shapes
 	scale []float64 // of the random inputs, 1 where nil; one per input

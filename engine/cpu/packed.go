@@ -38,7 +38,7 @@ func (Backend) PackGroups(p engine.Precision, ms ...engine.Groups) []tensor.Pack
 	return packedWeights(kernel.PackGroups(kernel.Precision(p), from...), false)
 }
 
-// product computes y = x Wᵀ + bias, x (m, k), W (n, k), packed or not, bias (n) or nil.
+// product computes y = x Wᵀ + bias, where x is (m, k), W is (n, k), packed or not, and bias is (n) or nil.
 func (eng *Engine) product(m int, x []float32, w *tensor.Tensor, y, bias []float32) {
 	n, k := w.Dim(0), w.Dim(1)
 	if packed, ok := w.Packed().(packedWeight); ok {
@@ -60,7 +60,7 @@ func (eng *Engine) product(m int, x []float32, w *tensor.Tensor, y, bias []float
 	})
 }
 
-// productBack computes dx = dy W, or adds it to dx: dy (m, n), W (n, k), packed or not, dx (m, k).
+// productBack sets dx (m, k) to dy W, or adds it to dx, where dy is (m, n) and W is (n, k), packed or not.
 func (eng *Engine) productBack(m int, dy []float32, w *tensor.Tensor, dx []float32, add bool) {
 	n, k := w.Dim(0), w.Dim(1)
 	back := func(j, rows int, part []float32, add bool) {
@@ -75,14 +75,14 @@ func (eng *Engine) productBack(m int, dy []float32, w *tensor.Tensor, dx []float
 	back(0, n, w.Data(), add)
 }
 
-// unpackedTerms is about how many elements of a packed matrix are unpacked at a time: few beside the activations of a
-// step, and enough that products run at full speed. They are whole runs of unpackedRows.
+// unpackedTerms is approximately the number of elements of a packed matrix that are unpacked at a time: few compared
+// with the activations of a step, and enough for products to run at full speed. They are multiples of unpackedRows.
 const (
 	unpackedTerms = 1 << 20
 	unpackedRows  = 48
 )
 
-// unpack calls use with the elements of some rows of a packed matrix (n, k) after the other.
+// unpack calls use with the unpacked elements of a packed matrix (n, k), some rows at a time.
 func (eng *Engine) unpack(w packedWeight, n, k int, use func(j, rows int, part []float32)) {
 	step := min(n, max(1, unpackedTerms/(unpackedRows*max(1, k)))*unpackedRows)
 	buf := eng.arena.Borrow(step * k)
@@ -100,18 +100,18 @@ func (eng *Engine) unpack(w packedWeight, n, k int, use func(j, rows int, part [
 // packedWeight is a packed matrix that chooses the precision of keys and values.
 type packedWeight struct {
 	*kernel.Packed
-	exact bool // nothing was rounded, and nothing is to be
+	exact bool // nothing was rounded, and nothing may be
 }
 
-// unrounded reports whether a product with m rows is computed from unpacked elements: where its inputs would be rounded
-// though nothing is to be, or not be rounded though all is. A few rows, such as those of a text that is written token
-// by token, are not worth it.
+// unrounded reports whether a product with m rows is computed from unpacked elements: if its inputs would be rounded
+// though nothing may be, or would not be rounded though everything is. For a few rows, as in a text that is generated
+// token by token, this is not worth while.
 func (w packedWeight) unrounded(m int, p engine.Precision) bool {
 	const few = 8
 	return w.exact && m >= few && (w.Precision() >= kernel.Int8 || p == engine.BF16)
 }
 
-// Stored, Exact, ReadRow and ReadGroups are engine.Rounding.
+// Stored, Exact, ReadRow and ReadGroups implement engine.Rounding.
 func (w packedWeight) Stored() engine.Precision     { return engine.Precision(w.Precision()) }
 func (w packedWeight) Exact() bool                  { return w.exact }
 func (w packedWeight) ReadRow(dst []float32, j int) { w.Row(dst, j) }
@@ -119,7 +119,7 @@ func (w packedWeight) ReadGroups(j int, q []int8, factor, least []uint16) (scale
 	return w.Groups(j, q, factor, least)
 }
 
-// Rounded is space for keys and values in the precision of the weights, with weights of 4 bits in int8, nil for
+// Rounded returns space for keys and values in the precision of the weights, in int8 for weights of 4 bits, or nil for
 // float32.
 func (w packedWeight) Rounded() engine.Rounded {
 	if p := w.Precision(); p != kernel.Float32 && !w.exact {
@@ -128,7 +128,7 @@ func (w packedWeight) Rounded() engine.Rounded {
 	return nil
 }
 
-// roundedRows are keys, and perhaps values, in another precision.
+// roundedRows holds keys, and perhaps values, in another precision.
 type roundedRows struct {
 	precision kernel.Precision
 	rows      []kernel.RoundedRows // none, or keys, or keys and values

@@ -9,8 +9,9 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// TestPackedFrozen: frozen weights give the products of the rounded weights in float32, for one row of x, and for as
-// many as are multiplied piece by piece, with a bias and without. In integers only the latter leave x as it is.
+// TestPackedFrozen checks that frozen weights give the products of the rounded weights in float32, for one row of x,
+// and for as many as are multiplied piece by piece, with a bias and without. With integers, only the latter leave x
+// unrounded.
 func TestPackedFrozen(t *testing.T) {
 	const n, k = 70, 64
 	for p, rows := range map[engine.Precision][]int{engine.BF16: {1, 3, 200}, engine.Int8: {8, 200},

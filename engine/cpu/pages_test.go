@@ -18,8 +18,8 @@ func pagesOf(held map[*engine.Page]bool, s *sequence) {
 	}
 }
 
-// TestForksSharePages: a hundred forks of a long cache take the memory of one, and when each has gone on, that of one
-// page more for each.
+// TestForksSharePages checks that a hundred forks of a long cache take the memory of one, and when each has continued,
+// that of one more page for each.
 func TestForksSharePages(t *testing.T) {
 	const pages, forks, heads, hd = 30, 100, 2, 16
 	o := engine.AttentionOptions{Heads: heads}
@@ -28,7 +28,7 @@ func TestForksSharePages(t *testing.T) {
 		attend(o, []int{pages*engine.PageLen - 20}, s)
 		held, all := map[*engine.Page]bool{}, []*sequence{s}
 		for range forks {
-			all = append(all, all[len(all)/2].fork()) // forks of forks too
+			all = append(all, all[len(all)/2].fork()) // also forks of forks
 		}
 		for _, s := range all {
 			pagesOf(held, s)
@@ -41,19 +41,19 @@ func TestForksSharePages(t *testing.T) {
 			attend(o, []int{1}, s)
 			pagesOf(held, s)
 		}
-		if len(held) != pages+forks { // the cache itself goes on in its page
+		if len(held) != pages+forks { // the cache itself continues in its page
 			t.Errorf("%v: %d forks of %d pages that have gone on have %d pages", p, forks, pages, len(held))
 		}
 	}
 }
 
-// TestForksDoNotChangeEachOther: forks that go on differently, the forked sequence and forks of forks among them, get
-// what each would have got alone.
+// TestForksDoNotChangeEachOther checks that forks that continue differently, including the forked sequence and forks of
+// forks, get the results that each would have by itself.
 func TestForksDoNotChangeEachOther(t *testing.T) {
 	const at, heads, hd = engine.PageLen + 10, 2, 16
 	o := engine.AttentionOptions{Heads: heads, Rotary: engine.Rotary{Dim: 8}}
 	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
-		// other gives a sequence positions of its own behind those that it has seen.
+		// other replaces the positions of a sequence after those that it has seen.
 		other := func(s *sequence, seed uint64) *sequence {
 			x := newSequence(p, seed, s.x.Dim(0), s.x.Dim(1)).x
 			copy(x.Data(), s.x.Data()[:s.position*x.Dim(1)])
@@ -85,7 +85,7 @@ func TestForksDoNotChangeEachOther(t *testing.T) {
 	}
 }
 
-// TestWindowGivesPagesBack: pages that a window does not see any more are given back, after a long prompt and while
+// TestWindowGivesPagesBack checks that pages that a window no longer sees are given back, after a long prompt and while
 // tokens come one by one.
 func TestWindowGivesPagesBack(t *testing.T) {
 	const window, heads, hd = 100, 2, 16
@@ -110,7 +110,7 @@ func TestWindowGivesPagesBack(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestIdleCacheMemory: a sequence that waits holds the memory of its positions, and of seven more at most.
+// TestIdleCacheMemory checks that an idle sequence holds the memory of its positions, and of at most seven more.
 func TestIdleCacheMemory(t *testing.T) {
 	const heads, hd = 2, 16
 	o := engine.AttentionOptions{Heads: heads}

@@ -1,6 +1,6 @@
 package cpu
 
-// Complex numbers lie in tensors as pairs, real part and imaginary part.
+// Complex numbers lie in tensors as pairs of real part and imaginary part.
 
 func pair(x []float32, i int) complex128 { return complex(float64(x[2*i]), float64(x[2*i+1])) }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestAttentionRoundsOperands: attention, and its gradients, at BF16.
+// TestAttentionRoundsOperands checks attention and its gradients at BF16.
 func TestAttentionRoundsOperands(t *testing.T) {
 	roundsOperands(t, [][]int{{300, 3 * 64}}, func(t *Tape, in []*tensor.Tensor) *tensor.Tensor {
 		return t.Attention(in[0], engine.EqualRows(2, 150), nil, engine.AttentionOptions{Heads: 4}, 0)

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// toBF16 is x to the nearest bfloat16, ties to even.
+// toBF16 returns x rounded to the nearest bfloat16, ties to even.
 func toBF16(x float32) float32 {
 	bits := math.Float32bits(x)
 	return math.Float32frombits((bits + 0x7fff + bits>>16&1) &^ 0xffff)
@@ -24,7 +24,7 @@ func mapFloats(x []float32, f func(float32) float32) []float32 {
 	return y
 }
 
-// linearAt runs y = x Wᵀ + bias and its backward from dy at a precision.
+// linearAt computes y = x Wᵀ + bias and its backward from dy at a precision.
 func linearAt(p engine.Precision, x, w, bias, dy []float32, m, n, k int) [4][]float32 {
 	t := NewTape()
 	t.Record(true)
@@ -44,8 +44,8 @@ func linearAt(p engine.Precision, x, w, bias, dy []float32, m, n, k int) [4][]fl
 	return [4][]float32{out, t.gradient(in[0]), t.gradient(in[1]), t.gradient(in[2])}
 }
 
-// TestPrecisionRoundsOperands: at BF16 each product is the float32 product of rounded operands, up to the order of its
-// sums: y of x and W, dx of dy and W, dW of dy and x. The bias and its gradient are not rounded.
+// TestPrecisionRoundsOperands checks that at BF16 each product is the float32 product of rounded operands, up to the
+// order of its sums: y of x and W, dx of dy and W, dW of dy and x. The bias and its gradient are not rounded.
 func TestPrecisionRoundsOperands(t *testing.T) {
 	const m, n, k = 37, 29, 83
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -58,11 +58,11 @@ func TestPrecisionRoundsOperands(t *testing.T) {
 		for j, v := range want[i] {
 			ref[j] = float64(v)
 		}
-		compare(t, what, got[i], ref, 2e-6) // some roundings of float32 in sums of up to 83 terms
+		compare(t, what, got[i], ref, 2e-6) // some rounding errors of float32 in sums of up to 83 terms
 	}
 }
 
-// normals are n random numbers from a normal distribution.
+// normals returns n random numbers from a normal distribution.
 func normals(rng *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -71,8 +71,8 @@ func normals(rng *rand.Rand, n int) []float32 {
 	return x
 }
 
-// roundsOperands fails unless results and gradients of op at BF16 stay within the rounding of its operands, 2^-9 each,
-// of what they are at float32, and are not the same.
+// roundsOperands checks that results and gradients of op at BF16 differ from those at float32, but only by the rounding
+// of its operands, 2^-9 each.
 func roundsOperands(t *testing.T, shapes [][]int, op func(t *Tape, in []*tensor.Tensor) *tensor.Tensor) {
 	run := func(p engine.Precision) (results [][]float32) {
 		rng := rand.New(rand.NewPCG(3, 4))
@@ -107,7 +107,7 @@ func roundsOperands(t *testing.T, shapes [][]int, op func(t *Tape, in []*tensor.
 	}
 }
 
-// TestHeadRoundsOperands: the head with its loss, and its gradients, at BF16.
+// TestHeadRoundsOperands checks the head with its loss, and its gradients, at BF16.
 func TestHeadRoundsOperands(t *testing.T) {
 	targets := make([]int32, 33)
 	for i := range targets {
@@ -118,7 +118,7 @@ func TestHeadRoundsOperands(t *testing.T) {
 	})
 }
 
-// TestRecurrenceRoundsOperands: a recurrent network over rows of several lengths, at BF16.
+// TestRecurrenceRoundsOperands checks a recurrent network over rows of several lengths, at BF16.
 func TestRecurrenceRoundsOperands(t *testing.T) {
 	roundsOperands(t, [][]int{{40, 24}, {24, 24}}, func(t *Tape, in []*tensor.Tensor) *tensor.Tensor {
 		return t.Recurrence(in[0], in[1], 12, engine.NewRows(1, 3, 2, 2, 1, 4, 3, 3, 2, 4, 3, 2, 2, 4, 4), nil)

@@ -33,10 +33,10 @@ type reluAttentionOp struct {
 	precision  kernel.Precision
 }
 
-// at is where the elements of position t of row i are in a tensor of d columns.
+// at returns the index of the elements of position t of row i in a tensor of d columns.
 func (o *reluAttentionOp) at(i, t, d int) int { return (o.rows.From(i) + t) * d }
 
-// scores computes relu(…) for the queries [lo, hi) of row i, (hi-lo, columns), zero for what they do not see.
+// scores computes relu(…) for the queries [lo, hi) of row i, (hi-lo, columns), zero for keys that they do not see.
 func (o *reluAttentionOp) scores(x []float32, i, lo, hi int) (columns int) {
 	s, past := o.q.Dim(-1), o.k.past(i)
 	columns = past + hi
@@ -58,7 +58,8 @@ func (o *reluAttentionOp) scores(x []float32, i, lo, hi int) (columns int) {
 	return columns
 }
 
-// weights squares the scores of queries and divides by the number of keys that each sees, sees for the first query.
+// weights squares the scores of queries and divides them by the number of keys that each query sees, sees for the first
+// query.
 func (o *reluAttentionOp) weights(a, x []float32, columns, sees int) {
 	kernel.MulInto(a, x, x)
 	for t := range len(a) / columns {
@@ -83,7 +84,7 @@ func (o *reluAttentionOp) forward(i, lo, hi int) {
 	}
 }
 
-// Backward shares the rows between cores. Their parts of the bias's gradient are added in order.
+// Backward distributes the rows over the cores. Their parts of the bias's gradient are added in order.
 func (o *reluAttentionOp) Backward(eng *Engine) {
 	rows, n := o.rows.Count(), o.bias.Len()
 	dBias, partial := eng.gradOf(o.bias), eng.scratch(rows*n)
@@ -122,7 +123,7 @@ func (o *reluAttentionOp) backward(dq, dk, dv, dBias []float32, i, lo, hi int) {
 	scale := float32(1 / math.Sqrt(float64(s)))
 	for t := range m {
 		at, row := past+lo+t, dx[t*columns:][:columns]
-		kernel.Mul(row, x[t*columns:][:columns]) // zero where a query does not see
+		kernel.Mul(row, x[t*columns:][:columns]) // zero for keys that a query does not see
 		kernel.Scale(row, 2/float32(at+1))
 		for j, g := range row[:at+1] {
 			dBias[min(at-j, len(dBias)-1)] += g

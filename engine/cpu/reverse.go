@@ -29,7 +29,7 @@ type reverseOp struct {
 	lag  int
 }
 
-// each calls f on all cores for each position of y, with the position of x that goes there, nil for none.
+// each calls f on all cores for each position of y, with the position of x that is copied to it, or nil.
 func (o *reverseOp) each(y, x []float32, f func(y, x []float32)) {
 	d := o.x.Dim(-1)
 	overRows(o.rows, rowGrain(d), func(i, lo, hi int) {

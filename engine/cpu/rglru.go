@@ -9,10 +9,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// rglruSlab is how many channels a task takes along its row.
+// rglruSlab is the number of channels that a task carries along its row.
 const rglruSlab = 64
 
-// RGLRU runs along each row, some channels at a time.
+// RGLRU runs along each row, for some channels at a time.
 func (eng *Engine) RGLRU(u, r, i, lambda *tensor.Tensor, rows *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	o := take[rglruOp](eng)
 	record := eng.wantsRows(slots, u, r, i, lambda)
@@ -32,7 +32,7 @@ type rglruOp struct {
 	states []stateGrad
 }
 
-// rglruSlice are the channels [c0, c1) of a row, of d channels in all, and space for what they need at a position.
+// rglruSlice is the channels [c0, c1) of a row, of d channels in all, with scratch for one position.
 type rglruSlice struct {
 	row, c0, c1 int
 	half        []float32 // 4·softplus(Λ)
@@ -57,14 +57,14 @@ func (o *rglruOp) each(f func(s *rglruSlice)) {
 	})
 }
 
-// of are the slice's channels of position t of its row in x, which is laid out like u.
+// of returns the slice's channels of position t of its row in x, which is laid out like u.
 func (o *rglruOp) of(s *rglruSlice, x []float32, t int) []float32 {
 	d := o.u.Dim(-1)
 	return x[(o.rows.From(s.row)+t)*d:][s.c0:s.c1]
 }
 
-// decays sets s.tanh to T = tanh(-L/2) for position t, with which e^L = (1-T)/(1+T) and √(1 - e^2L) = 2√T/(1+T):
-// nothing cancels where a is near 1.
+// decays sets s.tanh to T = tanh(-L/2) for position t. Then e^L = (1-T)/(1+T) and √(1 - e^2L) = 2√T/(1+T), in which
+// nothing cancels if a is near 1.
 func (o *rglruOp) decays(s *rglruSlice, t int) {
 	kernel.MulInto(s.tanh, o.of(s, o.r.Data(), t), s.half)
 	kernel.FuncTanh.Into(s.tanh, s.tanh)
@@ -108,14 +108,14 @@ func (o *rglruOp) Backward(eng *Engine) {
 	eng.done(w.dlambda)
 }
 
-// rglruGrads are gradients on the way; nil where none is wanted.
+// rglruGrads holds the gradients during backward, nil if not wanted.
 type rglruGrads struct {
 	*rglruOp
 	dy, du, dr, di []float32
-	dlambda        []float32 // of each row
+	dlambda        []float32 // for each row
 }
 
-// back runs along the slice from its last position.
+// back runs backward along the slice from its last position.
 func (w *rglruGrads) back(s *rglruSlice) {
 	buf := getFloats(2 * rglruSlab)
 	defer putFloats(buf)
@@ -166,10 +166,11 @@ func (w *rglruGrads) back(s *rglruSlice) {
 	}
 }
 
-// rglruRoot is the least √(1 - a²) that backward divides by.
+// rglruRoot is the smallest √(1 - a²) by which backward divides.
 var rglruRoot = float32(math.Sqrt(engine.RGLRUFloor) / 2)
 
-// input adds the gradients of u and i at position t, given that of h and the T of decays, nil at position 0.
+// input adds to the gradients of u and i at position t, given the gradient of h and the T of decays, which is nil at
+// position 0.
 func (w *rglruGrads) input(s *rglruSlice, t int, g, tanh []float32) {
 	u, i := w.of(s, w.u.Data(), t), w.of(s, w.i.Data(), t)
 	for c, v := range g {

@@ -34,7 +34,7 @@ type rmsNormOp struct {
 
 func (o *rmsNormOp) Backward(eng *Engine) {
 	if dy := o.y.Grad(); dy != nil {
-		// The gradient of s has two parts: the one through the norm is added to the one of the residual stream.
+		// The gradient of s has two parts: the one through the norm is added to that of the residual stream.
 		if ds := eng.gradOf(o.s); ds != nil {
 			n := o.w.Len()
 			parallel.For(o.x.Rows(), rowGrain(n), func(lo, hi int) {

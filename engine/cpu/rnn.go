@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Recurrence makes one product with R for each position, for all rows that are that long.
+// Recurrence computes one product with R for each position, for all rows that are long enough.
 func (eng *Engine) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	o := take[recurrenceOp](eng)
 	record := eng.wantsRows(slots, u, rw)
@@ -38,13 +38,13 @@ type recurrenceOp struct {
 	from, to [][]float32 // inputs and results of a product
 }
 
-// place is position t of row i in x, which is laid out like u.
+// place returns position t of row i in x, which is laid out like u.
 func (o *recurrenceOp) place(x []float32, i, t int) []float32 {
 	n := o.u.Dim(-1)
 	return x[(o.rows.From(i)+t)*n:][:n]
 }
 
-// longer are the rows of more than t positions.
+// longer returns the rows of more than t positions.
 func (o *recurrenceOp) longer(t int) []int {
 	return o.order[:sort.Search(len(o.order), func(k int) bool { return o.rows.Len(o.order[k]) <= t })]
 }
@@ -65,7 +65,7 @@ func (o *recurrenceOp) next(eng *Engine, op kernel.Op, x []float32, from, to int
 	o.product(eng, op)
 }
 
-// product adds R times each vector of from to the one of to with the same index.
+// product adds R times each vector of from to the vector of to with the same index.
 func (o *recurrenceOp) product(eng *Engine, op kernel.Op) {
 	m, n := len(o.from), o.u.Dim(-1)
 	switch m {
@@ -85,7 +85,7 @@ func (o *recurrenceOp) product(eng *Engine, op kernel.Op) {
 	}
 }
 
-// contiguous is a contiguous copy of vectors, to be given back with done.
+// contiguous returns a contiguous copy of vectors, which must be given back with done.
 func (eng *Engine) contiguous(xs [][]float32) []float32 {
 	buf := eng.arena.Borrow(len(xs) * len(xs[0]))
 	for i, x := range xs {
@@ -115,7 +115,7 @@ func (o *recurrenceOp) forward(eng *Engine) {
 	}
 }
 
-// fromStates adds the products of the states before the rows to their first positions.
+// fromStates adds the products with the states before the rows to their first positions.
 func (o *recurrenceOp) fromStates(eng *Engine) {
 	for i := range o.before {
 		if before, _ := o.at(i); before != nil {
@@ -125,8 +125,8 @@ func (o *recurrenceOp) fromStates(eng *Engine) {
 	o.product(eng, kernel.NT)
 }
 
-// Backward turns the gradient of y into the gradient of the argument of f, from the last position to the first. The
-// gradient of R is one product for each row.
+// Backward turns the gradient of y into that of the argument of f, from the last position to the first. The gradient of
+// R is one product for each row.
 func (o *recurrenceOp) Backward(eng *Engine) {
 	d, y := eng.grad(o.y), o.y.Data()
 	for i := range o.before {
@@ -157,7 +157,8 @@ func (o *recurrenceOp) Backward(eng *Engine) {
 	}
 }
 
-// matrixGrad adds to the gradient of R: first the positions' part row by row, then the states' part of all rows.
+// matrixGrad adds to the gradient of R: first the part of the positions, row by row, then the part of the states of all
+// rows.
 func (o *recurrenceOp) matrixGrad(eng *Engine, dr, d []float32) {
 	n, y := o.u.Dim(-1), o.y.Data()
 	for i := range o.rows.Count() {

@@ -7,10 +7,10 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// turn is a rotation: cosines and sines (Dim/2 each), times their magnitude and xPos's factors.
+// turn is a rotation: cosines and sines (Dim/2 each), multiplied by their magnitude and the factors of xPos.
 type turn struct{ cos, sin []float32 }
 
-// rotaryTable holds the turns (positions, Dim/2) of queries and of keys, one slice where there is no xPos. It grows by
+// rotaryTable holds the turns (positions, Dim/2) of queries and of keys, in the same slices without xPos. It grows by
 // doubling.
 type rotaryTable struct{ q, k turn }
 
@@ -35,7 +35,7 @@ func turns(r engine.Rotary, position int) (q, k turn) {
 	return at(tab.q), at(tab.k)
 }
 
-// growTurns makes a table of at least that many positions.
+// growTurns makes a table of at least the given number of positions.
 func growTurns(r engine.Rotary, positions int) *rotaryTable {
 	rotaryMu.Lock()
 	defer rotaryMu.Unlock()
@@ -56,7 +56,7 @@ func growTurns(r engine.Rotary, positions int) *rotaryTable {
 	return tab
 }
 
-// rotaryTurns makes the turns of n positions, with xPos's factors to the power of sign.
+// rotaryTurns computes the turns of n positions, with the factors of xPos to the power of sign.
 func rotaryTurns(r engine.Rotary, n int, sign float64) turn {
 	half := r.Dim / 2
 	t := turn{make([]float32, n*half), make([]float32, n*half)}
@@ -83,7 +83,7 @@ func (t turn) rotate(x []float32) {
 	}
 }
 
-// transposed is the transpose of rotate, for gradients; without xPos it is the inverse.
+// transposed applies the transpose of rotate, for gradients. Without xPos it is the inverse.
 func (t turn) transposed(x []float32) {
 	half := len(t.cos)
 	for i, c := range t.cos {

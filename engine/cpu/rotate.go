@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Rotate copies a position, and turns its heads in the copy.
+// Rotate copies a position, and rotates its heads in the copy.
 func (eng *Engine) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.Rows) *tensor.Tensor {
 	op := take[rotateOp](eng)
 	*op = rotateOp{x: x, y: eng.like(x), heads: heads, rotary: rot, rows: r}
@@ -31,7 +31,7 @@ type rotateOp struct {
 	rows   *engine.Rows
 }
 
-// eachPosition calls f on all cores for every position of the tensor, with the turn of that position of its sequence.
+// eachPosition calls f on all cores for every position of the tensor, with the turn for its position in the sequence.
 func (o *rotateOp) eachPosition(f func(at int, t turn)) {
 	overRows(o.rows, rowGrain(o.x.Dim(-1)), func(i, lo, hi int) {
 		for p := lo; p < hi; p++ {
@@ -41,14 +41,14 @@ func (o *rotateOp) eachPosition(f func(at int, t turn)) {
 	})
 }
 
-// Backward turns the gradient back.
+// Backward rotates the gradient back.
 func (o *rotateOp) Backward(eng *Engine) {
 	dx, dy, d := eng.gradOf(o.x), o.y.Grad(), o.x.Dim(-1)
 	if dx == nil {
 		return
 	}
 	o.eachPosition(func(at int, t turn) {
-		g := dy[at*d:][:d] // dy is not used any more
+		g := dy[at*d:][:d] // dy is no longer used
 		for rest, hd := g, d/o.heads; len(rest) > 0; rest = rest[hd:] {
 			t.transposed(rest)
 		}

@@ -60,8 +60,8 @@ type routeOp struct {
 	by        engine.Routing
 }
 
-// Backward knows the chosen by their weights. One that is so small that its weight is zero has no gradient, chosen or
-// not.
+// Backward recognizes the chosen experts by their weights. An expert whose weight is so small that it is zero has no
+// gradient, chosen or not.
 func (o *routeOp) Backward(eng *Engine) {
 	dz, dy := eng.gradOf(o.scores), o.y.Grad()
 	if dz == nil {
@@ -91,7 +91,7 @@ func (o *routeOp) Backward(eng *Engine) {
 	})
 }
 
-// back sets ds to the gradient of the scores s of a position, given that of the weights w, dw.
+// back sets ds to the gradient of the scores s of a position, given the gradient dw of the weights w.
 func (o *routeOp) back(ds, s, w, dw []float32) {
 	scale, mean := float32(o.by.Scale), float32(0)
 	if o.by.Normalize {

@@ -6,13 +6,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// seen is what the rows of an operation see: the positions in their caches, and then their own.
+// seen holds the positions that the rows of an operation see: those in their caches, and then their own.
 type seen struct {
-	x      *tensor.Tensor // of the rows themselves
+	x      *tensor.Tensor // positions of the rows themselves
 	rows   *engine.Rows
-	caches []*engine.RowCache // where the tape does not record; they include the rows' own positions
-	wholes []*tensor.Tensor   // where it records: past and own positions of each row, nil for a row without a cache
-	shares [][]float32        // gradients of what the rows see
+	caches []*engine.RowCache // if the tape does not record; they include the rows' own positions
+	wholes []*tensor.Tensor   // if it records: past and own positions of each row, nil for a row without a cache
+	shares [][]float32        // gradients of the positions that the rows see
 }
 
 // see appends the positions of x to the caches of their rows. It reuses the memory of s.
@@ -65,13 +65,14 @@ func gather(y []float32, c *engine.RowCache) {
 	}
 }
 
-// rowOf is the part of x (n, …) that belongs to row i of r.
+// rowOf returns the part of x (n, …) that belongs to row i of r.
 func rowOf(x []float32, r *engine.Rows, i int) []float32 {
 	d := len(x) / r.Total()
 	return x[r.From(i)*d:][:r.Len(i)*d]
 }
 
-// whole is the past and own positions of row i in one tensor, nil where the tape does not record or there is no cache.
+// whole returns the past and own positions of row i in one tensor, or nil if the tape does not record or there is no
+// cache.
 func (s *seen) whole(i int) *tensor.Tensor {
 	if i >= len(s.wholes) {
 		return nil
@@ -79,7 +80,7 @@ func (s *seen) whole(i int) *tensor.Tensor {
 	return s.wholes[i]
 }
 
-// past is how many positions row i sees before its own.
+// past returns the number of positions that row i sees before its own.
 func (s *seen) past(i int) int {
 	switch whole := s.whole(i); {
 	case whole != nil:
@@ -90,8 +91,8 @@ func (s *seen) past(i int) int {
 	return 0
 }
 
-// run is what row i sees from the given position on, as far as it is contiguous, and how many positions that are. Where
-// the tape records it is everything.
+// run returns the positions that row i sees from the given position on, as far as they are contiguous, and their
+// number. If the tape records, it returns all of them.
 func (s *seen) run(i, position int) (x []float32, n int) {
 	d := s.x.Dim(-1)
 	switch whole := s.whole(i); {
@@ -104,7 +105,7 @@ func (s *seen) run(i, position int) (x []float32, n int) {
 	return rowOf(s.x.Data(), s.rows, i)[position*d:], s.rows.Len(i) - position
 }
 
-// wants reports whether what the rows see wants a gradient.
+// wants reports whether a gradient of the positions that the rows see is wanted.
 func (s *seen) wants(eng *Engine) bool {
 	record := eng.wants(s.x)
 	for _, whole := range s.wholes {
@@ -113,10 +114,10 @@ func (s *seen) wants(eng *Engine) bool {
 	return record
 }
 
-// release forgets the caches: an operation stays in a pool and would keep them in memory.
+// release drops the caches, because the operation stays in a pool and would keep them in memory.
 func (s *seen) release() { s.caches = nil }
 
-// grads are the gradients of what each row sees, nil for one that is not wanted.
+// grads returns the gradients of the positions that each row sees, nil if they are not wanted.
 func (s *seen) grads(eng *Engine) [][]float32 {
 	dx := eng.gradOf(s.x)
 	s.shares = resize(s.shares, s.rows.Count())
@@ -133,7 +134,7 @@ func (s *seen) grads(eng *Engine) [][]float32 {
 	return s.shares
 }
 
-// appendRowsOp appends rows of x to caches: wholes[i] is pasts[i], and then row i of x.
+// appendRowsOp appends rows of x to caches: wholes[i] is pasts[i] followed by row i of x.
 type appendRowsOp struct {
 	x             *tensor.Tensor
 	rows          *engine.Rows

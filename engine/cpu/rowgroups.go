@@ -9,7 +9,7 @@ import (
 // span is a row of a tensor, or a part of one: len positions from at on.
 type span struct{ at, len int }
 
-// spanOf is row i of r.
+// spanOf returns row i of r.
 func spanOf(r *engine.Rows, i int) span { return span{r.From(i), r.Len(i)} }
 
 // rowList is memory for a list of rows.
@@ -17,15 +17,15 @@ type rowList struct{ rows []int }
 
 // rowGroups is memory to group rows by a key.
 type rowGroups[K comparable] struct {
-	number map[K]int // of the group of a key
-	keys   []K       // of each group
-	of     []int     // the group of each row, none for a row that has none
-	ends   []int     // of each group in rows
-	rows   []int     // those of each group in order
+	number map[K]int // number of the group of each key
+	keys   []K       // key of each group
+	of     []int     // group of each row, none for a row without one
+	ends   []int     // end of each group in rows
+	rows   []int     // the rows of each group in order
 }
 
-// byKey calls f for each key with the rows that have it, in the order of their first rows. It leaves out rows whose key
-// is zero.
+// byKey calls f for each key with the rows that have it, in the order of their first rows. It omits rows whose key is
+// zero.
 func byKey[K comparable](eng *Engine, r *engine.Rows, key func(i int) K, f func(rows []int, k K)) {
 	const none = -1
 	var zero K
@@ -41,7 +41,7 @@ func byKey[K comparable](eng *Engine, r *engine.Rows, key func(i int) K, f func(
 		g.of = append(g.of, group)
 	}
 	n := 0
-	for i, size := range g.ends { // for now where the group starts
+	for i, size := range g.ends { // until the next loop, the start of the group
 		g.ends[i], n = n, n+size
 	}
 	g.rows = resize(g.rows, n)
@@ -58,9 +58,9 @@ func byKey[K comparable](eng *Engine, r *engine.Rows, key func(i int) K, f func(
 	}
 }
 
-// group is the number of the group of rows with key k.
+// group returns the number of the group of rows with key k.
 func (g *rowGroups[K]) group(k K) int {
-	const few = 4 // keys that are found sooner without the map
+	const few = 4 // number of keys that a search finds faster than the map
 	for i := range min(few, len(g.keys)) {
 		if g.keys[i] == k {
 			return i
@@ -81,11 +81,11 @@ func (g *rowGroups[K]) group(k K) int {
 type subset struct {
 	*engine.Rows
 	all   *engine.Rows // the rows of the tensor
-	which []int        // their numbers in all; empty where they are all rows
+	which []int        // their numbers in all; empty if the subset is all rows
 	own   engine.Rows
 }
 
-// choose makes s the rows i of all for which use(i) is true.
+// choose sets s to the rows i of all for which use(i) is true.
 func (s *subset) choose(all *engine.Rows, use func(i int) bool) {
 	s.all, s.which = all, s.which[:0]
 	s.own.Clear()
@@ -103,7 +103,7 @@ func (s *subset) choose(all *engine.Rows, use func(i int) bool) {
 // whole reports whether the subset is all rows.
 func (s *subset) whole() bool { return s.Rows == s.all }
 
-// in is the number of row i in all.
+// in returns the number in all of row i.
 func (s *subset) in(i int) int {
 	if s.whole() {
 		return i
@@ -111,13 +111,13 @@ func (s *subset) in(i int) int {
 	return s.which[i]
 }
 
-// rowsOf are the elements of all rows, or with own of the subset's rows alone.
+// rowsOf holds the elements of all rows, or if own is true those of the subset's rows only.
 type rowsOf struct {
 	x   []float32
 	own bool
 }
 
-// gate sets y to x⊙g on all cores, or to x for a g of nil. With add it adds to y. It does nothing for a y of nil.
+// gate sets y to x⊙g on all cores, or to x if g is nil. If add is true, it adds to y. If y is nil, it does nothing.
 func (s *subset) gate(y, x, g rowsOf, d int, add bool) {
 	if y.x == nil {
 		return
@@ -139,7 +139,7 @@ func (s *subset) gate(y, x, g rowsOf, d int, add bool) {
 	})
 }
 
-// gate is subset.gate for a run of elements, which start at element at of g.
+// gate is subset.gate for a run of elements that starts at element at of g.
 func gate(y, x, g []float32, at int, add bool) {
 	switch {
 	case g == nil && add:

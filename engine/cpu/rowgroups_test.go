@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// TestByKey: each key is given once with its rows in order, in the order of the keys' first rows. The work is linear in
-// the rows: a row is asked for its key once. Later calls take no memory.
+// TestByKey checks that each key is passed once with its rows in order, in the order of the keys' first rows. The work
+// is linear in the number of rows: the key of each row is computed once. Later calls allocate no memory.
 func TestByKey(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	eng := New(&engine.Step{})

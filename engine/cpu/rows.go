@@ -8,10 +8,10 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// grain is the number of elements of a task of pointwise work: of a chunk of parallel.For.
+// grain is the number of elements of a task (a chunk of parallel.For) of pointwise work.
 const grain = 1 << 14
 
-// rowGrain is grain in positions of d elements.
+// rowGrain returns grain in positions of d elements.
 func rowGrain(d int) int { return max(1, grain/max(1, d)) }
 
 // overRows calls f on all cores for pieces of the rows: up to g positions [lo, hi) of row i.
@@ -23,14 +23,14 @@ func overRows(r *engine.Rows, g int, f func(i, lo, hi int)) {
 	overPieces(r, g, max(1, g*r.Count()/r.Total()), f)
 }
 
-// overPieces is overRows with grain pieces to a task.
+// overPieces is overRows with grain pieces per task.
 func overPieces(r *engine.Rows, g, grain int, f func(i, lo, hi int)) {
 	pieces := 0
 	for i := range r.Count() {
 		pieces += (r.Len(i) + g - 1) / g
 	}
 	parallel.For(pieces, grain, func(p0, p1 int) {
-		at := 0 // pieces before row i
+		at := 0 // number of pieces before row i
 		for i := 0; i < r.Count() && at < p1; i++ {
 			l := r.Len(i)
 			n := (l + g - 1) / g
@@ -63,7 +63,7 @@ func sumRows(eng *Engine, y, x []float32, n int) {
 		func(p []float32) { kernel.Add(y, p) })
 }
 
-// sumParts sums over rows: part adds those of [lo, hi) to a p (n) of zeros, and add adds all p up in order. The ranges
+// sumParts sums over rows. part adds the rows [lo, hi) to a p (n) of zeros, and add adds all p in order. The ranges
 // have g rows, so that the result does not depend on the number of cores.
 func (eng *Engine) sumParts(rows, g, n int, part func(p []float32, lo, hi int), add func(p []float32)) {
 	chunks := (rows + g - 1) / g
@@ -89,7 +89,7 @@ func addRows(y, x []float32) {
 
 var floatPool = sync.Pool{New: func() any { return new([]float32) }}
 
-// getFloats lends n floats with unspecified contents to a task of a parallel loop, where the arena cannot be used.
+// getFloats lends n floats with unspecified contents to a task of a parallel loop, in which the arena cannot be used.
 func getFloats(n int) *[]float32 {
 	buf := floatPool.Get().(*[]float32)
 	*buf = resize(*buf, n)

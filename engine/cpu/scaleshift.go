@@ -36,7 +36,7 @@ func (o *scaleShiftOp) Backward(eng *Engine) {
 		})
 	}
 	if dGamma := eng.gradOf(o.gamma); dGamma != nil {
-		kernel.Mul(dy, o.x.Data()) // dy is not used any more
+		kernel.Mul(dy, o.x.Data()) // dy is no longer used
 		sumRows(eng, dGamma, dy, d)
 	}
 }

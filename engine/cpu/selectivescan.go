@@ -7,20 +7,19 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The selective scan is cut into slabs of channels, one task each, which go along the sequence in chunks.
+// The selective scan is cut into slabs of channels, one for each task, which go along the sequence in chunks.
 const (
-	// scanChunk is the distance of the borders at which states are saved for backward; between them they are computed
-	// again.
+	// scanChunk is the distance between states that are saved for backward; the states between them are computed again.
 	scanChunk = 32
-	// scanSlab is how many channels a task takes: one pair of gradients of B and C is summed for each.
+	// scanSlab is the number of channels of a task: one pair of gradients of B and C is summed for each task.
 	scanSlab = 128
-	// scanShort is the length below which a row is stepped position by position where the tape does not record: to
-	// bring its states into lanes would cost more.
+	// scanShort is the length below which a row is stepped position by position if the tape does not record, because
+	// moving its states into lanes would cost more.
 	scanShort = 4
 )
 
-// SelectiveScan steps short rows. Longer ones it scans chunk by chunk, with 16 channels side by side as the lanes of a
-// kernel; while the tape records it keeps the states between chunks.
+// SelectiveScan steps short rows. It scans longer ones chunk by chunk, with 16 channels side by side as the lanes of a
+// kernel. While the tape records, it saves the states between chunks.
 func (eng *Engine) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	o := take[scanOp](eng)
@@ -49,12 +48,12 @@ type scanOp struct {
 	borders []float32 // states before each chunk: (chunks of all rows, lanesPerRow, n, 16)
 }
 
-// step steps the states of short rows in place, position by position. Consecutive tasks have the same channels of
-// different rows, so that A stays in the cache.
+// step computes short rows position by position, and updates their states in place. Consecutive tasks have the same
+// channels of different rows, so that A stays in the cache.
 func (o *scanOp) step() {
 	d, n := o.u.Dim(-1), o.a.Dim(-1)
 	width := d / o.groups
-	part := max(1, min(width, rowGrain(n))) // channels of a task
+	part := max(1, min(width, rowGrain(n))) // number of channels of a task
 	parts := (width + part - 1) / part
 	parallel.For(o.groups*parts*len(o.steps), max(1, grain/(part*n)), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -72,24 +71,24 @@ func (o *scanOp) step() {
 	})
 }
 
-// slab is a task: the channels [c0, c1) of one group of one row, up to scanSlab of them. Each 16 are the lanes of one
-// element of lanes.
+// slab is a task: the channels [c0, c1) of one group of one row, at most scanSlab of them. Each 16 channels are the
+// lanes of one element of lanes.
 type slab struct {
 	row, group, index int // index counts within the group
 	c0, c1            int
 	lanes             []kernel.ScanLanes
-	first             int // place of lanes[0] in the row
+	first             int // index of lanes[0] in the row
 }
 
-// slabsOf is the number of slabs of a group.
+// slabsOf returns the number of slabs of a group.
 func (o *scanOp) slabsOf() int { return (o.u.Dim(-1)/o.groups + scanSlab - 1) / scanSlab }
 
-// lanesPerSlab is the length of slab.lanes; the last slab of a group may have fewer.
+// lanesPerSlab returns the length of slab.lanes; the last slab of a group may have fewer.
 func (o *scanOp) lanesPerSlab() int {
 	return (min(scanSlab, o.u.Dim(-1)/o.groups) + kernel.Lanes - 1) / kernel.Lanes
 }
 
-// lanesPerRow is lanesPerSlab of all slabs of a row.
+// lanesPerRow returns lanesPerSlab times the number of slabs of a row.
 func (o *scanOp) lanesPerRow() int { return o.groups * o.slabsOf() * o.lanesPerSlab() }
 
 // eachSlab calls f for all slabs of the rows that are not stepped, on all cores.
@@ -124,16 +123,16 @@ func (o *scanOp) eachSlab(f func(s *slab)) {
 	})
 }
 
-// channel is the first channel of lanes[j].
+// channel returns the first channel of lanes[j].
 func (s *slab) channel(j int) int { return s.c0 + j*kernel.Lanes }
 
-// of are the states of lanes[j] in x (d, n).
+// of returns the states of lanes[j] in x (d, n).
 func (s *slab) of(x []float32, j int) []float32 {
 	n := s.lanes[j].N
 	return x[s.channel(j)*n:][:s.lanes[j].Width*n]
 }
 
-// from are the inputs of lanes[j] from position t of the row on, and where its channels start in a tensor like u.
+// from returns the inputs of lanes[j] from position t of the row on, and the index of its channels in a tensor like u.
 func (o *scanOp) from(s *slab, j, t int) (r kernel.ScanRows, at int) {
 	d, n, p := o.u.Dim(-1), o.a.Dim(-1), o.rows.From(s.row)+t
 	at = p*d + s.channel(j)
@@ -143,7 +142,7 @@ func (o *scanOp) from(s *slab, j, t int) (r kernel.ScanRows, at int) {
 		C: bc[(o.groups+s.group)*n:], Stride: stride}, at
 }
 
-// border is where the state of lanes[j] before a chunk of the row is kept.
+// border returns the saved state of lanes[j] before a chunk of the row.
 func (o *scanOp) border(s *slab, j, chunk int) []float32 {
 	n := o.a.Dim(-1) * kernel.Lanes
 	return o.borders[((o.first[s.row]+chunk)*o.lanesPerRow()+s.first+j)*n:][:n]
@@ -172,7 +171,7 @@ func (o *scanOp) Backward(eng *Engine) {
 	o.makeGrads(eng)
 	count := o.rows.Count()
 	w := scanGrads{scanOp: o, dy: eng.grad(o.y)}
-	// The kernel computes both gradients at once: one that is not wanted goes to scratch.
+	// The kernel computes both gradients at once: a gradient that is not wanted goes to scratch.
 	gradOr := func(x *tensor.Tensor) (g []float32, add bool) {
 		if g, add = eng.gradTo(x); g == nil {
 			g = eng.scratch(x.Len())
@@ -186,7 +185,7 @@ func (o *scanOp) Backward(eng *Engine) {
 	}
 	w.du, w.addU = gradOr(o.u)
 	w.ddelta, w.addDelta = gradOr(o.delta)
-	// Rows and slabs have partial sums of their own, which are added in order.
+	// Rows and slabs have their own partial sums, which are added in order.
 	w.da, w.dd = eng.scratch(count*o.a.Len()), eng.scratch(count*o.d.Len())
 	w.dbc = eng.scratch(o.slabsOf() * o.bc.Len())
 	o.eachSlab(w.slab)
@@ -212,17 +211,17 @@ func addParts(y, parts []float32) {
 	})
 }
 
-// scanGrads are the gradients of a scan during Backward.
+// scanGrads holds the gradients of a scan during Backward.
 type scanGrads struct {
 	*scanOp
 	dy, du, ddelta []float32
-	addU, addDelta bool      // du and ddelta hold something already
-	da, dd         []float32 // of each row
-	dbc            []float32 // of each slab of a group
+	addU, addDelta bool      // du and ddelta already have contents
+	da, dd         []float32 // for each row
+	dbc            []float32 // for each slab of a group
 }
 
-// slab runs backward through one slab, the last chunk first. It first steps through a chunk again, from the state at
-// its border.
+// slab runs backward through one slab, from the last chunk on. For each chunk, it first steps forward again from the
+// state at its border.
 func (w *scanGrads) slab(s *slab) {
 	l, from, d, n := w.rows.Len(s.row), w.rows.From(s.row), w.u.Dim(-1), w.a.Dim(-1)
 	buf := getFloats(min(l, scanChunk) * n * kernel.ScanStride)

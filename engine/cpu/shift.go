@@ -7,14 +7,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Fewer positions, or gradients of fewer taps, than these are not worth a task of the direct filters.
+// Work on fewer positions, or gradients of fewer taps, is not worth a task of the direct filters.
 const (
 	firRows = 64
 	firTaps = 16
 )
 
-// ShiftSSM filters rows by the taps h[i] = Σ_j B[j] C[i+j], and adds what the state before a row gives. A row of one
-// position with a state, and the positions of a stepped row, are steps of the recurrence, unless the tape records.
+// ShiftSSM filters rows with the taps h[i] = Σ_j B[j] C[i+j], and adds the response to the state before a row. A row of
+// one position with a state, and the positions of a stepped row, are steps of the recurrence, unless the tape records.
 func (eng *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	op := take[shiftOp](eng)
 	record := eng.wantsRows(slots, x, bw, cw, dw)
@@ -40,9 +40,9 @@ type shiftOp struct {
 	x, b, c, d, y *tensor.Tensor
 	rows          *engine.Rows
 	carried
-	records           bool      // the tape does
-	stepped, filtered []int     // rows: those of steps of the recurrence, and the others
-	taps              []float32 // (m, d), m ≤ n as many as the longest filtered row needs
+	records           bool      // the tape records
+	stepped, filtered []int     // rows that are steps of the recurrence, and the others
+	taps              []float32 // (m, d), m ≤ n as large as the longest filtered row needs
 	n                 int
 }
 
@@ -52,10 +52,10 @@ func (o *shiftOp) steps(i int) bool {
 }
 
 // channelsPerStep is the number of channels that are stepped together: their B and C stay in the processor's cache
-// while rows pass by.
+// while the rows are computed.
 const channelsPerStep = 32
 
-// step makes the steps of the recurrence in the stepped rows.
+// step computes the steps of the recurrence in the stepped rows.
 func (o *shiftOp) step() {
 	if len(o.stepped) == 0 {
 		return
@@ -99,7 +99,7 @@ func (o *shiftOp) filterRows(eng *Engine) {
 	}
 }
 
-// makeTaps makes the taps that the rows need.
+// makeTaps computes the taps that the rows need.
 func (o *shiftOp) makeTaps(eng *Engine) {
 	longest, d := 0, o.x.Dim(-1)
 	for _, i := range o.filtered {
@@ -114,12 +114,12 @@ func (o *shiftOp) makeTaps(eng *Engine) {
 	}
 }
 
-// filter is the first m taps of the channels' impulse responses.
+// filter returns the first m taps of the channels' impulse responses.
 func (o *shiftOp) filter(m int) kernel.ShiftFilter {
 	return kernel.ShiftFilter{B: o.b.Data(), C: o.c.Data(), D: o.x.Dim(-1), N: o.n, M: m}
 }
 
-// channel is channel c of row i, with the state before it.
+// channel returns channel c of row i, with the state before it.
 func (o *shiftOp) channel(i, c int, before []float32) kernel.ShiftCarry {
 	d, n := o.x.Dim(-1), o.n
 	return kernel.ShiftCarry{
@@ -128,7 +128,7 @@ func (o *shiftOp) channel(i, c int, before []float32) kernel.ShiftCarry {
 	}
 }
 
-// advance carries the states of the channels [lo, hi) through row i, and adds what they give to y.
+// advance carries the states of the channels [lo, hi) through row i, and adds their contribution to y.
 func (o *shiftOp) advance(i, lo, hi int) {
 	before, after := o.at(i)
 	if before == nil {
@@ -190,7 +190,7 @@ func (o *shiftOp) Backward(eng *Engine) {
 }
 
 // carryGrad is the backward of advance, for the channels [lo, hi) of row i. ds is the gradient of the state before the
-// row, nil where it is not wanted, and dnext of the state after it, nil for zero.
+// row, nil if it is not wanted, and dnext that of the state after it, nil if it is zero.
 func (o *shiftOp) carryGrad(i int, ds, dnext, dx, db, dc, dy []float32, lo, hi int) {
 	d, n := o.x.Dim(-1), o.n
 	before, _ := o.at(i)

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestShiftStepsSplit: steps of many rows, which are divided by channels, are those of each row alone.
+// TestShiftStepsSplit checks that steps of many rows, which are divided by channels, equal those of each row by itself.
 func TestShiftStepsSplit(t *testing.T) {
 	const rows, n, d = 2 * grain / (channelsPerStep * 16), 16, 4*channelsPerStep + 5
 	rng := rand.New(rand.NewPCG(4, 4))

@@ -33,7 +33,7 @@ func (o *sineOp) angles(f func(at int, angles []float32)) {
 	})
 }
 
-// Backward: with g = dy·cos(f·x), dx = g·f and df = Σ g·x.
+// Backward computes, with g = dy·cos(f·x), dx = g·f and df = Σ g·x.
 func (o *sineOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
 	d, dx, df := o.f.Len(), eng.gradOf(o.x), eng.gradOf(o.f)

@@ -8,9 +8,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SinkhornBalance computes heads in parallel, in float64: matrices are of blocks, not of positions. Row u of a causal
-// matrix needs a running sum of each column, so that a round costs b² for b blocks. Backward makes the logarithms
-// again.
+// SinkhornBalance computes heads in parallel, in float64, because the matrices have blocks, not positions, as rows. Row
+// u of a causal matrix needs a running sum of each column, so a round costs b² for b blocks. Backward computes the
+// logarithms again.
 func (eng *Engine) SinkhornBalance(x *tensor.Tensor, o engine.BalanceOptions) *tensor.Tensor {
 	b := x.Rows()
 	y := eng.New(b, o.Heads*b)
@@ -40,14 +40,14 @@ type balanceOp struct {
 	engine.BalanceOptions
 }
 
-// logarithms are F (b, b) of one head, and for each entry that of the sum which divided its column last.
+// logarithms holds F (b, b) of one head, and for each entry the logarithm of the sum that last divided its column.
 type logarithms struct {
 	f, sums []float64
 	b       int
 	causal  bool
 }
 
-// start is F before the first round.
+// start returns F before the first round.
 func (o *balanceOp) start(h int) *logarithms {
 	b, n := o.x.Rows(), o.x.Dim(-1)/o.Heads
 	f := &logarithms{f: make([]float64, b*b), sums: make([]float64, b*b), b: b, causal: o.Causal}
@@ -59,7 +59,7 @@ func (o *balanceOp) start(h int) *logarithms {
 	return f
 }
 
-// row are the entries of block u.
+// row returns the entries of block u.
 func (f *logarithms) row(u int) []float64 {
 	if f.causal {
 		return f.f[u*f.b:][:u]
@@ -104,7 +104,7 @@ func (f *logarithms) divideColumns() {
 	}
 }
 
-// logAdd is log(e^a + e^b).
+// logAdd returns log(e^a + e^b).
 func logAdd(a, b float64) float64 {
 	if a < b {
 		a, b = b, a
@@ -150,12 +150,14 @@ func (o *balanceOp) Backward(eng *Engine) {
 	})
 }
 
-// back takes gradients through a round, given F after the division of rows and the sums of columns. In a causal column
-// an entry is part of its own sum and of those of later rows, L: what comes from them is W, going up,
+// back propagates gradients through a round, given F after the division of rows and the sums of columns. In a causal
+// column an entry is part of its own sum and of those of later rows. With L the logarithms of the sums and W the
+// gradients that come from them, it computes from the last row up
 //
 //	W[u] = df[u] + e^(L[u]-L[u+1])·W[u+1],   df[u] ← df[u] - e^(F[u]-L[u])·W[u]
 //
-// where no factor is larger than 1. Otherwise all entries of a column have one sum, and W is that of all.
+// where no factor is larger than 1. If not causal, all entries of a column have one sum, and W is the sum over all
+// entries.
 func (f *logarithms) back(rows, sums []float64) {
 	b := f.b
 	w, whole := make([]float64, b), make([]float64, b)
@@ -173,7 +175,7 @@ func (f *logarithms) back(rows, sums []float64) {
 			}
 			row[v] = g - math.Exp(rows[at]-sums[at])*w[v]
 			total += row[v]
-			if f.causal && u-1 > v { // the sum of the row before
+			if f.causal && u-1 > v { // the logarithm of the previous row's sum
 				w[v] *= math.Exp(sums[at-b] - sums[at])
 			}
 		}

@@ -7,10 +7,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// carried is the states of an operation's rows, before and after each row, nil for a row that has none.
+// carried holds the states of an operation's rows, before and after each row, nil for a row without a state.
 type carried struct{ before, after []*tensor.Tensor }
 
-// carry takes the states before the rows out of slots, and puts the states after them there: new tensors with
+// carry takes the states before the rows out of slots, and stores the states after them there: new tensors with
 // unspecified contents while the tape records, else the same tensors, to be updated in place. It reuses the memory of
 // c.
 func (eng *Engine) carry(c carried, slots engine.Slots) carried {
@@ -30,7 +30,7 @@ func (eng *Engine) carry(c carried, slots engine.Slots) carried {
 	return c
 }
 
-// at are the elements of the states before and after row i, nil where it has none. The states are in float32.
+// at returns the elements of the states before and after row i, or nil if it has none. The states are in float32.
 func (c *carried) at(i int) (before, after []float32) {
 	if i >= len(c.before) || c.before[i] == nil {
 		return nil, nil
@@ -38,7 +38,7 @@ func (c *carried) at(i int) (before, after []float32) {
 	return c.before[i].Data(), c.after[i].Data()
 }
 
-// halves are the elements of the state of row i, before and after it in the same place, if they are in bfloat16.
+// halves returns the elements of the state of row i, if it is in bfloat16. It is the state before and after the row.
 func (c *carried) halves(i int) []uint16 {
 	if !c.has(i) {
 		return nil
@@ -54,8 +54,8 @@ func (c *carried) any() bool {
 	return slices.ContainsFunc(c.before, func(x *tensor.Tensor) bool { return x != nil })
 }
 
-// grads are the gradients of the state before row i, to add to, nil where it is not wanted, and of the state after it,
-// nil where nothing has used it.
+// grads returns the gradient of the state before row i, to add to, nil if it is not wanted, and that of the state after
+// it, nil if nothing has used the state.
 func (c *carried) grads(eng *Engine, i int) (before, after []float32) {
 	if !c.has(i) {
 		return nil, nil
@@ -63,10 +63,10 @@ func (c *carried) grads(eng *Engine, i int) (before, after []float32) {
 	return eng.gradOf(c.before[i]), c.after[i].Grad()
 }
 
-// stateGrad is what grads returns.
+// stateGrad holds the results of grads.
 type stateGrad struct{ before, after []float32 }
 
-// stateGrads are the grads of the given number of rows. It reuses the memory of all.
+// stateGrads returns the grads of the given number of rows. It reuses the memory of all.
 func (c *carried) stateGrads(eng *Engine, all []stateGrad, rows int) []stateGrad {
 	all = resize(all, rows)
 	for i := range all {

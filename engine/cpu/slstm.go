@@ -9,11 +9,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// slstmRows is the number of rows that a task steps together, the longest first: their products with R are one.
+// slstmRows is the number of rows that a task steps together, the longest first. They share one product with R.
 const slstmRows = 16
 
-// SLSTM multiplies all positions by W at once. The recurrence through the outputs cannot be a scan: heads, which do not
-// see each other, and rows are shared among cores, and each goes through its positions one after the other.
+// SLSTM multiplies all positions by W at once. The recurrence through the outputs cannot be a scan. Heads, which are
+// independent, and rows are distributed over the cores, and each goes through its positions one after the other.
 func (eng *Engine) SLSTM(x engine.SLSTM, r *engine.Rows, slots engine.SLSTMSlots) *tensor.Tensor {
 	o := take[slstmOp](eng)
 	record, d := false, x.X.Dim(-1)
@@ -53,10 +53,10 @@ type slstmOp struct {
 	y       *tensor.Tensor
 	rows    *engine.Rows
 	carried [4]carried // y, c, n and m
-	d, n    int        // channels, and those of a head
+	d, n    int        // numbers of channels, and of channels of a head
 	order   []int      // rows, the longest first
 	fresh   []bool     // rows that start from an n of zero
-	raw     []float32  // (l, heads, 4, n): the gates before their functions
+	raw     []float32  // (l, heads, 4, n): the gates before their activation functions
 	kept    []float32  // for backward, c, n and m after each position (3, l, d)
 	states  [4][]stateGrad
 }
@@ -84,7 +84,7 @@ func (o *slstmOp) each(f func(head int, rows []int)) {
 	})
 }
 
-// longer are those of rows, the longest first, that have more than t positions.
+// longer returns those of rows, the longest first, that have more than t positions.
 func (o *slstmOp) longer(rows []int, t int) []int {
 	for len(rows) > 0 && o.rows.Len(rows[len(rows)-1]) <= t {
 		rows = rows[:len(rows)-1]
@@ -92,28 +92,28 @@ func (o *slstmOp) longer(rows []int, t int) []int {
 	return rows
 }
 
-// gatesAt are the gates of a head at position t of a row in x, which is laid out as raw.
+// gatesAt returns the gates of a head at position t of a row in x, which is laid out like raw.
 func (o *slstmOp) gatesAt(x []float32, row, t, head int) []float32 {
 	return x[(o.rows.From(row)+t)*4*o.d+head*4*o.n:][:4*o.n]
 }
 
-// at is a head at position t of a row in x, which is laid out as y.
+// at returns a head at position t of a row in x, which is laid out like y.
 func (o *slstmOp) at(x []float32, row, t, head int) []float32 {
 	return x[(o.rows.From(row)+t)*o.d+head*o.n:][:o.n]
 }
 
-// keptAt is c, n or m, part 0 to 2, after position t of a row.
+// keptAt returns c, n or m (part 0 to 2) after position t of a row.
 func (o *slstmOp) keptAt(part, row, t, head int) []float32 {
 	return o.at(o.kept[part*o.d*o.rows.Total():], row, t, head)
 }
 
-// start copies a part of the state of a head before a row to x, or clears that.
+// start copies a part of the state of a head before a row to x, or clears x if there is no state.
 func (o *slstmOp) start(x []float32, part, row, head int) {
 	before, _ := o.carried[part].at(row)
 	copyOrClear(x, before, head)
 }
 
-// forward steps a head of some rows through their positions.
+// forward steps a head of some rows through its positions.
 func (o *slstmOp) forward(head int, rows []int) {
 	n, m := o.n, len(rows)
 	buf := getFloats(8*m*n + 5*n)
@@ -169,7 +169,7 @@ func (o *slstmOp) forward(head int, rows []int) {
 	}
 }
 
-// hasStates reports whether some of rows has a state.
+// hasStates reports whether one of rows has a state.
 func (o *slstmOp) hasStates(rows []int) bool {
 	return slices.ContainsFunc(rows, func(row int) bool { return o.carried[0].has(row) })
 }
@@ -186,7 +186,7 @@ func newSLSTMGates(x []float32, n int) (g slstmGates) {
 	return g
 }
 
-// set computes the gates from their arguments (4, n) and m before the position. At a fresh one m is i.
+// set computes the gates from their arguments (4, n) and m before the position. At a fresh position, m becomes i.
 func (g *slstmGates) set(raw, m []float32, fresh bool) {
 	n := len(g.m)
 	in := raw[:n]

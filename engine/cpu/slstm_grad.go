@@ -6,11 +6,11 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// Backward turns the gradient of y into that of the gates' arguments, position by position from the last. Those of W,
-// R, b and x are products over all positions.
+// Backward turns the gradient of y into that of the gates' arguments, position by position from the last. The gradients
+// of W, R, b and x are products over all positions.
 //
-// c and n rise and fall together with e^-m, so y does not depend on m. The gradient of m is that of the state after the
-// row, dm - dc·c - dn·n, and goes to the larger of i and f' + m of the position before.
+// c and n are both proportional to e^-m, so y does not depend on m. The gradient of m is that of the state after the
+// row, dm - dc·c - dn·n. It goes to the larger of i and f' + m of the previous position.
 func (o *slstmOp) Backward(eng *Engine) {
 	dy, draw := eng.grad(o.y), eng.arena.Borrow(len(o.raw))
 	defer eng.done(draw)
@@ -22,7 +22,7 @@ func (o *slstmOp) Backward(eng *Engine) {
 	o.inputGrads(eng, draw)
 }
 
-// backward goes back through the positions of a head of some rows.
+// backward runs backward through the positions of a head of some rows.
 func (o *slstmOp) backward(dy, draw []float32, head int, rows []int) {
 	n, m := o.n, len(rows)
 	buf := getFloats(8*m*n + 9*n)
@@ -34,7 +34,7 @@ func (o *slstmOp) backward(dy, draw []float32, head int, rows []int) {
 	}
 	through, rest := rest[:4*m*n], rest[4*m*n:]
 	gates := newSLSTMGates(rest, n)
-	var before [4][]float32 // of y, which is not used, c, n and m
+	var before [4][]float32 // values of y (not used), c, n and m before the position
 	for i := range before {
 		before[i] = rest[(5+i)*n:][:n]
 	}
@@ -44,7 +44,7 @@ func (o *slstmOp) backward(dy, draw []float32, head int, rows []int) {
 		}
 		last := o.rows.Len(row) - 1
 		c, norm := o.keptAt(0, row, last, head), o.keptAt(1, row, last, head)
-		for j := range n { // of m, with c·e^m and n·e^m held fixed
+		for j := range n { // gradient of m, with c·e^m and n·e^m held fixed
 			d[3][i*n+j] -= float32(d[1][i*n+j]*c[j]) + float32(d[2][i*n+j]*norm[j])
 		}
 	}
@@ -87,7 +87,7 @@ func (o *slstmOp) backward(dy, draw []float32, head int, rows []int) {
 	}
 }
 
-// slstmGrad takes gradients back through one position of a head.
+// slstmGrad runs backward through one position of a head.
 type slstmGrad struct {
 	*slstmGates
 	raw, to []float32 // the arguments of the gates (4, n) and their gradients
@@ -96,7 +96,7 @@ type slstmGrad struct {
 	c, n    []float32 // after it
 }
 
-// back takes the gradients of y, c, n and m after the position to those of c, n and m before it.
+// back turns the gradients of y, c, n and m after the position into those of c, n and m before it.
 func (g *slstmGrad) back(dy, dc, dn, dm []float32) {
 	size := len(dy)
 	for j, v := range dy {
@@ -111,7 +111,7 @@ func (g *slstmGrad) back(dy, dc, dn, dm []float32) {
 		dkeep := g.keep[j] * (float32(dc[j]*g.c0[j]) + float32(dn[j]*g.n0[j]))
 		if g.fresh || g.m[j] == in { // m is i
 			dwrite, dm[j] = dwrite+dm[j], 0
-			if g.keep[j] == 1 { // it is held at 1
+			if g.keep[j] == 1 { // decay is clamped to 1
 				dkeep = 0
 			}
 		} else {
@@ -127,7 +127,7 @@ func (g *slstmGrad) back(dy, dc, dn, dm []float32) {
 	}
 }
 
-// recurrentGrad adds to the gradient of R: of each row, positions and then the state before it.
+// recurrentGrad adds to the gradient of R, for each row the part of its positions and then that of the state before it.
 func (o *slstmOp) recurrentGrad(eng *Engine, draw []float32) {
 	dr := eng.gradOf(o.R)
 	if dr == nil {
@@ -152,7 +152,7 @@ func (o *slstmOp) recurrentGrad(eng *Engine, draw []float32) {
 	})
 }
 
-// gatesFrom are the gates of a head from position t of a row on in x, which is laid out as raw.
+// gatesFrom returns the gates of a head from position t of a row on in x, which is laid out like raw.
 func (o *slstmOp) gatesFrom(x []float32, row, t, head int) []float32 {
 	return x[(o.rows.From(row)+t)*4*o.d+head*4*o.n:]
 }

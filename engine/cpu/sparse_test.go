@@ -18,8 +18,8 @@ func scoresOf(o engine.AttentionOptions, l int) (n int) {
 	return n
 }
 
-// TestSparseWork: what sparse attention computes grows with the length, not with its square, and is a small part of
-// dense attention's at 8k positions. Time follows these counts.
+// TestSparseWork checks that the number of scores of sparse attention grows with the length, not with its square, and
+// is a small part of dense attention's at 8k positions. The time is proportional to these numbers.
 func TestSparseWork(t *testing.T) {
 	const l = 8192
 	dense := scoresOf(engine.AttentionOptions{}, l)

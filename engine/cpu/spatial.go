@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SpatialMix multiplies 64 rows of W at a time by the positions that they see.
+// SpatialMix multiplies 64 rows of W at a time with the positions that they see.
 func (eng *Engine) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []*engine.RowCache) *tensor.Tensor {
 	op := take[spatialOp](eng)
 	*op = spatialOp{x: eng.see(op.x, x, r, caches), w: w, bias: bias, y: eng.like(x), rows: r, n: bias.Len(),
@@ -33,10 +33,10 @@ type spatialOp struct {
 	precision  kernel.Precision
 }
 
-// first is the first position that row i sees, counted in its sequence.
+// first returns the first position that row i sees, counted in its sequence.
 func (o *spatialOp) first(i int) int { return o.rows.Start(i) - o.x.past(i) }
 
-// weights copies the rows of W of the positions [lo, hi) of row i, with zeros above the diagonal: (hi-lo, columns).
+// weights copies the rows of W for the positions [lo, hi) of row i, with zeros above the diagonal: (hi-lo, columns).
 func (o *spatialOp) weights(buf []float32, i, lo, hi int) (columns int) {
 	past, first := o.x.past(i), o.first(i)
 	columns = past + hi
@@ -69,12 +69,12 @@ func (o *spatialOp) forward(i, lo, hi int) {
 	}
 }
 
-// Backward shares the rows of W between cores for dW, and then the rows of positions for dx.
+// Backward distributes the rows of W over the cores for dW, and then the rows of positions for dx.
 func (o *spatialOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
 	r, d := o.rows, o.y.Dim(-1)
 	dw, dBias := eng.gradOf(o.w), eng.gradOf(o.bias)
-	from, to := o.n, 0 // rows of W that positions use
+	from, to := o.n, 0 // range of rows of W that positions use
 	for i := range r.Count() {
 		from, to = min(from, r.Start(i)), max(to, r.Start(i)+r.Len(i))
 	}
@@ -103,7 +103,7 @@ func (o *spatialOp) Backward(eng *Engine) {
 	})
 }
 
-// rowGrads adds to the gradients of the rows [lo, hi) of W and of bias, nil where none are wanted.
+// rowGrads adds to the gradients of the rows [lo, hi) of W and of bias, each nil if it is not wanted.
 func (o *spatialOp) rowGrads(dw, dBias, dy []float32, lo, hi int) {
 	r, d := o.rows, o.y.Dim(-1)
 	buf := getFloats((hi - lo) * hi)

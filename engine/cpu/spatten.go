@@ -47,7 +47,7 @@ func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engin
 		}
 		return s.y
 	}
-	for i := range s.each { // an operation stays in a pool and would keep the states in memory
+	for i := range s.each { // the operation stays in a pool and would keep the states in memory
 		s.each[i].before, s.each[i].after, s.each[i].past = engine.SpAttenState{}, engine.SpAttenState{}, nil
 	}
 	return s.y
@@ -56,8 +56,8 @@ func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engin
 type spatten struct {
 	engine.SpAttenOptions
 	qkv, y    *tensor.Tensor
-	q, k, v   *tensor.Tensor // of each row (heads, l, head_dim), rotated
-	lse       []float32      // of each row (heads, l)
+	q, k, v   *tensor.Tensor // for each row (heads, l, head_dim), rotated
+	lse       []float32      // for each row (heads, l)
 	rows      *engine.Rows
 	each      []spattenRow
 	hd        int
@@ -71,23 +71,23 @@ type spatten struct {
 type spattenRow struct {
 	from, l       int // its first position in the tensor, and its length
 	before, after engine.SpAttenState
-	carries       bool           // it has a state
+	carries       bool           // the row has a state
 	past          *tensor.Tensor // the keys before the row, not quantised
-	pieces        []spattenPiece // for backward, where the tape records
+	pieces        []spattenPiece // for backward, if the tape records
 	origins       []int32
 	order         []int // scratch
 }
 
-// spattenPiece is a run of queries of one block: the positions [i0, i0+rows) of the row. origins says where its keys
-// came from: numbers below the number of tokens in the state are such tokens, others are positions of the row after
-// these.
+// spattenPiece is a run of queries of one block: the positions [i0, i0+rows) of the row. origins tells where its keys
+// came from: numbers below the number of tokens in the state are tokens of the state, others are positions of the row,
+// counted after these.
 type spattenPiece struct {
 	i0, rows int
 	origins  []int32
 	pruned   []bool // heads
 }
 
-// begin prepares row i to run from a state, nil for none.
+// begin prepares row i, starting from a state, which may be nil.
 func (s *spatten) begin(eng *Engine, i int, state *engine.SpAttenState) {
 	w := &s.each[i]
 	*w = spattenRow{from: s.rows.From(i), l: s.rows.Len(i), carries: state != nil, pieces: w.pieces,
@@ -110,7 +110,7 @@ func (s *spatten) begin(eng *Engine, i int, state *engine.SpAttenState) {
 		w.after.Places = eng.New(most)
 	}
 	copySpAtten(&w.after, &w.before)
-	if eng.Recording && w.before.Low != nil { // whole keys
+	if eng.Recording && w.before.Low != nil { // keys that are not quantised
 		kernel.Add(w.after.K.Data(), w.before.Low.Data())
 		w.after.Low.Zero()
 		w.past = eng.like(w.after.K)
@@ -121,7 +121,7 @@ func (s *spatten) begin(eng *Engine, i int, state *engine.SpAttenState) {
 	}
 }
 
-// copySpAtten copies the state from to s, zeros if there is none.
+// copySpAtten copies the state from to s, or clears s if there is none.
 func copySpAtten(s, from *engine.SpAttenState) {
 	parts := func(s *engine.SpAttenState) [7]*tensor.Tensor {
 		return [7]*tensor.Tensor{s.K, s.V, s.Importance, s.Heads, s.Position, s.Low, s.Places}
@@ -147,7 +147,7 @@ func eachRows(s *engine.SpAttenState, f func(x *tensor.Tensor)) {
 	}
 }
 
-// positionOf is the number of positions of the sequence so far.
+// positionOf returns the number of positions of the sequence so far.
 func positionOf(s *engine.SpAttenState) int {
 	p := s.Position.Data()
 	return int(p[0])*positionUnit + int(p[1])
@@ -158,13 +158,13 @@ func setPosition(s *engine.SpAttenState, n int) {
 	p[0], p[1] = float32(n/positionUnit), float32(n%positionUnit)
 }
 
-// place is where position i of head h of row w starts in q, k and v.
+// place returns the index of position i of head h of row w in q, k and v.
 func (s *spatten) place(w *spattenRow, h, i int) int { return w.from*s.Heads*s.hd + (h*w.l+i)*s.hd }
 
-// out is where position i of head h of row w starts in y.
+// out returns the index of position i of head h of row w in y.
 func (s *spatten) out(w *spattenRow, h, i int) int { return ((w.from+i)*s.Heads + h) * s.hd }
 
-// unpack splits the positions of row i into heads and rotates queries and keys to their positions.
+// unpack splits the positions of row i into heads, and rotates queries and keys to their positions.
 func (s *spatten) unpack(i int) {
 	w, d := &s.each[i], s.Heads*s.hd
 	start := positionOf(&w.after)
@@ -185,13 +185,13 @@ func (s *spatten) unpack(i int) {
 	})
 }
 
-// forward runs row w, which is row i of the call, block by block.
+// forward computes row w, which is row i of the call, block by block.
 func (s *spatten) forward(w *spattenRow, i int) {
 	most := s.Rows()
 	origins := w.origins[:0]
 	w.pieces, w.order = w.pieces[:0], resize(w.order, most)
 	left := s.LeftOf(w.places(), positionOf(&w.after))
-	below, over := engine.SpAttenRow{Block: s.Block, Left: left}, left // over: tokens that the layer before has
+	below, over := engine.SpAttenRow{Block: s.Block, Left: left}, left // over: tokens in the layer before
 	var above engine.SpAttenRow
 	if s.Above != nil {
 		above = s.Above[i]
@@ -241,7 +241,7 @@ func (s *spatten) forward(w *spattenRow, i int) {
 	}
 }
 
-// places are those of the tokens of w in the layer before, nil without a cascade.
+// places returns the indices of the tokens of w in the layer before, or nil without a cascade.
 func (w *spattenRow) places() []float32 {
 	if w.after.Places == nil {
 		return nil
@@ -249,7 +249,7 @@ func (w *spattenRow) places() []float32 {
 	return w.after.Places.Data()
 }
 
-// remember notes a piece of row w for backward. It reuses memory.
+// remember records a piece of row w for backward. It reuses memory.
 func (s *spatten) remember(w *spattenRow, i0, rows int, origins []int32) {
 	n := len(w.pieces)
 	w.pieces = slices.Grow(w.pieces, 1)[:n+1]
@@ -260,10 +260,10 @@ func (s *spatten) remember(w *spattenRow, i0, rows int, origins []int32) {
 	}
 }
 
-// headWork is the least number of multiply-adds of a task.
+// headWork is the smallest number of multiply-adds of a task.
 const headWork = 1 << 16
 
-// attend computes the queries [i0, i0+rows) of row w, after n tokens that are left.
+// attend computes the queries [i0, i0+rows) of row w, after the n tokens that are left.
 func (s *spatten) attend(w *spattenRow, i0, rows, n int) {
 	columns := n + rows
 	buf := getFloats(s.Heads * columns)
@@ -330,8 +330,8 @@ func (s *spatten) attendHead(w *spattenRow, h, i0, rows, n int, importance []flo
 }
 
 // weights fills p (rows, columns) with the softmax weights of the queries [i0, i0+rows) of row w over the keys k, which
-// end with their own. Their log-sum-exp is an input where known is true, else a result. low are the lower bits of
-// quantised keys, nil for keys that are not quantised.
+// end with the queries' own keys. Their log-sum-exp is an input if known is true, else a result. low holds the lower
+// bits of quantised keys, or is nil for keys that are not quantised.
 func (s *spatten) weights(p []float32, w *spattenRow, h, i0, rows int, k, low []float32, known bool) {
 	columns := len(p) / rows
 	q, lse := s.q.Data()[s.place(w, h, i0):], s.lse[w.from*s.Heads+h*w.l+i0:]
@@ -351,7 +351,7 @@ func (s *spatten) weights(p []float32, w *spattenRow, h, i0, rows int, k, low []
 	}
 }
 
-// reads are the values that a query of these weights reads, nil for all.
+// reads reports which values a query with these weights reads. It returns nil if it reads all.
 func (s *spatten) reads(weights []float32) []bool {
 	if s.ValuesOf(len(weights)) == len(weights) {
 		return nil
@@ -359,7 +359,7 @@ func (s *spatten) reads(weights []float32) []bool {
 	return s.Reads(weights)
 }
 
-// drop sets the elements of a row to zero whose values are not read.
+// drop zeroes the elements of a row whose values are not read.
 func drop(row []float32, reads []bool) {
 	for i, read := range reads {
 		if !read {
@@ -368,8 +368,8 @@ func drop(row []float32, reads []bool) {
 	}
 }
 
-// refine adds the lower bits' part to the scores of query q, if the upper bits' scores give no weight above
-// Progressive.
+// refine adds the contribution of the lower bits to the scores of query q, if the scores of the upper bits give no
+// weight above Progressive.
 func (s *spatten) refine(scores, q, low []float32) {
 	most := slices.Max(scores)
 	sum := float32(0)
@@ -385,14 +385,14 @@ func (s *spatten) refine(scores, q, low []float32) {
 	}
 }
 
-// quantise rounds a key to 8 bits. It leaves the upper four in key, and puts the lower four, values of -8 to 7, into
+// quantise rounds a key to 8 bits. It leaves the upper four in key, and stores the lower four, values of -8 to 7, in
 // low.
 func quantise(key, low []float32) {
 	most := float32(0)
 	for _, x := range key {
 		most = max(most, x, -x)
 	}
-	step := most / 119 // so that the upper bits go from -7 to 7
+	step := most / 119 // so that the upper bits range from -7 to 7
 	if step == 0 {
 		clear(low)
 		return
@@ -404,8 +404,8 @@ func quantise(key, low []float32) {
 	}
 }
 
-// prune leaves the tokens of row w, in order, and the heads that SpAttenOptions.Leave says, and moves origins along.
-// order is scratch, one element for every token. It returns how many tokens are left.
+// prune keeps the tokens of row w, in order, and the heads that SpAttenOptions.Leave chooses, and moves origins along.
+// order is scratch, with one element for every token. It returns the number of tokens that are left.
 func (s *spatten) prune(w *spattenRow, order []int, above *engine.SpAttenCut, origins []int32) (n int,
 	cut engine.SpAttenCut) {
 	importance, most := w.after.Importance.Data(), s.Rows()
@@ -425,7 +425,7 @@ func (s *spatten) prune(w *spattenRow, order []int, above *engine.SpAttenCut, or
 			}
 		})
 	}
-	// The places of pruned tokens are cleared, so that the state does not depend on how the sequence was cut into rows.
+	// The memory of pruned tokens is cleared, so that the state does not depend on how the sequence was cut into rows.
 	n = len(left)
 	clear(importance[n:])
 	eachRows(&w.after, func(x *tensor.Tensor) {

@@ -10,7 +10,7 @@ type spattenOp struct {
 	grads []spattenGrads
 }
 
-// Backward is the backward of Attention for every piece, whose keys it gathers again by their origins.
+// Backward computes the backward of Attention for every piece. It gathers the keys of a piece again by their origins.
 func (o *spattenOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
 	if dy == nil { // only states were used
@@ -30,7 +30,7 @@ func (o *spattenOp) Backward(eng *Engine) {
 	})
 }
 
-// spattenGrads are the gradients of a row, each nil where it is not wanted or nothing has used it.
+// spattenGrads holds the gradients of a row, each nil if it is not wanted or nothing has used the tensor.
 type spattenGrads struct{ dy, dqkv, pastK, pastV, nextK, nextV []float32 }
 
 // backward runs backward through head h of row w.
@@ -73,7 +73,7 @@ func (o *spattenOp) backward(g *spattenGrads, w *spattenRow, h int) {
 	}
 }
 
-// backwardPiece adds to dq (l, head_dim), and to dk and dv, whose rows origins number.
+// backwardPiece adds to dq (l, head_dim), and to dk and dv, whose rows are numbered by origins.
 func (o *spattenOp) backwardPiece(dy, dq, dk, dv []float32, w *spattenRow, h int, piece spattenPiece) {
 	hd, most, d, columns, rows := o.hd, o.Rows(), o.Heads*o.hd, len(piece.origins), piece.rows
 	size := rows * columns

@@ -22,8 +22,8 @@ func spattenOn(qkv []float32, state *engine.SpAttenState, o engine.SpAttenOption
 	return y
 }
 
-// TestSpAttenCascade: a head that is pruned gives nothing from then on, one after the other is until as many are left
-// as asked for, and what is kept of tokens was kept before.
+// TestSpAttenCascade checks that a pruned head gives zeros from then on, that heads are pruned one after the other
+// until the requested number is left, and that a token that is kept was kept before.
 func TestSpAttenCascade(t *testing.T) {
 	const l, heads, hd = 40, 4, 2
 	const width = 3 * heads * hd
@@ -55,7 +55,7 @@ func TestSpAttenCascade(t *testing.T) {
 		for j := range o.Keep {
 			key := [hd]float32(state.K.Data()[j*hd:][:hd])
 			now[key] = true
-			fresh := false // of the last block
+			fresh := false // whether the key is one of the last block
 			for n := i + 1 - o.Block; n <= i; n++ {
 				fresh = fresh || key == [hd]float32(qkv[n*width+heads*hd:][:hd])
 			}
@@ -79,7 +79,7 @@ func newSpAttenState(hd int, o engine.SpAttenOptions) *engine.SpAttenState {
 	return s
 }
 
-// normal are n random numbers.
+// normal returns n random numbers.
 func normal(n int, seed uint64) []float32 {
 	rng, x := rand.New(rand.NewPCG(seed, 7)), make([]float32, n)
 	for i := range x {
@@ -88,7 +88,8 @@ func normal(n int, seed uint64) []float32 {
 	return x
 }
 
-// TestQuantise: the upper and the lower bits of a key make it up to half a step, and each has four bits.
+// TestQuantise checks that the upper and the lower bits of a key add up to it within half a step, and that each has
+// four bits.
 func TestQuantise(t *testing.T) {
 	want := []float32{-1, -0.993, -0.5, -0.03, 0, 0.004, 0.06, 0.25, 0.7, 0.99, 1}
 	key, low := slices.Clone(want), make([]float32, len(want))
@@ -110,8 +111,8 @@ func TestQuantise(t *testing.T) {
 	}
 }
 
-// TestProgressive: quantised keys give nearly what whole ones give; where a weight is above the threshold, what the
-// upper bits alone give, and elsewhere what all bits give; and the same however the sequence is cut.
+// TestProgressive checks that quantised keys give nearly the results of exact keys: those of the upper bits alone if a
+// weight is above the threshold, else those of all bits. The results are the same however the sequence is cut.
 func TestProgressive(t *testing.T) {
 	const l, heads, hd = 60, 2, 8
 	qkv := normal(l*3*heads*hd, 4)
@@ -152,7 +153,8 @@ func TestProgressive(t *testing.T) {
 	}
 }
 
-// TestSpAttenRefines: scores are made again where no weight of their softmax, with the scale, is above Progressive.
+// TestSpAttenRefines checks that scores are refined if no weight of their softmax, with the scale, is above
+// Progressive.
 func TestSpAttenRefines(t *testing.T) {
 	s := &spatten{SpAttenOptions: engine.SpAttenOptions{Progressive: 0.9}, hd: 1}
 	for scale, again := range map[float32]bool{0.5: true, 1: false, 2: false} { // weights 0.881, 0.982, 0.9997

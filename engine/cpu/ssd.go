@@ -12,11 +12,11 @@ import (
 const (
 	// ssdBlock is the number of positions of a block.
 	ssdBlock = 64
-	// ssdShort is the length below which a row is stepped position by position where the tape does not record.
+	// ssdShort is the length below which a row is stepped position by position if the tape does not record.
 	ssdShort = 4
 )
 
-// SSD steps short rows, and computes others in blocks, which start at the first position of the row.
+// SSD steps short rows. It computes others in blocks, which start at the first position of the row.
 func (eng *Engine) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	o := take[ssdOp](eng)
@@ -44,26 +44,26 @@ type ssdOp struct {
 	xbc, dt, a, d, y    *tensor.Tensor
 	groups, heads, p, n int
 	scanRows
-	borders []float32 // (blocks, h, p, n): first what each block adds to the state, then the state before it
+	borders []float32 // (blocks, h, p, n): first the contribution of each block to the state, then the state before it
 	decays  []float32 // (blocks, h): of a state over a whole block
 }
 
-// The places of a head's channels and of a group's B and C in a row of xbc.
+// Indices of a head's channels and of a group's B and C in a row of xbc.
 func (o *ssdOp) width() int      { return o.xbc.Dim(-1) }
 func (o *ssdOp) atB(g int) int   { return o.heads*o.p + g*o.n }
 func (o *ssdOp) atC(g int) int   { return o.heads*o.p + (o.groups+g)*o.n }
 func (o *ssdOp) group(h int) int { return h / (o.heads / o.groups) }
 
-// stateOf is the state of head h in x (h, p, n).
+// stateOf returns the state of head h in x (h, p, n).
 func (o *ssdOp) stateOf(x []float32, h int) []float32 { return x[h*o.p*o.n:][:o.p*o.n] }
 
 // halvesOf is stateOf for a state in bfloat16.
 func (o *ssdOp) halvesOf(x []uint16, h int) []uint16 { return x[h*o.p*o.n:][:o.p*o.n] }
 
-// border is the part of block i, counted in all rows, and head h in x, which is laid out as borders.
+// border returns the part of block i, counted through all rows, and head h in x, which is laid out like borders.
 func (o *ssdOp) border(x []float32, i, h int) []float32 { return x[(i*o.heads+h)*o.p*o.n:][:o.p*o.n] }
 
-// bordersFrom are the borders of block i of the heads from h on.
+// bordersFrom returns the borders of block i of the heads from h on.
 func (o *ssdOp) bordersFrom(i, h int) []float32 {
 	return o.borders[(i*o.heads+h)*o.p*o.n:][:(o.heads-h)*o.p*o.n]
 }
@@ -77,7 +77,7 @@ func (o *ssdOp) eachHead(f func(row, h int)) {
 	})
 }
 
-// step steps the states of short rows in place, position by position.
+// step computes short rows position by position, and updates their states in place.
 func (o *ssdOp) step() {
 	d, xbc := o.heads*o.p, o.xbc.Data()
 	parallel.For(len(o.steps)*o.heads, max(1, grain/(o.p*o.n)), func(lo, hi int) {
@@ -123,10 +123,10 @@ func (a *apart) set(t, g int, b, c []float32) {
 
 // block is a task: the heads [h0, h1) of q positions of one row, with space for matrices.
 type block struct {
-	i, q     int // i is its number in all
-	first    int // its first position in all
+	i, q     int // i is its number, counted through all rows
+	first    int // its first position, counted through all rows
 	h0, h1   int
-	fromZero bool // the state before it is zero
+	fromZero bool // the state before the block is zero
 	dt       []float32
 	steps    []float32 // dt·A
 	g        []float32 // C Bᵀ of a group (q, q)
@@ -138,11 +138,11 @@ type block struct {
 	ones     []float32
 }
 
-// fewHeads is the least number of heads that share C Bᵀ, if their group has as many.
+// fewHeads is the smallest number of heads that share C Bᵀ, if their group has that many.
 const fewHeads = 4
 
-// headsAtOnce is the number of heads of a task: all of them, so that C Bᵀ of a group is computed once, unless there are
-// fewer blocks than cores. No bit depends on it.
+// headsAtOnce returns the number of heads of a task: all of them, so that C Bᵀ of a group is computed once, unless
+// there are fewer blocks than cores. The results do not depend on this choice.
 func (o *ssdOp) headsAtOnce() int {
 	cores := parallel.Workers()
 	if o.count() >= cores {
@@ -181,7 +181,7 @@ func (o *ssdOp) eachBlock(heads int, f func(k *block)) {
 	})
 }
 
-// rows are the positions of a block in x, of width elements each, from column at on.
+// rows returns the positions of a block in x, of width elements each, from column at on.
 func (k *block) rows(x []float32, width, at int) []float32 { return x[k.first*width+at:] }
 
 // scores computes C Bᵀ of group g.
@@ -215,19 +215,20 @@ func (o *ssdOp) head(k *block, h int) {
 	kernel.ScaleRows(k.x, o.p, k.rows(o.xbc.Data(), width, h*o.p), width, k.dt, 1, q, o.p)
 }
 
-// toBorder sets w, whose rows are ld floats apart, to the inputs of a head, each times its decay to the end of the
-// block.
+// toBorder sets w, whose rows are ld floats apart, to the inputs of a head, each multiplied by its decay to the end of
+// the block.
 func (k *block) toBorder(w []float32, ld, p int) {
 	kernel.ScaleRows(w, ld, k.x, p, k.decay[(k.q-1)*k.q:], 1, k.q, p)
 }
 
-// togetherWidth is the most channels of heads that are multiplied together by what they share, unless a head has more.
+// togetherWidth is the largest number of channels of heads that are multiplied together by a shared matrix, unless a
+// single head has more.
 const togetherWidth = 512
 
-// headsTogether is the most heads that are multiplied together.
+// headsTogether returns the largest number of heads that are multiplied together.
 func (o *ssdOp) headsTogether() int { return max(1, min(o.heads/o.groups, togetherWidth/o.p)) }
 
-// eachRun calls f for runs [a, b) of the heads of a block that are of one group.
+// eachRun calls f for runs [a, b) of the heads of a block that belong to one group.
 func (o *ssdOp) eachRun(k *block, f func(a, b int)) {
 	perGroup := o.heads / o.groups
 	for a := k.h0; a < k.h1; {
@@ -237,13 +238,13 @@ func (o *ssdOp) eachRun(k *block, f func(a, b int)) {
 	}
 }
 
-// insideRows is the number of rows of L ⊙ C Bᵀ that are multiplied at a time, without what is zero after them.
+// insideRows is the number of rows of L ⊙ C Bᵀ that are multiplied at a time, without the zeros that follow.
 const insideRows = 16
 
-// inside computes what the inputs of a block give to its outputs and to the state after it.
+// inside computes the contributions of the inputs of a block to its outputs and to the state after it.
 func (o *ssdOp) inside(k *block) {
 	d, q, in, w := o.heads*o.p, k.q, o.xbc.Data(), o.width()
-	known := -1 // the group of k.g
+	known := -1 // the group whose scores k.g holds
 	o.eachRun(k, func(a, b int) {
 		g, ld := o.group(a), (b-a)*o.p
 		if g != known {
@@ -266,7 +267,7 @@ func (o *ssdOp) inside(k *block) {
 	})
 }
 
-// between replaces what each block of a row adds to the state of a head by the state before that block.
+// between replaces the contribution of each block of a row to the state of a head by the state before that block.
 func (o *ssdOp) between(row, h int) {
 	buf := getFloats(o.p * o.n)
 	defer putFloats(buf)
@@ -291,7 +292,7 @@ func (o *ssdOp) between(row, h int) {
 	}
 }
 
-// fromBorder adds what the state before a block gives to its outputs, and D·x.
+// fromBorder adds the contribution of the state before a block to its outputs, and D·x.
 func (o *ssdOp) fromBorder(k *block) {
 	d, q, in, w := o.heads*o.p, k.q, o.xbc.Data(), o.width()
 	o.eachRun(k, func(a, b int) {

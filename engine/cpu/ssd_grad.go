@@ -2,19 +2,19 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// ssdGrads are the gradients of an SSD during Backward. With X = dt·x, L the decays, M = L ⊙ C Bᵀ, e the decays from
+// ssdGrads holds the gradients of an SSD during Backward. With X = dt·x, L the decays, M = L ⊙ C Bᵀ, e the decays from
 // the border, w the decays to the next border, H the state before a block and dH the gradient of the state after it:
 //
 //	dX = Mᵀ dY + w·(B dHᵀ)        dM = dY Xᵀ,  d(C Bᵀ) = L ⊙ dM
 //	dC = e·(dY H) + d(C Bᵀ) B     dB = (w·X) dH + d(C Bᵀ)ᵀ C
 //
-// All decays are exponentials of sums of steps dt·A. The gradient of a step is the sum over the decays that it is part
-// of. It is summed over these only: as a difference of larger sums it would cancel where A is large.
+// All decays are exponentials of sums of steps dt·A. The gradient of a step is the sum over the decays that contain it.
+// It is computed from these only: a difference of larger sums would cancel where A is large.
 type ssdGrads struct {
 	*ssdOp
 	dy, dxbc, ddt []float32
-	da, dd        []float32 // of each block
-	ends          []float32 // gradients of the states after each block, laid out as borders
+	da, dd        []float32 // for each block
+	ends          []float32 // gradients of the states after each block, laid out like borders
 }
 
 func (o *ssdOp) Backward(eng *Engine) {
@@ -34,7 +34,7 @@ func (o *ssdOp) Backward(eng *Engine) {
 	}
 }
 
-// toStates computes the outputs' part of the gradient of the state before a block: (e·dY)ᵀ C.
+// toStates computes the contribution of the outputs to the gradient of the state before a block: (e·dY)ᵀ C.
 func (w *ssdGrads) toStates(k *block) {
 	d, width := w.heads*w.p, w.width()
 	for h := k.h0; h < k.h1; h++ {
@@ -45,7 +45,7 @@ func (w *ssdGrads) toStates(k *block) {
 	}
 }
 
-// between replaces what toStates has computed by the gradients of the states after each block.
+// between replaces the results of toStates by the gradients of the states after each block.
 func (w *ssdGrads) between(row, h int) {
 	buf := getFloats(w.p * w.n)
 	defer putFloats(buf)
@@ -110,11 +110,11 @@ func (w *ssdGrads) inner(k *block, h int, dm, dscores, dx, steps, sums []float32
 	}
 }
 
-// borderOut is the backward of what the state before the block gives: e·(C Hᵀ). The exponent of e[t] is the sum of
-// all steps up to t, and dstart[t] its gradient.
+// borderOut is the backward of the contribution of the state before the block: e·(C Hᵀ). The exponent of e[t] is the
+// sum of all steps up to t, and dstart[t] is its gradient.
 func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
 	if k.fromZero {
-		return // it is zero
+		return // the state is zero
 	}
 	d, width := w.heads*w.p, w.width()
 	c := k.rows(w.xbc.Data(), width, w.atC(w.group(h)))
@@ -127,7 +127,7 @@ func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
 	}
 }
 
-// borderIn is the backward of the state after the block: its decay, and what the block adds to it, (w·X)ᵀ B. The
+// borderIn is the backward of the state after the block: its decay, and the contribution of the block, (w·X)ᵀ B. The
 // exponent of w[s] is the sum of all steps after s.
 func (w *ssdGrads) borderIn(k *block, h int, dx, db, z, steps, dstart []float32) {
 	q, width, last := k.q, w.width(), k.decay[(k.q-1)*k.q:][:k.q]

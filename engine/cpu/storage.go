@@ -7,13 +7,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// wide is storage of complex numbers in float64, for the coefficients of systems: tensors (…, 2). It has their
-// gradients (d/dRe + i·d/dIm) too, zeros when the system is made.
+// wide is storage of complex numbers in float64, for the coefficients of systems: tensors (…, 2). It also has their
+// gradients (d/dRe + i·d/dIm), which are zeros when the system is made.
 type wide interface {
 	tensor.Storage
 	at(i int) complex128
 	set(i int, v complex128)
-	// gradient is storage over the gradient, nil if there is none.
+	// gradient returns storage over the gradient, or nil if there is none.
 	gradient() wide
 }
 
@@ -42,7 +42,7 @@ func (m *modes) gradient() wide {
 	return &modes{n: m.n, width: m.width, x: m.grad}
 }
 
-// Copy copies whole numbers.
+// Copy copies whole complex numbers.
 func (m *modes) Copy(to int, from tensor.Storage, at, n int) { copyWide(m, to, from, at, n) }
 
 // complexes is wide storage as complex128.
@@ -62,7 +62,7 @@ func (c *complexes) gradient() wide {
 	return &complexes{x: c.grad}
 }
 
-// Copy copies whole numbers.
+// Copy copies whole complex numbers.
 func (c *complexes) Copy(to int, from tensor.Storage, at, n int) { copyWide(c, to, from, at, n) }
 
 func readWide(w wide, dst []float32) {
@@ -84,7 +84,7 @@ func copyWide(w wide, to int, from tensor.Storage, at, n int) {
 	}
 }
 
-// wideOf is the storage of x if it is wide, else nil.
+// wideOf returns the storage of x if it is wide, else nil.
 func wideOf(x *tensor.Tensor) wide {
 	w, _ := x.Storage().(wide)
 	return w

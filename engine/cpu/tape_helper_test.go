@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Tape is the least tape that tests of what lies inside this engine need; package autograd has the real one.
+// Tape is a minimal tape for tests of the internals of this engine; package autograd has the real one.
 type Tape struct {
 	*Engine
 	step engine.Step
@@ -23,7 +23,7 @@ func NewTape() *Tape {
 // Record switches recording on or off.
 func (t *Tape) Record(on bool) { t.step.Recording = on }
 
-// SetPrecision sets that of products.
+// SetPrecision sets the precision of products.
 func (t *Tape) SetPrecision(p engine.Precision) { t.step.Precision = p }
 
 // RMSNorm is AddRMSNorm without a residual.
@@ -41,19 +41,19 @@ func (t *Tape) Grad(x *tensor.Tensor, dst []float32) bool {
 	return g != nil && g.CopyTo(dst) > 0
 }
 
-// Backward goes back from a scalar.
+// Backward runs backward from a scalar.
 func (t *Tape) Backward(loss *tensor.Tensor) {
 	t.Seed(loss, []float32{1})
 	t.BackwardSeeded()
 }
 
-// BackwardFrom goes back from y.
+// BackwardFrom runs backward from y.
 func (t *Tape) BackwardFrom(y *tensor.Tensor, dy []float32) {
 	t.Seed(y, dy)
 	t.BackwardSeeded()
 }
 
-// BackwardSeeded goes back from what has been seeded.
+// BackwardSeeded runs backward from the seeded gradients.
 func (t *Tape) BackwardSeeded() {
 	for i := len(t.ops) - 1; i >= 0; i-- {
 		t.Engine.Backward(t.ops[i])
@@ -62,7 +62,7 @@ func (t *Tape) BackwardSeeded() {
 	t.ops = t.ops[:0]
 }
 
-// Reset forgets all.
+// Reset forgets all operations.
 func (t *Tape) Reset() {
 	for _, op := range t.ops {
 		op.Outputs(t.DropGrad)

@@ -6,13 +6,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// trapezoidShort is the length below which a row is stepped position by position where the tape does not record, as
+// trapezoidShort is the length below which a row is stepped position by position if the tape does not record, like
 // deltaShort.
 const trapezoidShort = deltaShort
 
 // Trapezoid joins both writes of a key into one: after position t, k[t] has the weight λ[t]·dt[t] + (1-λ[t+1])·dt[t+1],
-// which the next position decays. What t reads of its own keys, and what is left of them after the row, has the weight
-// λ[t]·dt[t] alone. So each head of a row is decayed attention, chunk by chunk.
+// which the next position decays. When position t reads its own keys, and in the state after the row, they have only
+// the weight λ[t]·dt[t]. So each head of a row is decayed attention, chunk by chunk.
 func (eng *Engine) Trapezoid(x engine.Trapezoid, r *engine.Rows, slots engine.TrapezoidSlots) *tensor.Tensor {
 	o := take[trapezoidOp](eng)
 	record := eng.wantsRows(slots.S, append(x.Along(), x.D)...)
@@ -56,35 +56,35 @@ type trapezoidOp struct {
 	rows    *engine.Rows
 	s, k, v carried
 	n, p    int // components of keys and of values
-	// Of each row (heads, l): A·dt, and the weights of a key for later positions and for its own.
+	// For each row (heads, l): A·dt, and the weights of a key for later positions and for its own.
 	steps, write, own []float32
-	states            []float32 // for backward, S before each chunk, of each row (heads, chunks, n·p)
-	chunks            []int     // of the rows before each
+	states            []float32 // for backward: S before each chunk, for each row (heads, chunks, n·p)
+	chunks            []int     // number of chunks of the rows before each
 	work              work
-	grads             []trapezoidStateGrads // of the rows, in backward
+	grads             []trapezoidStateGrads // of the rows, during backward
 }
 
-// positions is the number of positions of a chunk.
+// positions returns the number of positions of a chunk.
 func (o *trapezoidOp) positions() int { return max(1, decayedRows/o.Ranks) }
 
-// count is the number of chunks of a row.
+// count returns the number of chunks of a row.
 func (o *trapezoidOp) count(row int) int {
 	return (o.rows.Len(row) + o.positions() - 1) / o.positions()
 }
 
-// of is the part of x, such as steps, of a head of a row.
+// of returns the part of x, for example steps, that belongs to a head of a row.
 func (o *trapezoidOp) of(x []float32, row, head int) []float32 {
 	l := o.rows.Len(row)
 	return x[o.rows.From(row)*o.Heads+head*l:][:l]
 }
 
-// stateBefore is S before the chunk that starts at t0.
+// stateBefore returns S before the chunk that starts at t0.
 func (o *trapezoidOp) stateBefore(row, head, t0 int) []float32 {
 	at := o.chunks[row]*o.Heads + head*o.count(row) + t0/o.positions()
 	return o.states[at*o.n*o.p:][:o.n*o.p]
 }
 
-// early is (1-λ)·dt of a head at position t of a row.
+// early returns (1-λ)·dt of a head at position t of a row.
 func (o *trapezoidOp) early(row, head, t int) float32 {
 	at := (o.rows.From(row)+t)*o.Heads + head
 	return (1 - o.Lambda.Data()[at]) * o.Dt.Data()[at]
@@ -104,7 +104,7 @@ func (o *trapezoidOp) weights(row, head int) {
 	}
 }
 
-// head is a head of a row, from its first position on, without a state.
+// head returns a head of a row, from its first position on, without a state.
 func (o *trapezoidOp) head(row, head int) decayed {
 	at := o.rows.From(row)*o.Ranks*o.Heads + head
 	return decayed{ranks: o.Ranks, e: o.n, m: o.p, q: o.Q.Data()[at*o.n:], k: o.K.Data()[at*o.n:],
@@ -112,10 +112,10 @@ func (o *trapezoidOp) head(row, head int) decayed {
 		write: o.of(o.write, row, head), own: o.of(o.own, row, head)}
 }
 
-// rank is the part of rank r and a head in x (R, h, n).
+// rank returns the part of rank r and a head in x (R, h, n).
 func rank(x []float32, r, head, heads, n int) []float32 { return x[(r*heads+head)*n:][:n] }
 
-// begin writes what the first position of a row writes of the keys before it, to the state s before the row.
+// begin adds to the state s before the row what its first position writes of the previous keys.
 func (o *trapezoidOp) begin(s []float32, row, head int) {
 	k, _ := o.k.at(row)
 	v, _ := o.v.at(row)
@@ -128,7 +128,7 @@ func (o *trapezoidOp) begin(s []float32, row, head int) {
 	}
 }
 
-// end leaves the keys and values of the last position of a row in its state.
+// end stores the keys and values of the last position of a row in its state.
 func (o *trapezoidOp) end(row, head int) {
 	_, k := o.k.at(row)
 	_, v := o.v.at(row)
@@ -139,7 +139,7 @@ func (o *trapezoidOp) end(row, head int) {
 	}
 }
 
-// step steps the states of a short row in place: both writes of each rank at once.
+// step computes a short row position by position, and updates its states in place: both writes of each rank at once.
 func (o *trapezoidOp) step(row, head int) {
 	_, s := o.s.at(row)
 	s = s[head*o.n*o.p:][:o.n*o.p]
@@ -166,12 +166,12 @@ func (o *trapezoidOp) step(row, head int) {
 			kernel.Scale(late, h.own[t])
 			kernel.DeltaStep(y[at*h.vStep:][:o.p], s, decay, h.q[at*h.qStep:][:o.n], early, v0, late,
 				h.v[at*h.vStep:][:o.p])
-			fill(decay, 1) // for the ranks that follow
+			fill(decay, 1) // for the remaining ranks
 		}
 		for r := range o.Ranks {
 			at := t*o.Ranks + r
 			out := y[at*h.vStep:][:o.p]
-			if r+1 < o.Ranks { // the last has read all
+			if r+1 < o.Ranks { // the last rank has read everything
 				kernel.RowSums(o.n, o.p, s, o.p, h.q[at*h.qStep:][:o.n], out, false)
 			}
 			kernel.Axpy(o.D.Data()[head], h.v[at*h.vStep:][:o.p], out)

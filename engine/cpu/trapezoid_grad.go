@@ -2,16 +2,16 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// trapezoidStateGrads are the gradients of the states of a row.
+// trapezoidStateGrads holds the gradients of the states of a row.
 type trapezoidStateGrads struct{ s, k, v stateGrad }
 
-// trapezoidGrads are the gradients of the inputs, scratch for those that are not wanted.
+// trapezoidGrads holds the gradients of the inputs, with scratch for those that are not wanted.
 type trapezoidGrads struct {
 	dy, dq, dk, dv, da, ddt, dlambda []float32
 	skip                             []float32 // the gradient of D by each row (rows, heads)
 }
 
-// Backward runs backward through each head, and takes the gradients of the weights back to λ and dt.
+// Backward runs backward through each head, and propagates the gradients of the weights to λ and dt.
 func (o *trapezoidOp) Backward(eng *Engine) {
 	g := trapezoidGrads{dy: eng.grad(o.y), skip: eng.scratch(o.rows.Count() * o.Heads)}
 	unwanted := [][]float32{g.skip}
@@ -83,8 +83,8 @@ func (o *trapezoidOp) backEnd(g *trapezoidGrads, row, head int) {
 	}
 }
 
-// backBegin is the backward of begin, with ds the gradient of the state before the row. It returns the gradient of the
-// first (1-λ)·dt.
+// backBegin is the backward of begin, where ds is the gradient of the state before the row. It returns the gradient of
+// the first (1-λ)·dt.
 func (o *trapezoidOp) backBegin(ds []float32, row, head int) (sum float32) {
 	k, _ := o.k.at(row)
 	v, _ := o.v.at(row)

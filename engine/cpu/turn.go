@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Phase sums each angle of a head along a row in float64, and takes whole turns off at each position: so the sum stays
-// as exact after a million positions as after one.
+// Phase sums each angle of a head along a row in float64, and subtracts whole turns at each position, so that the sum
+// is as exact after a million positions as after one.
 func (eng *Engine) Phase(rates, dt *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	o := take[phaseOp](eng)
 	record := eng.wantsRows(slots, rates, dt)
@@ -41,7 +41,7 @@ func (o *phaseOp) each(f func(row, head int)) {
 	})
 }
 
-// head is the part of a head at position t in x, which is laid out as y.
+// head returns the part of a head at position t in x, which is laid out like y.
 func (o *phaseOp) head(x []float32, t, head int) []float32 { return x[(t*o.heads+head)*o.n:][:o.n] }
 
 func (o *phaseOp) forward(row, head int) {
@@ -59,7 +59,7 @@ func (o *phaseOp) forward(row, head int) {
 			}
 			o.head(y, t, head)[i] = float32(sum)
 			if o.rows.Stepped(row) {
-				sum = float64(float32(sum)) // as a state between calls
+				sum = float64(float32(sum)) // like a state between calls
 			}
 		}
 		if after != nil {
@@ -68,7 +68,7 @@ func (o *phaseOp) forward(row, head int) {
 	}
 }
 
-// Backward: g is the sum of the gradients of a position and all after it. First it replaces the gradient of y.
+// Backward uses g, the sum of the gradients of a position and all after it. g first replaces the gradient of y.
 func (o *phaseOp) Backward(eng *Engine) {
 	g := eng.grad(o.y)
 	o.states = o.stateGrads(eng, o.states, o.rows.Count())
@@ -104,7 +104,7 @@ func (o *phaseOp) Backward(eng *Engine) {
 	})
 }
 
-// Turn finds sine and cosine once for all ranks of a head.
+// Turn computes sine and cosine once for all ranks of a head.
 func (eng *Engine) Turn(x, bias, phase *tensor.Tensor, by engine.Turning) *tensor.Tensor {
 	o := turnOp{x: x, bias: bias, phase: phase, Turning: by, n: by.Dim(x), angles: phase.Dim(-1) / by.Heads}
 	o.y = eng.withLast(x, by.Ranks*by.Heads*o.n)
@@ -128,7 +128,7 @@ type turnOp struct {
 	n, angles int
 }
 
-// turnPlace is where a vector lies: in y, x, bias and, its angles, in phase.
+// turnPlace holds the indices of a vector in y, x and bias, and of its angles in phase.
 type turnPlace struct{ y, x, bias, phase int }
 
 // each calls f for every vector at the positions [lo, hi), with the sines and cosines of its angles.
@@ -155,7 +155,7 @@ func (o *turnOp) each(lo, hi int, f func(p turnPlace, s, c []float32)) {
 	}
 }
 
-// Backward turns the gradient back in place: then it is that of x + bias.
+// Backward rotates the gradient back in place: then it is that of x + bias.
 func (o *turnOp) Backward(eng *Engine) {
 	dy, y := o.y.Grad(), o.y.Data()
 	dx, dphase := eng.gradOf(o.x), eng.gradOf(o.phase)

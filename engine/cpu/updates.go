@@ -19,7 +19,7 @@ const segmentSize = 1 << 14
 // segmentLists recycles the memory of segmentsOf.
 var segmentLists = sync.Pool{New: func() any { return new([]segment) }}
 
-// segmentsOf returns the segments of tensors, in their order. Give them back to segmentLists.
+// segmentsOf returns the segments of tensors, in their order. They must be given back to segmentLists.
 func segmentsOf(xs []*tensor.Tensor) *[]segment {
 	all := segmentLists.Get().(*[]segment)
 	*all = (*all)[:0]
@@ -41,7 +41,7 @@ func forSegments(a, b []*tensor.Tensor, f func(a, b []float32)) {
 	})
 }
 
-// Norm is the norm of all elements together.
+// Norm returns the norm of all elements together.
 func (Backend) Norm(xs []*tensor.Tensor) float64 {
 	all := segmentsOf(xs)
 	defer segmentLists.Put(all)
@@ -75,7 +75,7 @@ func (Backend) Sum(dst, src []*tensor.Tensor) {
 	})
 }
 
-// Average moves averages towards xs.
+// Average sets each average a to a + share·(x - a).
 func (Backend) Average(averages, xs []*tensor.Tensor, share float32) {
 	forSegments(averages, xs, func(a, x []float32) {
 		for i, w := range x {

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DecayWindow computes the window row by row, again in backward.
+// DecayWindow computes the window row by row, and again in backward.
 func (eng *Engine) DecayWindow(h, at, rate *tensor.Tensor, shift float32) *tensor.Tensor {
 	d := rate.Len()
 	o := decayWindowOp{h: h, at: at, rate: rate, shift: shift, y: eng.like(h)}
