@@ -1,5 +1,5 @@
 // Package brief shortens and sanitizes the text of errors. Names and values in messages come from files, and a file can
-// hold a name of megabytes, or one with commands to a terminal.
+// contain a name of megabytes, or one with terminal commands.
 package brief
 
 import (
@@ -21,8 +21,8 @@ const (
 )
 
 // Error bounds the message of err and makes control characters in it visible. errors.Is and errors.As still find the
-// same errors. Error(nil) is nil. Call it where errors about a file leave the package that reads it, and where they are
-// printed.
+// same errors. Error(nil) is nil. It should be called where errors about a file leave the package that reads it, and
+// where they are printed.
 func Error(err error) error {
 	if err == nil {
 		return nil
@@ -44,7 +44,7 @@ type short struct {
 func (e *short) Error() string { return e.text }
 func (e *short) Unwrap() error { return e.err }
 
-// Line bounds a line of a message, such as a name and its error.
+// Line bounds a line of a message, for example a name and its error.
 func Line(s string) string { return visible(cut(s, MaxLine)) }
 
 // List joins the first MaxItems items by sep and appends the number of the others.
@@ -61,7 +61,7 @@ func cut(s string, most int) string {
 		return s
 	}
 	head, tail := most*3/4, len(s)-most/4
-	for range utf8.UTFMax - 1 { // not within a character
+	for range utf8.UTFMax - 1 { // do not cut within a character
 		if !utf8.RuneStart(s[head]) {
 			head--
 		}

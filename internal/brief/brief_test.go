@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestError: a short message stays the same error; a long one keeps its ends, its causes and its encoding.
+// TestError checks that a short message stays the same error, and that a long one keeps its ends, its causes and its
+// encoding.
 func TestError(t *testing.T) {
 	plain := errors.New("x.json: found 3, want 4\n\tand ä")
 	if Error(plain) != plain || Error(nil) != nil {
@@ -29,7 +30,7 @@ func TestError(t *testing.T) {
 	}
 }
 
-// TestControlCharactersAreSeen: no name in a file can move a cursor or ring a bell.
+// TestControlCharactersAreSeen checks that no name in a file can move the cursor or ring the bell.
 func TestControlCharactersAreSeen(t *testing.T) {
 	got := Error(errors.New("name \x1b[2J\a\r ends\n\u0085 \xff")).Error()
 	if want := `name \x1b[2J\a\r ends` + "\n" + `\u0085 \xff`; got != want {
@@ -37,7 +38,7 @@ func TestControlCharactersAreSeen(t *testing.T) {
 	}
 }
 
-// TestList: a short list is complete; a long one ends with the number of items left out.
+// TestList checks that a short list is complete, and that a long one ends with the number of items left out.
 func TestList(t *testing.T) {
 	if got := List([]string{"a", "b"}, ", "); got != "a, b" {
 		t.Errorf("got %q", got)

@@ -17,7 +17,7 @@ func Printable(text string) string {
 		case r == utf8.RuneError && n == 1, r < ' ' && r != '\n' && r != '\t':
 			fmt.Fprintf(&b, `\x%02x`, text[i])
 		case r >= ' ' && unicode.IsControl(r):
-			fmt.Fprintf(&b, `\u%04x`, r) // which JSON has, too
+			fmt.Fprintf(&b, `\u%04x`, r) // an escape that JSON has, too
 		default:
 			b.WriteString(text[i:][:n])
 		}

@@ -5,7 +5,7 @@ import (
 	"reflect"
 )
 
-// Value is the text of a value from a file: some 60 bytes, or the length of a list.
+// Value returns the text of a value from a file in about 60 bytes, or the length of a list.
 func Value(v any) string {
 	const most = 60
 	if v == nil {

@@ -1,8 +1,8 @@
-// Package config fills a nested Go struct from four layers, each stronger than the one before: the values the struct
-// already holds, a YAML file, environment variables, and command-line flags.
+// Package config fills a nested Go struct from four layers, each stronger than the one before: the values that the
+// struct already holds, a YAML file, environment variables, and command-line flags.
 //
-// One spelling serves everywhere. The json tags of the struct name a value by its path; the path is the YAML key, the
-// flag and (in capitals, dots and dashes replaced) the variable:
+// The same spelling is used everywhere. The json tags of the struct give a value its path. The path is the YAML key,
+// the flag and (in capitals, with dots and dashes replaced) the environment variable:
 //
 //	type Config struct {
 //		Model struct {
@@ -20,7 +20,7 @@
 // The tags enum:"a,b", min:"1" and max:"9" bound a value (each element of a list); help:"..." explains it. The tag
 // config:"-" hides a field, as does json:"-"; config:"old" marks a key of earlier versions, which is read but shown
 // only while it has a value. A struct that cannot be configured (a map, a pointer, two fields with the same variable, a
-// malformed bound) is a programmer's error and panics.
+// malformed bound) is a bug and panics.
 //
 // Problems are reported together: [Load] applies every value that is well formed and returns all problems of all layers
 // as one [Problems], to which the caller may add its own.
@@ -62,11 +62,11 @@ func Load(cfg any, opt Options) error {
 	return l.problems.Err()
 }
 
-// Check returns a problem for each value of the struct cfg is or points to that [Load] would refuse, such as one that a
-// program has set. Keys of earlier versions without a value are none.
+// Check returns a problem for each value of the struct cfg, or that cfg points to, that [Load] would refuse, for
+// example one that a program has set. Keys of earlier versions without a value are not problems.
 func Check(cfg any) error {
 	v := reflect.Indirect(reflect.ValueOf(cfg))
-	scratch := reflect.New(v.Type()) // set writes what it understands
+	scratch := reflect.New(v.Type()) // set stores the values that it accepts
 	scratch.Elem().Set(v)
 	l := loader{schema: newSchema(scratch.Interface())}
 	for _, f := range l.schema.fields {
@@ -110,7 +110,7 @@ func (l *loader) loadFile(opt Options) {
 	l.loadYAML(name, data)
 }
 
-// loadEnv reads every variable with the prefix; one that is neither a field nor ignored is a problem, so that a
+// loadEnv reads every variable with the prefix. A variable that is neither a field nor ignored is a problem, so that a
 // misspelled variable does not go unnoticed.
 func (l *loader) loadEnv(opt Options) {
 	if opt.EnvPrefix == "" {

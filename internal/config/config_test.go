@@ -226,13 +226,13 @@ d_model: 3
 		t.Errorf("got\n%s\nwant\n%s", g, w)
 	}
 	wantCfg := defaults()
-	wantCfg.Train.Note = "kept" // what is well formed has been applied
+	wantCfg.Train.Note = "kept" // well-formed values have been applied
 	if !reflect.DeepEqual(cfg, wantCfg) {
 		t.Errorf("values: %v", Diff(wantCfg, cfg))
 	}
 }
 
-// TestCheck: values that a program has set are refused as Load refuses them, and stay as they are.
+// TestCheck checks that values that a program has set are refused as Load refuses them, and are not changed.
 func TestCheck(t *testing.T) {
 	good := defaults()
 	if err := Check(&good); err != nil {

@@ -8,17 +8,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// sourceAnnotation marks a flag whose value is that of a variable, with the variable's name.
+// sourceAnnotation marks a flag whose value comes from a variable, with the variable's name.
 const sourceAnnotation = "hippo_config_source"
 
-// Variable returns the name of the environment variable for a flag: its name after a prefix such as HIPPO_SERVE_, in
-// capitals, with underscores.
+// Variable returns the name of the environment variable for a flag: the flag's name after a prefix, for example
+// HIPPO_SERVE_, in capitals, with underscores.
 func Variable(prefix, flag string) string {
 	return prefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(flag))
 }
 
-// Environment gives flags that the command line did not give the values of their variables. A variable with the prefix
-// that is no flag's is a problem where strict is true, so that a misspelled one does not go unnoticed.
+// Environment sets flags that the command line did not set from their variables. If strict is true, a variable with the
+// prefix that belongs to no flag is a problem, so that a misspelled one does not go unnoticed.
 func Environment(fs *pflag.FlagSet, prefix string, environ []string, strict bool) error {
 	var problems Problems
 	known := map[string]*pflag.Flag{}
@@ -53,7 +53,7 @@ func Environment(fs *pflag.FlagSet, prefix string, environ []string, strict bool
 	return problems.Err()
 }
 
-// VariableHelp is a line for help texts about the variables that Environment reads, "" if there are none.
+// VariableHelp returns a line for help texts about the variables that Environment reads, or "" if there are none.
 func VariableHelp(fs *pflag.FlagSet, prefix string) (line string) {
 	eachFlag(fs, func(flag *pflag.Flag) {
 		if line == "" && flag.Name != "help" && !flag.Hidden {
@@ -64,7 +64,7 @@ func VariableHelp(fs *pflag.FlagSet, prefix string) (line string) {
 	return line
 }
 
-// sourceOf is what a message calls the place of a flag's value.
+// sourceOf returns the name that messages use for the source of a flag's value.
 func sourceOf(flag *pflag.Flag) string {
 	return slices.Concat(flag.Annotations[sourceAnnotation], []string{"--" + flag.Name})[0]
 }

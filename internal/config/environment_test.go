@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestEnvironment: variables set flags that were not given; wrong values and unknown names are told by the variable.
+// TestEnvironment checks that variables set flags that were not given, and that errors about wrong values and unknown
+// names name the variable.
 func TestEnvironment(t *testing.T) {
 	type settings struct {
 		Listen string   `json:"listen"`

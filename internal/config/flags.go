@@ -36,7 +36,7 @@ func Register(fs *pflag.FlagSet, cfg any) {
 	}
 }
 
-// Choices returns the values that a flag of [Register] can have, nil for any, and whether it is one of those flags.
+// Choices returns the values that a flag of [Register] can have, or nil for any, and whether it is one of those flags.
 func Choices(flag *pflag.Flag) (values []string, ok bool) {
 	values, ok = flag.Annotations[choices]
 	return values, ok

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// splitList cuts a list at its commas. An item that starts with a quote ends at the next single quote; a doubled quote
-// in it stands for one, as in CSV (RFC 4180). So any item can be written. "" is the empty list and `""` the list of one
-// empty item.
+// splitList splits a list at its commas. An item that starts with a quote ends at the next single quote; a doubled
+// quote in it means one quote, as in CSV (RFC 4180). So any item can be written. "" is the empty list and `""` the list
+// of one empty item.
 func splitList(text string) ([]string, error) {
 	items := []string{}
 	if text == "" {

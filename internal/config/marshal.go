@@ -18,7 +18,7 @@ func Marshal(cfg any) ([]byte, error) {
 		help[g.key] = g.help
 	}
 	var b bytes.Buffer
-	var open []string // groups the writer is in
+	var open []string // groups that the writer is in
 	for _, f := range s.fields {
 		if f.old && f.value.IsZero() {
 			continue
@@ -38,7 +38,7 @@ func Marshal(cfg any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// commonPrefix returns how many leading names of the open groups the path, whose last name is a leaf, shares.
+// commonPrefix returns the number of leading names that the open groups share with the path, whose last name is a leaf.
 func commonPrefix(open, path []string) int {
 	n := 0
 	for n < len(open) && n < len(path)-1 && open[n] == path[n] {
@@ -89,7 +89,7 @@ func (f *field) yaml() (string, error) {
 	return "[" + strings.Join(items, ", ") + "]", nil
 }
 
-// plain matches text that no YAML reader takes for anything but a string, once the words below are excluded.
+// plain matches text that every YAML reader takes for a string, once the words below are excluded.
 var plain = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./+-]*$`)
 
 var notPlain = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n)$`)

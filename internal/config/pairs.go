@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Pairs sets the fields of the struct that cfg points to from texts by key, as Load does. Its error is a Problems with
-// a line for each text that has no field, the wrong type or is out of range; all others have been applied.
+// Pairs sets the fields of the struct that cfg points to from texts by key, like Load. The error is a Problems with a
+// line for each text that has no field, the wrong type or is out of range; all others have been applied.
 func Pairs(cfg any, values map[string]string) error {
 	l := loader{schema: newSchema(cfg)}
 	var names []string
@@ -28,8 +28,8 @@ func Pairs(cfg any, values map[string]string) error {
 	return l.problems.Err()
 }
 
-// Describe lists the fields of the struct cfg, or that it points to: key, default value and help, in the order of their
-// declaration.
+// Describe lists the fields of the struct cfg, or that cfg points to: key, default value and help, in the order of
+// their declaration.
 func Describe(cfg any) []Described {
 	var out []Described
 	for _, f := range newSchema(cfg).fields {
@@ -48,5 +48,5 @@ type Described struct {
 	Help  string `json:"help"`
 }
 
-// DidYouMean is "; did you mean X?" for the known name that is closest to the one found, "" if none is close.
+// DidYouMean returns "; did you mean X?" for the known name that is closest to the given one, or "" if none is close.
 func DidYouMean(name string, known []string) string { return didYouMean("", name, known) }

@@ -43,8 +43,8 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// TestOldKeys: a key of an earlier version is read from every layer, and is written and listed only while it has a
-// value.
+// TestOldKeys checks that a key of an earlier version is read from every layer, and is written and listed only while it
+// has a value.
 func TestOldKeys(t *testing.T) {
 	type settings struct {
 		Shards int `json:"shards"`

@@ -8,17 +8,18 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 )
 
-// Problems collects what is wrong, one line each, so that all of it can be reported at once. The zero value is ready
-// for use. As an error it prints its lines, as many as can be read; with more than one, under a heading that counts
+// Problems collects problems, one line each, so that all can be reported at once. The zero value is ready for use. As
+// an error it prints as many of its lines as can be read, and if there is more than one, under a heading that counts
 // them.
 type Problems []string
 
-// Addf adds the line "key: message". The key says where: a path such as model.d_model, a file and position, a flag.
+// Addf adds the line "key: message". The key is the place: a path, for example model.d_model, a file and position, or a
+// flag.
 func (p *Problems) Addf(key, format string, args ...any) {
 	*p = append(*p, brief.Line(key+": "+fmt.Sprintf(format, args...)))
 }
 
-// OneOf adds a problem if value is none of want.
+// OneOf adds a problem if value is not in want.
 func (p *Problems) OneOf(key, value string, want []string) {
 	if !slices.Contains(want, value) {
 		p.Addf(key, "found %q, want one of %q", value, want)
@@ -44,7 +45,7 @@ func (p *Problems) Add(err error) {
 	}
 }
 
-// AddTo adds the lines of err as Add does, each with the name of what it is about before it: "name: line".
+// AddTo adds the lines of err as Add does, each with a name before it: "name: line".
 func (p *Problems) AddTo(name string, err error) {
 	var more Problems
 	more.Add(err)
@@ -53,7 +54,7 @@ func (p *Problems) AddTo(name string, err error) {
 	}
 }
 
-// Err returns p as an error, nil if there is no problem.
+// Err returns p as an error, or nil if there is no problem.
 func (p Problems) Err() error {
 	if len(p) == 0 {
 		return nil
@@ -69,7 +70,7 @@ func (p Problems) Error() string {
 	return fmt.Sprintf("%d problems:\n  %s", len(p), brief.List(p, "\n  "))
 }
 
-// AddUnder appends the problems of an error, each with a prefix that says what they are of.
+// AddUnder adds the lines of err as Add does, each with a prefix.
 func (p *Problems) AddUnder(prefix string, err error) {
 	var inner Problems
 	inner.Add(err)

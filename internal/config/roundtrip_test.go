@@ -80,7 +80,7 @@ func TestFlagsTurnOneConfigIntoAnother(t *testing.T) {
 	})
 }
 
-// shellWords splits a command as a POSIX shell does one that has only single quotes and escaped ones.
+// shellWords splits a command as a POSIX shell does, if it has only single quotes and escaped ones.
 func shellWords(line string) []string {
 	var words []string
 	var word strings.Builder
@@ -112,7 +112,7 @@ func shellWords(line string) []string {
 	return words
 }
 
-// TestQuote asks the shell itself, on systems that have one; shellWords stands for it elsewhere.
+// TestQuote asks the shell itself, on systems that have one; elsewhere it uses shellWords.
 func TestQuote(t *testing.T) {
 	words := []string{"", "a", "a b", "it's", `"x"`, "$HOME", "`ls`", "a;b", "*", "~", "#", "\\",
 		"new\nline", "é", "--a=b", "1e-5", "!x"}
@@ -193,7 +193,7 @@ func TestUsages(t *testing.T) {
 	}
 }
 
-// FuzzYAML: no file makes Load panic, and every problem names a place in it.
+// FuzzYAML checks that no file makes Load panic, and that every problem names a place in the file.
 func FuzzYAML(f *testing.F) {
 	for _, s := range []string{"", "model: {d_model: 5}", "a: [1", "- x", "a: &b c", "? [a]\n: b",
 		"model:\n  d_model: |\n    5\n",
@@ -216,7 +216,7 @@ func FuzzYAML(f *testing.F) {
 	})
 }
 
-// FuzzText: what set accepts it writes back to the same value.
+// FuzzText checks that a text that set accepts is written back to the same value.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"1", "-1", "1e6", "1.5e1", "0x10", "1_0", "9223372036854775807", "1e300", "true", "3s",
 		"a,b", `"a""",b`, "nan", ""} {

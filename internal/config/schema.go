@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A schema is a struct seen as a list of leaves, in the order of their declaration.
+// A schema is a struct as a list of leaves, in the order of their declaration.
 type schema struct {
 	fields []*field
 	groups []group
@@ -23,10 +23,10 @@ type group struct{ key, help string }
 
 // A field is one leaf: its value and the bounds on it.
 type field struct {
-	key   string // path, such as model.d_model
+	key   string // path, for example model.d_model
 	help  string
 	value reflect.Value
-	old   bool // a key of earlier versions: read from everywhere, written and listed nowhere unless it has a value
+	old   bool // a key of earlier versions: read from every layer, written and listed only if it has a value
 
 	enum             []string // allowed texts; nil for any
 	min, max         float64  // inclusive; infinite for none

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// AcceptSpellings lets the flags of a complete set be given in other spellings: with hyphens for underscores or the
-// reverse, and by the last parts of a dotted name if no other flag's name ends in them, such as --lr for --optim.lr. A
-// name as it was registered is always that flag. Names shown in help texts stay as they were registered.
+// AcceptSpellings makes a complete set of flags accept other spellings: hyphens for underscores or the reverse, and the
+// last parts of a dotted name if no other flag's name ends in them, for example --lr for --optim.lr. A name as it was
+// registered is always that flag. Help texts show names as they were registered.
 func AcceptSpellings(fs *pflag.FlagSet) {
 	names := flagNames(fs)
 	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, given string) pflag.NormalizedName {
@@ -29,8 +29,8 @@ func flagNames(fs *pflag.FlagSet) []string {
 	return names
 }
 
-// meant returns the names that a spelling may stand for: the equal name, else the name that differs only in hyphens,
-// else all names that end in it.
+// meant returns the names that a spelling may mean: the equal name, else the name that differs only in hyphens, else
+// all names that end in it.
 func meant(given string, names []string) []string {
 	plain := strings.NewReplacer("-", "_")
 	spelling := plain.Replace(given)
@@ -51,7 +51,7 @@ func meant(given string, names []string) []string {
 	return ending
 }
 
-// SpellingHelp returns a line for help texts about the other spellings of flags, "" if there are none.
+// SpellingHelp returns a line for help texts about the other spellings of flags, or "" if there are none.
 func SpellingHelp(fs *pflag.FlagSet) string {
 	joined := false
 	names := flagNames(fs)
@@ -68,7 +68,7 @@ func SpellingHelp(fs *pflag.FlagSet) string {
 	return ""
 }
 
-// cutLast divides a name at its last dot.
+// cutLast splits a name at its last dot.
 func cutLast(name string) (before, after string, found bool) {
 	if i := strings.LastIndexByte(name, '.'); i >= 0 {
 		return name[:i], name[i+1:], true
@@ -77,7 +77,7 @@ func cutLast(name string) (before, after string, found bool) {
 }
 
 // FlagError rewrites an error about a flag: for an unknown flag it suggests the nearest name, for an ambiguous one it
-// lists the candidates, for a value it says what was wanted. For cobra's SetFlagErrorFunc.
+// lists the candidates, and for a value it says what was wanted. It is meant for cobra's SetFlagErrorFunc.
 func FlagError(fs *pflag.FlagSet, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError

@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// spelled are flags as a command has them: settings of a configuration, whose names meet in their last parts, and
+// spelled returns flags like those of a command: settings of a configuration, some of which share their last parts, and
 // others.
 func spelled() (*pflag.FlagSet, any) {
 	cfg := &struct {
 		MaxTokens int  `json:"max_tokens"`
-		Steps     int  `json:"steps"` // as the last part of train.steps
+		Steps     int  `json:"steps"` // the same as the last part of train.steps
 		Verbose   bool `json:"verbose"`
 		Train     struct {
 			Steps     int     `json:"steps"`
@@ -45,7 +45,7 @@ func TestFlagsInOtherSpellings(t *testing.T) {
 		"--train.batch-size=7":  "train.batch_size",
 		"--batch-size=7":        "train.batch_size",
 		"--batch_size=7":        "train.batch_size",
-		"--steps=7":             "steps", // a name of its own, and the last part of another
+		"--steps=7":             "steps", // its own name, and the last part of another
 		"--train.steps=7":       "train.steps",
 		"--lists=7":             "eval.inner.lists",
 		"--inner.lists=7":       "eval.inner.lists",
@@ -53,8 +53,8 @@ func TestFlagsInOtherSpellings(t *testing.T) {
 		"--train.every=7":       "train.every",
 		"--verbose":             "verbose",
 		"--rate=.5":             "train.rate",
-		"--eval-inner-lists=7":  "", // a dot is no hyphen
-		"--atch_size=7":         "", // half a part is no part
+		"--eval-inner-lists=7":  "", // a dot is not a hyphen
+		"--atch_size=7":         "", // half a part is not a part
 		"--train.inner.lists=7": "",
 	} {
 		fs, cfg := spelled()

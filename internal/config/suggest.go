@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// didYouMean returns "; did you mean X?" for the known name nearest to the given one, "" if none is near. A name
-// without its group, such as d_model for model.d_model, is near, and so is a name with a typo in its last part. prefix
-// is written before both names, such as "--".
+// didYouMean returns "; did you mean X?" for the known name nearest to the given one, or "" if none is near. A name
+// without its group, for example d_model for model.d_model, is near, and so is a name with a typo in its last part.
+// prefix, for example "--", is written before both names.
 func didYouMean(prefix, name string, known []string) string {
-	best, bestDistance := "", 2+len(name)/5 // a slip or two, a little more in a long name
+	best, bestDistance := "", 2+len(name)/5 // a typo or two, a little more in a long name
 	for _, k := range known {
 		if d := distance(name, k); d < bestDistance && d < len(k) {
 			best, bestDistance = k, d
@@ -22,7 +22,7 @@ func didYouMean(prefix, name string, known []string) string {
 	return "; did you mean " + prefix + best + "?"
 }
 
-// distance is how far a name is from a known one.
+// distance returns the distance of a name from a known one.
 func distance(name, known string) int {
 	d := editDistance(name, known)
 	if strings.HasSuffix(known, "."+name) || strings.HasSuffix(known, "_"+name) {
@@ -47,8 +47,8 @@ func Nearest(name string, known []string, n int) []string {
 	return list[:min(n, len(list))]
 }
 
-// editDistance is the least number of inserted, deleted and replaced bytes and swapped neighbors that turns a into b
-// (optimal string alignment).
+// editDistance returns the smallest number of inserted, deleted and replaced bytes and swapped neighbors that turns a
+// into b (optimal string alignment).
 func editDistance(a, b string) int {
 	// Rows i-2, i-1 and i of the table D[i][j] = distance of a[:i] and b[:j].
 	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// set parses text by the field's type and sets its value. The error says what was found and what was wanted.
+// set parses text by the field's type and sets its value. The error names the text found and what was wanted.
 func (f *field) set(text string) error {
 	if kindOf(f.value.Type()) != list {
 		return f.setOne(f.value, text)
@@ -23,7 +23,7 @@ func (f *field) set(text string) error {
 	return f.setList(items)
 }
 
-// setList sets a list from the texts of its elements. The old slice is left alone: defaults may share it.
+// setList sets a list from the texts of its elements. It does not change the old slice, which defaults may share.
 func (f *field) setList(items []string) error {
 	s := reflect.MakeSlice(f.value.Type(), len(items), len(items))
 	for i, item := range items {
@@ -58,7 +58,7 @@ func (f *field) setOne(v reflect.Value, text string) error {
 		v.SetInt(int64(d))
 	case float:
 		x, err := strconv.ParseFloat(text, v.Type().Bits())
-		if err != nil || math.IsInf(x, 0) || !f.inRange(x) { // no range holds NaN
+		if err != nil || math.IsInf(x, 0) || !f.inRange(x) { // no range contains NaN
 			return notOK
 		}
 		v.SetFloat(x)
@@ -84,14 +84,14 @@ func (f *field) setOne(v reflect.Value, text string) error {
 	return nil
 }
 
-// parseInteger reads decimal digits, or a whole number with an exponent such as 1e6, a common way to write numbers of
-// tokens.
+// parseInteger parses decimal digits, or a whole number with an exponent, for example 1e6, a common way to write
+// numbers of tokens.
 func parseInteger[T int64 | uint64](text string, parse func(string, int, int) (T, error)) (T, error) {
 	n, err := parse(text, 10, 64)
 	if err == nil || errors.Is(err, strconv.ErrRange) || !strings.ContainsAny(text, "eE") {
 		return n, err
 	}
-	const exact = 1 << 53 // from here on a float64 may be another integer than the one written
+	const exact = 1 << 53 // from here on a float64 may differ from the integer that was written
 	x, err := strconv.ParseFloat(text, 64)
 	if err == nil && (x != math.Trunc(x) || math.Abs(x) >= exact) {
 		err = strconv.ErrSyntax
@@ -119,7 +119,7 @@ func (f *field) want() string {
 	return noun + f.limits()
 }
 
-// limits describes the field's bounds, "" without any.
+// limits describes the field's bounds, or returns "" if there are none.
 func (f *field) limits() string {
 	switch {
 	case f.minText != "" && f.maxText != "":
@@ -132,7 +132,7 @@ func (f *field) limits() string {
 	return ""
 }
 
-// text returns the value as set reads it.
+// text returns the value in the form that set reads.
 func (f *field) text() string {
 	if kindOf(f.value.Type()) == list {
 		return joinList(f.items())

@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// maxFileSize bounds a configuration file. The YAML parser takes time quadratic in the depth of nested brackets: at
-// this size, 16 s for a file of nothing else.
+// maxFileSize bounds a configuration file. The YAML parser takes time quadratic in the depth of nested brackets: 16 s
+// for a file of this size with nothing else.
 const maxFileSize = 64 << 10
 
 func tooLarge(name string, size int64) string {
@@ -48,7 +48,7 @@ func (l *loader) loadYAML(name string, data []byte) {
 	}
 }
 
-// position returns ":line:column" of a syntax error if it has one.
+// position returns ":line:column" of a syntax error if it has a position.
 func position(err error) string {
 	var e yaml.Error
 	if errors.As(err, &e) && e.GetToken() != nil {
@@ -115,7 +115,7 @@ func (y *yamlLayer) mapping(prefix string, n ast.Node) {
 // pair applies one key, whose full path is key, and its value.
 func (y *yamlLayer) pair(key string, name, value ast.Node) {
 	if y.schema.isHead[key] {
-		if value.Type() != ast.NullType { // "model:" with nothing below it, all of it commented out, is no mistake
+		if value.Type() != ast.NullType { // "model:" with everything below it commented out is not a mistake
 			y.mapping(key, value)
 		}
 		return

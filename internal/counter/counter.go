@@ -10,7 +10,8 @@ func Mix64(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// Step is the distance of the counters of neighboring elements. It is odd, so that no two have the same one.
+// Step is the distance between the counters of neighboring elements. It is odd, so that no two elements have the same
+// counter.
 const Step = 0xd1342543de82ef95
 
 // Keep reports whether dropout with a given seed keeps element i: true with probability 1 - threshold/2^32.

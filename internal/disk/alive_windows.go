@@ -2,7 +2,7 @@ package disk
 
 import "os"
 
-// alive reports whether a process of that number runs.
+// alive reports whether a process with that number is running.
 func alive(pid int) bool {
 	p, err := os.FindProcess(pid) // finds running processes only
 	if err != nil {

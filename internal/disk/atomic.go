@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// WriteFile writes a file so that a crash at any moment leaves the old file or the whole new one at path: Replace
-// through a buffer. The permissions of an existing file stay. An error is a *WriteError, but for a *SyncError.
+// WriteFile writes a file so that a crash at any moment leaves at path either the old file or the whole new one. It is
+// Replace through a buffer. The permissions of an existing file are kept. An error is a *WriteError or a *SyncError.
 func WriteFile(path string, write func(io.Writer) error) error {
 	return writeFile(path, write, func(f *os.File) io.Writer { return f })
 }
@@ -24,7 +24,7 @@ func WriteBytes(path string, data []byte) error {
 	})
 }
 
-// writeFile is WriteFile through sink, with which tests simulate a full disk.
+// writeFile is WriteFile through sink, which tests use to simulate a full disk.
 func writeFile(path string, write func(io.Writer) error, sink func(*os.File) io.Writer) error {
 	out := &countingWriter{}
 	err := Replace(path, func(f *os.File) error {
@@ -40,16 +40,16 @@ func writeFile(path string, write func(io.Writer) error, sink func(*os.File) io.
 		return err
 	}
 	var of *fs.PathError
-	if errors.As(err, &of) && of.Op == "write" { // its path is that of the temporary file
+	if errors.As(err, &of) && of.Op == "write" { // it names the temporary file
 		err = of.Err
 	}
 	return &WriteError{path, out.n, err}
 }
 
-// WriteError is why a file was not replaced.
+// WriteError reports that a file was not replaced.
 type WriteError struct {
 	Path    string
-	Written int64 // bytes that had been written
+	Written int64 // number of bytes that had been written
 	Err     error
 }
 
@@ -59,7 +59,7 @@ func (e *WriteError) Error() string {
 
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// countingWriter counts the bytes that w has taken.
+// countingWriter counts the bytes that were written to w.
 type countingWriter struct {
 	w io.Writer
 	n int64

@@ -41,7 +41,7 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-// diskFull is a disk with room for this many bytes.
+// diskFull is a disk with room for left more bytes.
 type diskFull struct {
 	w    io.Writer
 	left int
@@ -56,7 +56,8 @@ func (d *diskFull) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestWriteFileDiskFull lets the disk be full after any number of bytes. The file is larger than the buffer.
+// TestWriteFileDiskFull checks WriteFile on a disk that gets full after any number of bytes. The file is larger than
+// the buffer.
 func TestWriteFileDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")

@@ -14,44 +14,44 @@ import (
 	"time"
 )
 
-// A claim is a file beside what it claims, PATH.claim-N, or in the folder that it claims, on a file system that
-// machines share. Whoever claims creates the next number with O_EXCL, which one alone can do, NFS included, and then
-// looks again: another file than the one of a dead holder means that somebody else claims, and both of those give way.
-// So a slow process cannot take what others have taken, given back and taken again while it looked. The holder keeps
-// the file locked and writes it again several times a term. A file that no lock covers (many network file systems have
-// none, or none that others see) is dead a term after that, by its time beside the time of a new file in the same
-// folder: both are the file server's.
+// A claim is a file beside the claimed path, PATH.claim-N, or in the claimed folder, on a file system that machines
+// share. To claim a path, a process creates the file with the next number with O_EXCL, which only one process can do,
+// even on NFS, and then looks again. If it finds any file other than those of dead holders, another process is claiming
+// as well, and both give up. So a slow process cannot take a path that others have claimed, released and claimed again
+// while it looked. The holder keeps the file locked, and rewrites it several times a term. A file that cannot be locked
+// (many network file systems have no locks, or none that others see) is dead a term after its last write. Its time is
+// compared with that of a new file in the same folder, because both are the file server's.
 
-// ClaimTerm is how long the claim of a process on another machine stands without a sign of life.
+// ClaimTerm is how long the claim of a process on another machine is valid after its last heartbeat.
 const ClaimTerm = time.Minute
 
-// Inside is the path by which a folder is claimed: the file of the claim is in the folder.
+// Inside returns the path by which a folder is claimed, with the file of the claim in the folder.
 func Inside(dir string) string { return filepath.Clean(dir) + string(filepath.Separator) }
 
-// claimBeats is how often a holder gives a sign of life in a term.
+// claimBeats is the number of heartbeats of a holder in a term.
 const claimBeats = 6
 
 const claimMark = ".claim-"
 
-// claimant is the content of a claim's file.
+// claimant is the content of the file of a claim.
 type claimant struct {
 	Holder
-	Machine string `json:"machine"` // that started once: see machineName
+	Machine string `json:"machine"` // machine and its boot: see machineName
 	Locked  bool   `json:"locked"`  // the file is locked while the holder lives
 }
 
-// ClaimLostError is the cause of the end of a context whose claim another process has taken over.
+// ClaimLostError reports that another process has taken over a claim. It is the cause of the cancelled context.
 type ClaimLostError struct{ Path string }
 
-// Error says what is lost.
+// Error names the path.
 func (e *ClaimLostError) Error() string {
 	return fmt.Sprintf("%s: another process has taken it over: this one gave no sign of life for %v", e.Path, ClaimTerm)
 }
 
-// Claim does something while no other process that claims the same path, on any machine, does. The context of do ends
-// with a ClaimLostError if this process has slept for more than ClaimTerm and another has taken over. If another
-// process has the path, the error is a *LockedError. If patient is set and that process is on another machine, Claim
-// first waits until it gives a sign of life, or is dead.
+// Claim calls do while no other process that claims the same path, on any machine, does. The context of do ends with a
+// ClaimLostError if this process has slept for more than ClaimTerm and another has taken over. If another process holds
+// the path, the error is a *LockedError. If patient is set and that process is on another machine, Claim first waits
+// for its next heartbeat, or until it is dead.
 func Claim(ctx context.Context, path string, patient bool, do func(context.Context) error) error {
 	var c *taken
 	err := settle(ctx, patient, func() (err error) {
@@ -82,16 +82,16 @@ func Claim(ctx context.Context, path string, patient bool, do func(context.Conte
 func Claimed(ctx context.Context, path string, patient bool) error {
 	return settle(ctx, patient, func() error {
 		_, _, err := standing(path, ClaimTerm)
-		if errors.Is(err, fs.ErrNotExist) { // the folder
+		if errors.Is(err, fs.ErrNotExist) { // the folder does not exist
 			return nil
 		}
 		return err
 	})
 }
 
-// EachFree does something for each of all that no other process has, and returns who has the rest. What others have
-// is tried once more in the end, patiently: see Claim. do returns a *LockedError for what another process has; any
-// other error ends all.
+// EachFree calls do for each item that no other process holds, and returns the holders of the rest. Items that others
+// hold are tried once more at the end, patiently: see Claim. do returns a *LockedError if another process holds an
+// item; any other error ends the loop.
 func EachFree[T any](all []T, do func(one T, patient bool) error) (held []*LockedError, err error) {
 	for _, patient := range []bool{false, true} {
 		var left []T
@@ -110,7 +110,7 @@ func EachFree[T any](all []T, do func(one T, patient bool) error) (held []*Locke
 	return held, nil
 }
 
-// settle calls look until it is known whether the process that it finds lives, or once unless patient is set.
+// settle calls look until it is known whether the process that it finds is alive, or only once unless patient is set.
 func settle(ctx context.Context, patient bool, look func() error) error {
 	err := look()
 	var first *unsureError
@@ -128,10 +128,10 @@ func settle(ctx context.Context, patient bool, look func() error) error {
 	return err
 }
 
-// unsureError is a LockedError of a process that may be dead.
+// unsureError is a LockedError for a process that may be dead.
 type unsureError struct {
 	LockedError
-	written time.Time // its last sign of life
+	written time.Time // its last heartbeat
 }
 
 // Unwrap returns the LockedError.
@@ -143,7 +143,7 @@ type taken struct {
 	file *os.File
 	info fs.FileInfo // of the file
 	text []byte
-	made []string // folders made for it
+	made []string // folders created for it
 }
 
 // take claims a path.
@@ -165,7 +165,7 @@ func take(path string, term time.Duration) (c *taken, err error) {
 	return c, nil
 }
 
-// try is take in a folder that is there.
+// try is take in a folder that exists.
 func (c *taken) try(path string, term time.Duration) error {
 	dead, next, err := standing(path, term)
 	if err != nil {
@@ -198,14 +198,14 @@ func (c *taken) try(path string, term time.Duration) error {
 	}
 	for n, info := range dead {
 		if info != nil {
-			_ = os.Remove(claimName(path, n)) // else the next one does
+			_ = os.Remove(claimName(path, n)) // otherwise the next claim removes it
 		}
 	}
 	return nil
 }
 
-// standing returns the claims of dead holders, with nil for files that are gone, and the number of the next claim. The
-// claim of one that lives is an error.
+// standing returns the claims of dead holders, with nil for files that no longer exist, and the number of the next
+// claim. A claim of a live holder is an error.
 func standing(path string, term time.Duration) (dead map[int]fs.FileInfo, next int, err error) {
 	files, err := claimsOf(path)
 	dead, next = map[int]fs.FileInfo{}, 1
@@ -218,10 +218,10 @@ func standing(path string, term time.Duration) (dead map[int]fs.FileInfo, next i
 	return dead, next, err
 }
 
-// sign locks and writes the file. On a full disk it stays empty, which others judge by its time alone.
+// sign locks and writes the file. On a full disk it stays empty; other processes then judge it by its time only.
 func (c *taken) sign() error {
 	me := claimant{Holder: here(), Machine: machineName()}
-	for range 200 { // somebody may be looking at the new file, with a shared lock
+	for range 200 { // another process may be reading the new file under a shared lock
 		var err error
 		if me.Locked, err = claimLock(c.file, false); me.Locked || err != nil {
 			break
@@ -247,10 +247,10 @@ func (c *taken) write() error {
 	return err
 }
 
-// claimLock is TryLock. Tests take it away.
+// claimLock is TryLock. Tests replace it.
 var claimLock = TryLock
 
-// beat writes the file from time to time, until stop or until it has been taken away.
+// beat rewrites the file periodically, until stop is closed or the file has been taken away.
 func (c *taken) beat(stop chan struct{}, every time.Duration, lost func()) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -260,7 +260,7 @@ func (c *taken) beat(stop chan struct{}, every time.Duration, lost func()) {
 			return
 		case <-tick.C:
 		}
-		_ = c.write() // if this fails for a term, others take over, which the next lines see
+		_ = c.write() // if this fails for a term, others take over, which is detected below
 		if at, err := os.Stat(c.name); errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(at, c.info) {
 			lost()
 			return
@@ -268,18 +268,18 @@ func (c *taken) beat(stop chan struct{}, every time.Duration, lost func()) {
 	}
 }
 
-// release gives the path back.
+// release releases the path.
 func (c *taken) release() error {
 	err := c.remove()
 	removeEmpty(c.made)
 	return err
 }
 
-// remove removes the file, unless another process has.
+// remove removes the file, unless another process has removed it.
 func (c *taken) remove() error {
 	mine := IsAt(c.file, c.name)
 	err := c.file.Close()
-	if mine { // Windows removes no open file
+	if mine { // Windows cannot remove an open file
 		if gone := os.Remove(c.name); !errors.Is(gone, fs.ErrNotExist) {
 			err = errors.Join(err, gone)
 		}
@@ -287,8 +287,8 @@ func (c *taken) remove() error {
 	return err
 }
 
-// judge returns the file of a claim whose holder is dead. It is nil if the file is gone. The claim of one that lives is
-// an error.
+// judge returns the file of a claim whose holder is dead, or nil if the file no longer exists. A claim of a live holder
+// is an error.
 func judge(path string, n int, term time.Duration) (fs.FileInfo, error) {
 	f, err := os.Open(claimName(path, n))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -320,7 +320,7 @@ func judge(path string, n int, term time.Duration) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// folderTime is the time by the clock of the machine that has a folder's files.
+// folderTime returns the time by the clock of the machine that stores the folder's files.
 func folderTime(dir string) (time.Time, error) {
 	f, err := Temp(dir, claimMark+"time")
 	if err != nil {
@@ -332,7 +332,7 @@ func folderTime(dir string) (time.Time, error) {
 	}
 	info, gone := f.Stat()
 	err = errors.Join(err, gone, f.Close())
-	if gone := os.Remove(f.Name()); !errors.Is(gone, fs.ErrNotExist) { // Temp of another process removes it, too
+	if gone := os.Remove(f.Name()); !errors.Is(gone, fs.ErrNotExist) { // Temp in another process may remove it as well
 		err = errors.Join(err, gone)
 	}
 	if err != nil {
@@ -358,7 +358,7 @@ func claimName(path string, n int) string { return path + claimMark + strconv.It
 
 func lockedBy(path string, h Holder) error { return &LockedError{filepath.Clean(path), h} }
 
-// readClaim reads who has a claim. It returns the zero claimant if that cannot be read.
+// readClaim reads who holds a claim. It returns the zero claimant if the file cannot be read.
 func readClaim(name string) claimant {
 	f, err := os.Open(name)
 	if err != nil {
@@ -376,8 +376,8 @@ func decodeClaim(f io.ReaderAt) (c claimant) {
 	return c
 }
 
-// machineName is the name of this machine since its start. Linux has a number for that: two machines of one name differ
-// in it.
+// machineName returns the name of this machine, with its boot ID on Linux, by which two machines of the same name
+// differ.
 func machineName() string {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return hostName() + " " + strings.TrimSpace(string(boot))

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/disktest"
 )
 
-// withoutLocks takes the locks of files away for a test, as on some network file systems.
+// withoutLocks disables file locks for a test, as on some network file systems.
 func withoutLocks(t *testing.T) {
 	t.Helper()
 	before := claimLock
@@ -23,14 +23,15 @@ func withoutLocks(t *testing.T) {
 	t.Cleanup(func() { claimLock = before })
 }
 
-// claimNow is Claim with nothing to do.
+// claimNow is Claim with a do that does nothing.
 func claimNow(path string) error {
 	return Claim(t0, path, false, func(context.Context) error { return nil })
 }
 
 var t0 = context.Background()
 
-// TestClaim: a path has one holder, named in the errors of others, and is free again afterwards. Nothing is left of it.
+// TestClaim checks that a path has one holder, named in the errors of others, and is free again afterwards, and that no
+// file remains.
 func TestClaim(t *testing.T) {
 	for _, locks := range []bool{true, false} {
 		if !locks {
@@ -63,8 +64,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestClaimRace: of many that take and let go of a path at once, never two have it, with locks and without, also where
-// a dead holder has left its file, which they all see.
+// TestClaimRace checks that of many goroutines that claim and release a path at once, never two hold it, with locks and
+// without, also if a dead holder has left its file, which all of them see.
 func TestClaimRace(t *testing.T) {
 	for _, locks := range []bool{true, false} {
 		if !locks {
@@ -104,7 +105,7 @@ func TestClaimRace(t *testing.T) {
 	}
 }
 
-// leaveClaim leaves the file of a claim, if it is not there, whose holder wrote it so long before now.
+// leaveClaim creates the file of a claim, unless it exists, as if its holder had written it the given time ago.
 func leaveClaim(t *testing.T, path string, n int, machine string, ago time.Duration) {
 	t.Helper()
 	tmp, err := os.CreateTemp(filepath.Dir(path), "left-")
@@ -122,8 +123,8 @@ func leaveClaim(t *testing.T, path string, n int, machine string, ago time.Durat
 	}
 }
 
-// TestClaimOfOthers: a dead process of this machine holds nothing, one of another machine for a term, by the clock of
-// the folder. Each stays as it is where the clock of this process is another.
+// TestClaimOfOthers checks that a dead process of this machine holds nothing, and one of another machine for a term, by
+// the clock of the folder. The results do not change if the clock of this process differs.
 func TestClaimOfOthers(t *testing.T) {
 	for _, c := range []struct {
 		machine string
@@ -151,7 +152,7 @@ func TestClaimOfOthers(t *testing.T) {
 			t.Errorf("%+v: %v, want a LockedError of process 77 on n7", c, err)
 		}
 	}
-	// What is no claim says nothing, but for its time.
+	// A file that is not a valid claim counts only by its time.
 	dir := t.TempDir()
 	path := filepath.Join(dir, "run")
 	if err := os.WriteFile(claimName(path, 1), []byte("{no JSON"), 0o666); err != nil {
@@ -163,17 +164,17 @@ func TestClaimOfOthers(t *testing.T) {
 	}
 }
 
-// TestClaimSlow: one that has looked, and then slept while others took the path and gave it back, does not take it from
-// those who have it then.
+// TestClaimSlow checks that a process that has looked, and then slept while others claimed the path and released it,
+// does not take it from those who hold it afterwards.
 func TestClaimSlow(t *testing.T) {
 	withoutLocks(t)
 	path := filepath.Join(t.TempDir(), "run")
 	leaveClaim(t, path, 1, "another machine", -2*ClaimTerm)
 	slept := false
 	claimLock = func(*os.File, bool) (bool, error) {
-		if !slept { // it is judging the dead one
+		if !slept { // it is judging the dead holder
 			slept = true
-			if err := claimNow(path); err != nil { // this one takes over and ends
+			if err := claimNow(path); err != nil { // another claims the path and releases it
 				t.Error(err)
 			}
 			fresh, err := take(path, ClaimTerm)
@@ -194,7 +195,7 @@ func TestClaimSlow(t *testing.T) {
 	}
 }
 
-// TestClaimLost: a holder gives signs of life, and notices that its file has been taken away.
+// TestClaimLost checks that a holder sends heartbeats, and notices that its file has been taken away.
 func TestClaimLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
 	c, err := take(path, ClaimTerm)
@@ -211,7 +212,7 @@ func TestClaimLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	go c.beat(stop, time.Millisecond, func() { close(lost) })
-	for { // the sign of life has the file server's time
+	for { // the heartbeat has the file server's time
 		if now, err := os.Stat(c.name); err != nil || !now.ModTime().Before(before.ModTime()) {
 			break
 		}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestMapAndRead: both give the first bytes of a file, also after it has been closed, and reading says what is missing.
+// TestMapAndRead checks that both return the first bytes of a file, also after it has been closed, and that Read
+// reports missing bytes.
 func TestMapAndRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, []byte("hippo and more"), 0o666); err != nil {
@@ -43,7 +44,7 @@ func TestMapAndRead(t *testing.T) {
 	}
 }
 
-// TestSync: files and folders can be synced, and what is not there is an error.
+// TestSync checks that files and folders can be synced, and that a missing one is an error.
 func TestSync(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")

@@ -10,7 +10,7 @@ import (
 var ErrFault = errors.New("the file was cut short or closed while in use")
 
 // Guard runs f and returns ErrFault if f touches mapped memory that no longer exists, because another process truncated
-// the file or because it was closed. Without it such a fault ends the process.
+// the file or because it was closed. Without Guard such a fault ends the process.
 func Guard(f func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -18,7 +18,7 @@ func Guard(f func()) (err error) {
 		if r == nil {
 			return
 		}
-		// Only a fault at an address carries that address; every other panic is a mistake in this program.
+		// Only a fault at an address has the method Addr; every other panic is a bug in this program.
 		if e, ok := r.(runtime.Error); ok {
 			if _, ok := e.(interface{ Addr() uintptr }); ok {
 				err = ErrFault

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestGuardPassesPanics: only faults of memory become errors.
+// TestGuardPassesPanics checks that only memory faults become errors.
 func TestGuardPassesPanics(t *testing.T) {
 	for _, bad := range []func(){
 		func() { panic("mistake") },

@@ -19,15 +19,15 @@ import (
 // LockFile is the name of the file by which a process locks a folder.
 const LockFile = ".lock"
 
-// Lock is a folder that this process has locked. The system releases the lock when the process ends, even if it was
+// Lock is a folder that this process has locked. The system releases the lock when the process ends, even if it is
 // killed.
 type Lock struct {
 	path string
 	file *flock.Flock // nil if the file system has no locks
-	made []string     // the folders made for it, the innermost first
+	made []string     // the folders created for it, the innermost first
 }
 
-// Holder is the process that has locked a folder, as it wrote in the LockFile.
+// Holder describes the process that has locked a folder, as that process wrote in the LockFile.
 type Holder struct {
 	PID     int       `json:"pid"`
 	Host    string    `json:"host"`
@@ -35,13 +35,13 @@ type Holder struct {
 	Command string    `json:"command"`
 }
 
-// LockedError is the error of a folder locked by another process.
+// LockedError reports that another process has locked a folder.
 type LockedError struct {
 	Dir    string
-	Holder Holder // zero if it is not known
+	Holder Holder // zero if unknown
 }
 
-// Error names the folder, and its holder where that is known.
+// Error names the folder, and its holder if known.
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is in use by %s; wait until that has ended, or choose another folder", e.Dir, e.Holder)
 }
@@ -55,9 +55,9 @@ func (h Holder) String() string {
 	return fmt.Sprintf("process %d on %s, since %s (%s)", h.PID, h.Host, since, h.Command)
 }
 
-// LockDir makes the folder dir if needed and locks it for this process until Release. If another process has locked it,
-// or this one already has, the error is a *LockedError. On a file system without locks it locks nothing and returns no
-// error. On a full disk the lock may lack the name of its holder.
+// LockDir creates the folder dir if needed and locks it for this process until Release. If another process has locked
+// it, or this one already has, the error is a *LockedError. On a file system without locks it locks nothing and returns
+// no error. On a full disk the lock may lack the name of its holder.
 func LockDir(dir string) (*Lock, error) {
 	l := &Lock{path: filepath.Join(dir, LockFile), made: missing(dir)}
 	for tries := 0; ; tries++ {
@@ -83,14 +83,14 @@ func LockDir(dir string) (*Lock, error) {
 			l.file = file
 			return l, l.sign()
 		}
-		if err := file.Close(); err != nil { // a file that its holder removed on release
+		if err := file.Close(); err != nil { // the file was removed by its holder on release
 			return nil, err
 		}
 	}
 }
 
-// ClaimDir is LockDir for a folder that this process will write to: it also removes temporary files that a killed
-// process left there.
+// ClaimDir is LockDir for a folder that this process will write to: it also removes temporary files that killed
+// processes left there.
 func ClaimDir(dir string) (*Lock, error) {
 	lock, err := LockDir(dir)
 	if err != nil {
@@ -102,11 +102,11 @@ func ClaimDir(dir string) (*Lock, error) {
 	return lock, nil
 }
 
-// holderAt is the offset of the holder in the LockFile. The first byte is what Windows locks, so that no other process
-// can read it.
+// holderAt is the offset of the holder in the LockFile. Windows locks the first byte, so that no other process can read
+// it.
 const holderAt = 1
 
-// missing are the folders that make dir, the innermost first, as far as they are not there.
+// missing returns the folders on the path dir that do not exist, the innermost first.
 func missing(dir string) (all []string) {
 	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -116,18 +116,18 @@ func missing(dir string) (all []string) {
 	}
 }
 
-// removeEmpty removes folders as far as they are empty.
+// removeEmpty removes folders until it finds one that is not empty.
 func removeEmpty(dirs []string) {
 	for _, dir := range dirs {
-		if os.Remove(dir) != nil { // something is in it
+		if os.Remove(dir) != nil { // the folder is not empty
 			return
 		}
 	}
 }
 
-// here is this process.
+// here returns the Holder of this process.
 func here() Holder {
-	const most = 300 // of a command line, in a message
+	const most = 300 // maximum length of a command line in a message
 	command := strings.Join(os.Args, " ")
 	if len(command) > most {
 		command = command[:most] + "..."
@@ -160,7 +160,7 @@ func (l *Lock) sign() error {
 	return nil
 }
 
-// readHolder reads what sign wrote. It returns the zero Holder if that cannot be read.
+// readHolder reads what sign wrote. It returns the zero Holder if it cannot be read.
 func readHolder(path string) Holder {
 	f, err := os.Open(path)
 	if err != nil {
@@ -184,12 +184,13 @@ func printable(text string) string {
 	}, text)
 }
 
-// Release releases the folder, and removes it if LockDir made it and it is empty. The Lock must not be used afterwards.
+// Release unlocks the folder, and removes it if LockDir created it and it is empty. The Lock must not be used
+// afterwards.
 func (l *Lock) Release() error {
 	var err error
 	if l.file != nil {
-		// The file is removed while it is locked. A process that has opened it by then sees that it is not the file in
-		// the folder, and tries again. Windows does not remove an open file: there an empty one stays behind.
+		// The file is removed while it is locked. A process that has already opened it sees that it is not the file in
+		// the folder, and tries again. Windows cannot remove an open file, so an empty one stays behind.
 		_ = os.Remove(l.path)
 		err = l.file.Close()
 	}

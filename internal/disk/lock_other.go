@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// TryLock fails: there are no locks here that end with the process.
+// TryLock fails, because this system has no locks that end with the process.
 func TryLock(*os.File, bool) (ok bool, err error) { return false, errors.ErrUnsupported }

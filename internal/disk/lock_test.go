@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/disktest"
 )
 
-// TestLockDir: a folder has one holder, named in the errors of others, and is free again after Release.
+// TestLockDir checks that a folder has one holder, named in the errors of others, and is free again after Release.
 func TestLockDir(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	first, err := LockDir(dir)
@@ -46,8 +46,8 @@ func TestLockDir(t *testing.T) {
 	}
 }
 
-// TestLockDirLeavesNothing: a folder that was made for the lock and stayed empty goes with it, and so do those around
-// it. One that was there stays.
+// TestLockDirLeavesNothing checks that a folder that was created for the lock and stayed empty is removed with it, as
+// are its parents, and that an existing folder stays.
 func TestLockDirLeavesNothing(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{filepath.Join(root, "a", "b"), root} {
@@ -62,7 +62,7 @@ func TestLockDirLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestLockDirStale: what is written in the file of a process that was killed does not hold the folder.
+// TestLockDirStale checks that the file of a killed process does not hold the folder.
 func TestLockDirStale(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, LockFile), []byte(" {\"pid\":1,\"host\":\"here\"}\nrest"),
@@ -82,7 +82,7 @@ func TestLockDirStale(t *testing.T) {
 	disktest.WantFiles(t, dir)
 }
 
-// TestLockDirRace: of many that take and let go of a folder at once, never two have it.
+// TestLockDirRace checks that of many goroutines that lock and release a folder at once, never two hold it.
 func TestLockDirRace(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	var holders atomic.Int32

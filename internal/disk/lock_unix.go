@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TryLock locks an open file for its owner alone, or with shared for any number of shared locks, without waiting. ok is
-// false when others hold it. The lock ends when the file is closed or the process ends. The error is
+// TryLock locks an open file exclusively, or with shared for any number of shared locks, without waiting. ok is false
+// when others hold the lock. The lock ends when the file is closed or the process ends. The error is
 // errors.ErrUnsupported if there are no such locks, as on some network file systems.
 func TryLock(f *os.File, shared bool) (ok bool, err error) {
 	how := unix.LOCK_EX

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// TryLock locks an open file for its owner alone, or with shared for any number of shared locks, without waiting. ok is
-// false when others hold it. The lock ends when the file is closed or the process ends. It locks a byte far past the
+// TryLock locks an open file exclusively, or with shared for any number of shared locks, without waiting. ok is false
+// when others hold the lock. The lock ends when the file is closed or the process ends. It locks a byte far past the
 // end, so that the content can be read and written.
 func TryLock(f *os.File, shared bool) (ok bool, err error) {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)

@@ -4,8 +4,8 @@ package disk
 
 import "os"
 
-// Map is Read: there is no memory mapping here.
+// Map is Read, because this system has no memory mapping.
 func Map(f *os.File, size int) (Mapping, error) { return Read(f, size) }
 
-// release is never called: nothing is mapped.
+// release is never called, because nothing is mapped.
 func release([]byte) {}

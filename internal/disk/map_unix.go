@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Map maps the first size > 0 bytes of f into memory, read-only, or reads them where its file system cannot map. The
+// Map maps the first size > 0 bytes of f into memory, read-only, or reads them if its file system cannot map. The
 // mapping outlives f.
 func Map(f *os.File, size int) (Mapping, error) {
 	data, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
@@ -23,5 +23,5 @@ func Map(f *os.File, size int) (Mapping, error) {
 	return m, nil
 }
 
-// release gives up whole pages of a mapping that nobody has written to. It is only advice.
+// release drops whole pages of a mapping that nobody has written to. It is only advice.
 func release(pages []byte) { _ = unix.Madvise(pages, unix.MADV_DONTNEED) }

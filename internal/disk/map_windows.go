@@ -21,13 +21,13 @@ func Map(f *os.File, size int) (Mapping, error) {
 	if err != nil {
 		return Mapping{}, os.NewSyscallError("MapViewOfFile", err)
 	}
-	// addr is memory outside of Go's heap. Reading the pointer through &addr tells vet so.
+	// addr is memory outside of Go's heap. Reading the pointer through &addr makes vet accept it.
 	data := unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), size)
 	return Mapping{data, func() error { return windows.UnmapViewOfFile(addr) }, true}, nil
 }
 
-// release gives up whole pages of a mapping. Unlocking pages that are not locked takes them out of the working set and
-// returns an error that says so.
+// release drops whole pages of a mapping. Unlocking pages that are not locked removes them from the working set and
+// returns an error, which is ignored.
 func release(pages []byte) {
 	_ = windows.VirtualUnlock(uintptr(unsafe.Pointer(unsafe.SliceData(pages))), uintptr(len(pages)))
 }

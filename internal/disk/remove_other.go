@@ -2,5 +2,5 @@
 
 package disk
 
-// removeOpen says that an open file can be removed and renamed, so that nobody can lock it in between.
+// removeOpen reports that an open file can be removed and renamed, so that nobody can lock it in between.
 const removeOpen = true

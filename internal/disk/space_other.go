@@ -4,5 +4,5 @@ package disk
 
 import "errors"
 
-// Space is not supported here.
+// Space returns errors.ErrUnsupported.
 func Space(string) (free int64, err error) { return 0, errors.ErrUnsupported }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Space returns how many bytes are free, for this user, on the disk of the folder dir.
+// Space returns the number of bytes that are free, for this user, on the disk of the folder dir.
 func Space(dir string) (free int64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Space returns how many bytes are free, for this user, on the disk of the folder dir.
+// Space returns the number of bytes that are free, for this user, on the disk of the folder dir.
 func Space(dir string) (free int64, err error) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// SyncFile waits until the content of a file is on disk. Windows asks for the right to write.
+// SyncFile waits until the content of a file is on disk. Windows requires write access for this.
 func SyncFile(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -17,5 +17,5 @@ func SyncFile(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// SyncDir does nothing: Windows has no call to sync a folder, NTFS journals names itself.
+// SyncDir does nothing: Windows has no call to sync a folder, and NTFS journals names itself.
 func SyncDir(string) error { return nil }

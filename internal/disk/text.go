@@ -11,13 +11,13 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 )
 
-// MaxText is larger than any text file of hippo's own and any published tokenizer.json.
+// MaxText is larger than any of hippo's own text files and any published tokenizer.json.
 const MaxText = 64 << 20
 
-// Open opens a regular file, or a link to one. A folder, a pipe or a device is an error that says which it is: a pipe
-// would wait for a writer, and a device may never end.
+// Open opens a regular file, or a link to one. For a folder, a pipe or a device it returns an error that names the
+// kind: a pipe would wait for a writer, and a device may never end.
 func Open(path string) (*os.File, fs.FileInfo, error) {
-	info, err := os.Stat(path) // before opening, which may wait
+	info, err := os.Stat(path) // before opening, which may block
 	if err == nil {
 		err = checkRegular(path, info)
 	}
@@ -71,7 +71,7 @@ func ReadText(path string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: found %d bytes, want a file of at most %d", path, info.Size(), limit)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit { // it has grown, or its size is unknown, as in /proc
+	if err == nil && int64(len(data)) > limit { // it has grown, or its size was unknown, as in /proc
 		err = fmt.Errorf("%s: found more than %d bytes, want at most that", path, limit)
 	}
 	return data, err
@@ -104,7 +104,7 @@ func IsFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// Exists reports whether there is something at a path, be it readable or not.
+// Exists reports whether a path exists, readable or not.
 func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 )
 
-// TestReadText: a file of the limit is read, one byte more is an error, and so is an absent file.
+// TestReadText checks that a file of the maximum size is read, and that one byte more, and a missing file, are errors.
 func TestReadText(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, []byte("hippo"), 0o666); err != nil {
@@ -29,7 +29,7 @@ func TestReadText(t *testing.T) {
 	}
 }
 
-// TestReadJSON: errors name the file and stay short, whatever is in it.
+// TestReadJSON checks that errors name the file and stay short, whatever the file contains.
 func TestReadJSON(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file.json")
 	var v struct{ N int }

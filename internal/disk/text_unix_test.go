@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOpenOfWhatIsNoFile: pipes and devices, also behind links, are errors at once, not a wait or a text without end.
+// TestOpenOfWhatIsNoFile checks that pipes and devices, also behind links, are errors at once, and do not block or read
+// endlessly.
 func TestOpenOfWhatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe, zero := filepath.Join(dir, "pipe"), filepath.Join(dir, "zero")

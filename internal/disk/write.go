@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Temporary files and folders are named after what they become, a mark, and 16 hexadecimal digits. A temporary file is
+// Temporary files and folders are named after their final name, a mark, and 16 hexadecimal digits. A temporary file is
 // locked while its writer lives: Sweep removes unlocked ones.
 
 // TmpMark stands before the random digits in the name of a temporary file.
@@ -37,26 +37,26 @@ func IsID(id string) bool {
 
 // Replace atomically replaces the file at path by what fill writes: a crash leaves the old file or the new one. fill
 // gets path.tmp-X in the same folder, which is then synced to disk and renamed to path. After an error of fill, which
-// is returned unchanged, or a panic, the temporary file is removed and path is unchanged. Before writing it removes
-// temporary files of path that killed processes left.
+// is returned unchanged, or a panic, the temporary file is removed and path is unchanged. Before writing, Replace
+// removes temporary files of path that killed processes left.
 func Replace(path string, fill func(f *os.File) error) error { return place(path, fill, moveLocked) }
 
-// Create is Replace of a path that does not exist: of several that create it at once, on any machines, one succeeds.
-// The others get fs.ErrExist and change nothing. The file system must have hard links.
+// Create is Replace for a path that does not exist. If several processes create it at once, on any machines, one
+// succeeds. The others get fs.ErrExist and change nothing. The file system must have hard links.
 func Create(path string, fill func(f *os.File) error) error {
 	return place(path, fill, func(f *os.File, path string) error {
 		if err := os.Link(f.Name(), path); err != nil {
 			return err
 		}
-		f.Close() // it is synced
+		f.Close() // it is already synced
 		_ = os.Remove(f.Name())
 		return nil
 	})
 }
 
-// place writes a temporary file and gives it the name path by move.
+// place writes a temporary file, and gives it the name path with move.
 func place(path string, fill func(f *os.File) error, move func(f *os.File, path string) error) error {
-	// only to free space: a problem shows in the write that follows
+	// only to free space: a problem shows in the following write
 	sweep(filepath.Dir(path), filepath.Base(path))
 	var tmp *os.File
 	_, err := Unique(path+TmpMark, func(name string) (err error) {
@@ -69,12 +69,12 @@ func place(path string, fill func(f *os.File) error, move func(f *os.File, path 
 	renamed := false
 	defer func() {
 		if !renamed {
-			tmp.Close() // an error does not matter: the file is removed
+			tmp.Close() // an error does not matter, because the file is removed
 			os.Remove(tmp.Name())
 		}
 	}()
 	if old, err := os.Stat(path); err == nil && old.Mode().IsRegular() {
-		if err := tmp.Chmod(old.Mode().Perm()); err != nil { // the permissions stay
+		if err := tmp.Chmod(old.Mode().Perm()); err != nil { // keep the permissions
 			return err
 		}
 	}
@@ -94,8 +94,8 @@ func place(path string, fill func(f *os.File) error, move func(f *os.File, path 
 	return nil
 }
 
-// moveLocked gives an open file the name path, and closes it. The file stays locked until then: without the lock a
-// Sweep of another process could remove it first. Windows renames no open file: there a Sweep at the wrong moment is an
+// moveLocked renames an open file to path, and closes it. The file stays locked until then: without the lock a Sweep of
+// another process could remove it first. Windows cannot rename an open file: there a Sweep at the wrong moment is an
 // error.
 func moveLocked(f *os.File, path string) error {
 	if removeOpen {
@@ -110,8 +110,8 @@ func moveLocked(f *os.File, path string) error {
 	return os.Rename(f.Name(), path)
 }
 
-// Temp creates a temporary file base.tmp-X in the folder dir ("" for the system's), which its writer must remove. It
-// removes files of the same base that killed processes left.
+// Temp creates a temporary file base.tmp-X in the folder dir (the system's if dir is ""), which its writer must remove.
+// It removes files of the same base that killed processes left.
 func Temp(dir, base string) (*os.File, error) {
 	if dir == "" {
 		dir = os.TempDir()
@@ -125,7 +125,7 @@ func Temp(dir, base string) (*os.File, error) {
 	return f, err
 }
 
-// createLocked makes a file and locks it. It is an fs.ErrExist when a Sweep was faster.
+// createLocked creates a file and locks it. The error is fs.ErrExist if a Sweep was faster.
 func createLocked(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -139,21 +139,21 @@ func createLocked(name string) (*os.File, error) {
 		err = fs.ErrExist
 	}
 	if err != nil {
-		f.Close() // it is removed
+		f.Close() // a Sweep has removed it
 		os.Remove(name)
 		return nil, err
 	}
 	return f, nil
 }
 
-// IsAt reports whether an open file is what its path names: it has not been removed or replaced.
+// IsAt reports whether an open file is the file at path, that is, whether it has not been removed or replaced.
 func IsAt(f interface{ Stat() (fs.FileInfo, error) }, path string) bool {
 	a, errA := f.Stat()
 	b, errB := os.Stat(path)
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// SyncError is the error of a file that is in place, but whose folder could not be synced.
+// SyncError reports that a file is in place, but its folder could not be synced.
 type SyncError struct {
 	Path string
 	Err  error
@@ -167,11 +167,11 @@ func (e *SyncError) Error() string {
 // Unwrap returns the cause.
 func (e *SyncError) Unwrap() error { return e.Err }
 
-// Sweep removes the temporary files in dir that killed processes left. Files of a living process stay. A missing folder
-// is no error.
+// Sweep removes the temporary files in dir that killed processes left. Files of a live process stay. A missing folder
+// is not an error.
 func Sweep(dir string) error { return sweep(dir, "") }
 
-// sweep is Sweep of the temporary files of one name, "" for all.
+// sweep is Sweep for the temporary files of one name, or for all if base is "".
 func sweep(dir, base string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -194,10 +194,10 @@ func sweep(dir, base string) error {
 	return errors.Join(errs...)
 }
 
-// unlockable is how long a file is kept if there are no locks to tell whether it is in use.
+// unlockable is how long a file is kept if there are no locks that tell whether it is in use.
 const unlockable = 24 * time.Hour
 
-// RemoveUnused removes a file unless somebody holds a lock on it, or replaces it at this moment.
+// RemoveUnused removes a file unless somebody holds a lock on it, or replaces it at the same time.
 func RemoveUnused(path string) (removed bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/disktest"
 )
 
-// TestSweep removes what nobody writes any more and leaves what somebody does.
+// TestSweep checks that files without a writer are removed, and that others stay.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	dead := filepath.Join(dir, "a"+TmpMark+"0123456789abcdef")
@@ -63,7 +63,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestRemoveUnused: a shared lock keeps a file, and two of them do not keep each other out.
+// TestRemoveUnused checks that a shared lock keeps a file, and that two shared locks do not exclude each other.
 func TestRemoveUnused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, nil, 0o666); err != nil {
@@ -96,14 +96,14 @@ func TestRemoveUnused(t *testing.T) {
 	}
 }
 
-// TestSpace: the disk of the test has some room.
+// TestSpace checks that the disk of the test has some free space.
 func TestSpace(t *testing.T) {
 	if n, err := Space(t.TempDir()); n <= 0 && !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 }
 
-// TestSweepLeavesWriters: whoever replaces a file at the same time as others sweep its folder gets it into place.
+// TestSweepLeavesWriters checks that a file can be replaced while others sweep its folder.
 func TestSweepLeavesWriters(t *testing.T) {
 	dir := t.TempDir()
 	var writers, sweeper sync.WaitGroup

@@ -16,8 +16,8 @@ import (
 //
 //	{"step":100,"loss":3.25,"lr":0.0006}
 //
-// Every line goes to the operating system in one write, so that a killed process leaves at most its last line torn.
-// Metrics is not safe for concurrent use.
+// Every line is passed to the operating system in one write, so that a killed process leaves at most its last line
+// torn. Metrics is not safe for concurrent use.
 type Metrics struct {
 	file *os.File
 	line bytes.Buffer // reused from line to line
@@ -25,7 +25,7 @@ type Metrics struct {
 
 // OpenMetrics opens the file of a run, or creates it. It removes lines of step first and later, which a killed run
 // wrote beyond its last checkpoint, and a torn last line; the file is replaced as a whole or not at all. first is 0 for
-// a new run, one more than the checkpoint's step for a resumed one.
+// a new run, or one more than the checkpoint's step for a resumed one.
 func OpenMetrics(path string, first int64) (*Metrics, error) {
 	if err := purge(path, first); err != nil {
 		return nil, err
@@ -74,9 +74,9 @@ func (f Float) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(f))
 }
 
-// purge removes the lines from the file that OpenMetrics describes.
+// purge removes the lines that OpenMetrics describes from the file.
 func purge(path string, first int64) error {
-	// Read as a whole: a line is some 200 bytes and stands for a second of training or more.
+	// The file is read as a whole: a line has some 200 bytes and stands for a second of training or more.
 	old, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -94,7 +94,7 @@ func purge(path string, first int64) error {
 	return disk.WriteBytes(path, before)
 }
 
-// earlier returns the lines of earlier steps than first. Errors begin with the line's number.
+// earlier returns the lines of steps before first. Errors begin with the line's number.
 func earlier(old []byte, first int64) ([]byte, error) {
 	before := make([]byte, 0, len(old))
 	for n := 1; len(old) > 0; n++ {
@@ -108,7 +108,7 @@ func earlier(old []byte, first int64) ([]byte, error) {
 		}
 		if err := json.Unmarshal(line, &at); err != nil || at.Step == nil {
 			if len(old) == 0 {
-				break // after a crash of the machine a last line may have its end and still be garbage
+				break // after a crash of the machine, a last line may have its end and still be garbage
 			}
 			return nil,
 				fmt.Errorf(`%d: found %.60q, want a JSON object with an integer "step"; mend or remove the line`,

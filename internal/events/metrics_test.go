@@ -150,7 +150,8 @@ func TestOpenMetricsErrorsLeaveTheFile(t *testing.T) {
 	}
 }
 
-// FuzzKeep: what is kept consists of whole lines of the old file with earlier steps, and keeping is done in one go.
+// FuzzKeep checks that purging keeps whole lines of the old file with earlier steps, and that purging again changes
+// nothing.
 func FuzzKeep(f *testing.F) {
 	f.Add([]byte("{\"step\":0}\n{\"step\":1}\n"), int64(1))
 	f.Add([]byte("{\"step\":0}\n{\"st"), int64(1))

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// The messages below need five kinds of protocol buffer fields, too few for a dependency and generated code.
+// The messages below need five kinds of protocol buffer fields, too few to justify a dependency and generated code.
 // Encoding: https://protobuf.dev/programming-guides/encoding. A field is its key (number<<3 | wire type) and its value.
 const (
 	wireVarint  = 0
@@ -32,7 +32,7 @@ func appendString(b []byte, field uint64, s string) []byte {
 	return append(appendLength(b, field, len(s)), s...)
 }
 
-// appendLength begins a string or an embedded message of n bytes.
+// appendLength appends the key and the length of a string or an embedded message of n bytes.
 func appendLength(b []byte, field uint64, n int) []byte {
 	return binary.AppendUvarint(appendKey(b, field, wireBytes), uint64(n))
 }
@@ -48,7 +48,7 @@ func appendMessage(b []byte, field uint64, message []byte) []byte {
 func appendEventHead(b []byte, wallTime float64, step int64) []byte {
 	b = appendDouble(b, 1, wallTime)
 	if step == 0 {
-		return b // the default is left out, here as by other encoders
+		return b // the default is omitted, as other encoders do
 	}
 	return appendVarint(b, 2, uint64(step))
 }

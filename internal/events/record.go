@@ -8,14 +8,14 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maskedCRC is the CRC-32C of data, rotated and offset so that a CRC of data that holds CRCs stays a good one:
-// ((c >> 15) | (c << 17)) + 0xa282ead8. TensorFlow, tsl/lib/hash/crc32c.h.
+// maskedCRC returns the CRC-32C of data, rotated and offset so that a CRC of data that contains CRCs is still a good
+// one: ((c >> 15) | (c << 17)) + 0xa282ead8. See TensorFlow, tsl/lib/hash/crc32c.h.
 func maskedCRC(data []byte) uint32 {
 	c := crc32.Checksum(data, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8
 }
 
-// writeRecord writes a TFRecord: length (8 bytes), its masked CRC (4), data, its masked CRC (4), all little-endian.
+// writeRecord writes a TFRecord: length (8 bytes), its masked CRC (4), data, its masked CRC (4), all little-endian. See
 // TensorFlow, lib/io/record_writer.h.
 func writeRecord(w io.Writer, data []byte) error {
 	var head [12]byte

@@ -1,5 +1,5 @@
-// Package events writes the measurements of a training run, in two forms: TensorBoard event files ([Writer]) and lines
-// of JSON ([Metrics]). Both survive a run that is killed and resumed: records beyond its last checkpoint are purged
+// Package events writes the measurements of a training run in two forms: TensorBoard event files ([Writer]) and lines
+// of JSON ([Metrics]). Both support a run that is killed and resumed: records beyond its last checkpoint are purged
 // when it resumes.
 //
 // An event file is a sequence of TFRecord frames (record.go), each with one Event protocol buffer (proto.go). The
@@ -28,8 +28,8 @@ type Writer struct {
 }
 
 // NewWriter starts a new event file in dir, which it creates if needed. first is the first step that will be written: 0
-// for a new run, one more than the checkpoint's for a resumed one. TensorBoard then drops the steps from there on that
-// earlier files hold. wallTime is the clock of the events, usually [time.Now].
+// for a new run, or one more than the checkpoint's for a resumed one. TensorBoard then drops the steps from there on
+// that earlier files contain. wallTime is the clock of the events, usually [time.Now].
 func NewWriter(dir string, first int64, wallTime func() time.Time) (*Writer, error) {
 	if first < 0 {
 		return nil, fmt.Errorf("events: first step: found %d, want at least 0", first)
@@ -43,8 +43,8 @@ func NewWriter(dir string, first int64, wallTime func() time.Time) (*Writer, err
 	}
 	w := &Writer{file: file, buf: bufio.NewWriter(file), wallTime: wallTime}
 	w.write(appendFileVersion(w.start(first), fileVersion))
-	// TensorBoard takes the first START of a folder for the start of the run and every later one for a restart, which
-	// purges. (EventAccumulator._CheckForRestartAndMaybePurge.)
+	// TensorBoard takes the first START of a folder as the start of the run and every later one as a restart, which
+	// purges (EventAccumulator._CheckForRestartAndMaybePurge).
 	w.write(appendSessionStart(w.start(first)))
 	if err := w.Flush(); err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -52,9 +52,9 @@ func NewWriter(dir string, first int64, wallTime func() time.Time) (*Writer, err
 	return w, nil
 }
 
-// createNext creates the file after all event files of dir. TensorBoard reads them in the order of their names, which
-// begin with the time in seconds; a file started in the same second, or after the clock was set back, takes the next
-// free one.
+// createNext creates the file that comes after all event files of dir. TensorBoard reads them in the order of their
+// names, which begin with the time in seconds. A file started in the same second, or after the clock was set back,
+// takes the next free number.
 func createNext(dir string, second int64) (*os.File, error) {
 	const pattern = "events.out.tfevents.%010d.hippo"
 	old, err := os.ReadDir(dir)
@@ -76,7 +76,7 @@ func (w *Writer) Scalar(step int64, tag string, v float64) error {
 	return w.write(appendScalar(w.start(step), tag, float32(v)))
 }
 
-// Text writes a text, such as a sample of the model, that TensorBoard shows as Markdown.
+// Text writes a text, for example a sample of the model, which TensorBoard shows as Markdown.
 func (w *Writer) Text(step int64, tag, text string) error {
 	return w.write(appendText(w.start(step), tag, text))
 }
@@ -95,7 +95,7 @@ func (w *Writer) write(event []byte) error {
 	return w.err
 }
 
-// Flush hands everything written so far to the operating system.
+// Flush passes everything written so far to the operating system.
 func (w *Writer) Flush() error {
 	if w.err == nil {
 		w.err = w.buf.Flush()

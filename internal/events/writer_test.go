@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// An event is what readEvents finds: the step, and "version X", "start", "tag = value" or "tag: text".
+// An event is a result of readEvents: the step, and "version X", "start", "tag = value" or "tag: text".
 type event struct {
 	wallTime float64
 	step     int64
@@ -80,7 +80,7 @@ type protoField struct {
 	bytes  []byte
 }
 
-// fields splits a message; of a repeated field it keeps the last.
+// fields splits a message into its fields; of a repeated field it keeps the last.
 func fields(t *testing.T, data []byte) map[uint64]protoField {
 	t.Helper()
 	m := map[uint64]protoField{}
@@ -156,7 +156,8 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// The bytes that Google's Python protobuf 3.21 makes of these events with TensorBoard's event.proto.
+// TestBytesOfOfficialEncoder compares with the bytes that Google's Python protobuf 3.21 makes of these events with
+// TensorBoard's event.proto.
 func TestBytesOfOfficialEncoder(t *testing.T) {
 	at := func(step int64) []byte { return appendEventHead(nil, 1.5, step) }
 	for name, c := range map[string]struct {
@@ -225,7 +226,7 @@ func TestWriteErrorStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.file.Close() // as a full disk would, this makes the next flush fail
+	w.file.Close() // like a full disk, this makes the next flush fail
 	if err := w.Scalar(1, "a", 1); err != nil {
 		t.Errorf("before the flush: %v", err)
 	}

@@ -4,36 +4,36 @@ package fault
 
 import "fmt"
 
-// raised is what Raise panics with.
+// raised is the value with which Raise panics.
 type raised struct{ error }
 
-// Raise ends the function that Catch called with an error.
+// Raise ends the function that Catch called, with an error.
 func Raise(err error) { panic(raised{err}) }
 
-// Raisef is Raise of fmt.Errorf.
+// Raisef calls Raise with the error of fmt.Errorf.
 func Raisef(format string, args ...any) { Raise(fmt.Errorf(format, args...)) }
 
-// Check is Raise of an error, unless it is nil.
+// Check calls Raise with err, unless err is nil.
 func Check(err error) {
 	if err != nil {
 		Raise(err)
 	}
 }
 
-// Must is a result without its error, which it raises.
+// Must returns a result, or raises its error.
 func Must[T any](result T, err error) T {
 	Check(err)
 	return result
 }
 
-// Within calls f, and raises the error that Raise ended it with after what it is about: "what: error".
+// Within calls f. If Raise ends f with an error, it raises that error with a prefix: "what: error".
 func Within(what string, f func()) {
 	if err := Catch(f); err != nil {
 		Raisef("%s: %w", what, err)
 	}
 }
 
-// Catch calls f and returns the error that Raise ended it with. Other panics go on.
+// Catch calls f and returns the error with which Raise ended it. Other panics are passed on.
 func Catch(f func()) (err error) {
 	defer func() {
 		switch e := recover().(type) {

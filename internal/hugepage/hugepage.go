@@ -10,7 +10,7 @@ import "unsafe"
 
 const (
 	pageSize = 2 << 20
-	// least is the minimum size in bytes to advise on: a smaller slice covers too few whole huge pages.
+	// least is the smallest size in bytes for which to advise: a smaller slice covers too few whole huge pages.
 	least = 2 * pageSize
 )
 
@@ -26,8 +26,8 @@ func Make[T Element](n int) []T {
 	return s
 }
 
-// Advise asks for huge pages under the part of s that fills whole ones, if s is large enough. It should be called
-// before s is written to, as pages are chosen when they are first touched.
+// Advise asks for huge pages under the part of s that covers whole ones, if s is large enough. It should be called
+// before s is written to, because pages are chosen when they are first touched.
 func Advise[T Element](s []T) {
 	start := unsafe.Pointer(unsafe.SliceData(s))
 	size := len(s) * int(unsafe.Sizeof(*new(T)))
@@ -39,7 +39,7 @@ func Advise[T Element](s []T) {
 // part is a range of n bytes from byte at.
 type part struct{ at, n int }
 
-// wholePages returns the part of size bytes at an address that fills whole huge pages. It is empty if size is below
+// wholePages returns the part of size bytes at an address that covers whole huge pages. It is empty if size is below
 // least.
 func wholePages(address uintptr, size int) part {
 	if size < least {

@@ -9,7 +9,8 @@ import (
 	"unsafe"
 )
 
-// TestSystemTakesAdvice: if the system grants huge pages on request, the memory of a large slice is marked for them.
+// TestSystemTakesAdvice checks that if the system grants huge pages on request, the memory of a large slice is marked
+// for them.
 func TestSystemTakesAdvice(t *testing.T) {
 	mode, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
 	offered := err == nil && !strings.Contains(string(mode), "[never]")
@@ -19,7 +20,7 @@ func TestSystemTakesAdvice(t *testing.T) {
 	}
 }
 
-// advised reports whether the mapping of p has the flag "hg", by proc_pid_smaps(5).
+// advised reports whether the mapping of p has the flag "hg", according to proc_pid_smaps(5).
 func advised(t *testing.T, p *float32) bool {
 	t.Helper()
 	f, err := os.Open("/proc/self/smaps")

@@ -7,7 +7,8 @@ import (
 	"unsafe"
 )
 
-// slabSize is the size in bytes of the memory that pieces are cut from. At least seven eighths of it lie on huge pages.
+// slabSize is the size in bytes of the memory from which pieces are cut. At least seven eighths of it lie on huge
+// pages.
 const slabSize = 8 * pageSize
 
 // slab is memory for several pieces of one length.
@@ -24,9 +25,9 @@ type slabs[T Element] struct {
 
 var floats slabs[float32]
 
-// Lend returns n elements with unspecified contents that belong to owner. Once owner is garbage they are lent again and
-// must no longer be used. Pieces of a few hundred kilobytes are too small for huge pages, so they are cut from slabs
-// that lie on huge pages. A slab without lent pieces is left to the garbage collector.
+// Lend returns n elements with unspecified contents that belong to owner. Once owner is garbage, they are lent again
+// and must no longer be used. Pieces of a few hundred kilobytes are too small for huge pages, so they are cut from
+// slabs that lie on huge pages. A slab without lent pieces is left to the garbage collector.
 func Lend[P any](owner *P, n int) []float32 { return lend(&floats, owner, n) }
 
 func lend[T Element, P any](from *slabs[T], owner *P, n int) []T {
@@ -49,14 +50,14 @@ func lend[T Element, P any](from *slabs[T], owner *P, n int) []T {
 	return piece
 }
 
-// newSlab returns a slab of pieces of n elements, at least one.
+// newSlab returns a slab with pieces of n elements, at least one piece.
 func newSlab[T Element](n int) *slab[T] {
 	s := &slab[T]{all: max(1, slabSize/(n*int(unsafe.Sizeof(*new(T)))))}
 	memory := Make[T](s.all * n)
 	for i := range s.all {
 		s.free = append(s.free, memory[i*n:][:n:n])
 	}
-	slices.Reverse(s.free) // lent in order of address
+	slices.Reverse(s.free) // lend in the order of addresses
 	return s
 }
 

@@ -7,7 +7,8 @@ import (
 	"unsafe"
 )
 
-// TestLend: pieces do not overlap, those of dead owners are lent again, and a slab without lent pieces is released.
+// TestLend checks that pieces do not overlap, that those of dead owners are lent again, and that a slab without lent
+// pieces is released.
 func TestLend(t *testing.T) {
 	const n = 100_003
 	type owner struct{ piece []float32 }

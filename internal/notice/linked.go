@@ -13,23 +13,23 @@ import (
 	"strings"
 )
 
-// targets are the systems and processors that hippo is released for.
+// targets are the systems and processors for which hippo is released.
 var targets = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// module is one that a hippo program holds packages of.
+// module is a module some of whose packages are in a hippo program.
 type module struct {
-	path, version string // no version of Go's own library, whose license does not follow its versions
+	path, version string // version is "" for Go's own library, whose license does not depend on it
 	dir           string
-	packages      []string // folders of packages, from dir; "." for dir itself
+	packages      []string // folders of packages, relative to dir; "." for dir itself
 
 	licenses []string // their names in SPDX's list, sorted
 	texts    []text
 }
 
-// text is a file that has to come with the program.
+// text is a file that must be distributed with the program.
 type text struct{ name, body string }
 
-// linked returns the modules of ./cmd/hippo on all targets, sorted by their paths, Go's own library first.
+// linked returns the modules of ./cmd/hippo on all targets, sorted by their paths, with Go's own library first.
 func linked() ([]module, error) {
 	found := map[string]*module{}
 	for _, target := range targets {
@@ -39,7 +39,7 @@ func linked() ([]module, error) {
 		}
 		for _, fields := range lines {
 			path, version, dir, pkg := fields[0], fields[1], fields[2], fields[3]
-			if version == "" { // hippo's own
+			if version == "" { // hippo's own packages
 				continue
 			}
 			if dir == "" {
@@ -72,7 +72,7 @@ func linked() ([]module, error) {
 	return all, nil
 }
 
-// embedded are those that no Go package is of: files of the repository that others have written and the program holds.
+// embedded lists files in the repository that others have written and that are in the program, but are not Go packages.
 var embedded = []module{
 	{
 		path: "uPlot (github.com/leeoniya/uPlot)", version: "v1.6.32", packages: []string{"."},
@@ -111,7 +111,7 @@ func packages(target string) ([][]string, error) {
 	return lines, nil
 }
 
-// goroot is the folder of the Go installation that builds.
+// goroot returns the folder of the Go installation that builds.
 func goroot() string {
 	if out, err := exec.Command("go", "env", "GOROOT").Output(); err == nil {
 		return strings.TrimSpace(string(out))

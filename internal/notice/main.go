@@ -1,6 +1,6 @@
 // Command notice lists the dependencies of a hippo program: the modules at the end of NOTICE, and in
 // internal/licenses/licenses.txt the full texts that licenses require in a binary, which hippo version --licenses
-// prints. It asks the go command for the packages of the program on every system that it is released for, and reads
+// prints. It asks the go command for the packages of the program on every system for which it is released, and reads
 // their licenses from the module cache. It is its own module, so that its dependencies are not hippo's. Run it here:
 //
 //	go generate ./...
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// generate returns the files as they should be, by their paths from the root.
+// generate returns the contents that the files should have, by their paths relative to the root.
 func generate() (map[string][]byte, error) {
 	modules, err := linked()
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestFresh: NOTICE and the licenses in the program match the modules that it consists of. To bring them up to date,
-// run
+// TestFresh checks that NOTICE and the licenses in the program match the modules of the program. To update them, run
 //
 //	go generate ./...
 func TestFresh(t *testing.T) {
@@ -28,8 +27,8 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestLinkedOnEverySystem: a module that is in the program on one system only is listed, and one that only tests use
-// is not.
+// TestLinkedOnEverySystem checks that a module that is in the program on only one system is listed, and that one that
+// only tests use is not.
 func TestLinkedOnEverySystem(t *testing.T) {
 	modules, err := linked()
 	if err != nil {
@@ -39,7 +38,7 @@ func TestLinkedOnEverySystem(t *testing.T) {
 		return slices.ContainsFunc(modules, func(m module) bool { return m.path == path })
 	}
 	for path, want := range map[string]bool{
-		"github.com/inconshreveable/mousetrap": true, // cobra's, on Windows
+		"github.com/inconshreveable/mousetrap": true, // a dependency of cobra on Windows
 		"codeberg.org/go-fonts/liberation":     true,
 		"pgregory.net/rapid":                   false,
 		"github.com/google/licensecheck":       false,
@@ -66,8 +65,8 @@ LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRA
 CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
 `
 
-// TestRead: the files of the folders above a linked package count, those of others do not, and what is not understood
-// or not allowed is an error.
+// TestRead checks that the files of the folders above a linked package count, that those of others do not, and that a
+// license that is not recognized or not allowed is an error.
 func TestRead(t *testing.T) {
 	apache, err := os.ReadFile(filepath.Join(root, "LICENSE"))
 	if err != nil {

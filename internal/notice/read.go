@@ -11,23 +11,23 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// allowed are the licenses under which a module may be in the program. Any other is a question for a person.
+// allowed lists the licenses that a module in the program may have. Any other needs a person's decision.
 var allowed = []string{
 	"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC-BY-4.0", "FTL", "ISC", "MIT", "OFL-1.1", "Zlib",
 }
 
-// known says what the files of a module do not say to a program.
+// known holds facts about modules that a program cannot read from their files.
 var known = map[string]struct {
-	licenses []string // the one that is chosen where a module offers several
-	more     []string // files that have to come with the program though their names do not say so
-	without  []string // files that need not
-	read     []string // files whose license a person has read: a permissive one, without a name
+	licenses []string // the license that is chosen if a module offers several
+	more     []string // files that must be included although their names do not say so
+	without  []string // files that need not be included
+	read     []string // files whose license a person has read: a permissive one without a name
 }{
-	// A link to the license, whose text is in the file beside it.
+	// A link to the license, whose text is in a file next to it.
 	"github.com/ajstarks/svgo": {read: []string{"LICENSE-link.txt"}},
 	// "Your choice of exactly one of the following two licenses": the FreeType License, and not the GPL.
 	"github.com/golang/freetype": {licenses: []string{"FTL"}, without: []string{"licenses/gpl.txt"}},
-	// The fonts are data in Go files; this file has their license.
+	// The fonts are data in Go files; this file contains their license.
 	"golang.org/x/image": {more: []string{"font/gofont/ttfs/README"}, read: []string{"font/gofont/ttfs/README"}},
 	// Older permissive licenses with their own wording; the last is about test data.
 	"gonum.org/v1/gonum": {read: []string{
@@ -37,13 +37,13 @@ var known = map[string]struct {
 	}},
 }
 
-// legal matches names of files that hold licenses or notices, and of folders that hold nothing else.
+// legal matches names of files that hold licenses or notices, and of folders that hold only such files.
 var legal = regexp.MustCompile(`(?i)^(third[-_]party[-_])?(licen[sc]es?|copying|copyright|notice|patents|unlicense)\b`)
 
-// enough is the percentage of a file that must be the text of licenses, as at pkg.go.dev.
+// enough is the percentage of a file that must be license text, as at pkg.go.dev.
 const enough = 75
 
-// read fills licenses and texts of a module from its folder: the files of its root, and of the folders above its linked
+// read sets licenses and texts of a module from its folder: the files of its root, and of the folders above its linked
 // packages.
 func (m *module) read() error {
 	var dirs []string
@@ -74,11 +74,11 @@ func (m *module) read() error {
 			return err
 		}
 		m.texts = append(m.texts, text{name, plain(body)})
-		if told || strings.HasPrefix(filepath.Base(name), "PATENTS") { // a grant besides the license
+		if told || strings.HasPrefix(filepath.Base(name), "PATENTS") { // a grant in addition to the license
 			continue
 		}
 		ids := identify(body)
-		notice := strings.HasPrefix(filepath.Base(name), "NOTICE") // who is named besides, as Apache's license has it
+		notice := strings.HasPrefix(filepath.Base(name), "NOTICE") // attributions, as in Apache's license
 		if len(ids) == 0 && !notice && !slices.Contains(known[m.path].read, name) {
 			return fmt.Errorf("%s %s: found no licence that is known in %s: read it, "+
 				"and say in the table known what it is", m.path, m.version, name)
@@ -109,7 +109,7 @@ func (m *module) check() error {
 }
 
 // legalFiles lists the files of a folder below root that hold licenses or notices, and all files of its folders that
-// do.
+// hold only such files.
 func legalFiles(root, dir string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(root, dir))
 	if err != nil {
@@ -152,7 +152,7 @@ func identify(body []byte) []string {
 	return ids
 }
 
-// plain is a text with the line ends of Unix and no space at the ends of lines.
+// plain returns a text with Unix line ends and without spaces at the ends of lines.
 func plain(body []byte) string {
 	lines := strings.Split(strings.ReplaceAll(string(body), "\r\n", "\n"), "\n")
 	for i, line := range lines {

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// heading begins the part of NOTICE that is made here; it ends with the file.
+// heading begins the generated part of NOTICE, which ends with the file.
 const heading = "\n5. Modules in the program\n"
 
 const aboutModules = `
@@ -17,7 +17,7 @@ in internal/licenses/licenses.txt; hippo version --licenses prints them. interna
 
 `
 
-// withModules returns NOTICE with the list of modules in place of the one that it has.
+// withModules returns NOTICE with its list of modules replaced.
 func withModules(notice []byte, modules []module) ([]byte, error) {
 	before, _, found := bytes.Cut(notice, []byte(heading))
 	if !found {
@@ -40,7 +40,8 @@ func withModules(notice []byte, modules []module) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// licenses is what hippo version --licenses prints: NOTICE, hippo's own license and the modules' licenses, each text once.
+// licenses returns the output of hippo version --licenses: NOTICE, hippo's own license and the modules' licenses, each
+// text once.
 func licenses(ours, notice []byte, modules []module) []byte {
 	var b bytes.Buffer
 	b.Write(notice)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Error is the origin or host of a request that may not use a server.
+// Error reports that a request's origin or host may not use a server.
 type Error struct {
 	What  string // "origin" or "host"
 	Found string
@@ -23,17 +23,17 @@ func (e *Error) Error() string {
 
 // Rules are the rules by which a server accepts requests.
 type Rules struct {
-	// Names are the host names that requests may use besides localhost and addresses; "*" is any.
+	// Names are the host names that requests may use besides localhost and addresses; "*" allows any.
 	Names []string
 	// AnyName accepts all names if there are no Names: the server identifies its clients by keys.
 	AnyName bool
-	// Shares reports whether pages of a foreign Origin may use the server. nil: none may.
+	// Shares reports whether pages of a foreign Origin may use the server. If it is nil, none may.
 	Shares func(origin string) bool
 }
 
 // Check returns an *Error for a request of a foreign page: its Origin is neither the server's own nor shared, or its
-// Host is not in the rules. The owner of such a host name may have pointed it here, so that a page under that name
-// would count as the server's own.
+// Host is not in the rules. The owner of such a host name may have pointed it to this server, so that a page under that
+// name would count as the server's own.
 func (o Rules) Check(r *http.Request) error {
 	if from := r.Header.Get("Origin"); from != "" {
 		u, err := url.Parse(from)

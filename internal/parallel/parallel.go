@@ -1,8 +1,8 @@
 // Package parallel runs loops on all cores with results that do not depend on their number.
 //
-// A loop over n items is cut into chunks of grain items. The borders of the chunks depend on n and grain only, so a
+// A loop over n items is divided into chunks of grain items. The borders of the chunks depend only on n and grain. So a
 // body that treats each chunk the same way wherever it runs, and a reduction that adds one partial result per chunk in
-// chunk order, give the same bits for any GOMAXPROCS.
+// the order of the chunks, give the same bits for any GOMAXPROCS.
 package parallel
 
 import (
@@ -13,21 +13,21 @@ import (
 // Workers returns the largest number of goroutines that a loop started now would use, its caller included.
 func Workers() int { return runtime.GOMAXPROCS(0) }
 
-// OnSplit, unless nil, is called by each loop of more than one chunk with a function that runs chunk i. It reports
+// OnSplit, unless nil, is called by each loop of more than one chunk, with a function that runs chunk i. It reports
 // whether it has run all chunks, in any order; if not, the loop runs them. It is for tests that check which loops are
-// shared between cores, or that the order of chunks does not matter. Set it while no loop runs; nested loops call it on
-// several goroutines.
+// divided among cores, or that the order of chunks does not matter. It must be set while no loop runs; nested loops
+// call it on several goroutines.
 var OnSplit func(chunks int, run func(i int)) (done bool)
 
 // For calls f(lo, hi) for the chunks [i·grain, min(n, (i+1)·grain)) of [0, n), each exactly once, and returns when all
-// are done. A grain below 1 counts as 1.
+// are done. A grain below 1 means 1.
 //
-// The caller takes part and up to Workers()-1 helpers join it, so f must be safe for concurrent use and chunks run in
-// no fixed order. A single chunk, or any number of them when GOMAXPROCS is 1, runs inline and in order. f may call For,
-// and any number of goroutines may: a caller never waits for a chunk that has not started, so calls cannot deadlock.
+// The caller and up to Workers()-1 helpers run chunks, so f must be safe for concurrent use, and chunks run in no fixed
+// order. A single chunk, or any number of them when GOMAXPROCS is 1, runs inline and in order. f may call For, and any
+// number of goroutines may call For: a caller never waits for a chunk that has not started, so calls cannot deadlock.
 //
 // When f panics, For panics in its caller with the same value once all running chunks have ended; of several panics it
-// takes the one in the lowest chunk. The printed stack is the caller's; GOMAXPROCS=1 shows the stack of f.
+// takes that of the lowest chunk. The printed stack is the caller's; GOMAXPROCS=1 shows the stack of f.
 func For(n, grain int, f func(lo, hi int)) {
 	if n <= 0 {
 		return
@@ -47,7 +47,7 @@ func For(n, grain int, f func(lo, hi int)) {
 	run(f, n, grain, chunks, workers-1)
 }
 
-// Each calls f for 0 to n-1, as For with a grain of 1.
+// Each calls f for 0 to n-1, like For with a grain of 1.
 func Each(n int, f func(i int)) {
 	For(n, 1, func(lo, hi int) {
 		for i := lo; i < hi; i++ {

@@ -99,7 +99,7 @@ func TestForInlineIsOrderedAndDoesNotAllocate(t *testing.T) {
 }
 
 func TestForAllocatesLittle(t *testing.T) {
-	// AllocsPerRun sets GOMAXPROCS to 1, so count here.
+	// AllocsPerRun sets GOMAXPROCS to 1, so this test counts itself.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	var hits atomic.Int64
 	body := func(lo, hi int) { hits.Add(1) }
@@ -122,8 +122,8 @@ func TestForAllocatesLittle(t *testing.T) {
 	}
 }
 
-// patient is how long a chunk waits for another to start next to it. On a busy machine all helpers may be busy, and a
-// loop then correctly runs without them. Such tests try again.
+// patient is how long a chunk waits for another to start while it runs. On a busy machine all helpers may be busy, and
+// a loop then correctly runs without them, so such tests try again.
 const patient = 200 * time.Millisecond
 
 // meet makes two chunks wait for each other, which is impossible inline. It reports whether they met.
@@ -200,7 +200,7 @@ func TestNestedAndConcurrentCalls(t *testing.T) {
 	})
 }
 
-// recovered returns what f panics with.
+// recovered returns the value with which f panics.
 func recovered(f func()) (v any) {
 	defer func() { v = recover() }()
 	f()
@@ -225,7 +225,7 @@ func TestPanicIsThatOfTheLowestChunk(t *testing.T) {
 				t.Fatalf("recovered %v, want %v", got, first)
 			}
 		}
-		var hits atomic.Int64 // and the helpers survive
+		var hits atomic.Int64 // the helpers must survive
 		For(100, 1, func(int, int) { hits.Add(1) })
 		if hits.Load() != 100 {
 			t.Errorf("%d chunks after a panic", hits.Load())
@@ -233,7 +233,7 @@ func TestPanicIsThatOfTheLowestChunk(t *testing.T) {
 	})
 }
 
-// TestGoexitOnHelper: a body that ends its helper must not hang the caller.
+// TestGoexitOnHelper checks that a body that ends its helper does not block the caller.
 func TestGoexitOnHelper(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	var got any
@@ -294,7 +294,7 @@ func BenchmarkFor(b *testing.B) {
 	}
 }
 
-// BenchmarkForWork shows what a loop of some µs of work gains: each chunk spins a fixed count.
+// BenchmarkForWork shows the gain for a loop of some µs of work: each chunk spins a fixed count.
 func BenchmarkForWork(b *testing.B) {
 	for _, spins := range []int{2000, 10000, 40000, 400000} {
 		for _, chunks := range []int{1, 2, 8} {

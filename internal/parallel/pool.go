@@ -11,7 +11,7 @@ import (
 // errGoexit is the panic of For when f ends its goroutine, which would go unnoticed on a helper.
 var errGoexit = errors.New("parallel: the loop body called runtime.Goexit")
 
-// loop is one call of For that is shared with helpers.
+// loop is one call of For that helpers take part in.
 type loop struct {
 	f        func(lo, hi int)
 	n, grain int
@@ -22,11 +22,11 @@ type loop struct {
 
 	failed atomic.Int64 // the lowest chunk that panicked, or chunks
 	mu     sync.Mutex   // guards cause, and failed when it is written
-	cause  any          // what chunk failed panicked with
+	cause  any          // the value with which chunk failed panicked
 }
 
-// queue hands loops to helpers. It is buffered, so that a helper that finishes one loop finds the next one. An entry
-// whose loop has ended costs its reader one load. When it is full all helpers are busy and a loop runs without more.
+// queue passes loops to helpers. It is buffered, so that a helper that finishes one loop finds the next one. An entry
+// whose loop has ended costs its reader one load. When it is full, all helpers are busy and a loop runs without more.
 var queue = make(chan *loop, 64)
 
 // helpers counts the helper goroutines. They are started when first needed, wait in queue, and never end.
@@ -37,8 +37,8 @@ var helpers atomic.Int64
 // of a training step follow one another faster than this.
 const patience = 200 * time.Microsecond
 
-// poll calls ready until it returns true or patience is over, and reports its last result. It lets other goroutines
-// run.
+// poll calls ready until it returns true or patience is over, and reports its last result. In between it yields to
+// other goroutines.
 func poll(ready func() bool) bool {
 	for start := time.Now(); time.Since(start) < patience; runtime.Gosched() {
 		for range 32 {
@@ -50,7 +50,7 @@ func poll(ready func() bool) bool {
 	return false
 }
 
-// run shares the loop with at most help helpers and takes part in it.
+// run runs the loop, with at most help helpers.
 func run(f func(lo, hi int), n, grain, chunks, help int) {
 	l := &loop{f: f, n: n, grain: grain, chunks: int64(chunks)}
 	l.left.Store(l.chunks)

@@ -11,7 +11,7 @@ import (
 func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // it has no failure that a caller could cause
+		panic(err) // no caller can cause it to fail
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

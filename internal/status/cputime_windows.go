@@ -13,10 +13,10 @@ func CPUTime() time.Duration {
 		err = syscall.GetProcessTimes(self, &created, &ended, &kernel, &user)
 	}
 	if err != nil {
-		panic(err) // it has no failure that a caller could cause
+		panic(err) // no caller can cause it to fail
 	}
 	return 100 * time.Duration(ticks(kernel)+ticks(user))
 }
 
-// ticks is a length of time in units of 100 ns.
+// ticks returns a duration in units of 100 ns.
 func ticks(t syscall.Filetime) int64 { return int64(t.HighDateTime)<<32 | int64(t.LowDateTime) }

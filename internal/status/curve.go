@@ -22,7 +22,7 @@ func Curve(values []float64, width, height int) string {
 	if width < leastWidth || height < leastHeight {
 		return ""
 	}
-	rows := height - 1 // and the axis
+	rows := height - 1 // without the axis
 	low, high := bounds(values)
 	if low > high {
 		return ""
@@ -39,7 +39,7 @@ func Curve(values []float64, width, height int) string {
 		if math.IsNaN(v) {
 			continue
 		}
-		r := rows / 2 // of a flat curve
+		r := rows / 2 // for a flat curve
 		if high > low {
 			v = min(max(v, low), high)                   // the mean of huge numbers may have overflowed
 			fromTop := (high/2 - v/2) / (high/2 - low/2) // halved, as the differences may overflow too
@@ -65,7 +65,7 @@ func Curve(values []float64, width, height int) string {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// bounds returns the least and the largest finite value, +Inf and -Inf if there is none.
+// bounds returns the smallest and the largest finite value, or +Inf and -Inf if there is none.
 func bounds(values []float64) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, v := range values {
@@ -76,7 +76,7 @@ func bounds(values []float64) (low, high float64) {
 	return low, high
 }
 
-// means cuts values into at most n shares and returns the mean of the finite ones of each, NaN if it has none.
+// means divides values into at most n shares and returns the mean of the finite values of each, or NaN if it has none.
 func means(values []float64, n int) []float64 {
 	n = min(n, len(values))
 	columns := make([]float64, n)

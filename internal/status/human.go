@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Count writes a number in three digits or so and a decimal unit: 0.5, 999, 1.2K, 126M, 2.7B, 1.5T.
+// Count formats a number with about three digits and a decimal unit: 0.5, 999, 1.2K, 126M, 2.7B, 1.5T.
 func Count[T int | int64 | uint64 | float64](number T) string {
 	n := float64(number)
 	if a := math.Abs(n); a < 999.5 {
@@ -20,7 +20,7 @@ func Count[T int | int64 | uint64 | float64](number T) string {
 	return scaled(n, 1000, "K", "M", "B", "T")
 }
 
-// Bytes writes a size with a binary unit: 512 B, 1.5 KiB, 482 MiB.
+// Bytes formats a size with a binary unit: 512 B, 1.5 KiB, 482 MiB.
 func Bytes[T int | int64 | uint64](n T) string {
 	if n < 1024 {
 		return strconv.FormatUint(uint64(n), 10) + " B"
@@ -32,14 +32,14 @@ func Bytes[T int | int64 | uint64](n T) string {
 func scaled(n, base float64, units ...string) string {
 	unit := 0
 	n /= base
-	for unit < len(units)-1 && math.Abs(n) >= base-0.5 { // what rounds to the base is 1.0 of the next unit
+	for unit < len(units)-1 && math.Abs(n) >= base-0.5 { // a number that rounds to base is 1.0 of the next unit
 		n /= base
 		unit++
 	}
 	return threeDigits(n, 1) + units[unit]
 }
 
-// threeDigits writes n with the given number of decimals if it is below 100, otherwise with none.
+// threeDigits formats n with the given number of decimals if it is below 100, otherwise with none.
 func threeDigits(n float64, decimals int) string {
 	if math.Abs(n) >= 99.95 {
 		decimals = 0
@@ -47,7 +47,7 @@ func threeDigits(n float64, decimals int) string {
 	return strconv.FormatFloat(n, 'f', decimals, 64)
 }
 
-// Duration writes a time in its two largest units: 850ms, 9.3s, 32s, 1m32s, 2h05m, 3d04h.
+// Duration formats a time in its two largest units: 850ms, 9.3s, 32s, 1m32s, 2h05m, 3d04h.
 func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -71,7 +71,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", h/day, h%day/time.Hour)
 }
 
-// Bar draws how much of a whole is done in so many columns: [=====>    ].
+// Bar draws the share of a whole that is done in the given number of columns: [=====>    ].
 func Bar(done, total int64, columns int) string {
 	inner := max(columns-2, 1)
 	full := inner
@@ -85,10 +85,10 @@ func Bar(done, total int64, columns int) string {
 	return "[" + text + "]"
 }
 
-// Minute writes the time of an event in a list: 2006-01-02 15:04.
+// Minute formats the time of an event in a list: 2006-01-02 15:04.
 func Minute(t time.Time) string { return t.Format("2006-01-02 15:04") }
 
-// Percent writes a percentage of targets with enough decimals to show a difference of one target.
+// Percent formats a percentage of targets with enough decimals to show a difference of one target.
 func Percent(percent float64, of int) string {
 	decimals := 2
 	for step := 100 / float64(max(of, 1)); step < math.Pow10(-decimals) && decimals < 8; {

@@ -10,15 +10,15 @@ import (
 // A Line is a status: fields in the order in which they are shown.
 type Line []Field
 
-// A Field is one value of a status with its name. If the fields do not all fit, the ones with the highest Drop are
-// removed first, and among equals the last.
+// A Field is one value of a status with its name. If not all fields fit, the ones with the highest Drop are removed
+// first, and among equals the last.
 type Field struct {
 	Key   string // may be ""
 	Value string
 	Drop  int
 }
 
-// String is the key and the value with a space between them.
+// String returns the key and the value with a space between them.
 func (f Field) String() string {
 	if f.Key == "" {
 		return f.Value
@@ -26,7 +26,7 @@ func (f Field) String() string {
 	return f.Key + " " + f.Value
 }
 
-// String returns all fields, two spaces between them.
+// String returns all fields, with two spaces between them.
 func (l Line) String() string {
 	var b strings.Builder
 	for i, f := range l {
@@ -55,8 +55,8 @@ func (l Line) Fit(width int) string {
 	return string(text[:max(0, min(len(text), width))])
 }
 
-// Training is the status of a training run. A field that is zero is unknown yet and not shown; so is a NaN ValLoss. (A
-// NaN Loss or GradNorm is shown, since it matters.)
+// Training is the status of a training run. A field that is zero is not known yet and is not shown; nor is a NaN
+// ValLoss. (A NaN Loss or GradNorm is shown, because it matters.)
 type Training struct {
 	Step, Steps  int64
 	Loss         float64 // nats per token

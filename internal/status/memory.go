@@ -12,18 +12,18 @@ import (
 	"strings"
 )
 
-// Memory is the memory that the process can still use, and what limits it.
+// Memory is the memory that the process can still use, and its limit.
 type Memory struct {
 	Bytes uint64
 	Of    string // "this machine", "the control group" or "GOMEMLIMIT"
 }
 
-// FreeMemory returns the memory left to the process: the least of what the system, its control groups and GOMEMLIMIT
-// allow. It returns false if none of them is known.
+// FreeMemory returns the memory that is left to the process: the minimum of the limits of the system, its control
+// groups and GOMEMLIMIT. It returns false if none of them is known.
 func FreeMemory() (Memory, bool) { return freeMemory(os.DirFS("/"), debug.SetMemoryLimit(-1), RSS()) }
 
 // freeMemory is FreeMemory on a system whose files are below root, with a limit of the Go runtime (math.MaxInt64 for
-// none) and the number of bytes of it in use.
+// none), of which used bytes are in use.
 func freeMemory(root fs.FS, limit int64, used uint64) (least Memory, ok bool) {
 	take := func(m Memory) {
 		if !ok || m.Bytes < least.Bytes {
@@ -36,10 +36,10 @@ func freeMemory(root fs.FS, limit int64, used uint64) (least Memory, ok bool) {
 	for _, g := range memoryGroups(root) {
 		most, bounded := number(root, g.dir, g.max)
 		now, known := number(root, g.dir, g.current)
-		if !bounded || !known || most > 1<<60 { // version 1 says "none" by a huge number
+		if !bounded || !known || most > 1<<60 { // version 1 uses a huge number for "none"
 			continue
 		}
-		cache, _ := field(root, path.Join(g.dir, "memory.stat"), g.cache) // which the system drops when memory is short
+		cache, _ := field(root, path.Join(g.dir, "memory.stat"), g.cache) // the system drops it when memory is short
 		now -= min(now, cache)
 		take(Memory{most - min(most, now), "the control group"})
 	}
@@ -73,7 +73,7 @@ func memoryGroups(root fs.FS) []memoryGroup {
 		default:
 			continue
 		}
-		// Inside a container the group may be the root that is visible here, whatever its path outside.
+		// Inside a container the group may be the root that is visible here, whatever its path outside is.
 		for below := path.Clean("/" + parts[2]); ; below = path.Dir(below) {
 			at := g
 			at.dir = path.Join(g.dir, below)
@@ -93,7 +93,7 @@ func number(root fs.FS, dir, name string) (uint64, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
-	return n, err == nil // "max" is no number
+	return n, err == nil // "max" is not a number
 }
 
 // field reads the number after a name in a file of lines "name number".

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// PeakRSS returns the most bytes of memory that the process has held, since ResetPeakRSS if that was called; 0 if the
-// system does not tell.
+// PeakRSS returns the largest number of bytes of memory that the process has held, since ResetPeakRSS if that was
+// called, or 0 if the system does not tell.
 func PeakRSS() uint64 {
 	data, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -22,5 +22,5 @@ func PeakRSS() uint64 {
 	return 0
 }
 
-// ResetPeakRSS makes PeakRSS begin anew. It is no error if the system does not let it.
+// ResetPeakRSS makes PeakRSS start again. It does nothing if the system does not allow it.
 func ResetPeakRSS() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o200) }

@@ -2,8 +2,8 @@
 
 package status
 
-// PeakRSS returns the most bytes of memory that the Go runtime has had from the system, as RSS.
+// PeakRSS returns the largest number of bytes of memory that the Go runtime has had from the system, like RSS.
 func PeakRSS() uint64 { return RSS() }
 
-// ResetPeakRSS does nothing: the number of PeakRSS never falls.
+// ResetPeakRSS does nothing, because the result of PeakRSS never falls.
 func ResetPeakRSS() {}

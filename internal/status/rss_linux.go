@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// RSS returns the bytes of memory the process holds at this moment, 0 if the system does not tell.
+// RSS returns the number of bytes of memory that the process holds now, or 0 if the system does not tell.
 func RSS() uint64 {
 	data, err := os.ReadFile("/proc/self/statm") // size and resident set in pages, then more; proc(5)
 	if err != nil {

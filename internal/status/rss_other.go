@@ -4,8 +4,8 @@ package status
 
 import "runtime/metrics"
 
-// RSS returns the bytes of memory the Go runtime has from the system: an upper bound of what the process holds of it,
-// without memory-mapped files. It is MemStats.Sys, read without stopping the program.
+// RSS returns the number of bytes of memory that the Go runtime has from the system: an upper bound of what the process
+// holds of it, without memory-mapped files. It is MemStats.Sys, read without stopping the program.
 func RSS() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
 	metrics.Read(sample)

@@ -17,11 +17,11 @@ import (
 	"golang.org/x/term"
 )
 
-// redraw is the least time between two drawings on a terminal.
+// redraw is the shortest time between two drawings on a terminal.
 const redraw = 100 * time.Millisecond
 
-// A Printer prints a status that changes, and lines that stay, to one file. It is safe for concurrent use. Failed
-// writes are ignored: a run does not stop because nobody watches it.
+// A Printer prints a changing status, and permanent lines, to one file. It is safe for concurrent use. Failed writes
+// are ignored: a run does not stop because nobody watches it.
 type Printer struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -35,14 +35,14 @@ type Printer struct {
 	columns int       // columns of the drawn status, which has to be cleared before other text
 }
 
-// New returns a printer to f, usually os.Stderr. If f is not a terminal, a status line is printed at most once in every
-// interval given; 0 prints each.
+// New returns a printer to f, usually os.Stderr. If f is not a terminal, a status line is printed at most once in the
+// given interval; 0 prints every status.
 func New(f *os.File, every time.Duration) *Printer {
 	p := &Printer{out: f, every: every, now: time.Now}
 	if fd := int(f.Fd()); term.IsTerminal(fd) {
 		p.every = redraw
 		p.width = func() int {
-			width, _, err := term.GetSize(fd) // each time: the window may change
+			width, _, err := term.GetSize(fd) // each time, because the window may change
 			if err != nil || width <= 0 {
 				return 80
 			}
@@ -62,13 +62,13 @@ func (p *Printer) Update(l Line) {
 	}
 }
 
-// Printf prints a line that stays, above the status.
+// Printf prints a permanent line above the status.
 func (p *Printer) Printf(format string, args ...any) {
 	fmt.Fprintf(p, format, args...)
 }
 
-// Write prints text that stays, ended by a newline if it is not, above the status. It makes a Printer the writer of a
-// logger.
+// Write prints permanent text above the status, and adds a newline if it does not end in one. So a Printer can be the
+// writer of a logger.
 func (p *Printer) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *Printer) Write(text []byte) (int, error) {
 }
 
 // Close shows the latest status, if it has not been shown, and leaves it on the screen. The printer can be used again
-// after that.
+// afterwards.
 func (p *Printer) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +97,7 @@ func (p *Printer) Close() {
 	p.line, p.columns, p.shown = nil, 0, time.Time{}
 }
 
-// show prints the status: on a terminal over the one before.
+// show prints the status, on a terminal over the previous one.
 func (p *Printer) show() {
 	p.shown, p.dirty = p.now(), false
 	if p.width == nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A screen is a terminal that knows \r and \n, of a certain width. It fails the test if a line wraps or if anything but
+// A screen is a terminal of a certain width that knows \r and \n. It fails the test if a line wraps or if anything but
 // printable characters, \r and \n is written.
 type screen struct {
 	t     *testing.T
@@ -49,7 +49,7 @@ func (s *screen) Write(p []byte) (int, error) {
 
 func (s *screen) current() string { return strings.TrimRight(string(s.row), " ") }
 
-// newTerminal returns a printer to a screen, and the time it goes by.
+// newTerminal returns a printer to a screen, and the time that it uses.
 func newTerminal(t *testing.T, width int) (*Printer, *screen, *time.Time) {
 	s := &screen{t: t, width: width}
 	now := time.Unix(1000, 0)
@@ -86,7 +86,7 @@ func TestTerminalIsThrottled(t *testing.T) {
 	if s.current() != "step 900" {
 		t.Errorf("shows %q", s.current())
 	}
-	p.Close() // must show the last, which was held back
+	p.Close() // must show the last status, which was held back
 	if s.lines[0] != "step 999" {
 		t.Errorf("left %q", s.lines)
 	}
@@ -113,7 +113,7 @@ func TestTerminalNeverWraps(t *testing.T) {
 	for width := 1; width < 120; width++ {
 		p, s, now := newTerminal(t, width+60)
 		p.Update(full.Line())
-		s.width = width // the window becomes narrower; the old line is the terminal's to fold
+		s.width = width // the window becomes narrower; the terminal folds the old line
 		s.row = nil
 		p.columns = 0
 		*now = now.Add(time.Second)

@@ -1,4 +1,4 @@
-// Package wav reads the head and the samples of WAV files (RIFF, Microsoft and IBM 1991): a header, then chunks, of
+// Package wav reads the header and the samples of WAV files (RIFF, Microsoft and IBM 1991): a header, then chunks, of
 // which only "fmt " and "data" matter.
 package wav
 
@@ -11,7 +11,7 @@ import (
 	"math"
 )
 
-// The kinds of samples: whole numbers, floating point, and one whose kind is in an extension.
+// The kinds of samples: integers, floating point, and a kind that is given in an extension.
 const (
 	PCM        = 1
 	Float      = 3
@@ -25,11 +25,12 @@ type Format struct {
 	Block, Bits    uint16
 }
 
-// mostFormat is the limit on the chunk "fmt ".
+// mostFormat is the limit for the size of the chunk "fmt ".
 const mostFormat = 1 << 16
 
-// ReadHead reads up to the samples, and returns their format and size in bytes. check is called when the format is
-// known. Errors: those of check, another format, a chunk that is cut off, data before its format or missing.
+// ReadHead reads up to the samples, and returns their format and size in bytes. It calls check when the format is
+// known. It returns an error if check does, for another file format, for a chunk that is cut off, and for data that is
+// missing or comes before its format.
 func ReadHead(r io.Reader, check func(f *Format) error) (f *Format, size uint32, err error) {
 	var head struct {
 		RIFF [4]byte
@@ -94,7 +95,7 @@ func parseFormat(data []byte) (*Format, error) {
 	return f, nil
 }
 
-// Sample decodes a sample of one channel, whole numbers to -1 to 1. Samples of 8 bits have no sign.
+// Sample decodes a sample of one channel. Integers are scaled to -1 to 1. Samples of 8 bits are unsigned.
 func (f *Format) Sample(b []byte) float64 {
 	switch {
 	case f.Kind == Float && len(b) == 8:
@@ -105,16 +106,16 @@ func (f *Format) Sample(b []byte) float64 {
 		return (float64(b[0]) - 128) / 128
 	}
 	var v int32
-	for i, c := range b { // the last byte comes to the top, with its sign
+	for i, c := range b { // the last byte becomes the highest, with its sign
 		v |= int32(c) << (8 * (4 - len(b) + i))
 	}
 	return float64(v) / (1 << 31)
 }
 
-// File is a WAV file of one channel of 16-bit samples.
+// File returns a WAV file with one channel of 16-bit samples.
 func File(rate uint32, samples []int16) []byte {
 	size := uint32(2 * len(samples))
-	data, _ := binary.Append([]byte("RIFF"), binary.LittleEndian, size+36) // numbers of fixed size: no error
+	data, _ := binary.Append([]byte("RIFF"), binary.LittleEndian, size+36) // numbers of fixed size cause no error
 	data, _ = binary.Append(append(data, "WAVEfmt "...), binary.LittleEndian, uint32(16))
 	data, _ = binary.Append(data, binary.LittleEndian, Format{PCM, 1, rate, 2 * rate, 2, 16})
 	data, _ = binary.Append(append(data, "data"...), binary.LittleEndian, size)
