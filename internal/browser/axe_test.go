@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/rows"
 )
 
-// axe is axe.min.js of npm's axe-core 4.14.1, packed. Its license is beside it.
+// axe is axe.min.js of npm's axe-core 4.14.1, compressed. Its license is next to it.
 //
 //go:embed testdata/axe.min.js.gz
 var axe []byte
@@ -43,7 +43,7 @@ func (p *tab) audit(where string) {
 	}
 }
 
-// TestAudit: axe-core finds nothing serious in any state of the page.
+// TestAudit checks that axe-core finds nothing serious in any state of the page.
 func TestAudit(t *testing.T) {
 	nets := []rows.Predictor{machine}
 	p := newTab(t, newServer(t, serve.Options{Predictors: nets}, newModel(t, "base", ""), newModel(t, "tiny", chatTemplate)))
@@ -55,7 +55,7 @@ func TestAudit(t *testing.T) {
 	p.click("#tokens")
 	p.send("Hello")
 	p.do(chromedp.Focus(chromedp.CSS(".tokens")))
-	p.press("\ue014") // the arrow to the right
+	p.press("\ue014") // the right arrow
 	p.click("#open-settings")
 	p.audit("tokens, settings")
 	get[bool](p, shownNow("# One\n\n$x^2$\n\n$$\n\\frac{a}{b}\n$$\n\n```go\nfunc f() {} // so\n```\n\n- [a](https://a.example)\n\n|a|\n|-|\n|1|"))
@@ -69,7 +69,7 @@ func TestAudit(t *testing.T) {
 	p.audit("rows")
 }
 
-// shownNow is an expression that shows a Markdown text below the messages.
+// shownNow returns an expression that shows a Markdown text below the messages.
 func shownNow(text string) string {
 	return `import('/assets/markdown.js').then(({ Markdown }) => {
 		const one = new Markdown();

@@ -16,10 +16,10 @@ import (
 	"github.com/hippo-ssm/hippo/web"
 )
 
-// messages are the texts of the messages that the page shows.
+// messages is an expression for the texts of the messages that the page shows.
 const messages = `[...document.querySelectorAll('.message .body')].map((body) => body.innerText)`
 
-// asked is what the page sends to the chat's endpoint.
+// asked is a request of the page to the chat endpoint.
 type asked struct {
 	Model    string `json:"model"`
 	Messages []struct {
@@ -36,13 +36,13 @@ type asked struct {
 	Continue    bool     `json:"continue_final_message"`
 }
 
-// lastAsked is the last request to the chat's endpoint.
+// lastAsked returns the last request to the chat endpoint.
 func (p *tab) lastAsked() asked {
 	p.t.Helper()
 	return lastRequest[asked](p)
 }
 
-// lastRequest is what T has of the last request to the chat's endpoint.
+// lastRequest returns the fields that T has of the last request to the chat endpoint.
 func lastRequest[T any](p *tab) (q T) {
 	p.t.Helper()
 	all := p.bodies("/v1/chat/completions")
@@ -55,7 +55,8 @@ func lastRequest[T any](p *tab) (q T) {
 	return q
 }
 
-// TestReplyIsStreamed: a message is answered, and the page says what the reply took, and how much was there.
+// TestReplyIsStreamed checks that a message is answered, and that the page says what the reply cost, and how much was
+// cached.
 func TestReplyIsStreamed(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	p.limit("40")
@@ -80,7 +81,8 @@ func TestReplyIsStreamed(t *testing.T) {
 	}
 }
 
-// TestThoughtsStandApart: what a model thinks is closed once it answers, and no part of the reply that it reads again.
+// TestThoughtsStandApart checks that a model's thoughts are folded once it answers, and are not in the reply that it
+// reads again.
 func TestThoughtsStandApart(t *testing.T) {
 	s, err := serve.New(serve.Options{Pages: web.Chat()}, newModel(t, "tiny", chatTemplate))
 	if err != nil {
@@ -99,7 +101,7 @@ func TestThoughtsStandApart(t *testing.T) {
 	}
 }
 
-// TestStopKeepsWhatThereIs: Escape ends a reply, which keeps its text and can be gone on from.
+// TestStopKeepsWhatThereIs checks that Escape ends a reply, which keeps its text and can be continued.
 func TestStopKeepsWhatThereIs(t *testing.T) {
 	site, _ := newSlowServer(t, newModel(t, "tiny", chatTemplate))
 	p := newTab(t, site)
@@ -124,7 +126,7 @@ func TestStopKeepsWhatThereIs(t *testing.T) {
 	p.press(kb.Escape)
 	p.until(replyEnded)
 
-	// What is shown is Markdown, which may look otherwise when more has come; what is asked for is the text.
+	// The page shows Markdown, which may look different when more text has come; the request contains the text itself.
 	p.choose(button, "Continue")
 	p.until(`document.querySelector('.running')`)
 	again, kept := p.lastAsked(), first.Messages[1].Content
@@ -135,7 +137,8 @@ func TestStopKeepsWhatThereIs(t *testing.T) {
 	p.until(replyEnded)
 }
 
-// TestLostConnection: what has come of a reply stays, the page says why there is no more, and it goes on from there.
+// TestLostConnection checks that the received part of a reply stays, that the page says why it ended, and that it can
+// be continued.
 func TestLostConnection(t *testing.T) {
 	site, pace := newSlowServer(t, newModel(t, "tiny", chatTemplate))
 	p := newTab(t, site)
@@ -153,7 +156,8 @@ func TestLostConnection(t *testing.T) {
 	}
 }
 
-// TestEditBranches: an edited message is a branch, the old one stays, and the tree goes from one to the other.
+// TestEditBranches checks that an edited message is a branch, that the old one stays, and that one can switch between
+// them.
 func TestEditBranches(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	p.limit("10")
@@ -188,7 +192,8 @@ func TestEditBranches(t *testing.T) {
 	p.until(`document.querySelectorAll('.message').length === 2`)
 }
 
-// TestForkIsAConversation: a fork has what was there up to a message, and what comes there is not in the other.
+// TestForkIsAConversation checks that a fork has the messages up to the fork, and that new ones are not in the other
+// conversation.
 func TestForkIsAConversation(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	p.limit("10")
@@ -206,7 +211,7 @@ func TestForkIsAConversation(t *testing.T) {
 	}
 }
 
-// sideBySide asks for n replies to the last message, and waits for their ends.
+// sideBySide requests n replies to the last message, and waits for them to end.
 func (p *tab) sideBySide(n int) {
 	p.t.Helper()
 	get[bool](p, `(() => {
@@ -218,7 +223,7 @@ func (p *tab) sideBySide(n int) {
 	p.until(`document.querySelectorAll('.compare .message').length === ` + strconv.Itoa(n) + ` && ` + replyEnded)
 }
 
-// TestRepliesSideBySide: three replies are asked for at once, and the one that is chosen is gone on with.
+// TestRepliesSideBySide checks that three replies can be requested at once, and that the chosen one is continued.
 func TestRepliesSideBySide(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	p.limit("10")
@@ -239,7 +244,8 @@ func TestRepliesSideBySide(t *testing.T) {
 	}
 }
 
-// TestSettingsAreSent: what is set goes with the request, what is not does not, and the model's own is shown.
+// TestSettingsAreSent checks that settings are sent with the request, that unset ones are not, and that the model's
+// defaults are shown.
 func TestSettingsAreSent(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	p.click("#open-settings")
@@ -263,8 +269,8 @@ func TestSettingsAreSent(t *testing.T) {
 	}
 }
 
-// TestTokensAndAlternatives: tokens have colors by their probabilities, the arrow keys show what else there might have
-// been, and Enter goes on with that.
+// TestTokensAndAlternatives checks that tokens have colors by their probabilities, that the arrow keys show their
+// alternatives, and that Enter continues with an alternative.
 func TestTokensAndAlternatives(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	p.limit("12")
@@ -277,7 +283,7 @@ func TestTokensAndAlternatives(t *testing.T) {
 	if n := get[int](p, spans+`.length`); n < 3 || n > 12 {
 		t.Fatalf("found %d tokens", n)
 	}
-	// The first token that has an alternative which is text: a part of a character cannot be gone on with.
+	// Choose the first token that has an alternative that is text, because a part of a character cannot be continued.
 	choice := get[[]int](p, `(() => {
 		const all = [...`+spans+`];
 		const which = ({ token }) => token.top.findIndex(([text]) => text !== token.text && !text.startsWith('bytes:'));
@@ -299,7 +305,8 @@ func TestTokensAndAlternatives(t *testing.T) {
 	}
 }
 
-// TestFilesGoWithAMessage: files that are chosen or dropped become part of the message, and what is no text is refused.
+// TestFilesGoWithAMessage checks that files that are chosen or dropped become part of the message, and that files that
+// are not text are refused.
 func TestFilesGoWithAMessage(t *testing.T) {
 	dir := t.TempDir()
 	note, picture := filepath.Join(dir, "note.txt"), filepath.Join(dir, "picture.bin")
@@ -332,11 +339,11 @@ func TestFilesGoWithAMessage(t *testing.T) {
 	}
 }
 
-// quoted is a value as JSON.
+// quoted returns a value as JSON.
 func quoted(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // of values of tests
+		panic(err) // tests have only valid values
 	}
 	return string(data)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/dashboard"
 )
 
-// putFile writes a file below a folder, as a whole.
+// putFile writes a whole file below a folder.
 func putFile(t *testing.T, text string, path ...string) {
 	t.Helper()
 	name := filepath.Join(path...)
@@ -31,10 +31,10 @@ func putFile(t *testing.T, text string, path ...string) {
 	}
 }
 
-// hostileText runs something where it is taken for markup.
+// hostileText runs a script if it is taken for markup.
 const hostileText = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>`
 
-// lines are measurements up to a step, as training writes them.
+// lines returns measurements from one step to another, in the format of training.
 func lines(from, to int, height float64) string {
 	var b strings.Builder
 	for i := from; i <= to; i++ {
@@ -49,7 +49,7 @@ func lines(from, to int, height float64) string {
 	return b.String()
 }
 
-// newRuns is a dashboard of a folder with three runs, the one called first written to last.
+// newRuns returns a dashboard of a folder with three runs. The run called first was written last.
 func newRuns(t *testing.T) (site *httptest.Server, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -75,7 +75,7 @@ func newRuns(t *testing.T) (site *httptest.Server, dir string) {
 	return serveHandler(t, h), dir
 }
 
-// drawn is an expression: whether the chart of a measurement has pixels in all its width that are not empty.
+// drawn returns an expression that reports whether the chart of a measurement has pixels across its whole width.
 func drawn(measure string) string {
 	return `(() => {
 		const c = document.querySelector('figure[data-measure="` + measure + `"] canvas');
@@ -87,7 +87,7 @@ func drawn(measure string) string {
 	})()`
 }
 
-// chosenRun clicks on the box of a run.
+// chosenRun clicks on the checkbox of a run.
 func (p *tab) chosenRun(name string) {
 	p.t.Helper()
 	p.until(`[...document.querySelectorAll('#runs li')].some((li) => li.querySelector('.name').textContent === ` +
@@ -96,8 +96,9 @@ func (p *tab) chosenRun(name string) {
 		quoted(name)+`).querySelector('input').click() ?? true`)
 }
 
-// TestRunsAreShown: the runs of a folder are listed with their states, the last is drawn, a second is drawn over it
-// with what its settings differ in, samples follow a slider, and keys move the cursor of a chart. Nothing of a name or
+// TestRunsAreShown checks that the runs of a folder are listed with their states, that the last one is drawn, that a
+// second is drawn over it with the differing settings, that samples follow a slider, and that keys move the cursor of a
+// chart. Nothing in a name or a sample is run as a script.
 // a sample runs.
 func TestRunsAreShown(t *testing.T) {
 	site, dir := newRuns(t)
@@ -155,7 +156,7 @@ func TestRunsAreShown(t *testing.T) {
 		document.querySelectorAll('main img, #runs img, main script').length > 0`) {
 		t.Error("a name or a sample became markup")
 	}
-	// What is written appears, and so does a file that took the place of another of the same length.
+	// New measurements appear, and so does a file that has replaced another of the same length.
 	putFile(t, lines(1, 120, 1), dir, "first", "metrics.jsonl")
 	p.until(`document.querySelector('#values').innerText.includes('1,200')`)
 	putFile(t, strings.ReplaceAll(lines(1, 120, 1), `"grad_norm":1.5`, `"grad_norm":7.5`), dir, "first",
@@ -168,7 +169,7 @@ func TestRunsAreShown(t *testing.T) {
 	}
 }
 
-// TestRunsLookWell: labels, contrast, light and dark, and a window as wide as a phone.
+// TestRunsLookWell checks labels and contrast, in light and dark, and in a window as wide as a phone.
 func TestRunsLookWell(t *testing.T) {
 	site, _ := newRuns(t)
 	p := newTabOnly(t, site)
@@ -193,7 +194,7 @@ func TestRunsLookWell(t *testing.T) {
 	p.keepPicture("narrow")
 }
 
-// keepPicture writes what a window shows into the folder that PICTURES names, for people to look at.
+// keepPicture writes a picture of a window into the folder named by PICTURES, for people to look at.
 func (p *tab) keepPicture(name string) {
 	p.t.Helper()
 	dir := os.Getenv("PICTURES")

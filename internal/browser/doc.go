@@ -1,3 +1,3 @@
-// Package browser tests the pages of hippo in a browser. It is a module of its own, since it needs one: Chromium, as
-// chromium, chromium-browser, google-chrome or what CHROMIUM names. Without one the tests fail.
+// Package browser tests the pages of hippo in a browser. It is its own module, because it needs Chromium: chromium,
+// chromium-browser, google-chrome or the program named by CHROMIUM. Without one the tests fail.
 package browser

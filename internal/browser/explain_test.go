@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/toyfigure"
 )
 
-// newExplanation opens a page of figures as one file.
+// newExplanation opens a page of figures that is a single file.
 func newExplanation(t *testing.T) *tab {
 	t.Helper()
 	var b bytes.Buffer
@@ -31,7 +31,7 @@ func newExplanation(t *testing.T) *tab {
 	return newTabOnly(t, site)
 }
 
-// shown brings the section of a figure into the window, and waits until something of a kind is drawn in it.
+// shown scrolls the section of a figure into the window, and waits until an element that matches inside is drawn in it.
 func (p *tab) shown(name, inside string) {
 	p.t.Helper()
 	p.until(`document.getElementById('` + name + `')`)
@@ -39,7 +39,7 @@ func (p *tab) shown(name, inside string) {
 	p.until(`document.querySelector('#` + name + ` ` + inside + `')`)
 }
 
-// TestPrintHasAllFigures: what was never in the window is drawn, so that paper has it.
+// TestPrintHasAllFigures checks that figures that were never in the window are drawn, so that a print has them.
 func TestPrintHasAllFigures(t *testing.T) {
 	p := newExplanation(t)
 	p.until(`document.querySelectorAll('section.figure').length > 3`)
@@ -49,7 +49,7 @@ func TestPrintHasAllFigures(t *testing.T) {
 	}
 }
 
-// canvas is an expression: the picture of a canvas, or nothing if it is empty.
+// canvas returns an expression for the picture of a canvas, which is "" if the canvas is empty.
 func canvas(selector string) string {
 	return `(() => {
 		const c = document.querySelector('` + selector + `');
@@ -61,8 +61,8 @@ func canvas(selector string) string {
 	})()`
 }
 
-// TestExplanationIsDrawn: every kind of panel is drawn, in light, in dark and on a phone, accessible, with nothing of a
-// token run as markup.
+// TestExplanationIsDrawn checks that every kind of panel is drawn, in light, in dark and on a phone, accessibly, and
+// that no token is run as markup.
 func TestExplanationIsDrawn(t *testing.T) {
 	p := newExplanation(t)
 	look := func(where string) {
@@ -104,8 +104,8 @@ func TestExplanationIsDrawn(t *testing.T) {
 	}
 }
 
-// mouse moves the pointer to a part of what a selector finds, from 0 to 1 across and down, and presses and lets go the
-// button there if it is to click.
+// mouse moves the pointer to a part of the element that a selector finds, from 0 to 1 across and down, and clicks there
+// if click is true.
 func (p *tab) mouse(selector string, across, down float64, click bool) {
 	p.t.Helper()
 	at := get[[]float64](p, `(async () => {
@@ -130,12 +130,12 @@ func (p *tab) mouse(selector string, across, down float64, click bool) {
 	}
 }
 
-// tip is an expression: the text beside the pointer.
+// tip is an expression for the text next to the pointer.
 const tip = `(document.querySelector('#tip:not([hidden])')?.innerText ?? '')`
 
-// TestExplanationAnswers: pointing at a cell, a point, a token, a bar and a box says what it is; a click on a row of a
-// map shows it as tokens, a click on a token its links; the picker and keys change the figure, the slider, keys and the
-// button the frame; a link picks the figure that it names.
+// TestExplanationAnswers checks that pointing at a cell, a point, a token, a bar and a box says what it is; that a
+// click on a row of a map shows it as tokens, and a click on a token its links; that the picker and keys change the
+// figure; that the slider, keys and the button change the frame; and that a link selects the figure that it names.
 func TestExplanationAnswers(t *testing.T) {
 	p := newExplanation(t)
 	p.shown("influence-0", "canvas.map")
@@ -208,8 +208,8 @@ func TestExplanationAnswers(t *testing.T) {
 	p.until(tip + `.includes('a note about in')`)
 }
 
-// TestExplanationZooms: a wheel over a map that has the focus shows a part of it, and Escape all again; arrows read
-// cells.
+// TestExplanationZooms checks that the wheel over a map with the focus zooms in, that Escape zooms out, and that arrows
+// read cells.
 func TestExplanationZooms(t *testing.T) {
 	p := newExplanation(t)
 	p.shown("influence-0", "canvas.map")

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve"
 )
 
-// shown is an expression: how the page shows a Markdown text once it is typeset, as f(element), and what the policy
-// has refused meanwhile.
+// shownAs returns an expression for how the page shows a Markdown text once it is typeset, as f(element), and for what
+// the policy has refused meanwhile.
 func shownAs(text, f string) string {
 	return `(async () => {
 		const refused = [];
@@ -26,8 +26,8 @@ func shownAs(text, f string) string {
 	})()`
 }
 
-// TestFormulasAndCode: formulas are set between the marks that models write, and prices are none; code of a known
-// language has colors, and neither needs more than the policy allows.
+// TestFormulasAndCode checks that formulas are typeset between the delimiters that models write, and that prices are
+// not; that code of a known language has colors; and that neither needs more than the policy allows.
 func TestFormulasAndCode(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	const count = `(e) => [e.querySelectorAll('.katex').length, e.querySelectorAll('.katex-display').length,
@@ -56,7 +56,7 @@ func TestFormulasAndCode(t *testing.T) {
 	const colors = `(e) => [...e.querySelectorAll('code span')].map((s) => s.className + s.innerText).join()`
 	for text, want := range map[string]string{
 		"```go\nreturn \"<b>\" // x\n```":       `is-keywordreturn,is-string"<b>",is-comment// x`,
-		"```go\nreturn 1":                       "", // not yet complete
+		"```go\nreturn 1":                       "", // incomplete
 		"```unheard-of\nreturn 1\n```":          "",
 		"```html\n<script>if (1)</script>\n```": "is-tag<script>,is-namescript,is-keywordif,is-number1,is-tag</script>,is-namescript",
 	} {
@@ -66,8 +66,8 @@ func TestFormulasAndCode(t *testing.T) {
 	}
 }
 
-// TestHostileFormulas: a formula makes no link, loads nothing and runs nothing; one that would take long, or draw over
-// the page, does not.
+// TestHostileFormulas checks that a formula makes no link, loads nothing and runs nothing, and that one that would take
+// long, or draw over the page, is not typeset.
 func TestHostileFormulas(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	const made = `(e) => e.querySelectorAll('.katex a, [href^=javascript], img, script, iframe, [onclick], [onload], [data-x], [id], .own').length`
@@ -118,8 +118,8 @@ func TestHostileFormulas(t *testing.T) {
 	}
 }
 
-// TestLongReplyIsSmooth: what is shown of a reply stays while it grows, and the time of an update does not grow with
-// what is there. Other work of the machine can make some measurements long, but hardly both.
+// TestLongReplyIsSmooth checks that the shown part of a reply stays while it grows, and that the time of an update does
+// not grow with its length. Other work of the machine can make some measurements long, but hardly both.
 func TestLongReplyIsSmooth(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	const grow = `(async () => {

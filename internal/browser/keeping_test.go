@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve"
 )
 
-// TestConversationsAreKept: they are there when the page comes again, can be renamed and deleted, and a reply whose
-// window was closed has what had come of it.
+// TestConversationsAreKept checks that conversations are there when the page is opened again, that they can be renamed
+// and deleted, and that a reply whose window was closed has the text received until then.
 func TestConversationsAreKept(t *testing.T) {
 	site, pace := newSlowServer(t, newModel(t, "tiny", chatTemplate))
 	p := newTab(t, site)
@@ -35,7 +35,7 @@ func TestConversationsAreKept(t *testing.T) {
 	p.until(`!document.querySelector('.conversations .title') && !document.querySelector('.message')`)
 }
 
-// TestDraftsAreKept: what is being written stays with its conversation, also when the page is left.
+// TestDraftsAreKept checks that a draft stays with its conversation, also when the page is left.
 func TestDraftsAreKept(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	p.fill("#composer-text", "Half a message")
@@ -51,7 +51,7 @@ func TestDraftsAreKept(t *testing.T) {
 	p.until(`document.getElementById('composer-text').value === 'Half a message'`)
 }
 
-// TestFilesOfConversations: what is exported can be imported, and a file that somebody has made adds no more than
+// TestFilesOfConversations checks that exported conversations can be imported, and that a forged file adds nothing but
 // texts.
 func TestFilesOfConversations(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
@@ -87,8 +87,8 @@ func TestFilesOfConversations(t *testing.T) {
 	}
 }
 
-// TestTwoWindows: what is written in one window is in the other, and what both write to one conversation is kept of
-// both.
+// TestTwoWindows checks that text written in one window appears in the other, and that if both write to one
+// conversation, the text of both is kept.
 func TestTwoWindows(t *testing.T) {
 	site := newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate))
 	a := newTab(t, site)
@@ -100,7 +100,7 @@ func TestTwoWindows(t *testing.T) {
 	b.until(`document.querySelector('#model option') && document.querySelector('.conversations .title')`)
 	b.click(".conversations .title")
 	b.until(`document.querySelectorAll('.message').length === 2`)
-	// Both go on from the same reply at once, each without what the other has.
+	// Both continue from the same reply at once, each without the other's message.
 	for name, p := range map[string]*tab{"a": a, "b": b} {
 		get[bool](p, `import('/assets/app.js').then(({ app }) => Boolean(app.send(`+quoted("From "+name)+`)))`)
 	}

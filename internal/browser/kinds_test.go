@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/rows"
 )
 
-// machine answers rows with their number and what they were.
+// machine answers rows with their number and their contents.
 var machine = rows.Predictor{
 	Name: "machine", Made: time.Unix(1, 0),
 	About: json.RawMessage(`{"task": "anomaly", "time": "time", "streams": true, "columns": [
@@ -36,8 +36,8 @@ var machine = rows.Predictor{
 	},
 }
 
-// TestEmptyPageIsOfTheModel: what an empty page offers depends on the model: examples of messages, a text to go on
-// with, or a form for rows, whose predictions are shown as text.
+// TestEmptyPageIsOfTheModel checks that an empty page offers what fits the model: examples of messages, a text to
+// continue, or a form for rows, whose predictions are shown as text.
 func TestEmptyPageIsOfTheModel(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{Predictors: []rows.Predictor{machine}}, newModel(t, "base", ""),
 		newModel(t, "tiny", chatTemplate)))
@@ -46,7 +46,7 @@ func TestEmptyPageIsOfTheModel(t *testing.T) {
 	p.click(".examples .button")
 	const message = `document.getElementById('composer-text')`
 	p.until(message + `.value.length > 20 && document.activeElement === ` + message)
-	p.pickIn("#model", "machine") // what was written stays in its conversation
+	p.pickIn("#model", "machine") // the draft stays in its conversation
 	p.until(`document.getElementById('rows')?.value === 'time,load,state\n'`)
 	if text := p.text(".data"); !strings.Contains(text, "how unexpected each row is") || !strings.Contains(text, "load (kW)") {
 		t.Errorf("the page says %q", text)
@@ -88,8 +88,8 @@ func (p *tab) dropFile(name, text string) {
 	})()`)
 }
 
-// TestChoicesAreRemembered: the model and the settings are there at the next visit, a model that is gone is replaced
-// and said to be, and whatever the storage holds, the page works.
+// TestChoicesAreRemembered checks that the model and the settings are kept until the next visit, that a missing model
+// is replaced with a notice, and that the page works whatever is in the storage.
 func TestChoicesAreRemembered(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "one", chatTemplate), newModel(t, "two", chatTemplate)))
 	p.pickIn("#model", "two")
@@ -122,8 +122,8 @@ func TestChoicesAreRemembered(t *testing.T) {
 	}
 }
 
-// TestFilesAreReadAhead: attached files are read by the server while the message is written, with progress, and the
-// message continues from there; what is no text, or too much for the model, is refused with its reason.
+// TestFilesAreReadAhead checks that the server reads attached files while the message is written, with progress, and
+// that the message continues from there; files that are not text, or too long for the model, are refused with a reason.
 func TestFilesAreReadAhead(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{MaxPrompt: 20000, MaxBody: 1 << 18}, newModel(t, "tiny", chatTemplate)))
 	p.limit("5")
@@ -150,7 +150,8 @@ func TestFilesAreReadAhead(t *testing.T) {
 	}
 }
 
-// TestRepliesAreSaidOnce: who hears the page hears a reply when it is complete, and none of its tokens before.
+// TestRepliesAreSaidOnce checks that screen readers announce a reply when it is complete, and none of its tokens
+// before.
 func TestRepliesAreSaidOnce(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	p.limit("30")

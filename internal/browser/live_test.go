@@ -22,7 +22,7 @@ import (
 	"github.com/hippo-ssm/hippo/web"
 )
 
-// newLiveServer serves a model with both pages, as hippo serve does. Views may be wrapped.
+// newLiveServer serves a model with both pages, like hippo serve. Views may be wrapped.
 func newLiveServer(t *testing.T, all []sessions.View) *httptest.Server {
 	t.Helper()
 	pages := web.Chat()
@@ -44,7 +44,7 @@ func newLive(t *testing.T) *tab {
 	return p
 }
 
-// pickIn chooses a value of a list, as a person does.
+// pickIn selects a value of a list, as a person would.
 func (p *tab) pickIn(selector, value string) {
 	p.t.Helper()
 	p.until(`document.querySelector(` + quoted(selector+" option") + `)`)
@@ -56,28 +56,29 @@ func (p *tab) pickIn(selector, value string) {
 	})()`)
 }
 
-// read has the model read a text into the session.
+// read makes the model read a text into the session.
 func (p *tab) read(text string) {
 	p.t.Helper()
 	p.fill("#live-text", text)
 	p.click("#live-read")
 }
 
-// quiet is an expression: nothing is being computed.
+// quiet is an expression that is true if nothing is being computed.
 const quiet = `document.querySelector('#page').getAttribute('aria-busy') === 'false'`
 
-// noProblem is an expression: nothing is wrong.
+// noProblem is an expression that is true if no problem is shown.
 const noProblem = `document.querySelector('#live-problem').hidden`
 
-// view shows another view and waits for it.
+// view switches to another view and waits for it.
 func (p *tab) view(name, figure string) {
 	p.t.Helper()
 	p.pickIn("#live-view", name)
 	p.until(`document.getElementById('` + figure + `') && ` + quiet + ` && ` + noProblem)
 }
 
-// TestLiveSession: a text is read into a new session and its states are shown, the model writes and the pictures go
-// along token by token, what another client reads into the session appears, and another view can be chosen.
+// TestLiveSession checks that a text is read into a new session and its states are shown, that the pictures are updated
+// token by token as the model writes, that text that another client reads into the session appears, and that another
+// view can be chosen.
 func TestLiveSession(t *testing.T) {
 	p := newLive(t)
 	p.read("Call me Ishmael. ")
@@ -91,7 +92,7 @@ func TestLiveSession(t *testing.T) {
 	p.click("#live-write")
 	p.until(tokens + ` > 20`)
 	p.until(canvas("#state-0 canvas") + ` !== ` + quoted(before))
-	p.click("#live-write") // stops
+	p.click("#live-write") // stop
 	p.until(`document.querySelector('#live-write').innerText === 'Write' && ` + quiet)
 	if get[int](p, `document.querySelectorAll('section').length`) != 3 {
 		t.Error("what was shown was not brought up to date, but shown again")
@@ -104,7 +105,7 @@ func TestLiveSession(t *testing.T) {
 	if text := p.text("#page h1"); !strings.HasPrefix(text, "Influence") {
 		t.Errorf("found the title %q", text)
 	}
-	p.do(chromedp.Reload()) // the address says what is shown
+	p.do(chromedp.Reload()) // the address keeps what is shown
 	p.until(`document.getElementById('influence-layer-0') &&
 		document.querySelector('#live-view').value === 'influence'`)
 	p.read("Some years ago, never mind")
@@ -113,8 +114,8 @@ func TestLiveSession(t *testing.T) {
 	p.until(`document.querySelector('.notes li')?.innerText.includes('these are the last')`)
 }
 
-// TestLiveViews: each view of a session is drawn, in light, in dark and on a phone, accessible, and goes along as the
-// model writes, with the layer that was picked.
+// TestLiveViews checks that each view of a session is drawn, in light, in dark and on a phone, accessibly, and is
+// updated as the model writes, with the layer that was selected.
 func TestLiveViews(t *testing.T) {
 	p := newLive(t)
 	p.read("Call me Ishmael. Some years ago")
@@ -164,8 +165,8 @@ func TestLiveViews(t *testing.T) {
 	}
 }
 
-// TestLiveKeyboard: without a mouse one gets from view to view, from layer to layer, to a token and to what it draws
-// on.
+// TestLiveKeyboard checks that without a mouse one can move from view to view, from layer to layer, to a token and to
+// the tokens that it draws on.
 func TestLiveKeyboard(t *testing.T) {
 	p := newLive(t)
 	p.do(chromedp.Focus(chromedp.CSS("#live-text")))
@@ -176,7 +177,7 @@ func TestLiveKeyboard(t *testing.T) {
 	p.do(chromedp.Focus(chromedp.CSS("#live-fork")))
 	p.press("\t")
 	p.until(focused + `.id === 'live-view'`)
-	p.press("i") // the first view of this letter
+	p.press("i") // the first view with this letter
 	p.until(`document.getElementById('drawn-layer-0') && ` + quiet)
 	p.press("\t")
 	p.until(focused + `.id === 'live-tokens'`)
@@ -201,13 +202,14 @@ func TestLiveKeyboard(t *testing.T) {
 	p.until(`location.pathname === '/' && document.querySelector('#composer-text')`)
 }
 
-// What the server keeps to explain conversations.
+// These expressions report the number of sessions that the server keeps to explain conversations.
 const (
 	oneSession = `(async () => (await (await fetch('/v1/sessions')).json()).data.length === 1)()`
 	noSession  = `(async () => (await (await fetch('/v1/sessions')).json()).data.length === 0)()`
 )
 
-// deleteConversation deletes the first that is listed, at once: the list is made anew when another window has saved.
+// deleteConversation deletes the first conversation in the list, in one step, because the list is rebuilt when another
+// window has saved.
 func (p *tab) deleteConversation() {
 	p.t.Helper()
 	get[bool](p, `(() => {
@@ -217,9 +219,9 @@ func (p *tab) deleteConversation() {
 	})()`)
 }
 
-// TestConversationIsExplained: the page of a conversation leads to what the model makes of it, by a link that the
-// keyboard reaches, with what the server has read; what is written in another window appears there, and the way leads
-// back. Of a conversation the server keeps one session, and none when it is deleted.
+// TestConversationIsExplained checks that the page of a conversation has a link to its explanation, which the keyboard
+// reaches, with the text that the server has read; that text written in another window appears there; and that a link
+// leads back. The server keeps one session for a conversation, and none when it is deleted.
 func TestConversationIsExplained(t *testing.T) {
 	p := newTab(t, newLiveServer(t, views.All()))
 	p.limit("12")
@@ -243,7 +245,7 @@ func TestConversationIsExplained(t *testing.T) {
 		t.Error("the server has not one session")
 	}
 
-	// Another window of the same browser goes on with it.
+	// Another window of the same browser continues the conversation.
 	other := p.another()
 	other.until(`document.querySelector('.conversations .title')`)
 	other.click(".conversations .title")
@@ -263,7 +265,8 @@ func TestConversationIsExplained(t *testing.T) {
 	p.until(noSession)
 }
 
-// TestDeletedEarly: a conversation that is deleted before the page knows whether the server explains leaves no session.
+// TestDeletedEarly checks that a conversation that is deleted before the page knows whether the server explains leaves
+// no session.
 func TestDeletedEarly(t *testing.T) {
 	live := newLiveServer(t, views.All())
 	var slow atomic.Bool
@@ -288,7 +291,7 @@ func TestDeletedEarly(t *testing.T) {
 	p.until(noSession)
 }
 
-// TestLivePageWithoutViews: a server without the page of sessions has no link to it.
+// TestLivePageWithoutViews checks that a server without the page of sessions has no link to it.
 func TestLivePageWithoutViews(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	if get[bool](p, `Boolean(document.querySelector('#explain'))`) {
@@ -296,7 +299,7 @@ func TestLivePageWithoutViews(t *testing.T) {
 	}
 }
 
-// answered is how long a page takes from a click to a picture in which something holds, in milliseconds.
+// answered returns the time in milliseconds from a click to a picture in which an expression holds.
 func (p *tab) answered(click, holds string) float64 {
 	p.t.Helper()
 	return get[float64](p, `(async () => {
@@ -311,7 +314,7 @@ func (p *tab) answered(click, holds string) float64 {
 	})()`)
 }
 
-// worked is how long the page has worked since Performance was enabled, in milliseconds.
+// worked returns how long the page has been working since Performance was enabled, in milliseconds.
 func (p *tab) worked() float64 {
 	p.t.Helper()
 	all, err := chromedp.Call(p.ctx, performance.GetMetrics, cdp.Empty{})
@@ -327,8 +330,9 @@ func (p *tab) worked() float64 {
 	return 0
 }
 
-// TestClicksAskNobody: what a click wants is there: another layer, another token, a measure that was shown or asked for
-// ahead, and a view that was shown before. -v says how long each took, and how much of that the page worked.
+// TestClicksAskNobody checks that a click needs no request: for another layer, another token, a measure that was shown
+// or prefetched, and a view that was shown before. -v prints how long each took, and how much of that time the page was
+// working.
 func TestClicksAskNobody(t *testing.T) {
 	p := newLive(t)
 	p.read(strings.Repeat("Call me Ishmael. ", 8))
@@ -348,7 +352,7 @@ func TestClicksAskNobody(t *testing.T) {
 		}
 		return n
 	}
-	p.until(`document.querySelector('#page').dataset.ready === 'influence'`) // the mean was asked for ahead
+	p.until(`document.querySelector('#page').dataset.ready === 'influence'`) // the mean was prefetched
 	before := asks()
 	enable := performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}
 	if _, err := chromedp.Call(p.ctx, performance.Enable, enable); err != nil {
@@ -381,14 +385,14 @@ func TestClicksAskNobody(t *testing.T) {
 	}
 }
 
-// changed is an expression that chooses a value of a list.
+// changed returns an expression that selects a value of a list.
 func changed(selector, value string) string {
 	return `{ const list = document.querySelector('` + selector + `'); list.value = '` + value +
 		`'; list.dispatchEvent(new Event('change')); }`
 }
 
-// TestLivePaths: a session and its fork are shown beside each other, as either goes on, and what can stand beside it is
-// chosen; what is missing for that is said.
+// TestLivePaths checks that a session and its fork are shown side by side as either continues, that the comparison can
+// be chosen, and that the page says what is missing for it.
 func TestLivePaths(t *testing.T) {
 	p := newLive(t)
 	p.read("Call me Ishmael. ")
@@ -425,8 +429,8 @@ func TestLivePaths(t *testing.T) {
 	p.until(`document.querySelector('#page h2, #page h3').innerText.includes('after token 24')`)
 }
 
-// TestLivePathsOfBranches: beside a conversation stands another of its branches, for which the server keeps one session
-// more.
+// TestLivePathsOfBranches checks that a conversation is compared with another of its branches, for which the server
+// keeps one more session.
 func TestLivePathsOfBranches(t *testing.T) {
 	p := newTab(t, newLiveServer(t, views.All()))
 	p.limit("12")
@@ -444,7 +448,7 @@ func TestLivePathsOfBranches(t *testing.T) {
 	p.click("#live-back")
 	const another = `document.querySelector(".message.assistant [aria-label='Another reply']")`
 	p.until(another)
-	get[bool](p, `(`+another+`.click(), true)`) // at once: the list of messages may be made anew
+	get[bool](p, `(`+another+`.click(), true)`) // in one step, because the list of messages may be rebuilt
 	p.until(`document.querySelector('.branches span')?.innerText === '2/2' && ` + replyEnded)
 	p.until(`(async () => { // both replies are kept, whole
 		const { heads, load } = await import('/assets/store.js');
@@ -459,8 +463,8 @@ func TestLivePathsOfBranches(t *testing.T) {
 	}
 }
 
-// TestLiveErrors: what is wrong is said on the page, and goes when it is right again; of a session that is gone nothing
-// new is shown.
+// TestLiveErrors checks that an error is shown on the page, and disappears when it is fixed, and that nothing new is
+// shown of a session that no longer exists.
 func TestLiveErrors(t *testing.T) {
 	p := newLive(t)
 	p.read("C")
@@ -478,7 +482,7 @@ func TestLiveErrors(t *testing.T) {
 	p.until(`document.querySelector('#live-problem').innerText.includes('no session')`)
 }
 
-// another opens another window of the same browser: what one keeps the other has.
+// another opens another window of the same browser, with the same storage.
 func (p *tab) another() *tab {
 	p.t.Helper()
 	ctx, cancel := chromedp.NewContext(p.ctx)

@@ -10,12 +10,12 @@ import (
 	"github.com/hippo-ssm/hippo/serve"
 )
 
-// check is a program that returns what is wrong with a page for those who do not see it, or not well.
+// check is a program that returns the accessibility problems of a page.
 //
 //go:embed testdata/check.js
 var check string
 
-// filled is the page with a conversation and everything open.
+// filled returns the page with a conversation and everything open.
 func filled(t *testing.T) *tab {
 	t.Helper()
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate), newModel(t, "other", "")))
@@ -27,7 +27,7 @@ func filled(t *testing.T) *tab {
 	return p
 }
 
-// accessible fails a test for each thing that is wrong.
+// accessible fails a test for each accessibility problem.
 func (p *tab) accessible(where string) {
 	p.t.Helper()
 	for _, wrong := range get[[]string](p, check) {
@@ -35,8 +35,8 @@ func (p *tab) accessible(where string) {
 	}
 }
 
-// TestAccessible: every control has a name, texts have contrast, names of elements are there once, in light and dark,
-// in each state of the page.
+// TestAccessible checks that every control has a name, that texts have contrast and that IDs are unique, in light and
+// dark, in each state of the page.
 func TestAccessible(t *testing.T) {
 	p := filled(t)
 	for _, theme := range []string{"light", "dark"} {
@@ -59,7 +59,7 @@ func TestAccessible(t *testing.T) {
 	p.accessible("text")
 }
 
-// TestNarrow: on a phone nothing is wider than the window, and the list of conversations is there when it is asked for.
+// TestNarrow checks that on a phone nothing is wider than the window, and that the list of conversations can be opened.
 func TestNarrow(t *testing.T) {
 	p := filled(t)
 	p.do(chromedp.EmulateViewport(360, 640))
@@ -84,7 +84,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// TestDark: the page is dark where the system is, and the switch overrules that and is kept.
+// TestDark checks that the page is dark if the system is, and that the switch overrides the system and is kept.
 func TestDark(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	const ground = `getComputedStyle(document.body).backgroundColor`
@@ -96,7 +96,7 @@ func TestDark(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.until(ground + ` === 'rgb(23, 22, 26)'`)
-	p.click("#theme") // light
+	p.click("#theme") // to light
 	p.until(ground + ` === '` + light + `'`)
 	p.do(chromedp.Reload())
 	p.until(`document.getElementById('theme')`)

@@ -33,7 +33,7 @@ import (
 const chatTemplate = `{% for m in messages %}<{{ m.role }}>{{ m.content }}
 {% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}`
 
-// newModel is a small model with random weights over bytes, with a template or without.
+// newModel returns a small model with random weights over bytes. source is its template, or "".
 func newModel(t *testing.T, name, source string) *host.Model {
 	t.Helper()
 	return newModelOf(t, name, source, tokenizer.Bytes())
@@ -83,7 +83,7 @@ func newServer(t *testing.T, o serve.Options, models ...*host.Model) *httptest.S
 	return serveHandler(t, s)
 }
 
-// serveHandler serves until the test ends. Windows that look at it are closed before.
+// serveHandler serves until the test ends. Windows of the site are closed before.
 func serveHandler(t *testing.T, s http.Handler) *httptest.Server {
 	t.Helper()
 	site := httptest.NewServer(s)
@@ -117,12 +117,12 @@ func start(t *testing.T) context.Context {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if browser != nil {
-		chromedp.Cancel(browser) // and so the processes of the browser
+		chromedp.Cancel(browser) // also ends the browser's processes
 	}
 	os.Exit(code)
 }
 
-// tab is a window that a test looks at.
+// tab is a window used by a test.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context
@@ -133,10 +133,10 @@ type tab struct {
 	said     []string // to the console
 }
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an expected event.
 const patience = 90 * time.Second
 
-// newTab opens the page in a window with a storage of its own, and waits until it knows the models.
+// newTab opens the page in a window with its own storage, and waits until it knows the models.
 func newTab(t *testing.T, site *httptest.Server) *tab {
 	t.Helper()
 	p := newTabOnly(t, site)
@@ -144,7 +144,7 @@ func newTab(t *testing.T, site *httptest.Server) *tab {
 	return p
 }
 
-// newTabOnly does not wait for the models.
+// newTabOnly is newTab, but does not wait for the models.
 func newTabOnly(t *testing.T, site *httptest.Server) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(start(t), chromedp.WithNewBrowserContext())
@@ -152,8 +152,8 @@ func newTabOnly(t *testing.T, site *httptest.Server) *tab {
 	return openTab(t, ctx, site)
 }
 
-// sameSeeds has the pages of a window draw the same seeds of replies, one after the other, in every run of a test, so
-// that what fails can be had again.
+// sameSeeds makes the pages of a window draw the same sequence of seeds for replies in every run of a test, so that
+// failures can be reproduced.
 const sameSeeds = `{
 	const real = crypto.getRandomValues.bind(crypto);
 	crypto.getRandomValues = (to) => {
@@ -164,7 +164,7 @@ const sameSeeds = `{
 	};
 }`
 
-// openTab watches what the page of a window does, and opens it.
+// openTab records what the page of a window does, and opens it.
 func openTab(t *testing.T, ctx context.Context, site *httptest.Server) *tab {
 	t.Helper()
 	p := &tab{t: t, ctx: ctx, site: site.URL}
@@ -199,7 +199,7 @@ func openTab(t *testing.T, ctx context.Context, site *httptest.Server) *tab {
 	return p
 }
 
-// checkOrigin fails a test whose page asked another place for anything, or threw an error.
+// checkOrigin fails a test whose page sent a request to another site, or threw an error.
 func (p *tab) checkOrigin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,7 +214,7 @@ func (p *tab) checkOrigin() {
 	}
 }
 
-// bodies are those of the requests to a path.
+// bodies returns the bodies of the requests to a path.
 func (p *tab) bodies(path string) (all []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,7 +236,7 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	err := chromedp.Do(ctx, actions...)
-	for err != nil && strings.Contains(err.Error(), "Could not find node") { // the page has drawn it anew meanwhile
+	for err != nil && strings.Contains(err.Error(), "Could not find node") { // the page has redrawn the element
 		err = chromedp.Do(ctx, actions...)
 	}
 	if err != nil {
@@ -244,7 +244,7 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// get is the value of an expression in the page, or of the promise that it is.
+// get returns the value of an expression in the page, or that of its promise.
 func get[T any](p *tab, expression string) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -256,7 +256,7 @@ func get[T any](p *tab, expression string) T {
 	return v
 }
 
-// until waits for an expression, or the promise that it is, to be true. Meanwhile the window may go to another page.
+// until waits for an expression, or its promise, to be true. Meanwhile the window may go to another page.
 func (p *tab) until(expression string) {
 	p.t.Helper()
 	const pause = 10 * time.Millisecond
@@ -276,20 +276,20 @@ func (p *tab) until(expression string) {
 	}
 }
 
-// click clicks on what a selector finds first.
+// click clicks on the first element that a selector finds.
 func (p *tab) click(selector string) {
 	p.t.Helper()
 	p.until(`document.querySelector("` + selector + `")`)
 	p.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
-// text is that of what a selector finds first.
+// text returns the text of the first element that a selector finds.
 func (p *tab) text(selector string) string {
 	p.t.Helper()
 	return get[string](p, `document.querySelector(`+quoted(selector)+`).innerText`)
 }
 
-// choose clicks on the first of what a selector finds that has a text.
+// choose clicks on the first element that a selector finds and that has the given text.
 func (p *tab) choose(selector, text string) {
 	p.t.Helper()
 	one := `[...document.querySelectorAll(` + quoted(selector) + `)].find((one) => one.innerText === ` +
@@ -298,13 +298,13 @@ func (p *tab) choose(selector, text string) {
 	get[bool](p, one+`.click() ?? true`)
 }
 
-// press presses keys where the focus is.
+// press presses keys in the element with the focus.
 func (p *tab) press(keys string) {
 	p.t.Helper()
 	p.do(chromedp.KeyEvent(keys))
 }
 
-// enter presses Enter as a keyboard does, where what would be written is left out if a page wants so.
+// enter presses Enter as a keyboard does, so that a page can prevent the newline.
 func (p *tab) enter(modifiers int64) {
 	p.t.Helper()
 	down := input.DispatchKeyEventParams{
@@ -322,7 +322,7 @@ func (p *tab) enter(modifiers int64) {
 
 const replyEnded = `document.querySelectorAll('.message.assistant').length > 0 && !document.querySelector('.running')`
 
-// fill puts a text into a field at once.
+// fill enters a text into a field at once.
 func (p *tab) fill(selector, text string) {
 	p.t.Helper()
 	p.do(chromedp.Focus(chromedp.CSS(selector)))
@@ -331,7 +331,7 @@ func (p *tab) fill(selector, text string) {
 	}
 }
 
-// send writes a message and waits for the end of the reply to it.
+// send sends a message and waits for the end of the reply.
 func (p *tab) send(text string) {
 	p.t.Helper()
 	p.fill("#composer-text", text)
@@ -339,7 +339,7 @@ func (p *tab) send(text string) {
 	p.until(`document.querySelectorAll('.message.user').length > 0 && ` + replyEnded)
 }
 
-// limit sets how long replies become.
+// limit sets the maximum length of replies.
 func (p *tab) limit(tokens string) {
 	p.t.Helper()
 	p.click("#open-settings")

@@ -13,14 +13,15 @@ import (
 	"github.com/hippo-ssm/hippo/web"
 )
 
-// TestHostileOutput: whatever a model writes is text. Nothing of it runs, is loaded or becomes a link to a script.
+// TestHostileOutput checks that everything a model writes is text: nothing of it is run, is loaded or becomes a link to
+// a script.
 func TestHostileOutput(t *testing.T) {
 	m := newModelOf(t, "hostile", chatTemplate, hostile{tokenizer.Bytes()})
 	p := newTab(t, newServer(t, serve.Options{}, m))
 	p.limit("300")
 	p.click("#tokens")
 	p.send(attacks[0])
-	p.click("#tokens") // the same reply, as it is written
+	p.click("#tokens") // the same reply, while it is being written
 	p.until(`document.querySelector('.message.assistant .prose')`)
 	p.send(attacks[1])
 	shown := p.text(".message.assistant .prose")
@@ -47,8 +48,8 @@ func TestHostileOutput(t *testing.T) {
 	}
 }
 
-// TestMarkdownIsLinear: text that is made to keep a parser busy takes a time in proportion to its length. Other work of
-// the machine can make some measurements long, but hardly twelve.
+// TestMarkdownIsLinear checks that text that is made to keep a parser busy takes time proportional to its length. Other
+// work of the machine can make some measurements long, but hardly twelve.
 func TestMarkdownIsLinear(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	slow := get[[]string](p, `import('/assets/markdown.js').then(({ Markdown }) => {
@@ -75,7 +76,7 @@ func TestMarkdownIsLinear(t *testing.T) {
 	}
 }
 
-// TestPolicy: the page and its parts come with a policy that lets nothing run that is not of the server, and a script
+// TestPolicy checks that the page and its parts have a policy that allows only scripts of the server, and that a script
 // that gets into the page does not run.
 func TestPolicy(t *testing.T) {
 	site := newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate))
@@ -109,12 +110,12 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("a request to another place %s", got)
 	}
 	p.mu.Lock()
-	p.requests, p.said = nil, nil // what the test itself has asked for
+	p.requests, p.said = nil, nil // requests of the test itself
 	p.mu.Unlock()
 }
 
-// TestOtherPathsAreErrors: what is neither a page nor an endpoint is an error of the server, and so are all pages of a
-// server without them.
+// TestOtherPathsAreErrors checks that a path that is neither a page nor an endpoint is an error of the server, and so
+// are all pages of a server without pages.
 func TestOtherPathsAreErrors(t *testing.T) {
 	with := newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate))
 	bare, err := serve.New(serve.Options{}, newModel(t, "tiny", chatTemplate))
@@ -139,8 +140,8 @@ func TestOtherPathsAreErrors(t *testing.T) {
 	}
 }
 
-// TestKeyIsAskedFor: a server with keys makes the page ask for one, and a wrong one makes it ask again. It is kept for
-// the window, and not beyond.
+// TestKeyIsAskedFor checks that the page asks for a key if the server has keys, asks again if the key is wrong, and
+// keeps the key for the window, but no longer.
 func TestKeyIsAskedFor(t *testing.T) {
 	key, secret := serve.NewKey("tester", serve.ScopeAll)
 	p := newTabOnly(t, newServer(t, serve.Options{Keys: []serve.Key{key}}, newModel(t, "tiny", chatTemplate)))

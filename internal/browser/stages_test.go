@@ -14,11 +14,11 @@ import (
 	"github.com/hippo-ssm/hippo/web"
 )
 
-// pace is a server whose streams come slowly, and break off where a test wants so.
+// pace is a server whose streams are slow, and break off if a test wants so.
 type pace struct {
 	http.Handler
 	wait  time.Duration // before each part of a stream
-	parts atomic.Int64  // after which a stream breaks off; 0 for never
+	parts atomic.Int64  // number of parts after which a stream breaks off; 0 for never
 }
 
 func (p *pace) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -34,7 +34,7 @@ type paced struct {
 	left int64
 }
 
-// Write sends a part of each event at a time. Where the stream is to break off it closes the connection.
+// Write sends each event in parts. If the stream is to break off, it closes the connection.
 func (w *paced) Write(data []byte) (int, error) {
 	for at := 0; at < len(data); at += 100 {
 		time.Sleep(w.pace.wait)
@@ -58,7 +58,7 @@ func (w *paced) Write(data []byte) (int, error) {
 
 func (w *paced) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// newSlowServer serves a model whose replies can be watched as they come.
+// newSlowServer serves a model whose replies can be observed while they are written.
 func newSlowServer(t *testing.T, m *host.Model) (*httptest.Server, *pace) {
 	t.Helper()
 	s, err := serve.New(serve.Options{Pages: web.Chat()}, m)
@@ -74,7 +74,7 @@ func newSlowServer(t *testing.T, m *host.Model) (*httptest.Server, *pace) {
 	return site, p
 }
 
-// hostile is a tokenizer whose tokens are texts that attack a page. It reads every text as bytes.
+// hostile is a tokenizer whose tokens are texts that attack a page. It encodes every text as bytes.
 type hostile struct{ tokenizer.Tokenizer }
 
 var attacks = []string{
@@ -94,7 +94,7 @@ func (hostile) Decode(dst []byte, ids []int32) []byte {
 
 func (hostile) Fingerprint() string { return "hostile" }
 
-// thinker answers chats with a reply that has thoughts before it.
+// thinker answers chats with a reply that begins with thoughts.
 type thinker struct{ http.Handler }
 
 func (s thinker) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ const (
 	textEnded = `document.getElementById('go').innerText === 'Continue' && !document.getElementById('go').disabled`
 )
 
-// TestTextGoesOn: a model without a template goes on with a text, from where it stands, and takes back what it wrote.
+// TestTextGoesOn checks that a model without a template continues a text from its end, and can undo what it wrote.
 func TestTextGoesOn(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "base", "")))
 	p.limit("12")
@@ -41,7 +41,7 @@ func TestTextGoesOn(t *testing.T) {
 	p.until(written + ` === ` + quoted(first))
 }
 
-// TestTextIsScored: every token of a text has a probability but the first.
+// TestTextIsScored checks that every token of a text except the first has a probability.
 func TestTextIsScored(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "base", "")))
 	p.fill("#text", "Call me Ishmaël.")
@@ -55,8 +55,8 @@ func TestTextIsScored(t *testing.T) {
 	}
 }
 
-// TestKeyboardAlone: a message of two lines is written and sent, its reply is copied, and settings are opened and
-// closed, without a mouse.
+// TestKeyboardAlone checks that a message of two lines can be written and sent, its reply copied, and the settings
+// opened and closed, without a mouse.
 func TestKeyboardAlone(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	p.limit("5")

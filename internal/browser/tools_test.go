@@ -13,16 +13,16 @@ import (
 	"github.com/hippo-ssm/hippo/serve"
 )
 
-// toolTemplate is a chat template that knows tools.
+// toolTemplate is a chat template that supports tools.
 const toolTemplate = `{% if tools %}{{ tools | tojson }}<tool_call>{% endif %}{% for m in messages %}<{{ m.role }}>` +
 	`{% for c in m.tool_calls %}[{{ c.function.name }}]{% endfor %}{{ m.content }}
 {% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}`
 
-// plot is a function whose arguments no model writes for ever.
+// plot is a function whose arguments have a bounded length.
 const plot = `{"name": "plot", "parameters": {"type": "object", "required": ["color"], "additionalProperties": false,
 	"properties": {"color": {"enum": ["<b>red</b>", "<b>green</b>"]}}}}`
 
-// saidOfTools is what the page tells the server of tools and formats.
+// saidOfTools holds the fields of a request about tools and formats.
 type saidOfTools struct {
 	Messages []struct {
 		Role, Content string
@@ -40,7 +40,7 @@ type saidOfTools struct {
 	} `json:"response_format"`
 }
 
-// lastSaidOfTools is that of the last request.
+// lastSaidOfTools returns these fields of the last request.
 func (p *tab) lastSaidOfTools() saidOfTools {
 	p.t.Helper()
 	return lastRequest[saidOfTools](p)
@@ -53,9 +53,9 @@ func (p *tab) calls(when string) {
 		`; return one.dispatchEvent(new Event('change')); })()`)
 }
 
-// TestToolsAreCalledAndAnswered: functions that are given as JSON can be called. The page shows a call as text, takes
-// the answer by keyboard, and tells the model of both; an answer can be changed, as a branch, and what is not JSON is
-// said to be none.
+// TestToolsAreCalledAndAnswered checks that functions that are given as JSON can be called. The page shows a call as
+// text, takes the answer by keyboard, and sends both to the model; an answer can be changed, as a branch, and text that
+// is not JSON is reported.
 func TestToolsAreCalledAndAnswered(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", toolTemplate)))
 	p.limit("300")
@@ -91,7 +91,7 @@ func TestToolsAreCalledAndAnswered(t *testing.T) {
 	if got := get[string](p, `document.querySelector('`+field+`').labels[0].innerText`); got != "Result of plot" {
 		t.Errorf("the field is called %q", got)
 	}
-	// A reply may be several calls, and each has a field: Enter goes to the next, and sends the last.
+	// A reply may contain several calls, each with a field: Enter moves to the next field, and sends from the last.
 	n := get[int](p, `document.querySelectorAll('`+field+`').length`)
 	p.do(chromedp.Focus(chromedp.CSS(field)))
 	for i := range n {
@@ -123,7 +123,7 @@ func TestToolsAreCalledAndAnswered(t *testing.T) {
 	p.enter(0)
 	p.until(`document.querySelector('.message.answer .branches')?.innerText.includes('2/2') && ` + replyEnded)
 	again := p.lastSaidOfTools()
-	q.Messages[2].Content = "Not yet" // and the other answers stay
+	q.Messages[2].Content = "Not yet" // the other answers stay
 	if !reflect.DeepEqual(again.Messages, q.Messages) {
 		t.Errorf("asked %+v, want %+v", again.Messages, q.Messages)
 	}
@@ -132,7 +132,7 @@ func TestToolsAreCalledAndAnswered(t *testing.T) {
 	p.accessible("answers")
 }
 
-// TestRepliesOfASchema: a reply is JSON of the schema that a conversation has, and {} is any object.
+// TestRepliesOfASchema checks that a reply is JSON of the conversation's schema, and that {} means any object.
 func TestRepliesOfASchema(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	p.limit("300")

@@ -12,12 +12,12 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/option"
 )
 
-// newAnthropic is Anthropic's own client of a server.
+// newAnthropic returns Anthropic's own client for a server.
 func newAnthropic(address, secret string) anthropic.Client {
 	return anthropic.NewClient(option.WithBaseURL(address), option.WithAPIKey(secret), option.WithMaxRetries(0))
 }
 
-// says is a request with one message of the user.
+// says returns a request with one message of the user.
 func says(text string, n int64) anthropic.MessageNewParams {
 	return anthropic.MessageNewParams{
 		Model: "tiny", MaxTokens: n, Temperature: anthropic.Float(0),
@@ -25,7 +25,7 @@ func says(text string, n int64) anthropic.MessageNewParams {
 	}
 }
 
-// streamed is a message that the client gathers from a stream.
+// streamed returns a message that the client gathers from a stream.
 func streamed(t *testing.T, c *anthropic.Client, q anthropic.MessageNewParams) (m anthropic.Message) {
 	t.Helper()
 	stream := c.Messages.NewStreaming(t.Context(), q)
@@ -40,8 +40,8 @@ func streamed(t *testing.T, c *anthropic.Client, q anthropic.MessageNewParams) (
 	return m
 }
 
-// TestAnthropicMessages: a message is replied to, the same in a stream; tokens are counted; models are listed; and a
-// wrong request, a wrong key and a wrong name have errors of their types.
+// TestAnthropicMessages checks that a message gets a reply, the same in a stream; that tokens are counted and models
+// are listed; and that a wrong request, a wrong key and a wrong name have errors of their types.
 func TestAnthropicMessages(t *testing.T) {
 	address, secret := newServer(t, true)
 	c := newAnthropic(address, secret)
@@ -95,7 +95,7 @@ func TestAnthropicMessages(t *testing.T) {
 	wantError(c, q, http.StatusBadRequest, "invalid_request_error")
 }
 
-// toolOf is a tool with a description and a schema.
+// toolOf returns a tool with a description and a schema.
 func toolOf(name string, properties map[string]any, required ...string) anthropic.ToolUnionParam {
 	return anthropic.ToolUnionParam{OfTool: &anthropic.ToolParam{
 		Name: name, Description: anthropic.String("does " + name),
@@ -103,8 +103,8 @@ func toolOf(name string, properties map[string]any, required ...string) anthropi
 	}}
 }
 
-// TestAnthropicTools: a tool is called with arguments of its schema, whole and in a stream, and its result goes back
-// behind the message; a model thinks if it is asked to, and a text follows a schema.
+// TestAnthropicTools checks that a tool is called with arguments of its schema, whole and in a stream, and that its
+// result can be sent back; that a model thinks if it is asked to; and that a text follows a schema.
 func TestAnthropicTools(t *testing.T) {
 	c := newAnthropic(newThinker(t), "any")
 	q := says("Which?", 300)
@@ -152,9 +152,9 @@ func newMessage(t *testing.T, c *anthropic.Client, q anthropic.MessageNewParams)
 	return m
 }
 
-// TestAnthropicAgent replays what a coding agent sends: a system prompt in blocks, the first of which differs in each
-// request, many tools, and turns of calls and results, of which the last is marked to be cached. Every request is a
-// stream. What an earlier one has read is not read again.
+// TestAnthropicAgent replays the requests of a coding agent: a system prompt in blocks, the first of which differs in
+// each request, many tools, and turns of calls and results, the last of which is marked to be cached. Every request is
+// a stream. Text that an earlier request has read is not read again.
 func TestAnthropicAgent(t *testing.T) {
 	c := newAnthropic(newThinker(t), "any")
 	marked := anthropic.NewCacheControlEphemeralParam()
@@ -171,7 +171,7 @@ func TestAnthropicAgent(t *testing.T) {
 		q.Tools[i].OfTool.InputSchema.ExtraFields = map[string]any{"additionalProperties": false}
 	}
 	q.Tools[39].OfTool.CacheControl = marked
-	before := int64(0) // tokens of the last prompt
+	before := int64(0) // number of tokens of the last prompt
 	for turn := range 5 {
 		q.System = []anthropic.TextBlockParam{
 			{Text: fmt.Sprintf("x-anthropic-billing-header: cc_version=2.1; cc_entrypoint=cli; cch=%05x;", turn*7919)},

@@ -14,7 +14,7 @@ import (
 	"github.com/openai/openai-go/v3"
 )
 
-// TestOpenAIEmbeddings: embeddings have the length 1, and errors name their field.
+// TestOpenAIEmbeddings checks that embeddings have length 1, and that errors name their field.
 func TestOpenAIEmbeddings(t *testing.T) {
 	c := newClient(t)
 	q := openai.EmbeddingNewParams{
@@ -40,8 +40,8 @@ func TestOpenAIEmbeddings(t *testing.T) {
 	}
 }
 
-// TestOpenAIBatches: a file is sent, listed, described and read; a batch of it ends, and its output has the answers;
-// both lists go on page by page; and files can be deleted.
+// TestOpenAIBatches checks that a file is uploaded, listed, described and read; that a batch of it ends, and its output
+// has the answers; that both lists have pages; and that files can be deleted.
 func TestOpenAIBatches(t *testing.T) {
 	c := newClient(t)
 	var text strings.Builder

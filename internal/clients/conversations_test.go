@@ -11,13 +11,13 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 )
 
-// message is an item with a text of the user.
+// message returns an item with a text of the user.
 func message(text string) responses.ResponseInputItemUnionParam {
 	return responses.ResponseInputItemParamOfMessage(text, responses.EasyInputMessageRoleUser)
 }
 
-// TestOpenAIConversations: a conversation is made, changed, gone on in and deleted, with its items; what a prompt takes
-// is counted; and a compacted one goes on.
+// TestOpenAIConversations checks that a conversation is created, changed, continued and deleted, with its items; that
+// the tokens of a prompt are counted; and that a compacted conversation continues.
 func TestOpenAIConversations(t *testing.T) {
 	c := newClient(t)
 	talk, err := c.Conversations.New(t.Context(), conversations.ConversationNewParams{
@@ -89,8 +89,8 @@ func TestOpenAIConversations(t *testing.T) {
 	}
 }
 
-// TestOpenAICustomTools: a custom tool is called with a text of its grammar, whole and in a stream, and its answer goes
-// back; of allowed tools one is called.
+// TestOpenAICustomTools checks that a custom tool is called with a text of its grammar, whole and in a stream, that its
+// answer can be sent back, and that one of the allowed tools is called.
 func TestOpenAICustomTools(t *testing.T) {
 	c := newCaller(t)
 	q := ask("Which?", "")
@@ -139,8 +139,8 @@ func TestOpenAICustomTools(t *testing.T) {
 	checkCity(t, b.Output[0].AsFunctionCall().Arguments)
 }
 
-// TestOpenAIBackground: a response in the background is asked for until it has ended, its events are followed from one
-// on, and one is cancelled.
+// TestOpenAIBackground checks that a response in the background can be polled until it has ended, that its events can
+// be followed from a given one on, and that it can be cancelled.
 func TestOpenAIBackground(t *testing.T) {
 	c := newClient(t)
 	q := ask("Call me", "")

@@ -1,3 +1,3 @@
-// Package clients tests hippo serve with clients that others have written. It is a module of its own, so that their
-// modules are not those of hippo.
+// Package clients tests hippo serve with clients that others have written. It is its own module, so that their modules
+// are not those of hippo.
 package clients

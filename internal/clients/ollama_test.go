@@ -11,7 +11,7 @@ import (
 	"github.com/ollama/ollama/api"
 )
 
-// newOllama is Ollama's own client of a server with a small model.
+// newOllama returns Ollama's own client for a server with a small model.
 func newOllama(t *testing.T) *api.Client {
 	t.Helper()
 	address, _ := newServer(t, false)
@@ -24,7 +24,7 @@ func newOllama(t *testing.T) *api.Client {
 
 var ollamaOptions = map[string]any{"num_predict": 9, "seed": 3, "temperature": 0.7}
 
-// TestOllamaModels: the model is listed, described and running, and the server has a version.
+// TestOllamaModels checks that the model is listed, described and running, and that the server has a version.
 func TestOllamaModels(t *testing.T) {
 	c := newOllama(t)
 	list, err := c.List(t.Context())
@@ -51,8 +51,8 @@ func TestOllamaModels(t *testing.T) {
 	}
 }
 
-// TestOllamaGenerates: a stream has the text of the reply without one, in /api/generate and /api/chat, and says what it
-// took. A context goes on after it.
+// TestOllamaGenerates checks that a stream has the same text as the reply without one, in /api/generate and /api/chat,
+// and says what it took, and that a context continues after it.
 func TestOllamaGenerates(t *testing.T) {
 	c := newOllama(t)
 	var texts [2]string
@@ -94,7 +94,7 @@ func TestOllamaGenerates(t *testing.T) {
 	}
 }
 
-// TestOllamaStops: a client that gives up in the middle leaves a server that goes on.
+// TestOllamaStops checks that the server keeps working when a client gives up in the middle.
 func TestOllamaStops(t *testing.T) {
 	c := newOllama(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -116,8 +116,8 @@ func TestOllamaStops(t *testing.T) {
 	}
 }
 
-// TestOllamaEmbeds: embeddings have the length 1, as many numbers as were asked for, and are the same from both
-// endpoints.
+// TestOllamaEmbeds checks that embeddings have length 1 and the requested number of dimensions, and are the same from
+// both endpoints.
 func TestOllamaEmbeds(t *testing.T) {
 	c := newOllama(t)
 	a, err := c.Embed(t.Context(), &api.EmbedRequest{Model: "tiny", Input: []string{"Call me", "海は広い"}})

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// newServer is the address of a server with a small model, and the secret of a key where it wants one.
+// newServer returns the address of a server with a small model, and the secret of a key if it wants one.
 func newServer(t *testing.T, keys bool) (address, secret string) {
 	t.Helper()
 	c := model.DefaultConfig()
@@ -42,15 +42,15 @@ func newServer(t *testing.T, keys bool) (address, secret string) {
 	return web.URL, secret
 }
 
-// newClient is a client of such a server.
+// newClient returns a client for such a server.
 func newClient(t *testing.T) openai.Client {
 	t.Helper()
 	address, secret := newServer(t, true)
 	return openai.NewClient(option.WithBaseURL(address+"/v1"), option.WithAPIKey(secret), option.WithMaxRetries(0))
 }
 
-// TestOpenAICompletions: models are listed, a text is continued and scored, and a wrong request is an error of its
-// field.
+// TestOpenAICompletions checks that models are listed, that a text is continued and scored, and that the error of a
+// wrong request names its field.
 func TestOpenAICompletions(t *testing.T) {
 	c := newClient(t)
 	models, err := c.Models.List(t.Context())
@@ -70,7 +70,8 @@ func TestOpenAICompletions(t *testing.T) {
 		a.Choices[0].FinishReason != openai.CompletionChoiceFinishReasonLength {
 		t.Errorf("got %s", a.RawJSON())
 	}
-	// The client reads no list of alternatives whose first is null, which OpenAI has, too: so without the prompt here.
+	// The client cannot read a list of alternatives whose first is null, which OpenAI has, too, so this request is
+	// without the prompt.
 	q.Echo = openai.Bool(false)
 	b, err := c.Completions.New(t.Context(), q)
 	if err != nil {
@@ -96,7 +97,7 @@ func TestOpenAICompletions(t *testing.T) {
 	}
 }
 
-// TestOpenAIChat: a chat has a reply, the same in a stream, with usage at the end.
+// TestOpenAIChat checks that a chat has a reply, the same in a stream, with usage at the end.
 func TestOpenAIChat(t *testing.T) {
 	c := newClient(t)
 	q := openai.ChatCompletionNewParams{

@@ -12,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// TestOpenAPIDocument: /openapi.json has the form that OpenAPI 3.1 wants, and its schemas are ones of JSON schema.
+// TestOpenAPIDocument checks that /openapi.json is valid OpenAPI 3.1, and that its schemas are valid JSON schemas.
 func TestOpenAPIDocument(t *testing.T) {
 	address, _ := newServer(t, true)
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/openapi.json", nil)
@@ -47,7 +47,7 @@ func TestOpenAPIDocument(t *testing.T) {
 	if err := schema.Validate(document); err != nil {
 		t.Error(err)
 	}
-	// That form says nothing of the schemas inside, and of references.
+	// That does not check the schemas inside, and references.
 	schemas := schemasIn(document, "")
 	if len(schemas) < 60 {
 		t.Errorf("found %d schemas, want more", len(schemas))

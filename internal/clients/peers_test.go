@@ -13,7 +13,7 @@ import (
 	"github.com/ollama/ollama/api"
 )
 
-// TestAnthropicBatches: a batch of messages is made, asked for until it has ended, listed, read and deleted.
+// TestAnthropicBatches checks that a batch of messages is created, polled until it has ended, listed, read and deleted.
 func TestAnthropicBatches(t *testing.T) {
 	address, secret := newServer(t, true)
 	c := newAnthropic(address, secret)
@@ -63,7 +63,8 @@ func TestAnthropicBatches(t *testing.T) {
 	}
 }
 
-// TestOllamaCopies: a copy is another name of a model until it is deleted, and a reply has log-probabilities.
+// TestOllamaCopies checks that a copy is another name of a model until it is deleted, and that a reply has
+// log-probabilities.
 func TestOllamaCopies(t *testing.T) {
 	c := newOllama(t)
 	if err := c.Copy(t.Context(), &api.CopyRequest{Source: "tiny", Destination: "other"}); err != nil {
@@ -86,7 +87,7 @@ func TestOllamaCopies(t *testing.T) {
 	}
 }
 
-// TestPeers: what no client here calls: endpoints of llama.cpp and vLLM, and states.
+// TestPeers checks what no client here calls: endpoints of llama.cpp and vLLM, and states.
 func TestPeers(t *testing.T) {
 	address, _ := newServer(t, false)
 	call := func(method, path string, body io.Reader) []byte {

@@ -11,7 +11,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// ask is a request of /v1/responses.
+// ask returns a request to /v1/responses.
 func ask(input, previous string) responses.ResponseNewParams {
 	q := responses.ResponseNewParams{
 		Model: "tiny", Input: responses.ResponseNewParamsInputUnion{OfString: openai.String(input)},
@@ -24,8 +24,8 @@ func ask(input, previous string) responses.ResponseNewParams {
 	return q
 }
 
-// TestOpenAIResponses: a response is made, gone on after, found, its input listed, and deleted; of another's name there
-// is none, and a wrong field is named.
+// TestOpenAIResponses checks that a response is created, continued, found, its input listed, and deleted; that there is
+// none under another name; and that a wrong field is named.
 func TestOpenAIResponses(t *testing.T) {
 	c := newClient(t)
 	one, err := c.Responses.New(t.Context(), ask("Call me", ""))
@@ -82,8 +82,8 @@ func TestOpenAIResponses(t *testing.T) {
 	}
 }
 
-// TestOpenAIResponsesStream: the events of a stream come in the official order, numbered, and make up the response that
-// the last of them has, which is kept.
+// TestOpenAIResponsesStream checks that the events of a stream come in the official order, numbered, and make up the
+// response in the last of them, which is stored.
 func TestOpenAIResponsesStream(t *testing.T) {
 	c := newClient(t)
 	q := ask("Call me", "")
@@ -133,8 +133,8 @@ func TestOpenAIResponsesStream(t *testing.T) {
 	}
 }
 
-// TestOpenAIResponsesStructured: a text of a schema, thoughts, and a call, whole and from a stream, whose answer goes
-// back behind the response.
+// TestOpenAIResponsesStructured checks a text of a schema, thoughts, and a call, whole and from a stream, whose answer
+// is sent after the response.
 func TestOpenAIResponsesStructured(t *testing.T) {
 	c := newCaller(t)
 	q := ask("Which?", "")

@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// readState is what state.mjs says of a file.
+// readState returns the output of state.mjs about a file.
 func readState(t *testing.T, file []byte) (out, problem string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.session")
@@ -34,8 +34,8 @@ func readState(t *testing.T, file []byte) (out, problem string) {
 	return said.String(), errs.String()
 }
 
-// TestStateInJavaScript: a reader in another language, after docs/state-format.md, finds the same header, hash, signer
-// and numbers in a file as this program, and the same faults.
+// TestStateInJavaScript checks that a reader in another language, written after docs/state-format.md, finds the same
+// header, hash, signer and numbers in a file as this program, and the same errors.
 func TestStateInJavaScript(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("LEFT OUT: files of sessions are read with node, which is not here")
@@ -129,7 +129,7 @@ func TestStateInJavaScript(t *testing.T) {
 	}
 }
 
-// sumOf is the sum of a tensor, in the order of its elements.
+// sumOf returns the sum of a tensor, in the order of its elements.
 func sumOf(t *testing.T, x, scales *checkpoint.Tensor) (sum float64) {
 	t.Helper()
 	switch x.DType {

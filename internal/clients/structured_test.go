@@ -19,13 +19,13 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// newCaller is a client of newThinker's server.
+// newCaller returns a client for newThinker's server.
 func newCaller(t *testing.T) openai.Client {
 	t.Helper()
 	return openai.NewClient(option.WithBaseURL(newThinker(t)+"/v1"), option.WithAPIKey("any"), option.WithMaxRetries(0))
 }
 
-// newThinker is the address of a server whose model knows tools, and thinks if it is asked to.
+// newThinker returns the address of a server whose model supports tools, and thinks if it is asked to.
 func newThinker(t *testing.T) string {
 	t.Helper()
 	c := model.DefaultConfig()
@@ -61,7 +61,7 @@ func newThinker(t *testing.T) string {
 	return web.URL
 }
 
-// city is what the tests ask for.
+// city is the schema that the tests ask for.
 var city = map[string]any{
 	"type": "object", "additionalProperties": false, "required": []string{"name", "size"},
 	"properties": map[string]any{
@@ -81,7 +81,7 @@ func checkCity(t *testing.T, text string) {
 	}
 }
 
-// TestOpenAIStructured: a reply of a schema is read as one, also from a stream.
+// TestOpenAIStructured checks that a reply of a schema is parsed as one, also from a stream.
 func TestOpenAIStructured(t *testing.T) {
 	c := newCaller(t)
 	q := openai.ChatCompletionNewParams{
@@ -109,7 +109,7 @@ func TestOpenAIStructured(t *testing.T) {
 	}
 }
 
-// TestOpenAITools: a function is called, whole and in a stream, and its answer goes back.
+// TestOpenAITools checks that a function is called, whole and in a stream, and that its answer can be sent back.
 func TestOpenAITools(t *testing.T) {
 	c := newCaller(t)
 	q := openai.ChatCompletionNewParams{

@@ -1,5 +1,5 @@
-// Command picture takes docs/serve.png, the picture of the page of hippo serve: go run ./picture ADDRESS FILE. The first
-// model of the server there must have no chat template. docs/serve.sh does all of it.
+// Command picture takes docs/serve.png, the picture of the page of hippo serve: go run ./picture ADDRESS FILE. The
+// first model of the server at that address must have no chat template. docs/serve.sh does all of it.
 package main
 
 import (
@@ -19,7 +19,7 @@ const begin = "Call me Ishmael. Some years ago, never mind how long precisely,"
 const (
 	ended = `document.getElementById('go').innerText === 'Continue' && !document.getElementById('go').disabled`
 	undo  = `[...document.querySelectorAll('#steps .button')].find((one) => one.innerText === 'Undo').click() ?? true`
-	// seeds has the page draw the same seeds of replies in each picture.
+	// seeds makes the page draw the same seeds of replies in each picture.
 	seeds = `(() => {
 		const real = crypto.getRandomValues.bind(crypto);
 		let n = 0;
@@ -29,7 +29,7 @@ const (
 	tree  = `document.querySelectorAll('.spot').length > 2`
 	shown = `document.querySelectorAll('#alternatives:not([hidden]) tr').length >= 5`
 
-	token = 30 // whose alternatives are shown
+	token = 30 // index of the token whose alternatives are shown
 )
 
 func main() {
@@ -87,7 +87,7 @@ func take(address, file string) error {
 	return os.WriteFile(file, data, 0o644)
 }
 
-// tab is a window. After an error it does nothing more.
+// tab is a window. After an error it does nothing.
 type tab struct {
 	ctx context.Context
 	err error
