@@ -20,7 +20,7 @@ const (
 )
 
 // activations lists the functions and their derivatives: as portable code for one element, and as kernels for slices
-// that are not empty. A function of few elements has no kernels.
+// that are not empty. A function that is used for few elements has no kernels.
 var activations = [...]struct {
 	value, slope func(x float32) float32
 	into         func(n int, y, x *float32)
@@ -73,14 +73,14 @@ const (
 	geluB = 0.044715
 )
 
-// Gelu is the tanh approximation ½x(1+tanh(√(2/π)(x+0.044715x³))), the GELU of the released H3 models. It is computed
-// as x·σ(z) with z = 2√(2/π)(x+0.044715x³), in which nothing cancels.
+// Gelu returns the tanh approximation ½x(1+tanh(√(2/π)(x+0.044715x³))), the GELU of the released H3 models. It is
+// computed as x·σ(z) with z = 2√(2/π)(x+0.044715x³), in which nothing cancels.
 func Gelu(x float32) float32 {
 	return x / (1 + Exp(-2*geluA*(x+float32(geluB*x*x*x))))
 }
 
-// GeluGrad is the derivative of Gelu, σ(z) + x·z'·σ'(z). With e = e^-|z| and q = 1/(1+e), σ(z) is q for z ≥ 0 and eq
-// below, and σ'(z) is e·q².
+// GeluGrad returns the derivative of Gelu, σ(z) + x·z'·σ'(z). With e = e^-|z| and q = 1/(1+e), σ(z) is q for z ≥ 0 and
+// eq below, and σ'(z) is e·q².
 func GeluGrad(x float32) float32 {
 	z := 2 * geluA * (x + float32(geluB*x*x*x))
 	slope := 2 * geluA * (1 + float32(3*geluB*x*x))
@@ -93,28 +93,28 @@ func GeluGrad(x float32) float32 {
 	return sigmoid + float32(e*q*q*slope*x)
 }
 
-// GeluErf is the exact GELU ½x(1+erf(x/√2)).
+// GeluErf returns the exact GELU ½x(1+erf(x/√2)).
 func GeluErf(x float32) float32 {
 	return float32(0.5 * float64(x) * (1 + math.Erf(float64(x)/math.Sqrt2)))
 }
 
-// GeluErfGrad is the derivative of GeluErf.
+// GeluErfGrad returns the derivative of GeluErf.
 func GeluErfGrad(x float32) float32 {
 	v := float64(x)
 	return float32(0.5*(1+math.Erf(v/math.Sqrt2)) + v*math.Exp(-v*v/2)/math.Sqrt(2*math.Pi))
 }
 
-// Sigmoid is 1/(1+e^-x).
+// Sigmoid returns 1/(1+e^-x).
 func Sigmoid(x float32) float32 { return 1 / (1 + Exp(-x)) }
 
-// SigmoidGrad is its derivative σ', 0 where it is less than 2^-125.
+// SigmoidGrad returns the derivative σ' of Sigmoid, or 0 if it is less than 2^-125.
 func SigmoidGrad(x float32) float32 {
 	_, slope := sigmoidSlope(x)
 	return slope
 }
 
 // sigmoidSlope returns σ(x) and σ'(x). With e = e^-|x| and q = 1/(1+e), σ is q for x ≥ 0 and eq below, and σ' is eq²:
-// nothing cancels. e counts as 0 where it is less than 2^-125.
+// nothing cancels. e is set to 0 if it is less than 2^-125.
 func sigmoidSlope(x float32) (s, slope float32) {
 	e := Exp(-max(x, -x))
 	if e < 0x1p-125 {
@@ -128,30 +128,30 @@ func sigmoidSlope(x float32) (s, slope float32) {
 	return s, e * q * q
 }
 
-// SiLU is x·σ(x), also called swish (arXiv:1710.05941).
+// SiLU returns x·σ(x), also called swish (arXiv:1710.05941).
 func SiLU(x float32) float32 { return x * Sigmoid(x) }
 
-// SiLUGrad is the derivative of SiLU, σ + xσ'.
+// SiLUGrad returns the derivative of SiLU, σ + xσ'.
 func SiLUGrad(x float32) float32 {
 	s, slope := sigmoidSlope(x)
 	return s + float32(x*slope)
 }
 
-// Tanh is tanh x.
+// Tanh returns tanh x.
 func Tanh(x float32) float32 { return float32(math.Tanh(float64(x))) }
 
-// TanhGrad is the derivative of Tanh, 1-tanh² = 4σ'(2x).
+// TanhGrad returns the derivative of Tanh, 1-tanh² = 4σ'(2x).
 func TanhGrad(x float32) float32 { return 4 * SigmoidGrad(2*x) }
 
-// Softplus is log(1+e^x) = max(x, 0) + log(1+e^-|x|), which neither overflows nor loses small values.
+// Softplus returns log(1+e^x) = max(x, 0) + log(1+e^-|x|), which neither overflows nor loses small values.
 func Softplus(x float32) float32 {
 	return max(x, 0) + float32(math.Log1p(float64(Exp(-max(x, -x)))))
 }
 
-// ELU1 is elu(x)+1 = max(x, 0) + e^min(x, 0).
+// ELU1 returns elu(x)+1 = max(x, 0) + e^min(x, 0).
 func ELU1(x float32) float32 { return max(x, 0) + Exp(min(x, 0)) }
 
-// ELU1Grad is its derivative, 0 where it is less than 2^-125.
+// ELU1Grad returns the derivative of ELU1, or 0 if it is less than 2^-125.
 func ELU1Grad(x float32) float32 {
 	e := Exp(min(x, 0))
 	if e < 0x1p-125 {
@@ -160,14 +160,14 @@ func ELU1Grad(x float32) float32 {
 	return e
 }
 
-// sineLimit is the largest argument of Sin and Cos, as internal/asm has it. They treat a larger argument as 0: float32
-// cannot hold its number of half turns anyway.
+// sineLimit is the largest argument of Sin and Cos, the same as in internal/asm. They treat a larger argument as 0:
+// float32 cannot represent its number of half turns anyway.
 const sineLimit = 1 << 22
 
-// Sin is sin x. At levels above generic the error is below 2e-7 up to |x| = 10⁵.
+// Sin returns sin x. At levels above generic the error is below 2e-7 up to |x| = 10⁵.
 func Sin(x float32) float32 { return float32(math.Sin(limitTurns(x))) }
 
-// Cos is cos x, the derivative of Sin, to the same error.
+// Cos returns cos x, the derivative of Sin, with the same error.
 func Cos(x float32) float32 { return float32(math.Cos(limitTurns(x))) }
 
 func limitTurns(x float32) float64 {
@@ -177,13 +177,14 @@ func limitTurns(x float32) float64 {
 	return float64(x)
 }
 
-// ReLU2 is max(x, 0)².
+// ReLU2 returns max(x, 0)².
 func ReLU2(x float32) float32 { return max(x, 0) * max(x, 0) }
 
-// ReLU2Grad is the derivative of ReLU2, 2 max(x, 0).
+// ReLU2Grad returns the derivative of ReLU2, 2 max(x, 0).
 func ReLU2Grad(x float32) float32 { return 2 * max(x, 0) }
 
-// HeavyTail is 1+x for x ≥ 0 and 1/(1-x) below: positive and smooth, as e^x, but neither fast to grow nor to vanish.
+// HeavyTail returns 1+x for x ≥ 0 and 1/(1-x) below: positive and smooth like e^x, but it neither grows nor vanishes
+// fast.
 func HeavyTail(x float32) float32 {
 	if x < 0 {
 		return 1 / (1 - x)
@@ -191,7 +192,7 @@ func HeavyTail(x float32) float32 {
 	return 1 + x
 }
 
-// HeavyTailGrad is its derivative.
+// HeavyTailGrad returns the derivative of HeavyTail.
 func HeavyTailGrad(x float32) float32 {
 	if x < 0 {
 		y := 1 / (1 - x)

@@ -6,7 +6,7 @@ import "math"
 type AdamWStep struct {
 	LR, Beta1, Beta2, Eps, Decay float64
 	Correct1, Correct2           float64 // 1-β1^t, 1-β2^t
-	GradScale                    float64 // the gradient is multiplied by this first: clipping
+	GradScale                    float64 // the gradient is multiplied by this first, for clipping
 }
 
 // AdamW updates parameters p and moments m, v from gradients g, which it sets to zero:

@@ -1,7 +1,7 @@
 package kernel
 
 // RowDots sets y[i] = Σ_p w[i·ldw + p]·x[p] for i < n and p < k: the scores of a query against n keys. The order of the
-// sums depends on k only, except in the last rows where fewer than four remain. It differs from Gemm's.
+// sums depends only on k, except in the last rows if fewer than four remain. It differs from Gemm's.
 func RowDots(n, k int, w []float32, ldw int, x, y []float32) {
 	if n >= 4 && k%16 == 0 && k > 0 && directRowDots(n, k, w, ldw, x, y) {
 		return
@@ -11,7 +11,7 @@ func RowDots(n, k int, w []float32, ldw int, x, y []float32) {
 	}
 }
 
-// RowSums sets y[j] = Σ_i x[i]·w[i·ldw + j] for i < n and j < k, a weighted sum of n values, or adds that to y. Its
+// RowSums sets y[j] = Σ_i x[i]·w[i·ldw + j] for i < n and j < k, a weighted sum of n values, or adds the sum to y. Its
 // bits equal Gemm's.
 func RowSums(n, k int, w []float32, ldw int, x, y []float32, add bool) {
 	if n > 0 && k%16 == 0 && k > 0 && directRowSums(n, k, w, ldw, x, y, add) {
@@ -22,7 +22,7 @@ func RowSums(n, k int, w []float32, ldw int, x, y []float32, add bool) {
 
 const attendWork = 1 << 18 // floats in a call of assembly, some 40 µs
 
-// directRowDots computes RowDots in assembly and reports whether there is any. n is at least 4, k a multiple of 16.
+// directRowDots computes RowDots in assembly, and reports whether there is any. n is at least 4, k a multiple of 16.
 func directRowDots(n, k int, w []float32, ldw int, x, y []float32) bool {
 	if !cpu.has(rowDotsCode) {
 		return false
@@ -40,7 +40,7 @@ func directRowDots(n, k int, w []float32, ldw int, x, y []float32) bool {
 	return true
 }
 
-// directRowSums computes RowSums in assembly and reports whether there is any for k. k is a multiple of 16, n at least
+// directRowSums computes RowSums in assembly, and reports whether there is any for k. k is a multiple of 16, n at least
 // 1.
 func directRowSums(n, k int, w []float32, ldw int, x, y []float32, add bool) bool {
 	if !cpu.has(rowSumsCode) || k > 128 || cpu.narrow() && k > 64 {
@@ -54,7 +54,7 @@ func directRowSums(n, k int, w []float32, ldw int, x, y []float32, add bool) boo
 	return true
 }
 
-// directDots is Dots in assembly. m is at least 4, k a multiple of 16.
+// directDots computes Dots in assembly, and reports whether there is any. m is at least 4, k a multiple of 16.
 func (r *RoundedRows) directDots(i, m int, x, y []float32) bool {
 	if !cpu.has(rowDotsBF16Code) {
 		return false
@@ -73,7 +73,7 @@ func (r *RoundedRows) directDots(i, m int, x, y []float32) bool {
 	return true
 }
 
-// directSums computes Sums in assembly and reports whether there is any for k. k is a multiple of 16, m at least 1.
+// directSums computes Sums in assembly, and reports whether there is any for k. k is a multiple of 16, m at least 1.
 func (r *RoundedRows) directSums(i, m int, x, y []float32, add bool) bool {
 	k := r.k
 	if !cpu.has(rowSumsBF16Code) || k > 128 || cpu.narrow() && k > 64 {
@@ -87,7 +87,7 @@ func (r *RoundedRows) directSums(i, m int, x, y []float32, add bool) bool {
 	return true
 }
 
-// directWiden is Get in assembly. k is a multiple of 16, m at least 1.
+// directWiden computes Get in assembly, and reports whether there is any. k is a multiple of 16, m at least 1.
 func (r *RoundedRows) directWiden(i, m int, dst []float32) bool {
 	if !cpu.has(widenBF16Code | widenInt8Code) {
 		return false

@@ -11,7 +11,7 @@ package kernel
 //	X_j = Σ_i (a_ij + b_ij·T)·u_i,  Y_j = Σ_i (c_ij + d_ij·T)·u_i,  u_i = 1/((|λ_i|² - T)² + (2 Re λ_i)²·T)
 //
 // That costs one division per mode and a product with a real matrix. Near a mode it loses as many digits as Im λ/Re λ
-// has, which float64 can spare.
+// has, which float64 can afford.
 type Cauchy struct {
 	M          int
 	Norm, Damp []float64 // (n): |λ|² and (2 Re λ)²
@@ -54,8 +54,8 @@ func (c *Cauchy) Term(i, j int, lambda, v complex128) {
 	x[0], x[1], x[2], x[3] = -beta*norm, beta-2*alpha*re, alpha*norm-2*beta*re, -alpha
 }
 
-// ModeGrad is the gradient of a loss by λ_i (d/dRe + i·d/dIm) that comes through Mode, given d, the gradients by the
-// numbers of c.
+// ModeGrad returns the gradient by λ_i (d/dRe + i·d/dIm) of a loss that comes through Mode, where d holds the gradients
+// by the numbers of c.
 func (c *Cauchy) ModeGrad(d *Cauchy, i int, lambda complex128) complex128 {
 	return complex(2*d.Norm[i], 0)*lambda + complex(8*d.Damp[i]*real(lambda), 0)
 }
@@ -132,7 +132,8 @@ const cauchyPerCall = 1024
 // maxCauchyLanes is the number of lanes of the longest vector.
 const maxCauchyLanes = 8
 
-// cauchyShape returns the number of lanes of a vector, and how many rows of sums have their accumulators in registers.
+// cauchyShape returns the number of lanes of a vector, and the number of rows of sums whose accumulators are in
+// registers.
 func cauchyShape() (lanes, group int) {
 	if cpu.has(cauchySums8Code) {
 		return maxCauchyLanes, 8

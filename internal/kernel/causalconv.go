@@ -1,7 +1,7 @@
 package kernel
 
-// CausalConv computes the short filter of Mamba and Hyena for the rows t in [lo, hi) of one sequence x (l, d), each
-// channel with taps of its own: y[t] = bias + Σ_{i<m, i≤t} taps[i]·x[t-i], taps (m, d), bias (d) or nil for zeros. The
+// CausalConv computes the short filter of Mamba and Hyena for the rows t in [lo, hi) of one sequence x (l, d), where
+// each channel has its own taps: y[t] = bias + Σ_{i<m, i≤t} taps[i]·x[t-i], taps (m, d), bias (d) or nil for zeros. The
 // result does not depend on how the rows are divided among calls. The rows of x may lie further apart.
 func CausalConv(y []float32, x Rows, taps, bias []float32, d, m, lo, hi int) {
 	f := directFilter{Rows{y, d}, x, taps, d, m}
@@ -9,7 +9,7 @@ func CausalConv(y []float32, x Rows, taps, bias []float32, d, m, lo, hi int) {
 	if m < width { // rows are filtered one by one
 		part = 1
 	}
-	for ; lo < hi; lo += part { // what has the bias is in the cache still
+	for ; lo < hi; lo += part { // the rows with the bias are still in the cache
 		part = min(part, hi-lo)
 		for t := range part {
 			if row := f.out.Row(lo+t, d); bias == nil {
@@ -22,8 +22,8 @@ func CausalConv(y []float32, x Rows, taps, bias []float32, d, m, lo, hi int) {
 	}
 }
 
-// CausalConvPast adds to y (d) of position t < m-1 of a row what the inputs before the row give to it: Σ_{t<i<m}
-// taps[i]·past[m-1+t-i], from the newest input on. past (m-1, d) ends with the newest.
+// CausalConvPast adds to y (d) of position t < m-1 of a row the contribution of the inputs before the row: Σ_{t<i<m}
+// taps[i]·past[m-1+t-i], from the newest input on. past (m-1, d) ends with the newest input.
 func CausalConvPast(y, past, taps []float32, m, t int) {
 	d := len(y)
 	directFilter{Rows{y, d}, Rows{past, d}, taps[(t+1)*d:], d, m}.row(0, m-2, 1, 0, m-1-t)

@@ -10,15 +10,15 @@ import "math"
 type ComplexScan struct {
 	Rows     int       // number of positions
 	U, Delta []float32 // u and Δ; also y and all gradients of these
-	Step     int       // floats from one of their positions to the next
+	Step     int       // distance between positions of U and Delta, in floats
 	B, C     []float32 // n complex numbers each; also their gradients
-	Stride   int       // floats from one of their positions to the next
+	Stride   int       // distance between positions of B and C, in floats
 	A        []float32 // n complex numbers
 	Skip     float32
 }
 
-// Run runs the scan from the state h, which becomes the state after it. y may be nil. If work has Rows·4n floats, Run
-// stores there the state before each step and the decays, for Back.
+// Run runs the scan from the state h, which becomes the state after the scan. y may be nil. If work has Rows·4n floats,
+// Run stores the state before each step and the decays there, for Back.
 func (s *ComplexScan) Run(y, h, work []float32) {
 	n, step, a := len(h)/2, s.Step, s.A
 	for t := range s.Rows {
@@ -42,12 +42,12 @@ func (s *ComplexScan) Run(y, h, work []float32) {
 	}
 }
 
-// ComplexScanGrads are the gradients of the inputs of a ComplexScan, each laid out like its input.
+// ComplexScanGrads holds the gradients of the inputs of a ComplexScan, each laid out like its input.
 type ComplexScanGrads struct{ U, Delta, B, C, A []float32 }
 
-// Back is the backward of Run, from what that stored in work. h (n pairs) holds the gradient of the state after the
-// last position, and is replaced by the gradient of the state before the first. Back adds to all of d, and returns the
-// gradient of the skip.
+// Back is the backward of Run, using the values that Run stored in work. h (n pairs) holds the gradient of the state
+// after the last position, and is replaced by the gradient of the state before the first. Back adds to all of d, and
+// returns the gradient of the skip.
 func (s *ComplexScan) Back(d ComplexScanGrads, dy, h, work []float32) (dskip float32) {
 	n, a, da := len(h)/2, s.A, d.A
 	for t := s.Rows - 1; t >= 0; t-- {
@@ -82,14 +82,14 @@ func conj(v complex64) complex64              { return complex(real(v), -imag(v)
 
 func times32(s float32, v complex64) complex64 { return complex(s*real(v), s*imag(v)) }
 
-// cexp is e^(re + i·im).
+// cexp returns e^(re + i·im).
 func cexp(re, im float32) complex64 {
 	sin, cos := sincos(float64(im))
 	size := Exp(re)
 	return complex(size*cos, size*sin)
 }
 
-// sincos are the sine and cosine of x with an absolute error below 1e-7: Taylor's polynomials about the nearest
+// sincos returns the sine and cosine of x with an absolute error below 1e-7, by Taylor polynomials about the nearest
 // multiple of π/2.
 func sincos(x float64) (sin, cos float32) {
 	if !(math.Abs(x) < 1<<20) {

@@ -19,7 +19,7 @@ import "sync"
 // Transpose then finishes one block after the other in the cache. End runs the inverse of the outer passes. Sequences
 // are read and written row by row when needed: see Input and Output.
 //
-// A plan is read only and may be used by any number of goroutines.
+// A plan is read-only and may be used by any number of goroutines.
 type ConvPlan struct {
 	n            int
 	outer, inner []pass
@@ -31,7 +31,7 @@ type ConvPlan struct {
 }
 
 const (
-	blockPoints = 2048 // the most points of a block: two transformed sequences then take 512 KB
+	blockPoints = 2048 // the largest number of points of a block: two transformed sequences then take 512 KB
 
 	// Rows that lie a multiple of 4 KB apart share cache sets: gaps between blocks, and between the parts of a
 	// spectrum, save up to a quarter of the time.
@@ -42,7 +42,7 @@ const (
 // ConvRows is the largest number of rows that a plan requests from an Input, or passes to an Output, at once.
 const ConvRows = 256
 
-// plans holds a *ConvPlan for each n in use. There are few good lengths, so it stays small.
+// plans holds a *ConvPlan for each n in use. It stays small because there are few good lengths.
 var plans sync.Map
 
 // NewConvPlan returns the plan for sequences of up to l points, l ≥ 1; n is the next length that is a power of two, at
@@ -93,8 +93,8 @@ func (p *ConvPlan) Spectrum(buf []float32) Spectrum {
 	return Spectrum{re: buf[:n:n], im: buf[n+partGap:][:n:n], rows: buf[2*n+partGap:][:ConvRows*Lanes]}
 }
 
-// Convolve replaces x by the spectrum of the convolution of x and k, ready for End. x comes from Begin. k comes from
-// Begin if fresh is set; it is left transformed, and the next sequence passes it with fresh unset.
+// Convolve replaces x by the spectrum of the convolution of x and k, ready for End. x comes from Begin. If fresh is
+// set, k comes from Begin too; Convolve leaves it transformed, and the next call passes it with fresh unset.
 func (p *ConvPlan) Convolve(x, k Spectrum, fresh bool) {
 	for b := range p.blocks {
 		p.blockOf(x, b).convolve(p.blockOf(k, b), fresh, p.inner)
@@ -103,7 +103,7 @@ func (p *ConvPlan) Convolve(x, k Spectrum, fresh bool) {
 
 // Transposed holds the options of Transpose.
 type Transposed struct {
-	First bool // the first sequence: k comes from Begin, unless Ready is set, and sum holds nothing yet
+	First bool // the first sequence: k comes from Begin, unless Ready is set, and sum has no contents yet
 	Ready bool // k comes from Convolve, or from an earlier Transpose
 	Last  bool // the last sequence: sum is made ready for End
 	Again bool // u becomes the convolution of k and u, ready for End
@@ -120,8 +120,8 @@ func (p *ConvPlan) Transpose(dy, u, k, sum Spectrum, o Transposed) {
 }
 
 // AddAhead turns k, the spectrum of a causal kernel after Begin, into the spectrum of a kernel that also looks ahead.
-// ahead is the spectrum of r[n-1-j] = a[j] after Begin. As ω^n = i, an entry -i·a[j] at n-1-j of the kernel becomes
-// a[j] at -1-j where it wraps around, and stays imaginary elsewhere. So with k[j] - i·r[j] in place of k[j]
+// ahead is the spectrum of r[n-1-j] = a[j] after Begin. Because ω^n = i, an entry -i·a[j] at n-1-j of the kernel
+// becomes a[j] at -1-j where it wraps around, and stays imaginary elsewhere. So with k[j] - i·r[j] in place of k[j]
 //
 //	y[t] = Σ_{j≤t} k[j]·x[t-j] + Σ_j a[j]·x[t+1+j]
 func (p *ConvPlan) AddAhead(k, ahead Spectrum) {
@@ -133,7 +133,7 @@ func (p *ConvPlan) AddAhead(k, ahead Spectrum) {
 }
 
 // GradAhead computes dr, the spectrum of the gradient of the r of AddAhead, ready for End, from sum after the last
-// Transpose: sum stands for a complex sequence with real part dk and imaginary part -dr.
+// Transpose: sum represents a complex sequence with real part dk and imaginary part -dr.
 func (p *ConvPlan) GradAhead(dr, sum Spectrum) {
 	for b := range p.blocks {
 		dr, sum := p.blockOf(dr, b), p.blockOf(sum, b)

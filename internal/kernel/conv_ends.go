@@ -2,7 +2,7 @@ package kernel
 
 // Input is a real sequence for ConvPlan.Begin.
 type Input interface {
-	// Rows returns the sequence in place. ok is false if Fill has to produce it.
+	// Rows returns the sequence in place. ok is false if Fill must be used instead.
 	Rows() (x Rows, ok bool)
 	// Fill sets z [n][Lanes] to the rows [t, t+n). It is always called for row 0.
 	Fill(z []float32, t, n int)
@@ -10,25 +10,25 @@ type Input interface {
 
 // Output takes the results of ConvPlan.End.
 type Output interface {
-	// Rows returns where in memory the sequence of a single spectrum goes, and how it is written. Some rows still go to
-	// Put; row 0 always does.
+	// Rows returns the memory for the sequence of a single spectrum, and how it is written. Some rows are still passed
+	// to Put; row 0 always is.
 	Rows() (y Rows, how Placing)
-	// Put takes the rows [t, t+n) of one spectrum in a, and of a second one in b, nil if there is none. Rows come in an
-	// order private to the plan. Put may overwrite a and b [n][Lanes].
+	// Put receives the rows [t, t+n) of one spectrum in a, and those of a second one in b, nil if there is none. Rows
+	// come in an order private to the plan. Put may overwrite a and b [n][Lanes].
 	Put(a, b []float32, t, n int)
 }
 
-// Placing says how results are written.
+// Placing tells how results are written.
 type Placing int
 
-// Results go to Put, are written in place, or are added in place.
+// Results are passed to Put, written in place, or added in place.
 const (
 	ByPut Placing = iota
 	Written
 	Added
 )
 
-// Begin takes the sequence of l ≤ n rows, zero from there on, through the outer passes.
+// Begin runs the outer passes on the sequence of l ≤ n rows, which is zero from there on.
 func (p *ConvPlan) Begin(s Spectrum, in Input, l int) {
 	x, placed := in.Rows()
 	if placed {
@@ -70,7 +70,7 @@ func (p *ConvPlan) placed(x Rows, t, rows, then int) realRows {
 		rows: rows, ahead: (then - t) * x.Step}
 }
 
-// End takes one spectrum, or two at a time, back through the outer passes and gives out the first l ≤ n rows of the
+// End runs the inverse of the outer passes on one spectrum, or two at a time, and outputs the first l ≤ n rows of the
 // sequences.
 func (p *ConvPlan) End(out Output, l int, a, b Spectrum) {
 	y, how := out.Rows()
@@ -128,8 +128,7 @@ func (p *ConvPlan) outerBack(s Spectrum, q, count int) {
 	}
 }
 
-// columns calls f for count columns from q on of all blocks, such that a call has at most ConvRows rows of the first
-// pass.
+// columns calls f for count columns from q on of all blocks, with at most ConvRows rows of the first pass in each call.
 func (p *ConvPlan) columns(f func(q, count int)) {
 	count := ConvRows / p.outer[0].radix
 	for q, end := 0, p.block/Lanes; q < end; q += count {
@@ -137,28 +136,28 @@ func (p *ConvPlan) columns(f func(q, count int)) {
 	}
 }
 
-// askedRows is the number of points of the first pass whose rows are asked for ahead. Rows that lie a power of two
-// apart share cache sets, and each point brings as many of those as its radix: they are gone again if they are asked
-// for much earlier.
+// askedRows is the number of points of the first pass whose rows are prefetched. Rows that lie a power of two apart
+// share cache sets, and each point has as many of them as its radix: if they are prefetched much earlier, they are
+// evicted before they are used.
 const askedRows = 16
 
-// chunks calls f for the parts of such columns that the first pass takes together: count points from t on, float at of
-// a spectrum, where of a sequence of l rows the rows t + j·part exist for j < rows. The points from then on follow.
+// chunks calls f for the parts of such columns that the first pass processes together: count points from t on, at float
+// at of a spectrum. Of a sequence of l rows, the rows t + j·part exist for j < rows. The points from then on follow.
 func (p *ConvPlan) chunks(q, count, l int, f func(at, t, count, rows, then int)) {
 	part, block := p.outer[0].part, p.block/Lanes
 	for at := 0; at < p.outer[0].step; at += p.step {
 		t := at/p.step*block + q
-		next := t + block // the first point of the chunk that follows
+		next := t + block // the first point of the next chunk
 		if at+p.step >= p.outer[0].step {
 			next = q + count
 		}
 		for end := t + count; t < end; {
 			rows, stop := max(0, ceil(l-t, part)), min(end, t+askedRows)
 			if rows > 0 {
-				stop = min(stop, l-(rows-1)*part) // from there on one row less
+				stop = min(stop, l-(rows-1)*part) // from there on there is one row less
 			}
 			if t == 0 {
-				stop = 1 // row 0 is not for every input and output to be taken where it lies
+				stop = 1 // not every input and output can handle row 0 in place
 			}
 			then := stop
 			if stop == end {

@@ -4,7 +4,7 @@ import "unsafe"
 
 // The functions below compute parts of each pass of the long convolution, in Go or in assembly.
 
-// difPart is dif for count points of each block. re and im begin at point q of the first block.
+// difPart computes dif for count points of each block. re and im begin at point q of the first block.
 func (p *pass) difPart(re, im []float32, q, count, blocks int) {
 	if !cpu.has(difCode) {
 		p.difPortable(re, im, q, count, blocks)
@@ -13,7 +13,7 @@ func (p *pass) difPart(re, im []float32, q, count, blocks int) {
 	vecDif(p.radix, &re[0], &im[0], p.step, count, blocks, &p.w[q*p.radix].re)
 }
 
-// ditPart is dit for the same points.
+// ditPart computes dit for the same points.
 func (p *pass) ditPart(re, im []float32, q, count, blocks int) {
 	if !cpu.has(ditCode) {
 		p.ditPortable(re, im, q, count, blocks)
@@ -22,7 +22,7 @@ func (p *pass) ditPart(re, im []float32, q, count, blocks int) {
 	vecDit(p.radix, &re[0], &im[0], p.step, count, blocks, &p.w[q*p.radix].re)
 }
 
-// firstPart is dif of the rows r by in, for count points of one block: see firstPortable.
+// firstPart computes dif of the rows r by in, for count points of one block: see firstPortable.
 func (p *pass) firstPart(re, im []float32, r *realRows, q, count int, in []rotation) {
 	if !cpu.has(firstCode) {
 		p.firstPortable(re, im, r, q, count, in)
@@ -49,7 +49,7 @@ func (p *pass) lastPart(re, im []float32, r *realRows, q, count int, out []rotat
 	}
 }
 
-// middleGradPart is middleGrad for some blocks.
+// middleGradPart computes middleGrad for some blocks.
 func (p *pass) middleGradPart(dy, u, k, s parts, first bool, blocks int) {
 	switch {
 	case !cpu.has(middleGradCode | middleGradFirstCode):
@@ -63,7 +63,7 @@ func (p *pass) middleGradPart(dy, u, k, s parts, first bool, blocks int) {
 	}
 }
 
-// middlePart is middle for some blocks.
+// middlePart computes middle for some blocks.
 func (p *pass) middlePart(re, im, kre, kim []float32, blocks int) {
 	if !cpu.has(middleCode) {
 		p.middlePortable(re, im, kre, kim, blocks)
@@ -99,12 +99,12 @@ func mulConjAdd(zre, zim, xre, xim, kre, kim []float32) {
 	vecComplexMulConjAdd(&zre[0], &zim[0], &xre[0], &xim[0], &kre[0], &kim[0], len(zre))
 }
 
-// streamFrom is the span of rows in bytes from which on they are written past the caches. So large a span would leave
-// the caches before it is read, and streaming saves fetching the lines that are overwritten.
+// streamFrom is the size of rows in bytes from which on they are written past the caches. Such large rows would be
+// evicted from the caches before they are read, and streaming saves fetching the lines that are overwritten.
 const streamFrom = 8 << 20
 
-// streamed ends a pass that wrote rows past the caches: other cores see those rows before anything that this core
-// writes later.
+// streamed ends a pass that wrote rows past the caches. It ensures that other cores see those rows before anything that
+// this core writes later.
 func streamed() {
 	if cpu.has(fenceCode) {
 		vecFence()

@@ -10,13 +10,13 @@ import (
 	features "golang.org/x/sys/cpu"
 )
 
-// level is a set of processor features that kernels are written for, one bit each. A kernel names the feature that it
-// needs, and runs where the level has that; a kernel without code for any feature of a level is the portable one.
-// Levels may round differently. At one level, results are the same on every machine that has it.
+// level is a set of processor features for which kernels are written, one bit each. A kernel names the feature that it
+// needs, and is used if the level has that feature; a kernel without code for any feature of a level is the portable
+// one. Levels may round differently. At one level, results are the same on every machine that has it.
 type level uint16
 
-// The features. Each goes with all that is needed to use it: levels of AVX-512 have AVX2, too. Those of amd64 are in
-// the first byte, where the choice between kernels looks for them.
+// The features. Each implies everything that is needed to use it: levels with AVX-512 have AVX2, too. Those of amd64
+// are in the first byte, where the choice between kernels looks for them.
 const (
 	avx2         level = 1 << iota // AVX2, FMA and BMI2
 	avx512                         // AVX-512 F, BW, DQ and VL
@@ -36,10 +36,10 @@ const (
 	i8mm                            // FEAT_I8MM: products of matrices of bytes, and of signed by unsigned ones
 	armbf16                         // FEAT_BF16
 
-	noCode level = 1 << 15 // what no level has: see the constants of dispatch_arm64.go
+	noCode level = 1 << 15 // no level has it: see the constants of dispatch_arm64.go
 )
 
-// levels are all levels by name, from the lowest of each architecture. Where a name stands twice, one machine may have
+// levels lists all levels by name, from the lowest of each architecture. If a name occurs twice, one machine may have
 // both: kernels then compute the same by other encodings of the same instructions, and the first is used.
 var levels = []struct {
 	name string
@@ -74,7 +74,7 @@ func (l level) has(feature level) bool { return l&feature == feature }
 // narrow reports whether the longest vectors have at most 256 bits.
 func (l level) narrow() bool { return l != generic && !l.has(avx512) }
 
-// cpu is the level in use. It changes in tests, and by Use before anything is computed. errCPU says what was wrong
+// cpu is the level in use. It changes in tests, and by Use before anything is computed. errCPU tells what was wrong
 // with the level that was requested.
 var cpu, errCPU = choose(os.Getenv("HIPPO_CPU"), machineLevels())
 
@@ -83,12 +83,12 @@ var cpu, errCPU = choose(os.Getenv("HIPPO_CPU"), machineLevels())
 // level is generic and the error lists the levels of the machine.
 func CPULevel() (string, error) { return cpu.String(), errCPU }
 
-// ofIntegers are features that change no bit of a result: they are for products of integers, which are exact, and
+// ofIntegers lists features that change no bit of a result: they are for products of integers, which are exact, and
 // products of bf16 on arm64 are computed without armbf16.
 const ofIntegers = avx512vnni | avx512vnnivl | avxvnni | amxint8 | dotprod | i8mm | armbf16
 
-// Rounding returns the name of the lowest level whose results, with products in float32 and in p, have the bits of
-// those of the level in use.
+// Rounding returns the name of the lowest level whose results, with products in float32 and in p, are bit for bit those
+// of the level in use.
 func Rounding(p Precision) string { return cpu.rounding(p) }
 
 func (l level) rounding(p Precision) string {
@@ -127,20 +127,21 @@ func choose(forced string, has []level) (level, error) {
 		found, strings.Join(names(has), ", "))
 }
 
-// Levels are the names of the levels that the machine has, from the lowest.
+// Levels returns the names of the levels that the machine has, from the lowest.
 func Levels() []string { return names(machineLevels()) }
 
-// LevelsBelow are the names of the levels whose features that in use has, from the lowest: it is the last.
+// LevelsBelow returns the names of the levels all of whose features the level in use has, from the lowest up to the
+// level in use.
 func LevelsBelow() []string {
 	return names(slices.DeleteFunc(machineLevels(), func(l level) bool { return !cpu.has(l) }))
 }
 
-// Use lowers the level in use to that of a name, so that several machines compute with one. Call it before anything is
-// computed, as some results of kernels are kept in a form that is the level's own.
+// Use lowers the level in use to the named one, so that several machines can compute with the same level. It must be
+// called before anything is computed, because some results of kernels are stored in a form that depends on the level.
 func Use(name string) error {
 	for _, l := range machineLevels() {
 		if l.String() == name && cpu.has(l) {
-			if cpu != l { // or others may compute already
+			if cpu != l { // otherwise do not write, because others may be computing already
 				cpu = l
 			}
 			return nil
@@ -150,7 +151,7 @@ func Use(name string) error {
 		strings.Join(LevelsBelow(), ", "))
 }
 
-// names are those of some of levels, each once.
+// names returns the names of some of levels, each once.
 func names(some []level) (names []string) {
 	for _, l := range some {
 		names = append(names, l.String())
@@ -158,8 +159,8 @@ func names(some []level) (names []string) {
 	return slices.Compact(names)
 }
 
-// machineLevels returns the levels that processor and operating system support and that there is code for, in the order
-// of levels.
+// machineLevels returns the levels that the processor and the operating system support and for which there is code, in
+// the order of levels.
 func machineLevels() []level {
 	var has []level
 	own := machine()
@@ -171,7 +172,7 @@ func machineLevels() []level {
 	return has
 }
 
-// machine is the features of the machine.
+// machine returns the features of the machine.
 func machine() level {
 	switch runtime.GOARCH {
 	case "amd64":
@@ -207,7 +208,7 @@ func amd64Features() (has level) {
 	return has
 }
 
-// arm64Features asks the system for what package cpu does not know everywhere.
+// arm64Features asks the system for the features that package cpu does not know everywhere.
 func arm64Features() (has level) {
 	has = neon
 	if features.ARM64.HasASIMDDP {

@@ -2,7 +2,7 @@ package kernel
 
 import "golang.org/x/sys/unix"
 
-// systemFeatures are FEAT_I8MM and FEAT_BF16 of arm64: M2 and newer have both.
+// systemFeatures reports whether arm64 has FEAT_I8MM and FEAT_BF16: M2 and newer have both.
 func systemFeatures() (i8mm, bf16 bool) {
 	has := func(name string) bool {
 		v, err := unix.SysctlUint32("hw.optional.arm.FEAT_" + name)

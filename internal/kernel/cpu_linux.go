@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemFeatures are FEAT_I8MM and FEAT_BF16 of arm64. The second is a bit of the kernel's second word of capabilities
-// (asm/hwcap.h).
+// systemFeatures reports whether arm64 has FEAT_I8MM and FEAT_BF16. The second is a bit of the kernel's second word of
+// capabilities (asm/hwcap.h).
 func systemFeatures() (i8mm, bf16 bool) {
 	const atHWCAP2, hwcap2BF16 = 26, 1 << 14
 	vector, err := unix.Auxv()
@@ -23,8 +23,8 @@ func systemFeatures() (i8mm, bf16 bool) {
 	return features.ARM64.HasI8MM, bf16
 }
 
-// tilesAllowed asks the system to let the process use tiles of AMX, and reports whether it does: a thread that has used
-// them takes 8 KB more to save (arch_prctl of asm/prctl.h).
+// tilesAllowed asks the system to let the process use tiles of AMX, and reports whether it does. The system must save 8
+// KB more for a thread that has used them (arch_prctl of asm/prctl.h).
 func tilesAllowed() bool {
 	const archPrctl, requestPermission, tileData = 158, 0x1023, 18
 	if runtime.GOARCH != "amd64" {

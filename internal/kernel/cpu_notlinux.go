@@ -2,5 +2,5 @@
 
 package kernel
 
-// tilesAllowed reports whether the system lets the process use tiles of AMX: nobody asks it.
+// tilesAllowed returns false: on this system hippo does not ask whether the process may use tiles of AMX.
 func tilesAllowed() bool { return false }

@@ -2,7 +2,7 @@ package kernel
 
 import "golang.org/x/sys/windows"
 
-// systemFeatures are FEAT_I8MM and FEAT_BF16 of arm64, by the numbers of winnt.h.
+// systemFeatures reports whether arm64 has FEAT_I8MM and FEAT_BF16, by the numbers of winnt.h.
 func systemFeatures() (i8mm, bf16 bool) {
 	const (
 		i8mmAvailable = 66 // PF_ARM_V82_I8MM_INSTRUCTIONS_AVAILABLE

@@ -1,15 +1,15 @@
 package kernel
 
-// SolveLower replaces x (rows, n) by the solution y of y = x + M·y, with M (rows, rows), of which it reads what is
-// below the diagonal. Rows of x lie xs floats apart, those of m ms. Each element is changed by one row after the other,
-// from the first on.
+// SolveLower replaces x (rows, n) by the solution y of y = x + M·y, where M is (rows, rows). It reads only the part of
+// M below the diagonal. Rows of x lie xs floats apart, those of m ms. Each element is changed by one row after the
+// other, from the first on.
 func SolveLower(x []float32, xs int, m []float32, ms, rows, n int) {
 	if rows > 1 && n > 0 {
 		solveLower(x, 0, xs, m, 0, ms, 1, rows, n)
 	}
 }
 
-// SolveUpper is SolveLower with Mᵀ for M, from the last row back.
+// SolveUpper is SolveLower with Mᵀ instead of M, from the last row back.
 func SolveUpper(x []float32, xs int, m []float32, ms, rows, n int) {
 	if last := rows - 1; rows > 1 && n > 0 {
 		solveLower(x, last*xs, -xs, m, last*ms+last, -1, -ms, rows, n)

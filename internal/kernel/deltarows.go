@@ -1,15 +1,15 @@
 package kernel
 
-// The kernels here are for decays by row: each component of a key has its own. Matrices are (rows, n) with n components
-// to a row, one row after the other unless a step says otherwise. A part is up to DeltaPart positions.
+// The kernels here are for decays by row: each component of a key has its own decay. Matrices are (rows, n), with n
+// components to a row, one row after the other unless a step is given. A part is up to DeltaPart positions.
 
-// DeltaPart is the most positions of a part.
+// DeltaPart is the largest number of positions of a part.
 const DeltaPart = 16
 
-// DecayPart computes the decays of a part from their logarithms g, whose rows lie gs floats apart: each e^g, since the
-// product of those up to a position, upTo that of those after it, and total (n) e to the sum of all. The products have
-// up to 16 factors, each rounded; the total, by which a state fades, is a sum of logarithms, as those of many parts add
-// up.
+// DecayPart computes the decays of a part from their logarithms g, whose rows lie gs floats apart. each holds each e^g,
+// since the product of those up to a position, upTo that of those after it, and total (n) e to the sum of all. The
+// products have up to 16 factors, each rounded. The total, by which a state decays, is computed from a sum of
+// logarithms, because the errors of many parts add up.
 func DecayPart(each, since, upTo, total, g []float32, gs, rows, n int) {
 	if rows <= 0 || n <= 0 {
 		return
@@ -41,7 +41,7 @@ func DecayPart(each, since, upTo, total, g []float32, gs, rows, n int) {
 	}
 }
 
-// deltaColumns is the most columns in a call of assembly, some 50 µs.
+// deltaColumns is the largest number of columns in a call of assembly, some 50 µs.
 const deltaColumns = 1 << 11
 
 // MulMatrix sets y[r·ys + i] = a[r·as + i]·b[r·bs + i] for r < rows and i < n. y may be a or b.
@@ -82,8 +82,8 @@ func MulAddMatrix(y []float32, ys int, a []float32, as int, b []float32, bs, row
 	}
 }
 
-// AddRunning adds to each row r of y the sum acc (n), to which it first adds a·b of that row. Rows begin at y0, a0 and
-// b0 and lie ys, as and bs floats apart: back from the last one if these are negative.
+// AddRunning adds a·b of each row r to the sum acc (n), and then adds acc to row r of y. Rows begin at y0, a0 and b0
+// and lie ys, as and bs floats apart: they go back from the last one if these are negative.
 func AddRunning(acc, y []float32, y0, ys int, a []float32, a0, as int, b []float32, b0, bs, rows int) {
 	n := len(acc)
 	if rows <= 0 || n == 0 {
@@ -105,14 +105,14 @@ func AddRunning(acc, y []float32, y0, ys int, a []float32, a0, as int, b []float
 	}
 }
 
-// DecayedScores computes the scores of the readers q and p and the writers z of a part, where e[t] decays the writers
-// before t:
+// DecayedScores computes the scores of the readers q and p and the writers z of a part, where e[t] is the decay at t of
+// the writers before t:
 //
 //	sq[t, s] = Σ_i q[t, i]·z[s, i]·Π_{s<r≤t} e[r, i] for s ≤ t
 //	sp[t, s] = Σ_i p[t, i]·z[s, i]·Π_{s<r<t} e[r, i] for s < t
 //
-// and 0 for other s < rows. Rows of scores lie ss floats apart. On entry w (n, DeltaPart) are the writers, transposed,
-// zero for those from rows on. It is overwritten.
+// and 0 for other s < rows. Rows of scores lie ss floats apart. On entry w (n, DeltaPart) holds the writers,
+// transposed, and zeros for those from rows on. It is overwritten.
 func DecayedScores(sq, sp []float32, ss int, w, e, q, p []float32, rows, n int) {
 	if rows <= 0 || n <= 0 {
 		return
@@ -140,8 +140,8 @@ func DecayedScores(sq, sp []float32, ss int, w, e, q, p []float32, rows, n int) 
 	}
 }
 
-// DecayedScoresGrad adds to dq, dp, dz and de the gradients of what DecayedScores reads, given those of the scores, of
-// which it reads what the formulas above have: de is the gradient of the logarithms of e. work is scratch of
+// DecayedScoresGrad adds to dq, dp, dz and de the gradients of the inputs of DecayedScores, given those of the scores,
+// of which it reads only those in the formulas above. de is the gradient of the logarithms of e. work is scratch of
 // DecayedWork floats.
 func DecayedScoresGrad(dq, dp, dz, de, dsq, dsp []float32, ss int, e, q, p, z, work []float32, rows, n int) {
 	if rows <= 0 || n <= 0 {
@@ -157,7 +157,7 @@ func DecayedScoresGrad(dq, dp, dz, de, dsq, dsp []float32, ss int, e, q, p, z, w
 		return
 	}
 	for i := range n {
-		// w[t, s] is writer s at t, v[s] its gradient.
+		// w[t, s] is writer s decayed to t, v[s] its gradient.
 		var w [DeltaPart][DeltaPart]float32
 		var v [DeltaPart]float32
 		for t := range rows {

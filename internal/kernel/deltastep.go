@@ -1,7 +1,7 @@
 package kernel
 
-// DeltaStep steps a state S (dk, dv) of the delta rule by one position (engine.Delta has the rule), given what is
-// erased or read, x, and what is written, v:
+// DeltaStep steps a state S (dk, dv) of the delta rule by one position (see engine.Delta for the rule). x is the value
+// that is erased or read, v the value that is written:
 //
 //	S ← Diag(decay)·S + a·xᵀ + k·vᵀ,   y = Sᵀ·q
 //

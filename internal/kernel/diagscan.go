@@ -8,7 +8,7 @@ package kernel
 // imaginary ones.
 type DiagScan struct {
 	N     int
-	Table []float32 // of each time 2n floats of decays and 2n of gains
+	Table []float32 // for each time, 2n floats of decays and 2n of gains
 	C     []float32
 	Skip  float32
 }
@@ -29,12 +29,13 @@ func (s *DiagScan) Step(x []float32, k int, u float32) float32 {
 	return 2*sum + float32(s.Skip*u)
 }
 
-// DiagScanGrads are the gradients of a DiagScan's table and of its C, in float64 because many positions add up.
+// DiagScanGrads holds the gradients of a DiagScan's table and of its C, in float64 because they are summed over many
+// positions.
 type DiagScanGrads struct{ Table, C []float64 }
 
 // Back is the backward of Step: from the state before, the state after, and the gradient dy of the output. g, the
 // gradient of the state after, is replaced by that of the state before. Back adds to d, and returns the gradient of u
-// but for the skip's part.
+// without the part of the skip.
 func (s *DiagScan) Back(d *DiagScanGrads, g, before, after []float32, k int, u, dy float32) (du float32) {
 	n := s.N
 	e, t := s.Table[4*n*k:][:4*n], d.Table[4*n*k:][:4*n]

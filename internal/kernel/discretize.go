@@ -6,8 +6,8 @@ import (
 )
 
 // The discretization of the modes of a channel, and its gradient, in float64 because Ābar is raised to powers. All
-// modes of a call share the step dt. Gradients are derivatives by the real part + i·derivatives by the imaginary part:
-// for a holomorphic w = f(z), dz = dw·conj(f'(z)).
+// modes of a call share the step dt. A gradient is the derivative by the real part + i·the derivative by the imaginary
+// part: for a holomorphic w = f(z), dz = dw·conj(f'(z)).
 
 // NegExp replaces each x by -e^x. The length of x is a multiple of ModeLanes. Magnitudes below e^-708 and above e^709
 // may be clamped to these bounds.
@@ -21,11 +21,11 @@ func NegExp(x []float64) {
 	}
 }
 
-// Discretization is the modes of a channel, before and after, and their step.
+// Discretization holds the modes of a channel, before and after discretization, and their step.
 type Discretization struct {
 	A, B       Modes
 	Dt         float64
-	Abar, Bbar Modes // Ābar and B̄: what Bilinear and ZOH compute
+	Abar, Bbar Modes // Ābar and B̄: the results of Bilinear and ZOH
 }
 
 // Bilinear computes Ābar = (1 + dt·A/2)/(1 - dt·A/2), B̄ = dt·B/(1 - dt·A/2).
@@ -57,8 +57,8 @@ func (d *Discretization) ZOH() {
 	}
 }
 
-// DiscretizationGrad is the gradients of a Discretization: those of A, B and Dt, one of Dt for each mode, are computed
-// from those of Ābar and B̄.
+// DiscretizationGrad holds the gradients of a Discretization: those of A, B and Dt, with one of Dt for each mode, are
+// computed from those of Ābar and B̄.
 type DiscretizationGrad struct {
 	A, B       Modes
 	Dt         []float64

@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// callLength is the most elements in a call of assembly, which cannot be interrupted. It is less than 100 µs of work,
-// even from memory.
+// callLength is the largest number of elements in a call of assembly, which cannot be interrupted. It is less than 100
+// µs of work, even from memory.
 const callLength = 1 << 15
 
 // AllFinite reports whether x holds neither NaN nor infinity.
@@ -24,9 +24,9 @@ func AllFinite(x []float32) bool {
 	return true
 }
 
-// Exp is e^x in float32 with a relative error below 2e-7: 2^k times a polynomial on [-ln2/2, ln2/2] (the coefficients
-// are those of Cephes expf). It gives 0 below -103, +Inf above 88.7, NaN for NaN. math.Exp in float64 takes four times
-// as long.
+// Exp returns e^x in float32 with a relative error below 2e-7: 2^k times a polynomial on [-ln2/2, ln2/2] (the
+// coefficients are those of Cephes expf). It returns 0 below -103, +Inf above 88.7, NaN for NaN. math.Exp in float64
+// takes four times as long.
 func Exp(x float32) float32 {
 	if x > 88.72283 {
 		return float32(math.Inf(1))

@@ -19,7 +19,7 @@ const Lanes = 16
 // the frequency of result j: j itself, except that radix 8 has the order 0, 2, 4, 6, 1, 3, 5, 7.
 type pass struct {
 	radix, part int
-	step        int // floats from point q + j·part to the next j: part·Lanes, or more where there are gaps
+	step        int // floats from point q + j·part to the next j: part·Lanes, or more if there are gaps
 	w           []rotation
 }
 
@@ -32,8 +32,8 @@ func turn(num, den int) rotation {
 	return rotation{float32(cos), float32(sin)}
 }
 
-// goodLength returns the least n ≥ l of the form 2^a·{1, 3, 5, 9, 15}, a ≥ 2, at most a quarter more than the next
-// multiple of 4.
+// goodLength returns the smallest n ≥ l of the form 2^a·{1, 3, 5, 9, 15}, a ≥ 2. It is at most a quarter more than the
+// next multiple of 4.
 func goodLength(l int) int {
 	best := 0
 	for _, odd := range []int{1, 3, 5, 9, 15} {
@@ -49,9 +49,9 @@ func goodLength(l int) int {
 }
 
 // radices returns the radices of the passes for n points in their order: 8 and 4 for the power of two, then 3 and 5.
-// The first is 4 or 8. Of the others, the last ones are 8: rows of points that are far apart share cache sets, and
-// eight such rows are too many. In a long transform the second radix is 8 too: that is an outer pass, whose rows have
-// gaps between them, and it leaves smaller blocks.
+// The first is 4 or 8. Of the others, the last ones are 8, because rows of points that are far apart share cache sets,
+// and eight such rows are too many. In a long transform the second radix is 8 too: that is an outer pass, whose rows
+// have gaps between them, and it leaves smaller blocks.
 func radices(n int) (r []int) {
 	a := bits.TrailingZeros(uint(n))
 	odd := n >> a
@@ -115,7 +115,7 @@ type parts struct{ re, im []float32 }
 // sub returns n floats of each part from at on.
 func (x parts) sub(at, n int) parts { return parts{x.re[at:][:n], x.im[at:][:n]} }
 
-// from returns what each part has from float at on.
+// from returns each part from float at on.
 func (x parts) from(at int) parts { return parts{x.re[at:], x.im[at:]} }
 
 // split returns the size of the blocks that passes process one by one, depth first. ok is false if they process all of
@@ -193,15 +193,15 @@ func convolveGrad(dy, u, k, sum parts, o Transposed, passes []pass) {
 	}
 }
 
-// callPoints is the number of points in a call of assembly, which nothing may interrupt: some 50 µs if they come from
+// callPoints is the number of points in a call of assembly, which cannot be interrupted: some 50 µs if they come from
 // memory.
 const callPoints = 4096
 
-// size is the number of floats in the real parts of a block.
+// size returns the number of floats in the real parts of a block.
 func (p *pass) size() int { return p.radix * p.part * Lanes }
 
-// calls calls f for points q to q+count of as many blocks, from float at on, such that each call has few points and all
-// together cover n floats.
+// calls calls f for points q to q+count of several blocks, from float at on, such that each call has few points and all
+// calls together cover n floats.
 func (p *pass) calls(n int, f func(at, q, count, blocks int)) {
 	count := min(p.part, callPoints/p.radix)
 	blocks := max(1, callPoints/(p.radix*p.part))

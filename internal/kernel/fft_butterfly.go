@@ -1,9 +1,9 @@
 package kernel
 
-// lanes are the values of one point for all channels.
+// lanes holds the values of one point for all channels.
 type lanes = *[Lanes]float32
 
-// points are the inputs of one transform of a pass.
+// points holds the inputs of one transform of a pass.
 type points struct{ re, im [8]lanes }
 
 // at returns the points q of block b.
@@ -15,7 +15,7 @@ func (p *pass) at(re, im []float32, b, q int) (x points) {
 	return x
 }
 
-// difPortable is dif for count points of each block. re and im begin at point q of the first block.
+// difPortable computes dif for count points of each block. re and im begin at point q of the first block.
 func (p *pass) difPortable(re, im []float32, q, count, blocks int) {
 	for b := range blocks {
 		for i := range count {
@@ -25,7 +25,7 @@ func (p *pass) difPortable(re, im []float32, q, count, blocks int) {
 	}
 }
 
-// ditPortable is dit for the same points.
+// ditPortable computes dit for the same points.
 func (p *pass) ditPortable(re, im []float32, q, count, blocks int) {
 	for b := range blocks {
 		for i := range count {
@@ -35,7 +35,7 @@ func (p *pass) ditPortable(re, im []float32, q, count, blocks int) {
 	}
 }
 
-// middlePortable is middle for some blocks.
+// middlePortable computes middle for some blocks.
 func (p *pass) middlePortable(re, im, kre, kim []float32, blocks int) {
 	for b := range blocks {
 		x, k := p.at(re, im, b, 0), p.at(kre, kim, b, 0)
@@ -48,7 +48,7 @@ func (p *pass) middlePortable(re, im, kre, kim []float32, blocks int) {
 	}
 }
 
-// middleGradPortable is middleGrad for some blocks.
+// middleGradPortable computes middleGrad for some blocks.
 func (p *pass) middleGradPortable(dy, uu, kk, sum parts, first bool, blocks int) {
 	times := mulConjAddPortable
 	if first {
@@ -79,8 +79,8 @@ type realRows struct {
 
 func (r *realRows) at(j, i int) lanes { return lanes(r.x[j*r.step+i*r.next:]) }
 
-// firstPortable is dif of one block, made of the rows r times in[j], for count points from q on. re and im begin at
-// point q.
+// firstPortable computes dif of one block, made of the rows r times in[j], for count points from q on. re and im begin
+// at point q.
 func (p *pass) firstPortable(re, im []float32, r *realRows, q, count int, in []rotation) {
 	for i := range count {
 		z := p.at(re, im, 0, i)
@@ -99,8 +99,8 @@ func (p *pass) firstPortable(re, im []float32, r *realRows, q, count int, in []r
 	}
 }
 
-// lastPortable is dit of one block for the same points. From the results z it sets r to, or adds to r, Im(z)·re(out[j])
-// + Re(z)·im(out[j]), which is the real part of conj(out[j]) times z with its parts exchanged.
+// lastPortable computes dit of one block for the same points. From the results z it sets r to, or adds to r,
+// Im(z)·re(out[j]) + Re(z)·im(out[j]), which is the real part of conj(out[j]) times z with its parts exchanged.
 func (p *pass) lastPortable(re, im []float32, r *realRows, q, count int, out []rotation) {
 	for i := range count {
 		z := p.at(re, im, 0, i)
@@ -242,7 +242,7 @@ func butterfly2(r0, i0, r1, i1 lanes) {
 	}
 }
 
-// butterfly3: with s = x1+x2, d = x1-x2: y0 = x0+s, y1, y2 = x0 - s/2 ∓ i·sin(2π/3)·d.
+// butterfly3 transforms three points. With s = x1+x2, d = x1-x2: y0 = x0+s, y1, y2 = x0 - s/2 ∓ i·sin(2π/3)·d.
 func butterfly3(r0, i0, r1, i1, r2, i2 lanes) {
 	const sin = 0.866025403784438646763723170752936183
 	for v := range r0 {
@@ -255,9 +255,9 @@ func butterfly3(r0, i0, r1, i1, r2, i2 lanes) {
 	}
 }
 
-// butterfly5: with s, d = x1±x4 and t, e = x2±x3: y0 = x0+s+t, y1, y4 = x0 + cos1·s + cos2·t ∓ i·(sin1·d + sin2·e), y2,
-// y3 = x0 + cos2·s + cos1·t ∓ i·(sin2·d - sin1·e). It works in steps, because ten streams a power of two apart would
-// evict one another from the nearest cache.
+// butterfly5 transforms five points. With s, d = x1±x4 and t, e = x2±x3: y0 = x0+s+t, y1, y4 = x0 + cos1·s + cos2·t ∓
+// i·(sin1·d + sin2·e), y2, y3 = x0 + cos2·s + cos1·t ∓ i·(sin2·d - sin1·e). It works in steps, because ten streams a
+// power of two apart would evict one another from the nearest cache.
 func butterfly5(r0, i0, r1, i1, r2, i2, r3, i3, r4, i4 lanes) {
 	butterfly2(r1, i1, r4, i4) // s, d
 	butterfly2(r2, i2, r3, i3) // t, e

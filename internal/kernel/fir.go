@@ -1,7 +1,7 @@
 package kernel
 
-// The direct filters of the shift SSM. Each element of their results is added up in one order, tap after tap or
-// position after position, however the work is divided.
+// The direct filters of the shift SSM. Each element of their results is summed in one order, tap after tap or position
+// after position, however the work is divided.
 
 // FIR computes, for the rows t in [lo, hi) of one sequence x (l, d), y[t] = skip·x[t] + Σ_{i<m, i≤t} taps[i]·x[t-i].
 func FIR(y, x, taps, skip []float32, d, m, lo, hi int) {
@@ -36,7 +36,7 @@ func FIRAfter(y, x, taps, skip []float32, d, m, past, n int) {
 	filterOf(y, x, taps, d, m).rowsFrom(0, past, n, 1, past)
 }
 
-// firWork is the most multiply-adds in a call of assembly, unless it is for one tap: about 30 µs.
+// firWork is the largest number of multiply-adds in a call of assembly, unless it is for one tap: about 30 µs.
 const firWork = 1 << 20
 
 // directFilter filters rows of in by m taps and adds the result to rows of out.
@@ -46,22 +46,23 @@ type directFilter struct {
 	d, m    int
 }
 
-// filterOf is a filter whose rows lie one behind the other.
+// filterOf returns a filter whose rows are contiguous.
 func filterOf(out, in, taps []float32, d, m int) directFilter {
 	return directFilter{Rows{out, d}, Rows{in, d}, taps, d, m}
 }
 
 // rows adds Σ_{i<m, i≤past} taps[i]·in[t-i·step] to count rows t of out, from t on in steps of 1 or -1. past rows of in
+// come before the first row, in the direction of the step.
 // come before the first one, in the direction of the step.
 func (f directFilter) rows(t, count, step, past int) { f.rowsFrom(t, t, count, step, past) }
 
-// rowsFrom is rows where row t of out corresponds to row at of in.
+// rowsFrom is rows if row t of out corresponds to row at of in.
 func (f directFilter) rowsFrom(t, at, count, step, past int) {
 	height, width := cpu.firTile()
 	for count > 0 {
 		done, rows := 0, 1
 		if cpu.has(firTileCode) && count >= height {
-			// All rows of the tile have the taps of its first row.
+			// All rows of the tile use as many taps as its first row.
 			rows, done = height, min(f.m, past+1)/width*width
 			f.tile(t, at, step, done, width)
 		}
@@ -133,7 +134,7 @@ func FIRTapsGrad(dtaps, dy, x []float32, d, l, lo, hi int) {
 	}
 }
 
-// tapGrad adds the part of the positions [lo, hi) to the gradient of tap i.
+// tapGrad adds the contribution of the positions [lo, hi) to the gradient of tap i.
 func tapGrad(dtaps, dy []float32, x Rows, d, i, lo, hi int) {
 	if cpu.has(firRowCode) && d > 0 {
 		if lo < hi {
@@ -146,13 +147,13 @@ func tapGrad(dtaps, dy []float32, x Rows, d, i, lo, hi int) {
 	}
 }
 
-// FIRRows is the number of rows that FIR processes at a time if there are that many: it reads their inputs once.
+// FIRRows returns the number of rows that FIR processes at a time if there are that many, reading their inputs once.
 func FIRRows() int {
 	rows, _ := cpu.firTile()
 	return rows
 }
 
-// firTile is the number of rows and of taps in a tile of assembly, as internal/asm has it.
+// firTile returns the number of rows and of taps in a tile of assembly, the same as in internal/asm.
 func (l level) firTile() (rows, taps int) {
 	if l.narrow() {
 		return 9, 4

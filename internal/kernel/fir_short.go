@@ -2,16 +2,16 @@ package kernel
 
 import "sync"
 
-// A tile of a direct filter needs every tap for every one of its rows. Near the beginning of a sequence, and at its
-// end, there is no such tile, and rows are filtered one by one. A short sequence consists mostly of such rows. So it is
-// filtered in a copy with zeros around it, which let every tap contribute and change nothing.
+// A tile of a direct filter needs every tap for each of its rows. Near the beginning of a sequence, and at its end,
+// there is no such tile, and rows are filtered one by one. A short sequence consists mostly of such rows. So it is
+// filtered in a copy with zeros around it, so that every tap contributes and the zeros change nothing.
 const (
-	shortRows = 96        // the longest sequence for which this pays
+	shortRows = 96        // the longest sequence for which this is worth while
 	shortCols = 4 * Lanes // channels at a time
 	margin    = 24        // rows of zeros before and after: enough for a tile and its taps
 )
 
-// shortBuffers are where a goroutine keeps the channels of a short sequence, with zeros before and after.
+// shortBuffers holds the channels of a short sequence for a goroutine, with zeros before and after.
 type shortBuffers struct {
 	in, out [(margin + shortRows + margin) * shortCols]float32
 	taps    [(shortRows + margin) * shortCols]float32
@@ -31,7 +31,7 @@ func (f directFilter) short(skip []float32, t, count, step int, add bool) {
 	defer shortPool.Put(buf)
 	height, width := cpu.firTile()
 	m := min(f.m, count)
-	first, at := min(t, t+(count-1)*step), margin // the first row in memory, and the place of row t in the copy
+	first, at := min(t, t+(count-1)*step), margin // the first row in memory, and the index of row t in the copy
 	if step < 0 {
 		at += count - 1
 	}
@@ -52,7 +52,7 @@ func (f directFilter) short(skip []float32, t, count, step int, add bool) {
 			}
 		}
 		for r := 0; r < count; r += height {
-			// All rows of the tile have the taps of its last row.
+			// All rows of the tile use as many taps as its last row.
 			n := ceil(min(m, r+height), width)
 			row := (at + r*step) * w
 			vecFirTile(w, n, &buf.out[row], step*w, &buf.taps[0], &buf.in[row], step*w)

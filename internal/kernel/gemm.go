@@ -2,7 +2,7 @@ package kernel
 
 import "github.com/hippo-ssm/hippo/internal/parallel"
 
-// Op says which operand of a matrix product is stored transposed.
+// Op tells which operand of a matrix product is stored transposed.
 type Op int
 
 const (
@@ -32,21 +32,21 @@ type Product struct {
 //
 // Row i of C is the same to the last bit whether it is computed alone or within a larger product, at any place in it
 // and on any number of cores, for one level of processor features (see CPULevel): each element is the sum over blocks
-// of terms, blocks and terms in ascending order, and only C is cut into tiles, never K. So a member of a batch gives
-// the same result as alone, and a sequence the same as its chunks.
+// of terms, blocks and terms in ascending order, and only C is divided into tiles, never K. So a member of a batch
+// gives the same result as alone, and a sequence the same as its chunks.
 func Gemm(p Product) {
 	p.bf16 = false
 	p.compute(p.workers())
 }
 
-// GemmInline is Gemm on the calling goroutine alone, for the bodies of parallel loops: there the other cores are busy
-// already. It allocates nothing.
+// GemmInline is Gemm on the calling goroutine only, for the bodies of parallel loops, in which the other cores are
+// already busy. It allocates nothing.
 func GemmInline(p Product) {
 	p.bf16 = false
 	p.compute(1)
 }
 
-// workers is the number of workers for which the product has enough work.
+// workers returns the number of workers for which the product has enough work.
 func (p *Product) workers() int {
 	if p.M*p.N*p.K > cpu.grainWork() {
 		return parallel.Workers()
@@ -54,7 +54,7 @@ func (p *Product) workers() int {
 	return 1
 }
 
-// grainWork is the least number of multiply-adds that is worth another core, about 10 to 50 µs.
+// grainWork returns the smallest number of multiply-adds that is worth another core, about 10 to 50 µs.
 func (l level) grainWork() int {
 	if l == generic {
 		return 1 << 18

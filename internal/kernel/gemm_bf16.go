@@ -8,19 +8,19 @@ import (
 )
 
 // GemmBF16 is Gemm with the operands rounded to bfloat16 first, to nearest, ties to even. C and the sums are float32.
-// Infinities stay what they are, numbers above the largest bfloat16 become infinite, NaN stays NaN.
+// Infinities stay infinite, numbers above the largest bfloat16 become infinite, and NaN stays NaN.
 //
 // At level avx512bf16 it is about twice as fast as Gemm. That level adds two terms at a time and treats denormal
-// operands, products and sums of a block as zero. With tiles (AMX) sums are those of vecGemmTiles, and denormals
-// are zero, too. Other levels give the bits of Gemm with rounded operands, and take somewhat longer than Gemm. As
-// with Gemm, row i of C does not depend on the other rows, but without tiles Aᵀ·B of more than 768 terms may round
+// operands, products and sums of a block as zero. With tiles (AMX) sums are those of vecGemmTiles, and denormals are
+// zero, too. Other levels give the bits of Gemm with rounded operands, and take somewhat longer than Gemm. As with
+// Gemm, row i of C does not depend on the other rows, but without tiles Aᵀ·B of more than 768 terms may round
 // differently from A·B.
 func GemmBF16(p Product) {
 	p.bf16 = true
 	p.compute(p.workers())
 }
 
-// GemmBF16Inline is GemmBF16 on the calling goroutine alone, as GemmInline is Gemm.
+// GemmBF16Inline is GemmBF16 on the calling goroutine only, like GemmInline.
 func GemmBF16Inline(p Product) {
 	p.bf16 = true
 	p.compute(1)
@@ -38,7 +38,7 @@ func RoundBF16(y, x []float32) {
 	}
 }
 
-// bf16Bits are the bits of x rounded to bfloat16 as RoundBF16 does: the lower half is zero.
+// bf16Bits returns the bits of x rounded to bfloat16 as RoundBF16 does: the lower half is zero.
 func bf16Bits(x float32) uint32 {
 	bits := math.Float32bits(x)
 	if x != x {
@@ -57,7 +57,7 @@ const (
 	roundedM = 384
 )
 
-// roundedBuffers are where a goroutine keeps rounded blocks of A and B.
+// roundedBuffers holds rounded blocks of A and B for a goroutine.
 type roundedBuffers struct {
 	a [roundedM * roundedK]float32
 	b [roundedK * roundedN]float32

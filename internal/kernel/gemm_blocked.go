@@ -8,23 +8,23 @@ import (
 )
 
 // The product in assembly computes C from blocks of B, of blockedK terms and blockedN columns. A block stays in the
-// second-level cache while the rows of A stream by. Bᵀ, or a large B, is first packed into panels: as many columns as a
-// tile of C in registers has, row after row. A is read in place, except for a large Aᵀ: a chunk of it is copied right
-// before use.
+// second-level cache while the rows of A stream by. Bᵀ, or a large B, is first packed into panels, which have as many
+// columns as a tile of C in registers, row after row. A is read in place, except for a large Aᵀ: a chunk of it is
+// copied right before use.
 const (
 	blockedK = 384 // terms summed before they are added to C
 	blockedN = 384 // columns of C at a time, a multiple of unitN
 	unitN    = 48  // a multiple of the width of every tile in registers (16 and 48)
 	unitM    = 24  // a multiple of the height of every tile (6 and 8)
 	chunkM   = 96  // rows of C for which Aᵀ is copied at a time, a multiple of 16 and of unitM
-	panelGap = 16  // floats between panels: one right after the other, they would fall into the same sets of the cache
+	panelGap = 16  // floats between panels: without them panels would fall into the same sets of the cache
 
 	inPlace  = 1 << 16 // a block that spans fewer floats is read in place
-	fewRows  = 96      // up to so few rows of C a copy of B does not pay
+	fewRows  = 96      // up to this many rows of C, copying B is not worth while
 	callWork = 1 << 21 // multiply-adds in a call of assembly, some 40 µs
 	dotWork  = 1 << 18 // floats of Bᵀ in a call for very few rows, some 40 µs
-	dotsMost = 8       // up to so few rows of A the product A·Bᵀ transposes B in registers
-	grainN   = 1536    // the most columns of C in a tile that a core computes
+	dotsMost = 8       // up to this many rows of A, the product A·Bᵀ transposes B in registers
+	grainN   = 1536    // the largest number of columns of C in a tile that a core computes
 	dotCols  = 16      // columns at a time in the product for very few rows
 )
 
@@ -43,11 +43,11 @@ func (p *Product) blocked(workers int) {
 // The time to fetch a row of B or a column of A while other cores read memory too, counted in multiply-adds per
 // element.
 const (
-	fetched = 16 // where it lies
+	fetched = 16 // in place
 	copied  = 32 // copied or transposed
 )
 
-// blockedShared shares the tiles of C among all cores.
+// blockedShared distributes the tiles of C over all cores.
 func (p Product) blockedShared(workers int) {
 	extraRows, extraCols := fetched, fetched
 	if p.Op == NT || p.LDB*min(p.K, blockedK) >= inPlace {
@@ -72,12 +72,12 @@ func (p *Product) share(workers, extraRows, extraCols int, compute func(i0, i1, 
 }
 
 // grid returns the height and width of the tiles of C that cores compute. It tries 1 to 4 tiles per worker and takes
-// the fastest. More tiles are easier to share evenly. But for each tile parts of A and B are fetched and packed, which
-// takes as long as extraCols more columns and extraRows more rows.
+// the fastest. More tiles are easier to distribute evenly. But for each tile parts of A and B are fetched and packed,
+// which takes as long as extraCols more columns and extraRows more rows.
 func (p *Product) grid(workers, extraRows, extraCols int) (rows, cols int) {
 	const (
 		overhead = 1 << 16 // multiply-adds in the time that it takes to begin a tile
-		uneven   = 0.05    // the part of a tile for which workers wait for one that began later
+		uneven   = 0.05    // the part of a tile during which workers wait for one that began later
 	)
 	least := math.Inf(1)
 	for across := ceil(p.N, grainN); ; across *= 2 {
@@ -98,7 +98,7 @@ func (p *Product) grid(workers, extraRows, extraCols int) (rows, cols int) {
 	}
 }
 
-// buffers are where a goroutine keeps a chunk of Aᵀ and a block of B in panels.
+// buffers holds a chunk of Aᵀ and a block of B in panels for a goroutine.
 type buffers struct {
 	a [blockedK * chunkM]float32
 	b [blockedN * (blockedK + 1)]float32 // with the gaps of panels of 16 or more columns
@@ -127,7 +127,7 @@ func (p *Product) blockedTile(i0, i1, j0, j1 int) {
 	if t.copyA {
 		t.chunk = chunkM
 	}
-	if p.Op == TN { // A and B have more rows than C has columns: use what is cached of both before the next terms
+	if p.Op == TN { // A and B have more rows than C has columns: use the cached parts of both before the next terms
 		for k := 0; k < p.K; k += blockedK {
 			for j := j0; j < j1; j += blockedN {
 				t.block(j, min(blockedN, j1-j), k, min(blockedK, p.K-k))
@@ -157,7 +157,7 @@ func (t *tile) block(j, n, k, depth int) {
 		b = panels(t.buf.b[:], t.Op, b.at, t.LDB, n, depth)
 	}
 	bias, add := t.epilogue(j, k)
-	rows := roundUp(callWork/(n*depth), unitM) // of a call
+	rows := roundUp(callWork/(n*depth), unitM) // rows of a call
 	for i := t.i0; i < t.i1; i += t.chunk {
 		m := min(t.chunk, t.i1-i)
 		a := t.operandA(i, k)
@@ -172,7 +172,7 @@ func (t *tile) block(j, n, k, depth int) {
 	}
 }
 
-// operandA is A in place, from row i of C and term k on.
+// operandA returns A in place, from row i of C and term k on.
 func (p *Product) operandA(i, k int) operand {
 	if p.Op == TN {
 		return operand{p.A[k*p.LDA+i:], 1, p.LDA}
@@ -180,7 +180,7 @@ func (p *Product) operandA(i, k int) operand {
 	return operand{p.A[i*p.LDA+k:], p.LDA, 1}
 }
 
-// operandB is B in place, from column j and term k on. Bᵀ cannot be used in place.
+// operandB returns B in place, from column j and term k on. Bᵀ cannot be used in place.
 func (p *Product) operandB(j, k int) operand {
 	if p.Op == NT {
 		return operand{at: p.B[j*p.LDB+k:]}
@@ -188,7 +188,7 @@ func (p *Product) operandB(j, k int) operand {
 	return operand{p.B[k*p.LDB+j:], cpu.panel(), p.LDB}
 }
 
-// epilogue returns what to do with the sums of the block of terms from k on, for the columns from j on.
+// epilogue returns how to treat the sums of the block of terms from k on, for the columns from j on.
 func (p *Product) epilogue(j, k int) (bias *float32, add bool) {
 	if k == 0 && p.Bias != nil {
 		bias = &p.Bias[j]
@@ -216,7 +216,7 @@ func transpose(dst, src []float32, k, rows, ld, width int) {
 	for ; r+8 <= rows; r += 8 {
 		vecPack(k, &src[r*ld], ld, &dst[r], width)
 	}
-	if r < rows && rows > 8 { // repeat some of the rows before
+	if r < rows && rows > 8 { // repeat some of the previous rows
 		r = rows
 		vecPack(k, &src[(r-8)*ld], ld, &dst[r-8], width)
 	}
@@ -227,7 +227,7 @@ func transpose(dst, src []float32, k, rows, ld, width int) {
 	}
 }
 
-// dots computes A·Bᵀ for few rows of A, which takes as long as it takes to read B.
+// dots computes A·Bᵀ for few rows of A, which takes as long as reading B.
 func (p *Product) dots(workers int) {
 	if workers == 1 {
 		p.dotColumns(0, p.N)
@@ -238,7 +238,7 @@ func (p *Product) dots(workers int) {
 	parallel.For(p.N, cols, q.dotColumns)
 }
 
-// dotColumns computes columns j0 to j1 of A·Bᵀ. It reads B sequentially, as memory is fastest that way.
+// dotColumns computes columns j0 to j1 of A·Bᵀ. It reads B sequentially, because that is fastest.
 func (p *Product) dotColumns(j0, j1 int) {
 	cols := dotCols
 	if p.K <= blockedK {
@@ -253,7 +253,7 @@ func (p *Product) dotColumns(j0, j1 int) {
 	}
 }
 
-// panel is the width of a panel of B, equal to the width of a tile in registers.
+// panel returns the width of a panel of B, which equals the width of a tile in registers.
 func (l level) panel() int {
 	if l.narrow() {
 		return 16
@@ -261,7 +261,7 @@ func (l level) panel() int {
 	return 48
 }
 
-// height is the height of a tile in registers.
+// height returns the height of a tile in registers.
 func (l level) height() int {
 	if l.narrow() {
 		return 6

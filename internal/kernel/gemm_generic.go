@@ -2,11 +2,11 @@ package kernel
 
 import "github.com/hippo-ssm/hippo/internal/parallel"
 
-// The portable product reads A and B in place: in scalar code packing them costs more than it gains. The inner loop
-// depends on which operand is contiguous. In A·Bᵀ both operands run along k, and 3x2 dot products stay in registers
-// (blockDot). In A·B and Aᵀ·B the rows of B run along the columns of C, and two rows of sums in the nearest cache take
-// four rows of B at a time (blockAxpy). Both add the terms of an element one after another in the order of k, from
-// zero, which is the order that Gemm promises for any number of rows. Larger tiles are slower: the Go compiler
+// The portable product reads A and B in place, because in scalar code packing them costs more than it gains. The inner
+// loop depends on which operand is contiguous. In A·Bᵀ both operands run along k, and 3x2 dot products stay in
+// registers (blockDot). In A·B and Aᵀ·B the rows of B run along the columns of C, and two rows of sums in the nearest
+// cache take four rows of B at a time (blockAxpy). Both add the terms of an element one after another in the order of
+// k, from zero, which is the order that Gemm promises for any number of rows. Larger tiles are slower: the Go compiler
 // schedules all multiplications of a basic block first and then spills their results.
 const (
 	blockK = 256 // terms summed before they are added to C: bounds the rounding error of long sums
@@ -23,15 +23,15 @@ func (p *Product) portable(workers int) {
 }
 
 // portableShared computes C tile by tile on all cores. Tiles are one column block wide. Their height follows from the
-// least work for a core, in multiples of the heights of both inner kernels (2 and 3). It is a function of its own so
-// that small products allocate nothing.
+// smallest work for a core, in multiples of the heights of both inner kernels (2 and 3). It is its own function so that
+// small products allocate nothing.
 func (p Product) portableShared() {
 	cols := min(p.N, blockN)
 	rows := (cpu.grainWork()/(cols*p.K) + 6) / 6 * 6
 	down, across := ceil(p.M, rows), ceil(p.N, cols)
 	parallel.For(down*across, 1, func(lo, hi int) {
 		for t := lo; t < hi; t++ {
-			// Neighbors share the columns of B, so that a core finds them in its cache.
+			// Neighbors share the columns of B, so a core finds them in its cache.
 			i, j := t%down*rows, t/down*cols
 			p.portableTile(i, min(p.M, i+rows), j, min(p.N, j+cols))
 		}
@@ -58,7 +58,7 @@ func (p *Product) portableTile(i0, i1, j0, j1 int) {
 	}
 }
 
-// store puts s, the sums of block k0 of row i from column j on, into C.
+// store stores s, the sums of block k0 of row i from column j on, in C.
 func (p *Product) store(s []float32, i, j, k0 int) {
 	c := p.C[i*p.LDC+j:]
 	c = c[:len(s)]
@@ -91,7 +91,7 @@ func (p *Product) blockDot(i0, i1, j0, j1, k0, k1 int) {
 	for i := i0; i < i1; i += 3 {
 		rows := min(3, i1-i)
 		a0 := p.A[i*p.LDA+k0:][:k1-k0]
-		// Past the last row or column the last one is repeated: that wastes some work at the border but saves more
+		// Past the last row or column the last one is repeated, which wastes some work at the border but needs fewer
 		// kernels.
 		if rows == 1 {
 			for j := 0; j < n; j += 4 {
@@ -182,7 +182,7 @@ func axpyRows1(s, a []float32, sk, k int, b []float32, ldb int) {
 			s[j] = t
 		}
 		if k == 4 {
-			return // what follows may lie past the end of a and b
+			return // the next elements may lie past the end of a and b
 		}
 		a, b = a[4*sk:], b[4*ldb:]
 	}
@@ -215,7 +215,7 @@ func axpyRows2(s0, s1, a []float32, si, sk, k int, b []float32, ldb int) {
 			s0[j], s1[j] = t0, t1
 		}
 		if k == 4 {
-			return // what follows may lie past the end of a and b
+			return // the next elements may lie past the end of a and b
 		}
 		a, b = a[4*sk:], b[4*ldb:]
 	}

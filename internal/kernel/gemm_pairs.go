@@ -7,7 +7,7 @@ import "sync"
 // it. A block of B with many columns, which may lie in the third-level cache, is rounded once for all rows. A is
 // rounded by chunks of rows; a chunk stays in the second-level cache together with the part of B that a call reads.
 const (
-	pairsK     = 1024         // terms summed before they are added to C: the most that fit the buffers
+	pairsK     = 1024         // terms summed before they are added to C: as many as fit the buffers
 	pairsTN    = 2 * blockedK // the same for Aᵀ·B, where shorter columns of words are 1 to 3 % faster
 	pairsN     = grainN       // columns of C at a time, a multiple of blockedN
 	pairsM     = 192          // rows of C at a time, a multiple of 16 and of unitM
@@ -19,7 +19,7 @@ const (
 	transposed  = 56 // rounded and transposed
 )
 
-// pairBuffers are where a goroutine keeps a chunk of A and a block of B as words.
+// pairBuffers holds a chunk of A and a block of B as words for a goroutine.
 type pairBuffers struct {
 	a [pairsM * (pairsK/2 + panelGap)]float32
 	b [pairsN / pairsPanel * (pairsPanel*pairsK/2 + panelGap)]float32
@@ -38,7 +38,7 @@ func (p *Product) pairs(workers int) {
 	}
 }
 
-// pairsShared shares the tiles of C among all cores.
+// pairsShared distributes the tiles of C over all cores.
 func (p Product) pairsShared(workers int) {
 	extraRows := roundedOnly
 	if p.Op == NT {
@@ -77,7 +77,7 @@ func (p *Product) pairsBlock(inPanels []float32, panel int, a operand, i, m, j, 
 			continue
 		}
 		b := &inPanels[at/pairsPanel*panel]
-		rows := roundUp(callWork/(cols*words), unitM) // of a call
+		rows := roundUp(callWork/(cols*words), unitM) // rows of a call
 		for r := 0; r < m; r += rows {
 			vecGemmPairs(min(rows, m-r), cols, words, &a.at[r*a.s], a.s, a.t, b, pairsPanel, panel,
 				&p.C[(i+r)*p.LDC+j+at], p.LDC, bias, add)
@@ -100,12 +100,12 @@ func (buf *pairBuffers) wordsOfA(p *Product, i, m, k, depth int) operand {
 	return operand{buf.a[:], width, 1}
 }
 
-// wordsOfB rounds depth terms from k on of columns j to j+n of B, and puts them into panels. scratch has room for a
+// wordsOfB rounds depth terms from k on of columns j to j+n of B, and stores them in panels. scratch has room for a
 // panel.
 func wordsOfB(dst, scratch []float32, p *Product, j, n, k, depth int) {
 	words, panel := ceil(depth, 2), p.panelOf(depth)
 	if p.Op != NT {
-		rows := roundUp(roundWork/n, 2) // of a call, which reads them from beginning to end
+		rows := roundUp(roundWork/n, 2) // rows of a call, which reads them from beginning to end
 		for r := 0; r < depth; r += rows {
 			vecRoundColumns(min(rows, depth-r), n, &p.B[(k+r)*p.LDB+j], p.LDB, &dst[r/2*pairsPanel], pairsPanel, panel)
 		}
@@ -119,5 +119,5 @@ func wordsOfB(dst, scratch []float32, p *Product, j, n, k, depth int) {
 	}
 }
 
-// wordsWidth is the distance, in words, of rows of depth terms. It keeps them out of the same cache sets.
+// wordsWidth returns the distance, in words, of rows of depth terms. It keeps them out of the same cache sets.
 func wordsWidth(depth int) int { return roundUp(ceil(depth, 2), 16) + panelGap }

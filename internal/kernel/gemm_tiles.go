@@ -2,17 +2,17 @@ package kernel
 
 import "unsafe"
 
-// Tiles of AMX multiply pairs of bfloat16 many times as fast as vectors do. A tile has up to 16 rows of 16 words. Of 32
-// terms at a time, TDPBF16PS sums the products of the first halves of words, and those of the second halves, each in
+// Tiles of AMX multiply pairs of bfloat16 many times as fast as vectors do. A tile has up to 16 rows of 16 words. For
+// 32 terms at a time, TDPBF16PS sums the products of the first halves of words, and those of the second halves, each in
 // ascending order, from zero, and adds the sum of both to C. So the bits are not those of VDPBF16PS, which adds one
-// term after the other. A row has the same bits beside any others, as a level that has tiles computes all products of
-// pairs by them, or by vecShortRow, which has their bits.
+// term after the other. A row has the same bits beside any others, because a level that has tiles computes all products
+// of pairs by them, or by vecShortRow, which gives the same bits.
 const (
 	tileSide  = 16      // rows of a tile, and words of a row
 	tilesWork = 1 << 24 // multiply-adds of words in a call of assembly, some 40 µs
 )
 
-// tileShape is what LDTILECFG reads: the sizes of all tiles.
+// tileShape is the operand of LDTILECFG: the sizes of all tiles.
 type tileShape struct {
 	palette uint8
 	_       [15]uint8
@@ -36,7 +36,7 @@ func shapeTiles(rows, cols, words int) (s tileShape) {
 	return s
 }
 
-// tilesOf cuts n into tiles: as many whole ones as there are, or a smaller one.
+// tilesOf divides n into tiles: as many whole ones as there are, or a smaller one.
 func tilesOf(n int) (size, tiles int) {
 	if n < tileSide {
 		return n, 1
@@ -44,8 +44,8 @@ func tilesOf(n int) (size, tiles int) {
 	return tileSide, n / tileSide
 }
 
-// multiplyTiles is vecGemmPairs by tiles, for A[i,p] in a[i·lda + p], panels of 48 columns, and at least one row, one
-// column and one word. The sums begin with bias, or with what C holds.
+// multiplyTiles computes vecGemmPairs by tiles, for A[i,p] in a[i·lda + p], panels of 48 columns, and at least one row,
+// one column and one word. The sums begin with bias, or with the contents of C.
 func multiplyTiles(m, n, words int, a []float32, lda int, b []float32, ps int, c []float32, ldc int, bias *float32,
 	add bool) {
 	var biases []float32

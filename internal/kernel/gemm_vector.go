@@ -1,7 +1,7 @@
 package kernel
 
 // Dot returns Σ_i x[i]·y[i] for the length of x. Several partial sums, over the elements with equal i mod 4 or over
-// vectors, are added at the end: the order depends on the length only.
+// vectors, are added at the end: the order depends only on the length.
 func Dot(x, y []float32) float32 {
 	y = y[:len(x)]
 	if cpu.has(dotCode) && len(x) > 0 {

@@ -5,8 +5,8 @@ package kernel
 //
 //	x[2i+1] = Σ_{p<8} halfband[p]·(x[2(i-p)] + x[2(i+p+1)]) up to 8e-8 of Σ |e^(λt)|.
 //
-// The weights were found by least squares over the modes. A halved signal starts early enough that the filters find all
-// the values they need: position 0 of a signal halved h times lies before(h)·2^h positions before the first position.
+// The weights were found by least squares over the modes. A halved signal starts early enough to contain all values
+// that the filters need: position 0 of a signal halved h times lies before(h)·2^h positions before the first position.
 var halfband = [halfbandTaps / 2]float32{
 	0.6217591166496277, -0.17134001851081848, 0.0697440430521965, -0.027280863374471664,
 	0.00910338293761015, -0.0023728490341454744, 0.00042718020267784595, -4.000289845862426e-05,
@@ -14,11 +14,11 @@ var halfband = [halfbandTaps / 2]float32{
 
 const halfbandTaps = 16
 
-// before is the number of positions of a signal halved h times that lie before the first one: half of before(h-1),
+// before returns the number of positions of a signal halved h times that lie before the first one: half of before(h-1),
 // rounded down, and half of the taps.
 func before(h int) int { return halfbandTaps - halfbandTaps>>h }
 
-// positions is the number of positions of a signal of length l halved h times.
+// positions returns the number of positions of a signal of length l halved h times.
 func positions(l, h int) int {
 	for range h {
 		l = ceil(l, 2) + halfbandTaps
@@ -70,7 +70,7 @@ func downsample(x, y, odd []float32) {
 	}
 }
 
-// halfbandSum is Σ_p halfband[p]·(x[7-p] + x[8+p]).
+// halfbandSum returns Σ_p halfband[p]·(x[7-p] + x[8+p]).
 func halfbandSum(x []float32) (s float32) {
 	x = x[:halfbandTaps]
 	for p, f := range halfband {
@@ -79,7 +79,7 @@ func halfbandSum(x []float32) (s float32) {
 	return s
 }
 
-// split sets even to x[0], x[2] and so on, and odd, which is as long, to x[1], x[3] and so on.
+// split sets even to x[0], x[2] and so on, and odd, which has the same length, to x[1], x[3] and so on.
 func split(even, odd, x []float32) {
 	n := len(even)
 	if x = x[:2*n]; cpu.has(deinterleaveCode) && n >= ModeLanes {

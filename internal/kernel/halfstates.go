@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// HalvesIn are the bfloat16 numbers that memory of floats has room for.
+// HalvesIn returns the memory of floats as bfloat16 numbers, as many as there is room for.
 func HalvesIn(memory []float32) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(memory))), 2*len(memory))
 }
@@ -38,8 +38,8 @@ func Narrow(dst []uint16, src []float32) {
 	}
 }
 
-// Apart sets dst to the elements of x at even places, then those at odd ones: the order in which SSDStepHalves takes B
-// and C.
+// Apart sets dst to the elements of x with even indices, followed by those with odd ones: the order that SSDStepHalves
+// uses for B and C.
 func Apart(dst, x []float32) {
 	even, odd := dst[:(len(x)+1)/2], dst[(len(x)+1)/2:len(x)]
 	for i := range odd {
@@ -50,8 +50,8 @@ func Apart(dst, x []float32) {
 	}
 }
 
-// SSDStepHalves is SSDStep of a state in bfloat16, with b and c in the order of Apart. It computes in float32: y is of
-// the state before that is rounded to the nearest, ties to even.
+// SSDStepHalves is SSDStep for a state in bfloat16, with b and c in the order of Apart. It computes in float32: y is
+// computed from the state before it is rounded to the nearest, ties to even.
 func SSDStepHalves(y []float32, h []uint16, x, b, c []float32, decay float32) {
 	d, n := len(y), len(b)
 	x, h, c = x[:d], h[:d*n], c[:n]
@@ -62,7 +62,7 @@ func SSDStepHalves(y []float32, h []uint16, x, b, c []float32, decay float32) {
 		}
 		return
 	}
-	odd := (n + 1) / 2 // the first of the elements at odd places
+	odd := (n + 1) / 2 // the first of the elements with odd indices
 	for v, in := range x {
 		sum := float32(0)
 		row := h[v*n:][:n]

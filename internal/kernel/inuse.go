@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// manyQueries is the work that only some levels do by code of its own.
+// manyQueries is the work for which only some levels have their own code.
 const manyQueries = "attention over int8, of 8 queries and more"
 
-// work is what some kernels do. One of them says by which code; those of products have shapes.
+// work is the work of some kernels. One of them tells the code; those of products have shapes.
 type work struct {
 	name, kernel string
-	shape        func(l level) string // what is computed at a time; nil where nobody asks
+	shape        func(l level) string // the size of the piece computed at a time; nil if it is not reported
 }
 
 var works = []work{
@@ -31,7 +31,7 @@ var works = []work{
 	{"exp, sigmoid, GELU", "gelu", nil},
 }
 
-// instructions are those of the code for each feature.
+// instructions names the instructions of the code for each feature.
 var instructions = map[level]string{
 	generic:      "portable Go",
 	avx2:         "AVX2",
@@ -52,7 +52,7 @@ func (l level) groupShape(p Precision) string {
 	return fmt.Sprintf(", %d rows at a time", l.groupRows(p))
 }
 
-// code is the feature whose code a kernel runs: the first that the level has, as in dispatch_amd64.s and
+// code returns the feature whose code a kernel runs: the first that the level has, as in dispatch_amd64.s and
 // dispatch_arm64.s.
 func (l level) code(kernel string) level {
 	for _, feature := range codes[kernel] {
@@ -63,8 +63,8 @@ func (l level) code(kernel string) level {
 	return generic
 }
 
-// InUse says which code computes what at the level in use, a line for all works with the same code: "products int8,
-// products int4: VPDPBUSD of AVX-512 VNNI, 512 bits, 8 rows at a time".
+// InUse describes which code computes what at the level in use, one line for all work with the same code: "products
+// int8, products int4: VPDPBUSD of AVX-512 VNNI, 512 bits, 8 rows at a time".
 func InUse() []string { return cpu.inUse() }
 
 func (l level) inUse() (lines []string) {

@@ -5,12 +5,12 @@ import "unsafe"
 // Channels in lanes are the layout of the long convolution: Lanes channels side by side, so that consecutive positions
 // are Lanes floats apart.
 
-// ToLanes puts width ≤ Lanes channels of n elements each, whose starts are ldx floats apart in x, into the lanes of y.
-// The other lanes are zero:
+// ToLanes copies width ≤ Lanes channels of n elements each, whose starts are ldx floats apart in x, into the lanes of
+// y. The other lanes are zero:
 //
 //	y[j·Lanes + i] = x[i·ldx + j]
 //
-// Set unread if y will not be read soon: y is then written past the caches where that pays.
+// unread tells that y will not be read soon: y is then written past the caches if that is worth while.
 func ToLanes(y, x []float32, ldx, n, width int, unread bool) {
 	at := 0
 	if width == Lanes {

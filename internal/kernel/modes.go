@@ -1,7 +1,7 @@
 package kernel
 
-// ModeLanes divides the number of modes of a channel, which is rounded up: its kernels work on ModeLanes modes at a
-// time.
+// ModeLanes divides the number of modes of a channel, which is rounded up, because the kernels work on ModeLanes modes
+// at a time.
 const ModeLanes = 16
 
 // Modes are complex numbers in float64, one for each mode of a channel: n real parts, then n imaginary parts, where n

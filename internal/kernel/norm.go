@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// callRows is the most rows of d elements in a call of assembly.
+// callRows returns the largest number of rows of d elements in a call of assembly.
 func callRows(d int) int { return max(1, callLength/d) }
 
 // LayerNorm computes, for each of the rows of x (r, d),
@@ -10,8 +10,8 @@ func callRows(d int) int { return max(1, callLength/d) }
 //	y = (x-mean)/√(var+eps) · w + b
 //
 // with the biased variance, and stores mean and rstd = 1/√(var+eps) (r each) for the backward pass. w and b are those
-// of one row, or of several consecutive rows, which are the groups of a longer row and take turns. The two moments are
-// summed in float64.
+// of one row, or of several consecutive rows, which are the groups of a longer row and are used in turn. The two
+// moments are summed in float64.
 func LayerNorm(y, mean, rstd, x, w, b []float32, d int, eps float64) {
 	if len(w) > d {
 		for r := range mean {

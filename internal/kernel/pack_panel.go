@@ -18,7 +18,7 @@ func (w *Packed) setRows(j, n int, rows []float32) {
 	}
 }
 
-// setPanel is setGroups of the rows of a whole panel, in assembly whose lanes are rows.
+// setPanel is setGroups for the rows of a whole panel, in assembly whose lanes are rows.
 func (w *Packed) setPanel(j int, rows []float32) {
 	var scale [groupWidth]float32
 	for r := range scale {

@@ -8,9 +8,10 @@ import (
 )
 
 // Packed is a matrix W (n, k) of weights for products y = x Wᵀ (see Mul), stored in the order in which they read it. It
-// has panels of 48 rows, or 16 of integers. Within a panel the words of 32 bits of its rows lie side by side, step by
-// step. A word holds one term in float32, two in bfloat16, the first in its upper half, four in int8, eight in int4. So
-// memory is read strictly in sequence, and a vector of weights is multiplied by a broadcast element of x without
+// has panels of 48 rows, or of 16 rows for integers. Within a panel the 32-bit words of its rows lie side by side, step
+// by step. A word holds one term in float32, two in bfloat16, the first in its upper half, four in int8, eight in int4.
+// So memory is read strictly in sequence, and a vector of weights is multiplied by a broadcast element of x without
+// shuffles or sums across lanes.
 // shuffles or sums across lanes.
 type Packed struct {
 	n, k      int
@@ -25,23 +26,23 @@ type Packed struct {
 }
 
 // Matrix is W (N, K), which need not be in memory: Rows calls use once with the elements of rows j to j+n-1, row-major,
-// which use does not keep. Several goroutines call it, and may ask for a row more than once.
+// which use must not keep. Several goroutines call Rows, and may ask for a row more than once.
 type Matrix struct {
 	N, K int
 	Rows func(j, n int, use func(x []float32))
-	// BF16, where it is not nil, calls use with the same elements as bfloat16 numbers of two bytes, the lower one
-	// first. It is faster where that is what they are.
+	// BF16, unless it is nil, calls use with the same elements as bfloat16 numbers of two bytes, the lower one first.
+	// It is faster if the elements are stored that way.
 	BF16 func(j, n int, use func(x []byte))
 }
 
-// InMemory is the matrix (n, k) with the elements w.
+// InMemory returns the matrix (n, k) with the elements w.
 func InMemory(w []float32, n, k int) Matrix {
 	return Matrix{N: n, K: k, Rows: func(j, n int, use func(x []float32)) { use(w[j*k:][:n*k]) }}
 }
 
-// Pack packs matrices side by side into one piece of memory: a large one streams best. Besides that it takes little, as
-// it asks for a few rows at a time. The elements must be finite unless the precision is Float32, or the result is of no
-// use; at Int8, K must be at most MaxInt8Terms.
+// Pack packs matrices side by side into one piece of memory, because a large one streams best. It needs little other
+// memory, because it asks for a few rows at a time. The elements must be finite unless the precision is Float32, or the
+// result is useless; at Int8, K must be at most MaxInt8Terms.
 func Pack(precision Precision, ms ...Matrix) []*Packed { return pack(precision, false, ms) }
 
 // PackExact is Pack at BF16 for matrices whose products are those of float32 with the rounded elements, to the last
@@ -91,7 +92,7 @@ func pack(precision Precision, exact bool, ms []Matrix) []*Packed {
 
 const packedWidth = 48 // rows of W in a panel, which are columns of y: the width of a tile of the float32 product
 
-// width is the number of rows of a panel.
+// width returns the number of rows of a panel.
 func (w *Packed) width() int {
 	if w.inGroups() {
 		return groupWidth
@@ -99,25 +100,25 @@ func (w *Packed) width() int {
 	return packedWidth
 }
 
-// panels is the number of panels.
+// panels returns the number of panels.
 func (w *Packed) panels() int { return ceil(w.n, w.width()) }
 
-// perWord is the number of terms in a word of floats.
+// perWord returns the number of terms in a word of floats.
 func (w *Packed) perWord() int { return [...]int{Float32: 1, BF16: 2}[w.precision] }
 
-// panelSteps is the number of words of a row in its panel.
+// panelSteps returns the number of words of a row in its panel.
 func (w *Packed) panelSteps() int { return ceil(w.k, w.perWord()) }
 
-// at returns the place of element (j, 0), and the distance between the first terms of consecutive words.
+// at returns the index of element (j, 0), and the distance between the first terms of consecutive words.
 func (w *Packed) at(j int) (start, step int) {
 	step = packedWidth * w.perWord()
 	return j/packedWidth*w.panelSteps()*step + j%packedWidth*w.perWord(), step
 }
 
-// words is the number of words of 32 bits in all panels.
+// words returns the number of 32-bit words in all panels.
 func (w *Packed) words() int { return w.panels() * w.panelSteps() * packedWidth }
 
-// pieceTerms is about the number of elements that are asked of a Matrix at a time.
+// pieceTerms is the approximate number of elements that are requested from a Matrix at a time.
 const pieceTerms = 1 << 18
 
 // eachPiece calls f on all cores with panels lo to hi, which are n rows from row j on.
@@ -158,10 +159,10 @@ func (w *Packed) setFloats(panel int, rows []float32) {
 	}
 }
 
-// Rows sets dst (n, k) to n rows of W from row j on, as float32: faster than one by one.
+// Rows sets dst (n, k) to n rows of W from row j on, as float32. It is faster than one by one.
 func (w *Packed) Rows(dst []float32, j, n int) {
 	for n > 0 {
-		m := min(n, w.width()-j%w.width()) // of one panel
+		m := min(n, w.width()-j%w.width()) // rows of one panel
 		switch {
 		case w.short != nil:
 			w.shortRows(dst, j, m)
@@ -200,10 +201,10 @@ func (w *Packed) Row(dst []float32, j int) {
 	}
 }
 
-// Len is the number of elements, n·k.
+// Len returns the number of elements, n·k.
 func (w *Packed) Len() int { return w.n * w.k }
 
-// Bytes is the memory that a product reads.
+// Bytes returns the size of the memory that a product reads.
 func (w *Packed) Bytes() int {
 	return 4*len(w.f32) + 2*len(w.bf16) + w.groups.bytes() + 4*(len(w.short)+len(w.heads))
 }
@@ -211,5 +212,5 @@ func (w *Packed) Bytes() int {
 // roundsX reports whether x is rounded to bfloat16, too.
 func (w *Packed) roundsX() bool { return w.precision == BF16 && !w.exact }
 
-// Precision is the precision of the weights.
+// Precision returns the precision of the weights.
 func (w *Packed) Precision() Precision { return w.precision }

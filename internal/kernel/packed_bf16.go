@@ -11,20 +11,20 @@ import (
 
 // Products with weights in bfloat16 round x to bfloat16 as well: VDPBF16PS multiplies pairs of both, twice as fast as
 // float32. It adds one product after the other to the sum and rounds to float32 after each, as fused multiply-adds do,
-// but takes what is denormal for zero. With operands below 2^-56 taken for zero nothing becomes denormal: products and
-// sums are multiples of 2^-126. (And a product of two bfloat16 is a float32 as it is, so that it makes no difference
-// whether it is rounded, but for its size: see overflown.) So every level computes the same bits, but those with tiles,
-// which sum in another order: see gemm_tiles.go.
+// but treats denormal numbers as zero. If operands below 2^-56 are treated as zero, nothing becomes denormal: products
+// and sums are multiples of 2^-126. (And a product of two bfloat16 is exactly a float32, so it makes no difference
+// whether it is rounded, except for its size: see overflown.) So every level computes the same bits, except those with
+// tiles, which sum in another order: see gemm_tiles.go.
 
-// tinyTerm are the bits of 2^-56 in float32, the smallest operand in bfloat16 that is not taken for zero.
+// tinyTerm holds the bits of 2^-56 in float32, the smallest operand in bfloat16 that is not treated as zero.
 const tinyTerm = 0x23800000
 
-// termBits are the bits of x as an operand: rounded to bfloat16, the lower half zero.
+// termBits returns the bits of x as an operand: rounded to bfloat16, the lower half zero.
 func termBits(x float32) uint32 {
 	return unlessTiny(bf16Bits(x))
 }
 
-// unlessTiny is zero in the place of the bits of a tiny term.
+// unlessTiny returns bits, or zero if they are those of a tiny term.
 func unlessTiny(bits uint32) uint32 {
 	if bits&^(1<<31) >= tinyTerm {
 		return bits
@@ -32,23 +32,24 @@ func unlessTiny(bits uint32) uint32 {
 	return 0
 }
 
-// pairTerms is the number of terms of a sum before it is added to y. Every level can sum so many without a break.
+// pairTerms is the number of terms of a sum before it is added to y. Every level can sum that many without a break.
 const pairTerms = 256
 
 var _, _ [0]struct{} = [pairTerms % shortChunk]struct{}{}, [blockedK % shortChunk]struct{}{}
 
-// pairRows is the number of rows of x whose sums stay in registers. Up to fewPairs rows are computed so many at a time;
-// with more rows the first pairRows expand the short form for the others.
+// pairRows is the number of rows of x whose sums stay in registers. Up to fewPairs rows are computed pairRows at a
+// time; with more rows the first pairRows expand the short form for the others.
 const pairRows, fewPairs = 8, 16
 
-// inPairs reports whether products with weights in bfloat16 multiply pairs: by tiles, or by VDPBF16PS where that is
-// faster than products of float32, which give the same bits.
+// inPairs reports whether products with weights in bfloat16 multiply pairs: by tiles, or by VDPBF16PS if that is faster
+// than products of float32, which give the same bits.
 func inPairs() bool {
 	return cpu.has(packedPairsCode) && (cpu.has(gemmTilesCode) || pairsPay())
 }
 
 // pairsPay reports whether VDPBF16PS is faster, which is measured once in some 50 µs. In the time of an FMA a Zen 4
-// does one. An Intel Xeon of the fifth generation does 0.22: it has tiles for that, which a virtual machine may hide.
+// computes one. An Intel Xeon of the fifth generation computes 0.22: it has tiles for that, which a virtual machine may
+// hide.
 var pairsPay = sync.OnceValue(func() bool {
 	const words = pairTerms / 2
 	var x [pairRows * pairTerms]float32
@@ -67,8 +68,8 @@ var pairsPay = sync.OnceValue(func() bool {
 	return fastest(vecPackedPairs) < fastest(vecPackedBF16)
 })
 
-// roundedX is x as an operand: in pairs rows of words, which are as in a panel, otherwise rows of float32. Rows are ld
-// apart. Those of odd length have a zero after them.
+// roundedX is x as an operand: for pairs, rows of words, as in a panel, otherwise rows of float32. Rows are ld apart.
+// Those of odd length are followed by a zero.
 type roundedX struct {
 	x  []float32
 	ld int
@@ -96,7 +97,7 @@ func (r *roundedX) set(m, k int, x []float32, ldx int) {
 	r.shared(m, k, x, ldx)
 }
 
-// shared rounds on all cores. It is a function of its own so that one core makes no garbage.
+// shared rounds on all cores. It is its own function so that a single core makes no garbage.
 func (r *roundedX) shared(m, k int, x []float32, ldx int) {
 	parallel.For(m, max(1, cpu.grainWork()/k), func(lo, hi int) { r.rows(lo, hi, k, x, ldx) })
 }
@@ -128,7 +129,8 @@ func roundTerms(y, x []float32) {
 	}
 }
 
-// chunkOf is the short form of the terms of a panel from k on, a multiple of shortChunk, and the heads of its blocks.
+// chunkOf returns the short form of the terms of a panel from k on, a multiple of shortChunk, and the heads of its
+// blocks.
 func (w *Packed) chunkOf(panel, k int) (words, heads *uint32) {
 	return &w.short[w.starts[panel*w.chunks()+k/shortChunk]], &w.heads[panel*w.blocks()+k/shortTerms]
 }
@@ -162,7 +164,7 @@ func (p *packedProduct) sumsBF16(i, m, j, k int, y *float32, ldy int, bias *floa
 // blockedK and pairTerms, so that the sums equal those of one product.
 const unpackedTerms = 768
 
-// panelWords is room for the words or the floats of a block of a panel.
+// panelWords has room for the words or the floats of a block of a panel.
 type panelWords [unpackedTerms * packedWidth]float32
 
 var panelPool = sync.Pool{New: func() any { return new(panelWords) }}
@@ -184,7 +186,7 @@ func (p *packedProduct) pairsBlock(buf *panelWords, j, k int) {
 	if k == 0 && p.bias != nil {
 		bias = &p.bias[j]
 	}
-	w, done := &buf[0], 0 // rows
+	w, done := &buf[0], 0 // number of rows done
 	switch {
 	case p.short == nil:
 		w = (*float32)(unsafe.Pointer(&p.bf16[at+k/2*step]))
@@ -197,14 +199,14 @@ func (p *packedProduct) pairsBlock(buf *panelWords, j, k int) {
 		from, heads := p.chunkOf(j/packedWidth, k)
 		vecExpandShort(words/shortSteps, from, heads, (*uint32)(unsafe.Pointer(w)))
 	}
-	rows := roundUp(callWork/(cols*words), unitM) // of a call
+	rows := roundUp(callWork/(cols*words), unitM) // rows of a call
 	for i := done; i < p.m; i += rows {
 		vecGemmPairs(min(rows, p.m-i), cols, words, &p.x[i*p.ldx+k/2], p.ldx, 1, w, packedWidth, 0,
 			&p.y[i*p.ldy+j], p.ldy, bias, k > 0)
 	}
 }
 
-// panelUnpacked computes the columns of the panel that begins with column j from its weights in float32.
+// panelUnpacked computes the columns of the panel that begins with column j, from its weights in float32.
 func (p *packedProduct) panelUnpacked(j int) {
 	buf := panelPool.Get().(*panelWords)
 	defer panelPool.Put(buf)
@@ -234,8 +236,8 @@ func (p *packedProduct) panelUnpacked(j int) {
 	}
 }
 
-// overflown computes again what is infinite or NaN in the panel that begins with column j. Where products are rounded
-// before they are added, one may be infinite that would leave the sum finite.
+// overflown recomputes infinite and NaN results in the panel that begins with column j. If products are rounded before
+// they are added, one may be infinite that would leave the sum finite.
 func (p *packedProduct) overflown(j int) {
 	var row []float32
 	for c := j; c < min(j+packedWidth, p.n); c++ {
@@ -270,12 +272,12 @@ func (p *packedProduct) overflown(j int) {
 	}
 }
 
-// addProduct is sum + x·w, rounded once.
+// addProduct returns sum + x·w, rounded once.
 func addProduct(sum, x, w float32) float32 {
 	p, s := float64(x)*float64(w), float64(sum) // exact
 	y := p + s
 	v := y - p
-	if lost := (p - (y - v)) + (s - v); lost != 0 && math.Float64bits(y)&1 == 0 { // to odd: rounding again is right
+	if lost := (p - (y - v)) + (s - v); lost != 0 && math.Float64bits(y)&1 == 0 { // to odd: rounding again is correct
 		y = math.Nextafter(y, math.Copysign(math.Inf(1), lost))
 	}
 	return float32(y)

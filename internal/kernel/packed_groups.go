@@ -10,44 +10,45 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// groupTerms is the number of terms of a row that have a factor of their own, in weights and in x.
+// groupTerms is the number of terms of a row that share a factor, in weights and in x.
 const groupTerms = 32
 
 // groupWidth is the number of rows of a panel of integers: few enough that sums over groups of 8 rows of x, and those
-// of a group, are registers.
+// of a group, fit in registers.
 const groupWidth = 16
 
-// grouped are weights as integers. A panel has 16 rows and is a sequence of blocks, each of two groups of terms: first
-// the factors of both as float16, of each row, and after those of a group perhaps its least numbers; then the integers
-// of both. A group has 8 steps of 4 terms, words of 32 bits, which lie side by side, step by step. In int4 a word of a
-// row holds 4 terms in its low nibbles and the next 4 in its high ones. So all is read in sequence, line by line.
+// grouped holds weights as integers. A panel has 16 rows and is a sequence of blocks, each of two groups of terms:
+// first the factors of both as float16, for each row, each group's factors followed by its least numbers if there are
+// any; then the integers of both. A group has 8 steps of 4 terms, 32-bit words, which lie side by side, step by step.
+// In int4 a word of a row holds 4 terms in its low nibbles and the next 4 in its high ones. So everything is read in
+// sequence, line by line.
 type grouped struct {
 	blocks []uint8
-	row    []float32 // a power of two for each row of a panel, by which its factors are multiplied
+	row    []float32 // a power of two for each row of a panel, which multiplies its factors
 }
 
-// groupForm is how a precision keeps integers.
+// groupForm is the form in which a precision stores integers.
 type groupForm struct {
-	bits  int   // of an integer
-	zero  int32 // minus the integer that stands for 0
-	least bool  // a group has a least number, for which the integer 0 stands
+	bits  int   // number of bits of an integer
+	zero  int32 // minus the integer that represents 0
+	least bool  // a group has a least number, which the integer 0 represents
 }
 
 var groupForms = [...]groupForm{Int8: {8, -128, false}, Int4: {4, -8, false}, Int4Min: {4, 0, true}}
 
-// bytes is the memory that a product reads.
+// bytes returns the size of the memory that a product reads.
 func (g *grouped) bytes() int { return len(g.blocks) + 4*len(g.row) }
 
 // inGroups reports whether the weights are integers.
 func (w *Packed) inGroups() bool { return w.precision >= Int8 }
 
-// form is how the integers are kept.
+// form returns the form in which the integers are stored.
 func (w *Packed) form() groupForm { return groupForms[w.precision] }
 
-// intBytes is the number of bytes of the integers of a group of a panel.
+// intBytes returns the number of bytes of the integers of a group of a panel.
 func (f groupForm) intBytes() int { return groupTerms * groupWidth * f.bits / 8 }
 
-// factorBytes is the number of bytes of the factors and least numbers of a group of a panel.
+// factorBytes returns the number of bytes of the factors and least numbers of a group of a panel.
 func (f groupForm) factorBytes() int {
 	if f.least {
 		return 4 * groupWidth
@@ -55,13 +56,13 @@ func (f groupForm) factorBytes() int {
 	return 2 * groupWidth
 }
 
-// blockBytes is the number of bytes of a block of a panel.
+// blockBytes returns the number of bytes of a block of a panel.
 func (f groupForm) blockBytes() int { return 2 * (f.factorBytes() + f.intBytes()) }
 
-// groupStep are the bytes of the words of a step.
+// groupStep is the number of bytes of the words of a step.
 const groupStep = 4 * groupWidth
 
-// rowBlocks is the number of blocks of a row, whose last group may be of nothing but zeros.
+// rowBlocks returns the number of blocks of a row, whose last group may consist of zeros.
 func (w *Packed) rowBlocks() int { return ceil(w.k, 2*groupTerms) }
 
 // makeGroups makes room for matrices of integers, side by side.
@@ -79,13 +80,13 @@ func makeGroups(ms []*Packed) {
 	}
 }
 
-// block is block b of a panel.
+// block returns block b of a panel.
 func (w *Packed) block(panel, b int) []uint8 {
 	n := w.form().blockBytes()
 	return w.groups.blocks[(panel*w.rowBlocks()+b)*n:][:n]
 }
 
-// factors and ints are those of one of the groups of a block.
+// factors and ints return those of one of the groups of a block.
 func (f groupForm) factors(block []uint8, half int) []uint8 {
 	return block[half*f.factorBytes():][:f.factorBytes()]
 }
@@ -109,7 +110,7 @@ func (w *Packed) setGroups(j int, row []float32) {
 	}
 }
 
-// setGroup stores group g of row j: integers without sign, and factors.
+// setGroup stores group g of row j: unsigned integers, and factors.
 func (w *Packed) setGroup(j, g int, u *[groupTerms]uint8, factor, least uint16) {
 	form, block := w.form(), w.block(j/groupWidth, g/2)
 	factors, ints := form.factors(block, g%2)[2*(j%groupWidth):], form.ints(block, g%2)
@@ -131,7 +132,7 @@ func (w *Packed) setGroup(j, g int, u *[groupTerms]uint8, factor, least uint16) 
 	}
 }
 
-// group returns group g of row j: integers without sign, and factors.
+// group returns group g of row j: unsigned integers, and factors.
 func (w *Packed) group(j, g int, u *[groupTerms]uint8) (factor, least uint16) {
 	form, block := w.form(), w.block(j/groupWidth, g/2)
 	factors, ints := form.factors(block, g%2)[2*(j%groupWidth):], form.ints(block, g%2)
@@ -162,7 +163,7 @@ func (w *Packed) groupsRow(dst []float32, j int) {
 	}
 }
 
-// groupsRows sets dst (n, k) to n rows from row j on, which are of one panel: group by group, in the order in which
+// groupsRows sets dst (n, k) to n rows from row j on, which are in one panel: group by group, in the order in which
 // they lie in memory. It gives the bits of groupsRow.
 func (w *Packed) groupsRows(dst []float32, j, n int) {
 	form, first := w.form(), j%groupWidth
@@ -199,7 +200,7 @@ func (w *Packed) groupsRows(dst []float32, j, n int) {
 	}
 }
 
-// bytesRow sets row to the integers of 8 bits of a group, times f, plus m.
+// bytesRow sets row to the 8-bit integers of a group, times f, plus m.
 func bytesRow(row *[groupTerms]float32, ints []uint8, f, m float32) {
 	const zero = -128
 	for s := range groupTerms / 4 {
@@ -211,13 +212,13 @@ func bytesRow(row *[groupTerms]float32, ints []uint8, f, m float32) {
 	}
 }
 
-// quantized is x as integers: of each row its groups. Without VNNI, weights in int8 are multiplied by joined rows: see
-// joins. A joined row has integers of 16 bits, 64 bytes for each group. It lies behind the first of the two rows that
-// vecJoinRows makes it of.
+// quantized is x as integers: the groups of each row. Without VNNI, weights in int8 are multiplied by joined rows: see
+// joins. A joined row has integers of 16 bits, 64 bytes for each group. It is stored after the first of the two rows
+// from which vecJoinRows makes it.
 type quantized struct {
 	records []record
-	groups  int // of a row
-	ld      int // from one row to the next, in records
+	groups  int // number of groups of a row
+	ld      int // distance between rows, in records
 	joins   bool
 }
 
@@ -245,7 +246,7 @@ func (q *quantized) set(m, k int, x []float32, ldx int, form groupForm) {
 	q.shared(m, k, x, ldx, zero)
 }
 
-// shared quantizes on all cores. It is a function of its own so that one core makes no garbage.
+// shared quantizes on all cores. It is its own function so that a single core makes no garbage.
 func (q *quantized) shared(m, k int, x []float32, ldx int, zero int32) {
 	parallel.For(ceil(m, joinedSet), max(1, quantizeGrain/(joinedSet*k)), func(lo, hi int) {
 		q.rows(lo*joinedSet, min(m, hi*joinedSet), k, x, ldx, zero)
@@ -263,7 +264,7 @@ func (q *quantized) rows(lo, hi, k int, x []float32, ldx int, zero int32) {
 	for i := lo; i < hi; i++ {
 		next, base := i+1, joinedBase
 		switch {
-		case hi-i+i%joinedSet < joinedSet: // not one of 4
+		case hi-i+i%joinedSet < joinedSet: // not one of 4 rows
 			next, base = i, 0
 		case i%joinedSet == joinedSet-1:
 			continue
@@ -273,16 +274,17 @@ func (q *quantized) rows(lo, hi, k int, x []float32, ldx int, zero int32) {
 	}
 }
 
-// joinedSet is the number of rows that are joined to one fewer, each times joinedBase to the one before it.
+// joinedSet is the number of rows that are joined into one fewer, each times joinedBase to the one before it.
 const joinedSet, joinedBase = 4, 256
 
-// row is row i.
+// row returns row i.
 func (q *quantized) row(i int) []record { return q.records[i*q.ld:][:q.groups] }
 
-// groupRows is the most rows of x that a call for a panel takes.
+// groupRows is the largest number of rows of x in a call for a panel.
 const groupRows = 8
 
-// groupRows is the same at a level: in vectors of 256 bits sums of more rows find no registers, unless rows are joined.
+// groupRows returns the same for a level: in vectors of 256 bits sums of more rows do not fit in registers, unless rows
+// are joined.
 func (l level) groupRows(p Precision) int {
 	if l.narrow() && (p != Int8 || !l.joins()) {
 		return 4
@@ -290,8 +292,8 @@ func (l level) groupRows(p Precision) int {
 	return groupRows
 }
 
-// With more than mostFetched rows as many panels as fit into cachedGroups bytes, a part of the second-level cache, are
-// read for a few rows after the other: what is read again is in the cache, and so is what is written.
+// With more than mostFetched rows, as many panels as fit into cachedGroups bytes, a part of the second-level cache, are
+// read for a few rows after the other, so that data that is read again is in the cache, and so is data that is written.
 const cachedGroups = 384 << 10
 
 // panelsOfGroups computes the columns of panels lo to hi.
@@ -328,7 +330,7 @@ func (p *packedProduct) tileOfGroups(i, m, j int) {
 	}
 }
 
-// rowsOfGroups computes 16 columns of m rows of y from row i of x on, as many as the code for the level takes.
+// rowsOfGroups computes 16 columns of m rows of y from row i of x on, as many rows as the code for the level takes.
 func (p *packedProduct) rowsOfGroups(i, m, j int, y []float32, ldy int, bias []float32) {
 	blocks := p.rowBlocks()
 	if !cpu.has(packedInt8Code) || blocks == 0 {
@@ -355,12 +357,12 @@ func (p *packedProduct) rowsOfGroups(i, m, j int, y []float32, ldy int, bias []f
 	}
 }
 
-// With fewFetched to mostFetched rows of x products fetch weights ahead: with fewer they run at the speed of memory as
-// it is, with more they do not wait for it.
+// With fewFetched to mostFetched rows of x, products prefetch weights. With fewer rows they run at the speed of memory
+// anyway, with more they do not wait for it.
 const fewFetched, mostFetched = 3, 64
 
-// fetch returns what of the next panel a call for the rows from i on is to fetch: where it begins, and how many bytes
-// for each block, so that all calls of a panel share it.
+// fetch returns the part of the next panel that a call for the rows from i on prefetches: where it begins, and the
+// number of bytes for each block. All calls of a panel together prefetch the next.
 func (p *packedProduct) fetch(i, j int) (ahead *uint8, step int) {
 	const line = 64
 	size := p.form().blockBytes()
@@ -370,7 +372,7 @@ func (p *packedProduct) fetch(i, j int) (ahead *uint8, step int) {
 	return &p.groups.blocks[min(at, len(p.groups.blocks)-1)], step
 }
 
-// rowsOfGroupsPortable is the definition of rowsOfGroups.
+// rowsOfGroupsPortable is the portable rowsOfGroups, which defines its results.
 func (p *packedProduct) rowsOfGroupsPortable(i, m, j int, y []float32, ldy int, bias []float32) {
 	form := p.form()
 	for r := range m {
@@ -418,7 +420,7 @@ func (p *packedProduct) rowsOfGroupsPortable(i, m, j int, y []float32, ldy int, 
 	}
 }
 
-// unpackNibbles puts the integers of a group of a panel in the order of int8.
+// unpackNibbles copies the integers of a group of a panel in the order of int8.
 func unpackNibbles(to *[groupTerms * groupWidth]uint8, from []uint8) {
 	for i, v := range from {
 		at := i/groupStep*2*groupStep + i%groupStep

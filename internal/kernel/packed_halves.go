@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// Matrices of bfloat16 are packed from their two bytes: a row is one of words of 32 bits, whose transposition is that
-// of float32.
+// Matrices of bfloat16 are packed from their two bytes: a row is a row of 32-bit words, which is transposed like one of
+// float32.
 
 var halfPool = sync.Pool{New: func() any { return new([]byte) }}
 
@@ -52,8 +52,8 @@ func narrowHalves(y []byte, x []float32) {
 	}
 }
 
-// halvesOf and wordsOf are the memory of bfloat16 numbers as such and as pairs of them, for assembly, which does not
-// care where they begin.
+// halvesOf and wordsOf return the memory of bfloat16 numbers as such and as pairs of them, for assembly, which does not
+// require alignment.
 func halvesOf(x []byte) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(x))), len(x)/2)
 }
@@ -61,7 +61,7 @@ func wordsOf(x []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x)/4)
 }
 
-// least is the smallest magnitude that is not taken for zero, of both numbers of a word.
+// least returns the smallest magnitude that is not treated as zero, for both numbers of a word.
 func (w *Packed) least() uint32 {
 	if w.roundsX() {
 		return tinyTerm>>16 | tinyTerm
@@ -86,7 +86,7 @@ func (w *Packed) fillHalves(from Matrix) {
 	})
 }
 
-// setHalves is the definition of fillHalves for the rows of a panel.
+// setHalves is the portable fillHalves for the rows of a panel, which defines its results.
 func (w *Packed) setHalves(to []uint16, rows int, x []byte) {
 	for r := range rows {
 		for i := range w.k {

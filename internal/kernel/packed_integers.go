@@ -7,14 +7,14 @@ import "github.com/hippo-ssm/hippo/internal/parallel"
 //	W[j, 32g+i] = scale·(factor[g]·q[32g+i] + least[g])
 //
 // Row sets q (K), factor and least (⌈K/32⌉ each, as float16) to those of row j, and returns its scale. Integers are
-// from -128 to 127 of Int8, from -8 to 7 of Int4 and from 0 to 15 of Int4Min, which alone has least numbers. Several
-// goroutines call Row.
+// from -128 to 127 for Int8, from -8 to 7 for Int4 and from 0 to 15 for Int4Min, which is the only one with least
+// numbers. Several goroutines call Row.
 type Groups struct {
 	N, K int
 	Row  func(j int, q []int8, factor, least []uint16) (scale float32)
 }
 
-// PackGroups is Pack of matrices of integers, which rounds nothing. The precision is Int8, Int4 or Int4Min.
+// PackGroups is Pack for matrices of integers, which rounds nothing. The precision is Int8, Int4 or Int4Min.
 func PackGroups(precision Precision, ms ...Groups) []*Packed {
 	out := make([]*Packed, len(ms))
 	for i, m := range ms {
@@ -44,7 +44,7 @@ func newIntegerRow(k int) integerRow {
 	return integerRow{make([]int8, k), make([]uint16, groups), make([]uint16, groups)}
 }
 
-// store sets row j of w. What is past the end of a row stands for 0.
+// store sets row j of w. Elements past the end of a row are 0.
 func (r *integerRow) store(w *Packed, j int) {
 	var u [groupTerms]uint8
 	zero := uint8(-w.form().zero)

@@ -2,20 +2,22 @@ package kernel
 
 import "github.com/hippo-ssm/hippo/internal/parallel"
 
-// Mul computes y = x Wᵀ + bias: x (m, k) with rows ldx floats apart, y (m, n) with rows ldy apart, bias (n) or nil. Row
-// i of y does not depend on the other rows, on how many there are, or on the number of cores, for one CPU level.
+// Mul computes y = x Wᵀ + bias, where x (m, k) has rows ldx floats apart, y (m, n) has rows ldy apart, and bias is (n)
+// or nil. For one CPU level, row i of y does not depend on the other rows, on their number, or on the number of cores.
 //
-// At Float32, and of PackExact, the result equals, to the last bit, Gemm with the weights that Row returns. At BF16 x
-// is rounded as the weights are, and the sums are those of Gemm over 256 terms at a time, at every CPU level but those
-// with tiles (AMX), where they are those of vecGemmTiles. At the others each row of x is rounded in groups of 32 to
-// integers from -127 to 127 times a factor, the largest magnitude of the group over 127; then, with the integers and
+// At Float32, and for PackExact, the result equals, to the last bit, Gemm with the weights that Row returns. At BF16 x
+// is rounded like the weights, and the sums are those of Gemm over 256 terms at a time, at every CPU level except those
+// with tiles (AMX), where they are those of vecGemmTiles. At the other precisions each row of x is rounded in groups of
+// 32 to integers from -127 to 127 times a factor, the largest magnitude of the group over 127; then, with the integers
+// and factors of the weights and c[j] a power of two,
 // factors of the weights and c[j] a power of two,
 //
 //	y[i,j] = c[j]·Σ_g (xFactor[i,g]·wFactor[j,g])·Σ_p q[i,g,p]·W[j,g,p] + bias[j]
 //
-// The inner sum is exact. The product of the factors is rounded to float32, and so is each term of the sum over g, in
-// its order, once it is multiplied and added: the bits are the same at every CPU level. With a least number m for each
-// group, m[j,g] times the sum of the numbers of the group of x is added so after each g. A row of x that holds a NaN or
+// The inner sum is exact. The product of the factors is rounded to float32, and each term of the sum over g is rounded,
+// in order, once it is multiplied and added: the bits are the same at every CPU level. With a least number m for each
+// group, m[j,g] times the sum of the numbers of the group of x is added in the same way after each g. A row of x that
+// contains a NaN or an infinity gives a row of NaN.
 // an infinity gives a row of NaN.
 func (w *Packed) Mul(m int, x []float32, ldx int, y []float32, ldy int, bias []float32) {
 	if m <= 0 || w.n <= 0 {
@@ -49,10 +51,10 @@ type packedProduct struct {
 	y    []float32
 	ldy  int
 	bias []float32
-	q    *quantized // x, where it is rounded
+	q    *quantized // x, if it is rounded
 }
 
-// shared computes y on all cores. It is a function of its own so that a product on one core makes no garbage.
+// shared computes y on all cores. It is its own function so that a product on one core makes no garbage.
 func (p packedProduct) shared() {
 	const chunks, most = 16, 16 // the fewest chunks of a large product, and the most panels of a chunk
 	chunk := min(max(1, p.panels()/chunks), most)
@@ -89,7 +91,7 @@ func (p *packedProduct) compute(lo, hi int) {
 	}
 }
 
-// biasFrom is bias from column j on, or nil.
+// biasFrom returns bias from column j on, or nil.
 func (p *packedProduct) biasFrom(j int) []float32 {
 	if p.bias == nil {
 		return nil

@@ -3,7 +3,7 @@ package kernel
 // canShorten reports whether the short form can be multiplied as fast as memory delivers it.
 func canShorten() bool { return cpu.has(shortenCode) }
 
-// packedRows is the number of rows of x that a product of packed weights keeps in registers.
+// packedRows returns the number of rows of x that a product of packed weights keeps in registers.
 func (l level) packedRows() int {
 	if !l.has(avx512) {
 		return 1
@@ -11,12 +11,12 @@ func (l level) packedRows() int {
 	return 8
 }
 
-// fewPacked is the number of rows of x up to which narrow levels multiply them one at a time. With more rows it pays to
-// unpack a panel of bfloat16 first and to keep several rows of sums in registers.
+// fewPacked is the number of rows of x up to which narrow levels multiply them one at a time. With more rows it is
+// worth while to unpack a panel of bfloat16 first and to keep several rows of sums in registers.
 const fewPacked = 8
 
-// directFloat computes the columns of the panel that begins with column j without Gemm, where that is faster, and
-// reports whether it did. The order of sums and the blocks of terms equal Gemm's.
+// directFloat computes the columns of the panel that begins with column j without Gemm, if that is faster, and reports
+// whether it did. The order of sums and the blocks of terms equal Gemm's.
 func (p *packedProduct) directFloat(j int) bool {
 	switch {
 	case p.k == 0, p.exact && p.k%2 != 0, cpu.narrow() && p.m > fewPacked,
@@ -34,7 +34,7 @@ func (p *packedProduct) directFloat(j int) bool {
 	return true
 }
 
-// blockTerms is the number of terms that are summed before they are added to y.
+// blockTerms returns the number of terms that are summed before they are added to y.
 func (p *packedProduct) blockTerms() int {
 	if p.roundsX() {
 		return pairTerms

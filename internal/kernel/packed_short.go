@@ -11,31 +11,30 @@ import (
 // The short form of a panel of bfloat16 is lossless and takes 12 bits instead of 16. A number can have 256 exponents.
 // Weights are normally distributed at the start of training and after it, and 768 of them hardly ever need more than 16
 // consecutive exponents. (DFloat11, arXiv:2504.11651, measured the same in published models and uses a Huffman code.)
-//
-// A panel is a sequence of blocks; a block has 8 words of each of the panel's 48 rows. The head of a block is a number
-// of 32 bits. Subtracting it from each word turns every exponent into a code of 4 bits, and the 4 bits between code and
-// sign become zero. So the last of a group of 4 words is not stored: its bits fill these places in the other three,
-// four bits per number from the lowest on; the third takes the last three bits of the code, and the sign. The bits of a
-// row never leave its lane, so shifts and masks alone restore a word. A block whose exponents are further apart has the
+// A panel is a sequence of blocks; a block has 8 words of each of the panel's 48 rows. The head of a block is a 32-bit
+// number. Subtracting it from each word turns every exponent into a code of 4 bits, and the 4 bits between code and
+// sign become zero. So the last of a group of 4 words is not stored: its bits fill these gaps in the other three, four
+// bits per number from the lowest on; the third takes the last three bits of the code, and the sign. The bits of a row
+// never leave its lane, so shifts and masks alone restore a word. A block whose exponents are further apart has the
 // head plainBlock and stores its words unchanged. Heads are stored elsewhere, so that vectors are aligned to cache
 // lines.
 //
 // In float32 the same would save 4 bits of 32, but shifts and masks cost as much as that gains.
 const (
 	shortSteps = 8       // words of a row in a block
-	shortRange = 16      // exponents that a code can distinguish
-	plainBlock = 1 << 31 // no exponent reaches it
+	shortRange = 16      // number of exponents that a code can distinguish
+	plainBlock = 1 << 31 // larger than any exponent
 	shortGroup = 4       // words in a group; the last is stored in the others
-	shortChunk = 128     // terms of which the calls of assembly take one or several
+	shortChunk = 128     // terms; calls of assembly take one or several times as many
 	shortTerms = 2 * shortSteps
 	shortOnes  = 1<<16 | 1 // the lowest bit of each number of a word
 )
 
-// shortWords are the words of a block, step by step.
+// shortWords holds the words of a block, step by step.
 type shortWords [shortSteps * packedWidth]uint32
 
 // hiddenPart returns the bits of the last word of a group that word i stores, and how far they are shifted to the left
-// for it. The third word also stores the signs, shifted to the right by one.
+// for that. The third word also stores the signs, shifted to the right by one.
 func hiddenPart(i int) (bits uint32, shift int) {
 	if i == shortGroup-2 {
 		return 7 * shortOnes << 8, 3
@@ -45,7 +44,7 @@ func hiddenPart(i int) (bits uint32, shift int) {
 
 const shortSigns = shortOnes << 15
 
-// shortSpare are the bits of a word of a block that its codes leave free.
+// shortSpare holds the bits of a word of a block that its codes leave free.
 const shortSpare = 15 * shortOnes << 11
 
 // reveal returns the bits of the last word of a group that word i stores.
@@ -58,12 +57,12 @@ func reveal(word uint32, i int) uint32 {
 	return found
 }
 
-// get reads the words of the block at the start of src and returns how many it takes there.
+// get reads the words of the block at the start of src and returns the number of words that it takes there.
 func (words *shortWords) get(src []uint32, head uint32) int {
 	if head == plainBlock {
 		return copy(words[:], src[:len(words)])
 	}
-	type lanes = [packedWidth]uint32 // arrays, whose bounds need no checks
+	type lanes = [packedWidth]uint32 // arrays, so that no bounds are checked
 	for step := 0; step < shortSteps; step += shortGroup {
 		var from [shortGroup - 1]*lanes
 		var to [shortGroup]*lanes
@@ -81,7 +80,7 @@ func (words *shortWords) get(src []uint32, head uint32) int {
 	return blockSize(head)
 }
 
-// blockSize is the number of words of a block with this head.
+// blockSize returns the number of words of a block with this head.
 func blockSize(head uint32) int {
 	if head == plainBlock {
 		return shortSteps * packedWidth
@@ -89,10 +88,10 @@ func blockSize(head uint32) int {
 	return (shortSteps - shortSteps/shortGroup) * packedWidth
 }
 
-// chunks is the number of runs of shortChunk terms in a panel; each has its entry in starts.
+// chunks returns the number of runs of shortChunk terms in a panel; each has its entry in starts.
 func (w *Packed) chunks() int { return ceil(w.k, shortChunk) }
 
-// shorten gives matrices of bfloat16 the short form, side by side in one piece of memory, if the machine has
+// shorten converts matrices of bfloat16 to the short form, side by side in one piece of memory, if the machine has
 // instructions for it and it saves memory. It returns the other matrices.
 func shorten(packed []*Packed, from []Matrix) (others []*Packed) {
 	total := 0
@@ -117,7 +116,7 @@ func shorten(packed []*Packed, from []Matrix) (others []*Packed) {
 	return others
 }
 
-// blocks is the number of blocks in a panel.
+// blocks returns the number of blocks in a panel.
 func (w *Packed) blocks() int { return w.k / shortTerms }
 
 // shortLayout sets the heads of all blocks and where chunks start, and returns the number of words in the short form.
@@ -126,7 +125,7 @@ func (w *Packed) shortLayout(from Matrix) int {
 	w.heads = make([]uint32, w.panels()*blocks)
 	w.halves(from, func(panel, rows int, x []byte) {
 		heads := w.heads[panel*blocks:][:blocks]
-		const few = 256 // blocks of a call
+		const few = 256 // number of blocks in a call
 		for b := 0; b < blocks; b += few {
 			vecHalfRanges(rows, min(few, blocks-b), &halvesOf(x)[b*shortTerms], w.k, &heads[b])
 		}
@@ -145,7 +144,7 @@ func (w *Packed) shortLayout(from Matrix) int {
 	return size
 }
 
-// headOf returns the head of a block whose magnitudes are between two, as the bits of float32.
+// headOf returns the head of a block whose magnitudes are between low and high, as the bits of float32.
 func (w *Packed) headOf(low, high uint32) uint32 {
 	if w.roundsX() {
 		low, high = unlessTiny(low), unlessTiny(high)
@@ -165,7 +164,7 @@ func (w *Packed) fillShort(from Matrix) {
 			terms := min(shortChunk, w.k-k)
 			transpose(words[:], wordsOf(x)[k/2:], terms/2, rows, w.k/2, packedWidth)
 			heads := w.heads[panel*w.blocks()+k/shortTerms:][:terms/shortTerms]
-			for r := rows; r < packedWidth; r++ { // missing ones: any number that has a code
+			for r := rows; r < packedWidth; r++ { // missing rows get any number that has a code
 				for s := range terms / 2 {
 					head := bits.RotateLeft32(heads[s/shortSteps], 16)
 					words[s*packedWidth+r] = math.Float32frombits(head)
@@ -177,12 +176,12 @@ func (w *Packed) fillShort(from Matrix) {
 	})
 }
 
-// pairTerm is term i%2 of a word.
+// pairTerm returns term i%2 of a word.
 func pairTerm(word uint32, i int) float32 {
 	return math.Float32frombits(word << (16 * (i % 2)) & 0xffff0000)
 }
 
-// shortRows sets dst (n, k) to n rows from row j on, which are of one panel.
+// shortRows sets dst (n, k) to n rows from row j on, which are in one panel.
 func (w *Packed) shortRows(dst []float32, j, n int) {
 	var words shortWords
 	src := w.short[w.starts[j/packedWidth*w.chunks()]:]

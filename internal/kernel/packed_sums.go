@@ -8,11 +8,11 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// sumPiece is how many bytes have a checksum of their own: as many as stay in a second-level cache.
+// sumPiece is the number of bytes that share a checksum: as many as stay in a second-level cache.
 const sumPiece = 256 << 10
 
-// Sums are checksums of weights that are integers, as they lie in memory, and nil of others: the bytes of integers are
-// the same on every machine. They are the CRC-32 of each piece of the blocks, and of the factors of rows.
+// Sums returns checksums of weights that are integers, as they lie in memory, and nil for others: the bytes of integers
+// are the same on every machine. They are the CRC-32 of each piece of the blocks, and of the factors of rows.
 func (w *Packed) Sums() []byte {
 	if !w.inGroups() {
 		return nil

@@ -2,8 +2,8 @@ package kernel
 
 import "unsafe"
 
-// expandedTerms and expandedPanels are how much of a matrix in the short form is expanded at a time, for tiles. Two
-// panels are three pairs of tiles.
+// expandedTerms and expandedPanels are the size of the part of a matrix in the short form that is expanded at a time,
+// for tiles. Two panels are three pairs of tiles.
 const expandedTerms, expandedPanels = 512, 2
 
 var _ [unpackedTerms*packedWidth - expandedPanels*expandedTerms/2*packedWidth]struct{} // it fits panelWords
@@ -49,7 +49,7 @@ func (p *packedProduct) shortTiles(lo, hi int) {
 	}
 }
 
-// tiles adds a number of terms from k on to the columns of panels lo to hi. Their words are apart words apart.
+// tiles adds the given number of terms from k on to the columns of panels lo to hi. Their words are apart words apart.
 func (p *packedProduct) tiles(lo, hi, k, terms int, words []float32, apart int) {
 	j := lo * packedWidth
 	var bias *float32
@@ -63,8 +63,8 @@ func (p *packedProduct) tiles(lo, hi, k, terms int, words []float32, apart int) 
 // rowTerms is the number of terms of a panel in a call for a single row, some 100 µs: a multiple of shortChunk.
 const rowTerms = 1 << 13
 
-// shortRow computes the columns of a panel in the short form for a single row: what memory delivers takes longer than
-// to expand it, and there is no need to store it.
+// shortRow computes the columns of a panel in the short form for a single row. Reading it from memory takes longer than
+// expanding it, and the expanded form need not be stored.
 func (p *packedProduct) shortRow(panel int) {
 	j := panel * packedWidth
 	cols := min(packedWidth, p.n-j)

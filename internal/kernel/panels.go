@@ -1,19 +1,20 @@
 package kernel
 
 // Panels is the matrix B of several products A·B or A·Bᵀ, packed in the order in which they read it, and rounded, once
-// for all of them. It pays for products of so few rows that packing takes as long as the product.
+// for all of them. It is worth while for products of so few rows that packing takes as long as the product.
 type Panels struct {
-	b  Product   // what does not change: op, B and its shape
+	b  Product   // the fields that do not change: op, B and its shape
 	at []float32 // B in panels; nil where products read it in place
 }
 
-// PanelsLen is the number of floats that Panels needs for a B of n columns and k terms, 0 where B is read in place.
+// PanelsLen returns the number of floats that Panels needs for a B of n columns and k terms, or 0 if B is read in
+// place.
 func (p Precision) PanelsLen(op Op, n, k int) int {
 	b := Product{Op: op, N: n, K: k, bf16: p == BF16}
 	return b.panelFloats()
 }
 
-// Panels returns B, in the layout of Gemm's NN or NT, with buf as the memory of its panels, which Fill fills.
+// Panels returns B, in the layout of Gemm's NN or NT. buf is the memory of its panels, which Fill fills.
 func (p Precision) Panels(op Op, n, k int, b []float32, ldb int, buf []float32) Panels {
 	panels := Panels{b: Product{Op: op, N: n, K: k, B: b, LDB: ldb, bf16: p == BF16}}
 	if size := panels.b.panelFloats(); size > 0 {
@@ -29,7 +30,7 @@ func (b *Panels) Fill() {
 	}
 }
 
-// FillFrom is Fill with the elements of B in x, in the layout of Panels. Where products read B in place, x is copied to
+// FillFrom is Fill with the elements of B in x, in the layout of Panels. If products read B in place, x is copied to
 // it.
 func (b *Panels) FillFrom(x []float32) {
 	if b.at == nil {
@@ -41,7 +42,7 @@ func (b *Panels) FillFrom(x []float32) {
 	p.toPanels(b.at)
 }
 
-// GemmInline is GemmInline with the first n columns and k terms of B. It gives the same bits.
+// GemmInline is Product.GemmInline with the first n columns and k terms of B. It gives the same bits.
 func (b *Panels) GemmInline(m, n, k int, a []float32, lda int, c []float32, ldc int, add bool) {
 	p := b.b
 	p.M, p.N, p.K, p.A, p.LDA, p.C, p.LDC, p.Add = m, n, k, a, lda, c, ldc, add

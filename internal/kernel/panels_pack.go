@@ -2,7 +2,7 @@ package kernel
 
 // In panels, B is a sequence of blocks of terms, each with all columns.
 
-// terms is the number of terms of a block: those summed before they are added to C.
+// terms returns the number of terms of a block: those summed before they are added to C.
 func (p *Product) terms() int {
 	switch {
 	case !p.bf16:
@@ -13,7 +13,7 @@ func (p *Product) terms() int {
 	return pairsK
 }
 
-// panelFloats is the size of B in panels, 0 where a product reads it in place.
+// panelFloats returns the size of B in panels, or 0 if a product reads it in place.
 func (p *Product) panelFloats() int {
 	if !cpu.has(gemmCode) || p.bf16 && !cpu.has(gemmPairsCode) || p.Op == NN && !p.bf16 {
 		return 0
@@ -25,10 +25,10 @@ func (p *Product) panelFloats() int {
 	return size
 }
 
-// blockFloats is the size of a block of n columns and the given number of terms.
+// blockFloats returns the size of a block of n columns and the given number of terms.
 func (p *Product) blockFloats(n, terms int) int { return ceil(n, cpu.panel()) * p.panelOf(terms) }
 
-// panelOf is the distance of panels with the given number of terms.
+// panelOf returns the distance of panels with the given number of terms.
 func (p *Product) panelOf(terms int) int {
 	if p.bf16 {
 		terms = ceil(terms, 2)
@@ -79,7 +79,7 @@ func (p *Product) panelsBlock(b []float32, panel, k, depth int) {
 	for j := 0; j < p.N; j += blockedN {
 		n := min(blockedN, p.N-j)
 		bias, add := p.epilogue(j, k)
-		rows := roundUp(callWork/(n*depth), unitM) // of a call
+		rows := roundUp(callWork/(n*depth), unitM) // rows of a call
 		for r := 0; r < p.M; r += rows {
 			vecGemm(min(rows, p.M-r), n, depth, &p.A[r*p.LDA+k], p.LDA, 1, &b[j/cpu.panel()*panel], cpu.panel(), panel,
 				&p.C[r*p.LDC+j], p.LDC, bias, add)

@@ -5,12 +5,12 @@ import (
 	"unsafe"
 )
 
-// powerMatrix is the matrix z[n]^l of a few modes z, factored so that products with it are cheap: with l = iT + j, z^l
-// = w^i·z^j for w = z^T, so that products with it are real matrix products of matrices with about √l rows,
+// powerMatrix is the matrix z[n]^l of a few modes z, factored so that products with it are cheap. With l = iT + j, z^l
+// = w^i·z^j for w = z^T, so that products with it are real products of matrices with about √l rows,
 //
 //	k[iT + j] = Re Σ_n c w^i·z^j = Σ_n Re(c w^i)·Re z^j - Im(c w^i)·Im z^j.
 //
-// Angles are exact to about 1e-11 even at l = 64k, since powers are computed in float64. They are then rounded to
+// Angles are accurate to about 1e-11 even at l = 64k, because powers are computed in float64. They are then rounded to
 // float32, and at most four of them are multiplied: the error is about 1e-6 of Σ_n |c z^l|.
 type powerMatrix struct {
 	n, t, rows int
@@ -25,7 +25,7 @@ type powerMatrix struct {
 	transposed bool // qt is computed
 }
 
-// set makes v the matrix with l ≥ 1 rows of the modes z.
+// set sets v to the matrix with l ≥ 1 rows of the modes z.
 func (v *powerMatrix) set(z Modes, l int) {
 	v.n = z.N()
 	v.t = rowLength(l)
@@ -65,14 +65,14 @@ func (v *powerMatrix) carve() {
 		v.buf = make([]float32, size)
 	}
 	rest := v.buf[:size]
-	for _, p := range parts { // a cache line between, so that not all parts begin in the same cache set
+	for _, p := range parts { // leave a cache line between, so that not all parts begin in the same cache set
 		*p.x, rest = rest[:p.size:p.size], rest[p.size+Lanes:]
 	}
 	v.next, v.c, v.ends = room(v.next, width), room(v.c, width), room(v.ends, width)
 }
 
-// apply sets k[l] = Re Σ_n c[n]·z[n]^l, zeros beyond the rows of the matrix, or adds that to k; 0^0 is 1. It is faster
-// if k has VandermondePad more elements than rows were set; the values of those are undefined.
+// apply sets k[l] = Re Σ_n c[n]·z[n]^l, with zeros beyond the rows of the matrix, or adds that to k; 0^0 is 1. It is
+// faster if k has VandermondePad more elements than rows were set; the values of those are undefined.
 func (v *powerMatrix) apply(k []float32, c Modes, add bool) {
 	if !v.transposed {
 		Transpose(v.t, 2*v.n, v.qt, v.t, v.q, 2*v.n)
@@ -140,8 +140,8 @@ func (v *powerMatrix) sumsOf(s, ds Modes, dk []float32) {
 	}
 }
 
-// powers sets row j of out to start·z^j, j < rows, and last, which may be z or start, to start·z^rows. A nil start is
-// 1.
+// powers sets row j of out to start·z^j, j < rows, and last, which may be z or start, to start·z^rows. A nil start
+// means 1.
 func (v *powerMatrix) powers(out []float32, rows int, z, start, last Modes) {
 	if !cpu.has(powerRowsCode) {
 		powersPortable(out, rows, z, start, last)
@@ -186,7 +186,7 @@ func (v *powerMatrix) modeSums(s, u, w []float32, rows int) {
 	}
 }
 
-// leastPower is the magnitude below which parts of powers count as zero: their products could be denormal, which is
+// leastPower is the magnitude below which parts of powers are set to zero: their products could be denormal, which is
 // slow on many machines.
 const leastPower = 0x1p-100
 

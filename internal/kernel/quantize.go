@@ -9,18 +9,17 @@ import (
 type record struct {
 	q      [groupTerms]int8
 	factor float32
-	start  int32   // of a sum of products: what takes away the zero of the weights
-	sum    float32 // of the numbers
-	joined int32   // start of the joined row of which it is the first: see vecJoinRows
+	start  int32   // start value for a sum of products, which corrects for the zero of the weights
+	sum    float32 // sum of the numbers
+	joined int32   // start of the joined row, if this is its first record: see vecJoinRows
 }
 
 const recordBytes = int(unsafe.Sizeof(record{}))
 
 // quantizeGroups sets a record for every groupTerms numbers of x; the last may have fewer, and records after it become
-// zero. The integers are
-// x·(127/top), rounded to nearest, ties to even, where top is the largest |x| of the group, and the factor is top/127.
-// start is zero times the sum of the integers. If x holds a NaN or an infinity the factor is NaN and the integers are
-// zero. If top is so small that 127/top is infinite, all are zero.
+// zero. The integers are x·(127/top), rounded to nearest, ties to even, where top is the largest |x| of the group, and
+// the factor is top/127. start is zero times the sum of the integers. If x contains a NaN or an infinity, the factor is
+// NaN and the integers are zero. If top is so small that 127/top is infinite, all are zero.
 func quantizeGroups(to []record, x []float32, zero int32) {
 	whole := len(x) / groupTerms
 	if cpu.has(quantizeGroupsCode) && whole > 0 {
@@ -48,8 +47,8 @@ func (r *record) set(x []float32, zero int32) {
 	r.start, r.sum = zero*sum, float32(factor*float32(sum))
 }
 
-// fit returns what numbers, of which top is the largest magnitude, are to be multiplied by for that to become largest,
-// and the factor that takes it back. If the first would not be finite, or top is not, it is 0, and the factor 0 or NaN.
+// fit returns the factor that scales numbers of largest magnitude top to the magnitude largest, and the factor that
+// reverses it. If the first would not be finite, or top is not, it is 0, and the second factor is 0 or NaN.
 func fit(largest, top float32) (inverse, factor float32) {
 	if inverse = largest / top; !(top <= math.MaxFloat32) || inverse > math.MaxFloat32 {
 		return 0, (top - top) * 0
@@ -57,7 +56,7 @@ func fit(largest, top float32) (inverse, factor float32) {
 	return inverse, top / largest
 }
 
-// largest returns the largest |x[i]|, or NaN if x holds one.
+// largest returns the largest |x[i]|, or NaN if x contains one.
 func largest(x []float32) float32 {
 	most, n := directLargest(x) // the bits of |x| sort like |x|, with NaN above all
 	for _, v := range x[n:] {
@@ -79,7 +78,8 @@ func roundInto(q []int8, x []float32, inverse float32) (sum int32) {
 	return sum
 }
 
-// directLargest returns the largest bits of |x[i]| for i < n, where n is as far as there is assembly.
+// directLargest returns the largest bits of |x[i]| for i < n, where n is the number of elements that the assembly
+// handles.
 func directLargest(x []float32) (bits uint32, n int) {
 	n = len(x) &^ 15
 	if !cpu.has(largestBitsCode) || n == 0 {
@@ -93,7 +93,7 @@ func directLargest(x []float32) (bits uint32, n int) {
 	return bits, n
 }
 
-// directRoundInto is roundInto for the first n numbers, where n is as far as there is assembly.
+// directRoundInto is roundInto for the first n numbers, where n is the number that the assembly handles.
 func directRoundInto(q []int8, x []float32, inverse float32) (sum int32, n int) {
 	n = len(x) &^ 15
 	if !cpu.has(roundIntoCode) || n == 0 {

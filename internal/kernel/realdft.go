@@ -61,14 +61,14 @@ func NewRealDFT(l int) *RealDFT {
 	return f
 }
 
-// SpectrumRows is the number of rows of a half of a transform, including rows that belong to no k.
+// SpectrumRows returns the number of rows of a half of a transform, including rows that belong to no k.
 func (f *RealDFT) SpectrumRows() int { return 2 * f.p * f.half }
 
-// Row is the row of the real part of X[k]. The row of the imaginary part follows it.
+// Row returns the row of the real part of X[k]. The row of the imaginary part follows it.
 func (f *RealDFT) Row(k int) int { return 2 * (k%f.p*f.half + k/f.p) }
 
-// Weight is the factor for element k ≤ l/2 of a discrete Fourier transform with which Inverse gives its sequence:
-// element k also stands for l-k.
+// Weight returns the factor for element k ≤ l/2 of a discrete Fourier transform with which Inverse gives its sequence:
+// element k also represents l-k.
 func (f *RealDFT) Weight(k int) float64 {
 	if k == 0 || 2*k == f.l {
 		return 1 / float64(f.l)
@@ -76,11 +76,11 @@ func (f *RealDFT) Weight(k int) float64 {
 	return 2 / float64(f.l)
 }
 
-// WorkSize is the number of floats that Inverse and Transpose need as work for h sequences.
+// WorkSize returns the number of floats that Inverse and Transpose need as work for h sequences.
 func (f *RealDFT) WorkSize(h int) int { return 2 * f.l * h }
 
 // Inverse computes x (l, h) from X (SpectrumRows, h) by the formula of RealDFT. Rows of X that belong to no k must be
-// zero: they count as the next larger k.
+// zero: they are treated as the next larger k.
 func (f *RealDFT) Inverse(x, X []float32, h int, work []float32) {
 	y := work[:2*f.l*h] // [a][part][d][h]
 	parallel.For(f.p, 1, func(lo, hi int) {

@@ -1,6 +1,6 @@
 package kernel
 
-// DiagRecurrence is diagonal systems of N complex modes, each with Per channels that share its A, B, C and skip.
+// DiagRecurrence holds diagonal systems of N complex modes, each with Per channels that share its A, B, C and skip.
 // Complex numbers are pairs (re, im).
 type DiagRecurrence struct {
 	Systems, Per, N int
@@ -25,7 +25,7 @@ func (r *DiagRecurrence) Step(z, u, x []float32) {
 		}
 		return
 	}
-	step := max(1, stepsPerCall/(n*per)) // systems in a call of assembly
+	step := max(1, stepsPerCall/(n*per)) // number of systems in a call of assembly
 	for s := 0; s < systems; s += step {
 		i := s * per
 		vecDiagSteps(min(step, systems-s), per, 2*n, &z[i], &u[i], &skip[s], &x[2*n*i], &a[2*n*s], &b[2*n*s], &c[2*n*s])

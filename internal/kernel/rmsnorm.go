@@ -7,7 +7,7 @@ import "math"
 //	y = x/√(mean(x²)+eps) · w
 //
 // and stores rstd = 1/√(mean(x²)+eps) (r) for the backward pass. w has the weights of one row, or of several
-// consecutive rows, which are the groups of a longer row and take turns. Squares are summed in float64. Zhang and
+// consecutive rows, which are the groups of a longer row and are used in turn. Squares are summed in float64. Zhang and
 // Sennrich, arXiv:1910.07467.
 func RMSNorm(y, rstd, x, w []float32, d int, eps float64) {
 	for r := range rstd {
@@ -18,7 +18,7 @@ func RMSNorm(y, rstd, x, w []float32, d int, eps float64) {
 	}
 }
 
-// rowOf is the part of w that belongs to row r of width d.
+// rowOf returns the part of w that belongs to row r of width d.
 func rowOf(w []float32, r, d int) []float32 { return w[r%(len(w)/d)*d:][:d] }
 
 // RMSNormGrad adds the gradient of RMSNorm with respect to its input: with g = dy·w and x̂ = x·rstd,

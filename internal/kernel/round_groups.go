@@ -2,15 +2,15 @@ package kernel
 
 import "math"
 
-// rowExponent is the exponent of the power of two by which the factors of a row are multiplied, where top is its
-// largest magnitude: that of top less 7. So factors and least numbers are float16 of any weights.
+// rowExponent returns the exponent of the power of two that multiplies the factors of a row, where top is its largest
+// magnitude: the exponent of top less 7. So factors and least numbers fit into float16 for any weights.
 func rowExponent(top float32) int {
 	_, exponent := math.Frexp(float64(top))
 	return max(exponent-7, -126)
 }
 
-// roundGroup rounds x at Int8 or Int4Min (see setInt4), at most groupTerms numbers, to integers times a factor, which
-// with the least number is to be multiplied by 2^exponent. What is past x stands for 0.
+// roundGroup rounds x at Int8 or Int4Min (see setInt4), at most groupTerms numbers, to integers times a factor, which,
+// like the least number, is to be multiplied by 2^exponent. Elements past x are 0.
 func (p Precision) roundGroup(u *[groupTerms]uint8, x []float32, exponent int) (factor, least uint16) {
 	if p == Int8 {
 		return roundInt8(u, x, float32(math.Ldexp(1, exponent))), 0
@@ -23,12 +23,12 @@ func (p Precision) roundGroup(u *[groupTerms]uint8, x []float32, exponent int) (
 	return roundInt4Min(u, buf[:len(x)])
 }
 
-// roundInt8 rounds by a factor with which the largest number becomes 127, or nearly so.
+// roundInt8 rounds with a factor for which the largest number becomes 127, or nearly so.
 func roundInt8(u *[groupTerms]uint8, x []float32, c float32) uint16 {
 	var q [groupTerms]int8
 	top := largest(x)
 	factor := narrow16(top / 127 / c)
-	if 127.4*widen16(factor)*c < top { // it is so small that it has few bits
+	if 127.4*widen16(factor)*c < top { // the factor is so small that it has few bits
 		factor++
 	}
 	if inverse := 1 / (widen16(factor) * c); inverse <= math.MaxFloat32 {
@@ -44,11 +44,11 @@ func roundInt8(u *[groupTerms]uint8, x []float32, c float32) uint16 {
 
 func abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
 
-// nearest is the integer nearest to x, the even one of two, but not below least or above most, which are small.
+// nearest returns the integer nearest to x, ties to even, clamped to [least, most], which are small.
 func nearest(x, least, most float32) float32 {
 	const round = 3 << 22
 	n := float32(x+round) - round
-	if n < least { // rare: a branch costs less than the smaller of two numbers, of which either may be NaN
+	if n < least { // rare: a branch costs less than a minimum of two numbers that may be NaN
 		return least
 	}
 	if n > most {
@@ -57,11 +57,11 @@ func nearest(x, least, most float32) float32 {
 	return n
 }
 
-// int4MinTries are the numbers of steps between least and largest number, of which the integers cut off what is past
-// 15.
+// int4MinTries lists the numbers of steps to try between the least and the largest number. The integers cut off steps
+// past 15.
 var int4MinTries = [...]float32{15, 16}
 
-// roundInt4Min rounds by a factor and a least number.
+// roundInt4Min rounds with a factor and a least number.
 func roundInt4Min(u *[groupTerms]uint8, x []float32) (factor, least uint16) {
 	low, high := x[0], x[0]
 	for _, v := range x {
@@ -76,7 +76,7 @@ func roundInt4Min(u *[groupTerms]uint8, x []float32) (factor, least uint16) {
 			inverse = 0
 		}
 		var xs, qs, xq, qq float32
-		middle := (15 - steps) / 2 // what is cut off at either end
+		middle := (15 - steps) / 2 // steps that are cut off at either end
 		for i, v := range x {
 			q[i] = nearest(float32((v-low)*inverse)+middle, 0, 15)
 			xs, qs, xq, qq = xs+v, qs+q[i], xq+float32(v*q[i]), qq+float32(q[i]*q[i])

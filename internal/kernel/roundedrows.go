@@ -7,9 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/internal/hugepage"
 )
 
-// RoundedRows are rows of k numbers, such as the keys or the values that attention sees, in bfloat16, or in int8:
-// integers from -127 to 127 times a factor for each row. Factors have 16 bits, so that every number is exactly a
-// float32, and rounding that float32 again gives the same number.
+// RoundedRows holds rows of k numbers, for example the keys or the values of attention, in bfloat16, or in int8:
+// integers from -127 to 127 times a factor for each row. Factors have 16 bits, so every number is exactly a float32,
+// and rounding that float32 again gives the same number.
 type RoundedRows struct {
 	n, k  int
 	bf16  []uint16
@@ -40,15 +40,15 @@ func MakeRoundedRows(p Precision, times, n, k int) []RoundedRows {
 	return out
 }
 
-// RoundedRowBytes is the memory of a row of k numbers.
+// RoundedRowBytes returns the size of the memory of a row of k numbers.
 func RoundedRowBytes(p Precision, k int) int {
 	return [...]int{Float32: 4 * k, BF16: 2 * k, Int8: k + 4}[p]
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (r *RoundedRows) Len() int { return r.n }
 
-// Set rounds x to row i. A row that has a NaN or an infinity becomes NaN in int8.
+// Set rounds x into row i. In int8, a row that contains a NaN or an infinity becomes NaN.
 func (r *RoundedRows) Set(i int, x []float32) {
 	if r.bf16 != nil {
 		for j, v := range x[:r.k] {
@@ -101,7 +101,7 @@ func (r *RoundedRows) Get(dst []float32, i, m int) {
 	}
 }
 
-// Integers are the integers of rows i to i+m of Int8 and their factors, in place.
+// Integers returns the integers of rows i to i+m of Int8 and their factors, in place.
 func (r *RoundedRows) Integers(i, m int) (q []int8, scale []float32) {
 	return r.int8[i*r.k:][:m*r.k], r.scale[i:][:m]
 }
@@ -123,7 +123,7 @@ func (r *RoundedRows) CopyFrom(at int, src *RoundedRows, i, n int) {
 	copy(r.scale[at:][:n], src.scale[i:])
 }
 
-// Dots sets y[j] = Σ_p r[i+j,p]·x[p] for j < m, as RowDots does, of rows in bfloat16.
+// Dots sets y[j] = Σ_p r[i+j,p]·x[p] for j < m, like RowDots, for rows in bfloat16.
 func (r *RoundedRows) Dots(i, m int, x, y []float32) {
 	y = y[:m]
 	if m < 4 || r.k%16 != 0 || r.k == 0 || !r.directDots(i, m, x, y) {
@@ -131,7 +131,7 @@ func (r *RoundedRows) Dots(i, m int, x, y []float32) {
 	}
 }
 
-// Sums sets y[p] = Σ_j x[j]·r[i+j,p] for j < m, as RowSums does, or adds that to y, of rows in bfloat16.
+// Sums sets y[p] = Σ_j x[j]·r[i+j,p] for j < m, like RowSums, or adds that to y, for rows in bfloat16.
 func (r *RoundedRows) Sums(i, m int, x, y []float32, add bool) {
 	x, y = x[:m], y[:r.k]
 	if m == 0 {
@@ -152,8 +152,8 @@ func (r *RoundedRows) Sums(i, m int, x, y []float32, add bool) {
 
 var rowsPool = sync.Pool{New: func() any { return new([]float32) }}
 
-// partRows is the number of rows whose numbers are made at a time. It is a multiple of blockK and blockedK, so that
-// sums over rows equal those of one product.
+// partRows is the number of rows that are converted to float32 at a time. It is a multiple of blockK and blockedK, so
+// that sums over rows equal those of one product.
 const partRows = 768
 
 // inParts calls f with the numbers of rows i to i+m as float32.

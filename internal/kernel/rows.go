@@ -1,13 +1,13 @@
 package kernel
 
-// Rows are rows of up to Lanes channels that lie Step floats apart: channel v of row t is X[t·Step + v]. A step of 0
+// Rows are rows of up to Lanes channels that lie Step floats apart: channel v of row t is X[t·Step + v]. A Step of 0
 // repeats one row.
 type Rows struct {
 	X    []float32
 	Step int
 }
 
-// Ones is a row of ones, repeated.
+// Ones returns a row of ones, repeated.
 func Ones() Rows { return Rows{X: ones[:]} }
 
 var ones = [Lanes]float32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
@@ -15,13 +15,13 @@ var ones = [Lanes]float32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
 // Row returns row t, width channels wide.
 func (r Rows) Row(t, width int) []float32 { return r.X[t*r.Step:][:width] }
 
-// at is the first channel of row t.
+// at returns the address of the first channel of row t.
 func (r Rows) at(t int) *float32 { return &r.X[t*r.Step] }
 
 // check panics unless there are n rows of Lanes channels.
 func (r Rows) check(n int) { _ = r.X[(n-1)*r.Step:][:Lanes] }
 
-// mulRowsPortable is MulRows.
+// mulRowsPortable is the portable MulRows.
 func mulRowsPortable(z, x, y Rows, n, width int) {
 	for t := range n {
 		z, x, y := z.Row(t, width), x.Row(t, width), y.Row(t, width)
@@ -31,7 +31,7 @@ func mulRowsPortable(z, x, y Rows, n, width int) {
 	}
 }
 
-// mulAddRowsPortable is MulAddRows.
+// mulAddRowsPortable is the portable MulAddRows.
 func mulAddRowsPortable(z, a, x, y Rows, n, width int) {
 	for t := range n {
 		z, a, x, y := z.Row(t, width), a.Row(t, width), x.Row(t, width), y.Row(t, width)
@@ -41,17 +41,17 @@ func mulAddRowsPortable(z, a, x, y Rows, n, width int) {
 	}
 }
 
-// From are the rows from t on.
+// From returns the rows from t on.
 func (r Rows) From(t int) Rows { return Rows{r.X[t*r.Step:], r.Step} }
 
-// Columns picks channels: channel v of row t is X[t·Step + At[v]]. Several may be the same.
+// Columns selects channels: channel v of row t is X[t·Step + At[v]]. Several may be the same.
 type Columns struct {
 	X    []float32
 	Step int
 	At   []int
 }
 
-// gatherPortable is Gather.
+// gatherPortable is the portable Gather.
 func gatherPortable(z Rows, x Columns, n int) {
 	for t := range n {
 		row, z := x.X[t*x.Step:], z.Row(t, len(x.At))
@@ -61,7 +61,7 @@ func gatherPortable(z Rows, x Columns, n int) {
 	}
 }
 
-// scatterPortable is Scatter.
+// scatterPortable is the portable Scatter.
 func scatterPortable(z Columns, x Rows, n int) {
 	for t := range n {
 		row, x := z.X[t*z.Step:], x.Row(t, len(z.At))
@@ -104,7 +104,7 @@ func MulAddRows(z, a, x, y Rows, n, width int) {
 	}
 }
 
-// Prefetch fetches n rows of x into the cache that will be needed soon: they may be too far apart for the processor's
+// Prefetch fetches n rows of x that will be needed soon into the cache: they may be too far apart for the processor's
 // own prefetcher.
 func Prefetch(x Rows, n int) {
 	if !cpu.has(prefetchRowsCode) || n <= 0 {

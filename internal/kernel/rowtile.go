@@ -8,29 +8,29 @@ import (
 // TileRows is the number of rows of a RowTile.
 const TileRows = 64
 
-// RowTile are up to 64 rows of k integers of RoundedRows, keys or values, in the order in which products with many
-// vectors read them: what it takes to put them in order is shared by the vectors. All sums over integers are exact, so
-// that a product has the same bits at every level and beside any others. The zero value is ready for use.
+// RowTile holds up to 64 rows of k integers of RoundedRows, keys or values, in the order in which products with many
+// vectors read them, so that the vectors share the cost of reordering them. All sums over integers are exact, so a
+// product has the same bits at every level and beside any others. The zero value is ready for use.
 type RowTile struct {
-	n, k  int // rows, and their numbers rounded up to a multiple of 16
-	terms int // numbers of a row
+	n, k  int // number of rows, and of numbers in a row, rounded up to a multiple of 16
+	terms int // number of numbers in a row
 	at    []uint8
-	own   []int8 // rows that are not in place as products need them
+	own   []int8 // copies of rows that are not in place as products need them
 	scale [TileRows]float32
 
-	weights []uint8 // two digits of each: see roundWeights
+	weights []uint8 // two digits for each weight: see roundWeights
 	factor  []float32
-	scores  []float32 // of products whose place has no room for 64 columns, or the same of sums
+	scores  []float32 // results of products or sums whose destination has no room for 64 columns
 
-	work  []int32 // of products of many vectors
-	ahead []int8  // half of the next run, which the next of them fetches
+	work  []int32 // scratch for products of many vectors
+	ahead []int8  // half of the next run, which the next such product prefetches
 
-	floats, x []float32 // of portable products: the rows, and vectors or digits
+	floats, x []float32 // for portable products: the rows, and vectors or digits
 	exact     []int32
 }
 
-// fewestTiles is the least number of vectors from which products by tiles of 16 of them are faster, and tileWork what
-// they need to work with.
+// fewestTiles is the smallest number of vectors for which products by tiles of 16 vectors are faster, and tileWork the
+// size of their scratch.
 const (
 	fewestTiles = 8
 	tileWork    = 2 * 16 * TileRows
@@ -52,22 +52,22 @@ const (
 	topWeight = 1<<(2*digitBits) - 1
 )
 
-// wide reports whether integers are multiplied in vectors of 512 bits, and flips whether one factor has no sign.
+// wide reports whether integers are multiplied in vectors of 512 bits, and flips whether one factor is unsigned.
 func (l level) wide() bool  { return l.has(avx512vnni) }
 func (l level) flips() bool { return l&(avx512vnni|avx512vnnivl|avxvnni) != 0 }
 
-// Run are rows i to i+n of R, of int8: at least one and at most 64.
+// Run is rows i to i+n of R, in int8: at least one and at most 64.
 type Run struct {
 	R    *RoundedRows
 	I, N int
 }
 
-// integers are those of the rows.
+// integers returns the integers of the rows.
 func (r *Run) integers() []int8 { return r.R.int8[r.I*r.R.k:][:r.N*r.R.k] }
 
-// set makes the rows of a run those of the tile, in the order of order, which gets whole groups of rows and what is to
-// be read after them. If a product by tiles of m vectors will follow, half of that is left to it: memory shall never
-// have nothing to do.
+// set loads the rows of a run into the tile, in the order of order, which gets whole groups of rows and the address to
+// prefetch. If a product by tiles of m vectors will follow, it leaves half of the prefetching to that product, so that
+// memory is never idle.
 func (t *RowTile) set(run, next Run, m int, code level, group int,
 	order func(first, groups int, rows []int8, ahead *int8, half bool)) {
 	r, i, n := run.R, run.I, run.N
@@ -100,7 +100,8 @@ func (t *RowTile) set(run, next Run, m int, code level, group int,
 	}
 }
 
-// fetch returns what a product by tiles fetches in each of some steps, and how many lines.
+// fetch returns the address that a product by tiles prefetches from in each of the given number of steps, and the
+// number of lines.
 func (t *RowTile) fetch(steps int) (ahead *int8, lines int) {
 	const line = 64
 	if len(t.ahead) > 0 {
@@ -110,7 +111,7 @@ func (t *RowTile) fetch(steps int) (ahead *int8, lines int) {
 	return ahead, lines
 }
 
-// Keys makes the rows of a run those of the tile, for Dots of m vectors, while those of the next are fetched.
+// Keys loads the rows of a run into the tile, for Dots of m vectors, while prefetching those of next.
 func (t *RowTile) Keys(run, next Run, m int) {
 	flip := uint32(0)
 	if cpu.flips() {
@@ -121,9 +122,9 @@ func (t *RowTile) Keys(run, next Run, m int) {
 	})
 }
 
-// Values makes the rows of a run those of the tile, for Sums of m vectors, while those of the next are fetched.
+// Values loads the rows of a run into the tile, for Sums of m vectors, while prefetching those of next.
 func (t *RowTile) Values(run, next Run, m int) {
-	step := 128 // bytes of 4 rows
+	step := 128 // number of bytes of 4 rows
 	switch {
 	case cpu.wide():
 		step = 256
@@ -172,11 +173,11 @@ func (t *RowTile) dots(q *RoundedVectors, first, m int, y []float32, ldy int) {
 	}
 }
 
-// exactTerms is the number of products of two integers of 8 bits whose sum is surely exact in float32.
+// exactTerms is the number of products of two 8-bit integers whose sum is always exact in float32.
 const exactTerms = 1024
 
-// product sets exact (m, n) to the exact A·B of integers as float32, A (m, k), by float products, which are faster than
-// portable ones of integers.
+// product sets exact (m, n) to the exact A·B of integers as float32, where A is (m, k), by float products, which are
+// faster than portable products of integers.
 func (t *RowTile) product(p Product) {
 	t.scores, t.exact = grown(t.scores, p.M*p.N), grown(t.exact, p.M*p.N)
 	clear(t.exact)
@@ -193,7 +194,7 @@ func (t *RowTile) product(p Product) {
 	}
 }
 
-// dotsPortable is the definition of Dots.
+// dotsPortable is the portable Dots, which defines its results.
 func (t *RowTile) dotsPortable(q *RoundedVectors, first, m int, y []float32, ldy int) {
 	t.x = t.x[:0]
 	for i := range m {
@@ -217,8 +218,8 @@ func appendFloats[T int8 | uint8](to []float32, from []T) []float32 {
 }
 
 // Sums sets y[i·ldy + j] = Σ_t p[i·ldp + t]·r[t,j] for i < m, rows t of the tile and j < k, or adds that to y. The
-// weights, p times the factors of rows, are rounded to 14 bits of the largest of each i. They are not negative. Columns
-// may be in another order until InOrder is called with the same m.
+// weights, p times the factors of rows, are rounded to 14 bits relative to the largest of each i. They must not be
+// negative. Columns may be in another order until InOrder is called with the same m.
 func (t *RowTile) Sums(m int, p []float32, ldp int, y []float32, ldy int, add bool) {
 	if t.n < TileRows && cpu.has(tileSumsCode) {
 		t.scores = grown(t.scores, m*TileRows)
@@ -268,8 +269,7 @@ func (t *RowTile) sums(m int, y []float32, ldy int, add bool) {
 	}
 }
 
-// InOrder puts the columns of y, which Sums has set and perhaps added to, in their order and multiplies row i by
-// factor[i].
+// InOrder reorders the columns of y, which Sums has set and perhaps added to, and multiplies row i by factor[i].
 func (t *RowTile) InOrder(m int, y []float32, ldy int, factor []float32) {
 	for i, f := range factor[:m] {
 		row := y[i*ldy:][:t.terms]
@@ -281,7 +281,7 @@ func (t *RowTile) InOrder(m int, y []float32, ldy int, factor []float32) {
 	}
 }
 
-// columnsInOrder puts columns that are in the order of vecManySums in theirs: as 4 times 4 groups of 4 they are
+// columnsInOrder reorders columns that are in the order of vecManySums: seen as 4 times 4 groups of 4, they are
 // transposed.
 func columnsInOrder(x *[TileRows]float32) {
 	group := func(i, j int) *[4]float32 { return (*[4]float32)(x[16*i+4*j:]) }
@@ -293,10 +293,10 @@ func columnsInOrder(x *[TileRows]float32) {
 	}
 }
 
-// sumsPortable is the definition of Sums, with the rounded weights.
+// sumsPortable is the portable Sums with the rounded weights, which defines its results.
 func (t *RowTile) sumsPortable(m int, y []float32, ldy int, add bool) {
 	t.x = t.x[:0]
-	for place := range 2 * m { // a row of upper digits, one of lower ones and so on
+	for place := range 2 * m { // rows of upper and of lower digits alternate
 		t.x = appendFloats(t.x, t.weights[place*TileRows:][:t.n])
 	}
 	t.product(Product{Op: NN, M: 2 * m, N: t.terms, K: t.n, B: t.floats, LDB: t.terms})
@@ -313,10 +313,10 @@ func (t *RowTile) sumsPortable(m int, y []float32, ldy int, add bool) {
 	}
 }
 
-// roundWeights rounds p times the factors of rows to integers of two digits of 7 bits: w·(16383/top) to the nearest,
+// roundWeights rounds p times the factors of rows to integers w of two digits of 7 bits: w·(16383/top) to the nearest,
 // ties to even, where top is the largest for each i. weights holds the upper digits for 64 rows of the tile and then
-// the lower ones, and factor is top/16383. If w holds a NaN or an infinity the factor is NaN and the integers are zero.
-// If top is so small that 16383/top is infinite, all are zero.
+// the lower ones, and factor is top/16383. If w contains a NaN or an infinity, the factor is NaN and the integers are
+// zero. If top is so small that 16383/top is infinite, all are zero.
 func (t *RowTile) roundWeights(m int, p []float32, ldp int) {
 	if cpu.has(tileWeightsCode) {
 		_ = p[(m-1)*ldp+TileRows-1]
@@ -343,13 +343,13 @@ func (t *RowTile) roundWeights(m int, p []float32, ldp int) {
 	}
 }
 
-// RoundedVectors are vectors of k numbers as integers from -127 to 127 times a factor each, such as the queries of
-// attention. The zero value is ready for use.
+// RoundedVectors holds vectors of k numbers as integers from -127 to 127 times a factor each, for example the queries
+// of attention. The zero value is ready for use.
 type RoundedVectors struct {
 	k      int
 	q      []int8 // padded to a multiple of 16
 	factor []float32
-	start  []int32 // minus what sums have too much where 128 is added to the other factors
+	start  []int32 // minus the excess of sums if 128 is added to the other factors
 }
 
 // Reset makes room for m vectors of k numbers.
@@ -358,8 +358,8 @@ func (v *RoundedVectors) Reset(m, k int) {
 	v.q, v.factor, v.start = grown(v.q, m*roundUp(k, 16)), grown(v.factor, m), grown(v.start, m)
 }
 
-// Set rounds x to vector i: x·(127/top) to the nearest integer, ties to even, where top is the largest |x|, and the
-// factor top/127. If x holds a NaN or an infinity the factor is NaN.
+// Set rounds x into vector i: x·(127/top) to the nearest integer, ties to even, where top is the largest |x|, and the
+// factor top/127. If x contains a NaN or an infinity, the factor is NaN.
 func (v *RoundedVectors) Set(i int, x []float32) {
 	q := v.q[i*roundUp(v.k, 16):][:roundUp(v.k, 16)]
 	clear(q[v.k:])
@@ -372,5 +372,5 @@ func (v *RoundedVectors) Set(i int, x []float32) {
 	v.start[i] = -128 * roundInto(q[:v.k], x[:v.k], inverse)
 }
 
-// grown is a slice of n elements in the memory of s, or in new memory.
+// grown returns a slice of n elements in the memory of s, or in new memory.
 func grown[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }

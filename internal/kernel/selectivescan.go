@@ -4,8 +4,8 @@ package kernel
 //
 //	h[t] = exp(Δ[t]·A)·h[t-1] + Δ[t]·u[t]·B[t],   y[t] = Σ_n C[t]·h[t] + D·u[t]
 //
-// with A ≤ 0 of each channel and state, Δ and u of each channel and position, and B and C of each state and position,
-// which all channels of a group share. Channels stand side by side in lanes.
+// with A ≤ 0 for each channel and state, Δ and u for each channel and position, and B and C for each state and
+// position, which all channels of a group share. Channels lie side by side in lanes.
 
 // ScanLanes holds up to Lanes channels of a group during a scan.
 type ScanLanes struct {
@@ -15,7 +15,7 @@ type ScanLanes struct {
 	D, DGrad [Lanes]float32 // the skip and its gradient
 }
 
-// The places in ScanLanes.X, and in the work of Steps.
+// Offsets in ScanLanes.X, and in the work of Steps.
 const (
 	scanA     = 0
 	scanH     = Lanes
@@ -30,7 +30,7 @@ const (
 	stepCGrad = 3 * Lanes
 )
 
-// ScanRows are the sequences of the channels and their group, from one position on. Positions of channels are Step
+// ScanRows holds the sequences of the channels and their group, from one position on. Positions of channels are Step
 // floats apart, positions of B and C Stride.
 type ScanRows struct {
 	U, Delta []float32
@@ -39,14 +39,14 @@ type ScanRows struct {
 	Stride   int
 }
 
-// from are the rows from position t on.
+// from returns the rows from position t on.
 func (r ScanRows) from(t int) ScanRows {
 	r.U, r.Delta, r.B, r.C = r.U[t*r.Step:], r.Delta[t*r.Step:], r.B[t*r.Stride:], r.C[t*r.Stride:]
 	return r
 }
 
-// Load sets the lanes from a (width, n), the A of its channels, h (width, n), their state, nil for zeros, and d
-// (width), their skip. It clears the gradients.
+// Load sets the lanes from a (width, n), the A of its channels, h (width, n), their state, which may be nil for zeros,
+// and d (width), their skip. It clears the gradients.
 func (s *ScanLanes) Load(a, h, d []float32, n, width int) {
 	s.N, s.Width = n, width
 	clear(s.X)
@@ -67,7 +67,7 @@ func (s *ScanLanes) Put(part int, x []float32) {
 	}
 }
 
-// get is the inverse of Put; with add it adds.
+// get is the inverse of Put. If add is true, it adds to x.
 func (s *ScanLanes) get(x []float32, part int, add bool) {
 	for v := range s.Width {
 		row := x[v*s.N:][:s.N]
@@ -93,7 +93,7 @@ func (s *ScanLanes) AddStateGrad(g []float32) { s.get(g, scanHGrad, true) }
 // AddAGrad adds the gradient of A to g (width, n).
 func (s *ScanLanes) AddAGrad(g []float32) { s.get(g, scanAGrad, true) }
 
-// Save copies the state lane by lane to x [N][Lanes], such as at the border of a chunk, and Restore copies it back.
+// Save copies the state lane by lane to x [N][Lanes], for example at the border of a chunk. Restore copies it back.
 func (s *ScanLanes) Save(x []float32) {
 	for i := range s.N {
 		copy(x[i*Lanes:][:Lanes], s.X[i*ScanStride+scanH:])
@@ -107,13 +107,13 @@ func (s *ScanLanes) Restore(x []float32) {
 	}
 }
 
-// scanWork is the most steps of states in a call of assembly: about 50 µs.
+// scanWork is the largest number of steps of states in a call of assembly: about 50 µs.
 const scanWork = 1 << 18
 
-// rowsACall is the most positions in a call of assembly.
+// rowsACall returns the largest number of positions in a call of assembly.
 func (s *ScanLanes) rowsACall() int { return max(1, scanWork/(s.N*Lanes)) }
 
-// lanesAtOnce is the number of channels that a call of assembly takes.
+// lanesAtOnce returns the number of channels that a call of assembly processes.
 func lanesAtOnce() int {
 	if cpu.narrow() {
 		return Lanes / 2
@@ -140,7 +140,7 @@ func (s *ScanLanes) Scan(y []float32, r ScanRows, rows int) {
 	}
 }
 
-// scan is Scan in Go.
+// scan is the portable Scan.
 func (s *ScanLanes) scan(y []float32, r ScanRows, rows int) {
 	for t := range rows {
 		u, delta, y := r.U[t*r.Step:][:s.Width], r.Delta[t*r.Step:][:s.Width], y[t*r.Step:][:s.Width]
@@ -159,8 +159,9 @@ func (s *ScanLanes) scan(y []float32, r ScanRows, rows int) {
 	}
 }
 
-// Steps advances the channels by rows positions like Scan, and writes what Back needs into work [rows][N][4][Lanes]:
-// the states before each step and the decays. It keeps the gradients of B and C that earlier channels have left there.
+// Steps advances the channels by rows positions like Scan, and stores the values that Back needs in work
+// [rows][N][4][Lanes]: the states before each step and the decays. It keeps the gradients of B and C that earlier
+// channels have left there.
 func (s *ScanLanes) Steps(work []float32, r ScanRows, rows int) {
 	if !cpu.has(scanStepsCode) {
 		s.steps(work, r, rows)
@@ -178,7 +179,7 @@ func (s *ScanLanes) Steps(work []float32, r ScanRows, rows int) {
 	}
 }
 
-// steps is Steps in Go.
+// steps is the portable Steps.
 func (s *ScanLanes) steps(work []float32, r ScanRows, rows int) {
 	for t := range rows {
 		u, delta := r.U[t*r.Step:][:s.Width], r.Delta[t*r.Step:][:s.Width]
@@ -195,8 +196,8 @@ func (s *ScanLanes) steps(work []float32, r ScanRows, rows int) {
 }
 
 // Back is the backward of Steps over the same rows positions. It adds to du and dDelta, laid out like U, as is dy, to
-// the gradients of A and D in s, and lane by lane to the gradients of B and C in work. The gradient of the state
-// moves to the first position.
+// the gradients of A and D in s, and lane by lane to the gradients of B and C in work. The gradient of the state moves
+// to the first position.
 func (s *ScanLanes) Back(du, dDelta, dy, work []float32, r ScanRows, rows int) {
 	if !cpu.has(scanBackCode) {
 		s.back(du, dDelta, dy, work, r, rows)
@@ -219,7 +220,7 @@ func (s *ScanLanes) Back(du, dDelta, dy, work []float32, r ScanRows, rows int) {
 	}
 }
 
-// back is Back in Go.
+// back is the portable Back.
 func (s *ScanLanes) back(du, dDelta, dy, work []float32, r ScanRows, rows int) {
 	for t := rows - 1; t >= 0; t-- {
 		at := t * r.Step
@@ -269,7 +270,7 @@ func sumLanes(x []float32) float32 {
 	return ((a + e) + (c + g)) + ((b + f) + (d + h))
 }
 
-// ScanStep steps d channels, which share B and C (n), by one position: h (d, n) changes, y (d) is written. a is (d, n).
+// ScanStep steps d channels, which share B and C (n), by one position. It updates h (d, n) and sets y (d). a is (d, n).
 func ScanStep(y, h, a, u, delta, b, c, skip []float32) {
 	d, n := len(y), len(b)
 	u, delta, skip, h, a, c = u[:d], delta[:d], skip[:d], h[:d*n], a[:d*n], c[:n]

@@ -4,7 +4,7 @@ package kernel
 // impulse response is h[i] = Σ_j B[j] C[i+j], zero for i ≥ n. Activations are (l, d), channels last; B, C and states
 // are (d, n); taps are (n, d).
 
-// ShiftFilter is the first M ≤ N taps of the impulse responses of D channels.
+// ShiftFilter holds the first M ≤ N taps of the impulse responses of D channels.
 type ShiftFilter struct {
 	B, C    []float32 // (D, N)
 	D, N, M int
@@ -42,7 +42,7 @@ type ShiftCarry struct {
 	S    []float32 // the state before the chunk (n)
 	X    []float32 // the inputs
 	L    int
-	Step int // floats from one input or output to the next
+	Step int // distance between inputs or outputs, in floats
 }
 
 // Run adds the contribution of the old state to the outputs, y[t] += Σ_{j>t} C[j] s[j-t-1], then it writes the state
@@ -58,12 +58,12 @@ func (k *ShiftCarry) Run(next, y []float32) {
 	}
 	copy(next[min(l, n):n], s[:n-min(l, n)])
 	clear(next[:min(l, n)])
-	for i := range min(l, n) { // the input i steps before the last has moved i places
+	for i := range min(l, n) { // the input i steps before the last has moved by i
 		Axpy(x[(l-1-i)*d], b[:n-i], next[i:n])
 	}
 }
 
-// ShiftCarryGrads are the gradients of B, C, S and X. That of S may be nil.
+// ShiftCarryGrads holds the gradients of B, C, S and X. That of S may be nil.
 type ShiftCarryGrads struct{ B, C, S, X []float32 }
 
 // Grad is the backward of Run: given dnext (n, may be nil) and dy it adds to all of g.

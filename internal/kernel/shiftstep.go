@@ -5,7 +5,7 @@ package kernel
 //
 //	s'[i,0] = B[i,0] x[i],   s'[i,j] = s[i,j-1] + B[i,j] x[i],   y[i] = Σ_j C[i,j] s'[i,j] + D[i] x[i]
 //
-// s' takes the place of s. y must not overlap the others.
+// s' overwrites s. y must not overlap the others.
 func ShiftStep(s, b, c, x, d, y []float32, n int) {
 	channels := len(x)
 	s, b, c, d, y = s[:channels*n], b[:channels*n], c[:channels*n], d[:channels], y[:channels]
@@ -27,7 +27,7 @@ func ShiftStep(s, b, c, x, d, y []float32, n int) {
 	}
 }
 
-// directShiftStep computes ShiftStep in assembly and reports whether there is any. n is a multiple of 16; there is at
+// directShiftStep computes ShiftStep in assembly, and reports whether there is any. n is a multiple of 16; there is at
 // least one channel.
 func directShiftStep(s, b, c, x, d, y []float32, n int) bool {
 	if !cpu.has(shiftStepCode) {

@@ -8,8 +8,8 @@ func LogSumExp(x []float32) float32 {
 	return hi + float32(math.Log(sum))
 }
 
-// Largest returns the largest element, -Inf if there is none. found reports whether one is NaN; then the largest is
-// any.
+// Largest returns the largest element, or -Inf if there is none. found reports whether one is NaN; then the largest is
+// unspecified.
 func Largest(x []float32) (hi float32, found bool) {
 	hi = float32(math.Inf(-1))
 	if !cpu.has(largestCode) {
@@ -27,8 +27,9 @@ func Largest(x []float32) (hi float32, found bool) {
 	return hi, size != size
 }
 
-// SumExp returns the largest element hi of one row, not empty, and Σ e^(x-hi), added up in float64. The relative error
-// of the sum is below 1e-6. It is NaN if the row holds NaN or +Inf or nothing above -Inf; hi may then be anything.
+// SumExp returns the largest element hi of one row, which must not be empty, and Σ e^(x-hi), summed in float64. The
+// relative error of the sum is below 1e-6. It is NaN if the row contains NaN or +Inf or nothing above -Inf; hi may then
+// be anything.
 func SumExp(x []float32) (hi float32, sum float64) {
 	if cpu.has(largestCode | sumExpCode) {
 		hi = float32(math.Inf(-1))
@@ -59,14 +60,16 @@ func CrossEntropyGrad(x []float32, lse float32, target int, scale float32) {
 	x[target] -= scale
 }
 
-// Softmax replaces one row x, not empty, by softmax(scale·x) and returns log Σ e^(scale·x). The scale is positive.
+// Softmax replaces one row x, which must not be empty, by softmax(scale·x) and returns log Σ e^(scale·x). The scale is
+// positive.
 func Softmax(x []float32, scale float32) (lse float32) {
 	lse, inverse := SoftmaxTimes(x, scale)
 	Scale(x, inverse)
 	return lse
 }
 
-// SoftmaxTimes is Softmax, but for a factor by which x is then to be multiplied: 1 becomes the largest of x.
+// SoftmaxTimes is Softmax without the final multiplication: x must still be multiplied by inverse. Before that, the
+// largest element is 1.
 func SoftmaxTimes(x []float32, scale float32) (lse, inverse float32) {
 	if !cpu.has(largestCode | softmaxExpCode) {
 		Scale(x, scale)
@@ -85,7 +88,7 @@ func SoftmaxTimes(x []float32, scale float32) (lse, inverse float32) {
 	return hi + float32(math.Log(sum)), float32(1 / sum)
 }
 
-// SoftmaxAgain is Softmax of a row whose lse is known.
+// SoftmaxAgain is Softmax for a row whose lse is known.
 func SoftmaxAgain(x []float32, scale, lse float32) {
 	if cpu.has(expScaledCode) {
 		for lo := 0; lo < len(x); lo += callLength {

@@ -30,7 +30,7 @@ func SSDStep(y, h, x, b, c []float32, decay float32) {
 }
 
 // Decays sets l (q, q) to exp(steps[s+1] + ... + steps[t]) for s ≤ t < q, and to 0 above the diagonal. Each exponent is
-// a sum of its own steps only, so that nothing cancels.
+// the sum of its own steps only, so nothing cancels.
 func Decays(l, steps []float32) {
 	q := len(steps)
 	if l = l[:q*q]; q == 0 {
@@ -55,7 +55,7 @@ func Decays(l, steps []float32) {
 	ExpShift(l, 0, 1)
 }
 
-// decaysMost is the most rows in a call of assembly: some 50 µs.
+// decaysMost is the largest number of rows in a call of assembly: some 50 µs.
 const decaysMost = 512
 
 // ScaleRows sets y[r·ys + i] = s[r·ss]·x[r·xs + i] for r < rows and i < n.
@@ -96,7 +96,7 @@ func AxpyRows(y []float32, ys int, x []float32, xs int, s []float32, ss, rows, n
 	}
 }
 
-// CarryState sets state = decay·state + added, and added to what state was.
+// CarryState sets state = decay·state + added, and added to the previous state.
 func CarryState(state, added []float32, decay float32) {
 	added = added[:len(state)]
 	if cpu.has(carryStateCode) {

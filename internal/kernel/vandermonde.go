@@ -11,8 +11,8 @@ import "math"
 // sum of the upsampled kernel at twice the distance and of real matrix products (see powermatrix.go). In the backward,
 // derivatives flow the other way.
 //
-// The error is about 1e-6 of Σ_n |c z^l|. Where |z|^l is below 2^-26 for all modes of a group, their contribution may
-// count as zero, so that modes that decay early cost less.
+// The error is about 1e-6 of Σ_n |c z^l|. If |z|^l is below 2^-26 for all modes of a group, their contribution may be
+// treated as zero, so that modes that decay early cost less.
 //
 // A Vandermonde is reusable scratch for one goroutine.
 type Vandermonde struct {
@@ -22,29 +22,29 @@ type Vandermonde struct {
 	odd    []float32
 }
 
-// vandermondePart is what a run of modes contributes at every 2^halvings-th position.
+// vandermondePart is the contribution of a run of modes at every 2^halvings-th position.
 type vandermondePart struct {
 	powerMatrix
 	lo, hi   int // the range of modes
 	halvings int
-	lasts    int   // positions after which all is negligible
+	lasts    int   // number of positions after which all is negligible
 	stepped  Modes // z^(2^halvings)
 	inverse  Modes // 1/z, 0 for 0
-	start    Modes // stepped^-before, what the powers begin with
+	start    Modes // stepped^-before, the first power
 	c, s, ds Modes
 }
 
 const (
-	// negligible is the least |z|^l that counts.
+	// negligible is the smallest |z|^l that counts.
 	negligible    = 0x1p-26
 	logNegligible = -26 * math.Ln2
-	// halvingsMost is the most times that positions are halved.
+	// halvingsMost is the largest number of times that positions are halved.
 	halvingsMost = 4
-	// leastHalved is the fewest positions that halving may leave.
+	// leastHalved is the smallest number of positions that halving may leave.
 	leastHalved = 128
 )
 
-// Set makes v the matrix with l ≥ 1 rows of the modes z.
+// Set sets v to the matrix with l ≥ 1 rows of the modes z.
 func (v *Vandermonde) Set(z Modes, l int) {
 	v.l = l
 	n := z.N()
@@ -62,7 +62,7 @@ func (v *Vandermonde) Set(z Modes, l int) {
 	}
 }
 
-// addPart adds the group of modes from lo on, which decay after rows positions, to the last part if that is alike, or
+// addPart adds the group of modes from lo on, which decay after rows positions, to the last part if that is similar, or
 // to a new one.
 func (v *Vandermonde) addPart(lo, halvings, rows int) {
 	if k := len(v.parts) - 1; k >= 0 {
@@ -80,7 +80,7 @@ func (v *Vandermonde) addPart(lo, halvings, rows int) {
 	p.lo, p.hi, p.halvings, p.lasts = lo, lo+ModeLanes, halvings, rows
 }
 
-// top is the number of halvings of the slowest part.
+// top returns the number of halvings of the slowest part.
 func (v *Vandermonde) top() int {
 	top := 0
 	for i := range v.parts {
@@ -89,7 +89,7 @@ func (v *Vandermonde) top() int {
 	return top
 }
 
-// reaches gives for each level how many of its positions count, there or at a coarser one.
+// reaches returns for each level the number of its positions that count, there or at a coarser level.
 func (v *Vandermonde) reaches() (n [halvingsMost + 1]int) {
 	for h := v.top(); h >= 0; h-- {
 		if h < halvingsMost {
@@ -104,7 +104,7 @@ func (v *Vandermonde) reaches() (n [halvingsMost + 1]int) {
 	return n
 }
 
-// level is room for the kernel at every 2^h-th position.
+// level returns room for the kernel at every 2^h-th position.
 func (v *Vandermonde) level(h int) []float32 {
 	v.levels[h] = room(v.levels[h], positions(v.l, h)+VandermondePad)
 	return v.levels[h]

@@ -2,13 +2,13 @@ package kernel
 
 import "math"
 
-// speed says how fast the modes of a group rotate and decay. Modes that are 0 do not count.
+// speed describes how fast the modes of a group rotate and decay. Modes that are 0 do not count.
 type speed struct {
 	turn     float64 // max |tan arg z|, infinite for a quarter of a turn and more
-	min, max float64 // of |z|²
+	min, max float64 // range of |z|²
 }
 
-// speedOf returns the speed of the modes re + i·im. A NaN makes all of it NaN.
+// speedOf returns the speed of the modes re + i·im. A NaN makes all its fields NaN.
 func speedOf(re, im []float64) speed {
 	im = im[:len(re)]
 	least, most, sum := 1.0, 0.0, 0.0
@@ -46,7 +46,7 @@ func (s speed) lasting() int {
 	return math.MaxInt32
 }
 
-// The modes e^λ whose values at every second position determine the others (see halfband.go).
+// Bounds of the modes e^λ whose values at every second position determine the others (see halfband.go).
 const (
 	halfbandTurn  = 1.35 // |Im 2λ| at most
 	halfbandDecay = 0.05 // |Re 2λ| at most
@@ -87,11 +87,11 @@ func (p *vandermondePart) set(z Modes) {
 	p.powerMatrix.set(p.stepped, p.lasts)
 }
 
-// reach is the number of positions that the modes of p contribute to.
+// reach returns the number of positions to which the modes of p contribute.
 func (p *vandermondePart) reach() int { return p.rows * p.t }
 
-// slowModes sets, for modes z and at least one halving, stepped = z^m for m = 2^halvings, inverse = 1/z, 0 for 0, and
-// start = stepped^-before(halvings) = (z^-16)^(m-1), mode by mode; stepped may be z.
+// slowModes sets, for modes z and at least one halving, stepped = z^m for m = 2^halvings, inverse = 1/z, or 0 for 0,
+// and start = stepped^-before(halvings) = (z^-16)^(m-1), mode by mode; stepped may be z.
 func slowModes(stepped, inverse, start, z Modes, halvings int) {
 	n := z.N()
 	if cpu.has(slowModesCode) {
@@ -118,8 +118,8 @@ func slowModes(stepped, inverse, start, z Modes, halvings int) {
 	}
 }
 
-// zeros calls f for the modes that are 0, if p has only every 2^h-th position: p lacks their contribution, which is to
-// position 0 only.
+// zeros calls f for the modes that are 0, if p has only every 2^h-th position: p lacks their contribution, which is
+// only to position 0.
 func (p *vandermondePart) zeros(f func(mode int)) {
 	if p.halvings == 0 {
 		return
@@ -146,7 +146,7 @@ func (p *vandermondePart) put(all, x Modes) {
 	copy(all[all.N()+p.lo:], x[width:])
 }
 
-// apply sets k to what the modes of p contribute, or adds it to k.
+// apply sets k to the contribution of the modes of p, or adds it to k.
 func (p *vandermondePart) apply(k []float32, c Modes, add bool) {
 	p.pick(p.c, c)
 	if p.halvings > 0 {
