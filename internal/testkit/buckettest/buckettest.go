@@ -1,5 +1,5 @@
-// Package buckettest has a bucket in memory that is slow, fails and is cut off as a test wants, for tests of servers
-// that share one.
+// Package buckettest provides a bucket in memory that tests can slow down, make fail and cut off. It is for tests of
+// servers that share a bucket.
 package buckettest
 
 import (
@@ -38,7 +38,7 @@ func (b *Bucket) Names() []string {
 	return slices.Sorted(maps.Keys(b.objects))
 }
 
-// View is the bucket as one server sees it.
+// View is a bucket as one server sees it.
 type View struct {
 	*Bucket
 	mu            sync.Mutex
@@ -46,26 +46,27 @@ type View struct {
 	before, after Hook
 }
 
-// Hook is called with a request: get, put, create, delete or find, and a name or prefix.
+// Hook is called with the kind of a request (get, put, create, delete or find) and its name or prefix.
 type Hook func(what, name string) error
 
 var _ store.Shared = (*View)(nil)
 
-// ErrCut is the error of a bucket that a server does not reach.
+// ErrCut is the error of a server that cannot reach the bucket.
 var ErrCut = errors.New("the bucket is out of reach")
 
-// View returns the bucket for one server.
+// View returns a view of the bucket for one server.
 func (b *Bucket) View() *View { return &View{Bucket: b} }
 
-// Cut makes the bucket out of reach for its server, or in reach again: a server that is killed changes nothing.
+// Cut cuts the server off from the bucket, or connects it again. A server that is cut off, as one that was killed,
+// changes nothing.
 func (v *View) Cut(cut bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.cut = cut
 }
 
-// Hook has functions called around each request, nil for none: an error of before is one of a request that did not
-// arrive, an error of after that of an answer that did not.
+// Hook sets functions to call before and after each request, nil for none. An error from before means that the request
+// did not arrive, an error from after that the answer did not.
 func (v *View) Hook(before, after Hook) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -89,7 +90,7 @@ func (v *View) call(which func(*View) Hook, what, name string) error {
 	return err
 }
 
-// ask is one request.
+// ask runs do as one request.
 func (v *View) ask(ctx context.Context, what, name string, do func() error) error {
 	if err := v.call(func(v *View) Hook { return v.before }, what, name); err != nil {
 		return err

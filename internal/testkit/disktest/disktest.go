@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// WantFiles checks the names in a folder, which must be in the order of their bytes.
+// WantFiles checks that a folder holds files of the given names, which must be in byte order.
 func WantFiles(t testing.TB, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

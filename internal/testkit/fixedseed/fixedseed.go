@@ -1,6 +1,7 @@
-// Package fixedseed makes property tests repeatable: a test package that imports it for its side effect draws the same
+// Package fixedseed makes property tests repeatable. A test package that imports it for its side effect draws the same
 // cases in every run, so that the same source always passes or always fails. go test -rapid.seed=N -count=1 ./pkg
-// explores others. It imports pgregory.net/rapid, whose flags must be there before it is initialized, and is for tests.
+// explores others. The package imports pgregory.net/rapid, whose flags must be registered before its init function
+// runs. It is for tests only.
 package fixedseed
 
 import (

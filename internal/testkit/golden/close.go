@@ -31,8 +31,8 @@ func CloseAbs[T float32 | float64](t testing.TB, what string, got []T, want []fl
 	}
 }
 
-// worst returns the index of the largest difference, or of the first that is not a number, and that difference. It
-// fails the test at once when lengths differ.
+// worst returns the index of the largest difference, or of the first NaN, and that difference. It fails the test at
+// once if the lengths differ.
 func worst[T float32 | float64](t testing.TB, what string, got []T, want []float64) (int, float64) {
 	t.Helper()
 	if len(got) != len(want) {

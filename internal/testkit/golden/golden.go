@@ -1,9 +1,9 @@
-// Package golden gives tests the golden files: inputs, parameters and results of official reference implementations, as
-// safetensors with the tolerance and the configuration of each case in their metadata (testdata/golden/README.md). It
-// imports package checkpoint and is imported by tests only.
+// Package golden reads the golden files: inputs, parameters and results of official reference implementations. They are
+// safetensors files with the tolerance and the configuration of each case in their metadata
+// (testdata/golden/README.md). The package imports package checkpoint and is imported by tests only.
 //
-// A test picks its cases by the leading part of the file name, and each case is a subtest named by its file, so that
-// other files of the same form run through the same code with no edit:
+// A test selects its cases by the beginning of the file name, and each case is a subtest named after its file. Other
+// files of the same form run through the same code unchanged:
 //
 //	golden.Run(t, "04_h3_layer", func(t *testing.T, c golden.Case) {
 //		golden.Close(t, "out/y", layer(c.F32("in/u")), c.F64("out/y"), 1e-5)
@@ -21,7 +21,7 @@ import (
 	"github.com/hippo-ssm/hippo/checkpoint"
 )
 
-// Dir is the folder of the golden files: the environment variable HIPPO_GOLDEN or, when that is not set,
+// Dir returns the folder of the golden files: the environment variable HIPPO_GOLDEN or, if that is not set,
 // testdata/golden at the root of the repository.
 func Dir(t testing.TB) string {
 	t.Helper()
@@ -32,7 +32,7 @@ func Dir(t testing.TB) string {
 	return d
 }
 
-// dir is Dir, or nothing if there is none.
+// dir returns the folder of the golden files, or "" if there is none.
 func dir() string {
 	if dir := os.Getenv("HIPPO_GOLDEN"); dir != "" {
 		return dir
@@ -51,8 +51,8 @@ func dir() string {
 	return ""
 }
 
-// Of says which mixers, by their names in the registry, a test compares with an official implementation or with their
-// definition. A test of the registry reads the calls of it, and demands one for every mixer.
+// Of records which mixers, by their names in the registry, a test compares with an official implementation or with
+// their definition. A test of the registry reads the calls of Of and requires one for every mixer.
 func Of(t testing.TB, mixers ...string) {
 	t.Helper()
 	if len(mixers) == 0 {
@@ -85,15 +85,15 @@ func Files(t testing.TB, prefix, suffix string) []string {
 // Case is one golden file. Its accessors fail the test if the requested value is missing.
 type Case struct {
 	Name string            // file name without extension
-	Path string            // of the safetensors file
+	Path string            // path of the safetensors file
 	Meta map[string]string // case, what, source, tolerance, config, notes
 
 	t    testing.TB
 	file *checkpoint.File
 }
 
-// Cases opens the golden files prefix*.safetensors, in the order of their names, until the test ends. It fails the test
-// when there are none. The cases report to t; a subtest uses Run, or With.
+// Cases opens the golden files prefix*.safetensors in the order of their names. They stay open until the test ends.
+// Cases fails the test if there are none. The cases report to t; a subtest uses Run or With.
 func Cases(t testing.TB, prefix string) []Case {
 	t.Helper()
 	var cases []Case
@@ -117,19 +117,19 @@ func Run(t *testing.T, prefix string, test func(t *testing.T, c Case)) {
 	}
 }
 
-// With returns the case reporting to another test, for subtests.
+// With returns a copy of the case that reports to another test, for subtests.
 func (c Case) With(t testing.TB) Case {
 	c.t = t
 	return c
 }
 
-// Has tells whether the case has a tensor of that name.
+// Has reports whether the case has a tensor of that name.
 func (c Case) Has(name string) bool {
 	_, ok := c.file.Tensor(name)
 	return ok
 }
 
-// Names returns the names of all tensors in the order of the file.
+// Names returns the names of all tensors in file order.
 func (c Case) Names() []string { return c.file.Names() }
 
 func (c Case) tensor(name string) *checkpoint.Tensor {
@@ -142,7 +142,7 @@ func (c Case) tensor(name string) *checkpoint.Tensor {
 	return t
 }
 
-// values returns the elements of a tensor, read by read.
+// values returns the elements of a tensor as the read function converts them.
 func values[T any](c Case, name string, read func(*checkpoint.Tensor) ([]T, error)) []T {
 	c.t.Helper()
 	v, err := read(c.tensor(name))
@@ -164,7 +164,7 @@ func (c Case) F32(name string) []float32 {
 	return values(c, name, (*checkpoint.Tensor).Float32)
 }
 
-// I64 returns the elements of a tensor of whole numbers.
+// I64 returns the elements of an integer tensor.
 func (c Case) I64(name string) []int64 {
 	c.t.Helper()
 	return values(c, name, (*checkpoint.Tensor).Int64)
@@ -188,8 +188,8 @@ func (c Case) Config(v any) {
 	}
 }
 
-// Weights returns the names of the files of weights that belong to the case: that which its configuration names as the
-// checkpoint, or else all of its folder.
+// Weights returns the names of the weight files that belong to the case: the file that its configuration names as the
+// checkpoint, or else all weight files in its folder.
 func (c Case) Weights() (names []string) {
 	c.t.Helper()
 	var config struct{ Checkpoint string }
@@ -216,7 +216,7 @@ func (c Case) Weights() (names []string) {
 	return names
 }
 
-// File returns the path of a file that belongs to the case, such as model.pt in the folder named like the case.
+// File returns the path of a file that belongs to the case, such as model.pt in the folder named after the case.
 func (c Case) File(name string) string {
 	c.t.Helper()
 	path := filepath.Join(strings.TrimSuffix(c.Path, ".safetensors"), name)

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// recorder is a test whose failures are looked at instead of reported.
+// recorder is a test that records its failures instead of reporting them.
 type recorder struct {
 	testing.TB
 	failures []string
@@ -28,7 +28,7 @@ func (r *recorder) Errorf(f string, args ...any) {
 }
 func (r *recorder) Fatalf(f string, args ...any) { r.Errorf(f, args...); panic(stopped{}) }
 
-// failure runs f and returns how it made the test fail, or nothing.
+// failure runs f and returns the failures it recorded, or "".
 func failure(t *testing.T, f func(testing.TB)) string {
 	t.Helper()
 	r := &recorder{TB: t}
@@ -131,7 +131,7 @@ func TestCases(t *testing.T) {
 	wantFailure(t, failure(t, func(r testing.TB) { Cases(r, "06_") }), "06_broken.safetensors", "found 6 bytes")
 }
 
-// TestRepository: the files of this repository are found from a package folder, without the variable.
+// TestRepository checks that the files of this repository are found from a package folder if the variable is not set.
 func TestRepository(t *testing.T) {
 	t.Setenv("HIPPO_GOLDEN", "")
 	if cases := Cases(t, "04_h3_layer"); len(cases) < 3 || cases[0].Meta["config"] == "" {
@@ -142,7 +142,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// TestUnread: what no test of a package has read is listed, by the rules of who reads what.
+// TestUnread checks that unread lists the tensors that no test of a package has read, as the rules require.
 func TestUnread(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HIPPO_GOLDEN", dir)
@@ -170,7 +170,7 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestEveryRuleHolds: each package that is to read golden files ends its tests by Main.
+// TestEveryRuleHolds checks that each package that must read golden files ends its tests with Main.
 func TestEveryRuleHolds(t *testing.T) {
 	for _, r := range rules {
 		if (r.by == "") != (r.why != "") {
@@ -190,8 +190,8 @@ func TestClose(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, c := range []struct {
 		got, want []float64
-		relative  string // part of the failure of Close with tolerance 0.01, - for none
-		absolute  string // the same of CloseAbs with tolerance 0.1
+		relative  string // part of Close's failure message with tolerance 0.01, - for none
+		absolute  string // the same for CloseAbs with tolerance 0.1
 	}{
 		{[]float64{100.9, 0.5}, []float64{100, 0}, "-", "element 0"},
 		{[]float64{100, 1.1}, []float64{100, 0}, "element 1: got 1.1, want 0", "element 1: got 1.1, want 0"},

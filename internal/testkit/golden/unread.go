@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/checkpoint"
 )
 
-// rule says for tensors of golden files which package's tests read them, or else why none does. Patterns are regular
-// expressions of whole names; the first rule that matches holds.
+// rule states which package's tests read certain tensors of golden files, or why none does. The patterns are regular
+// expressions that match whole names; the first rule that matches applies.
 type rule struct{ file, tensor, by, why string }
 
 var rules = []rule{
@@ -33,13 +33,13 @@ var rules = []rule{
 	{".*", ".*", "mixer", ""},
 }
 
-// matches reports whether a rule is about a tensor.
+// matches reports whether the rule applies to a tensor.
 func (r rule) matches(file, tensor string) bool {
 	whole := func(pattern, s string) bool { return regexp.MustCompile("^(" + pattern + ")$").MatchString(s) }
 	return whole(r.file, file) && whole(r.tensor, tensor)
 }
 
-// seen holds the tensors that tests have read, by the path of the file and the name.
+// seen holds the tensors that tests have read, by file path and tensor name.
 var seen = struct {
 	sync.Mutex
 	tensors map[[2]string]bool
@@ -51,8 +51,8 @@ func saw(path, tensor string) {
 	seen.Unlock()
 }
 
-// Main runs the tests of a package that reads golden files, for its TestMain, and returns the exit status. If they pass
-// and have left out a tensor that the package is to read, it prints which and returns 1.
+// Main runs the tests of a package that reads golden files and returns the exit status. TestMain calls it. If the tests
+// pass but did not read a tensor that the package must read, Main prints the tensor's name and returns 1.
 func Main(m *testing.M, by string, out io.Writer) (status int) {
 	status = m.Run()
 	set := func(name string) bool {
@@ -72,7 +72,7 @@ func Main(m *testing.M, by string, out io.Writer) (status int) {
 	return status
 }
 
-// unread lists what tests of a package have not read of the golden files in a folder.
+// unread lists the tensors of the golden files in a folder that a package's tests should have read but did not.
 func unread(dir, by string) (lines []string, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.safetensors"))
 	if err != nil {

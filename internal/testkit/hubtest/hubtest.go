@@ -1,5 +1,5 @@
-// Package hubtest is a hub of models on this machine, for tests: it answers as the Hugging Face hub does, and can be
-// made to misbehave.
+// Package hubtest runs a model hub on this machine, for tests. It answers as the Hugging Face hub does, and can be made
+// to misbehave.
 package hubtest
 
 import (
@@ -20,14 +20,14 @@ import (
 	"time"
 )
 
-// Hub is a server with repositories. Its fields are set before the first request.
+// Hub is a server with repositories. Its fields must be set before the first request.
 type Hub struct {
 	URL   string
 	Repos map[string]Repo // by org/name
-	Token string          // that is wanted, "" for none
-	Files string          // address of another server that files are redirected to, "" for none
+	Token string          // required token, "" for none
+	Files string          // address of another server that file requests are redirected to, "" for none
 
-	// Intercept, where it is not nil, may answer in the place of the hub; it returns whether it has.
+	// Intercept, if not nil, may answer a request instead of the hub. It reports whether it did.
 	Intercept func(w http.ResponseWriter, r *http.Request) bool
 
 	mu   sync.Mutex
@@ -37,10 +37,10 @@ type Hub struct {
 // Repo is a repository: revisions by name, each with its files.
 type Repo map[string]Files
 
-// Files are the contents of files by their paths.
+// Files holds the contents of files by path.
 type Files map[string][]byte
 
-// New starts a hub. cleanup is called with what ends it, as T.Cleanup takes it.
+// New starts a hub. It passes a function that stops the hub to cleanup, which is usually T.Cleanup.
 func New(cleanup func(func())) *Hub {
 	h := &Hub{Repos: map[string]Repo{}}
 	server := httptest.NewServer(h)
@@ -49,7 +49,7 @@ func New(cleanup func(func())) *Hub {
 	return h
 }
 
-// Commit is the commit of a set of files: another for other contents.
+// Commit returns the commit hash of a set of files. Different contents have different hashes.
 func Commit(files Files) string {
 	sum := sha1.New()
 	for _, path := range slices.Sorted(maps.Keys(files)) {
@@ -58,7 +58,7 @@ func Commit(files Files) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// IsLarge tells whether the hub keeps a file outside of git.
+// IsLarge reports whether the hub stores a file outside of git.
 func IsLarge(path string) bool {
 	for _, ending := range []string{".safetensors", ".gguf", ".bin", ".pt"} {
 		if strings.HasSuffix(path, ending) {
@@ -68,7 +68,7 @@ func IsLarge(path string) bool {
 	return false
 }
 
-// Sum is the name that a cache gives a file's content: SHA-256 of a large file, git's id of a small one.
+// Sum returns the name that a cache gives a file's content: the SHA-256 of a large file, git's id of a small one.
 func Sum(path string, content []byte) string {
 	if IsLarge(path) {
 		sum := sha256.Sum256(content)
@@ -82,7 +82,7 @@ func gitID(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Requests are those that came so far.
+// Requests returns the requests received so far.
 func (h *Hub) Requests() []*http.Request {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,7 +125,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "", http.StatusNotFound)
 }
 
-// list answers what is in a revision.
+// list answers with the files of a revision.
 func (h *Hub) list(w http.ResponseWriter, name, revision string) {
 	revision, err := url.PathUnescape(revision)
 	var found Files
@@ -147,7 +147,7 @@ func (h *Hub) list(w http.ResponseWriter, name, revision string) {
 	w.Write(Listing(name, found))
 }
 
-// Listing is what a hub says of a revision with these files.
+// Listing returns the hub's description of a revision with these files.
 func Listing(name string, files Files) []byte {
 	type large struct {
 		Size        int    `json:"size"`

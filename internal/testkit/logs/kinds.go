@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// visit is a visit of a shop: common log format.
+// visit returns the log of a visit to a shop, in the common log format.
 func (m *maker) visit(fault string) []step {
 	ip := fmt.Sprintf("10.%d.%d.%d", m.rng.IntN(4), m.rng.IntN(256), m.rng.IntN(256))
 	item := m.rng.IntN(5000)
@@ -21,7 +21,7 @@ func (m *maker) visit(fault string) []step {
 		{"POST", "/api/cart", 201, 64}, {"GET", "/cart", 200, 2048}, {"POST", "/api/checkout", 302, 0},
 		{"GET", fmt.Sprintf("/orders/%d", 100000+m.rng.IntN(900000)), 200, 3072},
 	}
-	if m.rng.IntN(12) == 0 { // an item that there is not
+	if m.rng.IntN(12) == 0 { // an item that does not exist
 		all[4].status = 404
 		all = append(all[:5], request{"GET", "/", 200, 5120})
 	}
@@ -32,11 +32,11 @@ func (m *maker) visit(fault string) []step {
 	case Combination:
 		switch m.rng.IntN(3) {
 		case 0:
-			all[2].status = 302 // for a file
+			all[2].status = 302 // of a static file
 		case 1:
-			all[1].method = "POST" // to a file
+			all[1].method = "POST" // to a static file
 		default:
-			all[3].path = "/api/cart" // which is read by its page only
+			all[3].path = "/api/cart" // which no ordinary visit requests with GET
 			all[3].status = 404
 		}
 	}
@@ -66,7 +66,7 @@ func (m *maker) visit(fault string) []step {
 	return steps
 }
 
-// login is what a system logs of a login, or of a task of cron: BSD syslog.
+// login returns the system log of a login or of a cron task, in the BSD syslog format.
 func (m *maker) login(fault string) []step {
 	host, pid := m.one("web1", "web2", "db1"), 1000+m.rng.IntN(30000)
 	var messages []string
@@ -78,7 +78,7 @@ func (m *maker) login(fault string) []step {
 			fmt.Sprintf("%s[%%d]: %d files done", job, m.rng.IntN(3000)), job + "[%d]: finished",
 			"CRON[%d]: pam_unix(cron:session): session closed for user root",
 		}
-		if fault == Combination { // another program's words
+		if fault == Combination { // a message of another program
 			messages[2] = "sshd[%d]: started"
 		}
 	} else {
@@ -122,7 +122,7 @@ func (m *maker) login(fault string) []step {
 	return steps
 }
 
-// job is a job of a service, which logs its steps with their measures.
+// job returns the log of a service's job, which logs its steps with their measurements.
 func (m *maker) job(fault string) []step {
 	id, worker := m.rng.IntN(1000), 1+m.rng.IntN(4)
 	size := 1000 + m.rng.IntN(90000)
@@ -135,7 +135,7 @@ func (m *maker) job(fault string) []step {
 	for i := range level {
 		level[i] = "INFO"
 	}
-	if m.rng.IntN(15) == 0 { // a queue that is slow
+	if m.rng.IntN(15) == 0 { // a slow queue
 		level[6], fields[6] = "WARN", "status=503 retry=1"
 	}
 	at := 1 + m.rng.IntN(len(names)-2)
@@ -146,7 +146,7 @@ func (m *maker) job(fault string) []step {
 		if at == 6 {
 			at = 3
 		}
-		level[at] = "WARN" // of a step that never has it
+		level[at] = "WARN" // at a step that never has it
 	}
 	var steps []step
 	for i, name := range names {

@@ -1,5 +1,4 @@
-// Package logs generates logs of known truth, with faults in known lines, to test what finds them. It imports no
-// package of hippo.
+// Package logs generates logs with faults in known lines, to test fault detectors. It imports no package of hippo.
 package logs
 
 import (
@@ -11,13 +10,14 @@ import (
 // The kinds of faults.
 const (
 	Word        = "word"        // a word that no ordinary line has
-	Combination = "combination" // words that are known, in a combination that is not
+	Combination = "combination" // known words in an unknown combination
 	Missing     = "missing"     // a step is left out: the step after it is marked
-	Order       = "order"       // two steps are exchanged: both are marked
-	Burst       = "burst"       // an ordinary line comes many times at once: all but the first are marked
+	Order       = "order"       // two steps are swapped: both are marked
+	Burst       = "burst"       // an ordinary line is repeated many times at once: all but the first are marked
 )
 
-// Faults lists the kinds of faults. The last three are in no single line: only the lines before show them.
+// Faults lists the kinds of faults. The last three do not show in a single line, only in the light of the lines before
+// it.
 var Faults = []string{Word, Combination, Missing, Order, Burst}
 
 // Kinds lists the kinds of logs.
@@ -27,34 +27,34 @@ var Kinds = []string{"web", "syslog", "app"}
 type Line struct {
 	Text  string
 	Fault string // "" for none
-	Event int    // the fault that it belongs to, from 1; 0 for none
+	Event int    // number of the fault that the line belongs to, from 1; 0 for none
 }
 
-// burst is how often the line of a burst is repeated.
+// burst is the number of times that the line of a burst is repeated.
 const burst = 6
 
 // step is a line of a unit of work, which is a visit, a login or a job.
 type step struct {
 	text  func(now time.Time) string
-	again int    // how often it is repeated at once
-	fault string // that it shows, "" for none
+	again int    // number of times that the line is repeated at once
+	fault string // fault that the line shows, "" for none
 	event int
 }
 
-// maker makes units of work of a kind of log.
+// maker makes the units of work of a kind of log.
 type maker struct {
 	rng *rand.Rand
 }
 
 // Generate returns n lines of a kind of log, or a few more. Two units of work overlap at any time: after one line in
-// ten the other goes on. Of all units, a part rate has a fault, each kind as often as the others.
+// ten, the other unit continues. The fraction rate of all units has a fault. All kinds of faults are equally frequent.
 func Generate(kind string, seed uint64, n int, rate float64) (lines []Line) {
 	m := &maker{rng: rand.New(rand.NewPCG(seed, uint64(slices.Index(Kinds, kind))))}
 	unit := map[string]func(fault string) []step{"web": m.visit, "syslog": m.login, "app": m.job}[kind]
 	now := time.Date(2026, 3, 2, m.rng.IntN(24), 0, 0, 0, time.UTC)
 	events := 0
 	var open [][]step
-	turn := 0 // whose step is next; mostly that of the last one
+	turn := 0 // index of the unit whose step is next, mostly the same as for the last line
 	for len(lines) < n || len(open) > 0 {
 		for len(open) < 2 && len(lines) < n {
 			fault := ""
@@ -94,7 +94,7 @@ func Generate(kind string, seed uint64, n int, rate float64) (lines []Line) {
 	return lines
 }
 
-// disturb makes the faults that are between lines. A unit has at least four steps, of which no two neighbors are alike.
+// disturb makes the faults that span several lines. A unit has at least four steps, and no two adjacent ones are alike.
 func (m *maker) disturb(steps []step, fault string) {
 	k := 1 + m.rng.IntN(len(steps)-3)
 	switch fault {
@@ -108,7 +108,7 @@ func (m *maker) disturb(steps []step, fault string) {
 	}
 }
 
-// one returns one of words, the first ones more often: word i of n with a probability in proportion to 1/(i+1).
+// one returns one of words, the first ones more often: the probability of word i of n is proportional to 1/(i+1).
 func (m *maker) one(words ...string) string {
 	sum := 0.0
 	for i := range words {

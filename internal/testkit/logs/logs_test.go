@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/logs"
 )
 
-// TestGenerate: a log depends on its seed alone, without faults has none, and with faults has all kinds of them, marked
-// as the comments of the kinds say.
+// TestGenerate checks that a log depends on its seed alone, has no faults if none are asked for, and otherwise has all
+// kinds of faults, marked as the comments on the kinds describe.
 func TestGenerate(t *testing.T) {
 	for _, kind := range logs.Kinds {
 		a, b := logs.Generate(kind, 1, 4000, 0.1), logs.Generate(kind, 1, 4000, 0.1)

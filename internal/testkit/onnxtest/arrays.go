@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// ints are the numbers of a vector.
+// ints returns the numbers of a vector.
 func (a Array) ints() (y []int) {
 	for _, v := range a.X {
 		y = append(y, int(v))
@@ -14,7 +14,7 @@ func (a Array) ints() (y []int) {
 	return y
 }
 
-// reshaped is a shape of n numbers, in which -1 is what is left.
+// reshaped returns the shape for n numbers, with -1 replaced by the remaining length.
 func reshaped(n int, shape []int) []int {
 	shape = slices.Clone(shape)
 	if i := slices.Index(shape, -1); i >= 0 {
@@ -24,7 +24,7 @@ func reshaped(n int, shape []int) []int {
 	return shape
 }
 
-// places calls f with every place of a shape, in order.
+// places calls f with every index of a shape, in order.
 func places(shape []int, f func(at []int)) {
 	at := make([]int, len(shape))
 	for range size(shape) {
@@ -38,7 +38,7 @@ func places(shape []int, f func(at []int)) {
 	}
 }
 
-// at is the number at a place, of which axes on the left and those of length 1 may be missing in a.
+// at returns the number at an index. Leading axes may be missing in a, and axes of length 1 are repeated.
 func (a Array) at(place []int) float64 {
 	k := 0
 	place = place[len(place)-len(a.Shape):]
@@ -52,7 +52,7 @@ func (a Array) at(place []int) float64 {
 	return a.X[k]
 }
 
-// made is an array of a shape from its places.
+// made returns an array of a shape whose elements f computes from their indices.
 func made(typ int, shape []int, f func(at []int) float64) Array {
 	y := Array{Shape: shape, typ: typ}
 	places(shape, func(at []int) { y.X = append(y.X, f(at)) })
@@ -69,7 +69,7 @@ func broadcast(f func(v []float64) float64, in ...Array) Array {
 	})
 }
 
-// common is the shape to which arrays are repeated.
+// common returns the shape to which arrays are broadcast.
 func common(in ...Array) []int {
 	var shape []int
 	for _, x := range in {
@@ -122,7 +122,7 @@ func (a Array) sliced(starts, ends, axes []int) Array {
 	return a
 }
 
-// gathered are places of an axis, in the shape of the indices.
+// gathered returns the elements of an axis at the given indices, in the shape of the indices.
 func (a Array) gathered(axis int, indices Array) Array {
 	before, after := size(a.Shape[:axis]), size(a.Shape[axis+1:])
 	y := Array{Shape: slices.Concat(a.Shape[:axis], indices.Shape, a.Shape[axis+1:]), typ: a.typ}
@@ -214,7 +214,7 @@ func (a Array) reduced(op string, axis int, keep bool) Array {
 	return y
 }
 
-// rows changes a copy of each row along the last axis.
+// rows applies f to a copy of each row along the last axis.
 func (a Array) rows(f func(row []float64)) Array {
 	a.X = slices.Clone(a.X)
 	n := a.Shape[len(a.Shape)-1]
@@ -224,7 +224,7 @@ func (a Array) rows(f func(row []float64)) Array {
 	return a
 }
 
-// conv is the convolution of x (n, 1, length) with kernels (m, 1, k).
+// conv returns the convolution of x (n, 1, length) with kernels (m, 1, k).
 func conv(x, kernels Array, stride int) Array {
 	n, l, m, k := x.Shape[0], x.Shape[2], kernels.Shape[0], kernels.Shape[2]
 	y := Array{Shape: []int{n, m, (l-k)/stride + 1}, typ: x.typ}

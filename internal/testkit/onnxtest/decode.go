@@ -1,5 +1,5 @@
-// Package onnxtest reads ONNX files and computes what they say, slowly and strictly: types have to be equal, names new,
-// operators those that package onnx writes.
+// Package onnxtest reads and executes ONNX files, slowly and strictly: types must match, names must be new, and
+// operators must be among those that package onnx writes.
 package onnxtest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The types, by their numbers in ONNX.
+// The data types, by their numbers in ONNX.
 const (
 	float   = 1
 	integer = 7
@@ -18,7 +18,7 @@ const (
 	double  = 11
 )
 
-// Array is numbers in a shape. All are held in float64, and rounded to the array's type.
+// Array is an array of numbers. All are stored as float64, rounded to the array's type.
 type Array struct {
 	Shape []int
 	X     []float64
@@ -34,7 +34,7 @@ type graph struct {
 type port struct {
 	name  string
 	typ   int
-	shape []int // 0 for one that may vary
+	shape []int // 0 for a dimension that may vary
 }
 
 type node struct {
@@ -55,7 +55,7 @@ type Model struct {
 	Meta map[string]string
 }
 
-// field is a field of a message.
+// field is a field of a protocol buffer message.
 type field struct {
 	n protowire.Number
 	i int
@@ -90,7 +90,7 @@ func check(n int) {
 	}
 }
 
-// Decode reads a file.
+// Decode decodes a file.
 func Decode(file []byte) *Model {
 	m := &Model{Meta: map[string]string{}}
 	fields(file, func(f field) {

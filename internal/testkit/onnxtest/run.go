@@ -17,7 +17,7 @@ func (m *Model) Zeros(input string) Array {
 	panic("no input " + input)
 }
 
-// Run computes the outputs of a model. It panics where the model is not valid.
+// Run computes the outputs of a model. It panics if the model is not valid.
 func (m *Model) Run(inputs map[string]Array) map[string]Array {
 	scope := maps.Clone(m.g.consts)
 	if len(inputs) != len(m.g.inputs) {
@@ -51,7 +51,7 @@ func (m *Model) Run(inputs map[string]Array) map[string]Array {
 	return all
 }
 
-// run computes a graph in a scope, which it fills.
+// run executes a graph and adds its results to scope.
 func (g *graph) run(scope map[string]Array) (out []Array) {
 	for _, n := range g.nodes {
 		var in []Array

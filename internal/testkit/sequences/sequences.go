@@ -1,5 +1,5 @@
-// Package sequences generates tables of sequences of known truth, each with a class or a number, to test what tells
-// them. It imports no package of hippo.
+// Package sequences generates tables of sequences, each with a known class or number, to test models that predict them.
+// It imports no package of hippo.
 package sequences
 
 import (
@@ -14,23 +14,23 @@ type Sequences struct {
 	Name  string
 	About string // the truth, in a sentence
 	Table string // CSV
-	// Beyond says that no model of simple features can express the truth, so that a network should be better than all.
+	// Beyond is true if no model of simple features can express the truth, so that a network should beat them all.
 	Beyond bool
 }
 
-// The columns of a table that name a sequence, and that are to be predicted.
+// The columns of a table that identify a sequence and hold the value to predict.
 const (
 	ID     = "id"
 	Target = "kind"
 )
 
-// kind is how sequences are drawn.
+// kind describes how the sequences of a table are drawn.
 type kind struct {
 	name, about string
 	beyond      bool
 	n           int
 	columns     string
-	shares      []float64 // of the classes A, B and so on; nil for numbers
+	shares      []float64 // shares of the classes A, B and so on; nil for numbers
 	draw        func(rng *rand.Rand, class, rows int) [][]float64
 }
 
@@ -48,7 +48,7 @@ var kinds = []kind{
 	{"amount", "a number: the level of x, in noise", false, 400, "x", nil, amount},
 }
 
-// All returns all tables, with noise by a seed.
+// All returns all tables, with noise drawn from a seed.
 func All(seed uint64) (all []Sequences) {
 	for i, k := range kinds {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -86,7 +86,7 @@ func (k *kind) table(rng *rand.Rand) string {
 	return b.String()
 }
 
-// noise is columns of white noise.
+// noise returns columns of white noise.
 func noise(rng *rand.Rand, columns, rows int, deviation float64) [][]float64 {
 	x := make([][]float64, columns)
 	for k := range x {
@@ -98,7 +98,7 @@ func noise(rng *rand.Rand, columns, rows int, deviation float64) [][]float64 {
 	return x
 }
 
-// level is noise around a line: low and flat, high and flat, or rising.
+// level returns noise around a line: low and flat, high and flat, or rising.
 func level(rng *rand.Rand, class, rows int) [][]float64 {
 	x := noise(rng, 1, rows, 1)
 	at, slope := []float64{-0.3, 0.3, 0}[class]+0.15*rng.NormFloat64(), []float64{0, 0, 1}[class]
@@ -108,7 +108,7 @@ func level(rng *rand.Rand, class, rows int) [][]float64 {
 	return x
 }
 
-// amount is noise around a level.
+// amount returns noise around a level.
 func amount(rng *rand.Rand, level, rows int) [][]float64 {
 	x := noise(rng, 1, rows, 1)
 	for t := range x[0] {
@@ -117,7 +117,7 @@ func amount(rng *rand.Rand, level, rows int) [][]float64 {
 	return x
 }
 
-// burst is a slow wave with noise, and in class B a quick wave for a while.
+// burst returns a slow wave with noise. In class B, a quick wave is added for a while.
 func burst(rng *rand.Rand, class, rows int) [][]float64 {
 	x := noise(rng, 1, rows, 0.5)
 	phase, at := 2*math.Pi*rng.Float64(), rng.IntN(rows-20)
@@ -130,8 +130,8 @@ func burst(rng *rand.Rand, class, rows int) [][]float64 {
 	return x
 }
 
-// attack is pulses of random signs. In class A each rises at once and fades, in class B it is the reverse in time.
-// Mean, spread, spectrum and slope are alike.
+// attack returns pulses of random signs. In class A each rises at once and then fades; in class B it is reversed in
+// time. Mean, spread, spectrum and slope are alike.
 func attack(rng *rand.Rand, class, rows int) [][]float64 {
 	x := noise(rng, 1, rows, 0.25)
 	for t := -rng.IntN(20); t < rows; t += 14 + rng.IntN(8) {
@@ -149,7 +149,7 @@ func attack(rng *rand.Rand, class, rows int) [][]float64 {
 	return x
 }
 
-// echo is pulses of random signs in column x that column y repeats 2 rows later, or 5.
+// echo returns pulses of random signs in column x, which column y repeats 2 or 5 rows later.
 func echo(rng *rand.Rand, class, rows int) [][]float64 {
 	x := noise(rng, 2, rows, 0.3)
 	later := []int{2, 5}[class]
@@ -165,7 +165,7 @@ func echo(rng *rand.Rand, class, rows int) [][]float64 {
 	return x
 }
 
-// cycle is pulses that go from column to column: a, b, c, or c, b, a.
+// cycle returns pulses that move from column to column: a, b, c, or c, b, a.
 func cycle(rng *rand.Rand, class, rows int) [][]float64 {
 	x := noise(rng, 3, rows, 0.4)
 	column := rng.IntN(3)

@@ -9,8 +9,9 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/sequences"
 )
 
-// TestSequences: tables are the same for a seed and differ between seeds; each sequence has one class, and classes come
-// as often as they should. Of what is beyond simple models, the mean square of each column is alike in all classes.
+// TestSequences checks that tables are the same for one seed and differ between seeds, and that each sequence has one
+// class, with the right frequencies. In the tables that are beyond simple models, the mean square of each column must
+// be alike in all classes.
 func TestSequences(t *testing.T) {
 	again, other := sequences.All(1), sequences.All(2)
 	for i, s := range sequences.All(1) {

@@ -1,4 +1,4 @@
-// Package series generates tables of series whose truth is known, to test forecasts on. It imports no package of hippo.
+// Package series generates tables of series that follow a known law, to test forecasts. It imports no package of hippo.
 package series
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Series is a table and what to forecast of it.
+// Series is a table and what to forecast from it.
 type Series struct {
 	Name    string
 	Table   string // CSV
@@ -17,14 +17,14 @@ type Series struct {
 	Series  string   // the column that names the series of a row
 	Known   []string // columns known ahead of time
 	Zone    string
-	// Beyond says that no baseline can express the truth, so that a network should be better than all.
+	// Beyond is true if no baseline can express the truth, so that a network should beat them all.
 	Beyond bool
 }
 
 // Target is the column to forecast.
 const Target = "y"
 
-// All returns all series, with noise by a seed.
+// All returns all series, with noise drawn from a seed.
 func All(seed uint64) []Series {
 	var all []Series
 	for i, make := range []func(rng *rand.Rand) Series{
@@ -35,7 +35,7 @@ func All(seed uint64) []Series {
 	return all
 }
 
-// table writes rows that begin with a time.
+// table returns a table of n rows that begin with a time.
 func table(head string, n int, row func(i int) string) string {
 	var b strings.Builder
 	b.WriteString(head + "\n")
@@ -55,7 +55,7 @@ func wave(i, period int, phase float64) float64 {
 	return math.Sin(2*math.Pi*float64(i)/float64(period) + phase)
 }
 
-// airline is twelve years of months whose season and noise grow with a trend.
+// airline returns twelve years of monthly values whose season and noise grow with a trend.
 func airline(rng *rand.Rand) Series {
 	return Series{Name: "airline", Horizon: 12, Table: table("month,y", 144, func(i int) string {
 		x := 110 * math.Exp(0.01*float64(i)+0.18*wave(i, 12, -1.5)+0.06*wave(i, 6, 1)+0.03*rng.NormFloat64())
@@ -63,14 +63,14 @@ func airline(rng *rand.Rand) Series {
 	})}
 }
 
-// weekly is two years of days with a week, a trend and noise.
+// weekly returns two years of daily values with a weekly season, a trend and noise.
 func weekly(rng *rand.Rand) Series {
 	return Series{Name: "weekly", Horizon: 7, Table: table("day,y", 730, func(i int) string {
 		return fmt.Sprintf("%s,%.2f", day(i), 50+0.03*float64(i)+8*wave(i, 7, 0.5)+3*rng.NormFloat64())
 	})}
 }
 
-// steps is a level that jumps now and then, with a week.
+// steps returns a level that jumps now and then, with a weekly season.
 func steps(rng *rand.Rand) Series {
 	level := 100.0
 	return Series{Name: "steps", Horizon: 7, Table: table("day,y", 900, func(i int) string {
@@ -81,7 +81,7 @@ func steps(rng *rand.Rand) Series {
 	})}
 }
 
-// clocks is hours by the clock on the wall over the end of summer time, where one hour comes twice.
+// clocks returns hourly values in local time over the end of summer time, where one hour occurs twice.
 func clocks(rng *rand.Rand) Series {
 	zone, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -94,7 +94,7 @@ func clocks(rng *rand.Rand) Series {
 	})}
 }
 
-// gaps is hours with a day, where rows and values are missing.
+// gaps returns hourly values with a daily season, where rows and values are missing.
 func gaps(rng *rand.Rand) Series {
 	var b strings.Builder
 	b.WriteString("time,y\n")
@@ -115,7 +115,7 @@ func gaps(rng *rand.Rand) Series {
 	return Series{Name: "gaps", Horizon: 24, Table: b.String()}
 }
 
-// thousands is days around 1,000, in a file with commas between columns and in numbers.
+// thousands returns daily values around 1,000, in a file with commas between columns and in numbers.
 func thousands(rng *rand.Rand) Series {
 	return Series{Name: "thousands", Horizon: 7, Table: table("day,y", 600, func(i int) string {
 		x := int(900 + 150*wave(i, 7, 1) + 60*wave(i, 200, 0) + 20*rng.NormFloat64())
@@ -127,7 +127,7 @@ func thousands(rng *rand.Rand) Series {
 	})}
 }
 
-// short is twelve shops of three years of months each.
+// short returns three years of monthly values for each of twelve shops.
 func short(rng *rand.Rand) Series {
 	level := make([]float64, 12)
 	for k := range level {
@@ -141,8 +141,8 @@ func short(rng *rand.Rand) Series {
 	})}
 }
 
-// threshold is a self-exciting threshold autoregression: below the threshold it grows, above it falls. Its values do
-// not repeat, and their correlation is near zero.
+// threshold returns a self-exciting threshold autoregression: it grows below the threshold and falls above it. Its
+// values do not repeat, and their correlation is near zero.
 func threshold(rng *rand.Rand) Series {
 	x := 0.0
 	return Series{Name: "threshold", Horizon: 3, Beyond: true, Table: table("time,y", 3000, func(i int) string {
@@ -156,7 +156,7 @@ func threshold(rng *rand.Rand) Series {
 	})}
 }
 
-// promotion is days whose sales depend on a price and a promotion that are known, and on both together.
+// promotion returns daily sales that depend on a known price, a known promotion and the combination of both.
 func promotion(rng *rand.Rand) Series {
 	return Series{Name: "promotion", Horizon: 7, Known: []string{"price", "promotion"}, Beyond: true,
 		Table: table("day,price,promotion,y", 1200, func(i int) string {
@@ -166,7 +166,7 @@ func promotion(rng *rand.Rand) Series {
 		})}
 }
 
-// regime is hours of a machine whose mode is known: in one it swings, in the other it decays.
+// regime returns hourly values of a machine whose mode is known: in one mode it swings, in the other it decays.
 func regime(rng *rand.Rand) Series {
 	x, before, mode := 1.0, 0.0, 0
 	return Series{Name: "regime", Horizon: 6, Known: []string{"mode"}, Beyond: true,
@@ -183,7 +183,7 @@ func regime(rng *rand.Rand) Series {
 		})}
 }
 
-// product is a level times the product of two known inputs.
+// product returns a level times the product of two known inputs.
 func product(rng *rand.Rand) Series {
 	level := 10.0
 	return Series{Name: "product", Horizon: 5, Known: []string{"a", "b"}, Beyond: true,

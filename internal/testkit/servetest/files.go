@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/openai"
 )
 
-// Upload sends a file.
+// Upload uploads a file and returns the status and body of the answer.
 func (s *Site) Upload(fields map[string]string, text string) (int, []byte) {
 	s.T.Helper()
 	var body bytes.Buffer
@@ -35,7 +35,7 @@ func (s *Site) Upload(fields map[string]string, text string) (int, []byte) {
 	return status, data
 }
 
-// Sent is the id of a file with some text.
+// Sent uploads a file with the given text and returns its id.
 func (s *Site) Sent(text string) string {
 	s.T.Helper()
 	status, data := s.Upload(map[string]string{"purpose": "batch"}, text)
@@ -45,7 +45,7 @@ func (s *Site) Sent(text string) string {
 	return Decode[openai.File](s.T, data).ID
 }
 
-// Batched has a batch done.
+// Batched runs a batch and returns it when it is completed, failed or cancelled.
 func (s *Site) Batched(endpoint, text string) openai.Batch {
 	s.T.Helper()
 	b := Post[openai.Batch](s, "/v1/batches", fmt.Sprintf(
@@ -61,7 +61,7 @@ func (s *Site) Batched(endpoint, text string) openai.Batch {
 	return b
 }
 
-// batchAnswer is a line of an output.
+// batchAnswer is a line of a batch's output.
 type batchAnswer struct {
 	CustomID string `json:"custom_id"`
 	Response *struct {

@@ -21,7 +21,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Library is a library of small models that counts what is loaded.
+// Library is a library of small models that counts how often they are loaded.
 type Library struct {
 	host.Library
 	names []string
@@ -31,13 +31,13 @@ type Library struct {
 	Digests    map[string]string
 	gone       map[string]bool
 	Loads      map[string]int
-	Now        int64 // bytes of what is loaded
+	Now        int64 // bytes of the loaded models
 	Most       int64
 	BeforeLoad func(name string) error // is called before a load ends
-	Folder     string                  // of texts, "" for none
+	Folder     string                  // folder of texts, "" for none
 }
 
-// NewLibrary has models of some names, each with weights of its own.
+// NewLibrary returns a library of models with the given names, each with its own weights.
 func NewLibrary(t testing.TB, names ...string) *Library {
 	t.Helper()
 	s := &Library{names: names, Nets: map[string]*model.Model{}, Loads: map[string]int{},
@@ -138,21 +138,21 @@ func (s *Library) load(ctx context.Context, info host.ModelInfo) (*host.Model, e
 	}), nil
 }
 
-// Count is how often a model was loaded.
+// Count returns how often a model was loaded.
 func (s *Library) Count(name string) int {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return s.Loads[name]
 }
 
-// Alone is the reply of a model without a server.
+// Alone returns the reply of a model that runs without a server.
 func (s *Library) Alone(t *testing.T, name, prompt string, tokens int) string {
 	t.Helper()
 	m := host.NewModel(host.ModelOptions{Name: name, Net: s.Nets[name], Tokenizer: tokenizer.Bytes()})
 	return Direct(t, m, BytesOf(prompt), generate.Options{MaxTokens: tokens})
 }
 
-// Serve is a server of the library, which ends with the test.
+// Serve starts a server of the library, which is closed when the test ends.
 func (s *Library) Serve(t *testing.T, o serve.Options) *serve.Server {
 	t.Helper()
 	o.Library = &s.Library
@@ -169,20 +169,20 @@ func (s *Library) Serve(t *testing.T, o serve.Options) *serve.Server {
 	return server
 }
 
-// Ask sends a request to a server without a network.
+// Ask sends a request to a server without using the network.
 func Ask(ctx context.Context, s *serve.Server, method, path, body string) (int, string) {
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, "http://localhost"+path, strings.NewReader(body)))
 	return w.Code, w.Body.String()
 }
 
-// Complete is a request for a reply of 8 tokens.
+// Complete requests a reply of 8 tokens.
 func Complete(ctx context.Context, s *serve.Server, name, prompt string) (int, string) {
 	return Ask(ctx, s, http.MethodPost, "/v1/completions",
 		fmt.Sprintf(`{"model":%q,"prompt":%q,"max_tokens":8,"temperature":0}`, name, prompt))
 }
 
-// LoadedNames are those of the models that are loaded, in order.
+// LoadedNames returns the names of the loaded models, in order.
 func LoadedNames(s *serve.Server) []string {
 	names := []string{}
 	for _, l := range s.Host.Loaded() {

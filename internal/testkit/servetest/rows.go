@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/rows"
 )
 
-// trained is a network that has learnt a little of the log of a machine.
+// trained returns a network that was trained briefly on the log of a machine.
 func trained(change func(c *fit.Config)) (m *fit.Model, err error) {
 	dir, err := os.MkdirTemp("", "predict")
 	if err != nil {
@@ -35,7 +35,7 @@ func trained(change func(c *fit.Config)) (m *fit.Model, err error) {
 	return fit.Open(c.Out)
 }
 
-// Machine is a log of a machine.
+// Machine returns the log of a machine.
 func Machine(rows int) string {
 	var b strings.Builder
 	b.WriteString("load,vibration\n")
@@ -46,14 +46,14 @@ func Machine(rows int) string {
 	return b.String()
 }
 
-// predictorOf is a network as a server has it.
+// predictorOf returns a network as the predictor that a server uses.
 func predictorOf(name string, m *fit.Model) rows.Predictor {
 	card := m.Plan().Card()
 	return rows.Predictor{Name: name, Made: time.Unix(1, 0), About: card, Streams: card.Streams,
 		Answer: func(ctx context.Context, q rows.Query) error { return m.Answer(ctx, fit.Query(q)) }}
 }
 
-// threeNetworks are networks of three tasks, for all tests.
+// threeNetworks returns networks for three tasks. All tests share them.
 var threeNetworks = sync.OnceValues(func() (all []rows.Predictor, err error) {
 	for _, n := range []struct {
 		name   string
@@ -74,7 +74,7 @@ var threeNetworks = sync.OnceValues(func() (all []rows.Predictor, err error) {
 	return all, nil
 })
 
-// TestPredictors are networks of three tasks.
+// TestPredictors returns networks for three tasks.
 func TestPredictors(t testing.TB) []rows.Predictor {
 	t.Helper()
 	all, err := threeNetworks()
@@ -84,7 +84,7 @@ func TestPredictors(t testing.TB) []rows.Predictor {
 	return all
 }
 
-// RowsOf are the rows of a table as JSON objects.
+// RowsOf returns the rows of a table as JSON objects.
 func RowsOf(table string) (all []string) {
 	for _, line := range strings.Split(strings.TrimSpace(table), "\n")[1:] {
 		load, vibration, _ := strings.Cut(line, ",")

@@ -15,12 +15,12 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// RunnerFunc is a Runner for tests.
+// RunnerFunc is a function that implements Runner, for tests.
 type RunnerFunc func(ctx context.Context, r *session.Request) error
 
 func (f RunnerFunc) Run(ctx context.Context, r *session.Request) error { return f(ctx, r) }
 
-// NewSiteOf is a site whose model is run by a function.
+// NewSiteOf returns a site whose model is run by a function.
 func NewSiteOf(t testing.TB, o serve.Options, run RunnerFunc) *Site {
 	t.Helper()
 	s := NewSite(t, o)
@@ -28,8 +28,8 @@ func NewSiteOf(t testing.TB, o serve.Options, run RunnerFunc) *Site {
 	return s
 }
 
-// Stepped makes the model of a site wait in each reply, until next is sent to, once for each token: a, b, c and so on.
-// The cause why a reply ends while it waits is sent to stopped, which keeps one until it is read.
+// Stepped makes each reply of a site's model wait for a value on next before each token. The tokens are a, b, c and so
+// on. If a reply is cancelled while it waits, the cause is sent to stopped, which buffers one.
 func Stepped(s *Site) (next chan<- bool, stopped <-chan error) {
 	steps, causes := make(chan bool), make(chan error, 1)
 	s.Model.Texts = nil
@@ -59,7 +59,7 @@ func Stepped(s *Site) (next chan<- bool, stopped <-chan error) {
 
 const Short = `{"prompt":"a","max_tokens":1}`
 
-// WaitUntil waits for something that other goroutines do.
+// WaitUntil waits until ok returns true, which other goroutines bring about.
 func WaitUntil(t *testing.T, ok func() bool) {
 	t.Helper()
 	for !ok() {
@@ -71,7 +71,7 @@ func WaitUntil(t *testing.T, ok func() bool) {
 	}
 }
 
-// Direct is the reply to ids without a server.
+// Direct returns the reply to ids, computed without a server.
 func Direct(t *testing.T, m *host.Model, ids []int32, o generate.Options) string {
 	t.Helper()
 	s := generate.NewBatch(m.Net, 1)
@@ -96,7 +96,7 @@ func BytesOf(text string) (ids []int32) {
 	return ids
 }
 
-// Figures are the values of a page of metrics, by name and labels.
+// Figures returns the values of a metrics page, by name and labels.
 func Figures(t *testing.T, h http.Handler) map[string]float64 {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -122,7 +122,7 @@ func Figures(t *testing.T, h http.Handler) map[string]float64 {
 	return all
 }
 
-// Fetch asks without a body.
+// Fetch sends a request without a body and decodes the answer.
 func Fetch[T any](s *Site, method, path string) T {
 	s.T.Helper()
 	status, _, data := s.Do(method, path, "")
@@ -132,7 +132,7 @@ func Fetch[T any](s *Site, method, path string) T {
 	return Decode[T](s.T, data)
 }
 
-// WaitingFor is how many requests wait for a model.
+// WaitingFor returns the number of requests that wait for a model.
 func WaitingFor(s *serve.Server, name string) int {
 	for _, m := range s.Host.Loading() {
 		if m.Name == name {

@@ -1,4 +1,4 @@
-// Package servetest holds servers and models for the tests of the packages of serve.
+// Package servetest provides servers and models for the tests of the packages of serve.
 package servetest
 
 import (
@@ -28,13 +28,13 @@ import (
 const ChatTemplate = `{% for m in messages %}<{{ m.role }}>{{ m.content }}
 {% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}`
 
-// Language is a small model over bytes with decided opinions.
+// Language returns a small model over bytes whose predictions are distinct.
 func Language(t testing.TB) *model.Model {
 	t.Helper()
 	return toymodel.New(t, "h3,attention,mamba", 256)
 }
 
-// Model is a model with a scheduler and a store.
+// Model returns a model with a scheduler and a store.
 func Model(t testing.TB, name string) *host.Model {
 	t.Helper()
 	net := Language(t)
@@ -74,7 +74,7 @@ func NewSite(t testing.TB, o serve.Options) *Site {
 // Signer signs for all sites that have no signer of their own.
 var Signer = session.NewSigner("")
 
-// SiteOf is a server of a model.
+// SiteOf starts a server of a model.
 func SiteOf(t testing.TB, o serve.Options, m *host.Model) *Site {
 	t.Helper()
 	if o.Signer == nil {
@@ -98,7 +98,7 @@ func (s *Site) Do(method, path, body string) (int, http.Header, []byte) {
 	return s.Send(method, path, "", strings.NewReader(body))
 }
 
-// Send is do with a body of a type, "" for none.
+// Send does the same as Do with a body of a content type, "" for none.
 func (s *Site) Send(method, path, kind string, body io.Reader) (int, http.Header, []byte) {
 	s.T.Helper()
 	r := s.Request(method, path, body)
@@ -117,7 +117,7 @@ func (s *Site) Send(method, path, kind string, body io.Reader) (int, http.Header
 	return answer.StatusCode, answer.Header, data
 }
 
-// Request is a request with the key of the site.
+// Request returns a request with the key of the site.
 func (s *Site) Request(method, path string, body io.Reader) *http.Request {
 	s.T.Helper()
 	r, err := http.NewRequestWithContext(s.T.Context(), method, s.URL+path, body)
@@ -130,7 +130,7 @@ func (s *Site) Request(method, path string, body io.Reader) *http.Request {
 	return r
 }
 
-// Post sends JSON and reads the answer, which must be one.
+// Post sends JSON and decodes the answer.
 func Post[T any](s *Site, path, body string) T {
 	s.T.Helper()
 	status, _, data := s.Do(http.MethodPost, path, body)
@@ -148,7 +148,7 @@ func Decode[T any](t testing.TB, data []byte) (v T) {
 	return v
 }
 
-// Events are those of a stream, which must end by [DONE].
+// Events returns the events of a stream, which must end with [DONE].
 func Events[T any](s *Site, path, body string) (all []T) {
 	s.T.Helper()
 	status, h, data := s.Do(http.MethodPost, path, body)
@@ -175,8 +175,8 @@ func Events[T any](s *Site, path, body string) (all []T) {
 	return all
 }
 
-// Truth is the log-probabilities of ids (NaN for the first), in the digits of a float32, and of the most probable token
-// in each place, computed without a server.
+// Truth returns the log-probabilities of ids (NaN for the first), in the digits of a float32, and that of the most
+// probable token at each position. They are computed without a server.
 func Truth(t testing.TB, m *host.Model, ids []int32) (own []float64, best []sample.TokenProb) {
 	t.Helper()
 	s := generate.NewBatch(m.Net, 1)
@@ -200,7 +200,7 @@ func Truth(t testing.TB, m *host.Model, ids []int32) (own []float64, best []samp
 	return own, best
 }
 
-// Quoted is a value as JSON.
+// Quoted returns a value as JSON.
 func Quoted(t testing.TB, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -210,7 +210,7 @@ func Quoted(t testing.TB, v any) string {
 	return string(data)
 }
 
-// Unquoted is a value from JSON.
+// Unquoted decodes a value from JSON.
 func Unquoted[T any](t testing.TB, text string) T {
 	t.Helper()
 	return Decode[T](t, []byte(text))

@@ -18,17 +18,17 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/gguf"
 )
 
-// markedTemplate is a template as published models have it, with tokens of its own around each message.
+// markedTemplate is a template like those of published models, with special tokens around each message.
 const markedTemplate = `{% for m in messages %}<|im_start|>{{ m.role }}
 {{ m.content }}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`
 
-// Corpus is what the tokenizers of tests learn from.
+// Corpus is the text that the tokenizers of tests are trained on.
 var Corpus = strings.Repeat("Call me Ishmael. Some years ago, never mind how long precisely, having little money, "+
 	"die Walfänger fuhren über das Meer, киты плавали вокруг. ", 8)
 
-// ByteBPE is a byte-level BPE tokenizer.
+// ByteBPE returns a byte-level BPE tokenizer.
 func ByteBPE(t testing.TB) tokenizer.Tokenizer {
 	t.Helper()
 	tok, err := bpe.Train(strings.NewReader(Corpus), bpe.TrainOptions{
@@ -40,7 +40,7 @@ func ByteBPE(t testing.TB) tokenizer.Tokenizer {
 	return tok
 }
 
-// SentencePieces is a tokenizer of SentencePiece's kind, with a space before every text.
+// SentencePieces returns a tokenizer like SentencePiece's, which adds a space before every text.
 func SentencePieces(t testing.TB) tokenizer.Tokenizer {
 	t.Helper()
 	v := gguf.Vocabulary{Model: "llama", BOS: 1, EOS: 2}
@@ -66,7 +66,7 @@ func SentencePieces(t testing.TB) tokenizer.Tokenizer {
 	return tok
 }
 
-// Tokenized is a server of a model with a tokenizer and a chat template, and a store in a folder.
+// Tokenized starts a server of a model with a tokenizer and a chat template, and a store in a folder.
 func Tokenized(t testing.TB, tok tokenizer.Tokenizer, folder string) *Site {
 	t.Helper()
 	c := model.DefaultConfig()
@@ -108,12 +108,12 @@ func (s *Site) Speak(source string) {
 	s.Model.Settings = &chat.Settings{Source: source, Template: parsed}
 }
 
-// ErrorAnswer is an error in OpenAI's form.
+// ErrorAnswer is an error in OpenAI's format.
 type ErrorAnswer struct {
 	Error struct{ Message, Param string }
 }
 
-// ToolTemplates are small templates that know tools, each with a form of calls.
+// ToolTemplates holds small templates that support tools, by the format of their calls.
 var ToolTemplates = map[string]string{
 	"objects": `{% if tools %}{{ tools | tojson }}<tool_call>{% endif %}` + calling,
 	"list":    `{% if tools %}{{ tools | tojson }}<TOOLCALL>{% endif %}` + calling,
@@ -125,7 +125,7 @@ var ToolTemplates = map[string]string{
 	"python":  `{% if tools %}{{ tools | tojson }}<|tool_list_start|>{% endif %}` + ChatTemplate,
 }
 
-// CallPrefix is how the ids of calls begin in a form: in that of Kimi they are the model's own.
+// CallPrefix returns how the ids of calls begin in a format: in Kimi's format, the model itself chooses them.
 func CallPrefix(form, function string) string {
 	if form == "marked" {
 		return "functions." + function + ":"

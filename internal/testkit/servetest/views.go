@@ -12,13 +12,13 @@ import (
 	fig "github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// TokenPage is a page with tokens.
+// TokenPage returns a page that shows tokens.
 func TokenPage(title string, tokens []string) *fig.Page {
 	return &fig.Page{Title: title, Figures: []*fig.Figure{{Name: "one", Frames: []fig.Frame{{Panels: []fig.Panel{{
 		Text: &fig.Text{Tokens: tokens, Mark: -1}}}}}}}}
 }
 
-// TokensOf is a view's page of its tokens.
+// TokensOf returns a page that shows the tokens of a session.
 func TokensOf(_ context.Context, x *sessions.Viewed) (*fig.Page, error) {
 	var tokens []string
 	for i := range x.IDs {
@@ -27,7 +27,8 @@ func TokensOf(_ context.Context, x *sessions.Viewed) (*fig.Page, error) {
 	return TokenPage("tokens", tokens), nil
 }
 
-// TestViews are one that shows the tokens of a session, one that cannot, and one of what the model reads again.
+// TestViews holds a view that shows the tokens of a session, one that fails, and one for which the model reads the text
+// again.
 var TestViews = []sessions.View{
 	{Name: "state", Title: "Its tokens", Tokens: []int{64}, State: true, Free: true, Show: TokensOf},
 	{Name: "broken", Title: "None", Tokens: []int{64}, Show: func(context.Context, *sessions.Viewed) (*fig.Page,
@@ -39,7 +40,7 @@ var TestViews = []sessions.View{
 		Show:    TokensOf},
 }
 
-// Explained is an explanation with what the tests look at.
+// Explained is an explanation with the fields that the tests check.
 type Explained struct {
 	View     string
 	Options  map[string]string
@@ -51,12 +52,12 @@ type Explained struct {
 	Figures  []*fig.Figure
 }
 
-// Text is that of the tokens.
+// Text returns the text of the tokens.
 func (e *Explained) Text() string {
 	return strings.Join(e.Figures[0].Frames[0].Panels[0].Text.Tokens, "")
 }
 
-// Explain asks for a view.
+// Explain requests a view.
 func (s *Site) Explain(path, query string) *Explained {
 	s.T.Helper()
 	status, _, data := s.Do(http.MethodGet, path+"/explain"+query, "")

@@ -1,6 +1,6 @@
-// Package smallengine is the smallest engine: just the core, in plain loops, for tests. Every operation on it is
-// composed by engine/compose. Its memory is apart from ordinary memory, as a device's is: nobody else can look into a
-// block, and what is copied in and out is counted.
+// Package smallengine is the smallest engine: just the core, in plain loops, for tests. All its operations are composed
+// by engine/compose. Its memory is separate from ordinary memory, like a device's: other packages cannot look into a
+// block, and all numbers copied in and out are counted.
 package smallengine
 
 import (
@@ -17,7 +17,7 @@ import (
 // Float is the precision of an engine.
 type Float interface{ float32 | float64 }
 
-// Backend is engine.Backend with memory of its own. Any number of goroutines may use it.
+// Backend is an engine.Backend with memory of its own. It is safe for concurrent use.
 type Backend[F Float] struct {
 	compose.Backend
 	*copies
@@ -29,19 +29,20 @@ func New[F Float]() Backend[F] {
 	return Backend[F]{compose.Backend{Core: c}, c.copies}
 }
 
-// copies counts numbers.
+// copies counts the numbers that are copied.
 type copies struct {
 	in, out, rows atomic.Int64
-	reads, last   atomic.Int64 // calls of Read, and the first that fails; 0 for none
+	reads, last   atomic.Int64 // calls of Read, and the first call that fails; 0 for none
 }
 
-// Reads returns how often memory has been read.
+// Reads returns how often memory was read.
 func (c *copies) Reads() int { return int(c.reads.Load()) }
 
-// FailAt has the backend fail as a device does, at a reading: that and all later ones give NaN, and Err says so.
+// FailAt makes the backend fail at the given read, as a device does: that read and all later ones return NaN, and Err
+// returns an error.
 func (c *copies) FailAt(read int) { c.last.Store(int64(read)) }
 
-// Err is the failure.
+// Err returns the error of a backend that has failed.
 func (c *copies) Err() error {
 	if last := c.last.Load(); last > 0 && c.reads.Load() >= last {
 		return errLost
@@ -51,13 +52,13 @@ func (c *copies) Err() error {
 
 var errLost = errors.New("the small engine is lost")
 
-// Copied returns how many numbers have been copied in and out since the last call, and how many numbers of rows (ids)
-// in.
+// Copied returns how many numbers were copied in and out since the last call, and how many row numbers (ids) were
+// copied in.
 func (c *copies) Copied() (in, out, rows int) {
 	return int(c.in.Swap(0)), int(c.out.Swap(0)), int(c.rows.Swap(0))
 }
 
-// block is memory of a backend; nil once it was freed.
+// block is memory of a backend. It is nil after it was freed.
 type block[F Float] struct {
 	of *copies
 	x  []F
@@ -97,7 +98,7 @@ func (c core[F]) of(b tensor.Storage) []F { return b.(*block[F]).x }
 func (c core[F]) Kind() string         { return "small" }
 func (c core[F]) Free(b engine.Buffer) { b.(*block[F]).x = nil }
 
-// New returns NaN, so that nobody counts on what new memory holds.
+// New returns memory filled with NaN, so that no code relies on its initial contents.
 func (c core[F]) New(n int) engine.Buffer {
 	x := make([]F, n)
 	for i := range x {
@@ -197,7 +198,7 @@ func (c core[F]) Scatter(to, x engine.View, rows []int32) {
 
 func (c core[F]) copy(to, x engine.View) { c.Affine(to, x, 1, 0) }
 
-// each calls f with an element of the first axis of to and of x for each row.
+// each calls f for each row with an element along the first axis of to and one of x.
 func (c core[F]) each(to, x engine.View, rows []int32, places func(i, row int) (int, int),
 	f func(to, x engine.View)) {
 	c.rows.Add(int64(len(rows)))
@@ -210,7 +211,7 @@ func (c core[F]) each(to, x engine.View, rows []int32, places func(i, row int) (
 	}
 }
 
-// each calls f for every element, with its place in a, b and c.
+// each calls f for every element with its offsets in a, b and c.
 func each(a, b, c engine.View, f func(i, j, k int)) {
 	along(a.Shape, a.Stride, b.Stride, c.Stride, a.At, b.At, c.At, f)
 }

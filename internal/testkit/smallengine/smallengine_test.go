@@ -16,11 +16,11 @@ import (
 
 const vocab = 40
 
-// layers are those of models that are trained and decoded: the main model's, and Mamba's.
+// layers holds the layers of the models that are trained and decoded: the main model's, and Mamba's.
 var layers = map[string]string{"hybrid": "h3,attention,h3", "mamba": "mamba,mamba"}
 
-// TestTraining: a model with dropout trains on the small engine as on the CPU's, and a step copies nothing but ids in,
-// and the loss and the norm of the gradient out.
+// TestTraining checks that a model with dropout trains on the small engine as on the CPU engine. A step may copy only
+// ids in, and only the loss and the gradient's norm out.
 func TestTraining(t *testing.T) {
 	ids := toymodel.Text(5, 26, vocab)
 	for name, layers := range layers {
@@ -52,7 +52,8 @@ func TestTraining(t *testing.T) {
 	}
 }
 
-// TestSavedStates: a clone of a state, and one that was saved, continue as the state itself does.
+// TestSavedStates checks that a clone of a state, and a state that was saved and restored, continue as the state itself
+// does.
 func TestSavedStates(t *testing.T) {
 	ids := toymodel.Text(6, 100, vocab)
 	for _, layers := range []string{"h3,attention", "gau,gated-conv", "window-attention,mamba", "bucket-attention,s4"} {
@@ -81,8 +82,8 @@ func TestSavedStates(t *testing.T) {
 	}
 }
 
-// TestDecoding: a prompt in two pieces and tokens after it have the logits of the CPU's engine, and a token copies
-// nothing but its id in and its logits out.
+// TestDecoding checks that a prompt in two pieces and the tokens after it have the same logits as on the CPU engine. A
+// token may copy only its id in and its logits out.
 func TestDecoding(t *testing.T) {
 	ids := toymodel.Text(6, 100, vocab)
 	for name, layers := range layers {
@@ -111,7 +112,7 @@ func TestDecoding(t *testing.T) {
 	}
 }
 
-// fast is a backend whose engines have a Linear of their own, without a bias.
+// fast is a backend whose engines have their own Linear for layers without a bias.
 type fast struct {
 	smallengine.Backend[float32]
 	calls *int
@@ -126,7 +127,7 @@ type fastEngine struct {
 	calls *int
 }
 
-// Linear: y = x Wᵀ, dx = dy W, dW = dyᵀ x.
+// Linear computes y = x Wᵀ, dx = dy W, dW = dyᵀ x.
 func (e *fastEngine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	if bias != nil || a != engine.None {
 		return e.Engine.Linear(x, w, bias, a)
@@ -155,7 +156,7 @@ func (e *fastEngine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *ten
 	return y
 }
 
-// TestOverride: an engine with an operation of its own, in the place of the composed one, trains as before.
+// TestOverride checks that an engine with its own operation in place of the composed one trains as before.
 func TestOverride(t *testing.T) {
 	ids, calls := toymodel.Text(5, 26, vocab), 0
 	want := toymodel.NewTrainer(t, layers["mamba"], vocab, native.Backend)
@@ -170,7 +171,7 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// TestCacheMoves: a cache of the host, of which the first positions were dropped, goes on in the memory of an engine.
+// TestCacheMoves checks that a cache on the host whose first positions were dropped can continue in an engine's memory.
 func TestCacheMoves(t *testing.T) {
 	const heads, n, left, more, hd = 2, 100, 90, 3, 4
 	numbered := func(from, n int) *tensor.Tensor {

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// Check checks what every page must have: names once, panels of one kind, sizes that fit.
+// Check checks what every page must satisfy: unique names, panels of one kind, matching sizes.
 func Check(t *testing.T, figures []*figure.Figure) {
 	t.Helper()
 	seen := map[string]bool{}

@@ -1,4 +1,4 @@
-// Package toyfigure has a page with figures of every kind, for tests of what draws them.
+// Package toyfigure provides a page with figures of every kind, for tests of code that draws them.
 package toyfigure
 
 import (
@@ -10,14 +10,15 @@ import (
 	"github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// Hostile are texts that would be markup, turn the page around or make it wide, if a page let them.
+// Hostile holds texts that would become markup, reverse the page's direction or widen it, if a page did not prevent
+// that.
 var Hostile = []string{
 	`</script><script>window.hacked=1</script>`, `<img src=x onerror="window.hacked=1">`, "\u202eback", "bell\a\x00",
 	"\n", "\t", " whale", "", "日本語", "עברית", "👩‍🚀", "half\xe2\x82", strings.Repeat("x", 3000), "&amp;",
 	`"quoted" 'too'`,
 }
 
-// Page has a figure of each kind of panel, one with frames and a group of three.
+// Page returns a page with a figure for each kind of panel, one with frames and a group of three.
 func Page() *figure.Page {
 	tokens := strings.SplitAfter("Call me Ishmael. Some years ago, never mind how long precisely,\nhaving little or "+
 		"no money in my purse, I thought I would sail about a little and see the watery part of the world.", " ")

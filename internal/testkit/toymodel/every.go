@@ -9,10 +9,10 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// Vocab is the vocabulary of the models of EveryMixer and of Network.
+// Vocab is the vocabulary size of the models of EveryMixer and of Network.
 const Vocab = 23
 
-// EveryMixer runs f for a model of each causal mixer, of each beside attention, and of a layer of two mixers.
+// EveryMixer runs f for a model of each causal mixer, of each mixer beside attention, and of a layer of two mixers.
 func EveryMixer(t *testing.T, f func(t *testing.T, m *model.Model)) {
 	layers := []string{"h3+attention", "swiglu,attention", "mamba/none*2", "zamba2-shared(num_heads=2)>mamba2,mamba2"}
 	for _, info := range model.Mixers() {
@@ -25,7 +25,7 @@ func EveryMixer(t *testing.T, f func(t *testing.T, m *model.Model)) {
 	}
 }
 
-// Fresh is a language model with random weights, as training starts from.
+// Fresh returns a language model with the random weights that training starts from.
 func Fresh(t *testing.T, change func(c *model.Config)) *model.Model {
 	t.Helper()
 	c := model.DefaultConfig()
@@ -39,7 +39,7 @@ func Fresh(t *testing.T, change func(c *model.Config)) *model.Model {
 	return m
 }
 
-// Network is a network that scores tokens at each position.
+// Network returns a network that scores tokens at each position.
 func Network(t *testing.T, layers string) *model.Network {
 	t.Helper()
 	c := model.NetworkConfig{Model: model.DefaultConfig(), Vocab: Vocab, Outputs: Vocab, Everywhere: true,
@@ -53,7 +53,7 @@ func Network(t *testing.T, layers string) *model.Network {
 	return n
 }
 
-// LogProbs are the model's own log-probabilities of ids after the first, by its loss of one target at a time.
+// LogProbs returns the model's own log-probabilities of all ids but the first, from its loss for one target at a time.
 func LogProbs(m *model.Model, ids []int32) []float64 {
 	t := m.NewTape()
 	hidden := m.Forward(t, ids[:len(ids)-1], model.EqualRows(1, len(ids)-1))
@@ -70,7 +70,7 @@ func LogProbs(m *model.Model, ids []int32) []float64 {
 	return out
 }
 
-// Ruin puts a NaN into the second layer.
+// Ruin sets a NaN in the second layer.
 func Ruin(m *model.Model) {
 	m.Params("", func(name string, p *nn.Param) {
 		if strings.Contains(name, "layers.1.") && strings.HasSuffix(name, "fc2.bias") {
@@ -81,7 +81,7 @@ func Ruin(m *model.Model) {
 	})
 }
 
-// WantError checks that an error says something.
+// WantError checks that the text of an error contains all parts.
 func WantError(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
@@ -94,7 +94,7 @@ func WantError(t *testing.T, err error, parts ...string) {
 	}
 }
 
-// Entries are one layer of each mixer, at sizes at which states turn over within a short text, and some others.
+// Entries returns layers: one of each mixer, at sizes at which states turn over within a short text, and some others.
 func Entries() []string {
 	small := map[string]string{
 		"window-attention": "(window=9)", "bigbird": "(block=4,random=1)", "bucket-attention": "(bucket=4)",

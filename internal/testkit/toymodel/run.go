@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Trainer makes updates of a model, as package train does.
+// Trainer updates a model as package train does.
 type Trainer struct {
 	m     *model.Model
 	tape  *autograd.Tape
@@ -19,7 +19,7 @@ type Trainer struct {
 	opt   *optim.AdamW
 }
 
-// NewTrainer is a trainer on an engine, of the model that New makes.
+// NewTrainer returns a trainer on an engine for a model made by New.
 func NewTrainer(t testing.TB, layers string, vocab int, b engine.Backend) *Trainer {
 	t.Helper()
 	m := New(t, layers, vocab)
@@ -38,11 +38,11 @@ func NewTrainer(t testing.TB, layers string, vocab int, b engine.Backend) *Train
 	return x
 }
 
-// SetPrecision sets the precision of products of the updates that follow.
+// SetPrecision sets the precision of the products in later updates.
 func (x *Trainer) SetPrecision(p engine.Precision) { x.tape.SetPrecision(p) }
 
 // Step makes an update for the two halves of ids and returns the loss before it. It copies ids in, and the loss and the
-// norm of the gradient out.
+// gradient's norm out.
 func (x *Trainer) Step(ids []int32, step int) float64 {
 	l := len(ids)/2 - 1
 	rows := model.EqualRows(2, l)
@@ -59,8 +59,8 @@ func (x *Trainer) Step(ids []int32, step int) float64 {
 	return value
 }
 
-// Decode reads ids into a state: 40, then 30, then one at a time. It calls each after the ids from one place to the
-// next, and returns the logits that follow.
+// Decode reads ids into a state: 40, then 30, then one at a time. After each piece it calls each with the piece's
+// bounds. It returns the logits after each piece.
 func Decode(m *model.Model, ids []int32, state *model.State, each func(from, to int)) (logits [][]float32) {
 	tape := m.NewTape()
 	for from, to := 0, 40; from < len(ids); from, to = to, max(70, to+1) {
@@ -72,7 +72,7 @@ func Decode(m *model.Model, ids []int32, state *model.State, each func(from, to 
 	return logits
 }
 
-// Saved is a copy of a state for m, by way of the host, as through a file.
+// Saved returns a copy of a state for m, passed through the host as if through a file.
 func Saved(t testing.TB, m *model.Model, state *model.State) *model.State {
 	t.Helper()
 	restored := m.NewState()

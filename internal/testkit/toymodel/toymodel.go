@@ -1,4 +1,5 @@
-// Package toymodel makes small language models with random weights and texts for them, for tests of what runs models.
+// Package toymodel makes small language models with random weights and texts for them, for tests of code that runs
+// models.
 package toymodel
 
 import (
@@ -10,8 +11,9 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// New is a model of width 16 with the layers of the given mixers, such as "h3,attention". Its weights are ten times as
-// large as those of a fresh model: so what it has read moves its logits, and a fault in the reading shows.
+// New returns a model of width 16 with layers of the given mixers, such as "h3,attention". Its weights are ten times as
+// large as those of a fresh model, so that the logits depend clearly on the text before them and an error in reading it
+// shows.
 func New(t testing.TB, layers string, vocab int) *model.Model {
 	t.Helper()
 	c := model.DefaultConfig()
@@ -22,8 +24,8 @@ func New(t testing.TB, layers string, vocab int) *model.Model {
 	}
 	m.Init(1)
 	m.Params("", func(name string, p *nn.Param) {
-		// Of two matrices in a row, the second stays as it is: gates would be shut. Those between which mla multiplies
-		// queries and keys stay both, or a query would see one key.
+		// Of two matrices in a row, the second stays as it is, or gates would be shut. Both of the matrices between
+		// which mla multiplies queries and keys stay as they are, or a query would see only one key.
 		second := strings.HasSuffix(name, "in_proj_z.1.weight") || strings.HasSuffix(name, "in_proj_a.1.weight") ||
 			strings.Contains(name, ".k_b.") ||
 			strings.HasSuffix(name, ".q_proj.weight") && strings.Contains(layers, "mla")
@@ -39,7 +41,7 @@ func New(t testing.TB, layers string, vocab int) *model.Model {
 	return m
 }
 
-// Randomize adds normal draws of a standard deviation to every parameter of a module.
+// Randomize adds normal noise of a standard deviation to every parameter of a module.
 func Randomize(m nn.Module, std float64) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	m.Params("", func(_ string, p *nn.Param) {
@@ -53,7 +55,7 @@ func Randomize(m nn.Module, std float64) {
 	})
 }
 
-// Text is n random ids below vocab.
+// Text returns n random ids below vocab.
 func Text(seed uint64, n, vocab int) []int32 {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	ids := make([]int32, n)

@@ -1,4 +1,4 @@
-// Package toytask makes small sets of labelled sequences of every kind, for tests of what trains on them.
+// Package toytask makes small sets of labelled sequences of every kind, for tests of code that trains on them.
 package toytask
 
 import (
@@ -7,18 +7,18 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// withLengths are examples of different lengths.
+// withLengths holds examples of different lengths.
 type withLengths struct{ task.Examples }
 
 func (e withLengths) Length(i int) int {
 	return max(len(e.Examples[i].Tokens), len(e.Examples[i].Second))
 }
 
-// Made is a set of the given kind that a small model learns within seconds.
+// Made returns a set of the given kind that a small model learns within seconds.
 func Made(kind string) *task.Set {
 	rng := rand.New(rand.NewPCG(7, 8))
 	draw := map[string]func() task.Example{
-		// Which of two tokens stands first? The rest, of any length, are others.
+		// Which of two tokens stands first? Any number of other tokens follow.
 		"class": func() task.Example {
 			ex := task.Example{Targets: []int32{rng.Int32N(2)}}
 			ex.Tokens = append(ex.Tokens, ex.Targets[0])
@@ -27,7 +27,7 @@ func Made(kind string) *task.Set {
 			}
 			return ex
 		},
-		// Do both sequences begin alike?
+		// Do both sequences begin with the same token?
 		"pairs": func() task.Example {
 			a, b := rng.Int32N(2), rng.Int32N(2)
 			ex := task.Example{Tokens: []int32{a, 2, 3}, Second: []int32{b, 4}, Targets: []int32{0}}
@@ -36,7 +36,7 @@ func Made(kind string) *task.Set {
 			}
 			return ex
 		},
-		// What was the last token but one? Tags tell even positions from odd ones.
+		// What was the last token but one? Tags distinguish even and odd positions.
 		"tokens": func() task.Example {
 			var ex task.Example
 			for i := range 12 {

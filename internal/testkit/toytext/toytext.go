@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Random is words drawn with the skewed frequencies of a natural language.
+// Random returns text of words drawn with the skewed frequencies of a natural language.
 func Random(words, n int) string {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var list []string
