@@ -53,8 +53,8 @@ func (c vector) activations() {
 		c.VMULPS(f, dy, dy)
 	})
 
-	// Φ(x) = (1+erf(x/√2))/2 by its complement, erfc(z)/2 = t·P(t)·e^-z² with t = 1/(1+pz), z = |x|/√2: Abramowitz and
-	// Stegun, 7.1.26, off by 1.5e-7 at most.
+	// Φ(x) = (1+erf(x/√2))/2 is computed from its complement, erfc(z)/2 = t·P(t)·e^-z² with t = 1/(1+pz), z = |x|/√2:
+	// Abramowitz and Stegun, 7.1.26, with an error of at most 1.5e-7.
 	cdf := func(x, phi, gauss reg.Register, rest []reg.Register) {
 		t, p := rest[0], rest[1]
 		c.VMULPS(x, x, gauss)
@@ -118,7 +118,7 @@ func (c vector) activations() {
 		c.VFMADD231PS(slope, x, s)
 		c.VMULPS(s, dy, dy)
 	})
-	// tanh x = 2σ(2x) - 1; near 0, where that cancels, x(1 - x²/3 + 2x⁴/15).
+	// tanh x = 2σ(2x) - 1. Near 0, where that cancels, it is x(1 - x²/3 + 2x⁴/15).
 	value("tanh", "tanh(x)", func(y, x reg.Register, rest []reg.Register) {
 		small, square := rest[0], rest[1]
 		c.VADDPS(x, x, y)
@@ -157,7 +157,7 @@ func (c vector) activations() {
 		}
 		c.VMULPS(s, y, y)
 		c.zero(f)
-		c.VMAXPS(x, f, f) // a NaN in this order of operands stays
+		c.VMAXPS(x, f, f) // with the operands in this order, a NaN stays
 		c.VADDPS(f, y, y)
 	})
 	gradient("softplusGradMul", "softplus", func(dy, x reg.Register, rest []reg.Register) {
@@ -167,7 +167,7 @@ func (c vector) activations() {
 	})
 	decay := func(x, e reg.Register, rest []reg.Register) { // e^min(x, 0)
 		c.zero(e)
-		c.VMINPS(x, e, e) // a NaN in this order of operands stays
+		c.VMINPS(x, e, e) // with the operands in this order, a NaN stays
 		c.exp(e, low, nil, rest)
 	}
 	value("elu1", "max(x, 0) + e^min(x, 0)", func(y, x reg.Register, rest []reg.Register) {
@@ -183,7 +183,7 @@ func (c vector) activations() {
 	})
 	value("relu2", "max(x, 0)²", func(y, x reg.Register, _ []reg.Register) {
 		c.zero(y)
-		c.VMAXPS(x, y, y) // a NaN in this order of operands stays
+		c.VMAXPS(x, y, y) // with the operands in this order, a NaN stays
 		c.VMULPS(y, y, y)
 	})
 	gradient("relu2GradMul", "max(x, 0)²", func(dy, x reg.Register, rest []reg.Register) {
@@ -201,7 +201,7 @@ func (c vector) activations() {
 }
 
 // Abramowitz and Stegun, 7.1.26.
-const erfP = 0.3275911 * 0.7071067811865476 // of |x| = √2·z
+const erfP = 0.3275911 * 0.7071067811865476 // for |x| = √2·z
 
 var erfA = [5]float64{0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429}
 

@@ -10,22 +10,22 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// AMX multiplies tiles: registers of 16 rows of 64 bytes, of which there are 8. One instruction adds to 16 rows of 16
-// integers of 32 bits the products of 16 rows of 64 bytes by 64 rows of 16, which lie as words of 4 rows. Neither avo
-// nor Go's assembler has these instructions, so they are written byte by byte, and where they take registers these are
-// chosen by hand.
+// AMX multiplies tiles: 8 registers of 16 rows of 64 bytes. One instruction multiplies 16 rows of 64 bytes by 64 rows
+// of 16, which are stored as words of 4 rows, and adds the products to 16 rows of 16 integers of 32 bits. Neither avo
+// nor Go's assembler has these instructions, so they are written byte by byte, and their register operands are chosen
+// by hand.
 
-// amxInt8 adds them to AVX-512 VNNI.
+// amxInt8 adds AMX to AVX-512 VNNI.
 var amxInt8 = isa{name: "AMXINT8", lanes: 16, rows: 8, vecs: 3, vnni: true}
 
 const (
 	amxTiles = 8
-	amxRows  = 16 // of a tile
+	amxRows  = 16 // rows of a tile
 	amxLine  = 64 // bytes of a row
 	amxTile  = amxRows * amxLine
 )
 
-// amx generates products of integers by tiles.
+// amx generates integer products by tiles.
 func amx(ctx *build.Context) {
 	c := asm{ctx, amxInt8}
 	c.manyDots()
@@ -33,14 +33,14 @@ func amx(ctx *build.Context) {
 	c.tileShapes()
 }
 
-// loads loads arguments.
+// loads loads arguments into registers.
 func (c asm) loads(names string, to ...reg.Register) {
 	for i, name := range strings.Fields(names) {
 		c.Load(c.Param(name), to[i])
 	}
 }
 
-// Prefixes of instructions.
+// Instruction prefixes.
 const (
 	noPrefix = iota
 	prefix66
@@ -48,7 +48,8 @@ const (
 	prefixF2
 )
 
-// amxBytes writes an instruction of map 0F38: b is the register of vvvv, and base and index are those of memory.
+// amxBytes writes an instruction of map 0F38. b is the register in vvvv, and base and index are the registers of the
+// memory operand.
 func (c asm) amxBytes(prefix, opcode, b, base, index uint8, rest ...uint8) {
 	head := []uint8{
 		0xc4,
@@ -61,25 +62,25 @@ func (c asm) amxBytes(prefix, opcode, b, base, index uint8, rest ...uint8) {
 	}
 }
 
-// amxMemory writes an instruction of a tile and its rows in memory, which lie step bytes apart.
+// amxMemory writes an instruction that loads or stores a tile. Its rows are step bytes apart in memory.
 func (c asm) amxMemory(prefix uint8, tile int, at Mem, step reg.Register) {
 	base, index := number(at.Base), number(step)
 	c.amxBytes(prefix, 0x4b, 0, base, index, 2<<6|uint8(tile)<<3|4, index&7<<3|base&7,
 		uint8(at.Disp), uint8(at.Disp>>8), uint8(at.Disp>>16), uint8(at.Disp>>24))
 }
 
-// number is the number of a register.
+// number returns the number of a register.
 func number(r reg.Register) uint8 { return uint8(r.(reg.Physical).PhysicalIndex()) }
 
 func (c asm) loadTile(at Mem, step reg.Register, tile int)  { c.amxMemory(prefixF2, tile, at, step) }
 func (c asm) storeTile(tile int, at Mem, step reg.Register) { c.amxMemory(prefixF3, tile, at, step) }
 func (c asm) zeroTile(tile int)                             { c.amxBytes(prefixF2, 0x49, 0, 0, 0, 3<<6|uint8(tile)<<3) }
 
-// releaseTiles ends the use of tiles: what the system saves of a thread becomes small again.
+// releaseTiles ends the use of tiles, so that the system has less of a thread's state to save.
 func (c asm) releaseTiles() { c.amxBytes(noPrefix, 0x49, 0, 0, 0, 3<<6) }
 
-// multiplyTiles adds the products of a by b, integers, to tile sum. The prefix says which is signed: with F3 a, with 66
-// b. multiplyPairs is the same for pairs of bfloat16.
+// multiplyTiles adds the products of the integers in a and b to tile sum. The prefix selects the signed operand: F3 for
+// a, 66 for b. multiplyPairs does the same for pairs of bfloat16.
 func (c asm) multiplyTiles(prefix uint8, a, b, sum int) {
 	c.amxBytes(prefix, 0x5e, uint8(b), 0, 0, 3<<6|uint8(sum)<<3|uint8(a))
 }
@@ -88,18 +89,18 @@ func (c asm) multiplyPairs(a, b, sum int) {
 	c.amxBytes(prefixF3, 0x5c, uint8(b), 0, 0, 3<<6|uint8(sum)<<3|uint8(a))
 }
 
-// shapeAs shapes tiles as the 64 bytes say that a register points to.
+// shapeAs sets the shapes of tiles from the 64 bytes that a register points to.
 func (c asm) shapeAs(at reg.Register) { c.amxBytes(noPrefix, 0x49, 0, 0, 0, number(at)) }
 
-// Tiles of x begin with firstX, and those of what it is multiplied by with firstW, which have 16 rows. The others are
-// for sums, with as many rows as those of x.
+// The tiles of x begin with firstX. The tiles that x is multiplied by begin with firstW and have 16 rows. The other
+// tiles hold sums and have as many rows as those of x.
 const (
 	firstX = 4
 	firstW = 6
 )
 
-// tileShapes writes the shapes for 1 to 16 rows of x: for each the palette, the lengths of the rows of tiles, in bytes,
-// and from word 6 on numbers of rows.
+// tileShapes writes the shapes for 1 to 16 rows of x. Each holds the palette, the row lengths of the tiles in bytes,
+// and from word 6 on their numbers of rows.
 func (c asm) tileShapes() {
 	c.data("tileShapes")
 	for rows := 1; rows <= amxRows; rows++ {
@@ -118,8 +119,8 @@ func (c asm) tileShapes() {
 	}
 }
 
-// shapeTiles sets rows to the number of rows of the next tile, of those left, and shapes tiles for them. It changes AX
-// and DX.
+// shapeTiles sets rows to the number of rows of the next tile, given the rows left, and sets the shapes of tiles for
+// them. It changes AX and DX.
 func (c asm) shapeTiles(left, rows reg.Register) {
 	c.MOVQ(U32(amxRows), rows)
 	c.CMPQ(left, rows)
@@ -131,8 +132,8 @@ func (c asm) shapeTiles(left, rows reg.Register) {
 	c.shapeAs(reg.RAX)
 }
 
-// nextTile goes on with the rows of the next tile, of those left, if there are any. Shapes of tiles take a processor
-// some hundred cycles, so full ones are left as they are.
+// nextTile continues with the next tile if any rows are left. Setting the shapes of tiles takes a processor some
+// hundred cycles, so it is left out while the tiles are full.
 func (c asm) nextTile(left reg.Register) {
 	c.subtract(left, U8(amxRows), c.JLE, "done")
 	c.branch(left, c.JGE, U8(amxRows), "shaped")
@@ -140,8 +141,8 @@ func (c asm) nextTile(left reg.Register) {
 	c.Label("done")
 }
 
-// manyDots takes the products of any number of vectors and 64 rows. Those of 16 vectors are on their way to memory
-// while those of the ones before become floats.
+// manyDots computes the products of any number of vectors and 64 rows. The products of 16 vectors are on their way to
+// memory while those of the 16 before are converted to floats.
 func (c asm) manyDots() {
 	c.function("manyDots", "func(m, k int, x *int8, ldx int, w *uint8, start *int32, factor, scale, y *float32, ldy int, "+
 		"work *int32, ahead *int8, lines int)",
@@ -219,8 +220,8 @@ func (c asm) manyDots() {
 	c.end()
 }
 
-// fetchAhead fetches some lines of what is to be read next, into the cache of the second level: memory delivers them while
-// tiles are multiplied. The argument ahead is where the next of them begins. It changes at and n.
+// fetchAhead prefetches some lines of the data that is read next into the second-level cache, so that memory delivers
+// them while tiles are multiplied. The argument ahead is the address of the next line. fetchAhead changes at and n.
 func (c asm) fetchAhead(at, n reg.Register, label string) {
 	c.Load(c.Param("lines"), n)
 	c.ifZero(n, label+"fetched")
@@ -233,8 +234,8 @@ func (c asm) fetchAhead(at, n reg.Register, label string) {
 	c.Label(label + "fetched")
 }
 
-// manySums takes sums of 16 columns of a tile at a time, weighted by any number of rows of x. While those of 16 columns
-// are multiplied, those of the 16 before are on their way to memory, and those before them are added.
+// manySums computes sums of 16 columns of a tile at a time, weighted by any number of rows of x. While 16 columns are
+// multiplied, the products of the 16 columns before are on their way to memory, and those before them are added.
 func (c asm) manySums() {
 	c.function("manySums", "func(m, k int, x, w *uint8, factor, y *float32, ldy int, add bool, work *int32, ahead *int8, "+
 		"lines int)",
@@ -253,7 +254,7 @@ func (c asm) manySums() {
 	c.loads("m x y ldy factor work", m, x, y, ldy, factor, work)
 	c.SHLQ(U8(2), ldy)
 	label := 0
-	// multiply sets sums 2·half and 2·half+1 to those of the upper and the lower digits, of columns v of w.
+	// multiply sets sums 2·half and 2·half+1 to those of the upper and the lower digits for columns v of w.
 	multiply := func(v int) {
 		half := v % 2
 		label++
@@ -271,7 +272,7 @@ func (c asm) manySums() {
 			c.storeTile(2*half+digit, Mem{Base: work, Disp: amxTile * (2*half + digit)}, step)
 		}
 	}
-	// add adds stored sums to y, disp bytes from at on.
+	// add adds stored sums to y, from disp bytes after at.
 	add := func(half, disp int) {
 		label++
 		row := fmt.Sprintf("row%d", label)
@@ -281,7 +282,7 @@ func (c asm) manySums() {
 		c.Label(row)
 		c.VCVTDQ2PS(Mem{Base: from, Disp: amxTile * 2 * half}, c.vec(1))
 		c.VCVTDQ2PS(Mem{Base: from, Disp: amxTile * (2*half + 1)}, c.vec(0))
-		c.VFMADD231PS(shift, c.vec(1), c.vec(0)) // exact before it is rounded, as the sum of integers is
+		c.VFMADD231PS(shift, c.vec(1), c.vec(0)) // exact before rounding, like the sum of integers
 		c.VMULPS_BCST(Mem{Base: factor, Index: step, Scale: 4}, c.vec(0), c.vec(0))
 		c.VADDPS(Mem{Base: to, Disp: disp}, c.vec(0), reg.K1, c.vec(0))
 		c.VMOVUPS(c.vec(0), Mem{Base: to, Disp: disp})

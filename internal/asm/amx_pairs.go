@@ -11,9 +11,9 @@ import (
 // amxPairs adds tiles of pairs of bfloat16 to AVX-512.
 var amxPairs = isa{name: "AMXBF16", lanes: 16, rows: 32, vecs: 2, pairs: true}
 
-// gemmTiles generates the product of words by tiles: two tiles of rows of A by two of columns of B, whose four sums
-// stay in registers while the words stream by. So each tile is used twice, and 4 KB are read in the time of four
-// products, which is 64 cycles. The last tile of rows is multiplied by a panel of three tiles of columns.
+// gemmTiles generates the product of words by tiles: two tiles of rows of A by two of columns of B. The four sums stay
+// in registers while the words stream by. So each tile is used twice, and 4 KB are read in the time of four products,
+// which is 64 cycles. The last tile of rows is multiplied by a panel of three tiles of columns.
 func gemmTiles(ctx *build.Context) {
 	c := asm{ctx, amxPairs}
 	c.function("gemmTiles",
@@ -52,7 +52,7 @@ func gemmTiles(ctx *build.Context) {
 	c.end()
 }
 
-// tiles is the code of gemmTiles. Its registers are chosen by hand.
+// tiles writes the code of gemmTiles. Its registers are chosen by hand.
 type tiles struct {
 	asm
 	gap Mem // from the end of a row in one panel to its start in the next
@@ -64,14 +64,14 @@ func (g *tiles) lds() reg.Register     { return reg.R12 }
 func (g *tiles) step() reg.Register    { return reg.RDX } // from a row of B to the next
 func (g *tiles) c() reg.Register       { return reg.R9 }
 func (g *tiles) start() reg.Register   { return reg.R11 }
-func (g *tiles) left() reg.Register    { return reg.R13 } // tiles of columns
-func (g *tiles) inPanel() reg.Register { return reg.R15 } // those of the panel that are not behind
+func (g *tiles) left() reg.Register    { return reg.R13 } // tiles of columns that are left
+func (g *tiles) inPanel() reg.Register { return reg.R15 } // tiles of columns that are left in the panel
 func (g *tiles) spare() reg.Register   { return reg.R14 }
 
-// Where the tiles of A and B are that are read next.
+// Pointers to the next tiles of A and B.
 var tilesOfA, tilesOfB = []reg.Register{reg.RBX, reg.RAX}, []reg.Register{reg.RSI, reg.RDI, reg.R8}
 
-// strip computes tall tiles of rows, wide tiles of columns at a time, and goes on to the rows after them.
+// strip computes tall tiles of rows, wide tiles of columns at a time, and continues with the rows after them.
 func (g *tiles) strip(tall, wide int) {
 	label := func(s string, n int) string { return fmt.Sprintf("tall%d_%s%d", tall, s, n) }
 	g.loads("across b c start", g.left(), tilesOfB[0], g.c(), g.start())
@@ -97,14 +97,14 @@ func (g *tiles) strip(tall, wide int) {
 	}
 }
 
-// rowsOn sets a register to what is 16 rows further on.
+// rowsOn sets a register to the address 16 rows after another.
 func (g *tiles) rowsOn(from, step, to reg.Register) {
 	g.MOVQ(step, to)
 	g.SHLQ(U8(4), to)
 	g.ADDQ(from, to)
 }
 
-// next sets a register to the tile of B beside another.
+// next sets a register to the tile of B after another.
 func (g *tiles) next(from, to reg.Register, label string) {
 	g.LEAQ(Mem{Base: from, Disp: amxLine}, to)
 	g.countDown(g.inPanel(), label)
@@ -113,7 +113,7 @@ func (g *tiles) next(from, to reg.Register, label string) {
 	g.Label(label)
 }
 
-// block computes tall by wide tiles of C and goes on to the columns after them.
+// block computes tall by wide tiles of C and continues with the columns after them.
 func (g *tiles) block(tall, wide int) {
 	label := func(s string, n int) string { return fmt.Sprintf("block%dx%d_%s%d", tall, wide, s, n) }
 	sum := func(i, j int) int { return wide*i + j }

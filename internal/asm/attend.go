@@ -8,11 +8,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// rowForm is the format of rows of keys and values: the size of their numbers in bytes, which are converted to float32
-// when they are read.
+// rowForm is the format of rows of keys and values: the size of their elements in bytes. Elements are converted to
+// float32 when they are read.
 type rowForm struct {
 	name, element string
-	shift         uint64 // of the size in bytes
+	shift         uint64 // log2 of the size in bytes
 	what          string
 }
 
@@ -22,11 +22,11 @@ var rowForms = []rowForm{
 	{"Int8", "int8", 0, ", with integers w"},
 }
 
-// attend generates what one query does with the keys and the values of many positions, row by row as they lie in
-// memory, which reads them as fast as it can: the tiles of a matrix product would go through them in pieces of columns.
+// attend generates what one query computes with the keys and values of many positions. It reads them row by row as they
+// lie in memory, which is fastest: the tiles of a matrix product would read them in pieces of columns.
 func attend(ctx *build.Context, s isa) {
 	c := vector{asm: asm{ctx, s}}
-	for _, f := range rowForms[:2] { // integers are multiplied as such: see rowtile.go
+	for _, f := range rowForms[:2] { // integers are multiplied without conversion: see rowtile.go
 		c.rowDots(f)
 		c.rowSums(f)
 	}
@@ -35,7 +35,7 @@ func attend(ctx *build.Context, s isa) {
 	}
 }
 
-// arrayBytes loads an argument that counts elements of rows and makes it count bytes.
+// arrayBytes loads an argument that counts elements of rows and converts it to bytes.
 func (c vector) arrayBytes(name string, f rowForm) reg.GPVirtual {
 	r := c.arg(name)
 	if f.shift > 0 {
@@ -44,7 +44,7 @@ func (c vector) arrayBytes(name string, f rowForm) reg.GPVirtual {
 	return r
 }
 
-// at is element i of the row at base.
+// at returns the address of element i of the row at base.
 func (f rowForm) at(base, i reg.Register) Mem { return Mem{Base: base, Index: i, Scale: 1 << f.shift} }
 
 // load reads a vector of elements as float32.
@@ -61,7 +61,7 @@ func (f rowForm) load(c vector, m Mem, v reg.Register) {
 	}
 }
 
-// rowDots takes four rows at a time.
+// rowDots computes four rows at a time.
 func (c vector) rowDots(f rowForm) {
 	c.function("rowDots"+f.name, "func(n, k int, w *"+f.element+", ldw int, x, y *float32)",
 		"sets y[i] = Σ_p w[i·ldw + p]·x[p] for i < n, at least 4, and p < k, a positive multiple of 16"+
@@ -78,7 +78,7 @@ func (c vector) rowDots(f rowForm) {
 	c.LEAQ(Mem{Base: y, Index: n, Scale: 4}, y)
 	c.MOVQ(U32(4), n)
 	c.Label("whole")
-	for i := range 4 { // one after the other, for memory to be read strictly in sequence
+	for i := range 4 { // one after the other, so that memory is read strictly in sequence
 		terms := fmt.Sprintf("terms%d", i)
 		c.zero(c.vec(i))
 		c.XORQ(p, p)
@@ -107,7 +107,7 @@ func (c vector) rowDots(f rowForm) {
 	c.end()
 }
 
-// rowSums has a row of sums in registers.
+// rowSums keeps a row of sums in registers.
 func (c vector) rowSums(f rowForm) {
 	const widest = 8 // vectors
 	c.function("rowSums"+f.name, "func(n, k int, w *"+f.element+", ldw int, x, y *float32, add bool)",
@@ -156,7 +156,7 @@ func (c vector) rowSums(f rowForm) {
 	}
 }
 
-// widenRows makes float32 of whole rows.
+// widenRows converts whole rows to float32.
 func (c vector) widenRows(f rowForm) {
 	signature, doc := "func(n, k int, w *"+f.element+", y *float32)", "sets y[i·k + p] = w[i·k + p]"
 	if f.name == "Int8" {

@@ -7,13 +7,13 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Neither avo nor Go's assembler has the instructions of AVX512_BF16, so they are written byte by byte. Both here have
-// opcodes of map 0F38 and take three 512-bit registers; prefix is 2 for F3 and 3 for F2.
+// Neither avo nor Go's assembler has the instructions of AVX512_BF16, so they are written byte by byte. Both
+// instructions here have opcodes of map 0F38 and take three 512-bit registers; prefix is 2 for F3 and 3 for F2.
 
-// dotPairs adds to each float of acc the products of the two pairs of bfloat16 at its place in x and y.
+// dotPairs adds to each float of acc the products of the two pairs of bfloat16 in the same lane of x and y.
 func (c asm) dotPairs(x, y, acc reg.Register) { c.evex(2, 0x52, x, y, acc) }
 
-// roundPairs rounds 32 floats to bfloat16: the numbers of lo fill the lower half of to, those in hi the upper half.
+// roundPairs rounds 32 floats to bfloat16: those in lo fill the lower half of to, those in hi the upper half.
 func (c asm) roundPairs(lo, hi, to reg.Register) { c.evex(3, 0x72, lo, hi, to) }
 
 // evex writes an instruction to = op(first, second), where second is the operand that is encoded in ModRM.rm.
@@ -33,7 +33,7 @@ func (c asm) evex(prefix, opcode uint8, second, first, to reg.Register) {
 	}
 }
 
-// roundings generates the two kernels that make words of float32: a word is a pair of bfloat16, the first one in its
+// roundings generates the two kernels that convert float32 to words. A word is a pair of bfloat16, the first one in its
 // lower half.
 func roundings(ctx *build.Context) {
 	c := asm{ctx, pairs}
@@ -54,7 +54,7 @@ const (
 		"multiple of 16"
 )
 
-// roundedRows writes the code that rounds rows. finish may change the words of a vector.
+// roundedRows writes the code that rounds rows. finish may change the words in a vector.
 func (c asm) roundedRows(finish func(words reg.Register)) {
 	ld, width := c.bytes("ld"), c.bytes("width")
 	m, src, dst := c.arg("m"), c.arg("src"), c.arg("dst")
@@ -63,7 +63,7 @@ func (c asm) roundedRows(finish func(words reg.Register)) {
 	c.ANDQ(U8(31), tail)
 	c.SUBQ(tail, whole)
 	c.SHLQ(U8(2), whole)
-	// Of the tail, 16 floats at most lie in the first vector: BZHI keeps all bits for any number above 31.
+	// At most 16 floats of the tail lie in the first vector: BZHI keeps all bits for any number above 31.
 	c.MOVQ(tail, high)
 	lowMask := c.mask(high)
 	c.XORQ(high, high)
@@ -101,8 +101,8 @@ func (c asm) roundedRows(finish func(words reg.Register)) {
 	c.end()
 }
 
-// roundColumns generates the rounding of a matrix whose columns run along the terms of a product: pairs lie in two
-// rows.
+// roundColumns generates the rounding of a matrix whose columns run along the terms of a product, so that the numbers
+// of a pair come from two rows.
 func (c asm) roundColumns() {
 	c.function("roundColumns", "func(k, n int, src *float32, ld int, dst *float32, width, panel int)",
 		"rounds k rows of n floats, both at least 1, to bfloat16, and puts them into panels of width columns, a "+

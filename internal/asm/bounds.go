@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// modelled are the processors for which llvm-mca computes bounds. Apple's cores have one model in LLVM 19, that of an
-// old one with three units for vectors.
+// modelled lists the processors for which llvm-mca computes bounds. LLVM 19 has one model for Apple's cores, that of an
+// old core with three vector units.
 var modelled = []struct {
 	name, cpu string
 	i8mm      bool
@@ -19,7 +19,7 @@ var modelled = []struct {
 	{"Neoverse N1", "neoverse-n1", false}, {"Neoverse V2", "neoverse-v2", true}, {"Apple M1", "apple-m1", false},
 }
 
-// llvmTool is where a program of LLVM is, or empty.
+// llvmTool returns the path of a program of LLVM, or "".
 func llvmTool(name string) string {
 	for _, n := range []string{name + "-19", name} {
 		if path, err := exec.LookPath(n); err == nil {
@@ -29,8 +29,8 @@ func llvmTool(name string) string {
 	return ""
 }
 
-// writeBounds writes a table, in Markdown, of the inner loops of arm64: what they do and read, and how many cycles
-// llvm-mca gives them if all data is in the nearest cache, with the part of these that their products alone need.
+// writeBounds writes a Markdown table of the inner loops for arm64: what they compute and read, how many cycles
+// llvm-mca gives them if all data is in the nearest cache, and which fraction of these the products alone need.
 func writeBounds(w io.Writer, files []*armFile) error {
 	mca := llvmTool("llvm-mca")
 	if mca == "" {
@@ -80,14 +80,14 @@ func writeBounds(w io.Writer, files []*armFile) error {
 	return nil
 }
 
-// cycles is how many an iteration takes, waiting for results of the one before included.
+// cycles returns how many cycles an iteration takes, including waiting for results of the one before.
 func cycles(mca, cpu, text string) (float64, error) {
 	const iterations = 100
 	total, err := modelSays(mca, cpu, text, "Total Cycles", iterations)
 	return total / iterations, err
 }
 
-// throughput is how many cycles an iteration takes the units of the processor if no instruction waits for another.
+// throughput returns how many cycles an iteration takes the units of the processor if no instruction waits for another.
 func throughput(mca, cpu, text string) (float64, error) {
 	return modelSays(mca, cpu, text, "Block RThroughput", 1)
 }

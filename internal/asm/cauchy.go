@@ -8,7 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// cauchy generates the sums with Cauchy matrices of package kernel and their backward, in float64 with points as lanes.
+// cauchy generates the sums with Cauchy matrices of package kernel and their gradients, in float64 with points as
+// lanes.
 func cauchy(ctx *build.Context, s isa) {
 	c := vector{asm{ctx, s}, nil, nil}
 	groups := []int{2} // rows of sums at a time, two accumulators each
@@ -43,7 +44,7 @@ func (c vector) addBroadcast(m Mem, x, sum, tmp reg.Register) {
 	c.VFMADD231PD(tmp, x, sum)
 }
 
-// couples are n pairs of vectors from number first on: for each row the coefficients of 1 and of T.
+// couples returns n pairs of vectors from number first on: for each row the coefficients of 1 and of T.
 func (c vector) couples(first, n int) (v [][2]reg.Register) {
 	for j := range n {
 		v = append(v, [2]reg.Register{c.vec(first + 2*j), c.vec(first + 2*j + 1)})
@@ -51,7 +52,7 @@ func (c vector) couples(first, n int) (v [][2]reg.Register) {
 	return v
 }
 
-// cauchySums takes m rows side by side.
+// cauchySums computes m rows side by side.
 func (c vector) cauchySums(m int) {
 	name := fmt.Sprintf("cauchySums%d", m)
 	c.function(name, "func(s, t *float64, n, ld int, norm, damp, coef *float64, modes, stride int)",
@@ -96,13 +97,13 @@ func (c vector) cauchySums(m int) {
 	c.end()
 }
 
-// cauchyGrad takes m rows side by side.
+// cauchyGrad computes m rows side by side.
 func (c vector) cauchyGrad(m int) {
 	name := fmt.Sprintf("cauchyGrad%d", m)
 	c.function(name, "func(grad, t *float64, n, ld int, norm, damp, coef, dNorm, dDamp, dCoef *float64)",
 		fmt.Sprintf("adds what %d rows of CauchySumsGrad give for one mode over n points, a multiple of the lanes of "+
 			"cauchyShape. Rows of grad lie ld numbers apart.", m))
-	tmp, u := c.vec(0), c.vec(1) // among those that every instruction takes, for addFolded
+	tmp, u := c.vec(0), c.vec(1) // registers that every instruction can use, for addFolded
 	all := c.couples(2, m+1)
 	acc, dn, dd := all[:m], all[m][0], all[m][1]
 	at := 2*m + 4
@@ -156,7 +157,8 @@ func (c vector) cauchyGrad(m int) {
 	c.end()
 }
 
-// addFolded adds the sum of the lanes of v to the number at m. low and tmp are scratch, of the first 16 registers.
+// addFolded adds the sum of the lanes of v to the number at m. low and tmp are scratch and must be among the first 16
+// registers.
 func (c vector) addFolded(v, low, tmp reg.Register, m Mem) {
 	c.VMOVUPD(v, low)
 	c.zero(tmp)

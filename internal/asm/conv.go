@@ -14,7 +14,7 @@ const rowBytes = 64
 // spillBytes is the size of 8 points of one AVX2 vector.
 const spillBytes = 8 * 2 * 32
 
-// conv generates the passes of the transform that package kernel convolves by: see pass there.
+// conv generates the passes of the transform that package kernel uses for convolutions: see pass there.
 func conv(ctx *build.Context, s isa) {
 	c := asm{ctx, s}
 	for _, f := range []struct {
@@ -93,32 +93,32 @@ type passCode struct {
 	*pool
 	radix            int
 	re, re4, im, im4 reg.GPVirtual // rows 0 and 4 of the points in work
-	step, step3      reg.GPVirtual // from row to row, and three times that; none if rows are side by side
+	step, step3      reg.GPVirtual // from row to row, and three times that; none if rows are adjacent
 	x, x4            reg.GPVirtual // rows 0 and 4 of the real sequence
-	xstep, xstep3    reg.GPVirtual // its steps
+	xstep, xstep3    reg.GPVirtual // steps of the real sequence
 	w, inOut, q      reg.GPVirtual
-	stack            reg.GPVirtual // place for 8 points of 2 vectors, if needed
-	room             int           // how many of four points need no such place
+	stack            reg.GPVirtual // space for 8 points of 2 vectors, if needed
+	room             int           // how many of four points need no such space
 	unread           bool          // the real sequence is written past the caches
 	at               int           // offset in a row
 	label            int
 }
 
-// start loads the arguments that passes have in common.
+// start loads the arguments that all passes share.
 func (p *passCode) start() {
 	p.re, p.im, p.w, p.q = p.arg("re"), p.arg("im"), p.arg("w"), p.arg("count")
 	p.step, p.step3 = p.steps("step")
 	p.re4, p.im4 = p.fourth(p.re, p.step), p.fourth(p.im, p.step)
 }
 
-// steps loads a step and makes three times that.
+// steps loads a step and computes three times that.
 func (p *passCode) steps(arg string) (step, step3 reg.GPVirtual) {
 	step, step3 = p.bytes(arg), p.GP64()
 	p.LEAQ(Mem{Base: step, Index: step, Scale: 2}, step3)
 	return step, step3
 }
 
-// fourth is row 4 from at, if there is one.
+// fourth returns the address of row 4 from at, or nil if there is no such row.
 func (p *passCode) fourth(at, step reg.GPVirtual) reg.GPVirtual {
 	if p.radix <= 4 {
 		return nil
@@ -128,7 +128,7 @@ func (p *passCode) fourth(at, step reg.GPVirtual) reg.GPVirtual {
 	return at4
 }
 
-// rowAt is row j of points, from the pointers to rows 0 and 4.
+// rowAt returns row j of points, from the pointers to rows 0 and 4.
 func (p *passCode) rowAt(row0, row4 reg.GPVirtual, j int) Mem {
 	if p.step == nil {
 		return Mem{Base: row0, Disp: rowBytes*j + p.at}
@@ -139,7 +139,7 @@ func (p *passCode) rowAt(row0, row4 reg.GPVirtual, j int) Mem {
 	return stride(row0, p.step, p.step3, j%4).Offset(p.at)
 }
 
-// realRow is row j of the real sequence.
+// realRow returns row j of the real sequence.
 func (p *passCode) realRow(j int) Mem {
 	row := p.x
 	if j >= 4 {
@@ -169,7 +169,7 @@ func (p *passCode) halves(f func()) {
 	p.at = 0
 }
 
-// advance goes to the next point.
+// advance moves the pointers to the next point.
 func (p *passCode) advance(pointers ...reg.GPVirtual) {
 	for _, r := range pointers {
 		if r != nil {
@@ -179,11 +179,11 @@ func (p *passCode) advance(pointers ...reg.GPVirtual) {
 	p.ADDQ(U8(8*p.radix), p.w)
 }
 
-// spills tells that there are too few registers for 8 points.
+// spills reports whether there are too few registers for 8 points.
 func (p *passCode) spills() bool { return p.radix == 8 && p.lanes < 16 }
 
-// spill puts a point aside if there are too few registers, in place j of 8; unspill brings it back. For the first few
-// of four there is room.
+// spill stores a point in slot j of 8 if there are too few registers, and unspill restores it. The first few of every
+// four points stay in registers.
 func (p *passCode) spill(j int, x point) point {
 	if p.spills() && j%4 >= p.room {
 		p.VMOVAPS(x.re, Mem{Base: p.stack, Disp: 64 * j})
@@ -205,7 +205,7 @@ func (p *passCode) unspill(j int, x point) point {
 // blocks emits the loops of dif and dit around body.
 func (p *passCode) blocks(body func()) {
 	p.start()
-	skip, blocks := p.GP64(), p.GP64() // from behind the points of a block to the next block
+	skip, blocks := p.GP64(), p.GP64() // from the end of the points of a block to the next block
 	p.IMUL3Q(U8(p.radix), p.step, skip)
 	t := p.GP64()
 	p.MOVQ(p.q, t)

@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// ends emits the loop of first and last around body. table is the argument for the factors of the real sequence.
+// ends emits the loop of first and last around body. table is the argument with the factors of the real sequence.
 func (p *passCode) ends(table string, body func()) {
 	p.start()
 	p.x, p.inOut = p.arg("x"), p.arg(table)
@@ -33,7 +33,7 @@ func (p *passCode) ends(table string, body func()) {
 	p.countDown(p.q, loop)
 }
 
-// askAhead asks for the rows that a later call takes: bit by bit, so that this does not wait for the memory.
+// askAhead prefetches the rows that a later call reads, a few at a time so that it does not wait for memory.
 func (p *passCode) askAhead() {
 	at := p.GP64()
 	p.MOVQ(p.x, at)
@@ -46,10 +46,10 @@ func (p *passCode) askAhead() {
 	}
 }
 
-// factor is the real or the imaginary part of in[j] or out[j].
+// factor returns the real or the imaginary part of in[j] or out[j].
 func (p *passCode) factor(j, part int) Mem { return Mem{Base: p.inOut, Disp: 8*j + 4*part} }
 
-// mulFactor sets z to x times such a factor.
+// mulFactor sets z to x times a factor.
 func (p *passCode) mulFactor(j, part int, x, z reg.Register) {
 	if p.lanes == 16 {
 		p.VMULPS_BCST(p.factor(j, part), x, z)
@@ -61,7 +61,7 @@ func (p *passCode) mulFactor(j, part int, x, z reg.Register) {
 	p.give(v)
 }
 
-// addFactor adds x times such a factor to sum, and subtracts it from diff, if there is one.
+// addFactor adds x times a factor to sum, and subtracts it from diff unless that is nil.
 func (p *passCode) addFactor(j, part int, x, sum, diff reg.Register) {
 	if p.lanes == 16 {
 		p.VFMADD231PS_BCST(p.factor(j, part), x, sum)
@@ -79,7 +79,7 @@ func (p *passCode) addFactor(j, part int, x, sum, diff reg.Register) {
 	p.give(v)
 }
 
-// ifRow emits f so that it runs if row j of the real sequence exists.
+// ifRow emits f so that it runs only if row j of the real sequence exists.
 func (p *passCode) ifRow(j int, f func()) {
 	p.label++
 	after := fmt.Sprintf("radix%d_%d", p.radix, p.label)
@@ -95,7 +95,7 @@ func (p *passCode) first() {
 	})
 }
 
-// realPair is pair for points x[j]·in[j].
+// realPair does the same as pair for points x[j]·in[j].
 func (p *passCode) realPair(j int) (sum, diff point) {
 	row := func(j int) reg.Register {
 		v := p.take()
@@ -132,7 +132,7 @@ func (p *passCode) lastAdd() {
 	})
 }
 
-// lastInto emits last; put emits the storing of a result.
+// lastInto emits last; put emits the code that stores a result.
 func (p *passCode) lastInto(put func(z reg.Register, row Mem)) {
 	p.ends("out", func() {
 		p.backward(func(k int) point { return p.rotate(p.load(k), k) }, func(j int, z point) {
@@ -146,7 +146,7 @@ func (p *passCode) lastInto(put func(z reg.Register, row Mem)) {
 	})
 }
 
-// operands are pointers to rows of points that lie side by side.
+// operands holds pointers to adjacent rows of points.
 type operands struct{ re, im reg.GPVirtual }
 
 func (p *passCode) operands(name string) operands {
@@ -201,11 +201,11 @@ func (p *passCode) middleGradInto(add bool) {
 	})
 }
 
-// groups emits the loop of middle and middleGrad around product, which makes of point j of a spectrum, with those of
-// the operands, what goes back.
+// groups emits the loop of middle and middleGrad around product. product computes, from point j of a spectrum and those
+// of the operands, the point that is transformed back.
 func (p *passCode) groups(with []operands, product func(j int, x point) point) {
 	p.re, p.im, p.q = p.arg("re"), p.arg("im"), p.arg("count")
-	// times is product with its parts exchanged: the transform of such points is the transform back.
+	// times is product with the parts of its result exchanged: the transform of such points is the inverse transform.
 	times := func(j int, x point) point {
 		x = product(j, x)
 		return point{x.im, x.re}
@@ -220,7 +220,7 @@ func (p *passCode) groups(with []operands, product func(j int, x point) point) {
 			p.backward(func(k int) point { return spectrum[k] }, put)
 			return
 		}
-		// Aside go first the four differences, which become the odd points, then also what becomes of the even ones.
+		// The four differences are spilled first, which become the odd points, then also the results for the even ones.
 		var even [4]point
 		p.forward(p.pair, func(k int, y point) {
 			spectrum[k] = times(k, y)

@@ -5,8 +5,8 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// copyPanels generates the copy that puts rows of a matrix into panels. It reads along the rows, since what it reads
-// may come from memory, and what it writes stays in the cache.
+// copyPanels generates the copy of matrix rows into panels. It reads along the rows, since its input may come from
+// memory, while its output stays in the cache.
 func copyPanels(ctx *build.Context) {
 	c := asm{ctx, avx2}
 	c.function("copy", "func(k, n int, src *float32, ld int, dst *float32, width, panel int)",

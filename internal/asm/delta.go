@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// delta generates what the delta rule computes besides products.
+// delta generates the operations of the delta rule that are not products.
 func (c vector) delta() {
 	c.deltaStep("deltaStep", 1)
 	c.deltaStep("deltaStepTwice", 2)
@@ -15,7 +15,8 @@ func (c vector) delta() {
 	c.axpyDots()
 }
 
-// deltaStep goes down the rows of a state with as many columns as there are accumulators for, from left to right.
+// deltaStep processes the columns of a state from left to right, as many at a time as there are accumulators for, and
+// all rows of them from top to bottom.
 func (c vector) deltaStep(name string, pairs int) {
 	signature, doc := "func(dk, n, ld int, s, decay, q, y, a, x", "a·xᵀ"
 	if pairs == 2 {
@@ -92,7 +93,7 @@ func (c vector) deltaStep(name string, pairs int) {
 	c.end()
 }
 
-// solveLower has columns as lanes. Each row is read, changed by the rows before it, and written.
+// solveLower uses columns as lanes. Each row is read, changed by the rows before it, and written.
 func (c vector) solveLower() {
 	c.function("solveLower", "func(rows, n int, x *float32, xs int, m *float32, mi, mj int)",
 		"adds to row i of x (rows, n), whose rows lie xs floats apart, m[i·mi + j·mj] times row j for all j < i, for "+
@@ -156,7 +157,7 @@ func (c vector) solveLower() {
 	c.end()
 }
 
-// axpyDots goes through each row once for both.
+// axpyDots reads each row once for both results.
 func (c vector) axpyDots() {
 	c.function("axpyDots", "func(rows, n int, dots, y *float32, ys int, f, x *float32, xs int, w *float32, ws int)",
 		"adds f[r]·x[r·xs + i] to y[r·ys + i], rounded once, and sets dots[r] = Σ_i x[r·xs + i]·w[r·ws + i], for r < "+

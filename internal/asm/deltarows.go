@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// deltaRows generates what the delta rule computes with decays by row.
+// deltaRows generates the operations of the delta rule with decays by row.
 func (c vector) deltaRows() {
 	c.decayPart()
 	c.rowsByRows("mulMatrix", "sets y[r·ys + i] = a[r·as + i]·b[r·bs + i]", false)
@@ -17,7 +17,7 @@ func (c vector) deltaRows() {
 	c.decayedScoresGrad()
 }
 
-// decayPart has columns as lanes, and goes down and up the rows.
+// decayPart uses columns as lanes, and processes the rows from top to bottom and back.
 func (c vector) decayPart() {
 	c.function("decayPart", "func(rows, n, ld int, each, since, upTo, total, logs *float32, gs int)",
 		"computes DecayPart for n columns of at least one row. Rows lie ld floats apart, those of logs gs.")
@@ -59,7 +59,7 @@ func (c vector) decayPart() {
 		start("total", from, i)
 		c.exp(sum, low, high, scratch)
 		c.store(sum, mask, Mem{Base: from})
-		// each is behind its last row
+		// each points past its last row
 		start("upTo", to, i)
 		c.Load(c.Param("rows"), rows)
 		c.MOVQ(rows, from)
@@ -80,7 +80,7 @@ func (c vector) decayPart() {
 	c.end()
 }
 
-// rowsByRows generates products of rows element by element.
+// rowsByRows generates element-wise products of rows.
 func (c vector) rowsByRows(name, doc string, add bool) {
 	c.function(name, "func(rows, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)",
 		doc+" for r < rows, at least 1, and i < n.")
@@ -107,7 +107,7 @@ func (c vector) rowsByRows(name, doc string, add bool) {
 	c.end()
 }
 
-// addRunning has columns as lanes.
+// addRunning uses columns as lanes.
 func (c vector) addRunning() {
 	c.function("addRunning", "func(rows, n int, acc, y *float32, ys int, a *float32, as int, b *float32, bs int)",
 		"computes AddRunning for n columns of at least one row. Sums of products are rounded once.")
@@ -143,8 +143,8 @@ func (c vector) addRunning() {
 	c.end()
 }
 
-// decayedScores has the writers as lanes, of which those before a reader are decayed: all sums of a reader's scores are
-// in one or two vectors, and nothing is added across lanes.
+// decayedScores uses the writers as lanes, and decays those before a reader. All sums of a reader's scores are in one
+// or two vectors, and nothing is added across lanes.
 func (c vector) decayedScores() {
 	c.function("decayedScores", "func(rows, n int, sq, sp *float32, ss int, w, e, q, p *float32)",
 		"computes DecayedScores; neither count is zero. Denormal numbers count as 0.")
@@ -156,7 +156,7 @@ func (c vector) decayedScores() {
 	if c.lanes == 8 {
 		strands, halves = 1, 2
 	}
-	// The sums of strand or half j are vectors j and j+2.
+	// The sums of strand or half j are in vectors j and j+2.
 	dq, dp := func(j int) reg.Register { return c.vec(j) }, func(j int) reg.Register { return c.vec(2 + j) }
 	before := c.firstLanes(9)
 	term := func(strand int) {
@@ -253,7 +253,7 @@ type lanes16 struct {
 	table, at reg.GPVirtual
 }
 
-// firstLanes uses vectors first and the next for AVX2.
+// firstLanes returns an empty selection. For AVX2 it uses vectors first and first+1.
 func (c vector) firstLanes(first int) lanes16 {
 	l := lanes16{vector: c, first: first}
 	if c.lanes == 16 {
@@ -280,7 +280,7 @@ func (l lanes16) set(n reg.GPVirtual) {
 	}
 }
 
-// only clears the other lanes of v, half h of 16.
+// only clears the unselected lanes of v, which is half h of 16.
 func (l lanes16) only(v reg.Register, h int) {
 	if l.lanes == 16 {
 		l.VMOVAPS_Z(v, l.k, v)
@@ -289,7 +289,7 @@ func (l lanes16) only(v reg.Register, h int) {
 	}
 }
 
-// store writes the lanes of v, half h of 16.
+// store writes the selected lanes of v, which is half h of 16.
 func (l lanes16) store(v reg.Register, m Mem, h int) {
 	if l.lanes == 16 {
 		l.VMOVUPS(v, l.k, m)
@@ -298,7 +298,7 @@ func (l lanes16) store(v reg.Register, m Mem, h int) {
 	}
 }
 
-// decayedScoresGrad has components as lanes, of which it keeps two vectors of each writer at each reader.
+// decayedScoresGrad uses components as lanes. It stores two vectors of each writer at each reader.
 func (c vector) decayedScoresGrad() {
 	c.function("decayedScoresGrad", "func(rows, n int, dq, dp, dz, de, dsq, dsp *float32, ss int, e, q, p, z, "+
 		"work *float32)", "computes DecayedScoresGrad; neither count is zero. Denormal numbers count as 0.")
@@ -323,13 +323,13 @@ func (c vector) decayedScoresGrad() {
 	c.end()
 }
 
-// decayedGrad are the counters of decayedScoresGrad: offsets in bytes, and the position.
+// decayedGrad holds the counters of decayedScoresGrad: offsets in bytes, and the position.
 type decayedGrad struct {
 	vector
 	column, row, t, work reg.GPVirtual
 }
 
-// panel computes a number of vectors of components.
+// panel computes the gradients for a number of vectors of components.
 func (g decayedGrad) panel(vectors int, mask reg.Register) {
 	c, width := g.vector, 4*g.lanes*vectors // bytes of a writer
 	name := func(s string) string {
@@ -343,7 +343,7 @@ func (g decayedGrad) panel(vectors int, mask reg.Register) {
 	e, q, p, dq, dp, x := v(0), v(1), v(2), v(3), v(4), v(5)
 	factor, temp := c.vec(12), c.vec(13)
 	at, m, k, s := c.GP64(), c.GP64(), c.GP64(), c.GP64()
-	// here is the place of the panel in row t of an argument.
+	// here returns the address of the panel in row t of an argument.
 	here := func(arg string, i int) Mem {
 		if i == 0 {
 			c.Load(c.Param(arg), at)
@@ -371,7 +371,7 @@ func (g decayedGrad) panel(vectors int, mask reg.Register) {
 		c.SHLQ(U8(2), x)
 		c.ADDQ(c.param(arg), x)
 	}
-	// each goes through the writers before t: body gets pointers to what is kept of them at t.
+	// each loops over the writers before t: body gets pointers to what is stored of them at t.
 	each := func(label string, body func()) {
 		c.XORQ(s, s)
 		c.Label(name(label))
@@ -382,7 +382,7 @@ func (g decayedGrad) panel(vectors int, mask reg.Register) {
 		c.JMP(LabelRef(name(label)))
 		c.Label(name(label + "_done"))
 	}
-	kept := func() { // k is what is kept of the first writer at t
+	kept := func() { // k points to what is stored of the first writer at t
 		c.MOVQ(g.t, k)
 		c.IMUL3Q(U32(16*width), k, k)
 		c.ADDQ(g.work, k)
@@ -436,7 +436,7 @@ func (g decayedGrad) panel(vectors int, mask reg.Register) {
 	c.INCQ(g.t)
 	c.branch(g.t, c.JLT, c.param("rows"), name("down"))
 
-	// From the last reader: the gradients of writers are behind what is kept.
+	// From the last reader backward: the gradients of the writers follow the stored vectors.
 	grads := c.GP64()
 	c.Label(name("up"))
 	c.DECQ(g.t)
@@ -445,7 +445,7 @@ func (g decayedGrad) panel(vectors int, mask reg.Register) {
 	load("q", q)
 	load("p", p)
 	for i := range vectors {
-		c.zero(dq[i]) // of e here
+		c.zero(dq[i]) // the gradient of e here
 	}
 	scores("dsq", m)
 	scores("dsp", mp)

@@ -16,7 +16,7 @@ func (c vector) discretize() {
 	c.zohGrad()
 }
 
-// new is a new register. The functions that follow are arithmetic in float64 that returns its result in new ones.
+// new returns a new register. The functions below compute in float64 and return their results in new registers.
 func (c vector) new() reg.Register {
 	if c.lanes == 16 {
 		return c.ZMM()
@@ -33,21 +33,21 @@ func (c vector) withDouble(k float64, plain, broadcast instruction, ops ...Op) {
 	f(append([]Op{c.double(k)}, ops...)...)
 }
 
-// constant is a vector of k.
+// constant returns a vector of k.
 func (c vector) constant(k float64) reg.Register {
 	v := c.new()
 	c.VBROADCASTSD(c.double(k), v)
 	return v
 }
 
-// mul is x·y; y may be in memory.
+// mul returns x·y; y may be in memory.
 func (c vector) mul(x, y Op) reg.Register {
 	v := c.new()
 	c.VMULPD(y, x, v)
 	return v
 }
 
-// cmul is x·y.
+// cmul returns x·y.
 func (c vector) cmul(x, y cplx) cplx {
 	re, im := c.mul(x.re, y.re), c.mul(x.re, y.im)
 	c.VFNMADD231PD(y.im, x.im, re)
@@ -55,7 +55,7 @@ func (c vector) cmul(x, y cplx) cplx {
 	return cplx{re, im}
 }
 
-// cmulConj is x·conj(y).
+// cmulConj returns x·conj(y).
 func (c vector) cmulConj(x, y cplx) cplx {
 	re, im := c.mul(x.re, y.re), c.mul(x.im, y.re)
 	c.VFMADD231PD(y.im, x.im, re)
@@ -63,10 +63,10 @@ func (c vector) cmulConj(x, y cplx) cplx {
 	return cplx{re, im}
 }
 
-// scaled is x·k for real k.
+// scaled returns x·k for real k.
 func (c vector) scaled(x cplx, k Op) cplx { return cplx{c.mul(x.re, k), c.mul(x.im, k)} }
 
-// inverse is 1/x.
+// inverse returns 1/x.
 func (c vector) inverse(x cplx) cplx {
 	size, minus, one := c.mul(x.re, x.re), c.constant(0), c.constant(1)
 	c.VFMADD231PD(x.im, x.im, size)
@@ -75,14 +75,14 @@ func (c vector) inverse(x cplx) cplx {
 	return c.scaled(cplx{x.re, minus}, size)
 }
 
-// minusOne is x - 1.
+// minusOne returns x - 1.
 func (c vector) minusOne(x cplx) cplx {
 	re := c.constant(-1)
 	c.VADDPD(x.re, re, re)
 	return cplx{re, x.im}
 }
 
-// polynomial is Σ_i k[i]·x^i by Horner's rule.
+// polynomial returns Σ_i k[i]·x^i by Horner's rule.
 func (c vector) polynomial(x reg.Register, k ...float64) reg.Register {
 	p := c.constant(k[len(k)-1])
 	for i := len(k) - 2; i >= 0; i-- {
@@ -91,7 +91,7 @@ func (c vector) polynomial(x reg.Register, k ...float64) reg.Register {
 	return p
 }
 
-// taylor are 1/i! for i = from, from+step, ..., with signs that alternate if step is 2.
+// taylor returns 1/i! for i = from, from+step, ..., with alternating signs if step is 2.
 func taylor(from, step, terms int) (k []float64) {
 	for i := range terms {
 		n := from + i*step
@@ -104,37 +104,37 @@ func taylor(from, step, terms int) (k []float64) {
 	return k
 }
 
-// magicDouble rounds a float64 that it is added to to an integer, which is then in the low bits.
+// magicDouble rounds a float64 to an integer when it is added to it. The integer is then in the low bits.
 const magicDouble = 1.5 * (1 << 52)
 
-// exp64 is e^x, with x first brought between the logarithms of the least and the greatest normal number; NaN stays NaN.
-// With k = round(x·log2 e) it is 2^k times the series for r = x - k·ln 2, |r| ≤ ½ ln 2 (relative error 4e-18 and
+// exp64 returns e^x, with x first limited to the logarithms of the smallest and the largest normal number; NaN stays
+// NaN. With k = round(x·log2 e) it is 2^k times the series for r = x - k·ln 2, |r| ≤ ½ ln 2 (relative error 4e-18 plus
 // rounding).
 func (c vector) exp64(x Op) reg.Register {
 	r, k, f := c.new(), c.constant(magicDouble), c.new()
 	low, high := c.constant(-708), c.constant(709)
 	c.VMOVUPD(x, r)
-	c.VMAXPD(r, low, r) // a NaN in this order of operands stays
+	c.VMAXPD(r, low, r) // with the operands in this order, a NaN stays
 	c.VMINPD(r, high, r)
 	c.withDouble(math.Log2E, c.VFMADD231PD, c.VFMADD231PD_BCST, r, k)
 	c.withDouble(magicDouble, c.VSUBPD, c.VSUBPD_BCST, k, f)
-	const ln2Low = 2.3190468138462996e-17 // ln 2 less its float64
+	const ln2Low = 2.3190468138462996e-17 // ln 2 minus its float64
 	c.withDouble(math.Ln2, c.VFNMADD231PD, c.VFNMADD231PD_BCST, f, r)
 	c.withDouble(ln2Low, c.VFNMADD231PD, c.VFNMADD231PD_BCST, f, r)
 	p := c.polynomial(r, taylor(0, 1, 14)...)
 	c.VPSLLQ(U8(52), k, k)
 	c.VPADDQ(k, p, p)
-	c.withDouble(0, c.VFMADD231PD, c.VFMADD231PD_BCST, f, p) // a NaN that the exponent has been added to
+	c.withDouble(0, c.VFMADD231PD, c.VFMADD231PD_BCST, f, p) // restores a NaN that the exponent was added to
 	return p
 }
 
-// cis is e^{ix} for |x| < 2^50. With k = round(x·2/π) the series for r = x - k·π/2, |r| ≤ π/4, give sine and cosine
-// (error 5e-17 and rounding), which change places and signs by the low bits of k.
+// cis returns e^{ix} for |x| < 2^50. With k = round(x·2/π), the series for r = x - k·π/2, |r| ≤ π/4, give sine and
+// cosine (error 5e-17 plus rounding), which are exchanged and negated according to the low bits of k.
 func (c vector) cis(x reg.Register) cplx {
 	k, f, r := c.constant(magicDouble), c.new(), c.new()
 	c.withDouble(2/math.Pi, c.VFMADD231PD, c.VFMADD231PD_BCST, x, k)
 	c.withDouble(magicDouble, c.VSUBPD, c.VSUBPD_BCST, k, f)
-	const piHalfLow = 6.123233995736766e-17 // π/2 less its float64
+	const piHalfLow = 6.123233995736766e-17 // π/2 minus its float64
 	c.VMOVAPD(x, r)
 	c.withDouble(math.Pi/2, c.VFNMADD231PD, c.VFNMADD231PD_BCST, f, r)
 	c.withDouble(piHalfLow, c.VFNMADD231PD, c.VFNMADD231PD_BCST, f, r)
@@ -142,8 +142,8 @@ func (c vector) cis(x reg.Register) cplx {
 	cos := c.polynomial(square, taylor(0, 2, 9)...)
 	sin := c.polynomial(square, taylor(1, 2, 8)...)
 	c.VMULPD(r, sin, sin)
-	// Odd k: cosine is ∓ sine of r, sine ± cosine. Bit 1 of k changes the sign of the sine, bit 1 of k+1 the sign of
-	// the cosine.
+	// If k is odd, the cosine is ∓ the sine of r and the sine is ± its cosine. Bit 1 of k flips the sign of the sine,
+	// bit 1 of k+1 that of the cosine.
 	odd, next, re, im := c.new(), c.new(), c.new(), c.new()
 	c.VPSLLQ(U8(63), k, odd)
 	c.VPSLLQ(U8(62), k, next)
@@ -164,7 +164,7 @@ func (c vector) cis(x reg.Register) cplx {
 	return cplx{re, im}
 }
 
-// modes runs body for the vectors of n modes; at is the vector of the array of that name.
+// modes runs body for the vectors of n modes; at returns the current vector of the array with that name.
 func (c vector) modes(body func(at func(name string) cplx), names ...string) {
 	n, re, im := c.arg("n"), c.GP64(), c.GP64()
 	args := map[string]reg.Register{}
@@ -194,17 +194,17 @@ func (c vector) store64(x, m cplx) {
 	c.VMOVUPD(x.im, m.im)
 }
 
-// step is dt in all lanes.
+// step returns dt in all lanes.
 func (c vector) step() reg.Register { return c.real("dt") }
 
-// real is an argument in all lanes.
+// real returns an argument in all lanes.
 func (c vector) real(name string) reg.Register {
 	x := c.new()
 	c.VBROADCASTSD(c.param(name), x)
 	return x
 }
 
-// add is x + y.
+// add returns x + y.
 func (c vector) add(x, y cplx) cplx {
 	z := cplx{c.new(), c.new()}
 	c.VADDPD(y.re, x.re, z.re)
@@ -212,7 +212,7 @@ func (c vector) add(x, y cplx) cplx {
 	return z
 }
 
-// realConj is Re(x·conj(y)) + s, or without s if that is nil.
+// realConj returns Re(x·conj(y)) + s, or without s if that is nil.
 func (c vector) realConj(x, y cplx, s reg.Register) reg.Register {
 	if s == nil {
 		s = c.mul(x.re, y.re)

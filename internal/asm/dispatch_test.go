@@ -10,7 +10,7 @@ import (
 	"github.com/mmcloughlin/avo/pass"
 )
 
-// declare returns what add says to a file with one function for each of some instruction sets.
+// declare adds a file with one function for each of some instruction sets, and returns the error of add.
 func (ks *kernels) declare(t *testing.T, signature, contract string, isas ...isa) error {
 	ctx := build.NewContext()
 	for _, s := range isas {
@@ -28,7 +28,7 @@ func (ks *kernels) declare(t *testing.T, signature, contract string, isas ...isa
 	return ks.add(file)
 }
 
-// TestJumpsGoToTheBestCode: a level that lacks the feature that code needs takes the next best.
+// TestJumpsGoToTheBestCode checks that a level that lacks the feature that code needs runs the next best code.
 func TestJumpsGoToTheBestCode(t *testing.T) {
 	for _, c := range []struct {
 		isas []isa
@@ -53,7 +53,8 @@ func TestJumpsGoToTheBestCode(t *testing.T) {
 	}
 }
 
-// TestVNNIIsForIntegers: nothing but products of integers asks for VNNI, so levels that differ in it compute the same.
+// TestVNNIIsForIntegers checks that only integer products need VNNI, so that levels that differ only in VNNI compute
+// the same.
 func TestVNNIIsForIntegers(t *testing.T) {
 	text, err := os.ReadFile("../kernel/dispatch_amd64.s")
 	if err != nil {
@@ -74,7 +75,8 @@ func TestVNNIIsForIntegers(t *testing.T) {
 	}
 }
 
-// TestOneContractForAllInstructionSets: what a caller relies on cannot depend on the processor.
+// TestOneContractForAllInstructionSets checks that a kernel has the same contract for all instruction sets: what a
+// caller relies on cannot depend on the processor.
 func TestOneContractForAllInstructionSets(t *testing.T) {
 	var ks kernels
 	if err := ks.declare(t, "func(n int)", "does this.", avx2); err != nil {

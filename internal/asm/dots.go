@@ -11,9 +11,9 @@ import (
 // group is the number of columns that dots computes at a time.
 const group = 16
 
-// dots generates A·Bᵀ for few rows of A, where packing B costs more than the product: 16 rows of B are transposed in
-// registers, 16 floats of each, so that the sums of 16 columns grow side by side in the order of k, as gemm adds them.
-// Meanwhile the next 16 rows are fetched, or this would wait for memory.
+// dots generates A·Bᵀ for few rows of A, where packing B costs more than the product. 16 floats of each of 16 rows of B
+// are transposed in registers, so that the sums of 16 columns grow side by side in the order of k, as in gemm.
+// Meanwhile the next 16 rows are fetched; otherwise dots would wait for memory.
 func dots(ctx *build.Context, s isa) {
 	c := asm{ctx, s}
 	c.function("dots",
@@ -97,15 +97,15 @@ func dots(ctx *build.Context, s isa) {
 type dotsCode struct {
 	asm
 	lda, lda3, ldb, ldb3 reg.GPVirtual
-	a                    reg.GPVirtual    // what is left of the first row of the strip
-	b                    [4]reg.GPVirtual // and of rows 0, 4, 8 and 12 of the group
+	a                    reg.GPVirtual    // rest of the first row of the strip
+	b                    [4]reg.GPVirtual // rest of rows 0, 4, 8 and 12 of the group
 	c                    reg.GPVirtual    // first row of the strip in C
 	k                    reg.GPVirtual    // terms that are left
 	t                    reg.GPVirtual
-	skip                 Mem // columns at the start of the group that are not to be stored
+	skip                 Mem // columns at the start of the group that must not be stored
 }
 
-// maxRows is the number of rows of A that are taken at a time: their sums and a square, or a strip of it, fill the
+// maxRows is the number of rows of A that are computed at a time: their sums and a square, or a strip of it, fill the
 // registers.
 const maxRows = 4
 
@@ -114,7 +114,7 @@ func (d dotsCode) strip(rows int) {
 	label := func(s string) string { return fmt.Sprintf("rows%d_%s", rows, s) }
 	parts := group / d.lanes // vectors in a row of the group
 	acc := func(i, part int) reg.Register { return d.vec(i*parts + part) }
-	// 8 registers must be left for sums, which wait for each other
+	// 8 registers must be left for sums, which depend on each other
 	s := square{asm: d.asm, rows: rows * parts, strip: d.lanes == 8}
 	cols := 4 * s.quarters()
 	s.spare = s.rows + cols
@@ -128,8 +128,8 @@ func (d dotsCode) strip(rows int) {
 	for i := range rows * parts {
 		d.zero(d.vec(i))
 	}
-	// add adds the terms of a square, cols columns of part from column at on. If done is not empty only k of them
-	// exist, and it goes there.
+	// add adds the terms of a square: cols columns of part, from column at on. If done is not empty, only k of them
+	// exist, and the code jumps to done after them.
 	add := func(part, at int, done string) {
 		var mask reg.Register
 		var left reg.GPVirtual

@@ -25,8 +25,8 @@ func (c vector) dropout() {
 	}
 }
 
-// order lists the elements whose counters the two vectors hold: in each 128 bits two of every four elements, so that
-// taking the upper halves of both by VSHUFPS puts them in order.
+// order lists the elements whose counters the two vectors hold. Each 128 bits hold two of every four elements, so that
+// taking the upper halves of both vectors with VSHUFPS puts them in order.
 func (c vector) order() []int {
 	var order []int
 	for half := range 2 {
@@ -107,7 +107,7 @@ func (c vector) xor(a, b, to reg.Register) {
 	}
 }
 
-// multiply64 multiplies integers of 64 bits by a factor. AVX2 also needs the factor's upper half.
+// multiply64 multiplies 64-bit integers by a factor. AVX2 also needs the factor's upper half.
 func (c vector) multiply64(z, factor, high, t, u reg.Register) {
 	if c.lanes == 16 {
 		c.VPMULLQ(factor, z, z)

@@ -10,7 +10,7 @@ const (
 	geluB = 0.044715
 )
 
-// elementwise generates the functions that treat each element alone.
+// elementwise generates the functions that compute each element alone.
 func (c vector) elementwise() {
 	one, low, high := c.vec(fixed), c.vec(fixed+1), c.vec(fixed+2)
 	bounds := func() {
@@ -106,8 +106,8 @@ func (c vector) elementwise() {
 		})
 }
 
-// pointwise writes a kernel over the arrays named; v are registers for their elements; the first written are put back,
-// and rest those that are free.
+// pointwise writes a kernel over the named arrays. v holds the registers of their elements, of which the first written
+// are stored back, and rest holds free registers.
 func (c vector) pointwise(name, signature, doc string, arrays []string, written int, prepare func(),
 	body func(v, rest []reg.Register)) {
 	c.function(name, signature, doc)
@@ -131,10 +131,10 @@ func (c vector) pointwise(name, signature, doc string, arrays []string, written 
 	c.end()
 }
 
-// Vectors from fixed on hold what a kernel needs for every element, vector 15 the mask for AVX2.
+// Vectors from fixed on hold values that a kernel needs for every element. Vector 15 is the mask for AVX2.
 const fixed = 12
 
-// registers are vectors 0 to n-1.
+// registers returns vectors 0 to n-1.
 func (c vector) registers(n int) []reg.Register {
 	v := make([]reg.Register, n)
 	for i := range v {
@@ -143,10 +143,10 @@ func (c vector) registers(n int) []reg.Register {
 	return v
 }
 
-// roundBF16 rounds x to bfloat16, to even between two. It changes x.
+// roundBF16 rounds x to bfloat16, ties to even. It changes x.
 func (c vector) roundBF16(x, to reg.Register, rest []reg.Register) {
 	t := rest[0]
-	c.with(1, c.VMULPS, c.VMULPS_BCST, x, x) // makes NaN quiet: then it is one without its lower half, too
+	c.with(1, c.VMULPS, c.VMULPS_BCST, x, x) // makes a NaN quiet, so that it stays NaN without its lower half
 	c.withBits(0x7fffffff, c.VANDPS, c.VANDPS_BCST, x, to)
 	c.VXORPS(to, x, x) // the sign
 	c.VPSRLD(U8(16), to, t)

@@ -7,16 +7,15 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Arguments of exp are first brought into these bounds: below the first e^x is taken for 0, above the other it is too
-// large.
+// exp first limits its argument to these bounds. Below expLow, e^x is taken as 0; above expHigh, it is too large.
 const (
 	expLow  = -87.33
 	expHigh = 89
 )
 
-// exp replaces x by e^x with a relative error below 2e-7, by 0 where it is less than 2^-125, by +Inf where it is too
-// large; NaN stays NaN. With k = round(x·log2 e) it is 2^(k-1) times twice a polynomial of r = x - k·ln 2, |r| ≤ ½ ln
-// 2, the best of degree 6 that begins with 1 + r (relative error 3e-9). low and high are registers that hold the
+// exp replaces x by e^x with a relative error below 2e-7, by 0 where that is less than 2^-125, and by +Inf where it is
+// too large; NaN stays NaN. With k = round(x·log2 e) it is 2^(k-1) times twice a polynomial of r = x - k·ln 2, |r| ≤ ½
+// ln 2, the best of degree 6 that begins with 1 + r (relative error 3e-9). low and high are registers that hold the
 // bounds; high is nil if x cannot exceed it. Four registers are scratch.
 func (c vector) exp(x, low, high reg.Register, scratch []reg.Register) {
 	for _, step := range c.expSteps(x, low, high, scratch) {
@@ -24,14 +23,14 @@ func (c vector) exp(x, low, high reg.Register, scratch []reg.Register) {
 	}
 }
 
-// The constants of exp. Adding and subtracting the first part of magic rounds to an integer. What is added besides
-// makes the low bits of the sum those of the exponent of 2^(k-1).
+// The constants of exp. Adding and subtracting the first part of expMagic rounds to an integer. The second part makes
+// the low bits of the sum the exponent of 2^(k-1).
 const expMagic = 1.5*(1<<23) + 126
 
 var expTerms = [7]float64{1, 1, 0.499999934321202, 0.16666520399056875, 0.041668390785373155, 0.008368745107635633,
 	0.001381454008676034}
 
-// expConstants are all that exp reads besides its bounds.
+// expConstants returns all constants of exp except its bounds.
 func expConstants() []float64 {
 	all := []float64{expMagic, math.Log2E, float64(float32(math.Ln2)), math.Ln2 - float64(float32(math.Ln2))}
 	for _, k := range expTerms[1:] { // the first two are the same
@@ -40,11 +39,11 @@ func expConstants() []float64 {
 	return all
 }
 
-// expSteps are the instructions of exp, which may stand between those of another.
+// expSteps returns the instructions of exp, which may be interleaved with those of another exp.
 func (c vector) expSteps(x, low, high reg.Register, scratch []reg.Register) []func() {
 	f, t, p, q := scratch[0], scratch[1], scratch[2], scratch[3]
 	ln2, k := float32(math.Ln2), expTerms
-	steps := []func(){func() { c.VMAXPS(x, low, x) }} // a NaN in this order of operands stays
+	steps := []func(){func() { c.VMAXPS(x, low, x) }} // with the operands in this order, a NaN stays
 	if high != nil {
 		steps = append(steps, func() { c.VMINPS(x, high, x) })
 	}
@@ -68,8 +67,8 @@ func (c vector) expSteps(x, low, high reg.Register, scratch []reg.Register) []fu
 		func() { c.VMULPS(t, q, x) })
 }
 
-// holdExp keeps the constants of exp, as many as there is space for, in vectors from first on, which AVX-512 has enough
-// of: reading them takes as long as computing with them.
+// holdExp keeps as many constants of exp as fit in vectors from first on. Only AVX-512 has enough vectors for that.
+// Reading the constants takes as long as computing with them.
 func (c *vector) holdExp(first int) {
 	if c.lanes < 16 {
 		return

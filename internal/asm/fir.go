@@ -5,9 +5,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// firTile is how many rows of the output and how many taps the direct filter takes at a time: rows sums and the taps
-// fill the registers, and each row of data that is read serves for as many products as there are taps. Package kernel
-// has these figures too.
+// firTile returns how many rows of the output and how many taps the direct filter computes at a time. The sums of the
+// rows and the taps fill the registers, and each row of data is used for as many products as there are taps. Package
+// kernel has the same constants.
 func (s isa) firTile() (rows, taps int) {
 	if s.lanes == 16 {
 		return 16, 8

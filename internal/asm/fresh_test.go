@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestFresh: the committed files are those that are generated here, no more and no fewer. To bring them up to date, run
+// TestFresh checks that the committed files are exactly those that are generated here. To update them, run
 //
 //	go generate ./...
 func TestFresh(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// gemm generates the product of a block: tiles of C stay in registers while the terms are added to them one by one, so
-// every element is summed in the order of k whatever the tile it falls into.
+// gemm generates the product of a block. Tiles of C stay in registers while the terms are added to them one by one, so
+// every element is summed in the order of k whichever tile it is in.
 func gemm(ctx *build.Context, s isa) {
 	c := asm{ctx, s}
 	name, doc := "gemm", []string{
@@ -58,13 +58,13 @@ func gemm(ctx *build.Context, s isa) {
 	c.maskTable()
 }
 
-// gemmCode holds the registers of gemm that live through all of it. Strides and offsets are in bytes.
+// gemmCode holds the registers that gemm uses throughout. Strides and offsets are in bytes.
 type gemmCode struct {
 	asm
 	rs, rs3, cs   reg.GPVirtual // strides of A, and 3·rs
 	bs, ldc       reg.GPVirtual
 	aRow          reg.GPVirtual // first row of the strip
-	bPanel, cTile reg.GPVirtual // of the tile
+	bPanel, cTile reg.GPVirtual // start in the tile
 	bias          reg.GPVirtual
 	n             reg.GPVirtual // columns that are left
 	cRow          Mem           // first row of the strip

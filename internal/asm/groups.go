@@ -8,30 +8,30 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// How packed_groups.go of package kernel keeps rows of x and weights that are integers.
+// The layout of integer rows of x and weights, as in packed_groups.go of package kernel.
 const (
 	groupWidth  = 16 // rows of a panel of weights
-	groupSteps  = 8  // of a group: 32 terms
+	groupSteps  = 8  // steps of a group: 32 terms
 	groupTerms  = 4 * groupSteps
 	groupStep   = 4 * groupWidth
-	recordBytes = 48 // a group of a row of x: its integers,
+	recordBytes = 48 // a record of a group of a row of x: its integers,
 	recordScale = 32 // their factor,
-	recordStart = 36 // where sums of products begin,
+	recordStart = 36 // the start of sums of products,
 	recordSum   = 40 // the sum of the numbers,
-	recordJoin  = 44 // and where sums begin of the row that joinRows makes of it
-	fetchRows   = 3  // from so many rows of x on, products take so long that weights are to be fetched ahead
+	recordJoin  = 44 // and the start of sums for the row that joinRows makes of it
+	fetchRows   = 3  // from this many rows of x on, products take so long that weights are prefetched
 )
 
-// groupForm is a form of weights in groups of 32 terms with a factor each.
+// groupForm is a format of weights in groups of 32 terms with a factor each.
 type groupForm struct {
 	name  string
 	bits  int
-	least bool // a group has a least number besides its factor
+	least bool // a group has a minimum besides its factor
 }
 
 var groupForms = []groupForm{{"packedInt8", 8, false}, {"packedInt4", 4, false}, {"packedInt4Min", 4, true}}
 
-// factorBytes are the bytes of what a group of a panel has besides its integers.
+// factorBytes returns the size of a group's data in a panel besides its integers.
 func (f groupForm) factorBytes() int {
 	if f.least {
 		return 4 * groupWidth
@@ -39,25 +39,25 @@ func (f groupForm) factorBytes() int {
 	return 2 * groupWidth
 }
 
-// weightBytes are the bytes of the integers of a group of a panel.
+// weightBytes returns the size of the integers of a group in a panel.
 func (f groupForm) weightBytes() int { return groupSteps * groupStep * f.bits / 8 }
 
-// blockBytes are the bytes of a block of a panel.
+// blockBytes returns the size of a block of a panel.
 func (f groupForm) blockBytes() int { return 2 * (f.factorBytes() + f.weightBytes()) }
 
-// groupCode writes products of a few rows of x by a panel of integers. Sums of a group stay in registers, and so do
-// sums over groups where there are enough.
+// groupCode writes products of a few rows of x by a panel of integers. The sums of a group stay in registers, and so do
+// the sums over groups if there are enough registers.
 type groupCode struct {
 	packedCode
 	form  groupForm
-	half  int // the group of the two of a block that is being written
+	half  int // index of the group within its block of two
 	ahead reg.GPVirtual
 
-	out, out4, ldy, ldy3 reg.GPVirtual // y, if sums over groups are there, for want of registers
-	joined, joined4      reg.GPVirtual // joined rows of x, if products are theirs
+	out, out4, ldy, ldy3 reg.GPVirtual // y, if sums over groups are there for want of registers
+	joined, joined4      reg.GPVirtual // joined rows of x, if the products use them
 }
 
-// groups generates the products of integers.
+// groups generates the integer products.
 func (c asm) groups() {
 	for _, form := range groupForms {
 		c.groupFunction(form)
@@ -137,7 +137,7 @@ func (p *groupCode) code() {
 	p.finish(label)
 }
 
-// parts is the number of vectors of 16 numbers.
+// parts returns the number of vectors that hold 16 numbers.
 func (p *groupCode) parts() int { return groupWidth / p.lanes }
 
 // each calls f for each part of each row.
@@ -149,11 +149,11 @@ func (p *groupCode) each(f func(i, part int)) {
 	}
 }
 
-// sum and y are the registers of the sums of a group, and of those over groups, of part of row i.
+// sum returns the register of a group's sums for part of row i, and y that of the sums over groups.
 func (p *groupCode) sum(i, part int) reg.Register { return p.vec(i*p.parts() + part) }
 func (p *groupCode) y(i, part int) reg.Register   { return p.vec((p.rows+i)*p.parts() + part) }
 
-// spare is spare register i.
+// spare returns spare register i.
 func (p *groupCode) spare(i int) reg.Register {
 	if p.lanes == 16 {
 		return p.vec(24 + i)
@@ -164,21 +164,21 @@ func (p *groupCode) spare(i int) reg.Register {
 // maskAt is the spare register that selects the low nibbles.
 const maskAt = 7
 
-// words are part of the words of a step.
+// words returns the address of part of the words of a step.
 func (p *groupCode) words(step, part int) Mem {
 	return Mem{Base: p.w, Disp: 2*p.form.factorBytes() + p.half*p.form.weightBytes() + step*groupStep +
 		4*p.lanes*part}
 }
 
-// factors are part of the factors of a group, or with disp of its least numbers.
+// factors returns the address of part of the factors of a group or, with disp, of its minima.
 func (p *groupCode) factors(part, disp int) Mem {
 	return Mem{Base: p.w, Disp: p.half*p.form.factorBytes() + 2*p.lanes*part + disp}
 }
 
-// term is what is disp bytes into the record of row i.
+// term returns the address disp bytes into the record of row i.
 func (p *groupCode) term(i, disp int) Mem { return p.packedCode.term(i, disp+p.half*recordBytes) }
 
-// constants loads what the loop needs.
+// constants loads the constants of the loop.
 func (p *groupCode) constants() {
 	set := func(word uint32, at int) {
 		v, t := p.spare(at), p.GP32()
@@ -200,10 +200,10 @@ func (p *groupCode) constants() {
 	}
 }
 
-// products multiplies both groups of a block by VNNI, unsigned weights by signed x. The second group follows the first
-// by two steps. So there are enough products that do not wait for each other: one waits 4 or 5 cycles for the one before
-// it in its sum, and some processors begin two in a cycle. And while the sums of one group are added the other's are still
-// multiplied.
+// products multiplies both groups of a block with VNNI, unsigned weights by signed x. The second group follows the
+// first by two steps. So there are enough independent products: each waits 4 or 5 cycles for the one before it in its
+// sum, and some processors start two in a cycle. Also, while the sums of one group are added, the products of the other
+// continue.
 func (p *groupCode) products() {
 	const behind = 2
 	for at := range groupSteps + behind {
@@ -254,7 +254,7 @@ func (p *groupCode) step(step int) {
 	}
 }
 
-// sums adds the sums of a group of rows lo to hi to those over groups.
+// sums adds a group's sums of rows lo to hi to the sums over groups.
 func (p *groupCode) sums(lo, hi int) {
 	if lo == 0 {
 		p.loadFactors(0)
@@ -265,13 +265,13 @@ func (p *groupCode) sums(lo, hi int) {
 	}
 }
 
-// halfSum is the register of the sums of the group of row i, of which there is one for each group of a block.
+// halfSum returns the register of a group's sums for row i. Each group of a block has its own.
 func (p *groupCode) halfSum(i int) reg.Register { return p.vec(16*p.half + i) }
 
-// fetches tells whether the code fetches weights that will be used later.
+// fetches reports whether the code prefetches weights.
 func (p *groupCode) fetches() bool { return p.lanes == 16 && p.rows >= fetchRows }
 
-// fetch fetches the lines that are to be fetched in one half of a block.
+// fetch prefetches the lines that belong to one half of a block.
 func (p *groupCode) fetch(half int) {
 	if !p.fetches() {
 		return
@@ -287,7 +287,7 @@ func (p *groupCode) fetch(half int) {
 	p.Label(string(skip))
 }
 
-// Spare registers of factors and least numbers, and a spare one besides.
+// The spare registers of factors and minima, and one more spare register.
 const (
 	scaleAt = 4
 	leastAt = 5
@@ -328,7 +328,7 @@ func (p *groupCode) add(i, part int, sum reg.Register) {
 	}
 }
 
-// finish multiplies the sums by the factors of rows of weights, adds the bias and stores them.
+// finish multiplies the sums by the factors of the weight rows, adds the bias and stores the results.
 func (p *groupCode) finish(label func(string) string) {
 	factor, bias := p.arg("rowFactor"), p.arg("bias")
 	sum := p.y

@@ -6,20 +6,20 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Products of integers in vectors of 256 bits: 4 rows of x, or 8 joined ones, by the two vectors of a step, whose
-// weights are unpacked once for all rows. Their 8 or 12 vectors of sums of a group leave no registers for the sums
-// over groups, which are in y. And those in vectors of 512 bits without VNNI: 8 rows of x by the vector of a step.
+// In vectors of 256 bits, integer products multiply 4 rows of x, or 8 joined ones, by the two vectors of a step, whose
+// weights are unpacked once for all rows. The 8 or 12 vectors of a group's sums leave no registers for the sums over
+// groups, which are in y. In vectors of 512 bits without VNNI, they multiply 8 rows of x by the vector of a step.
 //
-// Without VNNI two products of bytes and their sum take an operation each for 16 bits: VPMADDWD, which adds two
-// products of integers of 16 bits, and VPADDD. A row of x fills half of the 16 bits. So 4 rows become 3, joined rows
+// Without VNNI, two products of bytes and their sum take one operation each for 16 bits: VPMADDWD, which adds two
+// products of 16-bit integers, and VPADDD. A row of x fills half of the 16 bits. So 4 rows are joined to 3:
 //
 //	z0 = x0 + 256·x1, z1 = x1 + 256·x2, z2 = x2 + 256·x3
 //
-// and 3 sums T of products with them give the 4 of the rows, S: in T0 - 256·T1 + 65536·T2 = S0 + 2^24·S3 the low 24
-// bits are S0, for |S| ≤ 32·127·128 < 2^23, and the others follow one from the other. A T is below 2^27. Rows that are
-// left over are joined with nothing.
+// Three sums T of products with the joined rows yield the four sums S of the rows: in T0 - 256·T1 + 65536·T2 = S0 +
+// 2^24·S3 the low 24 bits are S0, since |S| ≤ 32·127·128 < 2^23, and the others follow one from the other. |T| is below
+// 2^27. Rows that are left over are not joined with others.
 
-// groupTile is the most rows of x that products of integers take.
+// groupTile returns the largest number of rows of x that integer products can take.
 func (s isa) groupTile(form groupForm) int {
 	if s.lanes == 16 || s.joins(form) {
 		return 8
@@ -27,17 +27,17 @@ func (s isa) groupTile(form groupForm) int {
 	return 4
 }
 
-// inMemory tells whether the sums over groups are in y, for want of registers.
+// inMemory reports whether the sums over groups are in y, for want of registers.
 func (p *groupCode) inMemory() bool { return p.lanes == 8 && p.rows > 2 }
 
-// joins tells whether rows of x are joined.
+// joins reports whether rows of x are joined.
 func (s isa) joins(form groupForm) bool { return form.bits == 8 && !s.vnni }
 
-// joinedBytes are those of a group of a joined row, integers of 16 bits: of each word of x those of the even terms,
-// then of each those of the odd ones.
+// joinedBytes is the size of a group of a joined row, in 16-bit integers: first the even terms of every word of x, then
+// the odd ones.
 const joinedBytes = 2 * groupTerms
 
-// sumRows is the number of rows of sums of a group: of rows of x, or of joined ones.
+// sumRows returns the number of rows of sums of a group: one for each row of x or for each joined row.
 func (p *groupCode) sumRows() int {
 	if p.joins(p.form) {
 		return p.rows - p.rows/4
@@ -45,7 +45,7 @@ func (p *groupCode) sumRows() int {
 	return p.rows
 }
 
-// joinedRow is row j of the joined ones. It lies with the first of the rows of x that it is made of.
+// joinedRow returns the index of joined row j. It is stored with the first of the rows of x that it consists of.
 func (p *groupCode) joinedRow(j int) int {
 	if p.joins(p.form) {
 		return j + j/3
@@ -53,7 +53,7 @@ func (p *groupCode) joinedRow(j int) int {
 	return j
 }
 
-// findJoined sets where the joined rows are.
+// findJoined loads the addresses of the joined rows.
 func (p *groupCode) findJoined() {
 	if !p.joins(p.form) {
 		return
@@ -83,7 +83,7 @@ func (p *groupCode) zeroSums() {
 	p.each(func(i, part int) { p.VMOVUPS(p.vec(0), p.place(i, part)) })
 }
 
-// place is where part of row i is in y.
+// place returns the address of part of row i in y.
 func (p *groupCode) place(i, part int) Mem {
 	if i < 4 {
 		return stride(p.out, p.ldy, p.ldy3, i).Offset(4 * p.lanes * part)
@@ -115,7 +115,7 @@ func (p *groupCode) tile() {
 	}
 }
 
-// begin sets the sums of a group to what they begin with, unless the first product does.
+// begin sets the sums of a group to their start values, unless the first product does.
 func (p *groupCode) begin() {
 	if !p.vnni && !p.joins(p.form) {
 		return
@@ -176,7 +176,8 @@ func (p *groupCode) tileVNNI() {
 	}
 }
 
-// dot adds to each integer of 32 bits of sum the products of the four signed bytes of x and unsigned ones of w there.
+// dot adds to each 32-bit integer of sum the products of the four signed bytes of x and the unsigned bytes of w in that
+// lane.
 func (c asm) dot(x, w, sum reg.Register) {
 	if c.vex {
 		c.vexVPDPBUSD(x, w, sum)
@@ -185,8 +186,7 @@ func (c asm) dot(x, w, sum reg.Register) {
 	}
 }
 
-// vexVPDPBUSD writes VPDPBUSD of vectors of 256 bits byte by byte: Go's assembler has it in the encoding of AVX-512
-// alone.
+// vexVPDPBUSD writes VPDPBUSD on 256-bit vectors byte by byte: Go's assembler has only its AVX-512 encoding.
 func (c asm) vexVPDPBUSD(x, w, sum reg.Register) {
 	index := func(r reg.Register) uint8 { return uint8(r.(reg.Physical).PhysicalIndex()) }
 	for _, b := range []uint8{
@@ -200,7 +200,7 @@ func (c asm) vexVPDPBUSD(x, w, sum reg.Register) {
 	}
 }
 
-// tileJoined multiplies bytes as integers of 16 bits, the even ones of a word and the odd ones.
+// tileJoined multiplies bytes as 16-bit integers, first the even ones of a word, then the odd ones.
 func (p *groupCode) tileJoined() {
 	w := func(part int) reg.Register { return p.spare(4 + part) }
 	x, t, mask := p.spare(6), p.spare(7), NewDataAddr(NewStaticSymbol("evenBytes"), 0)
@@ -230,7 +230,7 @@ func (p *groupCode) tileJoined() {
 	}
 }
 
-// separate returns the registers of the sums of the group of row i, or of 4 rows from i on, which it separates.
+// separate returns the registers of a group's sums for row i, or for the 4 rows from i on, after separating them.
 func (p *groupCode) separate(i, part int) []reg.Register {
 	if !p.joins(p.form) {
 		return []reg.Register{p.sum(i, part)}
@@ -253,7 +253,7 @@ func (p *groupCode) separate(i, part int) []reg.Register {
 	return s
 }
 
-// tileNibbles multiplies nibbles by x: sums of a whole group fit into 16 bits, two to a column.
+// tileNibbles multiplies nibbles by x: the sums of a whole group fit into 16 bits, two to a column.
 func (p *groupCode) tileNibbles() {
 	x, t := p.spare(4), p.spare(otherAt)
 	for step := range groupSteps {
@@ -290,10 +290,10 @@ func (p *groupCode) tileNibbles() {
 	}
 }
 
-// onesAt is the spare register of integers of 16 bits that are 1, in vectors of 512 bits.
+// onesAt is the spare register of 16-bit ones, in vectors of 512 bits.
 const onesAt = 2
 
-// ones is a register of integers of 16 bits that are 1.
+// ones returns a register of 16-bit ones.
 func (p *groupCode) ones() reg.Register {
 	if p.lanes == 16 {
 		return p.spare(onesAt)

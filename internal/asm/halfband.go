@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// halfbandWeights are the weights in kernel/halfband.go.
+// halfbandWeights holds the weights of kernel/halfband.go.
 var halfbandWeights = []float64{
 	0.6217591166496277, -0.17134001851081848, 0.0697440430521965, -0.027280863374471664,
 	0.00910338293761015, -0.0023728490341454744, 0.00042718020267784595, -4.000289845862426e-05,
@@ -33,7 +33,7 @@ func (c vector) weights() (w []Op) {
 	return w
 }
 
-// fifteen selects all lanes of a vector of AVX-512 but the last.
+// fifteen returns a mask of all lanes of an AVX-512 vector but the last.
 func (c vector) fifteen() reg.Register {
 	if c.lanes == 8 {
 		return nil
@@ -61,9 +61,9 @@ func (c vector) halfbandSum(at func(shift int, scratch reg.Register) Op, w []Op,
 	c.VADDPS(u, v, v)
 }
 
-// shifted returns what gives the vectors of floats from x[i+first] to x[i+first+15] on. For AVX-512 they are put
-// together from two, vectors 6 and 7, as reading what crosses the lines of the cache takes twice as long. Then no float
-// is read that belongs to none of them.
+// shifted returns a function that returns the vectors of floats from x[i+first] to x[i+first+15] on. For AVX-512 each
+// is assembled from vectors 6 and 7, since reading across cache lines takes twice as long. Then no float is read that
+// belongs to none of the vectors.
 func (c vector) shifted(x, i reg.Register, first int, mask, fifteen reg.Register) func(shift int,
 	scratch reg.Register) Op {
 	at := func(k int) Mem { return Mem{Base: x, Index: i, Scale: 4, Disp: 4 * (first + k)} }
@@ -114,8 +114,8 @@ func (c vector) upsampleRow() {
 	c.end()
 }
 
-// overlapping begins a loop over the vectors of n floats, at least one. next goes on to the next one, the last of which
-// covers some of those before where n is no multiple of their size, and ends the loop after it.
+// overlapping begins a loop over the vectors of n floats, at least one. next advances to the next vector and ends the
+// loop after the last. If n is not a multiple of the vector size, the last vector overlaps the one before.
 func (c vector) overlapping(n reg.Register) (i reg.Register, next func()) {
 	at, last := c.GP64(), c.GP64()
 	c.MOVQ(n, last)

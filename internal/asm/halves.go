@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// halves generates what puts matrices of bfloat16 into panels, see packed_halves.go and packed_short.go of package
+// halves generates the packing of bfloat16 matrices into panels, see packed_halves.go and packed_short.go of package
 // kernel.
 func halves(ctx *build.Context, s isa) {
 	c := vector{asm{ctx, s}, &constants{at: map[uint32]int{}}, nil}
@@ -21,7 +21,7 @@ func halves(ctx *build.Context, s isa) {
 	c.table()
 }
 
-// sizes are the bits of the magnitudes of both halves of a word.
+// sizes selects the magnitude bits of both halves of a word.
 const sizes = 0x7fff * shortOnes
 
 // narrowHalves generates the rounding of floats to two bytes.
@@ -35,9 +35,9 @@ func (c vector) narrowHalves() {
 		c.VPSRLD(U8(16), v, to)
 		c.VPANDD_BCST(c.word(1), to, to)
 		c.VPADDD(v, to, to)
-		c.VPADDD_BCST(c.word(0x7fff), to, to) // to even where it is in the middle
+		c.VPADDD_BCST(c.word(0x7fff), to, to) // ties to even
 		c.VCMPPS(U8(unordered), v, v, nan)
-		c.VPORD_BCST(c.word(1<<22), v, nan, to) // a quiet one, whose mantissa does not become zero
+		c.VPORD_BCST(c.word(1<<22), v, nan, to) // a quiet NaN, whose mantissa does not become zero
 		c.VPSRLD(U8(16), to, to)
 		c.VPMOVDW(to, Mem{Base: y})
 		c.ADDQ(U8(64), x)
@@ -46,7 +46,7 @@ func (c vector) narrowHalves() {
 	c.end()
 }
 
-// turnHalves has code for AVX2 alone: what it does is to read and to write.
+// turnHalves exists for AVX2 only: it mostly reads and writes.
 func (c vector) turnHalves() {
 	size, least := c.vec(fixed), c.vec(fixed+1)
 	c.pointwise("turnHalves", "func(n int, w *float32, least uint32)",
@@ -67,7 +67,7 @@ func (c vector) turnHalves() {
 		})
 }
 
-// halfRanges goes along the rows of several blocks at a time, so that lines are used up at once.
+// halfRanges reads the rows of several blocks at a time, so that each cache line is used at once.
 func (c vector) halfRanges() {
 	c.function("halfRanges", "func(rows, blocks int, x *uint16, ld int, ranges *uint32)",
 		"sets the lower half of ranges[b] to the smallest magnitude, as bits, of the bfloat16 numbers x[r·ld + 16b + i] "+
@@ -76,7 +76,7 @@ func (c vector) halfRanges() {
 	rows, blocks, x, ld, ranges := c.arg("rows"), c.arg("blocks"), c.arg("x"), c.arg("ld"), c.arg("ranges")
 	c.SHLQ(U8(1), ld)
 	at, r := c.GP64(), c.GP64()
-	// A register of 64 bytes has two blocks, of 32 one: which is told by halvings.
+	// halvings selects the part of a register: 64 bytes hold two blocks, 32 bytes hold one.
 	low := func(i, halvings int) reg.Register { return c.part(c.vec(i), halvings) }
 	high := func(i, halvings int) reg.Register { return c.part(c.vec(several/2+i), halvings) }
 	size, t, other := c.vec(several), c.vec(several+1), c.vec(several+2)
@@ -127,7 +127,7 @@ func (c vector) halfRanges() {
 	c.end()
 }
 
-// blockRange stores the smallest of 16 numbers, of low, and the largest, of high. It changes t and other.
+// blockRange stores the smallest of the 16 numbers in low and the largest of those in high. It changes t and other.
 func (c vector) blockRange(low, high, t, other reg.Register, to Mem) {
 	least := func(v reg.Register) reg.GPVirtual {
 		x := c.xmm(t)
@@ -150,8 +150,8 @@ func (c vector) blockRange(low, high, t, other reg.Register, to Mem) {
 	c.MOVL(smallest, to)
 }
 
-// shorten generates the way to the short form. Of what the last word of a group has besides its sign and the last bits
-// of the exponent, four bits of each number go into each of the other words.
+// shorten generates the conversion to the short form. It takes the last word of a group without its signs and the last
+// bits of the exponents, and stores four bits of each number in each of the other words.
 func (c vector) shorten() {
 	c.function("shorten", "func(blocks int, w, heads *uint32, least uint32, dst *uint32)",
 		"writes blocks of a panel of bfloat16 in the short form to dst. heads are those of the blocks. w has their words "+
@@ -191,7 +191,7 @@ func (c vector) shorten() {
 				if i == shortGroup-1 {
 					continue
 				}
-				// Where it leaves its number, see hiddenPart of package kernel.
+				// For the bits of its own number that it replaces, see hiddenPart of package kernel.
 				mask, shift := spare, uint8(11-4*i)
 				if i == shortGroup-2 {
 					mask = third

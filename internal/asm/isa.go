@@ -10,34 +10,35 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// isa is an instruction set with the shape of its tile of a matrix product: as many accumulators as its registers hold.
+// isa is an instruction set with the shape of its matrix product tile, which has as many accumulators as fit in its
+// registers.
 type isa struct {
-	name  string // as a suffix of function names; in small letters it is the feature of package kernel
+	name  string // suffix of function names; in lower case it is the feature of package kernel
 	lanes int    // floats in a vector
 	rows  int    // height of a tile
 	vecs  int    // width of a tile in vectors
-	pairs bool   // what a product multiplies are pairs of bfloat16, the size of a float
+	pairs bool   // products multiply pairs of bfloat16, which have the size of a float
 	vnni  bool   // has VPDPBUSD,
 	vex   bool   // in the encoding of AVX-VNNI
 }
 
 var (
-	// 24 accumulators, 3 vectors of B of 32 registers
+	// 24 accumulators, 3 vectors of B: of 32 registers
 	avx512 = isa{name: "AVX512", lanes: 16, rows: 8, vecs: 3}
-	// 12 accumulators, 2 vectors of B, an element of A, a mask of 16
+	// 12 accumulators, 2 vectors of B, an element of A, a mask: 16 registers
 	avx2  = isa{name: "AVX2", lanes: 8, rows: 6, vecs: 2}
 	pairs = isa{name: "AVX512BF16", lanes: 16, rows: 8, vecs: 3, pairs: true} // as AVX-512, and a pair of A
-	// VNNI adds to AVX-512 or to AVX2 nothing but products of integers. On vectors of 256 bits it is encoded as AVX-512
-	// or, on processors that have no AVX-512, as AVX.
+	// VNNI adds only integer products to AVX-512 or AVX2. On 256-bit vectors it uses the encoding of AVX-512 or, on
+	// processors without AVX-512, that of AVX.
 	vnni     = isa{name: "AVX512VNNI", lanes: 16, rows: 8, vecs: 3, vnni: true}
 	vnniVL   = isa{name: "AVX512VNNIVL", lanes: 8, rows: 6, vecs: 2, vnni: true}
 	vnniAVX2 = isa{name: "AVXVNNI", lanes: 8, rows: 6, vecs: 2, vnni: true, vex: true}
 )
 
-// width is the width of a tile in floats.
+// width returns the width of a tile in floats.
 func (s isa) width() int { return s.vecs * s.lanes }
 
-// nosplit: a kernel uses little stack.
+// nosplit marks kernels, which use little stack.
 const nosplit = attr.NOSPLIT
 
 // asm writes code for one instruction set.
@@ -46,8 +47,8 @@ type asm struct {
 	isa
 }
 
-// vec is vector register i. They are named by hand: the allocator of avo takes a register that is zeroed for one that
-// is read, and finds none for a tile.
+// vec returns vector register i. Vector registers are chosen by hand: avo's allocator treats zeroing a register as
+// reading it, and does not find enough registers for a tile.
 func (c asm) vec(i int) reg.Register {
 	spec := reg.S256
 	if c.lanes == 16 {
@@ -65,7 +66,7 @@ func (c asm) zero(v reg.Register) {
 	}
 }
 
-// mask is a register, new or vector 15, that selects the first n lanes of a vector, 1 ≤ n ≤ lanes. It changes n.
+// mask returns a register, new or vector 15, that selects the first n lanes of a vector, 1 ≤ n ≤ lanes. It changes n.
 func (c asm) mask(n reg.GPVirtual) reg.Register {
 	if c.lanes == 16 {
 		k, ones := c.K(), c.GP32()
@@ -81,8 +82,8 @@ func (c asm) mask(n reg.GPVirtual) reg.Register {
 	return c.vec(15)
 }
 
-// lastLanes are registers, new or vectors from first on, that select all of 16 floats but the first n, 1 ≤ n < 16. It
-// changes n.
+// lastLanes returns registers, new or vectors from first on, that select all of 16 floats but the first n, 1 ≤ n < 16.
+// It changes n.
 func (c asm) lastLanes(n reg.GPVirtual, first int) []reg.Register {
 	if c.lanes == 16 {
 		k, ones := c.K(), c.GP32()
@@ -126,7 +127,7 @@ func (c asm) load(m Mem, v, mask reg.Register) {
 	}
 }
 
-// store writes the lanes of a vector that mask selects, all when it is nil.
+// store writes the lanes of a vector that mask selects, or all if mask is nil.
 func (c asm) store(v, mask reg.Register, m Mem) {
 	switch {
 	case mask == nil:
@@ -138,7 +139,7 @@ func (c asm) store(v, mask reg.Register, m Mem) {
 	}
 }
 
-// param is the place of an argument on the stack.
+// param returns the address of an argument on the stack.
 func (c asm) param(name string) Mem {
 	p, err := c.Param(name).Resolve()
 	if err != nil {
@@ -147,7 +148,7 @@ func (c asm) param(name string) Mem {
 	return p.Addr
 }
 
-// bytes loads an argument that counts floats and makes it count bytes.
+// bytes loads an argument that counts floats and converts it to bytes.
 func (c asm) bytes(name string) reg.GPVirtual {
 	r := c.GP64()
 	c.Load(c.Param(name), r)
@@ -155,7 +156,7 @@ func (c asm) bytes(name string) reg.GPVirtual {
 	return r
 }
 
-// stride is base + i·step for i < 4, where step3 is 3·step.
+// stride returns base + i·step for i < 4, where step3 is 3·step.
 func stride(base, step, step3 reg.Register, i int) Mem {
 	switch i {
 	case 1:
@@ -168,9 +169,9 @@ func stride(base, step, step3 reg.Register, i int) Mem {
 	return Mem{Base: base}
 }
 
-// function begins the code of a kernel for the instruction set, in Go function nameISA. The kernel's contract is doc, a
-// sentence without its subject, then paragraphs divided by empty strings. It is the same for every instruction set, and
-// stands at the function vecName, which chooses between them: see dispatch.go.
+// function begins the code of a kernel for the instruction set, in a Go function called nameISA. doc is the kernel's
+// contract: a sentence without its subject, then paragraphs separated by empty strings. The contract is the same for
+// every instruction set and is written to the function vecName, which chooses between them: see dispatch.go.
 func (c asm) function(name, signature string, doc ...string) {
 	c.Function(name + c.name)
 	c.Attributes(nosplit)
@@ -179,21 +180,21 @@ func (c asm) function(name, signature string, doc ...string) {
 	c.Doc(wrap(chooser(name) + " " + strings.Join(doc, " "))...)
 }
 
-// What is denormal takes a processor some 150 cycles, each vector of it. A kernel of products of many decays, which are
-// denormal before they are 0, may take it for 0, in operands and results.
+// A vector operation on denormal numbers takes a processor some 150 cycles. A kernel that multiplies many decays, which
+// become denormal before they are 0, may treat denormal operands and results as 0.
 const (
-	roundNearest = 0x1f80 // what Go sets: no exceptions
-	flushToZero  = 0x8040 // of results and of operands
+	roundNearest = 0x1f80 // Go's setting: no exceptions
+	flushToZero  = 0x8040 // for results and operands
 )
 
-// rounding says how to round. What a kernel sets, it sets back to roundNearest.
+// rounding sets the rounding mode. A kernel that changes it must restore roundNearest.
 func (c asm) rounding(how uint32) {
 	word := c.AllocLocal(8)
 	c.MOVL(U32(how), word)
 	c.LDMXCSR(word)
 }
 
-// wrap breaks a comment into lines. Two spaces, from an empty string between two others, begin a paragraph.
+// wrap breaks a comment into lines. Two spaces, which come from an empty string between two others, begin a paragraph.
 func wrap(text string) (lines []string) {
 	for i, paragraph := range strings.Split(text, "  ") {
 		if i > 0 {
@@ -211,46 +212,47 @@ func wrap(text string) (lines []string) {
 	return lines
 }
 
-// docColumns is the length of a line of a comment after its slashes.
+// docColumns is the length of a comment line after its slashes.
 const docColumns = 116
 
-// data begins the data of that name, which nobody writes.
+// data begins the read-only data of that name.
 func (c asm) data(name string) {
 	c.StaticGlobal(name)
 	c.DataAttributes(attr.RODATA | attr.NOPTR)
 }
 
-// branch goes to a label if the comparison of x and y says so: branch(n, c.JLT, U8(4), "few") if n < 4.
+// branch jumps to a label depending on a comparison of x and y: branch(n, c.JLT, U8(4), "few") jumps if n < 4.
 func (c asm) branch(x Op, jump func(Op), y Op, label string) {
 	c.CMPQ(x, y)
 	jump(LabelRef(label))
 }
 
-// countUp adds step to i, and goes to a label while i < n.
+// countUp adds step to i and jumps to a label while i < n.
 func (c asm) countUp(i, step, n Op, label string) {
 	c.ADDQ(step, i)
 	c.branch(i, c.JLT, n, label)
 }
 
-// countDown takes 1 from n, and goes to a label unless nothing is left.
+// countDown subtracts 1 from n and jumps to a label unless the result is 0.
 func (c asm) countDown(n Op, label string) {
 	c.DECQ(n)
 	c.JNZ(LabelRef(label))
 }
 
-// subtract takes x from n, and goes to a label if what is left says so: subtract(n, U8(16), c.JNZ, "loop") if it is not 0.
+// subtract subtracts x from n and jumps to a label depending on the result: subtract(n, U8(16), c.JNZ, "loop") jumps if
+// it is not 0.
 func (c asm) subtract(n, x Op, jump func(Op), label string) {
 	c.SUBQ(x, n)
 	jump(LabelRef(label))
 }
 
-// ifZero goes to a label if x is 0.
+// ifZero jumps to a label if x is 0.
 func (c asm) ifZero(x Op, label string) {
 	c.TESTQ(x, x)
 	c.JZ(LabelRef(label))
 }
 
-// end leaves the function.
+// end returns from the function.
 func (c asm) end() {
 	c.VZEROUPPER()
 	c.RET()

@@ -5,7 +5,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// lanesOfRows generates the transpositions between rows and lanes, 16 rows side by side.
+// lanesOfRows generates the transpositions between rows and lanes, for 16 rows side by side.
 func (c asm) lanesOfRows() {
 	c.toLanes("toLanes", "", func(v reg.Register, to Mem) { c.VMOVUPS(v, to) })
 	c.toLanes("toLanesStream", ", past the caches, where y begins at a multiple of 64 bytes. A fence must follow",
@@ -13,15 +13,15 @@ func (c asm) lanesOfRows() {
 	c.fromLanes()
 }
 
-// How far ahead rows and lanes are fetched, in bytes: a line of each row, and what comes from memory while so much is
-// transposed.
+// How far ahead rows and lanes are prefetched, in bytes: a line of each row, and as much as memory delivers while so
+// much is transposed.
 const (
 	rowsAhead  = 256
 	lanesAhead = 4096
 )
 
-// begin begins a function of an n, at least 1, and of rows that lie ld apart. It returns the distance of rows, and
-// three times that.
+// begin begins a function with an argument n, at least 1, and rows that are ld apart. It returns n, the distance of
+// rows, and three times that distance.
 func (c asm) begin(name, signature, ld string, doc ...string) (n, ld1, ld3 reg.GPVirtual) {
 	c.function(name, signature, doc...)
 	n, ld1, ld3 = c.GP64(), c.bytes(ld), c.GP64()
@@ -30,7 +30,7 @@ func (c asm) begin(name, signature, ld string, doc ...string) (n, ld1, ld3 reg.G
 	return n, ld1, ld3
 }
 
-// fours are pointers to every fourth of 16 rows from the argument on.
+// fours returns pointers to every fourth of 16 rows from the argument on.
 func (c asm) fours(arg string, ld reg.GPVirtual) (at [4]reg.GPVirtual) {
 	for i := range at {
 		at[i] = c.GP64()
@@ -43,8 +43,8 @@ func (c asm) fours(arg string, ld reg.GPVirtual) (at [4]reg.GPVirtual) {
 	return at
 }
 
-// quad transposes four columns of eight rows: x gives the four floats of a row, and vector to+j becomes column j. It
-// uses four vectors from t on.
+// quad transposes four columns of eight rows. x returns the address of four floats of a row, and vector to+j becomes
+// column j. It uses four vectors from t on.
 func (c asm) quad(x func(row int) Mem, to, t int) {
 	for i := range 4 {
 		c.VMOVUPS(x(i), reg.Vector.Lookup(reg.Index(to+i), reg.S128))

@@ -1,11 +1,11 @@
-// Command asm generates the assembly of package kernel, for amd64 by avo, the Go declarations of its functions, and the
-// choice between the levels of processor features for which a kernel has code:
+// Command asm generates the assembly of package kernel (with avo for amd64), the Go declarations of its functions, and
+// the choice between the levels of processor features for which a kernel has code:
 //
 //	go run . ../kernel
-//	go run . -bounds      # what llvm-mca says of the inner loops for arm64
+//	go run . -bounds      # the bounds that llvm-mca computes for the inner loops of arm64
 //
-// It is a module of its own so that what it needs is no dependency of hippo. Its test fails when a committed file
-// differs from what is generated here.
+// It is a separate module so that its dependencies are not dependencies of hippo. Its test fails if a committed file
+// differs from the generated one.
 package main
 
 import (
@@ -47,7 +47,7 @@ func run(what string) error {
 	return writeBounds(os.Stdout, generateArm(all))
 }
 
-// files are the generated files by the first part of their names: each makes a NAME_amd64.s and a NAME_amd64.go.
+// files lists the generated files by the first part of their names: each makes a NAME_amd64.s and a NAME_amd64.go.
 var files = []struct {
 	name string
 	emit func(*build.Context)
@@ -92,7 +92,7 @@ var files = []struct {
 	{"vector_avx2", func(c *build.Context) { vectors(c, avx2) }},
 }
 
-// armFiles are those of arm64.
+// armFiles lists the generated files of arm64.
 var armFiles = []struct {
 	name string
 	emit func(*armFile)
@@ -115,7 +115,7 @@ var armFiles = []struct {
 	{"rowtile_neon", tileNEON},
 }
 
-// generate writes every file into dir.
+// generate writes all files into dir.
 func generate(dir string) error {
 	all, err := generateAMD64(dir)
 	if err != nil {
@@ -131,7 +131,7 @@ func generate(dir string) error {
 	return all.write(dir)
 }
 
-// generateArm makes the files of arm64, of the kernels that amd64 has.
+// generateArm generates the files of arm64, for kernels that amd64 has.
 func generateArm(all kernels) (files []*armFile) {
 	for _, f := range armFiles {
 		file := &armFile{name: f.name, kernels: all}

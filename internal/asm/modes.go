@@ -28,7 +28,7 @@ func (c vector) modeProducts() {
 	c.slowModes()
 }
 
-// slowModes generates what the parts of kernel/vandermonde.go begin with.
+// slowModes generates the first steps of the parts of kernel/vandermonde.go.
 func (c vector) slowModes() {
 	c.function("slowModes", "func(n, halvings int, stepped, inverse, start, z *float64)",
 		"is slowModes; halvings is at least 1.")
@@ -42,7 +42,7 @@ func (c vector) slowModes() {
 		z := c.load64(at("z"))
 		size, minus, one := c.mul(z.re, z.re), c.constant(0), c.constant(1)
 		c.VFMADD231PD(z.im, z.im, size)
-		least := c.constant(0x1p-1000) // so that 0 times what it gives is 0
+		least := c.constant(0x1p-1000) // so that 0 times the result is 0
 		c.VMAXPD(least, size, size)
 		c.VDIVPD(size, one, size)
 		c.VSUBPD(z.im, minus, minus)

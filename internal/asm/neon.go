@@ -8,14 +8,15 @@ import (
 	"github.com/mmcloughlin/avo/gotypes"
 )
 
-// arm64 is written by the few functions of this file and of neon_instructions.go: avo knows amd64 alone. A kernel's
-// signature and contract are those that its code for amd64 has declared, so that neon.function needs its name only.
+// The code for arm64 is written by the few functions of this file and of neon_instructions.go, since avo supports amd64
+// only. The code for amd64 has already declared each kernel's signature and contract, so neon.function needs only its
+// name.
 //
-// Instructions on vectors, which Go's assembler mostly lacks, are written as words, with what they mean in Arm's own
-// syntax behind them: a test compares the two by LLVM's assembler. Others are written in Go's syntax, and kept in Arm's
-// as well for llvm-mca, see bounds.go.
+// Go's assembler lacks most vector instructions. They are written as words, followed by a comment in Arm's own syntax:
+// a test compares the two with LLVM's assembler. Other instructions are written in Go's syntax, and also kept in Arm's
+// for llvm-mca, see bounds.go.
 
-// The instruction sets of arm64. What a kernel may use follows from the end of its name, as on amd64.
+// The instruction sets of arm64. As on amd64, the end of a kernel's name tells which instructions it may use.
 var (
 	neonISA = isa{name: "NEON", lanes: 4}    // Advanced SIMD, which every arm64 has
 	dotISA  = isa{name: "DOTPROD", lanes: 4} // and SDOT
@@ -25,23 +26,23 @@ var (
 // armByAge is byAge for arm64.
 var armByAge = []isa{i8mmISA, dotISA, neonISA}
 
-// xreg is a register for integers and pointers, vreg one for vectors.
+// xreg is a register for integers and pointers, vreg a vector register.
 type (
 	xreg int
 	vreg int
 )
 
-// String is the register's name in Go's syntax.
+// String returns the register's name in Go's syntax.
 func (r xreg) String() string { return fmt.Sprintf("R%d", int(r)) }
 
-// arm is the register's name in Arm's syntax.
+// arm returns the register's name in Arm's syntax.
 func (r xreg) arm() string { return fmt.Sprintf("x%d", int(r)) }
 
-// mostX is the first of the registers that are not for kernels: 18 is the system's, 26 and 27 the linker's and the
-// assembler's, the rest Go's.
+// mostX is the first register that kernels may not use: 18 is the system's, 26 and 27 the linker's and the assembler's,
+// the rest Go's.
 const mostX = 26
 
-// line is an instruction or a label in both syntaxes, of which arm is empty where llvm-mca need not see it.
+// line is an instruction or a label in both syntaxes. arm is empty if llvm-mca does not need it.
 type line struct{ code, arm string }
 
 // armFile is the code of a file for arm64, and armFunction that of a function.
@@ -57,7 +58,7 @@ type (
 		lines  []line
 		loops  []armLoop
 	}
-	// armLoop is an inner loop, lines from first to last, whose bound is of interest unless it has no name. It does the
+	// armLoop is an inner loop, lines from first to last. Its bound is computed unless it has no name. It does the
 	// given number of multiply-adds or elements, and reads the given number of bytes from memory.
 	armLoop struct {
 		name         string
@@ -76,7 +77,7 @@ type neon struct {
 	f    *armFunction
 	sig  *gotypes.Signature
 	next xreg
-	used int // labels that are called after a number
+	used int // number of numbered labels
 }
 
 // function begins the code of the kernel for the instruction set.
@@ -96,7 +97,7 @@ func (file *armFile) function(name string, s isa) *neon {
 	return &neon{isa: s, file: file, f: f, sig: sig}
 }
 
-// text is the file in Go's syntax.
+// text returns the file in Go's syntax.
 func (file *armFile) text() string {
 	var w strings.Builder
 	w.WriteString(dispatchHead + "#include \"textflag.h\"\n")
@@ -112,7 +113,7 @@ func (file *armFile) text() string {
 	return w.String()
 }
 
-// stubs are the declarations of the file's functions.
+// stubs returns the declarations of the file's functions.
 func (file *armFile) stubs() string {
 	var w strings.Builder
 	w.WriteString(dispatchHead + "package kernel\n")
@@ -122,7 +123,7 @@ func (file *armFile) stubs() string {
 	return w.String()
 }
 
-// x is a register that nothing else uses.
+// x returns an unused register.
 func (c *neon) x() xreg {
 	if c.next == 18 {
 		c.next++
@@ -145,7 +146,7 @@ func (c *neon) comment(format string, a ...any) {
 // label marks a place to go to.
 func (c *neon) label(name string) { c.f.lines = append(c.f.lines, line{"\n" + name + ":", name + ":"}) }
 
-// fresh is a label that nothing else has.
+// fresh returns an unused label.
 func (c *neon) fresh(name string) string {
 	c.used++
 	return fmt.Sprintf("%s%d", name, c.used)
@@ -174,7 +175,7 @@ func (c *neon) floatArg(name string, v vreg) {
 	c.dup(v, v, 0)
 }
 
-// doubleArg loads a float64 into the first of v.
+// doubleArg loads a float64 into the first element of v.
 func (c *neon) doubleArg(name string, v vreg) {
 	p, err := c.sig.Params().Lookup(name).Resolve()
 	if err != nil {
@@ -183,7 +184,7 @@ func (c *neon) doubleArg(name string, v vreg) {
 	c.both(fmt.Sprintf("FMOVD %s+%d(FP), F%d", name, p.Addr.Disp, int(v)), "")
 }
 
-// result stores the first element of v, of the type of the result, as that.
+// result stores the first element of v as the result, in the type of the result.
 func (c *neon) result(v vreg) {
 	p, err := c.sig.Results().At(0).Resolve()
 	if err != nil {
@@ -193,8 +194,8 @@ func (c *neon) result(v vreg) {
 	c.both(fmt.Sprintf("%s F%d, ret+%d(FP)", move, int(v), p.Addr.Disp), "")
 }
 
-// interleave writes what body writes for each of some slots, which use registers of their own, in turns: a processor
-// then finds enough to do while it waits for results.
+// interleave writes the code that body writes for each slot, alternating between the slots. Slots use registers of
+// their own, so a processor finds enough to do while it waits for results.
 func (c *neon) interleave(slots int, body func(slot int)) {
 	first, longest := len(c.f.lines), 0
 	var parts [][]line
@@ -220,14 +221,14 @@ func (c *neon) arg(name string) xreg {
 	return r
 }
 
-// bytes loads an argument that counts floats and makes it count bytes.
+// bytes loads an argument that counts floats and converts it to bytes.
 func (c *neon) bytes(name string) xreg {
 	r := c.arg(name)
 	c.lsl(r, r, 2)
 	return r
 }
 
-// mov sets d to n, and set to a constant.
+// mov sets d to n, and set sets it to a constant.
 func (c *neon) mov(d, n xreg) {
 	c.both(fmt.Sprintf("MOVD %v, %v", n, d), fmt.Sprintf("mov %s, %s", d.arm(), n.arm()))
 }
@@ -266,7 +267,7 @@ func (c *neon) lsl(d, n xreg, shift int) {
 	c.both(fmt.Sprintf("LSL $%d, %v, %v", shift, n, d), fmt.Sprintf("lsl %s, %s, #%d", d.arm(), n.arm(), shift))
 }
 
-// jump goes to a label, ifZero if n is 0, ifClear if a bit of it is.
+// jump jumps to a label, ifZero does so if n is 0, ifClear if a bit of n is 0.
 func (c *neon) jump(to string) { c.both("JMP "+to, "b "+to) }
 func (c *neon) ifZero(n xreg, to string) {
 	c.both(fmt.Sprintf("CBZ %v, %s", n, to), fmt.Sprintf("cbz %s, %s", n.arm(), to))
@@ -275,7 +276,7 @@ func (c *neon) ifClear(n xreg, bit int, to string) {
 	c.both(fmt.Sprintf("TBZ $%d, %v, %s", bit, n, to), fmt.Sprintf("tbz %s, #%d, %s", n.arm(), bit, to))
 }
 
-// ifLess goes to a label if n < v, and ifGreater if n > v.
+// ifLess jumps to a label if n < v, and ifGreater if n > v.
 func (c *neon) ifLess(n xreg, v int, to string) {
 	c.both(fmt.Sprintf("CMP $%d, %v", v, n), fmt.Sprintf("cmp %s, #%d", n.arm(), v))
 	c.both("BLT "+to, "b.lt "+to)
@@ -285,7 +286,7 @@ func (c *neon) ifGreater(n xreg, v int, to string) {
 	c.both("BGT "+to, "b.gt "+to)
 }
 
-// subtract takes v from n, and goes to a label while something is left; whileLeast, while at least v is left.
+// subtract subtracts v from n and jumps to a label unless the result is 0; whileLeast jumps while at least v is left.
 func (c *neon) subtract(n xreg, v int, to string) {
 	c.both(fmt.Sprintf("SUBS $%d, %v, %v", v, n, n), fmt.Sprintf("subs %s, %s, #%d", n.arm(), n.arm(), v))
 	c.both("BNE "+to, "b.ne "+to)
@@ -296,10 +297,10 @@ func (c *neon) whileLeast(n xreg, v int, to string) {
 	c.both("BGE "+to, "b.ge "+to)
 }
 
-// end leaves the function.
+// end returns from the function.
 func (c *neon) end() { c.both("RET", "") }
 
-// loop writes a loop at a label whose bound is of interest: body ends with the jump back.
+// loop writes a loop with a label, whose bound is computed. body ends with the jump back.
 func (c *neon) loop(label string, l armLoop, body func()) {
 	c.label(label)
 	l.first = len(c.f.lines)

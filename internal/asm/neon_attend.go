@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// attendNEON generates what one query does with keys and values, row by row as attend does.
+// attendNEON generates what one query computes with keys and values, row by row as attend does.
 func attendNEON(file *armFile) {
-	for _, f := range rowForms[:2] { // integers are multiplied as such: see rowtile.go
+	for _, f := range rowForms[:2] { // integers are multiplied without conversion: see rowtile.go
 		file.rowDots(f)
 		file.rowSums(f)
 	}
@@ -13,8 +13,8 @@ func attendNEON(file *armFile) {
 	}
 }
 
-// sixteen reads 16 elements of a row at p + disp elements as float32 into 4 registers from v on, and bf16 and int8 by
-// way of t and the register after it.
+// sixteen reads 16 elements of a row, from p + disp elements, as float32 into 4 registers from v on. For bf16 and int8
+// it uses t and the register after it.
 func (c *neon) sixteen(f rowForm, v vreg, p xreg, disp int, t vreg) {
 	disp <<= f.shift
 	switch f.name {
@@ -41,7 +41,8 @@ func (c *neon) sixteen(f rowForm, v vreg, p xreg, disp int, t vreg) {
 	}
 }
 
-// rowDots takes four rows, one after the other, for memory to be read strictly in sequence; each has 4 vectors of sums.
+// rowDots computes four rows, one after the other, so that memory is read strictly in sequence. Each row has 4 vectors
+// of sums.
 func (file *armFile) rowDots(f rowForm) {
 	c := file.function("rowDots"+f.name, neonISA)
 	n, k, w, ldw, x, y := c.arg("n"), c.arg("k"), c.arg("w"), c.arg("ldw"), c.arg("x"), c.arg("y")
@@ -96,7 +97,7 @@ func (file *armFile) rowDots(f rowForm) {
 	c.end()
 }
 
-// rowSums has the sums of up to 64 columns in registers.
+// rowSums keeps the sums of up to 64 columns in registers.
 func (file *armFile) rowSums(f rowForm) {
 	c := file.function("rowSums"+f.name, neonISA)
 	n, k, w, ldw, x, y, add := c.arg("n"), c.arg("k"), c.arg("w"), c.arg("ldw"), c.arg("x"), c.arg("y"), c.arg("add")
@@ -141,7 +142,7 @@ func (file *armFile) rowSums(f rowForm) {
 	c.end()
 }
 
-// widenRows makes float32 of whole rows.
+// widenRows converts whole rows to float32.
 func (file *armFile) widenRows(f rowForm) {
 	c := file.function("widen"+f.name, neonISA)
 	n, k, w, y, left := c.arg("n"), c.arg("k"), c.arg("w"), c.arg("y"), c.x()

@@ -2,15 +2,15 @@ package main
 
 import "fmt"
 
-// convNEON generates the passes of the transform that package kernel convolves by, as conv does for amd64. A row of 16
-// channels is 4 vectors, which are computed one after the other.
+// convNEON generates the passes of the transform that package kernel uses for convolutions, as conv does for amd64. A
+// row of 16 channels is 4 vectors, which are computed one after the other.
 func convNEON(file *armFile) {
 	file.pass("dif", []int{8, 5, 4, 3}, (*passNeon).dif)
 	file.pass("dit", []int{8, 5, 4, 3}, (*passNeon).dit)
 	file.pass("first", []int{8, 4}, (*passNeon).first)
 	file.pass("last", []int{8, 4}, func(p *passNeon) { p.lastInto(false) })
 	file.pass("lastAdd", []int{8, 4}, func(p *passNeon) { p.lastInto(true) })
-	c := file.function("lastStream", neonISA) // the caches take these rows
+	c := file.function("lastStream", neonISA) // these rows are written to the caches
 	c.both("JMP ·last"+neonISA.name+"(SB)", "")
 	file.pass("middle", []int{8, 5, 4, 3}, (*passNeon).middle)
 	file.pass("middleGrad", []int{8, 5, 4, 3}, func(p *passNeon) { p.middleGradInto(true) })
@@ -26,8 +26,8 @@ type passNeon struct {
 	name       string
 	radix      int
 	re, im     xreg
-	step       []xreg // from row 0 to row j of the points; none if rows are side by side
-	w, q, left xreg   // left are the vectors of a row
+	step       []xreg // from row 0 to row j of the points; none if rows are adjacent
+	w, q, left xreg   // left counts the vectors of a row
 	x          xreg
 	xstep      []xreg
 	inOut      xreg
@@ -53,13 +53,13 @@ func (file *armFile) pass(name string, radices []int, emit func(*passNeon)) {
 	}
 }
 
-// start loads the arguments that passes over blocks and ends have in common.
+// start loads the arguments that passes over blocks and ends share.
 func (p *passNeon) start() {
 	p.re, p.im, p.w = p.arg("re"), p.arg("im"), p.arg("w")
 	p.step = p.steps("step")
 }
 
-// steps are the distances of rows 1 and up from row 0, by their numbers.
+// steps returns the distances of rows 1 and up from row 0, by row number.
 func (p *passNeon) steps(arg string) []xreg {
 	steps := []xreg{0, p.bytes(arg)}
 	for j := 2; j < p.radix; j++ {
@@ -69,7 +69,7 @@ func (p *passNeon) steps(arg string) []xreg {
 	return steps
 }
 
-// row reads or writes row j of what begins at at.
+// row reads or writes row j of the rows that begin at at.
 func (p *passNeon) row(access func(v vreg, at, offset xreg), direct func(part, vreg, xreg, int), v vreg, at xreg,
 	steps []xreg, j int) {
 	switch {
@@ -101,8 +101,8 @@ func (p *passNeon) put(j int, x vpoint) {
 	p.give(x.re, x.im)
 }
 
-// vectors emits the loop over the vectors of count rows. It moves the pointers along each row, and next goes from its
-// end to the next one.
+// vectors emits the loop over the vectors of count rows. It moves the pointers along each row, and next moves them from
+// its end to the next row.
 func (p *passNeon) vectors(pointers []xreg, bytes int, body, next func()) {
 	loop := fmt.Sprintf("loop%d", p.radix)
 	p.set(p.left, rowBytes/16)
@@ -126,7 +126,7 @@ func (p *passNeon) vectors(pointers []xreg, bytes int, body, next func()) {
 // blocks emits the loops of dif and dit around body.
 func (p *passNeon) blocks(body func()) {
 	p.start()
-	skip, blocks, t := p.neon.x(), p.arg("blocks"), p.neon.x() // from behind the points of a block to the next block
+	skip, blocks, t := p.neon.x(), p.arg("blocks"), p.neon.x() // from the end of a block to the next block
 	p.add(skip, p.step[p.radix-1], p.step[1])
 	p.lsl(t, p.q, 6)
 	p.sub(skip, skip, t)
@@ -178,7 +178,7 @@ func (p *passNeon) dit() {
 // pair returns the sum and the difference of points j and j + radix/2.
 func (p *passNeon) pair(j int) (sum, diff vpoint) { return p.sumDiff(p.get(j), p.get(j+p.radix/2)) }
 
-// ends emits the loop of first and last around body. table is the argument for the factors of the real sequence.
+// ends emits the loop of first and last around body. table is the argument with the factors of the real sequence.
 func (p *passNeon) ends(table string, body func()) {
 	p.start()
 	p.x, p.inOut, p.rows = p.arg("x"), p.arg(table), p.arg("rows")
@@ -191,7 +191,7 @@ func (p *passNeon) ends(table string, body func()) {
 	})
 }
 
-// ifRow emits f so that it runs if row j of the real sequence exists.
+// ifRow emits f so that it runs only if row j of the real sequence exists.
 func (p *passNeon) ifRow(j int, f func()) {
 	p.labels++
 	after := fmt.Sprintf("radix%d_%d", p.radix, p.labels)
@@ -206,7 +206,7 @@ func (p *passNeon) first() {
 	})
 }
 
-// realPair is pair for points x[j]·in[j].
+// realPair does the same as pair for points x[j]·in[j].
 func (p *passNeon) realPair(j int) (sum, diff vpoint) {
 	k := j + p.radix/2
 	rows, in := [2]vreg{}, [2]vreg{}
@@ -251,14 +251,14 @@ func (p *passNeon) lastInto(add bool) {
 	})
 }
 
-// operandsNeon are pointers to rows of points that lie side by side.
+// operandsNeon holds pointers to adjacent rows of points.
 type operandsNeon struct{ re, im xreg }
 
 func (p *passNeon) operands(name string) operandsNeon {
 	return operandsNeon{p.arg(name + "re"), p.arg(name + "im")}
 }
 
-// values are point j of an operand.
+// values returns point j of an operand.
 func (p *passNeon) values(o operandsNeon, j int) vpoint {
 	x := vpoint{p.take(), p.take()}
 	p.load(whole, x.re, o.re, rowBytes*j)
@@ -297,8 +297,8 @@ func (p *passNeon) middleGradInto(add bool) {
 	})
 }
 
-// groups emits the loop of middle and middleGrad around product, which makes of point j of a spectrum, with those of
-// the operands, what goes back.
+// groups emits the loop of middle and middleGrad around product. product computes, from point j of a spectrum and those
+// of the operands, the point that is transformed back.
 func (p *passNeon) groups(with []operandsNeon, product func(j int, x vpoint) vpoint) {
 	p.re, p.im = p.arg("re"), p.arg("im")
 	with = append(with, operandsNeon{p.re, p.im})
@@ -306,7 +306,7 @@ func (p *passNeon) groups(with []operandsNeon, product func(j int, x vpoint) vpo
 	for _, o := range with {
 		pointers = append(pointers, o.re, o.im)
 	}
-	// The transform of points with their parts exchanged is the transform back.
+	// The transform of points with their parts exchanged is the inverse transform.
 	p.vectors(pointers, 32*p.radix*(len(with)+1), func() {
 		spectrum := make([]vpoint, p.radix)
 		p.forward(p.radix, p.pair, p.get, func(k int, y vpoint) {
