@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// deltaNEON generates what the delta rule computes in blocks besides products, with 4 columns in a vector.
+// deltaNEON generates the block operations of the delta rule that are not products, with 4 columns in a vector.
 func deltaNEON(file *armFile) {
 	file.solveLower()
 	file.axpyDots()
@@ -11,7 +11,7 @@ func deltaNEON(file *armFile) {
 	file.decayedScores()
 }
 
-// solveLower goes down the rows: each is read, changed by the rows before it, and written.
+// solveLower processes the rows from top to bottom: each is read, changed by the rows before it, and written.
 func (file *armFile) solveLower() {
 	c := file.function("solveLower", neonISA)
 	left, x, xs, mi, mj := c.arg("n"), c.arg("x"), c.bytes("xs"), c.bytes("mi"), c.bytes("mj")
@@ -56,7 +56,7 @@ func (file *armFile) solveLower() {
 	c.end()
 }
 
-// axpyDots goes through each row once for both.
+// axpyDots reads each row once for both results.
 func (file *armFile) axpyDots() {
 	c := file.function("axpyDots", neonISA)
 	rows, n, dots, y, f := c.arg("rows"), c.arg("n"), c.arg("dots"), c.arg("y"), c.arg("f")
@@ -88,7 +88,7 @@ func (file *armFile) axpyDots() {
 	c.end()
 }
 
-// decayPart goes down the rows and up again.
+// decayPart processes the rows from top to bottom and back.
 func (file *armFile) decayPart() {
 	c := file.function("decayPart", neonISA)
 	left, ld, gs, logs := c.arg("n"), c.bytes("ld"), c.bytes("gs"), c.arg("logs")
@@ -137,7 +137,7 @@ func (file *armFile) decayPart() {
 	c.end()
 }
 
-// addRunning goes down the rows with 4 vectors of columns, then one.
+// addRunning processes the rows with 4 vectors of columns at a time, then with one.
 func (file *armFile) addRunning() {
 	c := file.function("addRunning", neonISA)
 	left, acc, y, ys := c.arg("n"), c.arg("acc"), c.arg("y"), c.bytes("ys")
@@ -176,8 +176,8 @@ func (file *armFile) addRunning() {
 	c.end()
 }
 
-// decayedScores has the writers side by side, of which those before a reader are decayed: all sums of a reader's scores
-// are in 4 vectors, or as many as there are writers for, and nothing is added across elements.
+// decayedScores has the writers side by side, and decays those before a reader. All sums of a reader's scores are in 4
+// vectors, or in fewer if there are fewer writers, and nothing is added across elements.
 func (file *armFile) decayedScores() {
 	c := file.function("decayedScores", neonISA)
 	rows, n, ss, sq, sp := c.arg("rows"), c.arg("n"), c.bytes("ss"), c.arg("sq"), c.arg("sp")

@@ -1,6 +1,6 @@
 package main
 
-// elementwiseNEON generates functions that treat each element alone, with the bits of amd64.
+// elementwiseNEON generates the functions that compute each element alone, with the same bits as on amd64.
 func elementwiseNEON(file *armFile) {
 	binary := func(name string, op armOp) {
 		file.point(pointKernel{name: name, arrays: []string{"y", "x"}, written: 1, slots: 4,
@@ -58,11 +58,11 @@ func (p *pointNeon) scaledLess(x, scale, shift, t vreg) {
 	p.copyV(x, t)
 }
 
-// roundings generates the rounding to bfloat16 as amd64 has it.
+// roundings generates the rounding to bfloat16, as on amd64.
 func (file *armFile) roundings() {
 	round := func(p *pointNeon, y, x vreg) {
 		t := p.r(2)
-		p.v(fmulV, x, x, p.k(1)) // makes NaN quiet: then it is one without its lower half, too
+		p.v(fmulV, x, x, p.k(1)) // makes a NaN quiet, so that it stays NaN without its lower half
 		p.v(andV, y, x, p.word32(1<<31-1))
 		p.v(eorV, x, x, y) // the sign
 		p.ushr(t, y, 16)
@@ -80,7 +80,7 @@ func (file *armFile) roundings() {
 			round(p, v[0], v[1])
 			t := p.r(2)
 			p.v(andV, t, v[0], p.word32(1<<31-1))
-			p.v(cmhsV, t, t, p.word32(tinyHalf<<16)) // all bits where it is large enough
+			p.v(cmhsV, t, t, p.word32(tinyHalf<<16)) // all bits set where it is large enough
 			p.v(andV, v[0], v[0], t)
 		}})
 }

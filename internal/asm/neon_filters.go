@@ -43,7 +43,7 @@ func (file *armFile) laneRows(name string, add bool) {
 	c.end()
 }
 
-// firTile has up to 2 vectors of columns of the sums and taps of a tile in registers.
+// firTile keeps the sums and taps of a tile, for up to 2 vectors of columns, in registers.
 func (file *armFile) firTile() {
 	const rows, taps = 9, 4 // see isa.firTile
 	c := file.function("firTile", neonISA)
@@ -51,8 +51,8 @@ func (file *armFile) firTile() {
 	coef, data, step := c.arg("taps"), c.arg("data"), c.bytes("dataStep")
 	back, o, h, x, n, r := c.x(), c.x(), c.x(), c.x(), c.x(), c.panels(left)
 	c.lsl(back, step, 3)
-	c.add(data, data, back) // the last row of data that the first tap meets
-	c.sub(back, back, step) // from the first row that the last tap met to the last one of the next taps
+	c.add(data, data, back) // the last row of data for the first tap
+	c.sub(back, back, step) // from the first row for the last tap to the last row for the next taps
 	r.each([]xreg{out, coef, data}, []int{2, 1}, func(vecs int) {
 		sum := func(row, v int) vreg { return vreg(row*vecs + v) }
 		tap := func(i, v int) vreg { return vreg((rows+i)*vecs + v) }
@@ -139,7 +139,7 @@ func (file *armFile) firRow() {
 	c.end()
 }
 
-// shiftStep goes from the last vector of a state to the first, 4 at a time, so that it can be moved in place.
+// shiftStep processes the vectors of a state from the last to the first, 4 at a time, so that it can shift in place.
 func (file *armFile) shiftStep() {
 	c := file.function("shiftStep", neonISA)
 	channels, n := c.arg("channels"), c.arg("n")
@@ -204,7 +204,7 @@ func (file *armFile) shiftStep() {
 	c.end()
 }
 
-// diagSteps: the real and the imaginary part of a mode stand side by side.
+// diagSteps stores the real and the imaginary part of a mode side by side.
 func (file *armFile) diagSteps() {
 	c := file.function("diagSteps", neonISA)
 	systems, per, n, z, us := c.arg("systems"), c.x(), c.arg("n"), c.arg("z"), c.arg("u")

@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// gemmNEON generates the product of a block for arm64, in tiles as gemm does: 6 rows of 4 vectors, 24 accumulators,
-// which leave 6 registers for A and 2 for B, one vector of B after the other. A is read in place: 4 terms of a row at a
-// time, or, where it is transposed, a term of all rows, and multiplied by element.
+// gemmNEON generates the product of a block for arm64, in tiles as gemm does. A tile has 6 rows of 4 vectors: 24
+// accumulators, which leave 6 registers for A and 2 for the vectors of B in turn. A is read in place: 4 terms of a row
+// at a time or, if A is transposed, one term of all rows, and multiplied by element.
 func gemmNEON(file *armFile) {
 	c := file.function("gemm", neonISA)
 	g := gemmNeon{neon: c, m: c.arg("m"), aRow: c.arg("a"), rs: c.bytes("rs"), cs: c.bytes("cs"), bs: c.bytes("bs"),
@@ -28,7 +28,7 @@ func gemmNEON(file *armFile) {
 	c.end()
 }
 
-// gemmNeonRows are the heights of tiles: with fewer rows than 6 are left, they are taken one height after the other.
+// gemmNeonRows lists the heights of tiles. If fewer than 6 rows are left, the smaller heights follow in turn.
 var gemmNeonRows = []int{6, 4, 2, 1}
 
 // gemmNeon holds the registers of gemm. Strides are in bytes.
@@ -38,8 +38,8 @@ type gemmNeon struct {
 	aRow, cRow    xreg // first row of the strip
 	rs, cs        xreg // strides of A
 	bs, ldc       xreg
-	bPanel, cTile xreg // of the tile
-	bias          xreg // of the tile, or near 0
+	bPanel, cTile xreg // start in the tile
+	bias          xreg // start in the tile, or near 0
 	n             xreg // columns that are left
 	a             []xreg
 	b, k, t       xreg
@@ -52,7 +52,7 @@ func (g *gemmNeon) strip(rows int) {
 	g.argInto("bias", g.bias)
 	g.argInto("n", g.n)
 	g.mov(g.cTile, g.cRow)
-	widths := []int{4, 2, 1} // vectors of a tile; what is less than one comes after them
+	widths := []int{4, 2, 1} // vectors of a tile; fewer columns than one vector come after them
 	for i, vecs := range widths {
 		next := label("few")
 		if i < len(widths)-1 {
@@ -92,7 +92,7 @@ func (g *gemmNeon) tile(rows, vecs int, few bool) {
 	firstA := vreg(rows * vecs)
 	firstB, forB := firstA+vreg(rows), min(32-rows*vecs-rows, 8)
 	next := 0
-	loadB := func(v int) vreg { // into the next register of those for B
+	loadB := func(v int) vreg { // into the next register for B
 		r := firstB + vreg(next%forB)
 		next++
 		if few {
@@ -102,7 +102,7 @@ func (g *gemmNeon) tile(rows, vecs int, few bool) {
 		}
 		return r
 	}
-	// term adds a term to the sums, where row i has it in element at(i) of a(i).
+	// term adds a term to the sums. Row i has it in element at(i) of a(i).
 	term := func(a func(i int) vreg, at func(i int) int) {
 		for v := range vecs {
 			b := loadB(v)
@@ -168,7 +168,7 @@ func (g *gemmNeon) tile(rows, vecs int, few bool) {
 	g.label(sums)
 	g.argInto("bias", g.t)
 	g.ifZero(g.t, prefix+"_add")
-	x := firstA // A is no more needed
+	x := firstA // A is no longer needed
 	for v := range vecs {
 		if few {
 			g.loadFew(x, g.n, g.bias, g.t)

@@ -1,6 +1,6 @@
 package main
 
-// gradientsNEON generates the gradients of functions of single elements, with the bits of amd64, and AdamW.
+// gradientsNEON generates the gradients of functions of single elements, with the same bits as on amd64, and AdamW.
 func gradientsNEON(file *armFile) {
 	gradient := func(name string, slots int, body func(p *pointNeon, dy, x vreg)) {
 		file.point(pointKernel{name: name, arrays: []string{"dy", "x"}, written: 1, slots: slots,

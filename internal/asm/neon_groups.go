@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// groupsNEON generates the products of integers for arm64: a vector holds the words of a step of 4 rows of weights, and
-// SDOT multiplies its bytes by those of an element of x. Weights become signed by their highest bit, or are multiplied
-// as they are by USDOT, which comes with FEAT_I8MM.
+// groupsNEON generates the integer products for arm64. A vector holds the words of a step for 4 rows of weights, and
+// SDOT multiplies its bytes by those of an element of x. Weights become signed by flipping their highest bit, or are
+// multiplied as they are by USDOT, which comes with FEAT_I8MM.
 func groupsNEON(file *armFile) {
 	for _, form := range groupForms {
 		for _, s := range []isa{dotISA, i8mmISA} {
@@ -30,25 +30,25 @@ func groupsNEON(file *armFile) {
 	}
 }
 
-// groupNeonRows is the most rows of x of a call.
+// groupNeonRows is the largest number of rows of x in a call.
 const groupNeonRows = 4
 
-// groupNeon writes the products of some rows of x by a panel of integers. Sums of a group stay in registers, and so do
-// sums over groups of 1 or 2 rows; those of more are in y.
+// groupNeon writes the products of some rows of x by a panel of integers. The sums of a group stay in registers, and so
+// do the sums over groups of 1 or 2 rows; those of more rows are in y.
 type groupNeon struct {
 	*neon
 	form            groupForm
 	rows            int
-	own             xreg // the first register of its own: code for other rows has the same
-	half            int  // the group of the two of a block that is being written
+	own             xreg // first register of its own: code for other rows uses the same
+	half            int  // index of the group within its block of two
 	x, y            []xreg
 	w, blocks, t    xreg
 	bias, rowFactor xreg
 }
 
-const groupParts = groupWidth / 4 // vectors of the numbers of a panel
+const groupParts = groupWidth / 4 // vectors that hold the numbers of a panel
 
-// Vectors: the sums of a group, then those over groups or, of 3 and 4 rows, x; spare ones; a constant.
+// Vector registers: the sums of a group, then the sums over groups or, for 3 and 4 rows, x; spare ones; a constant.
 func (p *groupNeon) sum(i, part int) vreg   { return vreg(i*groupParts + part) }
 func (p *groupNeon) total(i, part int) vreg { return vreg(16 + i*groupParts + part) }
 func (p *groupNeon) inMemory() bool         { return p.rows > 2 }
@@ -116,8 +116,8 @@ func (p *groupNeon) each(f func(i, part int)) {
 	}
 }
 
-// record reads the part of the record of row i that follows its integers: element 0 is the factor, 1 where sums begin,
-// 2 the sum of the numbers.
+// record reads the part of the record of row i after its integers: element 0 is the factor, 1 the start of sums, 2 the
+// sum of the numbers.
 func (p *groupNeon) record(i int) {
 	p.load(whole, p.term(i), p.x[i], p.half*recordBytes+recordScale)
 }
@@ -165,7 +165,7 @@ func (p *groupNeon) products() {
 	}
 }
 
-// nibbles adds the products of two steps, the second of which step is odd: their words are the same.
+// nibbles adds the products of an even step and the step after it, which share their words. It ignores odd steps.
 func (p *groupNeon) nibbles(words, step int) {
 	if step%2 == 1 {
 		return
@@ -182,7 +182,7 @@ func (p *groupNeon) nibbles(words, step int) {
 	}
 }
 
-// scale adds the sums of a group, times their factors, to those over groups.
+// scale multiplies the sums of a group by their factors and adds them to the sums over groups.
 func (p *groupNeon) scale() {
 	for i := range p.rows {
 		p.record(i)
@@ -215,7 +215,7 @@ func (p *groupNeon) scale() {
 	}
 }
 
-// finish multiplies the sums by the factors of rows of weights, adds the bias and stores them.
+// finish multiplies the sums by the factors of the weight rows, adds the bias and stores the results.
 func (p *groupNeon) finish(label string) {
 	factor, bias, y := p.spare(0), p.spare(1), p.spare(2)
 	p.rowFactor, p.bias = p.w, p.blocks
@@ -246,7 +246,7 @@ func (p *groupNeon) finish(label string) {
 	p.end()
 }
 
-// armText is a loop in Arm's syntax, for llvm-mca.
+// armText returns a loop in Arm's syntax, for llvm-mca.
 func (f *armFunction) armText(l armLoop) string {
 	var w strings.Builder
 	for _, line := range f.lines[l.first-1 : l.last] {

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// armOp is an instruction on vectors: its mnemonic, the shapes of its operands, and its word without registers.
+// armOp is a vector instruction: its mnemonic, the shapes of its operands, and its word without registers.
 type armOp struct {
 	name    string
-	d, n, m string // empty where it has no such operand
+	d, n, m string // empty if there is no such operand
 	word    uint32
 }
 
@@ -75,7 +75,7 @@ var (
 	sxtl2H = armOp{"sxtl2", "4s", "8h", "", 0x4f10a400}
 )
 
-// Instructions whose last operand is an element of a register, of 32 bits.
+// Instructions whose last operand is a 32-bit element of a register.
 var (
 	fmlaE  = armOp{"fmla", "4s", "4s", "s", 0x4f801000}
 	fmlsE  = armOp{"fmls", "4s", "4s", "s", 0x4f805000}
@@ -84,7 +84,7 @@ var (
 	usdotE = armOp{"usdot", "4s", "16b", "4b", 0x4f80f000}
 )
 
-// shape is a register of some shape in Arm's syntax.
+// shape returns the register in some shape, in Arm's syntax.
 func (v vreg) shape(s string) string { return fmt.Sprintf("v%d.%s", int(v), s) }
 
 // word writes an instruction as its word.
@@ -113,7 +113,7 @@ func (c *neon) e(i armOp, d, n, m vreg, at int) {
 		"%s %s, %s, %s[%d]", i.name, d.shape(i.d), n.shape(i.n), m.shape(i.m), at)
 }
 
-// across sets the first element of d to the largest of those of n as integers without sign, or to their sum.
+// acrossMax sets the first element of d to the largest element of n as unsigned integers, acrossSum to their sum.
 func (c *neon) acrossMax(d, n vreg) {
 	c.word(0x6eb0a800|uint32(n)<<5|uint32(d), "umaxv s%d, %s", int(d), n.shape("4s"))
 }
@@ -127,10 +127,10 @@ func (c *neon) bits(d vreg, word uint32, x xreg) {
 	c.dupX(d, x)
 }
 
-// float is bits for the constant v rounded to float32.
+// float does the same as bits for the constant v rounded to float32.
 func (c *neon) float(d vreg, v float64, x xreg) { c.bits(d, math.Float32bits(float32(v)), x) }
 
-// keepFew clears the elements of v but the first n%4, of 1 to 3. t is scratch.
+// keepFew clears the elements of v except the first n%4, which is 1 to 3. t is scratch.
 func (c *neon) keepFew(v vreg, n xreg, t vreg) {
 	c.copyV(t, v)
 	c.few(n, func() {
@@ -142,8 +142,8 @@ func (c *neon) keepFew(v vreg, n xreg, t vreg) {
 	})
 }
 
-// foldD adds the two float64 of n into the first of d, and fold joins the 4 float32 of v in the first of v by an
-// instruction, halves onto halves. t is scratch.
+// foldD adds the two float64 of n into the first element of d. fold combines the 4 float32 of v into the first element
+// of v with an instruction, halves onto halves. t is scratch.
 func (c *neon) foldD(d, n vreg) {
 	c.word(0x7e70d800|uint32(n)<<5|uint32(d), "faddp d%d, %s", int(d), n.shape("2d"))
 }
@@ -154,7 +154,7 @@ func (c *neon) fold(join armOp, v, t vreg) {
 	c.v(join, v, v, t)
 }
 
-// ushr shifts elements of 32 bits to the right.
+// ushr shifts 32-bit elements to the right.
 func (c *neon) ushr(d, n vreg, shift int) {
 	c.word(0x6f000400|uint32(64-shift)<<16|uint32(n)<<5|uint32(d), "ushr %s, %s, #%d", d.shape("4s"),
 		n.shape("4s"), shift)
@@ -206,7 +206,7 @@ func (c *neon) dupX(d vreg, n xreg) {
 	c.word(0x4e040c00|uint32(n)<<5|uint32(d), "dup %s, w%d", d.shape("4s"), int(n))
 }
 
-// ushrBytes shifts bytes to the right, shl elements of 32 bits to the left.
+// ushrBytes shifts bytes to the right, shl shifts 32-bit elements to the left.
 func (c *neon) ushrBytes(d, n vreg, shift int) {
 	c.word(0x6f000400|uint32(16-shift)<<16|uint32(n)<<5|uint32(d), "ushr %s, %s, #%d", d.shape("16b"),
 		n.shape("16b"), shift)
@@ -215,7 +215,7 @@ func (c *neon) shl(d, n vreg, shift int) {
 	c.word(0x4f005400|uint32(32+shift)<<16|uint32(n)<<5|uint32(d), "shl %s, %s, #%d", d.shape("4s"), n.shape("4s"), shift)
 }
 
-// part is how much of a register is loaded or stored.
+// part is the part of a register that is loaded or stored.
 type part struct {
 	name        string
 	bytes       int
@@ -236,7 +236,7 @@ func (c *neon) access(what string, word uint32, p part, v vreg, n xreg, disp int
 		int(v), n.arm(), disp)
 }
 
-// load reads part of a register, whose rest becomes zero, from n + disp. store writes it.
+// load reads part of a register from n + disp and clears the rest. store writes the part.
 func (c *neon) load(p part, v vreg, n xreg, disp int)  { c.access("ldr", p.load, p, v, n, disp) }
 func (c *neon) store(p part, v vreg, n xreg, disp int) { c.access("str", p.store, p, v, n, disp) }
 
@@ -247,7 +247,7 @@ func (c *neon) indexed(what string, word uint32, v vreg, n, m xreg) {
 	c.word(word|uint32(m)<<16|uint32(n)<<5|uint32(v), "%s q%d, [%s, %s]", what, int(v), n.arm(), m.arm())
 }
 
-// loadPair and storePair are those of two registers; disp is below 1024.
+// loadPair and storePair read and write two registers; disp is below 1024.
 func (c *neon) loadPair(v, w vreg, n xreg, disp int)  { c.pair("ldp", 0xad400000, v, w, n, disp) }
 func (c *neon) storePair(v, w vreg, n xreg, disp int) { c.pair("stp", 0xad000000, v, w, n, disp) }
 func (c *neon) pair(what string, word uint32, v, w vreg, n xreg, disp int) {
@@ -258,7 +258,7 @@ func (c *neon) pair(what string, word uint32, v, w vreg, n xreg, disp int) {
 		int(v), int(w), n.arm(), disp)
 }
 
-// loadLane reads element at of v, of 32 bits, from n. storeLane writes it.
+// loadLane reads the 32-bit element at of v from n. storeLane writes it.
 func (c *neon) loadLane(v vreg, at int, n xreg)  { c.lane("ld1", 0x0d408000, v, at, n) }
 func (c *neon) storeLane(v vreg, at int, n xreg) { c.lane("st1", 0x0d008000, v, at, n) }
 func (c *neon) lane(what string, word uint32, v vreg, at int, n xreg) {
@@ -271,7 +271,7 @@ func (c *neon) broadcast(v vreg, n xreg) {
 	c.word(0x4d40c800|uint32(n)<<5|uint32(v), "ld1r { %s }, [%s]", v.shape("4s"), n.arm())
 }
 
-// broadcastNext is broadcast, and adds 4 to n.
+// broadcastNext does the same as broadcast and adds 4 to n.
 func (c *neon) broadcastNext(v vreg, n xreg) {
 	c.word(0x4ddfc800|uint32(n)<<5|uint32(v), "ld1r { %s }, [%s], #4", v.shape("4s"), n.arm())
 }
@@ -282,7 +282,7 @@ func (c *neon) loadNext(p part, v vreg, n xreg) {
 	c.word(word|uint32(p.bytes)<<12|uint32(n)<<5|uint32(v), "ldr %s%d, [%s], #%d", p.name, int(v), n.arm(), p.bytes)
 }
 
-// loadFew reads the first n%4 floats, of 1 to 3, from at, and storeFew writes them. t is scratch.
+// loadFew reads the first n%4 floats, which is 1 to 3, from at, and storeFew writes them. t is scratch.
 func (c *neon) loadFew(v vreg, n, at, t xreg) {
 	c.few(n, func() {
 		c.load(twoFs, v, at, 0)
@@ -304,7 +304,7 @@ func (c *neon) storeFew(v vreg, n, at, t xreg) {
 	})
 }
 
-// few runs two for n%4 of 2 and 3, then third for 3, and one for 1.
+// few runs two if n%4 is 2 or 3, then third if it is 3, and one if it is 1.
 func (c *neon) few(n xreg, two, third, one func()) {
 	single, done := c.fresh("single"), c.fresh("done")
 	c.ifClear(n, 1, single)

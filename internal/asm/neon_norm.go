@@ -7,7 +7,7 @@ func normNEON(file *armFile) {
 	file.layerNormParamGrad()
 }
 
-// addDoubles adds the elements of v to two vectors of sums in float64 from sums on, or their squares. lo and hi are
+// addDoubles adds the elements of v, or their squares, to two vectors of float64 sums from sums on. lo and hi are
 // scratch.
 func (c *neon) addDoubles(sums, v vreg, squares bool, lo, hi vreg) {
 	for i, half := range []vreg{lo, hi} {
@@ -22,7 +22,7 @@ func (c *neon) addDoubles(sums, v vreg, squares bool, lo, hi vreg) {
 	}
 }
 
-// meanD sets the first of sums to the sum of two vectors in float64, over n.
+// meanD sets the first element of sums to the sum of two vectors in float64, divided by n.
 func (c *neon) meanD(sums, n vreg) {
 	c.v(faddD, sums, sums, sums+1)
 	c.foldD(sums, sums)
@@ -43,7 +43,7 @@ func (file *armFile) layerNorm() {
 	c.double(n, d)
 	c.doubleArg("eps", eps)
 	c.oneD(one)
-	// pass begins with sums of zero and gets each vector of x.
+	// pass begins with zero sums and runs body for each vector of x.
 	pass := func(name string, body func()) {
 		c.zero(sums)
 		c.zero(sums + 1)
@@ -101,7 +101,7 @@ func (file *armFile) layerNormGrad() {
 	w, mean, rstd, dyAt, xAt, wAt, r := c.arg("w"), c.arg("mean"), c.arg("rstd"), c.x(), c.x(), c.x(), c.rows()
 	const sumG, sumGX, g, hat, lo, hi, m, scale, n, meanG, meanGX, t = 0, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 	c.double(n, d)
-	// element leaves dy·w in g and x̂ in hat.
+	// element sets g to dy·w and hat to x̂.
 	element := func(dy, x xreg) {
 		r.get(g, dy)
 		r.get(lo, wAt)
@@ -147,7 +147,7 @@ func (file *armFile) layerNormGrad() {
 	c.end()
 }
 
-// layerNormParamGrad goes down the rows with 4 columns.
+// layerNormParamGrad processes all rows for 4 columns at a time.
 func (file *armFile) layerNormParamGrad() {
 	c := file.function("layerNormParamGrad", neonISA)
 	left, dw, db, dy, x := c.arg("d"), c.arg("dw"), c.arg("db"), c.arg("dy"), c.arg("x")

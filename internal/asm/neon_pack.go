@@ -1,6 +1,6 @@
 package main
 
-// packNEON generates what brings B of a product into panels.
+// packNEON generates the copy of B of a product into panels.
 func packNEON(file *armFile) {
 	file.transposeRows()
 	file.copyRows()
@@ -44,7 +44,7 @@ func (file *armFile) transposeRows() {
 	c.end()
 }
 
-// transpose4 transposes the square of 4 registers from v on by way of 4 others from t on.
+// transpose4 transposes the square in 4 registers from v on, using 4 others from t on.
 func (c *neon) transpose4(v, t vreg) {
 	for i := range vreg(2) {
 		c.v(zip1V, t+2*i, v+i, v+2+i)

@@ -1,7 +1,7 @@
 package main
 
-// packedNEON generates products of a row of x by a panel of 48 columns of weights: 12 vectors of sums, so that none
-// waits for another, while the panel streams by.
+// packedNEON generates products of a row of x by a panel of 48 columns of weights. 12 vectors of sums make sure that no
+// sum waits for another while the panel streams by.
 func packedNEON(file *armFile) {
 	file.packedFloat32()
 	file.packedBF16()
@@ -9,13 +9,13 @@ func packedNEON(file *armFile) {
 
 const packedParts = packedWidth / 4 // vectors of a step
 
-// packedNeon holds the registers of both.
+// packedNeon holds the registers of both kernels.
 type packedNeon struct {
 	*neon
 	steps, x, w xreg
 }
 
-// Vectors besides the sums: terms of x, weights, and a mask.
+// The vectors besides the sums: terms of x, weights, and a mask.
 const (
 	packedX      = vreg(packedParts)
 	packedW      = packedX + 1
@@ -62,7 +62,7 @@ func (file *armFile) packedFloat32() {
 	p.finish()
 }
 
-// packedBF16 widens the halves of a word by a mask and a shift; the first term is in the upper half.
+// packedBF16 widens the halves of a word with a mask and a shift; the first term is in the upper half.
 func (file *armFile) packedBF16() {
 	p := file.function("packedBF16", neonISA).packed()
 	p.bytesOf(packedMask, 0xff)
@@ -84,7 +84,7 @@ func (file *armFile) packedBF16() {
 	p.finish()
 }
 
-// finish adds bias and y to the sums, as the arguments say, and stores them.
+// finish adds bias and y to the sums, depending on the arguments, and stores the results.
 func (p packedNeon) finish() {
 	bias, y, add := p.arg("bias"), p.arg("y"), p.arg("add")
 	plus := func(from xreg) {

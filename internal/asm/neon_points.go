@@ -3,15 +3,16 @@ package main
 // vpoint is a vector of complex numbers.
 type vpoint struct{ re, im vreg }
 
-// pointsNeon hands out vector registers, as pool does for amd64, and transforms points. What takes points takes their
-// registers over, and gives back those of what it returns.
+// pointsNeon allocates vector registers, as pool does for amd64, and transforms points. Functions with points as
+// arguments free their registers, except those of the results.
 type pointsNeon struct {
 	*neon
 	free []vreg
 	held map[int]vreg // constants of points.go
 }
 
-// points has all vector registers, with the constants of a radix in some. It uses a register for integers.
+// points returns a pointsNeon with all vector registers, some of which hold the constants of a radix. It uses an
+// integer register.
 func (c *neon) points(radix int) *pointsNeon {
 	p := &pointsNeon{neon: c, held: map[int]vreg{}}
 	for i := range vreg(32) {
@@ -52,7 +53,7 @@ func (p *pointsNeon) addSubScaled(a, b, s vreg) (sum, diff vreg) {
 	return a, diff
 }
 
-// sumDiff returns a+b and a-b, sumDiffTurned a-i·b and a+i·b; with b times s if they are scaled.
+// sumDiff returns a+b and a-b, sumDiffTurned a-i·b and a+i·b. The scaled variants multiply b by s.
 func (p *pointsNeon) sumDiff(a, b vpoint) (sum, diff vpoint) {
 	sum.re, diff.re = p.addSub(a.re, b.re)
 	sum.im, diff.im = p.addSub(a.im, b.im)
@@ -100,14 +101,14 @@ func (p *pointsNeon) timesConj(x, k vpoint) vpoint {
 	return vpoint{re, im}
 }
 
-// transform4 and those below are what they are in points.go.
+// transform4 and the functions below do the same as those of points.go.
 func (p *pointsNeon) transform4(x []vpoint) []vpoint {
 	s0, d0 := p.sumDiff(x[0], x[2])
 	s1, d1 := p.sumDiff(x[1], x[3])
 	return p.join4(s0, s1, d0, d1)
 }
 
-// join4 ends transform4, given sums and differences.
+// join4 completes transform4, given sums and differences.
 func (p *pointsNeon) join4(s0, s1, d0, d1 vpoint) []vpoint {
 	y0, y2 := p.sumDiff(s0, s1)
 	y1, y3 := p.sumDiffTurned(d0, d1)
@@ -184,7 +185,8 @@ func (p *pointsNeon) sines5(d, e vreg) (n1, n2 vreg) {
 	return n1, d
 }
 
-// forward transforms radix points, which pair brings if radix is even and get if not, and calls put with each result.
+// forward transforms radix points, which come from pair if radix is even and from get if not, and calls put with each
+// result.
 func (p *pointsNeon) forward(radix int, pair func(j int) (sum, diff vpoint), get func(j int) vpoint,
 	put func(k int, y vpoint)) {
 	var sum, diff, y []vpoint
@@ -207,7 +209,7 @@ func (p *pointsNeon) forward(radix int, pair func(j int) (sum, diff vpoint), get
 	}
 }
 
-// odd is the transform of an odd number of points.
+// odd returns the transform of an odd number of points.
 func (p *pointsNeon) odd(radix int, get func(j int) vpoint) []vpoint {
 	var x []vpoint
 	for j := range radix {
@@ -219,7 +221,7 @@ func (p *pointsNeon) odd(radix int, get func(j int) vpoint) []vpoint {
 	return p.transform3(x)
 }
 
-// backward transforms radix points, each brought by get, and calls put with the results.
+// backward transforms radix points, which come from get, and calls put with the results.
 func (p *pointsNeon) backward(radix int, get func(k int) vpoint, put func(j int, y vpoint)) {
 	four := func(first int) []vpoint {
 		return p.transform4([]vpoint{get(first), get(first + 1), get(first + 2), get(first + 3)})

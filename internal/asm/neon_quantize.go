@@ -2,7 +2,7 @@ package main
 
 import "math"
 
-// quantizeNEON generates the rounding of x for products of integers.
+// quantizeNEON generates the rounding of x for integer products.
 func quantizeNEON(file *armFile) {
 	c := file.function("quantizeGroups", neonISA)
 	groups, x, to, zero, t := c.arg("groups"), c.arg("x"), c.arg("to"), c.arg("zero"), c.x()
@@ -61,7 +61,7 @@ func quantizeNEON(file *armFile) {
 	c.end()
 }
 
-// tree joins n registers from v on in the first of them, halves onto halves.
+// tree combines n registers from v on into the first of them, halves onto halves.
 func (c *neon) tree(join armOp, v vreg, n int) {
 	for n /= 2; n > 0; n /= 2 {
 		for i := range vreg(n) {

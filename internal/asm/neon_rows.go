@@ -9,7 +9,7 @@ type rowNeon struct {
 
 func (c *neon) rows() *rowNeon { return &rowNeon{neon: c, left: c.x(), t: c.x()} }
 
-// get and put read and write the elements at p.
+// get reads the elements at p, and put writes them.
 func (r *rowNeon) get(v vreg, p xreg) {
 	if r.few {
 		r.loadFew(v, r.left, p, r.t)
@@ -25,7 +25,7 @@ func (r *rowNeon) put(v vreg, p xreg) {
 	}
 }
 
-// each runs body for each vector of n elements, and for the 1 to 3 that are left. It moves the pointers past them.
+// each runs body for each vector of n elements, and for the last 1 to 3 elements. It moves the pointers past them.
 func (r *rowNeon) each(n xreg, at []xreg, l armLoop, body func()) {
 	loop, rest, done := r.fresh("vectors"), r.fresh("rest"), r.fresh("row")
 	r.mov(r.left, n)
@@ -48,7 +48,7 @@ func (r *rowNeon) each(n xreg, at []xreg, l armLoop, body func()) {
 	r.label(done)
 }
 
-// panelNeon writes loops over panels of columns, which go down the rows of each.
+// panelNeon writes loops over panels of columns, which process all rows of each panel.
 type panelNeon struct {
 	*neon
 	left, t xreg
@@ -57,7 +57,7 @@ type panelNeon struct {
 
 func (c *neon) panels(left xreg) *panelNeon { return &panelNeon{neon: c, left: left, t: c.x()} }
 
-// get and put read and write vector i of the panel in the row at p.
+// get reads vector i of the panel in the row at p, and put writes it.
 func (r *panelNeon) get(v vreg, p xreg, i int) {
 	if r.few {
 		r.loadFew(v, r.left, p, r.t)
@@ -73,8 +73,8 @@ func (r *panelNeon) put(v vreg, p xreg, i int) {
 	}
 }
 
-// each runs body for panels of so many vectors as there are columns for, from the widest, and for the 1 to 3 columns
-// that are left. It moves the pointers past each whole one.
+// each runs body for panels of columns, widest first, and for the last 1 to 3 columns. It moves the pointers past each
+// whole panel.
 func (r *panelNeon) each(at []xreg, widths []int, body func(vecs int)) {
 	for _, vecs := range widths {
 		start, done := r.fresh("panel"), r.fresh("narrower")

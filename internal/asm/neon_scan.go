@@ -10,8 +10,8 @@ func scanNEON(file *armFile) {
 	file.decays()
 }
 
-// scanForward has 4 channels in a vector, and goes through all positions with them: scan writes outputs, scanSteps
-// states and decays.
+// scanForward has 4 channels in a vector and processes all positions for them. scan writes outputs, scanSteps states
+// and decays.
 func (file *armFile) scanForward(name string, outputs bool) {
 	c := file.function(name, neonISA)
 	n, width, step, stride := c.arg("n"), c.arg("width"), c.bytes("step"), c.bytes("stride")
@@ -90,7 +90,7 @@ func (file *armFile) scanForward(name string, outputs bool) {
 	c.end()
 }
 
-// scanBack has 4 channels in a vector, and goes through all positions from the last one.
+// scanBack has 4 channels in a vector and processes all positions from the last one.
 func (file *armFile) scanBack() {
 	c := file.function("scanBack", neonISA)
 	n, width, step, stride := c.arg("n"), c.arg("width"), c.bytes("step"), c.bytes("stride")
@@ -156,7 +156,7 @@ func (file *armFile) scanBack() {
 			c.addImm(w, w, scanStride)
 			c.subtract(left, 1, state)
 		})
-		c.lsl(p, n, 9) // to the work of the position before
+		c.lsl(p, n, 9) // to the work of the previous position
 		c.sub(w, w, p)
 		here(t, du)
 		c.v(fmlaV, t, dIn, dt)
@@ -167,7 +167,7 @@ func (file *armFile) scanBack() {
 		c.v(faddV, t, t, dDt)
 		r.put(t, p, 0)
 		c.sub(row, row, step)
-		for _, x := range []xreg{b, cc} { // which are behind the states
+		for _, x := range []xreg{b, cc} { // these point past the states
 			c.sub(x, x, stride)
 			c.lsl(p, n, 2)
 			c.sub(x, x, p)
@@ -179,7 +179,7 @@ func (file *armFile) scanBack() {
 	c.end()
 }
 
-// decays has 4 columns in a vector, and goes down the rows.
+// decays has 4 columns in a vector and processes the rows from top to bottom.
 func (file *armFile) decays() {
 	c := file.function("decays", neonISA)
 	left, steps, to, ld := c.arg("q"), c.arg("steps"), c.arg("l"), c.bytes("q")
@@ -208,7 +208,7 @@ func (file *armFile) decays() {
 		c.subtract(rows, 1, zeros)
 		c.label(diagonal)
 		c.zero(sum)
-		for i := range 4 { // columns up to this row have sums, that of the row itself 0, the others exponents of 0
+		for i := range 4 { // up to this row: sums, the row itself 0, then -Inf
 			c.broadcastNext(x, from)
 			c.v(faddV, sum, sum, x)
 			if i == 0 {

@@ -1,7 +1,7 @@
 package main
 
-// statesNEON generates the steps of states: each goes through the states of a channel, or the columns of a row, four at
-// a time.
+// statesNEON generates the steps of states. Each processes the states of a channel, or the columns of a row, four at a
+// time.
 func statesNEON(file *armFile) {
 	file.scanStep()
 	file.ssdStep()
@@ -34,7 +34,7 @@ func (c *neon) held(first vreg, constants ...float64) map[float64]vreg {
 	return at
 }
 
-// scanStep: the sum over the states has a strand for each element of a vector.
+// scanStep sums over the states in one strand for each element of a vector.
 func (file *armFile) scanStep() {
 	c := file.function("scanStep", neonISA)
 	d, n, y, h, a := c.arg("d"), c.arg("n"), c.arg("y"), c.arg("h"), c.arg("a")
@@ -80,7 +80,7 @@ type expNeon struct {
 	at map[float64]vreg
 }
 
-// exp is pointNeon.exp. It asks for expHigh where that is held: x cannot exceed it elsewhere.
+// exp does the same as pointNeon.exp. It checks for large x only if expHigh is held: otherwise x cannot exceed it.
 func (e expNeon) exp(x, f, t, a, b vreg) {
 	p := &pointNeon{neon: e.neon, known: e.at}
 	_, large := e.at[expHigh]
@@ -112,7 +112,8 @@ func (file *armFile) ssdStep() {
 	c.end()
 }
 
-// endChannel stores the folded sum of a channel at y, and goes on with the next one if any of d are left. t is scratch.
+// endChannel stores the folded sum of a channel at y and continues with the next channel if any of d are left. t is
+// scratch.
 func (c *neon) endChannel(sum, t vreg, y, x, d xreg) {
 	c.fold(faddV, sum, t)
 	c.store(oneF, sum, y, 0)
@@ -121,8 +122,8 @@ func (c *neon) endChannel(sum, t vreg, y, x, d xreg) {
 	c.subtract(d, 1, "channel")
 }
 
-// ssdStepHalves: a word is the number at an even place, which a shift makes a float32, and that at the odd place after
-// it, which a mask does.
+// ssdStepHalves splits each word into two numbers. A shift converts the number at the even index to float32, a mask the
+// one at the odd index after it.
 func (file *armFile) ssdStepHalves() {
 	c := file.function("ssdStepHalves", neonISA)
 	d, words, y, h, x, b, cc := c.arg("d"), c.arg("words"), c.arg("y"), c.arg("h"), c.arg("x"), c.arg("b"), c.arg("c")
@@ -150,7 +151,7 @@ func (file *armFile) ssdStepHalves() {
 			c.v(fmlaV, number, v, in)
 			r.get(v, at[2+i])
 			c.v(fmlaV, sum, v, number)
-			c.ushr(bits, number, 16) // to the nearest, to even where it is in the middle
+			c.ushr(bits, number, 16) // to nearest, ties to even
 			c.v(andV, bits, bits, last)
 			c.v(addV, number, number, bits)
 			c.v(addV, number, number, half)
@@ -164,7 +165,7 @@ func (file *armFile) ssdStepHalves() {
 	c.end()
 }
 
-// deltaStep goes down the rows of a state, with 4 vectors of columns in registers, then one at a time.
+// deltaStep processes the rows of a state with 4 vectors of columns in registers, then with one vector at a time.
 func (file *armFile) deltaStep(name string, pairs int) {
 	c := file.function(name, neonISA)
 	s, y, ld, left := c.arg("s"), c.arg("y"), c.bytes("ld"), c.arg("n")
@@ -217,7 +218,7 @@ func (file *armFile) deltaStep(name string, pairs int) {
 	c.end()
 }
 
-// wide is the name of a loop, if it is the widest.
+// wide returns the name of a loop if it is the widest, else "".
 func wide(name string, vecs int) string {
 	if vecs < 4 {
 		return ""
@@ -225,10 +226,10 @@ func wide(name string, vecs int) string {
 	return name
 }
 
-// last is the function that is being written.
+// last returns the function that is being written.
 func (file *armFile) last() *armFunction { return file.functions[len(file.functions)-1] }
 
-// rowsTimes multiplies rows by a number each.
+// rowsTimes multiplies each row by a number.
 func (file *armFile) rowsTimes(name string, add bool) {
 	c := file.function(name, neonISA)
 	rows, n, y, ys, x, xs := c.arg("rows"), c.arg("n"), c.arg("y"), c.bytes("ys"), c.arg("x"), c.bytes("xs")

@@ -2,7 +2,7 @@ package main
 
 import "math"
 
-// sumsNEON generates sums over slices. Each slot has sums of its own, which are added in their order at the end.
+// sumsNEON generates sums over slices. Each slot has its own sums, which are added in slot order at the end.
 func sumsNEON(file *armFile) {
 	var shift, scale vreg
 	file.point(pointKernel{name: "dot", arrays: []string{"x", "y"}, slots: 4, sums: 1,
@@ -39,7 +39,7 @@ func sumsNEON(file *armFile) {
 	file.largest()
 }
 
-// widen makes float64 of the halves of v, in registers 2 and 3 of the slot.
+// widen converts the halves of v to float64, in registers 2 and 3 of the slot.
 func (p *pointNeon) widen(v vreg) (lo, hi vreg) {
 	lo, hi = p.r(2), p.r(3)
 	p.v(fcvtlD, lo, v)
@@ -47,7 +47,7 @@ func (p *pointNeon) widen(v vreg) (lo, hi vreg) {
 	return lo, hi
 }
 
-// addWide adds v, of which it keeps what exists, to two sums in float64.
+// addWide adds the existing elements of v to two float64 sums.
 func (p *pointNeon) addWide(v vreg) {
 	if p.few {
 		p.keepFew(v, p.n, p.r(1))
@@ -57,7 +57,7 @@ func (p *pointNeon) addWide(v vreg) {
 	p.v(faddD, p.sum(1), p.sum(1), hi)
 }
 
-// joinSums joins the sums of the slots in those of the first, in their order.
+// joinSums combines the sums of all slots into those of the first, in order.
 func (p *pointNeon) joinSums(slots int, join armOp) {
 	for slot := 1; slot < slots; slot++ {
 		for i := range p.sums {
@@ -66,7 +66,7 @@ func (p *pointNeon) joinSums(slots int, join armOp) {
 	}
 }
 
-// resultD returns the sum of two sums in float64 of each slot.
+// resultD returns the sum of the two float64 sums of all slots.
 func (p *pointNeon) resultD(slots int) {
 	p.joinSums(slots, faddD)
 	p.v(faddD, 0, 0, 1)
@@ -74,7 +74,7 @@ func (p *pointNeon) resultD(slots int) {
 	p.result(0)
 }
 
-// largest takes an element where it is greater, which NaN is not.
+// largest replaces the maximum by an element that is greater, which NaN never is.
 func (file *armFile) largest() {
 	file.point(pointKernel{name: "largest", arrays: []string{"x"}, slots: 4, sums: 1, start: math.Inf(-1),
 		body: func(p *pointNeon, v []vreg) {

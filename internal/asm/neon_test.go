@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// TestWordsAreWhatTheySay: LLVM's assembler makes of what stands behind each word that word.
+// TestWordsAreWhatTheySay checks that LLVM's assembler translates the comment behind each word to that word.
 func TestWordsAreWhatTheySay(t *testing.T) {
 	llvm := llvmTool("llvm-mc")
 	if llvm == "" {
 		t.Skip("LLVM's assembler, llvm-mc of Debian's llvm-19, is not here")
 	}
-	said := map[string]string{} // words by what they say
+	said := map[string]string{} // words by their comments
 	for _, file := range generateArm(kernelsOfAMD64(t)) {
 		for _, f := range file.functions {
 			for _, l := range f.lines {
@@ -46,7 +46,7 @@ func TestWordsAreWhatTheySay(t *testing.T) {
 	}
 }
 
-// kernelsOfAMD64 are what the files for amd64 declare.
+// kernelsOfAMD64 returns the kernels that the files for amd64 declare.
 func kernelsOfAMD64(t *testing.T) kernels {
 	t.Helper()
 	all, err := generateAMD64(t.TempDir())

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// tileNEON generates the products of tiles of rows of integers with vectors, and what puts rows in order for them, as
-// rowtile.go does for amd64. Both factors have a sign for SDOT.
+// tileNEON generates the products of tiles of integer rows with vectors, and the reordering of rows for them, as
+// rowtile.go does for amd64. SDOT needs both factors signed.
 func tileNEON(file *armFile) {
 	file.tileDots()
 	file.tileSums()
@@ -11,7 +11,7 @@ func tileNEON(file *armFile) {
 	file.tileValues()
 }
 
-// forRows emits code for up to most rows of x, by what body writes for each number of them.
+// forRows emits code for up to most rows of x. body writes the code for each number of rows.
 func (c *neon) forRows(most int, body func(rows int)) {
 	m := c.arg("m")
 	own := c.next
@@ -29,10 +29,10 @@ func (c *neon) forRows(most int, body func(rows int)) {
 	}
 }
 
-// tileColumns are 4 vectors of sums.
+// tileColumns is the number of columns in 4 vectors of sums.
 const tileColumns = 16
 
-// tileDots has the sums of 4 vectors and 16 rows of the tile in registers.
+// tileDots keeps the sums of 4 vectors and 16 rows of the tile in registers.
 func (file *armFile) tileDots() {
 	c := file.function("tileDots", dotISA)
 	c.forRows(4, func(rows int) {
@@ -94,7 +94,7 @@ func (file *armFile) tileDots() {
 	})
 }
 
-// tileSums has the sums of the upper and of the lower digits of up to 2 rows of weights for 16 columns in registers.
+// tileSums keeps in registers the sums of the upper and the lower digits of up to 2 rows of weights, for 16 columns.
 func (file *armFile) tileSums() {
 	c := file.function("tileSums", dotISA)
 	c.forRows(2, func(rows int) {
@@ -162,7 +162,7 @@ func (file *armFile) tileSums() {
 	})
 }
 
-// tileKeys transposes words of 4 bytes. Nobody asks it to change bits here.
+// tileKeys transposes words of 4 bytes. It is never called with bits to flip here.
 func (file *armFile) tileKeys() {
 	c := file.function("tileKeys", dotISA)
 	fours, k, w, to, left, at := c.arg("groups"), c.arg("k"), c.arg("w"), c.arg("to"), c.x(), c.x()

@@ -5,21 +5,21 @@ import (
 	"math"
 )
 
-// pointNeon writes a loop over slices for arm64: several vectors at a time, in slots with registers of their own, then
-// one at a time, then the last 1 to 3 elements by the same instructions, so that what becomes of an element does not
-// depend on where it stands. Constants are in registers, from the last one down.
+// pointNeon writes a loop over slices for arm64. It processes several vectors at a time, in slots with registers of
+// their own, then one at a time, then the last 1 to 3 elements with the same instructions, so that the result for an
+// element does not depend on its index. Constants are in registers, from the last one down.
 type pointNeon struct {
 	*neon
 	n, t  xreg
 	at    []xreg           // the slices
 	order []uint32         // constants as bits
 	held  map[uint32]vreg  // their registers
-	known map[float64]vreg // registers of constants that others have loaded
-	fixed []vreg           // registers for what a kernel keeps besides
+	known map[float64]vreg // registers of constants loaded by other code
+	fixed []vreg           // registers for a kernel's other constants
 	slot  int
 	per   int // registers of a slot
 	few   bool
-	sums  int // registers of sums of a slot, which its others follow
+	sums  int // registers of a slot's sums, before its other registers
 }
 
 // pointKernel is a kernel over slices.
@@ -32,10 +32,10 @@ type pointKernel struct {
 	start   float64
 	prepare func(p *pointNeon) // loads arguments into p.keep registers
 	body    func(p *pointNeon, v []vreg)
-	finish  func(p *pointNeon) // what follows the loop
+	finish  func(p *pointNeon) // runs after the loop
 }
 
-// point writes the kernel. Its body has registers for the elements of the arrays, and takes others by p.r.
+// point writes the kernel. Its body gets registers for the elements of the arrays, and allocates others with p.r.
 func (file *armFile) point(k pointKernel) {
 	c := file.function(k.name, neonISA)
 	p := &pointNeon{neon: c, held: map[uint32]vreg{}, sums: k.sums}
@@ -44,7 +44,7 @@ func (file *armFile) point(k pointKernel) {
 		p.at = append(p.at, c.arg(a))
 	}
 	p.t = c.x()
-	first := len(c.f.lines) // once without a trace, to see which constants there are
+	first := len(c.f.lines) // once without a trace, to find the constants
 	p.per = 32
 	if k.start != 0 {
 		p.k(k.start)
@@ -106,7 +106,7 @@ func (file *armFile) point(k pointKernel) {
 	c.end()
 }
 
-// vectorWork are the instructions that bound a loop over slices: those on vectors of floats.
+// vectorWork lists the instructions that bound a loop over slices: those on vectors of floats.
 var vectorWork = []string{"fmla", "fmls", "fmul", "fadd", "fsub", "fdiv", "fmax", "fmin", "and", "orr", "eor", "shl",
 	"ushr", "fneg", "fcvtl", "fcvtl2", "bit", "bic", "sshr", "mov"}
 
@@ -132,14 +132,14 @@ func (p *pointNeon) vector(k pointKernel, slot int) {
 	}
 }
 
-// advance moves the slices.
+// advance moves the pointers to the slices.
 func (p *pointNeon) advance(bytes int) {
 	for _, at := range p.at {
 		p.addImm(at, at, bytes)
 	}
 }
 
-// r is register i of the slot, and sum register i of its sums.
+// r returns register i of the slot, and sum register i of its sums.
 func (p *pointNeon) r(i int) vreg {
 	if p.sums+i >= p.per {
 		panic("a slot of " + p.f.kernel.name + " has too few registers")
@@ -148,7 +148,7 @@ func (p *pointNeon) r(i int) vreg {
 }
 func (p *pointNeon) sum(i int) vreg { return vreg(p.slot*p.per + i) }
 
-// k is a register that holds a constant, and word one of given bits.
+// k returns a register that holds a constant, and word32 one that holds the given bits.
 func (p *pointNeon) k(v float64) vreg {
 	if p.known != nil {
 		at, ok := p.known[v]
@@ -168,8 +168,8 @@ func (p *pointNeon) word32(bits uint32) vreg {
 	return v
 }
 
-// keep loads an argument into a register that the loop leaves alone. Arguments are kept in the same order each time,
-// and before constants.
+// keep loads an argument into a register that the loop does not change. Arguments must be kept in the same order each
+// time, and before constants.
 func (p *pointNeon) keep(name string) vreg {
 	v := vreg(31 - len(p.fixed))
 	p.fixed = append(p.fixed, v)
@@ -183,7 +183,7 @@ func (p *pointNeon) plus(d, n, m vreg, k float64) {
 	p.v(fmlaV, d, n, m)
 }
 
-// exp replaces x by e^x as exp of amd64 does, with the same bits; x may exceed expHigh if large is true. Four registers
+// exp replaces x by e^x as exp of amd64 does, with the same bits. x may exceed expHigh if large is true. Four registers
 // are scratch.
 func (p *pointNeon) exp(x vreg, large bool, scratch ...vreg) {
 	f, t, a, b := scratch[0], scratch[1], scratch[2], scratch[3]
@@ -214,5 +214,5 @@ func (p *pointNeon) sigmoid(x vreg, scratch ...vreg) {
 	p.v(fdivV, x, p.k(1), x)
 }
 
-// rest are the registers of the slot from the i-th on, for scratch.
+// rest returns four registers of the slot, from the i-th on, for scratch.
 func (p *pointNeon) rest(i int) []vreg { return []vreg{p.r(i), p.r(i + 1), p.r(i + 2), p.r(i + 3)} }

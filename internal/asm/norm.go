@@ -12,7 +12,7 @@ func (c vector) norm() {
 	c.layerNormParamGrad()
 }
 
-// convert makes a float64 of the integer n, in lane 0 of v.
+// convert converts the integer n to a float64 in lane 0 of v.
 func (c vector) convert(n, v reg.Register) {
 	c.VXORPS(c.xmm(v), c.xmm(v), c.xmm(v))
 	c.VCVTSI2SDQ(n, c.xmm(v), c.xmm(v))
@@ -98,7 +98,7 @@ func (c vector) layerNormGrad() {
 	sumG, sumGX := [2]reg.Register{c.vec(0), c.vec(1)}, [2]reg.Register{c.vec(2), c.vec(3)}
 	g, hat, lo, hi, m, scale, n := c.vec(4), c.vec(5), c.vec(6), c.vec(7), c.vec(8), c.vec(9), c.vec(10)
 	c.convert(d, n)
-	// element leaves dy·w in g and x̂ in hat.
+	// element sets g to dy·w and hat to x̂.
 	element := func(i reg.GPVirtual, mask reg.Register) {
 		c.load(float(dy, i), g, mask)
 		c.load(float(w, i), lo, mask)

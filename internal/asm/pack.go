@@ -5,8 +5,8 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// pack generates the transposition that puts rows of B of a product A·Bᵀ into a panel. It stores 32 bytes a cycle,
-// which is all that the processor can, so there is no wider form of it.
+// pack generates the transposition of rows of B of a product A·Bᵀ into a panel. It stores 32 bytes a cycle, the most
+// that the processor can, so there is no wider version.
 func pack(ctx *build.Context) {
 	c := asm{ctx, avx2}
 	c.function("pack", "func(k int, src *float32, ld int, dst *float32, width int)",
@@ -20,7 +20,7 @@ func pack(ctx *build.Context) {
 	c.LEAQ(Mem{Base: src, Index: ld, Scale: 4}, src4)
 
 	s := square{asm: c, rows: 0, spare: 8}
-	// at is column 8·sub of row i, counted from the first one left.
+	// at returns a function that returns the address of column 8·sub of row i, counted from the first column left.
 	at := func(sub int) func(i int) Mem {
 		return func(i int) Mem {
 			m := stride(src, ld, ld3, i%4)
@@ -30,7 +30,7 @@ func pack(ctx *build.Context) {
 			return m.Offset(32 * sub)
 		}
 	}
-	// put stores the columns of a square, and goes to label done after those that are left if there are fewer than 8.
+	// put stores the columns of a square. If fewer than 8 are left, it jumps to label done after them.
 	put := func(done string) {
 		for q := range 2 {
 			for i, col := range s.columns(q) {
@@ -47,7 +47,7 @@ func pack(ctx *build.Context) {
 		}
 	}
 
-	// Rows of a matrix may all lie in one set of the cache. So lines are used up at once, 16 columns at a time.
+	// All rows of a matrix may map to one set of the cache. So each cache line is used at once, 16 columns at a time.
 	c.Label("loop16")
 	c.branch(k, c.JLT, U8(16), "loop8")
 	c.LEAQ(Mem{Base: src4, Index: ld, Scale: 4}, next)

@@ -8,14 +8,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// packedWidth is the number of columns of a panel of weights, and packedStep the bytes of a step along it: a word of 32
-// bits of each column, which is two terms in bfloat16 and four in int8.
+// packedWidth is the number of columns of a panel of weights. packedStep is the size in bytes of a step along it: a
+// 32-bit word of each column, which is two terms in bfloat16 and four in int8.
 const (
 	packedWidth = 48
 	packedStep  = 4 * packedWidth
 )
 
-// packedCode writes products of a few rows of x by a panel of weights, whose sums stay in registers while the panel
+// packedCode writes products of a few rows of x by a panel of weights. The sums stay in registers while the panel
 // streams by.
 type packedCode struct {
 	asm
@@ -23,24 +23,24 @@ type packedCode struct {
 	x, x4, ldx, ldx3, w, steps reg.GPVirtual
 }
 
-// packed generates the products of weights in panels for one instruction set.
+// packed generates the products with packed weights for one instruction set.
 func packed(ctx *build.Context, s isa) {
 	c := asm{ctx, s}
 	c.packedBF16()
-	if s.lanes == 16 { // and gemmAVX512 takes panels of float32 as they are
+	if s.lanes == 16 { // gemmAVX512 uses panels of float32 as they are
 		vector{c, &constants{at: map[uint32]int{}}, nil}.short()
 	} else {
 		c.packedFloat32()
 	}
 }
 
-// vecs is the number of vectors in a step.
+// vecs returns the number of vectors in a step.
 func (p packedCode) vecs() int { return packedWidth / p.lanes }
 
-// sum is the register of part of the sums of row i.
+// sum returns the register of part of the sums of row i.
 func (p packedCode) sum(i, part int) reg.Register { return p.vec(i*p.vecs() + part) }
 
-// term is element disp bytes after where x is, of row i.
+// term returns the address disp bytes after the current term of row i of x.
 func (p packedCode) term(i, disp int) Mem {
 	if i < 4 {
 		return stride(p.x, p.ldx, p.ldx3, i).Offset(disp)
@@ -48,16 +48,16 @@ func (p packedCode) term(i, disp int) Mem {
 	return stride(p.x4, p.ldx, p.ldx3, i-4).Offset(disp)
 }
 
-// weights is part of a step of the panel.
+// weights returns the address of part of a step of the panel.
 func (p packedCode) weights(part int) Mem { return Mem{Base: p.w, Disp: 4 * p.lanes * part} }
 
-// load loads what the loop needs. ldx counts elements of 1<<shift bytes.
+// load loads the arguments of the loop. ldx counts elements of 1<<shift bytes.
 func (p *packedCode) load(shift uint64) {
 	p.operands(shift)
 	p.Load(p.Param("steps"), p.steps)
 }
 
-// operands loads where x and the weights are.
+// operands loads the addresses of x and the weights.
 func (p *packedCode) operands(shift uint64) {
 	p.x, p.x4, p.ldx, p.ldx3, p.w, p.steps = p.arg("x"), p.GP64(), p.GP64(), p.GP64(), p.arg("w"), p.GP64()
 	p.Load(p.Param("ldx"), p.ldx)
@@ -72,12 +72,12 @@ func (p *packedCode) operands(shift uint64) {
 	}
 }
 
-// loop runs body for each step, xBytes of x each.
+// loop runs body for each step, which reads xBytes of x.
 func (p *packedCode) loop(label string, xBytes int, body func()) {
 	p.loopOver(label, xBytes, packedStep, body)
 }
 
-// loopOver is loop for steps with the given number of bytes of weights.
+// loopOver does the same as loop for steps with the given number of bytes of weights.
 func (p *packedCode) loopOver(label string, xBytes, wBytes int, body func()) {
 	p.Label(label)
 	body()
@@ -89,7 +89,8 @@ func (p *packedCode) loopOver(label string, xBytes, wBytes int, body func()) {
 	p.countDown(p.steps, label)
 }
 
-// forRows emits body for the most rows, one fewer and so on, and the choice between them by the argument m.
+// forRows emits body for the largest number of rows, one fewer and so on, and the choice between them by the argument
+// m.
 func (c asm) forRows(most int, body func(rows int)) {
 	m := c.arg("m")
 	for rows := most - 1; rows > 0; rows-- {
@@ -102,11 +103,11 @@ func (c asm) forRows(most int, body func(rows int)) {
 	}
 }
 
-// rowsDoc says how many rows of x a function takes.
+// rowsDoc documents how many rows of x a function takes.
 const rowsDoc = "i < m, which is at most 8, and 1 in the code for AVX2"
 
-// packedBF16: the halves of a word become two vectors of float32 by a mask and a shift. The first term is in the upper
-// half, see packedPairs.
+// packedBF16 converts the halves of a word to two vectors of float32 with a mask and a shift. The first term is in the
+// upper half, see packedPairs.
 func (c asm) packedBF16() {
 	c.function("packedBF16",
 		"func(m, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)",
@@ -188,7 +189,7 @@ func (c asm) packedFloat32() {
 	c.end()
 }
 
-// floatEnd adds bias and y to the sums, as the arguments say, and stores them.
+// floatEnd adds bias and y to the sums, depending on the arguments, and stores the results.
 func (p *packedCode) floatEnd(label func(string) string) {
 	bias, y, ldy := p.GP64(), p.GP64(), reg.GPVirtual(nil)
 	if p.rows > 1 {
@@ -215,7 +216,7 @@ func (p *packedCode) floatEnd(label func(string) string) {
 	p.Label(label("end"))
 }
 
-// eachSum walks over the sums with their places in y. It changes y.
+// eachSum calls f for each sum with its address in y. It changes y.
 func (p *packedCode) eachSum(y, ldy reg.GPVirtual, f func(at Mem, sum reg.Register, part int)) {
 	for i := range p.rows {
 		for part := range p.vecs() {

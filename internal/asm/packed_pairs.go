@@ -9,8 +9,8 @@ import (
 )
 
 // packedPairs generates the products of weights in bfloat16 with x in bfloat16. VDPBF16PS adds the product of the upper
-// halves of two words first, then, with a rounding between, that of the lower ones. So the first term of a word is in
-// its upper half, and sums run in the order of terms.
+// halves of two words first, rounds, and then adds that of the lower ones. So the first term of a word is in its upper
+// half, and sums run in the order of terms.
 func packedPairs(ctx *build.Context) {
 	c := vector{asm{ctx, pairs}, &constants{at: map[uint32]int{}}, nil}
 	c.roundPacked()
@@ -41,7 +41,7 @@ func (c vector) roundPacked() {
 // tinyHalf is 2^-56 in bfloat16.
 const tinyHalf = 0x2380
 
-// dotRows adds the products of a step of weights, in vectors w on, with words of x, disp bytes after where x is.
+// dotRows adds the products of a step of weights, in vectors from w on, with the words of x that are disp bytes ahead.
 func (p *packedCode) dotRows(disp int, w func(part int) reg.Register, x reg.Register) {
 	for i := range p.rows {
 		p.VPBROADCASTD(p.term(i, disp), x)
@@ -51,7 +51,7 @@ func (p *packedCode) dotRows(disp int, w func(part int) reg.Register, x reg.Regi
 	}
 }
 
-// packedPairs generates the product with words as they are.
+// packedPairs generates the product with unpacked words.
 func (c vector) packedPairs() {
 	c.function("packedPairs",
 		"func(m, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)",
@@ -91,8 +91,8 @@ func (c vector) shortPairs() {
 	})
 }
 
-// shortRow generates the product of a single row by the short form whose sums are those of tiles. VDPBF16PS sums first
-// halves where the second ones of x are zero, and second ones where the first are.
+// shortRow generates the product of a single row by the short form, with the same sums as the tiles. VDPBF16PS adds
+// only first halves where the second halves of x are zero, and only second halves where the first are zero.
 func (c vector) shortRow() {
 	c.function("shortRow", "func(blocks int, x *float32, w, heads *uint32, start, y *float32)",
 		"sets y[j] = start[j] + Σ_p x[p/2]·W[j,p] for j < 48 and p < 16·blocks, where start may be y, or nil for zero. x "+
@@ -150,7 +150,7 @@ func (c vector) shortRow() {
 	p.end()
 }
 
-// pairWords is code that decodes the three vectors of a step before it uses them.
+// pairWords returns code that decodes the three vectors of a step before it uses them.
 func (c vector) pairWords(rows int) *shortCode {
 	p := c.shortCode(rows)
 	p.word = func(part int) reg.Register { return c.vec(24 + part) }
@@ -159,7 +159,7 @@ func (c vector) pairWords(rows int) *shortCode {
 	return p
 }
 
-// expandShort generates the way back from the short form.
+// expandShort generates the conversion back from the short form.
 func (c vector) expandShort() {
 	c.function("expandShort", "func(blocks int, w, heads, dst *uint32)",
 		"sets dst to the words of a number of blocks of a panel of bfloat16 in the short form, w with their heads, step "+
@@ -178,7 +178,8 @@ func (c vector) expandShort() {
 	p.end()
 }
 
-// expandPairs generates both in one: where the weights come from memory, their way takes the time of the products.
+// expandPairs generates the product and the conversion back in one kernel: where the weights come from memory, reading
+// them takes as long as the products.
 func (c vector) expandPairs() {
 	const rows = 8
 	c.function("expandPairs",

@@ -7,12 +7,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// How packed_short.go of package kernel keeps words of two bfloat16.
+// The layout of words of two bfloat16, as in packed_short.go of package kernel.
 const (
 	shortSteps = 8         // words of a row in a block
 	shortGroup = 4         // words in a group; the last is stored in spare bits of the others
 	shortOnes  = 1<<16 | 1 // the lowest bit of each number of a word
-	shortSpare = 15 << 11  // of a number
+	shortSpare = 15 << 11  // spare bits of a number
 )
 
 // short generates products of weights in the short form.
@@ -41,7 +41,7 @@ func (c asm) shortFunction(name, x, like string) {
 			"form, with the heads of its blocks. The sums are to the last bit those of "+like+".")
 }
 
-// keptBits are those of a word that belong to its own numbers.
+// keptBits selects the bits of a word that belong to its own numbers.
 const keptBits = ^uint32(shortSpare * shortOnes)
 
 // shortCode writes code that reads a panel in the short form.
@@ -49,27 +49,27 @@ type shortCode struct {
 	packedCode
 	vector     vector
 	heads      reg.GPVirtual
-	head       reg.Register // of a block, or nil: it is read where heads is
+	head       reg.Register // head of a block, or nil: then it is read from heads
 	low        reg.Register // spare
 	word, last func(part int) reg.Register
-	held       map[uint32]reg.Register // constants, where there is a register for them
-	xBytes     int                     // of x that a word is multiplied by
-	// begin, decoded and done are called before the words of a step, when a part of them is in word, and after all
-	// parts. They may change word and low.
+	held       map[uint32]reg.Register // constants, if there is a register for them
+	xBytes     int                     // bytes of x that a word is multiplied by
+	// begin is called before the words of a step, decoded when a part of them is in word, and done after all parts.
+	// They may change word and low.
 	begin   func(step int)
 	decoded func(step, part int)
 	done    func(step int)
 	behind  func() // called after each block
 }
 
-// shortCode is code for a number of rows, without registers.
+// shortCode returns code for a number of rows, without registers.
 func (c vector) shortCode(rows int) *shortCode {
 	p := &shortCode{packedCode: packedCode{asm: c.asm, rows: rows}, vector: c, held: map[uint32]reg.Register{}, xBytes: 8}
 	p.begin, p.done, p.behind = p.loadX, func(int) {}, func() {}
 	return p
 }
 
-// hold keeps a constant in a register.
+// hold loads a constant into a register and keeps it there.
 func (p *shortCode) hold(v reg.Register, bits uint32) {
 	p.held[bits] = v
 	p.VPBROADCASTD(p.vector.word(bits), v)
@@ -126,7 +126,7 @@ func (p *shortCode) blocks() {
 	p.countDown(blocks, p.label("block"))
 }
 
-// masks are what words before the last take in of it, and its signs.
+// masks returns the masks of the bits of the last word that the words before it store, and the mask of its signs.
 func (p *shortCode) masks() []uint32 {
 	var masks []uint32
 	for i := range shortGroup - 2 {
@@ -184,7 +184,7 @@ func (p *shortCode) and(bits uint32, from, to reg.Register) {
 	}
 }
 
-// merge adds the given bits of low to the last word, which begins with the first of them.
+// merge adds the given bits of low to the last word. If first is true, the last word has no other bits yet.
 func (p *shortCode) merge(bits uint32, first bool, part int) {
 	const aOrBAndC = 0xf8
 	mask, held := p.held[bits]
@@ -198,7 +198,7 @@ func (p *shortCode) merge(bits uint32, first bool, part int) {
 	}
 }
 
-// loadX loads what a step is multiplied by of a single row.
+// loadX loads the terms of a single row that a step is multiplied by.
 func (p *shortCode) loadX(step int) {
 	if p.rows == 1 {
 		p.VBROADCASTSS(p.term(0, 8*step), p.vec(10))
@@ -206,7 +206,7 @@ func (p *shortCode) loadX(step int) {
 	}
 }
 
-// multiply multiplies the words of a step, whose first terms are in the upper halves, by what belongs to them of x.
+// multiply multiplies the words of a step, whose first terms are in the upper halves, by the matching terms of x.
 func (p *shortCode) multiply(step, part int, high reg.Register) {
 	word := p.word(part)
 	p.VPSLLD(U8(16), word, p.low)

@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Predicates of VCMPPS, which are false of NaN.
+// Predicates of VCMPPS that are false for NaN.
 const (
 	lessThan    = 0x11
 	atMost      = 0x12
@@ -15,7 +15,7 @@ const (
 	greaterThan = 0x1e
 )
 
-// when compares a with b, and returns a mask: scratch for AVX2.
+// when compares a with b and returns a mask, which is scratch for AVX2.
 func (c vector) when(a reg.Register, predicate int, b, scratch reg.Register) reg.Register {
 	if c.lanes == 16 {
 		k := c.K()
@@ -51,20 +51,20 @@ func (c vector) or(a, b, to reg.Register) {
 	}
 }
 
-// groupOfRows are the arguments of packInt8 and packInt4, with one piece of the 16 rows, which are lanes.
+// groupOfRows holds the arguments of packInt8 and packInt4, with one piece of the 16 rows. Rows are lanes.
 type groupOfRows struct {
 	vector
 	x, scale, factors, ints reg.GPVirtual
 	piece                   int
 }
 
-// term is term p of the rows, step the words that a step of them becomes.
+// term returns the address of term p of the rows, and step that of the words that a step of them is packed to.
 func (c groupOfRows) term(p int) Mem { return Mem{Base: c.x, Disp: 64*p + 4*c.lanes*c.piece} }
 func (c groupOfRows) step(step int) Mem {
 	return Mem{Base: c.ints, Disp: groupStep*step + 4*c.lanes*c.piece}
 }
 
-// scales are the powers of two of the rows, factor what the factors become.
+// scales returns the address of the rows' powers of two, and factor that of their packed factors.
 func (c groupOfRows) scales() Mem { return Mem{Base: c.scale, Disp: 4 * c.lanes * c.piece} }
 func (c groupOfRows) factor() Mem { return Mem{Base: c.factors, Disp: 2 * c.lanes * c.piece} }
 
@@ -150,12 +150,12 @@ func (c vector) packInt4() {
 		"float16, and the words of a group of a panel.", groupOfRows.packInt4)
 }
 
-// int4Wants are int4Tries of package kernel.
+// int4Wants is int4Tries of package kernel.
 var int4Wants = []float64{-8.5, -8, -7.5, -7, -6.5}
 
 func (c groupOfRows) packInt4() {
 	round, least, most, top, best, factor := c.vec(0), c.vec(1), c.vec(2), c.vec(3), c.vec(4), c.vec(5)
-	n := 2 // tries at a time: what there are registers for
+	n := 2 // tries at a time: as many as there are registers for
 	if c.lanes == 16 {
 		n = len(int4Wants)
 	}

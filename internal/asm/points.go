@@ -10,15 +10,15 @@ import (
 // point is a vector of complex numbers.
 type point struct{ re, im reg.Register }
 
-// pool hands out vector registers. What takes points takes their registers over, and gives back those of what it
-// returns.
+// pool allocates vector registers. Functions with points as arguments free their registers, except those of the
+// results.
 type pool struct {
 	asm
 	free []reg.Register
 	half Op // √½ in all lanes
 }
 
-// newPool has all vector registers.
+// newPool returns a pool of all vector registers.
 func newPool(c asm) *pool {
 	n := 16
 	if c.lanes == 16 {
@@ -97,7 +97,7 @@ func (p *pool) eighth(a point) point {
 	return point{re, im}
 }
 
-// transform4 is the transform of 4 points, in natural order.
+// transform4 returns the transform of 4 points, in natural order.
 func (p *pool) transform4(x []point) []point {
 	s0, d0 := p.sumDiff(x[0], x[2])
 	s1, d1 := p.sumDiff(x[1], x[3])
@@ -106,7 +106,7 @@ func (p *pool) transform4(x []point) []point {
 	return []point{y0, y1, y2, y3}
 }
 
-// odd4 transforms the differences d[j] of points j and j+4 of 8 into the odd points of their transform: it is
+// odd4 transforms the differences d[j] of points j and j+4 of 8 into the odd points of their transform: it computes
 // transform4 of d[j]·exp(-iπj/4).
 func (p *pool) odd4(d []point) []point {
 	s0, d0 := p.sumDiffTurned(d[0], d[2])
@@ -116,7 +116,7 @@ func (p *pool) odd4(d []point) []point {
 	return []point{y0, y1, y2, y3}
 }
 
-// join8 returns points j and j+4 of 8, given points j of the transforms of the even and of the odd ones.
+// join8 returns points j and j+4 of 8, given points j of the transforms of the even and the odd ones.
 func (p *pool) join8(j int, even, odd point) (a, b point) {
 	switch j {
 	case 1:
@@ -129,7 +129,7 @@ func (p *pool) join8(j int, even, odd point) (a, b point) {
 	return p.sumDiff(even, odd)
 }
 
-// transform3 is the transform of 3 points: see butterfly3 of package kernel.
+// transform3 returns the transform of 3 points: see butterfly3 of package kernel.
 func (p *pool) transform3(x []point) []point {
 	s, d := p.sumDiff(x[1], x[2])
 	m := point{p.take(), p.take()}
@@ -143,7 +143,7 @@ func (p *pool) transform3(x []point) []point {
 	return []point{x[0], y1, y2}
 }
 
-// transform5 is the transform of 5 points: see butterfly5 of package kernel.
+// transform5 returns the transform of 5 points: see butterfly5 of package kernel.
 func (p *pool) transform5(x []point) []point {
 	s, d := p.sumDiff(x[1], x[4])
 	t, e := p.sumDiff(x[2], x[3])
@@ -183,7 +183,7 @@ func (p *pool) sines5(d, e reg.Register) (n1, n2 reg.Register) {
 	return n1, d
 }
 
-// The constants of the transforms, each as often as a vector has lanes.
+// The constants of the transforms. Each is repeated for all lanes of a vector.
 const (
 	sqrtHalf = iota
 	half
@@ -200,7 +200,7 @@ var pointConstants = []float64{
 	sin5a: math.Sin(2 * math.Pi / 5), sin5b: math.Sin(4 * math.Pi / 5),
 }
 
-// constant is the place of a vector of one constant.
+// constant returns the address of a vector of one constant.
 func constant(i int) Mem { return NewDataAddr(NewStaticSymbol("constants"), 64*i) }
 
 // constantTable writes the constants.

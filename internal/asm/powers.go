@@ -8,17 +8,17 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// powers generates what vandermonde.go needs, with modes as lanes. A row of n modes, a multiple of 16, is n real parts,
-// then n imaginary parts.
+// powers generates the kernels of vandermonde.go, with modes as lanes. A row of n modes, a multiple of 16, is n real
+// parts, then n imaginary parts.
 func (c vector) powers() {
 	c.powerRows()
 	c.modeSums()
 }
 
-// cplx is a vector of complex numbers; each part is a register or, where it is only read, memory.
+// cplx is a vector of complex numbers. Each part is a register or, if it is only read, memory.
 type cplx struct{ re, im Op }
 
-// times sets z to x·y, of float64. z may be neither.
+// times sets z to x·y in float64. z must be neither x nor y.
 func (c vector) times(z, x, y cplx) {
 	c.VMULPD(y.re, x.re, z.re)
 	c.VMULPD(y.im, x.re, z.im)
@@ -26,7 +26,7 @@ func (c vector) times(z, x, y cplx) {
 	c.VFMADD231PD(y.re, x.im, z.im)
 }
 
-// timesSingle is times of float32.
+// timesSingle does the same as times in float32.
 func (c vector) timesSingle(z, x, y cplx) {
 	c.VMULPS(y.re, x.re, z.re)
 	c.VMULPS(y.im, x.re, z.im)
@@ -34,7 +34,7 @@ func (c vector) timesSingle(z, x, y cplx) {
 	c.VFMADD231PS(y.re, x.im, z.im)
 }
 
-// leastPower is what parts of powers below are rounded to zero: products with them could be denormal.
+// leastPower is the size below which parts of powers are rounded to zero: products with them could be denormal.
 const leastPower = 0x1p-100
 
 // narrow rounds the float64 in lo and hi to the float32 in v. t is scratch.
@@ -65,7 +65,7 @@ func (c vector) powerRows() {
 			int(math.Log2(leastPower))))
 	n, out, z, start, last := c.arg("n"), c.arg("out"), c.arg("z"), c.arg("start"), c.arg("last")
 	wide := 8 * c.lanes / 2 // bytes of a vector
-	// What is read in the loop only: in registers if there are enough of them.
+	// Operands that only the loop reads: in registers if there are enough of them.
 	first := 14
 	hold := func(i int) Op { return c.vec(first + i) }
 	if c.lanes == 8 {
@@ -155,7 +155,8 @@ func (c vector) modeSums() {
 		"sets s to Σ_i u[i]·w[i], i < rows, rows ≥ 1, and the row after to Σ_i i·u[i]·w[i-1]; u[i] and w[i] are rows.")
 	n, s, u, w := c.arg("n"), c.arg("s"), c.arg("u"), c.arg("w")
 	i, rows, from, with := c.GP64(), c.GP64(), c.GP64(), c.GP64()
-	// Real parts and imaginary parts of products are summed by factor, so that sums do not wait for one another.
+	// The products with the real and the imaginary part of each factor have separate sums, which do not wait for one
+	// another.
 	plain, weighted := [4]reg.Register{}, [4]reg.Register{}
 	for v := range 4 {
 		plain[v], weighted[v] = c.vec(v), c.vec(4+v)

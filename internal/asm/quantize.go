@@ -8,8 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// quantize generates what rounds a row of floats to integers of 8 bits. What is left to do across lanes is the
-// caller's.
+// quantize generates the rounding of a row of floats to 8-bit integers. The caller combines the lanes of the results.
 func quantize(ctx *build.Context, s isa) {
 	c := vector{asm{ctx, s}, &constants{at: map[uint32]int{}}, nil}
 	c.largestBits()
@@ -26,12 +25,12 @@ func quantize(ctx *build.Context, s isa) {
 	c.table()
 }
 
-// fitCode holds the registers of fit. What concerns all numbers at once is in low ends.
+// fitCode holds the registers of fit. Values for all numbers together are in the low lane.
 type fitCode struct{ top, inverse, ok, factor, t reg.Register }
 
-// fit finds, of numbers whose largest magnitude is in the low end of most, what they are to be multiplied by for that
-// to become largest, in all lanes of inverse, and the factor that takes it back. Where the first is not finite, or top
-// is not, ok is zero, else ones; then the factor is 0, or NaN.
+// fit computes the scale for numbers whose largest magnitude is in the low lane of most. It sets all lanes of inverse
+// to the factor that scales this magnitude to largest, and factor to the one that scales back. If inverse or top is not
+// finite, ok is zero, else ones; then factor is 0 or NaN.
 func (c vector) fit(largest float32, most reg.Register, f fitCode) {
 	const lessOrEqual = 2
 	c.VMOVAPS(c.xmm(most), f.top)
@@ -122,7 +121,7 @@ func (c vector) roundInto() {
 	c.end()
 }
 
-// quantizeGroups works on registers of 16 floats, or two of 8. What concerns a group as a whole is in their low ends.
+// quantizeGroups works on registers of 16 floats, or two of 8. Values for a group as a whole are in their low lanes.
 func (c vector) quantizeGroups() {
 	c.function("quantizeGroups", "func(groups int, x *float32, zero int, to *int8)",
 		"rounds groups, at least 1, of 32 floats to integers and writes a record of 48 bytes for each: x·(127/top) "+
@@ -174,7 +173,7 @@ func (c vector) quantizeGroups() {
 	c.end()
 }
 
-// joinRows makes what products of bytes multiply where there is no VNNI.
+// joinRows generates the joined rows that products of bytes use without VNNI.
 func (c vector) joinRows() {
 	c.function("joinRows", "func(groups int, x, next *int8, base int, to *int16)",
 		"sets to to x + base·next, of the integers of groups, at least 1, of two rows whose records of 48 bytes are x "+
@@ -212,7 +211,7 @@ func (c vector) joinRows() {
 	c.end()
 }
 
-// across sets every lane of the low end of v to op over all its lanes. It changes vector 15.
+// across sets every lane of the low part of v to op over all its lanes. It changes vector 15.
 func (c vector) across(v reg.Register, op func(...Op)) {
 	high := c.vec(15)
 	if c.lanes == 16 {
@@ -229,7 +228,7 @@ func (c vector) across(v reg.Register, op func(...Op)) {
 	}
 }
 
-// bytesOf stores the integers of vectors 0 on as 32 bytes and copies them to vectors 4 on.
+// bytesOf stores the integers in the vectors from 0 on as 32 bytes and copies them to the vectors from 4 on.
 func (c vector) bytesOf(to reg.Register) {
 	for i := range 32 / c.lanes {
 		c.VMOVAPS(c.vec(i), c.vec(4+i))

@@ -6,9 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// rows generates arithmetic on rows of 16 channels that lie apart.
+// rows generates arithmetic on separate rows of 16 channels.
 func rows(ctx *build.Context) {
-	c := asm{ctx, avx2} // what it does is to read and to write
+	c := asm{ctx, avx2} // it mostly reads and writes
 	for _, f := range []struct {
 		name, args, doc string
 		add             bool
@@ -54,7 +54,7 @@ func (c asm) prefetchRows() {
 	c.RET()
 }
 
-// gather reads float by float: the instruction for it takes as long, and is slow on some machines.
+// gather reads float by float: the gather instruction takes as long, and is slow on some machines.
 func (c asm) gather() {
 	c.function("gather", "func(z *float32, zs int, x *float32, xs int, at *int, n int)",
 		"sets z[t·zs+v] = x[t·xs+at[v]] for t < n, at least 1, and v < 16.")
@@ -94,21 +94,21 @@ func (c asm) scatter() {
 	c.end()
 }
 
-// columns loads operands as rows does, and the places of their channels. offset is for one of these.
+// columns loads operands as rows does, and the indices of their channels. offset is a register for one of these.
 func (c asm) columns(args ...string) (r *rowCode, at, offset reg.GPVirtual) {
 	r, at, offset = c.rows(args...), c.GP64(), c.GP64()
 	c.Load(c.Param("at"), at)
 	return r, at, offset
 }
 
-// rowCode walks along the rows of its operands.
+// rowCode iterates over the rows of its operands.
 type rowCode struct {
 	asm
 	at, step []reg.GPVirtual
 	n        reg.GPVirtual
 }
 
-// rows loads the operands args, each with a step that has an s after its name, and the number of rows n.
+// rows loads the operands args, each with a step named after it with an s appended, and the number of rows n.
 func (c asm) rows(args ...string) *rowCode {
 	r := &rowCode{asm: c, n: c.GP64()}
 	c.Load(c.Param("n"), r.n)

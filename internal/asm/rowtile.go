@@ -7,27 +7,27 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// How rowtile.go of package kernel keeps 64 rows of integers, keys or values, for products with a few vectors.
+// The layout of 64 integer rows, keys or values, for products with a few vectors, as in rowtile.go of package kernel.
 const (
 	tileKeys   = 64           // rows of a tile
-	tileSteps  = tileKeys / 4 // of sums over rows: 4 terms each
+	tileSteps  = tileKeys / 4 // steps of sums over rows: 4 terms each
 	tileStep   = 4 * tileKeys // bytes of a step of keys: 4 terms of each row
 	tileWeight = 2 * tileKeys // bytes of a row of weights: their high digits, then the low ones
-	digitBits  = 7            // of a low digit of a weight
+	digitBits  = 7            // bits of a low digit of a weight
 	digits     = 1<<digitBits - 1
 	topWeight  = 1<<(2*digitBits) - 1
 )
 
-// tileNames are the kernels that multiply such rows, or put them in order for that.
+// tileNames lists the kernels that multiply such rows, or reorder them for that.
 var tileNames = []string{"tileKeys", "tileValues", "tileDots", "tileSums"}
 
-// tiles generates the products of tiles of rows with vectors; in vectors of 512 bits or of AVX2 also what puts rows in
-// order.
+// tiles generates the products of tiles of rows with vectors. For vectors of 512 bits and for AVX2 it also generates
+// the reordering of rows.
 func (c asm) tiles() {
 	c.tileDots()
 	c.tileSums()
 	if c.lanes == 8 && c.vnni {
-		return // in order as for AVX2
+		return // the order is that for AVX2
 	}
 	c.orderKeys()
 	c.orderValues()
@@ -38,10 +38,10 @@ func (c asm) tiles() {
 type tileCode struct {
 	packedCode
 	vecs int  // vectors of sums of a row of x
-	dots bool // x is signed, and with VNNI bytes of the tile are 128 more than what they stand for; else x is unsigned
+	dots bool // x is signed and, with VNNI, the tile's bytes are 128 above their values; else x is unsigned
 }
 
-// tileRows is the most rows of x.
+// tileRows returns the largest number of rows of x.
 func (s isa) tileRows(dots bool) int {
 	switch {
 	case s.lanes == 16:
@@ -54,7 +54,7 @@ func (s isa) tileRows(dots bool) int {
 
 func (p *tileCode) sum(i, v int) reg.Register { return p.vec(i*p.vecs + v) }
 
-// part and spare are registers for the words of a step, and others.
+// part returns a register for the words of a step, and spare another one.
 func (p *tileCode) part(v int) reg.Register  { return p.vec(p.tileRows(p.dots)*p.vecs + v) }
 func (p *tileCode) spare(i int) reg.Register { return p.part(p.vecs + i) }
 
@@ -67,7 +67,7 @@ func (p *tileCode) each(f func(i, v int)) {
 	}
 }
 
-// ones fills a spare register with ones of 16 bits where sums of products need them.
+// ones fills a spare register with 16-bit ones if sums of products need them.
 func (p *tileCode) ones() {
 	if !p.vnni {
 		p.VPCMPEQW(p.spare(2), p.spare(2), p.spare(2))
@@ -75,7 +75,7 @@ func (p *tileCode) ones() {
 	}
 }
 
-// multiply adds the products of steps. Words of a step of the tile lie bytes apart.
+// multiply adds the products of steps. The words of consecutive steps of the tile are bytes apart.
 func (p *tileCode) multiply(label string, bytes int) {
 	x, t, ones := p.spare(0), p.spare(1), p.spare(2)
 	p.loopOver(label, 4, bytes, func() {
@@ -108,7 +108,7 @@ func (p *tileCode) multiply(label string, bytes int) {
 	})
 }
 
-// tileDots takes the products of up to 6 vectors and 64 rows, for AVX2 of up to 4 and 16 rows at a time.
+// tileDots computes the products of up to 6 vectors and 64 rows or, for AVX2, of up to 4 vectors and 16 rows at a time.
 func (c asm) tileDots() {
 	c.function("tileDots",
 		"func(m, steps int, x *int8, ldx int, w *uint8, start *int32, factor, scale, y *float32, ldy int)",
@@ -162,7 +162,7 @@ func (c asm) tileDots() {
 	})
 }
 
-// again goes back to byte disp of the vectors of x, and to the first step.
+// again moves back to byte disp of the vectors of x, and to the first step.
 func (p *tileCode) again(disp int) {
 	p.Load(p.Param("x"), p.x)
 	if disp > 0 {
@@ -174,7 +174,7 @@ func (p *tileCode) again(disp int) {
 	p.Load(p.Param("steps"), p.steps)
 }
 
-// tileSums takes sums of 64 columns of a tile, for AVX2 of 32, weighted by the rows of x.
+// tileSums computes the sums of 64 columns of a tile, or of 32 for AVX2, weighted by the rows of x.
 func (c asm) tileSums() {
 	c.function("tileSums",
 		"func(m, steps, k int, x, w *uint8, factor, y *float32, ldy int, add bool)",
@@ -231,7 +231,7 @@ func (c asm) tileSums() {
 	})
 }
 
-// inOrder puts the sums of row i in the order of columns: quarter l of vector v has columns 16l + 4v to 16l + 4v + 3.
+// inOrder puts the sums of row i in column order: quarter l of vector v has columns 16l + 4v to 16l + 4v + 3.
 func (p *tileCode) inOrder(i int) {
 	s := func(v int) reg.Register { return p.sum(i, v) }
 	t := func(v int) reg.Register { return p.part(v) }
@@ -331,7 +331,7 @@ func (c asm) orderKeys() {
 	c.end()
 }
 
-// fetchLines fetches the cache lines of the next bytes, or of half as many.
+// fetchLines prefetches the cache lines of the next bytes, or of half as many.
 func (c asm) fetchLines(ahead reg.Register, bytes int, label string) {
 	half := func() {
 		for at := 0; at < bytes/2; at += 64 {
@@ -398,7 +398,8 @@ func (c asm) orderValues() {
 	c.end()
 }
 
-// quarters is the order of words that takes 4 words of each of 4 vectors, quarter by quarter, to the order of vectors.
+// quarters writes the permutation that reorders 4 words of each of 4 vectors from quarter by quarter to vector by
+// vector.
 func (c vector) quarters() {
 	c.data("quarters")
 	for i := range 16 {

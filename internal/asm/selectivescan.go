@@ -5,8 +5,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets in bytes of the vectors of one state in ScanLanes and in the work of package kernel, whatever the instruction
-// set.
+// Offsets in bytes of the vectors of one state, in ScanLanes and in the work buffer of package kernel. They are the
+// same for all instruction sets.
 const (
 	scanA, scanH, scanHGrad, scanAGrad     = 0, 64, 128, 192
 	workH, workDecay, workBGrad, workCGrad = 0, 64, 128, 192
@@ -40,7 +40,7 @@ func (c vector) scanForward(name string, outputs bool) {
 	mask := c.mask(c.arg("width"))
 	dt, in, low, sum, skip := c.vec(0), c.vec(1), c.vec(2), c.vec(3), c.vec(4)
 	c.set(expLow, low)
-	// Several states at a time do not wait for each other. Each has six vectors.
+	// Several states are computed at a time, so that they do not wait for each other. Each has six vectors.
 	const each = 6
 	together := 1
 	if c.lanes == 16 {
@@ -161,7 +161,7 @@ func (c vector) scanBack() {
 	}
 	c.load(Mem{Base: c.arg("d")}, skip, mask)
 	c.load(Mem{Base: c.arg("dd")}, dSkip, mask)
-	// All begins with the last position.
+	// All pointers begin at the last position.
 	c.LEAQ(Mem{Base: rows, Disp: -1}, i)
 	c.MOVQ(step, row)
 	c.IMULQ(i, row)
@@ -209,7 +209,7 @@ func (c vector) scanBack() {
 	c.ADDQ(I32(scanStride), work)
 	c.INCQ(i)
 	c.branch(i, c.JLT, n, "state")
-	c.MOVQ(n, i) // to the work of the position before
+	c.MOVQ(n, i) // to the work of the previous position
 	c.SHLQ(U8(9), i)
 	c.SUBQ(i, work)
 	c.load(array("du"), t, mask)

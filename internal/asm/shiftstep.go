@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// shiftStep generates one step of shift registers, each from its last vector to its first, so that it can be moved in
+// shiftStep generates one step of shift registers, each from its last vector to its first, so that it can shift in
 // place.
 func shiftStep(ctx *build.Context, s isa) {
 	c := vector{asm: asm{ctx, s}}
@@ -63,7 +63,7 @@ func shiftStep(ctx *build.Context, s isa) {
 	c.end()
 }
 
-// allButFirst is a mask of all lanes but the first, for AVX2 in vector 15.
+// allButFirst returns a mask of all lanes but the first, for AVX2 in vector 15.
 func (c vector) allButFirst() reg.Register {
 	if c.lanes == 16 {
 		k, bits := c.K(), c.GP32()

@@ -7,12 +7,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// sineLimit is the largest argument of sine and cosine whose number of half turns float32 can hold. Beyond, they take 0
-// for it.
+// sineLimit is the largest argument of sine and cosine for which float32 can hold the number of half turns. Larger
+// arguments are replaced by 0.
 const sineLimit = 1 << 22
 
 // sin sets y to sin x, and changes x. With n = round(x/π) and r = x - nπ it is (-1)ⁿ sin r, |r| ≤ π/2. The error is
-// below 2e-7 up to |x| = 10⁵. NaN for NaN and infinities.
+// below 2e-7 up to |x| = 10⁵. NaN and infinities give NaN.
 func (c vector) sin(x, y reg.Register, rest []reg.Register) {
 	n, sign := rest[0], rest[1]
 	c.limitTurns(x, n, sign)
@@ -22,7 +22,8 @@ func (c vector) sin(x, y reg.Register, rest []reg.Register) {
 	c.halfTurns(x, n, sign, y, rest[2:])
 }
 
-// cos sets y to cos x = -(-1)^m sin(x - nπ) with n = m + ½, m = round(x/π - ½). What is said of sin holds.
+// cos sets y to cos x = -(-1)^m sin(x - nπ) with n = m + ½, m = round(x/π - ½). It changes x and has the same error as
+// sin.
 func (c vector) cos(x, y reg.Register, rest []reg.Register) {
 	n, sign := rest[0], rest[1]
 	c.limitTurns(x, n, sign)
@@ -45,15 +46,16 @@ func (c vector) limitTurns(x, zero, rest reg.Register) {
 	c.ifNegative(rest, zero, x)
 }
 
-// roundMagic added to a number below 2²² rounds it to an integer; its lowest bit is then the lowest bit of the sum.
+// roundMagic rounds a number below 2²² to an integer when it is added to it. The lowest bits of integer and sum are
+// equal.
 const roundMagic = 1.5 * (1 << 23)
 
-// halfTurns sets y to ±sin(x - nπ), minus where the lowest bit of sign is set. π is the sum of three float32, and the
-// sine the best odd polynomial of degree 9 that begins with r (error 5e-9).
+// halfTurns sets y to ±sin(x - nπ), minus if the lowest bit of sign is set. π is the sum of three float32, and the sine
+// is the best odd polynomial of degree 9 that begins with r (error 5e-9).
 func (c vector) halfTurns(x, n, sign, y reg.Register, rest []reg.Register) {
 	square, p := rest[0], rest[1]
 	c.VMOVAPS(x, y)
-	left := math.Pi // what float32 have not taken yet; float64 holds the third to some digits, which is enough
+	left := math.Pi // the rest of π; float64 holds its third float32 to some digits, which is enough
 	for _, part := range []float64{float64(float32(math.Pi)), float64(float32(math.Pi - float64(float32(math.Pi))))} {
 		c.with(part, c.VFNMADD231PS, c.VFNMADD231PS_BCST, n, y)
 		left -= part

@@ -5,16 +5,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// square transposes lanes x lanes floats in registers that its user leaves to it: as many as lanes from rows on,
-// untouched from load to the last column, and from spare on 2 for AVX2, 8 for AVX-512. With strip it takes 4 columns
-// only of each row of an AVX2 square, in 4 registers.
+// square transposes lanes x lanes floats in registers that its user reserves for it: as many as lanes from rows on,
+// which must stay unchanged from load to the last column, and from spare on 2 for AVX2, 8 for AVX-512. With strip it
+// takes only 4 columns of each row of an AVX2 square, in 4 registers.
 type square struct {
 	asm
 	rows, spare int
 	strip       bool
 }
 
-// quarters is the number of quarters of 4 columns that there are at a time.
+// quarters returns the number of quarters of 4 columns.
 func (s square) quarters() int {
 	if s.strip {
 		return 1
@@ -22,10 +22,10 @@ func (s square) quarters() int {
 	return s.lanes / 4
 }
 
-// row is the register of quarter q of rows i, i+4, ...: their elements 4q to 4q+3, one row after the other.
+// row returns the register of quarter q of rows i, i+4, ...: their elements 4q to 4q+3, one row after the other.
 func (s square) row(i, q int) reg.Register { return s.vec(s.rows + i*s.quarters() + q) }
 
-// load reads the rows. Lanes that mask does not select may not exist; nil selects all.
+// load reads the rows. Lanes that mask does not select may not exist; a nil mask selects all.
 func (s square) load(row func(i int) Mem, mask reg.Register) {
 	t := func(i int) reg.Register { return s.vec(s.spare + i) }
 	for i := range 4 {

@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// ssd generates what Mamba-2 computes in blocks, besides products.
+// ssd generates the block operations of Mamba-2 that are not products.
 func (c vector) ssd() {
 	c.decays()
 	c.rowsTimes("scaleRows", "sets y[r·ys + i] = s[r·ss]·x[r·xs + i]", false)
@@ -26,7 +26,7 @@ func (c vector) ssd() {
 		})
 }
 
-// decays has columns as lanes: of each it goes down the rows.
+// decays uses columns as lanes, and processes the rows of each from top to bottom.
 func (c vector) decays() {
 	c.function("decays", "func(q int, steps, l *float32)",
 		"sets l[t·q + s], for s and t < q, to the exponential of the sum of steps s+1 to t, in this order, for s ≤ t and "+
@@ -47,7 +47,7 @@ func (c vector) decays() {
 			c.VBROADCASTSS(Mem{Base: from}, x)
 			c.VADDPS(x, sum, sum)
 		}
-		if diagonal { // columns up to this row have sums, that of the row itself 0, the others exponents of 0
+		if diagonal { // up to this row: sums, the row itself 0, then -Inf
 			c.VANDPS(Mem{Base: table}, sum, sum)
 			c.VORPS(Mem{Base: table, Disp: 4 * diagonalWords}, sum, sum)
 			c.SUBQ(U8(4), table)
@@ -111,11 +111,12 @@ func (c vector) decays() {
 	}
 }
 
-// diagonalWords are those of a table from which 16 are read, r before its middle for the row that has the diagonal in
-// column r of a vector: what is to be kept of the columns, and then what is to be put into them.
+// diagonalWords is the size of each half of a table. For the row that has the diagonal in column r of a vector, 16
+// words are read r before the middle of each half: the first half selects the columns that are kept, the second holds
+// the bits that are ORed in.
 const diagonalWords = 32
 
-// rowsTimes generates rows times a number for each.
+// rowsTimes generates the product of each row with a number.
 func (c vector) rowsTimes(name, doc string, add bool) {
 	c.function(name, "func(rows, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)",
 		doc+" for r < rows, at least 1, and i < n.")

@@ -7,18 +7,18 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The steps of states have states as lanes. What one channel computes waits for its own results for longer than a
-// processor looks ahead, so that the operations of some channels stand in turn.
+// The steps of states use states as lanes. The instructions of one channel wait for its own results for longer than a
+// processor looks ahead, so the instructions of several channels are interleaved.
 
-// stepChannels is how many channels are stepped, and their sums added up, at a time.
+// stepChannels is the number of channels that are stepped, and whose sums are added up, at a time.
 const stepChannels = 4
 
-// stepAhead is how far ahead states are fetched, in bytes: a processor does not look beyond a page by itself, and the
-// states of many sequences are in no cache.
+// stepAhead is how far ahead states are prefetched, in bytes: a processor does not prefetch beyond a page by itself,
+// and the states of many sequences are in no cache.
 const stepAhead = 4096
 
-// eachChannels writes a loop over the d channels of a step: body computes count of them from channel v on,
-// stepChannels as long as there are as many, then 1. Labels begin with name.
+// eachChannels writes a loop over the d channels of a step. body computes count of them from channel v on: stepChannels
+// as long as there are as many, then 1. Labels begin with name.
 func (c vector) eachChannels(body func(name string, v reg.GPVirtual, count int)) {
 	v := c.GP64()
 	c.XORQ(v, v)
@@ -34,7 +34,7 @@ func (c vector) eachChannels(body func(name string, v reg.GPVirtual, count int))
 	}
 }
 
-// sameState is the same state of count channels of n states each; i is that of the first.
+// sameState returns the index of the same state in count channels of n states each; i is that of the first.
 func (c vector) sameState(i, n reg.GPVirtual, count int) []reg.GPVirtual {
 	at := []reg.GPVirtual{i}
 	for range count - 1 {
@@ -45,14 +45,14 @@ func (c vector) sameState(i, n reg.GPVirtual, count int) []reg.GPVirtual {
 	return at
 }
 
-// foldChannels adds up the lanes of each sum, in the order of fold, and leaves those of channel j in lane j of sums[0].
-// t is scratch.
+// foldChannels adds up the lanes of each sum, in the order of fold, and leaves the result of channel j in lane j of
+// sums[0]. t is scratch.
 func (c vector) foldChannels(sums []reg.Register, t reg.Register) {
 	if len(sums) == 1 {
 		c.fold(c.VADDPS, sums[0], t)
 		return
 	}
-	// halves adds what two shuffles give of a and b.
+	// halves adds the results of two shuffles of a and b.
 	halves := func(shuffle func(...Op), low, high uint64, a, b, to, t reg.Register) {
 		shuffle(U8(high), b, a, t)
 		shuffle(U8(low), b, a, to)
@@ -75,7 +75,7 @@ func (c vector) foldChannels(sums []reg.Register, t reg.Register) {
 	halves(c.VSHUFPS, 0x88, 0xdd, c.xmm(even), c.xmm(odd), c.xmm(even), c.xmm(t))
 }
 
-// channels is channel v of the array that an argument points to.
+// channels returns the address of channel v of the array that an argument points to.
 func (c vector) channels(arg string, v reg.GPVirtual) Mem { return float(c.arg(arg), v) }
 
 func (c vector) scanStep() {
@@ -84,7 +84,7 @@ func (c vector) scanStep() {
 		"onto one another.")
 	n, h, a, delta, b, cc := c.arg("n"), c.arg("h"), c.arg("a"), c.arg("delta"), c.arg("b"), c.arg("c")
 	s := c.span(n)
-	// Vectors: the sums, five for each channel that is computed in turn with others, a bound and constants of exp.
+	// Vectors: the sums, five for each of the interleaved channels, a bound and constants of exp.
 	const each = 5
 	together := 2
 	if c.lanes == 16 {
@@ -154,7 +154,7 @@ func (c vector) scanStep() {
 	c.end()
 }
 
-// byFloat multiplies v by a float of memory. t is scratch.
+// byFloat multiplies v by a float in memory. t is scratch.
 func (c vector) byFloat(m Mem, v, t reg.Register) {
 	if c.lanes == 16 {
 		c.VMULPS_BCST(m, v, v)
@@ -199,7 +199,7 @@ func (c vector) ssdStep() {
 	c.end()
 }
 
-// endChannels sets y to the folded sums of channels, and moves h behind their states of n words. t is scratch.
+// endChannels sets y to the folded sums of channels, and moves h past their states of n words. t is scratch.
 func (c vector) endChannels(sums []reg.Register, t reg.Register, y Mem, h, n reg.GPVirtual) {
 	c.foldChannels(sums, t)
 	if len(sums) == 1 {
@@ -212,8 +212,8 @@ func (c vector) endChannels(sums []reg.Register, t reg.Register, y Mem, h, n reg
 	}
 }
 
-// ssdStepHalves is ssdStep over words of two bfloat16 numbers. One becomes a float32 by a shift, the other by a mask,
-// so that the elements of B and C at even places and those at odd ones lie apart.
+// ssdStepHalves generates SSDStep for words of two bfloat16 numbers. A shift converts one to float32, a mask the other,
+// so that the elements of B and C at even indices and those at odd ones are stored separately.
 func (c vector) ssdStepHalves() {
 	c.function("ssdStepHalves", "func(d, words int, y *float32, h *uint16, x, b, c *float32, decay float32)",
 		"computes SSDStepHalves for words numbers at even places and as many at odd ones. The sum over the states has",
@@ -254,7 +254,7 @@ func (c vector) ssdStepHalves() {
 					c.VFMADD231PS(in, bs[k], x)
 					c.VFMADD231PS(x, cs[k], c.vec(j))
 				}
-				for _, x := range numbers { // to the nearest, to even where it is in the middle
+				for _, x := range numbers { // to nearest, ties to even
 					c.VPSRLD(U8(16), x, t)
 					c.withBits(last, c.VANDPS, c.VANDPS_BCST, t, t)
 					c.VPADDD(t, x, x)

@@ -14,8 +14,8 @@ func (c vector) widen(v, lo, hi reg.Register) {
 	c.VCVTPS2PD(c.part(hi, 1), hi)
 }
 
-// highHalf copies the upper half of the low part of v to the low part of to. The low part of v has been halved the
-// given number of times.
+// highHalf copies the upper half of the low part of v to the low part of to. The low part of v is v halved the given
+// number of times.
 func (c vector) highHalf(v, to reg.Register, halvings int) {
 	if c.lanes == 16 && halvings == 0 {
 		c.VEXTRACTF64X4(U8(1), v, c.part(to, 1))
@@ -37,7 +37,7 @@ func (c vector) fold64(lo, hi reg.Register) {
 	c.VADDSD(c.xmm(hi), c.xmm(lo), c.xmm(lo))
 }
 
-// fold joins the lanes of v in lane 0, halves onto halves, by an instruction of three operands. t is scratch.
+// fold combines the lanes of v into lane 0, halves onto halves, with an instruction of three operands. t is scratch.
 func (c vector) fold(join instruction, v, t reg.Register) {
 	halvings := 0
 	for width := c.lanes; width > 4; width /= 2 {
@@ -117,14 +117,14 @@ func (c vector) sums() {
 	c.end()
 }
 
-// addSquares adds the squares of v to two sums in float64.
+// addSquares adds the squares of v to two float64 sums.
 func (c vector) addSquares(sum [2]reg.Register, v, lo, hi reg.Register) {
 	c.widen(v, lo, hi)
 	c.VFMADD231PD(lo, lo, sum[0])
 	c.VFMADD231PD(hi, hi, sum[1])
 }
 
-// addWide adds v to two sums in float64.
+// addWide adds v to two float64 sums.
 func (c vector) addWide(sum [2]reg.Register, v, lo, hi reg.Register) {
 	c.widen(v, lo, hi)
 	c.VADDPD(lo, sum[0], sum[0])
@@ -150,7 +150,7 @@ func (c vector) softmax() {
 			c.set(math.Inf(-1), v)
 			c.VBLENDVPS(mask, c.vec(2), v, v)
 		}
-		c.VMAXPS(hi, v, hi) // of v and hi hi, if v is NaN
+		c.VMAXPS(hi, v, hi) // returns hi if v is NaN
 	})
 	c.fold(c.VMAXPS, hi, v)
 	c.VMOVSS(c.xmm(hi), c.result())
@@ -164,7 +164,7 @@ func (c vector) softmax() {
 		"func(n int, x *float32, scale, shift float32) float64", true)
 }
 
-// sumExp generates a sum of exponentials; if keep is true x, scaled first, is overwritten by them.
+// sumExp generates a sum of exponentials. If keep is true, x, which is scaled first, is overwritten by them.
 func (c vector) sumExp(name, doc, signature string, keep bool) {
 	c.function(name, signature, doc)
 	x := c.arg("x")

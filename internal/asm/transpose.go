@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// transpose generates the transposition of matrices in tiles of 8x8. With AVX-512 tiles of 16x16 take the same time.
+// transpose generates the transposition of matrices in tiles of 8x8. AVX-512 with tiles of 16x16 takes the same time.
 func transpose(ctx *build.Context) {
 	c := asm{ctx, avx2}
 	c.lanesOfRows()

@@ -9,15 +9,15 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// vector writes kernels over slices: a loop over whole vectors, then the rest by the same instructions under a mask, so
-// that what becomes of an element does not depend on where it stands.
+// vector writes kernels over slices: a loop over whole vectors, then the rest with the same instructions under a mask,
+// so that the result for an element does not depend on its index.
 type vector struct {
 	asm
 	constants *constants
 	held      map[uint32]reg.Register // constants that are in registers, see holdExp
 }
 
-// vectors generates the kernels over slices besides the products.
+// vectors generates the kernels over slices other than products.
 func vectors(ctx *build.Context, s isa) {
 	c := vector{asm{ctx, s}, &constants{at: map[uint32]int{}}, nil}
 	c.elementwise()
@@ -41,7 +41,7 @@ func vectors(ctx *build.Context, s isa) {
 	c.table()
 }
 
-// result is the place of the result on the stack.
+// result returns the address of the result on the stack.
 func (c vector) result() Mem {
 	p, err := c.ReturnIndex(0).Resolve()
 	if err != nil {
@@ -50,7 +50,7 @@ func (c vector) result() Mem {
 	return p.Addr
 }
 
-// part is the low half of vector register i for 1, the low quarter for 2 and so on.
+// part returns the low half of a vector register for 1 halving, the low quarter for 2 and so on.
 func (c vector) part(v reg.Register, halvings int) reg.Register {
 	specs := []reg.Spec{reg.S128, reg.S256, reg.S512}
 	at := 1 - halvings
@@ -60,7 +60,7 @@ func (c vector) part(v reg.Register, halvings int) reg.Register {
 	return reg.Vector.Lookup(v.(reg.Physical).PhysicalIndex(), specs[max(at, 0)])
 }
 
-// xmm is the low 128 bits of a vector register.
+// xmm returns the low 128 bits of a vector register.
 func (c vector) xmm(v reg.Register) reg.Register { return c.part(v, 2) }
 
 // span is a number of floats: whole vectors, then tail floats that mask selects, perhaps none.
@@ -69,7 +69,7 @@ type span struct {
 	mask        reg.Register
 }
 
-// span splits n. For AVX2 vector 15 holds the mask from here on.
+// span splits n floats. For AVX2, vector 15 holds the mask from here on.
 func (c vector) span(n reg.GPVirtual) span {
 	s := span{whole: c.GP64(), tail: c.GP64()}
 	t := c.GP64()
@@ -82,7 +82,8 @@ func (c vector) span(n reg.GPVirtual) span {
 	return s
 }
 
-// each runs body for the float i of every vector of a span; mask is nil but for the last one. Labels begin with name.
+// each runs body for the first float i of every vector of a span. mask is nil except for the last one. Labels begin
+// with name.
 func (c vector) each(name string, s span, body func(i reg.GPVirtual, mask reg.Register)) {
 	i := c.GP64()
 	c.XORQ(i, i)
@@ -96,10 +97,10 @@ func (c vector) each(name string, s span, body func(i reg.GPVirtual, mask reg.Re
 	c.Label(name + "_done")
 }
 
-// float is float i of the array at base.
+// float returns the address of float i of the array at base.
 func float(base, i reg.Register) Mem { return Mem{Base: base, Index: i, Scale: 4} }
 
-// only clears what mask, unless nil, does not select.
+// only clears the lanes that mask does not select. A nil mask selects all.
 func (c vector) only(mask, v reg.Register) {
 	switch {
 	case mask == nil:
@@ -110,7 +111,7 @@ func (c vector) only(mask, v reg.Register) {
 	}
 }
 
-// constants are float32 constants in memory, for AVX2 a vector of each.
+// constants holds float32 constants in memory, for AVX2 a vector of each.
 type constants struct {
 	bits []uint32
 	at   map[uint32]int // byte offset
@@ -118,7 +119,7 @@ type constants struct {
 	doubles []uint64 // constants of float64
 }
 
-// word is the address of a constant of 32 bits.
+// word returns the address of a 32-bit constant.
 func (c vector) word(bits uint32) Mem {
 	size := 4
 	if c.lanes == 8 {
@@ -151,7 +152,7 @@ func (c vector) table() {
 	}
 }
 
-// double is the address of a constant of float64, for AVX2 of a vector of it.
+// double returns the address of a float64 constant, for AVX2 of a vector of it.
 func (c vector) double(k float64) Mem {
 	bits := math.Float64bits(k)
 	at := slices.Index(c.constants.doubles, bits)
@@ -169,7 +170,7 @@ func (c vector) doubleSize() int {
 	return 8
 }
 
-// instruction is one that avo has.
+// instruction is an instruction that avo has.
 type instruction func(...Op)
 
 // with writes an instruction whose first operand is the constant k: plain for AVX2, with a broadcast for AVX-512.
@@ -177,7 +178,7 @@ func (c vector) with(k float64, plain, broadcast instruction, ops ...Op) {
 	c.withBits(math.Float32bits(float32(k)), plain, broadcast, ops...)
 }
 
-// withBits is with for a constant given by its bits.
+// withBits does the same as with for a constant given by its bits.
 func (c vector) withBits(bits uint32, plain, broadcast instruction, ops ...Op) {
 	if v, ok := c.held[bits]; ok {
 		plain(append([]Op{v}, ops...)...)
