@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// functions64 are the activation functions and their derivatives in float64.
+// functions64 holds the activation functions and their derivatives in float64.
 var functions64 = map[Function]struct {
 	name         string
 	value, slope func(x float64) float64
@@ -36,7 +36,7 @@ var functions64 = map[Function]struct {
 		func(x float64) float64 { return 1 / (1 - min(x, 0)) / (1 - min(x, 0)) }},
 }
 
-// limited is the argument that sine and cosine take for x.
+// limited returns the argument that sine and cosine use for x.
 func limited(x float64) float64 {
 	if math.Abs(x) > sineLimit {
 		return 0 * x
@@ -44,7 +44,7 @@ func limited(x float64) float64 {
 	return x
 }
 
-// activationKernels are the rows of the table pointwise for the activation functions.
+// activationKernels returns the rows of the table pointwise for the activation functions.
 func activationKernels() []pointwiseKernel {
 	var rows []pointwiseKernel
 	for f := range Function(len(activations)) {
@@ -58,9 +58,9 @@ func activationKernels() []pointwiseKernel {
 	return rows
 }
 
-// TestActivations compares functions and derivatives with float64 over all of float32, at every level. Errors are
-// relative to max(1, |x|, |f(x)|), since most are about x on one side and tiny on the other. Softplus, sigmoid, tanh,
-// elu+1, the squared ReLU and the heavy tail keep what is tiny.
+// TestActivations checks functions and derivatives against float64 over all of float32, at every level. Errors are
+// relative to max(1, |x|, |f(x)|), since most functions are about x on one side and tiny on the other. Softplus,
+// sigmoid, tanh, elu+1, the squared ReLU and the heavy tail must also be exact for tiny results.
 func TestActivations(t *testing.T) {
 	var x []float32
 	everyFloat(1e15, func(v float32) { x = append(x, v) })
@@ -94,7 +94,7 @@ func TestActivations(t *testing.T) {
 	})
 }
 
-// TestSine compares sine and cosine with float64 by their absolute error, as far as that is promised.
+// TestSine checks the absolute error of sine and cosine against float64, in the documented range.
 func TestSine(t *testing.T) {
 	var x []float32
 	everyFloat(1e5, func(v float32) { x = append(x, v) })

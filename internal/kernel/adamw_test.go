@@ -15,7 +15,7 @@ func TestAdamW(t *testing.T) {
 	for step := 1; step <= 20; step++ {
 		s.Correct1, s.Correct2 = 1-math.Pow(s.Beta1, float64(step)), 1-math.Pow(s.Beta2, float64(step))
 		g := normals(rng, n)
-		g[0] = 0 // without a gradient there is decay only
+		g[0] = 0 // without a gradient there is only decay
 		for i, v := range g {
 			gi := float64(v) * s.GradScale
 			m64[i] = s.Beta1*m64[i] + (1-s.Beta1)*gi
@@ -38,7 +38,7 @@ func TestSumSquares(t *testing.T) {
 	if got := SumSquares([]float32{3, -4, 12}); got != 169 {
 		t.Errorf("got %v, want 169", got)
 	}
-	if got := SumSquares([]float32{1e30, 1e-30, 1e30}); math.Abs(got/2e60-1) > 1e-6 { // out of float32's range
+	if got := SumSquares([]float32{1e30, 1e-30, 1e30}); math.Abs(got/2e60-1) > 1e-6 { // beyond float32
 		t.Errorf("got %v, want 2e60", got)
 	}
 	if SumSquares(nil) != 0 {

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// TestAttendStaysInBounds: whatever lies before or after the operands is neither read nor written.
+// TestAttendStaysInBounds checks that memory before and after the operands is neither read nor written.
 func TestAttendStaysInBounds(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(4, 4))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// attendSizes visits numbers of rows around groups and blocks, and widths of heads, with rows side by side and apart.
+// attendSizes visits numbers of rows around groups and blocks, and widths of heads, with contiguous and separate rows.
 func attendSizes(rng *rand.Rand, visit func(n, k, ldw int, w, x []float32)) {
 	for _, k := range []int{1, 8, 15, 16, 17, 32, 48, 64, 80, 96, 112, 128, 144} {
 		for _, n := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 383, 384, 385, 386, 800} {
@@ -23,7 +23,7 @@ func attendSizes(rng *rand.Rand, visit func(n, k, ldw int, w, x []float32)) {
 	}
 }
 
-// TestRowDots compares with the definition. The bound is that of a sum of k rounded terms.
+// TestRowDots checks dot products against the definition. The bound is that of a sum of k rounded terms.
 func TestRowDots(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		attendSizes(rand.New(rand.NewPCG(1, 1)), func(n, k, ldw int, w, x []float32) {
@@ -47,8 +47,8 @@ func TestRowDots(t *testing.T) {
 	})
 }
 
-// TestRowDotsOfManyCalls: rows that take several calls of assembly, whatever is left for the last one, are each
-// computed alike.
+// TestRowDotsOfManyCalls checks that rows that take several assembly calls are all computed alike, whatever is left for
+// the last call.
 func TestRowDotsOfManyCalls(t *testing.T) {
 	const k = 128
 	rng := rand.New(rand.NewPCG(2, 2))
@@ -73,7 +73,7 @@ func TestRowDotsOfManyCalls(t *testing.T) {
 	})
 }
 
-// TestRowSumsIsGemm: the weighted sum of rows has the bits of a product.
+// TestRowSumsIsGemm checks that the weighted sum of rows has the bits of a matrix product.
 func TestRowSumsIsGemm(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		attendSizes(rand.New(rand.NewPCG(3, 3)), func(n, k, ldw int, w, x []float32) {
@@ -90,7 +90,8 @@ func TestRowSumsIsGemm(t *testing.T) {
 	})
 }
 
-// TestAttendPassesOnSpecials: a NaN or an infinity in a key spoils its score, in a value its column, and nothing else.
+// TestAttendPassesOnSpecials checks that a NaN or an infinity in a key affects only its score, and in a value only its
+// column.
 func TestAttendPassesOnSpecials(t *testing.T) {
 	const n, k, row, col = 9, 64, 6, 21
 	x := make([]float32, k)

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// TestCauchyStaysInBounds: whatever lies before or after an array is not even read.
+// TestCauchyStaysInBounds checks that memory before and after an array is not even read.
 func TestCauchyStaysInBounds(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(4, 2))
@@ -39,7 +39,8 @@ func TestCauchyStaysInBounds(t *testing.T) {
 	})
 }
 
-// TestCauchyDoesNotAllocate: neither for points that fill no vector.
+// TestCauchyDoesNotAllocate checks that the sums and their gradient do not allocate, even for a number of points that
+// is not a multiple of the vector size.
 func TestCauchyDoesNotAllocate(t *testing.T) {
 	all := newCauchyCase(rand.New(rand.NewPCG(5, 2)), 3, 9, 26)
 	c, points := all.cauchy(), all.squares

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// cauchyCase are modes λ and coefficients v (n, m) with points as S4 has them: tan(πk/l), k ≤ l/2, the last of which
-// may be 1e16.
+// cauchyCase holds modes λ and coefficients v (n, m), with the points of S4: tan(πk/l), k ≤ l/2, the last of which may
+// be 1e16.
 type cauchyCase struct {
 	m          int
 	lambda, v  []complex128
@@ -32,7 +32,7 @@ func newCauchyCase(rng *rand.Rand, n, m, l int) *cauchyCase {
 	return c
 }
 
-// cauchy is what the kernels take.
+// cauchy returns the case in the form that the kernels take.
 func (c *cauchyCase) cauchy() *Cauchy {
 	k := newCauchy(len(c.lambda), c.m)
 	for i, lambda := range c.lambda {
@@ -51,7 +51,7 @@ func newCauchy(n, m int) *Cauchy {
 	return c
 }
 
-// term is one of S_j at a point by definition.
+// term returns a term of S_j at a point by definition.
 func (c *cauchyCase) term(t float64, i, j int) complex128 {
 	s, lambda, v := complex(0, t), c.lambda[i], c.v[i*c.m+j]
 	return v/(s-lambda) + cmplx.Conj(v)/(s-cmplx.Conj(lambda))
@@ -97,7 +97,8 @@ func TestCauchySumsGradMatchesDifferences(t *testing.T) {
 	atLevels(t, testCauchySumsGradMatchesDifferences)
 }
 
-// The derivatives by λ and v of a loss that the sums are weighed in, added to what is there.
+// testCauchySumsGradMatchesDifferences checks the derivatives by λ and v of a loss that weights the sums. They must be
+// added to the previous values.
 func testCauchySumsGradMatchesDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for _, shape := range [][3]int{{1, 1, 1}, {3, 4, 9}, {2, 9, 131}, {5, 4, 200}} {
@@ -158,8 +159,8 @@ func testCauchySumsGradMatchesDifferences(t *testing.T) {
 	}
 }
 
-// TestRealDFT: the sequence comes back from its transform by definition, for lengths of every kind, and Transpose is
-// the transpose.
+// TestRealDFT checks that a sequence is recovered from its transform by definition, for lengths of every kind, and that
+// Transpose is the transpose.
 func TestRealDFT(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 2))
 	for _, l := range []int{1, 2, 3, 4, 7, 30, 64, 97, 127, 128, 1000} {

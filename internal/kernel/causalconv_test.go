@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestCausalConv: the filter, its transpose and the gradient of its taps in float64, and the same bits however the rows
-// are cut.
+// TestCausalConv checks the filter, its transpose and the gradient of its taps against float64, and that the bits do
+// not depend on how the rows are split.
 func TestCausalConv(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(51, 51))

@@ -21,7 +21,7 @@ func TestSincos(t *testing.T) {
 	}
 }
 
-// TestComplexScan: the recurrence in complex128. Its gradients are those of autograd's table.
+// TestComplexScan checks the recurrence against complex128. Its gradients are checked by autograd's table.
 func TestComplexScan(t *testing.T) {
 	const rows, n, step, stride = 9, 3, 2, 7
 	rng := rand.New(rand.NewPCG(72, 72))

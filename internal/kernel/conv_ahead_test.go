@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestConvBothWays: at every level, a kernel that looks ahead besides gives the sum over what comes after, and its
-// gradient is the sum of products.
+// TestConvBothWays checks, at every level, that a kernel that also looks ahead adds the sum over later positions, and
+// that its gradient is the sum of products.
 func TestConvBothWays(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(9, 1))

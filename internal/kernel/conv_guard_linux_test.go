@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestConvStaysInBounds: at every level, whatever lies before or after a sequence, a spectrum or rows is not even read.
+// TestConvStaysInBounds checks, at every level, that memory before and after a sequence, a spectrum or rows is not even
+// read.
 func TestConvStaysInBounds(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(7, 1))

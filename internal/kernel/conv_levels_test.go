@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestRadices: the passes for every length make it up, and begin with one that the ends exist for.
+// TestRadices checks that the radices of every length multiply to it and begin with a radix that the ends support.
 func TestRadices(t *testing.T) {
 	for l := 1; l < 5000; l += 1 + l/50 {
 		n, product := goodLength(l), 1
@@ -20,8 +20,8 @@ func TestRadices(t *testing.T) {
 	}
 }
 
-// TestConvStaysInItsArrays: at every level, arrays of any alignment give the same bits, and nothing around them
-// changes.
+// TestConvStaysInItsArrays checks, at every level, that arrays of any alignment give the same bits, and that nothing
+// around them changes.
 func TestConvStaysInItsArrays(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 1))
@@ -75,8 +75,8 @@ func TestConvStaysInItsArrays(t *testing.T) {
 	})
 }
 
-// TestConvWritesFarRows: at every level, rows that span so much that they are written past the caches hold the same
-// bits as others do, and nothing between them changes.
+// TestConvWritesFarRows checks, at every level, that rows so far apart that they are written past the caches hold the
+// same bits as others, and that nothing between them changes.
 func TestConvWritesFarRows(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		const l, step = 1000, 2400
@@ -85,7 +85,7 @@ func TestConvWritesFarRows(t *testing.T) {
 		x, k := normals(rng, l*Lanes), normals(rng, l*Lanes)
 		want := convolved(p, x, k, l)
 		buf := make([]float32, l*step+Lanes)
-		for offset := range Lanes { // one of them is the start of a line
+		for offset := range Lanes { // one of them is the start of a cache line
 			clear(buf)
 			u := spectrumOf(p, x)
 			p.Convolve(u, spectrumOf(p, k), true)
@@ -108,8 +108,8 @@ func TestConvWritesFarRows(t *testing.T) {
 	})
 }
 
-// TestLongConv: at every level, passes that are cut into several calls give the same bits as the points of a shorter
-// pass would: a kernel that shifts by one moves a sequence of 40,000 points.
+// TestLongConv checks, at every level, that passes that are split into several calls are correct: a kernel that shifts
+// by one moves a sequence of 40,000 points.
 func TestLongConv(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		const l = 40000

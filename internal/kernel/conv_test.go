@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// strided is a sequence that lies in memory, filled one [l][Lanes] that does not.
+// strided is a sequence stored in memory, filled one [l][Lanes] that is provided by calls of Fill.
 type (
 	strided struct{ x Rows }
 	filled  []float32
@@ -20,7 +20,7 @@ func (s strided) Fill(z []float32, t, n int) { MulRows(Rows{z, Lanes}, s.x.From(
 func (f filled) Rows() (Rows, bool)          { return Rows{}, false }
 func (f filled) Fill(z []float32, t, n int)  { copy(z, f[t*Lanes:][:n*Lanes]) }
 
-// to is where results go in memory.
+// to stores results in memory.
 type to struct {
 	x   Rows
 	how Placing
@@ -36,7 +36,7 @@ func (o to) Put(a, b []float32, t, n int) {
 	MulRows(y, Rows{a, Lanes}, Ones(), n, Lanes)
 }
 
-// collect takes the results of one spectrum or two.
+// collect stores the results of one spectrum or two.
 type collect struct{ a, b []float32 }
 
 func (c collect) Rows() (Rows, Placing) { return Rows{}, ByPut }
@@ -73,9 +73,9 @@ func lane(x []float32, v int) []float64 {
 	return y
 }
 
-// compareLane checks channel v of got, made of x and k by transforms of n points, against want. Those spread their
-// rounding errors evenly over the n outputs, whose size is about |x|·|k|/sqrt(n): 1e-6·sqrt(log2 n) of that is some
-// four times the largest error seen.
+// compareLane checks channel v of got, computed from x and k by transforms of n points, against want. The transforms
+// spread their rounding errors evenly over the n outputs, whose size is about |x|·|k|/sqrt(n): the tolerance,
+// 1e-6·sqrt(log2 n) of that, is some four times the largest error seen.
 func compareLane(t *testing.T, what string, got []float32, v int, want, x, k []float64, n int) {
 	t.Helper()
 	norm := func(x []float64) (s float64) {
@@ -92,8 +92,8 @@ func compareLane(t *testing.T, what string, got []float32, v int, want, x, k []f
 	}
 }
 
-// convLengths are all small ones, some of each kind of larger one, and the long ones given. With -short it leaves out
-// the long ones and most of the small ones.
+// convLengths returns all small lengths, some of each kind of larger one, and the given long ones. With -short it
+// leaves out the long ones and most of the small ones.
 func convLengths(long ...int) []int {
 	ls := []int{135, 144, 160, 240, 255, 256, 257, 270, 1000, 1024, 1025, 1281}
 	step := 1
@@ -144,7 +144,7 @@ func testConvMatchesDirectSum(t *testing.T) {
 	}
 }
 
-// TestConvOfUnequalLengths: a short kernel, and a sequence of which few outputs are wanted, under a longer plan.
+// TestConvOfUnequalLengths checks a short kernel, and a sequence of which few outputs are needed, with a longer plan.
 func TestConvOfUnequalLengths(t *testing.T) { atLevels(t, testConvOfUnequalLengths) }
 
 func testConvOfUnequalLengths(t *testing.T) {
@@ -174,7 +174,7 @@ func testConvTransposes(t *testing.T) {
 			x, dy := normals(rng, l*Lanes), normals(rng, l*Lanes)
 			u, g := spectrumOf(p, x), spectrumOf(p, dy)
 			if b == 0 && l%2 > 0 {
-				sum = u // the first may go there
+				sum = u // the first may be stored there
 			}
 			p.Transpose(g, u, khat, sum, Transposed{First: b == 0, Last: b == batch-1, Again: b > 0})
 			if b == 0 {
@@ -194,7 +194,7 @@ func testConvTransposes(t *testing.T) {
 	}
 }
 
-// TestConvChannelsAreIndependent: a channel gives the same bits whatever is in the others, even if that is NaN.
+// TestConvChannelsAreIndependent checks that a channel gives the same bits whatever the others hold, even NaN.
 func TestConvChannelsAreIndependent(t *testing.T) { atLevels(t, testConvChannelsAreIndependent) }
 
 func testConvChannelsAreIndependent(t *testing.T) {
@@ -257,7 +257,7 @@ func TestConvDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkConv measures a convolution with and without the transform of the kernel, and the way back to u, k and dy.
+// BenchmarkConv measures a convolution with and without the transform of the kernel, and the gradients of u, k and dy.
 func BenchmarkConv(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, l := range []int{30, 64, 128, 256, 512, 768, 1024, 1280, 2048, 4096, 16384, 65536} {
@@ -301,8 +301,8 @@ func BenchmarkConv(b *testing.B) {
 	}
 }
 
-// TestConvolutionWork counts the products of a convolution by transform, n·r for each pass of radix r over n points: of
-// twice the length they are little more than twice as many, where sums over all pairs are four times as many.
+// TestConvolutionWork counts the products of a convolution by transform, n·r for each pass of radix r over n points.
+// Twice the length must take little more than twice as many, whereas sums over all pairs take four times as many.
 func TestConvolutionWork(t *testing.T) {
 	work := func(l int) (products int) {
 		n := goodLength(l)

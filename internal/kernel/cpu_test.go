@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// atLevels runs f as a subtest at every level that this machine has, from generic up. If one was asked for, or tests
-// are to be short, these are generic and the level in use.
+// atLevels runs f as a subtest at every level of this machine, from generic up. If HIPPO_CPU is set or with -short, it
+// uses only generic and the level in use.
 func atLevels(t *testing.T, f func(t *testing.T)) {
 	has := machineLevels()
 	if os.Getenv("HIPPO_CPU") != "" || testing.Short() {
@@ -72,8 +72,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestRounding: levels that differ in integer products alone have the same bits, and so the same name here; others, and
-// other architectures, do not. Products of bf16 by tiles have bits of their own.
+// TestRounding checks that levels that differ only in integer products have the same bits and so the same name, and
+// that other levels and architectures do not. Products of bf16 by tiles have their own bits.
 func TestRounding(t *testing.T) {
 	defer func(old level) { cpu = old }(cpu)
 	want := map[string]string{
@@ -93,7 +93,7 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestCPULevel: the level in use is one that the machine has, and the one that was asked for.
+// TestCPULevel checks that the level in use is one that the machine has, and the requested one.
 func TestCPULevel(t *testing.T) {
 	name, err := CPULevel()
 	if err != nil {

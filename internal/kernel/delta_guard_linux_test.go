@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDeltaStaysInBounds: whatever lies before or after the operands of the delta rule's kernels is neither read nor
-// written.
+// TestDeltaStaysInBounds checks that memory before and after the operands of the delta rule's kernels is neither read
+// nor written.
 func TestDeltaStaysInBounds(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(75, 75))

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSolveLower: the solution in float64, forward and back, for all widths around those of panels and vectors, with
-// nothing touched around and what is on and above the diagonal not read.
+// TestSolveLower checks the solution against float64, forward and back, for all widths around those of panels and
+// vectors. Nothing around may change, and the elements on and above the diagonal must not be read.
 func TestSolveLower(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(64, 64))
@@ -50,7 +50,7 @@ func TestSolveLower(t *testing.T) {
 	})
 }
 
-// TestAxpyDots: rows and sums in float64, with nothing touched around.
+// TestAxpyDots checks rows and sums against float64, and that nothing around changes.
 func TestAxpyDots(t *testing.T) {
 	rng := rand.New(rand.NewPCG(65, 65))
 	atLevels(t, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestAxpyDots(t *testing.T) {
 	})
 }
 
-// BenchmarkSolveLower solves for a block of 32 rows of 128.
+// BenchmarkSolveLower measures SolveLower for a block of 32 rows of 128.
 func BenchmarkSolveLower(b *testing.B) {
 	const rows, n = 32, 128
 	rng := rand.New(rand.NewPCG(66, 66))

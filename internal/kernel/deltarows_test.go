@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// decays are numbers from 0 to 1.
+// decays returns random numbers from 0 to 1.
 func decays(rng *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -16,8 +16,8 @@ func decays(rng *rand.Rand, n int) []float32 {
 	return x
 }
 
-// TestDecayPart: the decays in float64, for all widths around those of vectors, and for logarithms that are 0, -∞ and
-// NaN: they stay in their column.
+// TestDecayPart checks the decays against float64, for all widths around those of vectors. Logarithms that are 0, -∞
+// and NaN must affect only their column.
 func TestDecayPart(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(71, 71))
@@ -71,7 +71,7 @@ func TestDecayPart(t *testing.T) {
 	})
 }
 
-// TestMatrixProducts: products element by element are those of single rows, and nothing else is written.
+// TestMatrixProducts checks that element-wise products equal those of single rows, and that nothing else is written.
 func TestMatrixProducts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(72, 72))
 	atLevels(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestMatrixProducts(t *testing.T) {
 	})
 }
 
-// TestAddRunning: sums in float64, down the rows and up.
+// TestAddRunning checks the sums against float64, in both directions.
 func TestAddRunning(t *testing.T) {
 	rng := rand.New(rand.NewPCG(73, 73))
 	atLevels(t, func(t *testing.T) {
@@ -128,8 +128,8 @@ func TestAddRunning(t *testing.T) {
 	})
 }
 
-// TestDecayedScores: scores by their formula in float64, and their gradients by the formula's, for all widths around
-// those of vectors.
+// TestDecayedScores checks scores and their gradients against their formulas in float64, for all widths around those of
+// vectors.
 func TestDecayedScores(t *testing.T) {
 	rng := rand.New(rand.NewPCG(74, 74))
 	atLevels(t, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestDecayedScores(t *testing.T) {
 					for s := range t + 1 {
 						dQ, dP := float64(dsq[t*ss+s]), float64(dsp[t*ss+s])
 						for i := range n {
-							decay := 1.0 // of those read before t decays
+							decay := 1.0 // of the positions read before t decays
 							for r := s + 1; r < t; r++ {
 								decay *= float64(e[r*n+i])
 							}
@@ -201,7 +201,7 @@ func TestDecayedScores(t *testing.T) {
 	})
 }
 
-// BenchmarkDecayedScores takes a part of 128 components, and back.
+// BenchmarkDecayedScores measures the scores of a part of 128 components, and their gradients.
 func BenchmarkDecayedScores(b *testing.B) {
 	const n = 128
 	rng := rand.New(rand.NewPCG(76, 76))

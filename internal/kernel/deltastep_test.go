@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestDeltaStep: a step in float64, for all widths around those of panels and vectors, with nothing touched around.
+// TestDeltaStep checks a step against float64, for all widths around those of panels and vectors, and that nothing
+// around changes.
 func TestDeltaStep(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(62, 62))
@@ -49,7 +50,8 @@ func newDeltaCase(rng *rand.Rand, dk, dv int) deltaCase {
 		a: normals(rng, dk), x: normals(rng, dv), k: normals(rng, dk), v: normals(rng, dv)}
 }
 
-// BenchmarkDeltaStep steps states of 128 rows and columns, as many as fit into the second-level cache and many more.
+// BenchmarkDeltaStep measures steps of states of 128 rows and columns, as many as fit into the second-level cache and
+// many more.
 func BenchmarkDeltaStep(b *testing.B) {
 	const d = 128
 	k := newDeltaCase(rand.New(rand.NewPCG(63, 63)), d, d)

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// near reports whether got is within a few roundings of want.
+// near reports whether got is within a few rounding errors of want.
 func near(got, want complex128, size float64) bool {
 	return cmplx.Abs(got-want) <= 2e-15*size || cmplx.IsNaN(got) && cmplx.IsNaN(want)
 }
 
-// TestNegExp: within a rounding or two everywhere, and what lies beyond float64 is at its bounds.
+// TestNegExp checks that the error is a rounding or two, and that results beyond float64 are limited to its bounds.
 func TestNegExp(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 6))
@@ -37,7 +37,7 @@ func TestNegExp(t *testing.T) {
 	})
 }
 
-// TestDiscretize compares with the formulas in complex128, at angles small and large.
+// TestDiscretize checks the kernels against the formulas in complex128, at small and large angles.
 func TestDiscretize(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(2, 6))
@@ -93,7 +93,7 @@ func TestDiscretize(t *testing.T) {
 	})
 }
 
-// expZ is exp(dt·a) with the angle dt·Im a, rounded as kernels round it, reduced by 2π in 200 bits.
+// expZ returns exp(dt·a) with the angle dt·Im a, rounded as in the kernels, reduced by 2π in 200 bits.
 func expZ(dt float64, a complex128) complex128 {
 	x := new(big.Float).SetPrec(200).SetFloat64(dt * imag(a))
 	turn, _, err := big.ParseFloat("6.28318530717958647692528676655900576839433879875021164194988918",

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/counter"
 )
 
-// everyFloat calls f with numbers of every sign, exponent and size, denormals included: some half a million of the
-// finite float32 with |x| ≤ limit, or some forty thousand with -short, evenly spread over their bit patterns.
+// everyFloat calls f with numbers of every sign, exponent and size, including denormals: about half a million of the
+// finite float32 with |x| ≤ limit, or about forty thousand with -short, evenly spread over their bit patterns.
 func everyFloat(limit float32, f func(x float32)) {
 	step := uint32(4001)
 	if testing.Short() {
@@ -28,7 +28,7 @@ var (
 	denormal = math.Float32frombits(1)
 )
 
-// worstError is the largest error seen of one function.
+// worstError is the largest error of a function seen so far.
 type worstError struct {
 	x    float32
 	size float64
@@ -97,7 +97,7 @@ func TestSigmoid(t *testing.T) {
 	}
 }
 
-// TestGelu compares both GELUs and their derivatives with float64. Errors are relative to max(1, |x|), since the value
+// TestGelu checks both GELUs and their derivatives against float64. Errors are relative to max(1, |x|), since the value
 // is about x on one side and x times something tiny on the other.
 func TestGelu(t *testing.T) {
 	tanhArg := func(x float64) float64 { return math.Sqrt(2/math.Pi) * (x + 0.044715*x*x*x) }
@@ -117,7 +117,7 @@ func TestGelu(t *testing.T) {
 		}},
 	} {
 		var w worstError
-		// past the square root of the largest float32, x² of the derivative overflows
+		// beyond the square root of the largest float32, x² of the derivative overflows
 		everyFloat(1e18, func(x float32) {
 			w.see(x, math.Abs(float64(c.f(x))-c.want(float64(x)))/max(1, math.Abs(float64(x))))
 		})
@@ -148,8 +148,7 @@ func TestAllFinite(t *testing.T) {
 	}
 }
 
-// TestKeep: the rate of dropout is what was asked for, and neither neighbors nor seeds that follow one another go
-// together.
+// TestKeep checks that dropout has the requested rate, and that neither neighbors nor consecutive seeds are correlated.
 func TestKeep(t *testing.T) {
 	const n = 200_000
 	for _, p := range []float64{0, 0.1, 0.5, 0.9} {

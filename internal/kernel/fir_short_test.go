@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestShortSequences: a short sequence, which is filtered in a copy with zeros around it, gives what its rows and taps
-// give one by one.
+// TestShortSequences checks that a short sequence, which is filtered in a copy with zeros around it, gives the same as
+// its rows and taps one by one.
 func TestShortSequences(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 5))

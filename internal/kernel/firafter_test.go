@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFIRAfter: rows that continue a sequence are those of the whole sequence, to the last bit; nothing else is
-// written.
+// TestFIRAfter checks that rows that continue a sequence equal those of the whole sequence, to the last bit, and that
+// nothing else is written.
 func TestFIRAfter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	atLevels(t, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFloat16: every finite float16 comes back, and a number between two goes to the nearer, of two as near to the
-// even.
+// TestFloat16 checks that every finite float16 survives a round trip, and that a number between two is rounded to the
+// nearer one, ties to even.
 func TestFloat16(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for bits := range uint16(0x7bff) {

@@ -18,7 +18,7 @@ func BenchmarkGemm(b *testing.B) {
 			for _, s := range shapes {
 				b.Run(fmt.Sprintf("cores=%d/%s/%dx%dx%d", procs, opNames[op], s.m, s.n, s.k), func(b *testing.B) {
 					defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-					// Untouched memory is one page of zeros mapped many times, which some caches are slow with.
+					// Untouched memory is one page of zeros mapped many times, which is slow with some caches.
 					x, y, z := normals(rng, s.m*s.k), normals(rng, s.n*s.k), normals(rng, s.m*s.n)
 					lda, ldb := s.k, s.n
 					if op == NT {

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// nearestBF16 is the definition of RoundBF16 for numbers: of the two bfloat16 next to x the nearer one.
+// nearestBF16 defines RoundBF16 for numbers: it returns the nearer of the two bfloat16 next to x.
 func nearestBF16(x float32) float32 {
 	bits := math.Float32bits(x)
 	down, up := bits&^0xffff, bits&^0xffff+0x10000
 	value := func(bits uint32) float64 {
-		if bits&0x7fffffff == 0x7f800000 { // beyond the largest: where the next one would be
+		if bits&0x7fffffff == 0x7f800000 { // beyond the largest: the value of the next one
 			return math.Copysign(0x1p128, float64(x))
 		}
 		return float64(math.Float32frombits(bits))
@@ -29,7 +29,7 @@ func TestRoundBF16(t *testing.T) { atLevels(t, testRoundBF16) }
 func testRoundBF16(t *testing.T) {
 	var x []float32
 	everyFloat(math.MaxFloat32, func(v float32) { x = append(x, v) })
-	for high := uint32(0); high < 0x7f80; high += 7 { // ties, and what is next to them
+	for high := uint32(0); high < 0x7f80; high += 7 { // ties, and numbers next to them
 		for _, low := range []uint32{0, 1, 0x7fff, 0x8000, 0x8001, 0xffff} {
 			v := math.Float32frombits(high<<16 | low)
 			x = append(x, v, -v)
@@ -52,7 +52,7 @@ func testRoundBF16(t *testing.T) {
 	}
 }
 
-// roundedOperands is the product of float32 with the operands of p rounded.
+// roundedOperands returns the float32 product with the operands of p rounded.
 func (p Product) roundedOperands() Product {
 	p.bf16 = false
 	p.A, p.B = slices.Clone(p.A), slices.Clone(p.B)
@@ -61,8 +61,8 @@ func (p Product) roundedOperands() Product {
 	return p
 }
 
-// TestGemmBF16MatchesDefinition compares the result with the product of rounded operands: with Gemm's to the last bit
-// where Gemm computes it, otherwise with the definition.
+// TestGemmBF16MatchesDefinition compares the result with the product of the rounded operands: to the last bit with
+// Gemm's where Gemm computes it, otherwise with the definition.
 func TestGemmBF16MatchesDefinition(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	defer func(old level) { cpu = old }(cpu)
@@ -91,7 +91,7 @@ func TestGemmBF16MatchesDefinition(t *testing.T) {
 	}
 }
 
-// TestGemmBF16OfDenormals: they count as zero where the processor multiplies bfloat16.
+// TestGemmBF16OfDenormals checks that denormal operands count as zero where the processor multiplies bfloat16.
 func TestGemmBF16OfDenormals(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		a, b, c := []float32{0x1p-127}, []float32{0x1p127}, []float32{nan}

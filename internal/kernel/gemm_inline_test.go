@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// eachInline calls f with the forms of products, three times what Gemm begins to share, to be computed on one core.
+// eachInline calls f with every form of product, three times as large as those that Gemm begins to split over cores.
 func eachInline(f func(what string, p *Product, inline func())) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for _, op := range []Op{NN, NT, TN} {
@@ -24,7 +24,7 @@ func eachInline(f func(what string, p *Product, inline func())) {
 	}
 }
 
-// TestGemmInline: one core alone gives the bits that all give together.
+// TestGemmInline checks that one core gives the same bits as all cores.
 func TestGemmInline(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	eachInline(func(what string, p *Product, inline func()) {
@@ -36,7 +36,7 @@ func TestGemmInline(t *testing.T) {
 	})
 }
 
-// TestGemmInlineDoesNotAllocate: however large the product.
+// TestGemmInlineDoesNotAllocate checks that inline products do not allocate, however large they are.
 func TestGemmInlineDoesNotAllocate(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	eachInline(func(what string, _ *Product, inline func()) {

@@ -17,8 +17,8 @@ var (
 		64, 65, 383, 384, 385, 400, 769}
 )
 
-// integers is a product of small integers, for which every order of summation gives the same bits. The operands begin
-// at any float, and what lies around them and between their rows is NaN.
+// integers returns a product of small integers, for which every order of summation gives the same bits. The operands
+// begin at any float, and the memory around them and between their rows is NaN.
 func integers(rng *rand.Rand, op Op, m, n, k int) Product {
 	p := Product{Op: op, M: m, N: n, K: k, Add: rng.IntN(2) == 1}
 	matrix := func(rows, cols int) ([]float32, int) {
@@ -57,7 +57,7 @@ func integers(rng *rand.Rand, op Op, m, n, k int) Product {
 }
 
 // check fails if, at any level, the result of Gemm or GemmBF16 differs from the definition, or anything around C
-// changes. It leaves C as it was.
+// changes. It leaves C unchanged.
 func (p Product) check(t *testing.T) {
 	t.Helper()
 	want := slices.Clone(p.C)
@@ -82,7 +82,7 @@ func (p Product) check(t *testing.T) {
 	}
 }
 
-// TestGemmOfEveryLength runs every length with others at random.
+// TestGemmOfEveryLength checks every length, combined with random others.
 func TestGemmOfEveryLength(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	one := func(of []int) int { return of[rng.IntN(len(of))] }
@@ -105,8 +105,8 @@ func TestGemmOfEveryLength(t *testing.T) {
 	}
 }
 
-// TestGemmLarge reaches what only large products use: copies of B and Aᵀ, several blocks and chunks, tiles on all
-// cores.
+// TestGemmLarge covers the code that only large products use: copies of B and Aᵀ, several blocks and chunks, tiles on
+// all cores.
 func TestGemmLarge(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	rng := rand.New(rand.NewPCG(2, 2))
@@ -118,7 +118,7 @@ func TestGemmLarge(t *testing.T) {
 	}
 }
 
-// TestGemmPassesOnSpecials: an infinity or a NaN reaches the elements it is a factor of, and no other.
+// TestGemmPassesOnSpecials checks that an infinity or a NaN affects the elements it is a factor of, and no others.
 func TestGemmPassesOnSpecials(t *testing.T) {
 	specials := []float32{inf, -inf, nan}
 	rng := rand.New(rand.NewPCG(3, 3))
@@ -142,7 +142,7 @@ func TestGemmPassesOnSpecials(t *testing.T) {
 	}
 }
 
-// TestGemmKeepsSigns: sums begin with +0, and tails add no terms.
+// TestGemmKeepsSigns checks that sums begin with +0, and that tails add no terms.
 func TestGemmKeepsSigns(t *testing.T) {
 	minusZero := float32(math.Copysign(0, -1))
 	atLevels(t, func(t *testing.T) {

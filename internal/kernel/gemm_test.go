@@ -20,7 +20,7 @@ func normals(rng *rand.Rand, n int) []float32 {
 	return x
 }
 
-// randomProduct is a product with random operands and rows some floats longer than they need be.
+// randomProduct returns a product with random operands whose rows are some floats longer than necessary.
 func randomProduct(rng *rand.Rand, op Op, m, n, k int) Product {
 	p := Product{Op: op, M: m, N: n, K: k, LDA: k, LDB: n}
 	rowsA, rowsB := m, k
@@ -41,7 +41,7 @@ func randomProduct(rng *rand.Rand, op Op, m, n, k int) Product {
 	return p
 }
 
-// into runs Gemm, or GemmBF16, with C at c.
+// into runs Gemm or GemmBF16 with c as C.
 func (p Product) into(c []float32) {
 	p.C = c
 	if p.bf16 {
@@ -51,15 +51,15 @@ func (p Product) into(c []float32) {
 	}
 }
 
-// result runs the product on a copy of C cut to the last float it may touch, and returns the copy.
+// result runs the product on a copy of C that ends with the last float it may write, and returns the copy.
 func (p Product) result() []float32 {
 	c := slices.Clone(p.C[:(p.M-1)*p.LDC+p.N])
 	p.into(c)
 	return c
 }
 
-// definition returns C in float64 and the sum of the magnitudes of the terms of each of its elements, without the gaps
-// between rows.
+// definition returns C in float64 and, for each of its elements, the sum of the magnitudes of its terms. Both are
+// without gaps between rows.
 func (p Product) definition() (value, size []float64) {
 	value, size = make([]float64, p.M*p.N), make([]float64, p.M*p.N)
 	aI, aP, bP, bJ := p.LDA, 1, p.LDB, 1 // A[i,p] is a[i·aI + p·aP], B[p,j] is b[p·bP + j·bJ]
@@ -123,7 +123,7 @@ func TestGemmMatchesDefinition(t *testing.T) {
 	}
 }
 
-// TestGemmRowsAreIndependent: what Gemm promises for a row computed alone, within other rows, and on several cores.
+// TestGemmRowsAreIndependent checks that a row has the same bits alone, among other rows, and on several cores.
 func TestGemmRowsAreIndependent(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		testGemmRowsAreIndependent(t, false)
@@ -167,7 +167,7 @@ func testGemmRowsAreIndependent(t *testing.T, bf16 bool) {
 	}
 }
 
-// TestGemmFormsAgree: the same matrices stored either way give the same bits.
+// TestGemmFormsAgree checks that the same matrices stored either way give the same bits.
 func TestGemmFormsAgree(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		testGemmFormsAgree(t, Gemm)

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// guarded returns a copy of x that either ends or begins where memory may not be touched, and a function that frees it.
+// guarded returns a copy of x that ends or begins next to inaccessible memory, and a function that frees it.
 func guarded(t *testing.T, x []float32, atEnd bool) (y []float32, free func()) {
 	t.Helper()
 	page := syscall.Getpagesize()
@@ -35,7 +35,7 @@ func guarded(t *testing.T, x []float32, atEnd bool) (y []float32, free func()) {
 	}
 }
 
-// inGuards computes the product between guards.
+// inGuards computes the product with its operands next to inaccessible memory.
 func (p Product) inGuards(t *testing.T, atEnd bool) {
 	t.Helper()
 	rowsA, colsA, rowsB, colsB := p.M, p.K, p.K, p.N
@@ -62,7 +62,7 @@ func (p Product) inGuards(t *testing.T, atEnd bool) {
 	}
 }
 
-// TestGemmStaysInBounds: whatever lies before or after an operand is neither read nor written.
+// TestGemmStaysInBounds checks that memory before and after an operand is neither read nor written.
 func TestGemmStaysInBounds(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(4, 4))

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestHalfband: upsample and downsample are what they say they are, for all small lengths, and write nothing else.
+// TestHalfband checks upsample and downsample against their definitions, for all small lengths, and that nothing else
+// is written.
 func TestHalfband(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(6, 1))
@@ -51,7 +52,7 @@ func TestHalfband(t *testing.T) {
 	})
 }
 
-// TestHalfbandOfNaN: what is no number stays so, where its weight is not 0.
+// TestHalfbandOfNaN checks that NaN and infinities affect all results in which their weight is not 0.
 func TestHalfbandOfNaN(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		for _, bad := range []float32{nan, float32(math.Inf(1))} {
@@ -69,7 +70,8 @@ func TestHalfbandOfNaN(t *testing.T) {
 	})
 }
 
-// TestHalfbandIsExact: the filter gives modes at odd positions, at the border of what it is used for, to 1e-7.
+// TestHalfbandIsExact checks that the filter gives modes at odd positions, up to the limit of its use, with an error of
+// 1e-7.
 func TestHalfbandIsExact(t *testing.T) {
 	for i := range 200 {
 		for _, decay := range []float64{-halfbandDecay, 0, halfbandDecay / 2, halfbandDecay} {
@@ -85,7 +87,7 @@ func TestHalfbandIsExact(t *testing.T) {
 	}
 }
 
-// TestModesArithmetic compares with complex128.
+// TestModesArithmetic checks the operations on modes against complex128.
 func TestModesArithmetic(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(7, 1))
@@ -123,7 +125,7 @@ func TestModesArithmetic(t *testing.T) {
 	})
 }
 
-// TestSlowModes compares with powers by polar form.
+// TestSlowModes checks slowModes against powers in polar form.
 func TestSlowModes(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(8, 1))

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSSDStepHalves: the state is that of SSDStep, rounded to bfloat16; outputs are of the state before it is rounded;
-// nothing is touched around.
+// TestSSDStepHalves checks that the state is that of SSDStep, rounded to bfloat16, and that outputs use the state
+// before rounding. Nothing around may change.
 func TestSSDStepHalves(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(27, 1))
@@ -46,7 +46,8 @@ func TestSSDStepHalves(t *testing.T) {
 	})
 }
 
-// TestNarrow: rounding is that of RoundBF16 at any length, ties and numbers without one included, and Widen inverts it.
+// TestNarrow checks that rounding is that of RoundBF16 at any length, including ties, NaN and infinities, and that
+// Widen inverts it.
 func TestNarrow(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(27, 2))
@@ -65,7 +66,7 @@ func TestNarrow(t *testing.T) {
 }
 
 func BenchmarkSSDStep(b *testing.B) {
-	// The states of Mamba-2 of 130M parameters: 24 heads of 64 channels, for sequences that fill no cache.
+	// The states of Mamba-2 with 130M parameters: 24 heads of 64 channels, for more sequences than fit in any cache.
 	const heads, d, n, sequences = 24, 64, 128, 32 * 24
 	rng := rand.New(rand.NewPCG(27, 3))
 	x, bs, cs, y := normals(rng, d), normals(rng, n), normals(rng, n), make([]float32, d)

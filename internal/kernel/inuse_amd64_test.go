@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestInUse: what is said of each level.
+// TestInUse checks the description of each level.
 func TestInUse(t *testing.T) {
 	const (
 		float, wide = "products float32: AVX2, tiles of 6x16; ", "products float32: AVX-512, tiles of 8x48; "
@@ -52,7 +52,8 @@ func TestInUse(t *testing.T) {
 	}
 }
 
-// TestCodesAreThoseOfTheJumps: at every level the code that is said to run is where dispatch_amd64.s jumps to.
+// TestCodesAreThoseOfTheJumps checks, at every level, that the code that is reported to run is the jump target in
+// dispatch_amd64.s.
 func TestCodesAreThoseOfTheJumps(t *testing.T) {
 	text, err := os.ReadFile("dispatch_amd64.s")
 	if err != nil {
@@ -94,7 +95,8 @@ func TestCodesAreThoseOfTheJumps(t *testing.T) {
 	}
 }
 
-// TestWorksCoverFeatures: whatever needs more than AVX-512 is one of the works that are listed, or prepares for it.
+// TestWorksCoverFeatures checks that code that needs more than AVX-512 belongs to one of the listed works, or prepares
+// for it.
 func TestWorksCoverFeatures(t *testing.T) {
 	for name, features := range codes {
 		special := slices.ContainsFunc(features, func(f level) bool { return f != avx2 && f != avx512 })

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLanes: channels go to lanes and come back as they were, at every level, whether past the caches or not; the lanes
-// after the last of them have zeros, and nothing else is written.
+// TestLanes checks, at every level, that channels are unchanged after a round trip to lanes, whether past the caches or
+// not. The lanes after the last channel must be zero, and nothing else may be written.
 func TestLanes(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(4, 7))

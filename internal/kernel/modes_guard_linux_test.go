@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// TestModesStayInBounds: at every level, whatever lies before or after modes and their rows is not even read.
+// TestModesStayInBounds checks, at every level, that memory before and after modes and their rows is not even read.
 func TestModesStayInBounds(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(7, 2))
@@ -51,7 +51,8 @@ func TestModesStayInBounds(t *testing.T) {
 	})
 }
 
-// TestHalfbandStaysInBounds: at every level, whatever lies before or after what the filters take is not even read.
+// TestHalfbandStaysInBounds checks, at every level, that memory before and after the filters' operands is not even
+// read.
 func TestHalfbandStaysInBounds(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(7, 3))

@@ -13,8 +13,8 @@ type reporter interface {
 	Errorf(format string, args ...any)
 }
 
-// within checks got against want: errors up to tol of the largest element, or of 1, which is about the size of what the
-// sums in it are made of.
+// within compares got with want. It allows errors up to tol times the largest element, or times 1, which is about the
+// size of the terms of the sums.
 func within(t reporter, what string, got []float32, want []float64, tol float64) {
 	t.Helper()
 	size := 1.0
@@ -39,7 +39,7 @@ func wide(x []float32) []float64 {
 
 const normEps = 1e-5
 
-// normalized is the x̂ and the rstd of a row in float64.
+// normalized returns the x̂ and the rstd of a row in float64.
 func normalized(x []float32) (hat []float64, rstd float64) {
 	n := float64(len(x))
 	var mean, sq float64
@@ -66,7 +66,7 @@ func TestLayerNorm(t *testing.T) {
 	}{
 		{"plain", 0, 1, 1e-6, 1e-6},
 		{"small", 0, 1e-3, 1e-6, 1e-6},
-		{"far from zero", 100, 1, 1e-5, 1e-5}, // the rounding of x and of its mean, 4e-6 each, are not ours to undo
+		{"far from zero", 100, 1, 1e-5, 1e-5}, // includes the rounding of x and its mean, 4e-6 each
 	} {
 		x, w, b, dy := normals(rng, rows*d), normals(rng, d), normals(rng, d), normals(rng, rows*d)
 		for i := range x {
@@ -75,7 +75,7 @@ func TestLayerNorm(t *testing.T) {
 		y, mean, rstd := make([]float32, rows*d), make([]float32, rows), make([]float32, rows)
 		LayerNorm(y, mean, rstd, x, w, b, d, normEps)
 		dx, dw, db := normals(rng, rows*d), normals(rng, d), normals(rng, d)
-		wantX, wantW, wantB := wide(dx), wide(dw), wide(db) // the gradients are added to what is there
+		wantX, wantW, wantB := wide(dx), wide(dw), wide(db) // the gradients are added to the previous values
 		LayerNormGrad(dx, dy, x, w, mean, rstd, d)
 		LayerNormParamGrad(dw, db, dy, x, mean, rstd, d)
 		var wantY []float64
@@ -101,7 +101,7 @@ func TestLayerNorm(t *testing.T) {
 	}
 }
 
-// TestLayerNormOfGroups: the groups of a row are rows with weights of their own.
+// TestLayerNormOfGroups checks that the groups of a row are normalized like rows with weights of their own.
 func TestLayerNormOfGroups(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	const rows, groups, d = 3, 2, 20
@@ -128,7 +128,7 @@ func TestLayerNormOfGroups(t *testing.T) {
 	}
 }
 
-// TestLayerNormOfConstant: a row without variance gives the bias, and rows do not see each other.
+// TestLayerNormOfConstant checks that a row without variance gives the bias, and that rows are independent.
 func TestLayerNormOfConstant(t *testing.T) {
 	const d = 4
 	w, b := []float32{1, 2, 3, 4}, []float32{5, 6, 7, 8}

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestIntegersArePackedAlike: every level packs a matrix into the same bytes as the definition, and those are what
-// comes of packing its integers again. There are panels and groups that are not full, numbers close together and far
-// apart, rows of zeros, the largest and the smallest numbers, two of the largest magnitude, and halves between two
-// integers.
+// TestIntegersArePackedAlike checks that every level packs a matrix into the same bytes as the definition, and that
+// packing the resulting integers again gives the same bytes. The cases include partial panels and groups, numbers close
+// together and far apart, rows of zeros, the largest and the smallest numbers, two of the largest magnitude, and halves
+// between two integers.
 func TestIntegersArePackedAlike(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	type matrix struct {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// BenchmarkPacked measures products of packed weights: one row of x with weights that come from memory, and several
-// rows. It reports billions of weights, or of products and sums, per second, of the fastest repetition.
+// BenchmarkPacked measures products of packed weights: one row of x with weights from memory, and several rows. It
+// reports billions of weights, or of products and sums, per second, for the fastest repetition.
 func BenchmarkPacked(b *testing.B) {
 	const n, k = 3072, 768
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -22,7 +22,7 @@ func BenchmarkPacked(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", p, m), func(b *testing.B) {
 				ms := make([]Matrix, 1)
 				if m <= 16 {
-					ms = make([]Matrix, 20) // more than caches hold
+					ms = make([]Matrix, 20) // more than fits in the caches
 				}
 				for i := range ms {
 					ms[i] = InMemory(w, n, k)

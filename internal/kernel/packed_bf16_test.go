@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestAddProduct compares with sums that are rounded once, by their definition.
+// TestAddProduct checks the sums against their definition, which rounds once.
 func TestAddProduct(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	exact := func(v float32) *big.Float { return new(big.Float).SetPrec(600).SetFloat64(float64(v)) }
@@ -27,7 +27,7 @@ func TestAddProduct(t *testing.T) {
 	}
 }
 
-// term is an operand by its definition.
+// term returns an operand by its definition.
 func term(x float32) float32 {
 	if y := nearestOrSpecial(x); !(math.Abs(float64(y)) < 0x1p-56) {
 		return y
@@ -35,7 +35,7 @@ func term(x float32) float32 {
 	return 0
 }
 
-// nearestOrSpecial is nearestBF16, of what is no number too.
+// nearestOrSpecial does the same as nearestBF16, but also accepts NaN and infinities.
 func nearestOrSpecial(x float32) float32 {
 	if math.IsInf(float64(x), 0) || isNaN(x) {
 		return x
@@ -43,7 +43,7 @@ func nearestOrSpecial(x float32) float32 {
 	return nearestBF16(x)
 }
 
-// inPairs is what a product at BF16 gives by its definition, one term after the other.
+// inPairs returns a BF16 product by its definition, one term after the other.
 func (c *packedCase) inPairs(w []float32) []float32 {
 	y := slices.Clone(c.y)
 	for i := range c.m {
@@ -71,7 +71,7 @@ func (c *packedCase) inPairs(w []float32) []float32 {
 	return y
 }
 
-// inTiles is what it gives by tiles: of 32 terms at a time the even ones and the odd ones one after the other.
+// inTiles returns the product as tiles compute it: of every 32 terms, first the even ones in order, then the odd ones.
 func (c *packedCase) inTiles(w []float32) []float32 {
 	y := slices.Clone(c.y)
 	for i := range c.m {
@@ -94,7 +94,7 @@ func (c *packedCase) inTiles(w []float32) []float32 {
 	return y
 }
 
-// byLevel is inPairs, or inTiles where the level has tiles.
+// byLevel returns inPairs, or inTiles if the level has tiles.
 func (c *packedCase) byLevel(w []float32) []float32 {
 	if cpu.has(gemmTilesCode) {
 		return c.inTiles(w)
@@ -102,8 +102,8 @@ func (c *packedCase) byLevel(w []float32) []float32 {
 	return c.inPairs(w)
 }
 
-// TestPackedBF16IsItsDefinition: every level gives the bits of its definition, also of operands of any size, whose sums
-// cancel and whose products would be denormal if the smallest operands were not zero.
+// TestPackedBF16IsItsDefinition checks that every level gives the bits of the definition. The operands include some of
+// any size, whose sums cancel and whose products would be denormal if the smallest operands were not set to zero.
 func TestPackedBF16IsItsDefinition(t *testing.T) {
 	var cases []packedCase
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -139,7 +139,8 @@ func TestPackedBF16IsItsDefinition(t *testing.T) {
 	}
 }
 
-// TestBF16NeedsNoDenormals: the smallest products, and what remains of them in a sum, are numbers at every level.
+// TestBF16NeedsNoDenormals checks that the smallest products, and their remainder in a sum, are normal numbers at every
+// level.
 func TestBF16NeedsNoDenormals(t *testing.T) {
 	const least, more = 0x1p-56, 1 + 1./128
 	x := []float32{least, least * more, least * (1 - 1./128), 1}

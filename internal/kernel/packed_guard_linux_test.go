@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// TestPackedStaysInBounds: whatever lies before or after weights and operands is neither read nor written.
+// TestPackedStaysInBounds checks that memory before and after weights and operands is neither read nor written.
 func TestPackedStaysInBounds(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 5))

@@ -11,7 +11,8 @@ import (
 	"unsafe"
 )
 
-// TestPackingStaysInBounds: whatever lies before or after a matrix, and its packed form, is neither read nor written.
+// TestPackingStaysInBounds checks that memory before and after a matrix, and its packed form, is neither read nor
+// written.
 func TestPackingStaysInBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	atLevels(t, func(t *testing.T) {
@@ -53,7 +54,7 @@ func TestPackingStaysInBounds(t *testing.T) {
 	})
 }
 
-// TestPackingFaults: a mapped file that has been cut off gives a panic that its reader can catch.
+// TestPackingFaults checks that a truncated mapped file causes a panic that its reader can recover from.
 func TestPackingFaults(t *testing.T) {
 	const n, k = 48, 1024
 	path := filepath.Join(t.TempDir(), "weights")

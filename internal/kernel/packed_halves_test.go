@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// halvesOfFloats are bfloat16 numbers as bytes, which begin at an odd address as often as not.
+// halvesOfFloats returns bfloat16 numbers as bytes, which begin at an odd address in half of the cases.
 func halvesOfFloats(rng *rand.Rand, x []float32) []byte {
 	at := rng.IntN(2)
 	b := make([]byte, at, at+2*len(x))
@@ -18,9 +18,9 @@ func halvesOfFloats(rng *rand.Rand, x []float32) []byte {
 	return b[at:]
 }
 
-// TestHalvesArePackedAlike: a matrix that is given as bfloat16 numbers is packed into the same bits as one of float32,
-// at every level, and every number comes back: with exponents close together and far apart, tiny numbers and zeros,
-// and panels that are not full.
+// TestHalvesArePackedAlike checks, at every level, that a matrix given as bfloat16 numbers is packed into the same bits
+// as one of float32, and that every number is recovered: with exponents close together and far apart, tiny numbers and
+// zeros, and partial panels.
 func TestHalvesArePackedAlike(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	atLevels(t, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPackGroups: integers that Pack has made are packed to the same products, to the last bit, and come back as they
-// are.
+// TestPackGroups checks that packing integers made by Pack gives the same products, to the last bit, and that the
+// integers are recovered.
 func TestPackGroups(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 7))
 	for _, p := range integerForms {
@@ -27,8 +27,8 @@ func TestPackGroups(t *testing.T) {
 	}
 }
 
-// TestPackGroupsOfAnyIntegers: all integers of a precision give the numbers and the products that their definition
-// says, at every factor and scale.
+// TestPackGroupsOfAnyIntegers checks that all integers of a precision give the numbers and products of their
+// definition, at every factor and scale.
 func TestPackGroupsOfAnyIntegers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 7))
 	ranges := map[Precision][2]int{Int8: {-128, 127}, Int4: {-8, 7}, Int4Min: {0, 15}}
@@ -55,7 +55,7 @@ func TestPackGroupsOfAnyIntegers(t *testing.T) {
 		x, y, wide := make([]float32, m*k), make([]float32, m*n), make([]float32, k)
 		for i := range x {
 			x[i] = float32(rng.IntN(255)-127) / 127
-			if i%k%32 == 0 { // so that x is integers times a factor, too, which rounding keeps
+			if i%k%32 == 0 { // so that x is also integers times a factor, which rounding keeps
 				x[i] = 1
 			}
 		}
@@ -79,8 +79,8 @@ func TestPackGroupsOfAnyIntegers(t *testing.T) {
 	}
 }
 
-// TestProductsOfExtremeIntegers: sums of the largest integers, and of any, in 1 to 13 rows have the bits of portable
-// code. Joined rows of such have the largest sums that there are.
+// TestProductsOfExtremeIntegers checks that sums of the largest integers, and of any, in 1 to 13 rows have the bits of
+// the portable code. Joined rows of the largest integers have the largest possible sums.
 func TestProductsOfExtremeIntegers(t *testing.T) {
 	defer func(l level) { cpu = l }(cpu)
 	rng := rand.New(rand.NewPCG(5, 7))

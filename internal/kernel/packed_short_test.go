@@ -6,19 +6,19 @@ import (
 	"testing"
 )
 
-// hardWeights are rows of weights whose exponents are many, few, at the ends of what there is, or none.
+// hardWeights returns rows of weights with many different exponents, few, extreme ones, or none.
 func hardWeights(rng *rand.Rand, n int) []float32 {
 	w := make([]float32, n)
 	kind := 0
 	for i := range w {
-		if i%64 == 0 { // often more than one in a block, sometimes the same for several
+		if i%64 == 0 { // often more than one kind in a block, sometimes the same for several
 			kind = rng.IntN(9)
 		}
 		v := rng.NormFloat64()
 		switch kind {
 		case 0: // the whole range
 			w[i] = math.Float32frombits(rng.Uint32())
-		case 1: // an exact zero of either sign now and then
+		case 1: // sometimes an exact zero of either sign
 			w[i] = float32(v) * float32(rng.IntN(5)-2)
 		case 2: // denormal
 			w[i] = float32(v * 1e-40)
@@ -35,9 +35,9 @@ func hardWeights(rng *rand.Rand, n int) []float32 {
 	return w
 }
 
-// TestShortFormLosesNothing: every weight comes back with its bits, and products are to the last bit those of the
-// definition, or of Gemm where nothing is to be rounded, at every level, whatever level packed. Where the machine, or
-// the level forced upon it, has no instructions for the short form, nothing takes it.
+// TestShortFormLosesNothing checks that every weight is recovered with its bits, and that products have the bits of the
+// definition, or of Gemm where nothing is rounded, at every level, whichever level packed the weights. If the machine
+// or the forced level lacks the instructions for the short form, no matrix may use it.
 func TestShortFormLosesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	kept := map[bool]int{}
@@ -74,8 +74,8 @@ func TestShortFormLosesNothing(t *testing.T) {
 	}
 }
 
-// TestShortFormSaves: of normal weights next to nothing is kept as it is. A matrix that it would not make smaller has
-// no short form, and none has where it cannot be read.
+// TestShortFormSaves checks that next to no normal weights are stored without shortening. A matrix that would not
+// become smaller must not use the short form, nor any matrix where it cannot be read.
 func TestShortFormSaves(t *testing.T) {
 	bf16 := 1.0
 	if canShorten() {

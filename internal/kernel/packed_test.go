@@ -11,10 +11,10 @@ import (
 
 var precisions = []Precision{Float32, BF16, Int8, Int4, Int4Min}
 
-// integerForms are those in groups.
+// integerForms holds the precisions in groups.
 var integerForms = precisions[2:]
 
-// packedCase is a product y = x Wᵀ + bias. What lies around the operands is NaN.
+// packedCase is a product y = x Wᵀ + bias. The memory around the operands is NaN.
 type packedCase struct {
 	m, n, k, ldx, ldy int
 	w, x, y, bias     []float32
@@ -50,7 +50,7 @@ func (c *packedCase) mul(w *Packed) []float32 {
 	return y
 }
 
-// rounded is W as its packed form has it.
+// rounded returns W as it is after packing.
 func (c *packedCase) rounded(w *Packed) []float32 {
 	out := make([]float32, c.n*c.k)
 	for j := range c.n {
@@ -70,7 +70,7 @@ func (c *packedCase) wantBits(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// packedSizes visits every number of rows, of columns of the last panel, and of terms of a word and around the blocks.
+// packedSizes visits every number of rows, of columns in the last panel, and of terms in a word and around the blocks.
 func packedSizes(rng *rand.Rand, visit func(c packedCase)) {
 	ns := []int{1, 2, 7, 16, 17, 47, 48, 49, 95, 96, 97, 150}
 	ks := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 64, 383, 384, 385, 386, 767, 768, 770, 1153, 1154}
@@ -90,7 +90,7 @@ func packedSizes(rng *rand.Rand, visit func(c packedCase)) {
 // packExact packs the weights, rounded to bfloat16, so that products are those of float32.
 func (c *packedCase) packExact() *Packed { return PackExact(InMemory(c.w, c.n, c.k))[0] }
 
-// gemm is the product in float32 with weights w.
+// gemm returns the float32 product with weights w.
 func (c *packedCase) gemm(w []float32) []float32 {
 	y := slices.Clone(c.y)
 	Gemm(Product{
@@ -99,8 +99,8 @@ func (c *packedCase) gemm(w []float32) []float32 {
 	return y
 }
 
-// TestPackedFloatIsGemm: at Float32, and of weights that are kept as bfloat16 numbers, the product is that of Gemm, and
-// touches nothing else.
+// TestPackedFloatIsGemm checks that at Float32, and for weights stored as bfloat16 numbers, the product is that of
+// Gemm, and that nothing else is written.
 func TestPackedFloatIsGemm(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		packedSizes(rand.New(rand.NewPCG(1, 1)), func(c packedCase) {
@@ -111,8 +111,8 @@ func TestPackedFloatIsGemm(t *testing.T) {
 	})
 }
 
-// TestPackedIntegersAreTheirDefinition: every level gives the bits of the definition, written here with sums in int64
-// and from the integers of single rows.
+// TestPackedIntegersAreTheirDefinition checks that every level gives the bits of the definition, which is written here
+// with int64 sums and the integers of single rows.
 func TestPackedIntegersAreTheirDefinition(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		packedSizes(rand.New(rand.NewPCG(2, 2)), func(c packedCase) {
@@ -148,7 +148,7 @@ func TestPackedIntegersAreTheirDefinition(t *testing.T) {
 	})
 }
 
-// fused is sum + x·w, rounded once.
+// fused returns sum + x·w, rounded once.
 func fused(sum, x, w float32) float32 {
 	exact := func(v float32) *big.Float { return big.NewFloat(float64(v)).SetPrec(600) }
 	p := exact(x)
@@ -156,8 +156,8 @@ func fused(sum, x, w float32) float32 {
 	return y
 }
 
-// TestPackedIntegersAreProducts: the product is near that in float64 of the weights that Row returns with x, by the
-// rounding of x alone.
+// TestPackedIntegersAreProducts checks that the product differs from the float64 product of x with the weights that Row
+// returns only by the rounding of x.
 func TestPackedIntegersAreProducts(t *testing.T) {
 	packedSizes(rand.New(rand.NewPCG(12, 2)), func(c packedCase) {
 		for _, p := range integerForms {
@@ -186,7 +186,7 @@ func TestPackedIntegersAreProducts(t *testing.T) {
 	})
 }
 
-// TestPackedRowsAlone: a row of y has the same bits alone and among others.
+// TestPackedRowsAlone checks that a row of y has the same bits alone and among others.
 func TestPackedRowsAlone(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		packedSizes(rand.New(rand.NewPCG(9, 2)), func(c packedCase) {
@@ -203,7 +203,7 @@ func TestPackedRowsAlone(t *testing.T) {
 	})
 }
 
-// TestPackRounds: the weights as they are kept are the nearest that the precision has.
+// TestPackRounds checks that the stored weights are the nearest that the precision has.
 func TestPackRounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 50 {
@@ -237,7 +237,7 @@ func TestPackRounds(t *testing.T) {
 	}
 }
 
-// TestPackedExtremes: the largest sums of their length, and a row of x with a NaN or an infinity, which spoils no
+// TestPackedExtremes checks the largest sums of their length, and that a row of x with a NaN or an infinity affects no
 // other.
 func TestPackedExtremes(t *testing.T) {
 	const n, k = 50, 4096
@@ -272,7 +272,7 @@ func TestPackedExtremes(t *testing.T) {
 	})
 }
 
-// TestPackedDoesNotAllocate: one core makes no garbage.
+// TestPackedDoesNotAllocate checks that products on one core do not allocate.
 func TestPackedDoesNotAllocate(t *testing.T) {
 	c := newPackedCase(rand.New(rand.NewPCG(4, 4)), 3, 1500, 400)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -284,7 +284,7 @@ func TestPackedDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestPackedCores: the number of cores changes nothing.
+// TestPackedCores checks that the result does not depend on the number of cores.
 func TestPackedCores(t *testing.T) {
 	c := newPackedCase(rand.New(rand.NewPCG(4, 4)), 3, 1500, 400)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -300,7 +300,8 @@ func TestPackedCores(t *testing.T) {
 	}
 }
 
-// TestPackedRows: several rows at once are those that are read one by one, at every precision, in the short form too.
+// TestPackedRows checks that reading several rows at once gives the same as reading them one by one, at every precision
+// and in the short form.
 func TestPackedRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for _, k := range []int{5, 64, 768} {

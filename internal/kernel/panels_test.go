@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestPanelsGiveTheBitsOfGemm: with all of B, and with its first columns and terms, at every level and precision.
+// TestPanelsGiveTheBitsOfGemm checks products with all of B, and with its first columns and terms, at every level and
+// precision.
 func TestPanelsGiveTheBitsOfGemm(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		for _, s := range []struct{ m, n, k, columns, terms int }{

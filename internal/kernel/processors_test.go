@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestProcessorsAgree: products in float32 and functions of single elements have the same bits with the assembly of all
-// processors, of amd64 and of arm64.
+// TestProcessorsAgree checks that float32 products and functions of single elements have the same bits with the
+// assembly for all processors, of amd64 and of arm64.
 func TestProcessorsAgree(t *testing.T) {
 	const m, n, k = 7, 70, 800
 	sum := func(x []float32) uint32 {

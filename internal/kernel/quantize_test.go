@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// sameRecord reports whether two records are the same, a NaN like any other.
+// sameRecord reports whether two records are equal, with all NaN being equal.
 func sameRecord(a, b record) bool {
 	same := func(x, y float32) bool { return x == y || isNaN(x) && isNaN(y) }
 	return a.q == b.q && a.start == b.start && same(a.factor, b.factor) && same(a.sum, b.sum)
 }
 
-// TestQuantizeGroupsIsItsDefinition: every level gives the bits of the definition, of rows of all lengths and sizes,
-// with numbers half way between two integers.
+// TestQuantizeGroupsIsItsDefinition checks that every level gives the bits of the definition, for rows of all lengths
+// and sizes, with numbers halfway between two integers.
 func TestQuantizeGroupsIsItsDefinition(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(8, 8))
@@ -27,7 +27,7 @@ func TestQuantizeGroupsIsItsDefinition(t *testing.T) {
 				}
 			}
 			got := make([]record, ceil(n, groupTerms)+1)
-			for i := range got { // what was there before
+			for i := range got { // previous contents
 				got[i] = record{factor: nan, start: 5, sum: 7}
 			}
 			quantizeGroups(got, x, -8)
@@ -57,8 +57,8 @@ func TestQuantizeGroupsIsItsDefinition(t *testing.T) {
 	})
 }
 
-// TestQuantizeGroupsSpecials: zeros, numbers too small for an inverse, infinities and NaN, in the assembly and in a
-// rest.
+// TestQuantizeGroupsSpecials checks zeros, numbers too small to have an inverse, infinities and NaN, in the assembly
+// and in the remainder of a row.
 func TestQuantizeGroupsSpecials(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		for _, c := range []struct {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDiagSteps runs some hundred steps of a stable system beside the same in complex128.
+// TestDiagSteps compares some hundred steps of a stable system with the same in complex128.
 func TestDiagSteps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, n := range []int{1, 3, 16} {
@@ -43,7 +43,7 @@ func TestDiagSteps(t *testing.T) {
 	}
 }
 
-// BenchmarkDiagSteps: a step of channels with 32 modes, that stay in the first cache and that fill the second.
+// BenchmarkDiagSteps measures a step of channels with 32 modes, which fit in the first-level cache or fill the second.
 func BenchmarkDiagSteps(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 5))
 	defer func(old level) { cpu = old }(cpu)

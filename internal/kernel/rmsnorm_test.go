@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestRMSNorm checks the norm and its gradients against float64, with one row of weights and with rows that take turns.
+// TestRMSNorm checks the norm and its gradients against float64, with one row of weights and with alternating rows.
 func TestRMSNorm(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(41, 41))
@@ -16,7 +16,7 @@ func TestRMSNorm(t *testing.T) {
 			y, rstd, work := make([]float32, rows*d), make([]float32, rows), make([]float32, d)
 			RMSNorm(y, rstd, x, w, d, normEps)
 			dx, dw := normals(rng, rows*d), normals(rng, turns*d)
-			// the gradients are added to what is there
+			// the gradients are added to the previous values
 			wantX, wantW, wantY := wide(dx), wide(dw), make([]float64, rows*d)
 			RMSNormGrad(dx, dy, x, w, rstd, work, d)
 			RMSNormParamGrad(dw, dy, x, rstd, work, d)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestInt4RoundsAlike: every level packs the same integers and factors, of rows of any length, with zeros, with numbers
-// half way between two integers, and with hard ones.
+// TestInt4RoundsAlike checks that every level packs the same integers and factors, for rows of any length, with zeros,
+// with numbers halfway between two integers, and with hard ones.
 func TestInt4RoundsAlike(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, k := range []int{1, 31, 32, 33, 512, 544, 770} {

@@ -18,8 +18,8 @@ func roundedRows(p Precision, n, k int, x []float32) *RoundedRows {
 	return r
 }
 
-// TestRoundedRowsRound: numbers are the nearest of the precision, come back as they were, and are rounded to
-// themselves.
+// TestRoundedRowsRound checks that numbers are rounded to the nearest of the precision, are recovered unchanged, and
+// are rounded to themselves.
 func TestRoundedRowsRound(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		attendSizes(rand.New(rand.NewPCG(1, 2)), func(n, k, _ int, w, _ []float32) {
@@ -55,8 +55,8 @@ func TestRoundedRowsRound(t *testing.T) {
 	})
 }
 
-// TestRoundedRowsAttend: dot products and sums of rows in bfloat16 have the bits of those of the same numbers in
-// float32.
+// TestRoundedRowsAttend checks that dot products and sums of rows in bfloat16 have the bits of those of the same
+// numbers in float32.
 func TestRoundedRowsAttend(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 4))
@@ -86,7 +86,7 @@ func TestRoundedRowsAttend(t *testing.T) {
 	})
 }
 
-// TestRoundedRowsSpecials: zeros stay, a number that is none makes one of its row and of no other.
+// TestRoundedRowsSpecials checks that zeros stay zero, and that a NaN or an infinity affects only its row.
 func TestRoundedRowsSpecials(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		for _, p := range roundedPrecisions {

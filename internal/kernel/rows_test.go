@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestRows checks the arithmetic on rows, at every level, against its definition, on small integers that make it exact.
+// TestRows checks the arithmetic on rows against its definition, at every level, with small integers, for which it is
+// exact.
 func TestRows(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(8, 1))
@@ -55,7 +56,7 @@ func TestRows(t *testing.T) {
 	})
 }
 
-// TestGatherScatter checks, at every level, that Gather brings the channels and Scatter adds to each in turn.
+// TestGatherScatter checks, at every level, that Gather copies the channels and Scatter adds to each in turn.
 func TestGatherScatter(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(9, 1))

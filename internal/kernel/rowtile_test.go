@@ -32,8 +32,8 @@ func roundedVectors(m, k int, x []float32) *RoundedVectors {
 	return &v
 }
 
-// TestRowTileIsExact: at every level, products and sums have the bits of their definition, whichever vectors are
-// computed with them, and nothing beside them is written.
+// TestRowTileIsExact checks, at every level, that products and sums have the bits of their definition, whichever
+// vectors are computed together, and that nothing else is written.
 func TestRowTileIsExact(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 1))
@@ -81,7 +81,7 @@ func TestRowTileIsExact(t *testing.T) {
 			for i := range sums.x() {
 				sums.x()[i] = float32(i%7) - 3
 			}
-			if add { // to what is in the order of Sums: putting it in order twice changes nothing
+			if add { // to values in the order of Sums: reordering twice changes nothing
 				tile.InOrder(m, sums.x(), ldy, slices.Repeat([]float32{1}, m))
 			}
 			tile.Sums(m, weights, n, sums.x(), ldy, add)
@@ -122,7 +122,8 @@ func TestRowTileIsExact(t *testing.T) {
 	})
 }
 
-// TestRowTileSpecials: zeros give zeros; a number that is none spoils what it is a part of and nothing else.
+// TestRowTileSpecials checks that zeros give zeros, and that a NaN or an infinity affects only the results it is a part
+// of.
 func TestRowTileSpecials(t *testing.T) {
 	const n, k, m, row, vector = 20, 32, 3, 7, 1
 	ones := func(n int) []float32 {

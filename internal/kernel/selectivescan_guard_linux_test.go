@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestScanStaysInBounds: whatever lies before or after the arrays of a scan is not even read.
+// TestScanStaysInBounds checks that memory before and after the arrays of a scan is not even read.
 func TestScanStaysInBounds(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(32, 32))

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// scanCase is one tile with its sequences: rows positions of width channels that lie step floats apart, and n states.
+// scanCase is a tile with its sequences: rows positions of width channels that are step floats apart, and n states.
 type scanCase struct {
 	rows, n, width, step, stride                         int
 	u, delta, dy, y, du, ddelta, b, c, db, dc            []float32
 	a, h, d, dnext, hAfter, dhBefore, da, dd, work, tile []float32
 }
 
-// newScanCase makes one in memory of alloc.
+// newScanCase returns a scanCase in memory from alloc.
 func newScanCase(rng *rand.Rand, rows, n, width, step, stride int, alloc func(x []float32) []float32) *scanCase {
 	k := &scanCase{rows: rows, n: n, width: width, step: step, stride: stride}
 	channels, states := (rows-1)*step+width, (rows-1)*stride+n
@@ -39,7 +39,7 @@ func newScanCase(rng *rand.Rand, rows, n, width, step, stride int, alloc func(x 
 	return k
 }
 
-// run goes along and back.
+// run computes the scan and its gradients.
 func (k *scanCase) run() {
 	r := ScanRows{U: k.u, Delta: k.delta, Step: k.step, B: k.b, C: k.c, Stride: k.stride}
 	s := ScanLanes{X: k.tile}
@@ -58,7 +58,7 @@ func (k *scanCase) run() {
 	copy(k.dd, s.DGrad[:])
 }
 
-// results are all that run writes.
+// results returns everything that run writes.
 func (k *scanCase) results() map[string][]float32 {
 	return map[string][]float32{"y": k.y, "state": k.hAfter, "du": k.du, "ddelta": k.ddelta, "db": k.db, "dc": k.dc,
 		"dstate": k.dhBefore, "da": k.da, "dd": k.dd}
@@ -66,7 +66,7 @@ func (k *scanCase) results() map[string][]float32 {
 
 func same(x []float32) []float32 { return slices.Clone(x) }
 
-// TestScanForward: outputs and states are those of the recurrence in float64, by tiles and by single steps.
+// TestScanForward checks outputs and states against the recurrence in float64, by tiles and by single steps.
 func TestScanForward(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(31, 31))
@@ -96,7 +96,7 @@ func TestScanForward(t *testing.T) {
 	})
 }
 
-// TestScanLevels: every level gives what Go code gives, and touches nothing besides, for all widths.
+// TestScanLevels checks, for all widths, that every level gives the same as the Go code and writes nothing else.
 func TestScanLevels(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		for width := 1; width <= Lanes; width++ {
@@ -118,7 +118,7 @@ func TestScanLevels(t *testing.T) {
 				for name, x := range want.results() {
 					within(t, fmt.Sprintf("width %d, n %d: %s", width, n, name), got.results()[name], wide(x), 2e-6)
 				}
-				for p := range got.rows - 1 { // between the rows nothing changes
+				for p := range got.rows - 1 { // nothing changes between the rows
 					at := p*got.step + width
 					for name, x := range map[string][2][]float32{"y": {got.y, untouched.y},
 						"du": {got.du, untouched.du}} {
@@ -132,7 +132,7 @@ func TestScanLevels(t *testing.T) {
 	})
 }
 
-// TestScanNotFinite: what is not finite in one channel stays there, and a step of +Inf forgets the state.
+// TestScanNotFinite checks that NaN and infinities affect only their channel, and that a step of +Inf clears the state.
 func TestScanNotFinite(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(33, 33))
@@ -152,8 +152,8 @@ func TestScanNotFinite(t *testing.T) {
 	})
 }
 
-// TestScanAtOnce: however many rows a call takes, the same bits, also where there are more than a call of assembly
-// takes.
+// TestScanAtOnce checks that the bits do not depend on how many rows a call takes, even if they need several assembly
+// calls.
 func TestScanAtOnce(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		for _, size := range []struct{ rows, n int }{{9, 4}, {300, 64}} {
@@ -194,7 +194,7 @@ func TestScanAtOnce(t *testing.T) {
 	})
 }
 
-// BenchmarkScan takes 512 channels of 16 states along 256 positions, and back.
+// BenchmarkScan measures the scan of 512 channels of 16 states over 256 positions, and its gradients.
 func BenchmarkScan(b *testing.B) {
 	const d, n, l = 512, 16, 256
 	rng := rand.New(rand.NewPCG(35, 35))

@@ -10,10 +10,10 @@ import (
 	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
 )
 
-// shiftCase is a shift SSM of d channels and a sequence (l, d).
+// shiftCase is a shift SSM with d channels and a sequence (l, d).
 type shiftCase struct {
 	d, n, l          int
-	b, c, skip, x, s []float32 // b, c, s (d, n)
+	b, c, skip, x, s []float32 // b, c and s are (d, n)
 }
 
 func drawShift(t *rapid.T) shiftCase {
@@ -45,12 +45,12 @@ func (k shiftCase) stepped() (y, s []float64) {
 	return y, s
 }
 
-// filter is the first m taps.
+// filter returns the filter of the first m taps.
 func (k shiftCase) filter(m int) *ShiftFilter {
 	return &ShiftFilter{B: k.b, C: k.c, D: k.d, N: k.n, M: m}
 }
 
-// chunk runs the positions [lo, hi) as autograd does: taps, filter, carry in place.
+// chunk processes the positions [lo, hi) as autograd does: taps, filter, carry in place.
 func (k shiftCase) chunk(s []float32, lo, hi int) []float32 {
 	l := hi - lo
 	m := min(k.n, l)
@@ -65,7 +65,7 @@ func (k shiftCase) chunk(s []float32, lo, hi int) []float32 {
 	return y
 }
 
-// TestShiftChunks: however a sequence is cut, filter and carry give what the recurrence gives.
+// TestShiftChunks checks that filter and carry give the result of the recurrence, however a sequence is split.
 func TestShiftChunks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		k := drawShift(rt)
@@ -82,7 +82,7 @@ func TestShiftChunks(t *testing.T) {
 	})
 }
 
-// TestFIRRowsAreIndependent: rows and taps computed in pieces are those computed at once, to the last bit.
+// TestFIRRowsAreIndependent checks that rows and taps have the same bits whether computed in pieces or at once.
 func TestFIRRowsAreIndependent(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		k := drawShift(rt)
@@ -118,8 +118,8 @@ func TestFIRRowsAreIndependent(t *testing.T) {
 	})
 }
 
-// TestShiftCarryGrad: what ShiftCarry.Run adds to y is bilinear in (C, s), the state it leaves linear in s and bilinear
-// in (B, x); so the products of each gradient with its argument are known sums.
+// TestShiftCarryGrad checks the gradients of ShiftCarry.Run. What it adds to y is bilinear in (C, s), and the state it
+// leaves is linear in s and bilinear in (B, x), so the products of each gradient with its argument are known sums.
 func TestShiftCarryGrad(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		k := drawShift(rt)
@@ -138,7 +138,7 @@ func TestShiftCarryGrad(t *testing.T) {
 		ds, dx, db, dc := make([]float32, k.n), make([]float32, k.l), make([]float32, k.n), make([]float32, k.n)
 		whole.Grad(ShiftCarryGrads{B: db, C: dc, S: ds, X: dx}, dnext, dy)
 		equal := func(what string, got, want float64) {
-			if d := got - want; d > 1e-4 || d < -1e-4 { // of sums of some hundred terms around 1
+			if d := got - want; d > 1e-4 || d < -1e-4 { // for sums of some hundred terms around 1
 				rt.Errorf("%s: %v, want %v", what, got, want)
 			}
 		}
@@ -148,7 +148,7 @@ func TestShiftCarryGrad(t *testing.T) {
 		equal("dx·x", dot64(dx, x), fromX)
 		equal("dB·B", dot64(db, b), fromX)
 
-		// Without a wish for ds or a gradient of the state the rest is the same.
+		// Without ds and a gradient of the state, the other gradients are the same.
 		dc2 := make([]float32, k.n)
 		whole.Grad(ShiftCarryGrads{B: make([]float32, k.n), C: dc2, X: make([]float32, k.l)}, nil, dy)
 		if !slices.Equal(dc, dc2) {
@@ -157,7 +157,7 @@ func TestShiftCarryGrad(t *testing.T) {
 	})
 }
 
-// TestShiftTapsGrad: taps are bilinear in B and C, so dB·B = dC·C = dtaps·taps.
+// TestShiftTapsGrad checks that dB·B = dC·C = dtaps·taps, since taps are bilinear in B and C.
 func TestShiftTapsGrad(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		k := drawShift(rt)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestShiftStepStaysInBounds: whatever lies before or after the operands is neither read nor written.
+// TestShiftStepStaysInBounds checks that memory before and after the operands is neither read nor written.
 func TestShiftStepStaysInBounds(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(2, 2))

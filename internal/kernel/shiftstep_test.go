@@ -26,8 +26,8 @@ func shiftSteps(rng *rand.Rand, visit func(channels, n int, s, b, c, x, d []floa
 		make([]float32, 5000), make([]float32, 5000))
 }
 
-// TestShiftStep compares with the definition in float64. Each element of a state is rounded twice at most, each output
-// is a sum of n+1 terms.
+// TestShiftStep checks a step against the definition in float64. Each element of a state is rounded at most twice, and
+// each output is a sum of n+1 terms.
 func TestShiftStep(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		shiftSteps(rand.New(rand.NewPCG(1, 1)), func(channels, n int, s, b, c, x, d []float32) {
@@ -54,7 +54,8 @@ func TestShiftStep(t *testing.T) {
 	})
 }
 
-// TestShiftStepSpecials: what is at the end of a state leaves it, whatever it is, and does not get into the next one.
+// TestShiftStepSpecials checks that a NaN or an infinity at the end of a state leaves it and does not enter the next
+// one.
 func TestShiftStepSpecials(t *testing.T) {
 	const channels, n = 3, 32
 	atLevels(t, func(t *testing.T) {

@@ -54,7 +54,7 @@ func TestCrossEntropyGrad(t *testing.T) {
 	}
 }
 
-// TestLargestIsTheLargest: of rows of any length, with infinities in them, and it is told where one holds a NaN.
+// TestLargestIsTheLargest checks Largest for rows of any length, with infinities, and that it reports NaN.
 func TestLargestIsTheLargest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 8))
 	atLevels(t, func(t *testing.T) {

@@ -16,8 +16,8 @@ func wantSame(t *testing.T, name string, got, want []float32) {
 	}
 }
 
-// TestDecays: exponents are sums of the steps in between in their order, exponentials those of ExpShift, and there is
-// nothing above the diagonal, for every size around those of vectors.
+// TestDecays checks that exponents are sums of the steps in between, in order, that exponentials are those of ExpShift,
+// and that there are zeros above the diagonal, for every size around those of vectors.
 func TestDecays(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	atLevels(t, func(t *testing.T) {
@@ -49,8 +49,8 @@ func TestDecays(t *testing.T) {
 	})
 }
 
-// TestRowsTimes: rows times a number for each, and a state that is carried on, are what the operations on single rows
-// give, and nothing else is written.
+// TestRowsTimes checks that multiplying each row by a number, and carrying a state on, give the same as operations on
+// single rows, and that nothing else is written.
 func TestRowsTimes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 10))
 	atLevels(t, func(t *testing.T) {

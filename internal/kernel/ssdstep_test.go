@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSSDStep: a step in float64, for all tails, with nothing touched around.
+// TestSSDStep checks a step against float64, for all tails, and that nothing around changes.
 func TestSSDStep(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(61, 61))

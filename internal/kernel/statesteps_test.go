@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestStepsOfChannels: some channels are taken at a time, and each has the bits that it has alone.
+// TestStepsOfChannels checks that each channel has the same bits alone and when several are computed together.
 func TestStepsOfChannels(t *testing.T) {
 	const d = 4*2 + 3
 	atLevels(t, func(t *testing.T) {

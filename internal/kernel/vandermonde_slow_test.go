@@ -18,7 +18,7 @@ func slowGroups(rng *rand.Rand, turn, decay []float64) (c, z []complex128) {
 	return c, z
 }
 
-// slowCases are modes by groups: how far they turn and how fast they decay.
+// slowCases lists modes by groups: how far they turn and how fast they decay.
 var slowCases = []struct {
 	name        string
 	turn, decay []float64
@@ -37,7 +37,8 @@ var slowCases = []struct {
 	{"turning slowly, dying fast", []float64{0.01}, []float64{1}, 0},
 }
 
-// TestVandermondeOfSlowModes: what is computed at some positions only is as exact as the rest, some modes being 0.
+// TestVandermondeOfSlowModes checks that values computed at only some positions are as exact as the rest, with some
+// modes 0.
 func TestVandermondeOfSlowModes(t *testing.T) { atLevels(t, testVandermondeOfSlowModes) }
 
 func testVandermondeOfSlowModes(t *testing.T) {
@@ -79,13 +80,13 @@ func testVandermondeOfSlowModes(t *testing.T) {
 	}
 }
 
-// vandermondeSums are the kernel and both sums by definition, each with the sum of the sizes of its terms.
+// vandermondeSums holds the kernel and both sums by definition, each with the sum of the magnitudes of its terms.
 type vandermondeSums struct {
 	k, size, sizeS, sizeDs []float64
 	s, ds                  []complex128
 }
 
-// directSums computes them by stepping in float64.
+// directSums computes vandermondeSums by stepping in float64.
 func directSums(c, z []complex128, dk []float32) vandermondeSums {
 	w := vandermondeSums{k: make([]float64, len(dk)), size: make([]float64, len(dk))}
 	for m, z := range z {

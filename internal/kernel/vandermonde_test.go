@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// directPower is z^l with 0^0 = 1, by polar form in float64.
+// directPower returns z^l with 0^0 = 1, in polar form in float64.
 func directPower(z complex128, l int) complex128 {
 	if l == 0 {
 		return 1
@@ -20,7 +20,7 @@ func directPower(z complex128, l int) complex128 {
 	return cmplx.Pow(z, complex(float64(l), 0))
 }
 
-// directVandermonde returns k[l] by definition, and Σ_n |c z^l| that its error is measured by.
+// directVandermonde returns k[l] by definition, and Σ_n |c z^l|, which its error is measured by.
 func directVandermonde(l int, c, z []complex128, scale float64) (k, size float64) {
 	for n := range c {
 		x := c[n] * directPower(z[n], l)
@@ -38,7 +38,7 @@ func modes(rng *rand.Rand, n int, lo, hi float64) (c, z []complex128) {
 	return c, z
 }
 
-// asModes returns x padded, as kernels take it.
+// asModes returns x, padded, in the form that the kernels take.
 func asModes(x []complex128) Modes {
 	n := roundUp(len(x), ModeLanes)
 	m := make(Modes, 2*n)
@@ -48,7 +48,7 @@ func asModes(x []complex128) Modes {
 	return m
 }
 
-// poison fills the scratch of v: whatever is left from the last use is not read.
+// poison fills the scratch of v with NaN, to show that values from the last use are not read.
 func poison(v *Vandermonde) {
 	fill := func(x []float32) {
 		for i := range x {
@@ -87,7 +87,7 @@ func testVandermondeMatchesDefinition(t *testing.T) {
 			v.Apply(k, asModes(c))
 			for at := 0; at < l; at += 1 + l/1000 {
 				want, size := directVandermonde(at, c, z, 1)
-				// cmplx.Pow itself loses at·1e-16 of an angle. What is negligible may be missing.
+				// cmplx.Pow itself has an error of at·1e-16 in the angle. Negligible terms may be missing.
 				if !(math.Abs(float64(k[at])-want) <= 1e-6*size+float64(n)*4*negligible) {
 					t.Fatalf("|z| in %v, l=%d: k[%d] = %v, want %v of %v", radius, l, at, k[at], want, size)
 				}
@@ -96,7 +96,7 @@ func testVandermondeMatchesDefinition(t *testing.T) {
 	}
 }
 
-// TestVandermondeOfNaN: a mode that is no number is seen everywhere but at 0, however fast the others die out.
+// TestVandermondeOfNaN checks that a NaN mode affects all positions but 0, however fast the other modes decay.
 func TestVandermondeOfNaN(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		var v Vandermonde
@@ -153,7 +153,7 @@ func testVandermondeSums(t *testing.T) {
 	}
 }
 
-// TestVandermondeCentralDifferences: gradients follow the stated convention.
+// TestVandermondeCentralDifferences checks that gradients follow the documented convention.
 func TestVandermondeCentralDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	const l, n, h = 70, 3, 1e-6
@@ -194,7 +194,7 @@ func TestVandermondeCentralDifferences(t *testing.T) {
 	}
 }
 
-// TestPowersOfOddities: at every level powers lose what would make denormals, and keep what is no number.
+// TestPowersOfOddities checks, at every level, that powers that would cause denormals become 0, and that NaN stays NaN.
 func TestPowersOfOddities(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		const rows = 24
@@ -227,7 +227,7 @@ func TestPowersOfOddities(t *testing.T) {
 	})
 }
 
-// TestTranspose: every small shape, and nothing else is written.
+// TestTranspose checks every small shape, and that nothing else is written.
 func TestTranspose(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(4, 1))

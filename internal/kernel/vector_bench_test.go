@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkVectors gives ns per element in the first-level cache at every level (for FIR and its gradients per tap and
-// element).
+// BenchmarkVectors reports ns per element in the first-level cache at every level (for FIR and its gradients, per tap
+// and element).
 func BenchmarkVectors(b *testing.B) {
 	const n, d, rows, m, l = 1000, 256, 4, 64, 256
 	rng := rand.New(rand.NewPCG(18, 18))

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// TestVectorsStayInBounds: whatever lies before or after a slice is not even read.
+// TestVectorsStayInBounds checks that memory before and after a slice is not even read.
 func TestVectorsStayInBounds(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(17, 17))
-		// run calls f with arrays of n floats that end, or begin, where memory does.
+		// run calls f with arrays of n floats that end, or begin, next to inaccessible memory.
 		run := func(f func(a [][]float32), atEnd bool, n ...int) {
 			a, frees := make([][]float32, len(n)), make([]func(), len(n))
 			for i := range a {

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/counter"
 )
 
-// TestVectorSums: sums and maxima over every tail and from odd offsets, beside NaN that are not theirs.
+// TestVectorSums checks sums and maxima for every tail and from odd offsets, next to NaN outside the slice.
 func TestVectorSums(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(13, 13))
@@ -68,7 +68,7 @@ func TestVectorSums(t *testing.T) {
 	})
 }
 
-// TestVectorNorm: LayerNorm and its gradients for every width.
+// TestVectorNorm checks LayerNorm and its gradients for every width.
 func TestVectorNorm(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(14, 14))
@@ -112,7 +112,7 @@ func TestVectorNorm(t *testing.T) {
 	})
 }
 
-// TestVectorFilter: the filters for channels, rows and taps beside and beyond a tile, cut anywhere.
+// TestVectorFilter checks the filters for channels, rows and taps below and above the size of a tile, split anywhere.
 func TestVectorFilter(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(15, 15))
@@ -158,7 +158,7 @@ func TestVectorFilter(t *testing.T) {
 	})
 }
 
-// TestVectorDiagSteps: every number of modes, for some channels of some systems.
+// TestVectorDiagSteps checks every number of modes, for some channels of some systems.
 func TestVectorDiagSteps(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(16, 16))
@@ -190,7 +190,7 @@ func TestVectorDiagSteps(t *testing.T) {
 	})
 }
 
-// TestVectorDropout: the mask is Keep's at every level, for any first element.
+// TestVectorDropout checks that the mask is Keep's at every level, for any first element.
 func TestVectorDropout(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(19, 19))

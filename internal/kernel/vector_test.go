@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// lengths are all tails of all vectors, and some longer slices.
+// lengths returns the lengths of all tails of all vectors, and some greater lengths.
 func lengths() []int {
 	var n []int
 	for i := range 68 {
@@ -18,7 +18,7 @@ func lengths() []int {
 	return append(n, 127, 128, 255, 1000, callLength+5)
 }
 
-// framed are n floats in the midst of NaN, from an odd offset on.
+// framed is n floats surrounded by NaN, starting at an odd offset.
 type framed struct {
 	all    []float32
 	at, to int
@@ -44,8 +44,8 @@ func (g framed) check(t *testing.T, what string) {
 	}
 }
 
-// pointwiseKernel is one of them: run gets its arrays, of which the first ones are written; want is what the first gets
-// for one element of each.
+// pointwiseKernel is a kernel that computes each element alone. run gets its arrays and writes the first of them; want
+// returns their expected values for one element of each array.
 type pointwiseKernel struct {
 	name   string
 	arrays int
@@ -53,7 +53,7 @@ type pointwiseKernel struct {
 	want   func(v []float64) []float64 // of as many arrays as are written
 }
 
-// pointwise are the kernels that treat every element alone.
+// pointwise lists the kernels that compute each element alone.
 var pointwise = append(activationKernels(), []pointwiseKernel{
 	{"Add", 2, func(a [][]float32) { Add(a[0], a[1]) }, func(v []float64) []float64 { return []float64{v[0] + v[1]} }},
 	{"Mul", 2, func(a [][]float32) { Mul(a[0], a[1]) }, func(v []float64) []float64 { return []float64{v[0] * v[1]} }},
@@ -97,13 +97,13 @@ var adamWTest = AdamWStep{LR: 1e-2, Beta1: 0.9, Beta2: 0.95, Eps: 1e-6, Decay: 0
 func sigmoid64(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 func geluArg64(x float64) float64 { return geluA * (x + geluB*x*x*x) }
 
-// TestPointwise: at every level, for every tail and from odd offsets, the result is the definition's, stays within its
-// slice, and is for each element what it is for that element alone.
+// TestPointwise checks, at every level, for every tail and from odd offsets, that the result is that of the definition,
+// stays within its slice, and is the same for each element as for that element alone.
 func TestPointwise(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
-		const tol = 5e-7 // a few roundings of 6e-8 of products of up to three inputs
+		const tol = 5e-7 // a few rounding errors of 6e-8 in products of up to three inputs
 		for _, k := range pointwise {
-			name := fnv.New64a() // numbers of its own: a new row changes nothing for the others
+			name := fnv.New64a() // own numbers: a new row changes nothing for the others
 			name.Write([]byte(k.name))
 			rng := rand.New(rand.NewPCG(11, name.Sum64()))
 			for _, n := range lengths() {
@@ -156,8 +156,8 @@ func TestPointwise(t *testing.T) {
 	})
 }
 
-// TestPointwiseOfOddities: NaN, infinities, zeros and denormals give what the portable code gives: the
-// same kind of number, and the same up to rounding.
+// TestPointwiseOfOddities checks that NaN, infinities, zeros and denormals give the same as in the portable code: the
+// same kind of number, and the same value up to rounding.
 func TestPointwiseOfOddities(t *testing.T) {
 	odd := []float32{nan, inf, -inf, 0, float32(math.Copysign(0, -1)), denormal, -denormal, 0x1p-126, 0x1p-140,
 		1, -1, 88.7, 89, -87.4, -103.9, 1e-20, 1e15, -1e15}
@@ -206,7 +206,7 @@ func TestPointwiseOfOddities(t *testing.T) {
 	}
 }
 
-// TestVectorFunctions compares the exponential and the gate with float64 over all of float32.
+// TestVectorFunctions checks the exponential and the gate against float64 over all of float32.
 func TestVectorFunctions(t *testing.T) {
 	var x []float32
 	everyFloat(1e15, func(v float32) { x = append(x, v) })
