@@ -85,7 +85,7 @@ func (g *bucketHead) backward(dy, dw, dnullK, dnullV []float32) {
 	g.sortGrad(dr, dw)
 }
 
-// backwardRows is the backward of the queries w. It also adds to the gradients dr of their picks' weights.
+// backwardRows is the backward pass of the queries w. It also adds to the gradients dr of their picks' weights.
 func (g *bucketHead) backwardRows(dy, dr []float32, w *queries) {
 	size := w.rows * w.columns
 	buf := getFloats(3 * size)

@@ -262,7 +262,7 @@ func (g *bucketHead) sortGrad(dr, dw []float32) {
 	g.summaryGrad(da, db)
 }
 
-// summaryGrad is the backward of summarize, from the gradients of the summaries.
+// summaryGrad is the backward pass of summarize, from the gradients of the summaries.
 func (g *bucketHead) summaryGrad(da, db []float32) {
 	s := &g.sorter
 	s.a, s.b = da, db // summaries now returns gradients

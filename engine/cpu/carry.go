@@ -114,8 +114,8 @@ func (w *carrier) carry(x1, x0, u []float32) {
 	}
 }
 
-// zeroInputGrad is the backward of addZeroInput, with dz the gradient of z. It adds to dx0, unless that is nil, and to
-// the gradients of the system.
+// zeroInputGrad is the backward pass of addZeroInput, with dz the gradient of z. It adds to dx0, unless that is nil,
+// and to the gradients of the system.
 func (w *carrier) zeroInputGrad(dx0, x0, dz []float32) {
 	s := w.sys
 	w.setRows(dz, false)
@@ -145,9 +145,9 @@ func (w *carrier) zeroInputGrad(dx0, x0, dz []float32) {
 	}
 }
 
-// carryGrad is the backward of carry, with g the gradient of the states after the row. It adds to dx0, unless that is
-// nil, to du (l, 16) and to the gradients of the system. With dS = g·conj(B̄), du[t] is Re(conj(dS) Ā^{l-1-t}), which
-// is again a Vandermonde product.
+// carryGrad is the backward pass of carry, with g the gradient of the states after the row. It adds to dx0, unless that
+// is nil, to du (l, 16) and to the gradients of the system. With dS = g·conj(B̄), du[t] is Re(conj(dS) Ā^{l-1-t}),
+// which is again a Vandermonde product.
 func (w *carrier) carryGrad(dx0, du, x0, u, g []float32) {
 	s := w.sys
 	w.setRows(u, true)

@@ -113,8 +113,8 @@ func (o *causalConvOp) shift(i int) {
 	}
 }
 
-// shiftGrad is the backward of shift. dx is the gradient of all rows, ds and dnext those of the states before and after
-// row i.
+// shiftGrad is the backward pass of shift. dx is the gradient of all rows, ds and dnext those of the states before and
+// after row i.
 func (o *causalConvOp) shiftGrad(i int, dx kernel.Rows, ds, dnext []float32) {
 	d, l := o.x.Dim(-1), o.rows.Len(i)
 	n := min(l, o.k-1)

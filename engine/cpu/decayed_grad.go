@@ -84,7 +84,7 @@ func (g *decayedGrad) back(t0, t1 int, dn []float32, ld int, dd []float32) {
 	}
 }
 
-// backOwn is the backward of the reads of a position from its own keys. It removes their part from W.
+// backOwn is the backward pass of the reads of a position from its own keys. It removes their part from W.
 func (g *decayedGrad) backOwn(t0 int, q, k, dq, dk []float32) {
 	g.eachOwn(func(i, j int) {
 		t, d := t0+i/g.ranks, g.dw[i*g.n+j]
@@ -96,7 +96,7 @@ func (g *decayedGrad) backOwn(t0 int, q, k, dq, dk []float32) {
 	})
 }
 
-// backStart is the backward of the contribution of the state before the chunk: (e^A·Q) S.
+// backStart is the backward pass of the contribution of the state before the chunk: (e^A·Q) S.
 func (g *decayedGrad) backStart(q, dq, dn []float32, ld int, dd []float32) {
 	n, e := g.n, g.e
 	clear(g.dstart[:n])

@@ -195,8 +195,8 @@ func (g *deltaGrad) head(s, ds []float32) {
 	}
 }
 
-// spread adds the rows of a block x (q, n) to those of a head in a gradient, if that is wanted. It is the backward of
-// gather.
+// spread adds the rows of a block x (q, n) to those of a head in a gradient, if that is wanted. It is the backward pass
+// of gather.
 func (g *deltaGrad) spread(to, x []float32, heads, h, n int) {
 	if at := g.at(to, heads*n, h*n); at.x != nil {
 		kernel.AxpyRows(at.x, at.ld, x, n, deltaOne[:], 0, g.q, n)

@@ -30,7 +30,7 @@ func (g *deltaGrad) startProducts() {
 	}
 }
 
-// endProducts is the backward of compareKeys.
+// endProducts is the backward pass of compareKeys.
 func (g *deltaGrad) endProducts() {
 	if g.solves() && !g.free() {
 		g.compared(byQ, byA)
@@ -47,13 +47,13 @@ func (g *deltaGrad) endProducts() {
 	}
 }
 
-// compared is the backward of products of readers and writers.
+// compared is the backward pass of products of readers and writers.
 func (g *deltaGrad) compared(r, w int) {
 	g.lower(g.dproducts[r][w], g.out[w], matrix{g.din[r], g.dk}, g.dk, true)
 	g.upper(g.dproducts[r][w], g.in[r], g.dout[w], g.dk)
 }
 
-// numbers is the backward of numberEnds and numberScores.
+// numbers is the backward pass of numberEnds and numberScores.
 func (g *deltaGrad) numbers() {
 	clear(g.exponents[:g.q*g.q])
 	clear(g.upTo)
@@ -79,8 +79,8 @@ func (g *deltaGrad) numbers() {
 	g.steps()
 }
 
-// score is the backward of a score, a product of a reader and a writer times weights. It overwrites dscores, and adds
-// to exponents the gradients of the exponents, without the factor β.
+// score is the backward pass of a score, a product of a reader and a writer times weights. It overwrites dscores, and
+// adds to exponents the gradients of the exponents, without the factor β.
 func (g *deltaGrad) score(r, w int) {
 	n, q := g.q*g.q, g.q
 	d, dproducts, weights := g.dscores[r][w][:n], g.dproducts[r][w][:n], g.weights[:n]
@@ -121,7 +121,7 @@ func (g *deltaGrad) addBeta(t int, v float32) {
 	}
 }
 
-// fromBorder is the backward of decaying a reader from the border before.
+// fromBorder is the backward pass of decaying a reader from the border before.
 func (g *deltaGrad) fromBorder(r int) {
 	before := 0
 	if r == byP && g.free() {
@@ -133,7 +133,7 @@ func (g *deltaGrad) fromBorder(r int) {
 	}
 }
 
-// toBorder is the backward of decaying a writer to the border after.
+// toBorder is the backward pass of decaying a writer to the border after.
 func (g *deltaGrad) toBorder(w int) {
 	g.addTimes(g.dout[w], g.ends, g.dwrites[w], g.out[w])
 	for t, dot := range g.sums[:g.q] {

@@ -30,7 +30,7 @@ func (g *deltaGrad) makeRows(f *floats, q int) {
 	}
 }
 
-// rows is the backward of rowEnds and rowScores.
+// rows is the backward pass of rowEnds and rowScores.
 func (g *deltaGrad) rows() {
 	k, dk := g.delta, g.dk
 	clear(g.dg[:g.q*dk])
@@ -73,7 +73,7 @@ func (g *deltaGrad) readExponents(r, t0, t1 int, d, x []float32) {
 	}
 }
 
-// readersBack is the backward of decaying the readers of a part from its start and from the border.
+// readersBack is the backward pass of decaying the readers of a part from its start and from the border.
 func (g *deltaGrad) readersBack(r, t0, t1 int) {
 	k, q, dk, at, rows := g.delta, g.q, g.dk, t0*g.dk, t1-t0
 	d, dreads, in := g.dreadPart[at:], g.dreads[r][at:], g.dreadIn[r][at:]
@@ -96,7 +96,7 @@ func (g *deltaGrad) readersBack(r, t0, t1 int) {
 	kernel.MulMatrix(in[dk:], dk, d[dk:], dk, k.since[at:], dk, rows-1, dk)
 }
 
-// writersBack is the backward of decaying writers over a part, and of the scores of its readers. dwrites holds the
+// writersBack is the backward pass of decaying writers over a part, and of the scores of its readers. dwrites holds the
 // gradients of writers decayed to the end of the part, and afterwards of those decayed to its start.
 func (g *deltaGrad) writersBack(w, t0, t1 int) {
 	k, q, dk, at, rows := g.delta, g.q, g.dk, t0*g.dk, t1-t0
@@ -126,7 +126,7 @@ func (g *deltaGrad) writersBack(w, t0, t1 int) {
 		k.readIn[p][at:], k.writeIn[w][at:], g.work, rows, dk)
 }
 
-// readInBack is the backward of computing a reader from the inputs.
+// readInBack is the backward pass of computing a reader from the inputs.
 func (g *deltaGrad) readInBack(r int) {
 	k, q, dk, d := g.delta, g.q, g.dk, g.dreadIn[r]
 	if r == byQ || g.free() {
@@ -139,7 +139,7 @@ func (g *deltaGrad) readInBack(r int) {
 	kernel.MulAdd(g.din[r][:q*dk], d[:q*dk], k.each[:q*dk])
 }
 
-// writeInBack is the backward of computing a writer from the inputs.
+// writeInBack is the backward pass of computing a writer from the inputs.
 func (g *deltaGrad) writeInBack(w int) {
 	q, dk, d := g.q, g.dk, g.dwriteIn[w]
 	if g.Beta == nil {

@@ -39,7 +39,7 @@ func (eng *Engine) sumOf(x, r *tensor.Tensor) (s, made *tensor.Tensor) {
 	return s, s
 }
 
-// sumGrad is the backward of s = x + r.
+// sumGrad is the backward pass of s = x + r.
 func (eng *Engine) sumGrad(x, r, s *tensor.Tensor) {
 	if r != nil && s.Grad() != nil {
 		eng.addGrad(x, s.Grad())

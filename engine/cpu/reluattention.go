@@ -102,7 +102,7 @@ func (o *reluAttentionOp) Backward(eng *Engine) {
 	}
 }
 
-// backward is the backward of forward. dk and dv are the gradients of all keys and values that row i sees, or nil.
+// backward is the backward pass of forward. dk and dv are the gradients of all keys and values that row i sees, or nil.
 func (o *reluAttentionOp) backward(dq, dk, dv, dBias []float32, i, lo, hi int) {
 	s, e, m, past := o.q.Dim(-1), o.v.x.Dim(-1), hi-lo, o.k.past(i)
 	columns := past + hi

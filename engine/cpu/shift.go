@@ -189,8 +189,8 @@ func (o *shiftOp) Backward(eng *Engine) {
 	eng.skipGrad(o.d, dy, x)
 }
 
-// carryGrad is the backward of advance, for the channels [lo, hi) of row i. ds is the gradient of the state before the
-// row, nil if it is not wanted, and dnext that of the state after it, nil if it is zero.
+// carryGrad is the backward pass of advance, for the channels [lo, hi) of row i. ds is the gradient of the state before
+// the row, nil if it is not wanted, and dnext that of the state after it, nil if it is zero.
 func (o *shiftOp) carryGrad(i int, ds, dnext, dx, db, dc, dy []float32, lo, hi int) {
 	d, n := o.x.Dim(-1), o.n
 	before, _ := o.at(i)

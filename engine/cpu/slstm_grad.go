@@ -157,7 +157,7 @@ func (o *slstmOp) gatesFrom(x []float32, row, t, head int) []float32 {
 	return x[(o.rows.From(row)+t)*4*o.d+head*4*o.n:]
 }
 
-// inputGrads is the backward of inputs.
+// inputGrads is the backward pass of inputs.
 func (o *slstmOp) inputGrads(eng *Engine, draw []float32) {
 	n, l, dx := o.n, o.rows.Total(), eng.gradOf(o.X)
 	for h := range o.Heads {

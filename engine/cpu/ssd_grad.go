@@ -94,8 +94,8 @@ func (w *ssdGrads) block(k *block) {
 	}
 }
 
-// inner is the backward of Y = M X. The exponent of L[t, s] is the sum of the steps from s+1 to t. So the gradient of
-// the step at i, steps[i], is the sum over t ≥ i and s < i. sums[s] is the sum over the rows from t on.
+// inner is the backward pass of Y = M X. The exponent of L[t, s] is the sum of the steps from s+1 to t. So the gradient
+// of the step at i, steps[i], is the sum over t ≥ i and s < i. sums[s] is the sum over the rows from t on.
 func (w *ssdGrads) inner(k *block, h int, dm, dscores, dx, steps, sums []float32) {
 	q, d := k.q, w.heads*w.p
 	dy := k.rows(w.dy, d, h*w.p)
@@ -110,8 +110,8 @@ func (w *ssdGrads) inner(k *block, h int, dm, dscores, dx, steps, sums []float32
 	}
 }
 
-// borderOut is the backward of the contribution of the state before the block: e·(C Hᵀ). The exponent of e[t] is the
-// sum of all steps up to t, and dstart[t] is its gradient.
+// borderOut is the backward pass of the contribution of the state before the block: e·(C Hᵀ). The exponent of e[t] is
+// the sum of all steps up to t, and dstart[t] is its gradient.
 func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
 	if k.fromZero {
 		return // the state is zero
@@ -127,8 +127,8 @@ func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
 	}
 }
 
-// borderIn is the backward of the state after the block: its decay, and the contribution of the block, (w·X)ᵀ B. The
-// exponent of w[s] is the sum of all steps after s.
+// borderIn is the backward pass of the state after the block: its decay, and the contribution of the block, (w·X)ᵀ B.
+// The exponent of w[s] is the sum of all steps after s.
 func (w *ssdGrads) borderIn(k *block, h int, dx, db, z, steps, dstart []float32) {
 	q, width, last := k.q, w.width(), k.decay[(k.q-1)*k.q:][:k.q]
 	ds, b := w.border(w.ends, k.i, h), k.rows(w.xbc.Data(), width, w.atB(w.group(h)))
@@ -150,7 +150,7 @@ func (w *ssdGrads) borderIn(k *block, h int, dx, db, z, steps, dstart []float32)
 	dstart[q-1] += float32(k.start[q-1] * kernel.Dot(ds, w.border(w.borders, k.i, h)))
 }
 
-// inputs is the backward of X = dt·x, of the skip and of the steps dt·A.
+// inputs is the backward pass of X = dt·x, of the skip and of the steps dt·A.
 func (w *ssdGrads) inputs(k *block, h int, dx, steps, dstart []float32) {
 	d, width, a, skip := w.heads*w.p, w.width(), w.a.Data()[h], w.d.Data()[h]
 	var ahead, da, dd float64 // ahead is the sum of dstart from t on

@@ -69,7 +69,7 @@ func (o *trapezoidOp) backward(g *trapezoidGrads, row, head int) {
 	addTo(d.s.before, w.ds, head)
 }
 
-// backEnd is the backward of end.
+// backEnd is the backward pass of end.
 func (o *trapezoidOp) backEnd(g *trapezoidGrads, row, head int) {
 	d := &o.grads[row]
 	last := (o.rows.From(row) + o.rows.Len(row) - 1) * o.Ranks * o.Heads
@@ -83,8 +83,8 @@ func (o *trapezoidOp) backEnd(g *trapezoidGrads, row, head int) {
 	}
 }
 
-// backBegin is the backward of begin, where ds is the gradient of the state before the row. It returns the gradient of
-// the first (1-λ)·dt.
+// backBegin is the backward pass of begin, where ds is the gradient of the state before the row. It returns the
+// gradient of the first (1-λ)·dt.
 func (o *trapezoidOp) backBegin(ds []float32, row, head int) (sum float32) {
 	k, _ := o.k.at(row)
 	v, _ := o.v.at(row)

@@ -132,7 +132,7 @@ func (m *dense) run(x, u []float64) (y []float64, states [][]float64) {
 	return y, states
 }
 
-// runBack is the backward of run, with g the gradient of the state after a step, at first that of the last state:
+// runBack is the backward pass of run, with g the gradient of the state after a step, at first that of the last state:
 //
 //	g += dy cᵀ,   g_c += dy x',   g_B̄ += g u,   g_Ā += g xᵀ,   du = g·B̄,   g ← Āᵀ g
 //

@@ -96,8 +96,8 @@ func cauchySumsPortable(s, t []float64, c *Cauchy) {
 	}
 }
 
-// CauchySumsGrad is the backward of CauchySums: g, laid out like s, holds the derivatives of a loss by X_j and Y_j. The
-// derivatives by c are added to d.
+// CauchySumsGrad is the backward pass of CauchySums: g, laid out like s, holds the derivatives of a loss by X_j and
+// Y_j. The derivatives by c are added to d.
 func CauchySumsGrad(d *Cauchy, g, t []float64, c *Cauchy) {
 	if !cpu.has(cauchyGrad2Code) {
 		cauchySumsGradPortable(d, g, t, c)

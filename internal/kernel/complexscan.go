@@ -45,9 +45,9 @@ func (s *ComplexScan) Run(y, h, work []float32) {
 // ComplexScanGrads holds the gradients of the inputs of a ComplexScan, each laid out like its input.
 type ComplexScanGrads struct{ U, Delta, B, C, A []float32 }
 
-// Back is the backward of Run, using the values that Run stored in work. h (n pairs) holds the gradient of the state
-// after the last position, and is replaced by the gradient of the state before the first. Back adds to all of d, and
-// returns the gradient of the skip.
+// Back is the backward pass of Run, using the values that Run stored in work. h (n pairs) holds the gradient of the
+// state after the last position, and is replaced by the gradient of the state before the first. Back adds to all of d,
+// and returns the gradient of the skip.
 func (s *ComplexScan) Back(d ComplexScanGrads, dy, h, work []float32) (dskip float32) {
 	n, a, da := len(h)/2, s.A, d.A
 	for t := s.Rows - 1; t >= 0; t-- {

@@ -109,10 +109,10 @@ type Transposed struct {
 	Again bool // u becomes the convolution of k and u, ready for End
 }
 
-// Transpose is the backward of the convolution k∗u. It takes the spectra of the gradient dy and of u after Begin, and
-// the spectrum of k. It replaces dy by the spectrum of u's gradient, ready for End, and adds k's gradient to sum, over
-// all sequences in turn. For the first sequence sum may be u, unless Again is set: u has just been read, so its memory
-// is in the cache.
+// Transpose is the backward pass of the convolution k∗u. It takes the spectra of the gradient dy and of u after Begin,
+// and the spectrum of k. It replaces dy by the spectrum of u's gradient, ready for End, and adds k's gradient to sum,
+// over all sequences in turn. For the first sequence sum may be u, unless Again is set: u has just been read, so its
+// memory is in the cache.
 func (p *ConvPlan) Transpose(dy, u, k, sum Spectrum, o Transposed) {
 	for b := range p.blocks {
 		convolveGrad(p.blockOf(dy, b), p.blockOf(u, b), p.blockOf(k, b), p.blockOf(sum, b), o, p.inner)

@@ -33,7 +33,7 @@ func (s *DiagScan) Step(x []float32, k int, u float32) float32 {
 // positions.
 type DiagScanGrads struct{ Table, C []float64 }
 
-// Back is the backward of Step: from the state before, the state after, and the gradient dy of the output. g, the
+// Back is the backward pass of Step: from the state before, the state after, and the gradient dy of the output. g, the
 // gradient of the state after, is replaced by that of the state before. Back adds to d, and returns the gradient of u
 // without the part of the skip.
 func (s *DiagScan) Back(d *DiagScanGrads, g, before, after []float32, k int, u, dy float32) (du float32) {

@@ -65,7 +65,7 @@ type DiscretizationGrad struct {
 	Abar, Bbar Modes
 }
 
-// BilinearGrad is the backward of Bilinear, whose results it does not need.
+// BilinearGrad is the backward pass of Bilinear, whose results it does not need.
 func (d *Discretization) BilinearGrad(g *DiscretizationGrad) {
 	a, b, dt := d.A, d.B, d.Dt
 	da, db, ddt, dabar, dbbar := g.A, g.B, g.Dt, g.Abar, g.Bbar
@@ -83,7 +83,7 @@ func (d *Discretization) BilinearGrad(g *DiscretizationGrad) {
 	}
 }
 
-// ZOHGrad is the backward of ZOH, whose results it needs.
+// ZOHGrad is the backward pass of ZOH, whose results it needs.
 func (d *Discretization) ZOHGrad(g *DiscretizationGrad) {
 	a, b, abar, bbar, dt := d.A, d.B, d.Abar, d.Bbar, d.Dt
 	da, db, ddt, dabar, dbbar := g.A, g.B, g.Dt, g.Abar, g.Bbar

@@ -195,9 +195,9 @@ func (s *ScanLanes) steps(work []float32, r ScanRows, rows int) {
 	}
 }
 
-// Back is the backward of Steps over the same rows positions. It adds to du and dDelta, laid out like U, as is dy, to
-// the gradients of A and D in s, and lane by lane to the gradients of B and C in work. The gradient of the state moves
-// to the first position.
+// Back is the backward pass of Steps over the same rows positions. It adds to du and dDelta, laid out like U, as is dy,
+// to the gradients of A and D in s, and lane by lane to the gradients of B and C in work. The gradient of the state
+// moves to the first position.
 func (s *ScanLanes) Back(du, dDelta, dy, work []float32, r ScanRows, rows int) {
 	if !cpu.has(scanBackCode) {
 		s.back(du, dDelta, dy, work, r, rows)

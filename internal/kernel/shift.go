@@ -66,7 +66,7 @@ func (k *ShiftCarry) Run(next, y []float32) {
 // ShiftCarryGrads holds the gradients of B, C, S and X. That of S may be nil.
 type ShiftCarryGrads struct{ B, C, S, X []float32 }
 
-// Grad is the backward of Run: given dnext (n, may be nil) and dy it adds to all of g.
+// Grad is the backward pass of Run: given dnext (n, may be nil) and dy it adds to all of g.
 func (k *ShiftCarry) Grad(g ShiftCarryGrads, dnext, dy []float32) {
 	b, c, s, x, d, n, l := k.B, k.C, k.S, k.X, k.Step, len(k.B), k.L
 	db, dc, ds, dx := g.B, g.C, g.S, g.X
