@@ -14,16 +14,16 @@ import (
 	"github.com/hippo-ssm/hippo/checkpoint"
 )
 
-// Why the signature of a file is refused.
+// Errors that report why the signature of a file is refused.
 var (
 	ErrUnsigned  = errors.New("it is not signed")
 	ErrSignature = errors.New("its signature does not match its content")
 	ErrUntrusted = errors.New("it is signed by a key that is not trusted")
 )
 
-// A signed file has a tensor signatureName before its checksum: the public key of 32 bytes, and the signature of 64
-// bytes of the content hash. That is the SHA-256 of all bytes before that tensor or, of a file that is not signed,
-// before the checksum.
+// A signed file has a tensor signatureName before its checksum. It holds the public key, 32 bytes, and the signature of
+// the content hash, 64 bytes. The content hash of a signed file is the SHA-256 of all bytes before that tensor. That of
+// an unsigned file is the SHA-256 of all bytes before the checksum.
 const (
 	signatureName = "signature"
 	signatureLen  = len(PublicKey{}) + 64
@@ -35,15 +35,15 @@ const (
 // maxHeader is the maximum length of the header of a file that a Checker reads.
 const maxHeader = 16 << 20
 
-// Checked is what a Checker has found.
+// Checked is the result of a Checker.
 type Checked struct {
 	Info
 	Hash   string    // the content hash, in hexadecimal digits
-	Signer PublicKey // zero for a file that is not signed
+	Signer PublicKey // zero for an unsigned file
 }
 
-// Checker is a writer that checks the file of a session without storing it: its header, its checksum and its signature.
-// Whether it fits a model is seen by Decode.
+// Checker is a writer that checks the header, checksum and signature of the file of a session without storing the file.
+// It does not check that the file fits a model; Decode does.
 type Checker struct {
 	head  []byte // the length of the header, and the header
 	tail  []byte // up to tailLen bytes
@@ -88,7 +88,7 @@ func (c *Checker) pass(p []byte) {
 	c.sum.add(p)
 }
 
-// Close returns what has been found, or the first error of the file.
+// Close returns the result, or the first error in the file.
 func (c *Checker) Close() (x Checked, err error) {
 	d := decoding{}
 	text, signed, err := c.header()
@@ -105,7 +105,7 @@ func (c *Checker) Close() (x Checked, err error) {
 		return x, fmt.Errorf("%w: the checksum of %d bytes does not match", ErrDamaged, c.n)
 	}
 	if !signed {
-		c.bytes.Write(signature) // it is something else
+		c.bytes.Write(signature) // the last bytes of an unsigned file are ordinary content
 		hash = [32]byte(c.bytes.Sum(nil))
 	} else if x.Signer = PublicKey(signature); !x.Signer.Verify(signsSession, hash, signature[len(x.Signer):]) {
 		return x, fmt.Errorf("%w: found the signature of %s", ErrSignature, x.Signer)
@@ -167,7 +167,7 @@ func Check(path string, key []byte) (x Checked, err error) {
 	return x, err
 }
 
-// CheckBytes is Check of the contents of a file.
+// CheckBytes is like Check, for the contents of an unencrypted file.
 func CheckBytes(data []byte) (Checked, error) {
 	c := NewChecker()
 	if _, err := io.Copy(c, bytes.NewReader(data)); err != nil {

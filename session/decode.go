@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// decoding is a file being read, whose checksum is right.
+// decoding is a file being read. Its checksum has been verified.
 type decoding struct {
 	header
 	file  *checkpoint.File
@@ -63,7 +63,7 @@ func (h *header) read(text string) error {
 	return nil
 }
 
-// place returns the snapshot at a place.
+// place returns the snapshot at place i.
 func (d *decoding) place(i int) (*Snapshot, error) {
 	n := &Snapshot{Position: d.Places[i], State: d.model.NewState()}
 	prefix, there := fmt.Sprint(i, ".", statePrefix), map[string]bool{}
@@ -117,7 +117,8 @@ func (d *decoding) place(i int) (*Snapshot, error) {
 	return n, nil
 }
 
-// restore sets the named tensor of the state at a place. It returns memory for the next values.
+// restore sets the named tensor of the state at a place. It returns values, grown if necessary, as a buffer for the
+// next call.
 func (d *decoding) restore(s *model.State, place int, name string, values []float32) ([]float32, error) {
 	full := fmt.Sprint(place, ".", statePrefix, name)
 	x, _ := d.file.Tensor(full)
@@ -148,7 +149,7 @@ func (d *decoding) restore(s *model.State, place int, name string, values []floa
 	return values, err
 }
 
-// damaged wraps err for a file that was written incorrectly: its checksum is right.
+// damaged wraps an error in a file that was written incorrectly: its checksum is right.
 func damaged(err error) error {
 	if err == nil {
 		return nil
@@ -156,7 +157,7 @@ func damaged(err error) error {
 	return brief.Error(fmt.Errorf("%w: %w", ErrDamaged, err))
 }
 
-// DecodeSnapshot reads what Snapshot.Encode wrote for a model with this identity.
+// DecodeSnapshot reads a snapshot that Snapshot.Encode wrote for a model with this identity.
 func DecodeSnapshot(data []byte, m *model.Model, id Identity, key []byte) (*Snapshot, error) {
 	d, err := parse(data, key)
 	if err != nil {
@@ -170,7 +171,7 @@ func DecodeSnapshot(data []byte, m *model.Model, id Identity, key []byte) (*Snap
 	return n, damaged(err)
 }
 
-// Decode reads what Session.Encode wrote.
+// Decode reads a session that Session.Encode wrote.
 func Decode(data []byte, m *model.Model, tok tokenizer.Tokenizer, o Options, key []byte) (*Session, error) {
 	d, err := parse(data, key)
 	if err != nil {
@@ -188,7 +189,7 @@ func Decode(data []byte, m *model.Model, tok tokenizer.Tokenizer, o Options, key
 	return s, nil
 }
 
-// session fills s.
+// session sets s to the session in the file.
 func (d *decoding) session(s *Session) error {
 	s.id, s.origin = d.ID, d.Origin
 	ids, err := d.ids()
@@ -258,8 +259,8 @@ func (d *decoding) ids() ([]int32, error) {
 }
 
 // Load reads a file that Save wrote for a model with the same weights, precision and tokenizer. The session continues
-// with the same bits as the saved one. If any bit of the file is damaged, or the file is for something else, Load
-// returns ErrDamaged or one of the errors next to it.
+// with the same bits as the saved one. Load returns ErrDamaged if any bit of the file is damaged, and one of the errors
+// declared with it if the file does not fit.
 func Load(path string, m *model.Model, tok tokenizer.Tokenizer, o Options, key []byte) (*Session, error) {
 	var s *Session
 	err := withFile(path, func(data []byte) (err error) {
@@ -274,14 +275,14 @@ type Info struct {
 	Name     string         `json:"name,omitempty"` // in a Folder
 	ID       string         `json:"id"`
 	Position int            `json:"position"` // tokens of the text
-	Drawn    int            `json:"drawn"`    // of them, sampled from the model
+	Drawn    int            `json:"drawn"`    // number of these that were sampled
 	Marks    map[string]int `json:"marks,omitempty"`
 	States   []int          `json:"states"` // positions with a saved state
 	Origin   Origin         `json:"origin,omitzero"`
-	Reply    bool           `json:"reply,omitempty"` // was interrupted
+	Reply    bool           `json:"reply,omitempty"` // whether a reply was interrupted
 	Rounded  bool           `json:"rounded,omitempty"`
 	Identity Identity       `json:"identity"`
-	Text     string         `json:"text_sha256,omitempty"` // of its ids, see header
+	Text     string         `json:"text_sha256,omitempty"` // see TextHash
 	Bytes    int64          `json:"bytes"`
 	Saved    time.Time      `json:"saved"`
 }
@@ -319,7 +320,7 @@ func (h *header) info() Info {
 	return info
 }
 
-// rewrite writes the session of a file to w, with a header that change has changed.
+// rewrite writes the session in a file to w, after change has changed its header.
 func rewrite(w io.Writer, path string, o FileOptions, change func(*header)) error {
 	return withFile(path, func(data []byte) error {
 		d, err := parse(data, o.Key)
@@ -338,7 +339,7 @@ func rewrite(w io.Writer, path string, o FileOptions, change func(*header)) erro
 	})
 }
 
-// fork makes the header that of a fork.
+// fork turns the header into that of a fork.
 func (h *header) fork() {
 	end := 0
 	if n := len(h.Spans); n > 0 {

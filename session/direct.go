@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// Direct is a Runner that runs each request alone, in the goroutine that calls Run.
+// Direct is a Runner that serves each request alone, in the goroutine that calls Run.
 type Direct struct{}
 
 // Run serves the request r.

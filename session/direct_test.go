@@ -16,17 +16,17 @@ const (
 	hybrid = "h3,attention,mamba"
 )
 
-// language is a small model of these layers with decided opinions about bytes.
+// language returns a small model of these layers that predicts bytes with clearly different probabilities.
 func language(t testing.TB, layers string) *model.Model {
 	t.Helper()
 	return toymodel.New(t, layers, vocab)
 }
 
-// text is n random ids.
+// text returns n random ids.
 func text(seed uint64, n int) []int32 { return toymodel.Text(seed, n, vocab) }
 
-// TestDirectReadsSegments: a request is read as generate reads its segments, each id tells the logits after it, and
-// what Next returns is read.
+// TestDirectReadsSegments checks that Direct reads segments like generate, calls Each with the logits after each id,
+// and reads the ids that Next returns.
 func TestDirectReadsSegments(t *testing.T) {
 	m := language(t, hybrid)
 	ids := text(1, 700)

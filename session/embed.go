@@ -12,16 +12,16 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// Pooling selects the hidden states that an embedding of a text is computed from.
+// Pooling selects the hidden states from which the embedding of a text is computed.
 type Pooling string
 
-// The poolings, of the hidden states after the final norm.
+// The poolings. The hidden states are those after the final norm.
 const (
 	PoolMean Pooling = "mean" // mean over all ids
 	PoolLast Pooling = "last" // hidden state of the last id
 )
 
-// ParsePooling returns the pooling of a name; "" is PoolMean.
+// ParsePooling returns the pooling with a name; "" means PoolMean.
 func ParsePooling(name string) (Pooling, error) {
 	switch p := Pooling(name); p {
 	case "":
@@ -36,12 +36,12 @@ func ParsePooling(name string) (Pooling, error) {
 type EmbedOptions struct {
 	Runner     Runner  // nil: Direct
 	Pooling    Pooling // empty: PoolMean
-	Dimensions int     // length of the vectors, the first values of the hidden state; 0: all
+	Dimensions int     // number of values of the hidden state that a vector keeps; 0: all
 	Client     string  // see Request
 	Priority   int
 }
 
-// settle fills in the defaults and checks the rest.
+// settle sets the defaults and checks the options.
 func (o *EmbedOptions) settle(m *model.Model) (err error) {
 	if o.Pooling, err = ParsePooling(string(o.Pooling)); err != nil {
 		return err
@@ -55,9 +55,9 @@ func (o *EmbedOptions) settle(m *model.Model) (err error) {
 	return nil
 }
 
-// Embed returns a vector of length 1 for each text: it pools the hidden states after the final norm, takes the first
-// Dimensions values and divides them by their length. The bits depend on the text, the model and the options alone.
-// Texts are read in pieces: a long one takes no more memory than a short one, except for the keys and values of
+// Embed returns a vector of length 1 for each text. It pools the hidden states after the final norm, takes the first
+// Dimensions values and divides them by their length. The bits depend only on the text, the model and the options.
+// Texts are read in pieces, so a long text takes no more memory than a short one, except for the keys and values of
 // attention layers.
 func Embed(ctx context.Context, m *model.Model, o EmbedOptions, texts ...[]int32) ([][]float32, error) {
 	if err := o.settle(m); err != nil {
@@ -92,8 +92,8 @@ func Embed(ctx context.Context, m *model.Model, o EmbedOptions, texts ...[]int32
 }
 
 // EmbedTokens calls visit with the index of each id of a text, from 0, and a vector of length 1: the first Dimensions
-// values of its hidden state after the final norm, divided by their length. Nothing is pooled. visit may keep the
-// vector; an error of visit stops EmbedTokens.
+// values of its hidden state after the final norm, divided by their length. There is no pooling. visit may keep the
+// vector. If visit returns an error, EmbedTokens stops and returns it.
 func EmbedTokens(ctx context.Context, m *model.Model, o EmbedOptions, ids []int32,
 	visit func(at int, vector []float32) error) error {
 	if err := o.settle(m); err != nil {
@@ -151,8 +151,8 @@ func embed(ctx context.Context, m *model.Model, o EmbedOptions, ids []int32) ([]
 	return unit(o.cut(sum))
 }
 
-// hidden calls visit with the hidden state of each id of a text. It returns a panic of the model as an error, since it
-// runs in a goroutine of its own, where a panic would end the process.
+// hidden calls visit with the hidden state of each id of a text. It returns a panic of the model as an error, because
+// it may run in a goroutine of its own, where a panic would end the process.
 func (o *EmbedOptions) hidden(ctx context.Context, m *model.Model, ids []int32,
 	visit func(at int, hidden []float32)) (err error) {
 	defer func() {
@@ -167,10 +167,10 @@ func (o *EmbedOptions) hidden(ctx context.Context, m *model.Model, ids []int32,
 	})
 }
 
-// errNoNumbers is returned for a model with infinite or undefined hidden states.
+// errNoNumbers reports that the model's hidden states are infinite or NaN.
 var errNoNumbers = errors.New("the model's hidden states are not finite")
 
-// unit divides a vector by its length, so a sum can stand for the mean. Zero stays zero.
+// unit divides a vector by its length, so the result is the same for a sum and for a mean. Zero stays zero.
 func unit(x []float64) ([]float32, error) {
 	square := 0.0
 	for _, v := range x {

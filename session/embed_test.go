@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// pooled is an embedding by its formula, from the hidden states that one call of the model gives for the whole text.
+// pooled computes an embedding by its formula, from the hidden states of one call of the model for the whole text.
 func pooled(m *model.Model, ids []int32, p Pooling, n int) []float64 {
 	tape := autograd.NewTape(cpu.Backend{})
 	hidden := m.Forward(tape, ids, model.OneRow(len(ids), m.NewState()))
@@ -38,10 +38,10 @@ func pooled(m *model.Model, ids []int32, p Pooling, n int) []float64 {
 	return out
 }
 
-// TestEmbedIsTheFormula: embeddings of short and long texts are the mean, or the last, of the hidden states, cut where
-// it is asked for, of length 1.
+// TestEmbedIsTheFormula checks that embeddings of short and long texts are the mean, or the last, of the hidden states,
+// truncated if requested, of length 1.
 func TestEmbedIsTheFormula(t *testing.T) {
-	const rounding = 2e-5 // of hidden states that are computed in one piece or in several
+	const rounding = 2e-5 // difference of hidden states computed in one piece and in several
 	m := language(t, "h3,attention,mamba")
 	d := m.Config.DModel
 	for _, n := range []int{1, 7, 2*Chunk(m) + 5} {
@@ -66,7 +66,8 @@ func TestEmbedIsTheFormula(t *testing.T) {
 	}
 }
 
-// TestEmbedAmongOthers: an embedding has the same bits alone, and by a scheduler that reads and writes others with it.
+// TestEmbedAmongOthers checks that an embedding has the same bits alone and from a scheduler that serves other requests
+// at the same time.
 func TestEmbedAmongOthers(t *testing.T) {
 	m := language(t, "h3,attention,mamba")
 	all := [][]int32{text(1, 3), text(1, 2*Chunk(m)+5), text(1, 40), text(1, 1), text(1, Chunk(m))}
@@ -107,12 +108,12 @@ func TestEmbedAmongOthers(t *testing.T) {
 	others.Wait()
 }
 
-// breaks is a Runner that panics.
+// breaks is a Runner whose Run panics.
 type breaks struct{}
 
 func (breaks) Run(context.Context, *Request) error { panic("broken") }
 
-// TestEmbedRefuses: wrong texts and options are errors, a context that is done ends, and so does a closed scheduler.
+// TestEmbedRefuses checks that invalid texts and options, a context that is done, and a closed scheduler are errors.
 func TestEmbedRefuses(t *testing.T) {
 	m := language(t, "h3,attention,mamba")
 	done, cancel := context.WithCancel(t.Context())
@@ -144,10 +145,10 @@ func TestEmbedRefuses(t *testing.T) {
 	}
 }
 
-// TestEmbedTokensIsTheFormula: each id has the hidden state that one call of the model gives, of length 1; the last is
-// the embedding that PoolLast has. An error of the caller ends it.
+// TestEmbedTokensIsTheFormula checks that the vector of each id is the hidden state of one call of the model, scaled to
+// length 1, that the last one equals the embedding of PoolLast, and that an error of visit ends the call.
 func TestEmbedTokensIsTheFormula(t *testing.T) {
-	const rounding = 2e-4 // of one hidden state, from a convolution of another length
+	const rounding = 2e-4 // difference of a hidden state, due to a convolution of another length
 	m := language(t, "h3,attention,mamba")
 	ids := text(1, 2*Chunk(m)+5)
 	for _, o := range []EmbedOptions{{}, {Dimensions: 3}} {
@@ -156,7 +157,7 @@ func TestEmbedTokensIsTheFormula(t *testing.T) {
 			if at != n {
 				t.Fatalf("place %d after %d", at, n-1)
 			}
-			if n++; at%29 != 0 && at < len(ids)-1 { // some of them
+			if n++; at%29 != 0 && at < len(ids)-1 { // checks only some ids
 				return nil
 			}
 			for i, want := range pooled(m, ids[:n], PoolLast, cmp.Or(o.Dimensions, m.Config.DModel)) {

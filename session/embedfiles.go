@@ -20,8 +20,8 @@ type FileEmbedding struct {
 	Whole      bool   `json:"whole" help:"each file is one text, instead of each line"`
 }
 
-// Embed embeds the texts in files, or in standard input if there are none. It emits a value for each vector, which
-// encodes as JSON.
+// Embed embeds the texts in the named files, or in the input in if there are none. It calls emit for each vector with a
+// value that encodes as JSON.
 func (o FileEmbedding) Embed(ctx context.Context, m *model.Model, tok tokenizer.Tokenizer, names []string,
 	in io.Reader, emit func(any) error) error {
 	runner := NewScheduler(m, SchedulerOptions{})
@@ -40,12 +40,12 @@ func (o FileEmbedding) Embed(ctx context.Context, m *model.Model, tok tokenizer.
 	return e.flush(ctx)
 }
 
-// embedded is a line of the output.
+// embedded is one line of the output.
 type embedded struct {
 	File   string    `json:"file,omitempty"`
 	Line   int       `json:"line,omitempty"` // from 1
 	Tokens int       `json:"tokens,omitempty"`
-	Token  int       `json:"token,omitempty"` // from 1; with its text, if every token has a vector
+	Token  int       `json:"token,omitempty"` // from 1; set together with Text if every token has a vector
 	Text   string    `json:"text,omitempty"`
 	Vector []float32 `json:"embedding"`
 }
@@ -59,7 +59,7 @@ type embedder struct {
 	emit   func(any) error
 	wait   []embedded
 	ids    [][]int32
-	tokens int // of the queued texts
+	tokens int // number of tokens of the queued texts
 }
 
 func (e *embedder) file(ctx context.Context, name string) error {
@@ -105,7 +105,7 @@ func (e *embedder) lines(ctx context.Context, name string, r io.Reader) error {
 	return nil
 }
 
-// placeOf returns the name and line for an error.
+// placeOf returns the prefix of an error in a file.
 func placeOf(name string) string {
 	if name == "" {
 		return ""

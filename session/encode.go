@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// A saved session is a safetensors file. Its metadata has a JSON object under headerKey: see header. Its tensors are
+// A saved session is a safetensors file. Its metadata holds a JSON object under headerKey: see header. Its tensors are
 //
 //	ids              the ids of the text, I32
 //	logprobs         their log-probabilities, F32, NaN if unknown
@@ -28,12 +28,13 @@ import (
 //	signature        see signatureName; only in a signed file
 //	checksum         of all bytes before it
 //
-// A saved snapshot has one place and no text. A tensor that is exact in bfloat16 or int8 is saved in that type, such as
-// the keys and values of a model that stores them in int8. A file has the lowest version whose readers understand it.
+// A saved snapshot has one place and no text. A tensor whose values are exact in bfloat16 or int8 is saved in that
+// type, for example the keys and values of a model that stores them in int8. A file has the lowest version whose
+// readers understand it.
 const (
 	headerKey         = "hippo session"
-	fileVersion       = 4 // the identity has the precision of states, bf16
-	versionOfWeights  = 3 // the fingerprint of a model with weights that are integers starts with model.OfIntegers
+	fileVersion       = 4 // the identity contains the precision of states, bf16
+	versionOfWeights  = 3 // the weights are integers; the fingerprint starts with model.OfIntegers
 	versionOfIntegers = 2 // states in int8
 	versionOfFloats   = 1
 
@@ -50,17 +51,18 @@ type header struct {
 	Version  int      `json:"version"`
 	Identity Identity `json:"identity"`
 	Rounded  bool     `json:"rounded,omitempty"` // states are rounded to bfloat16
-	Places   []int    `json:"places"`            // positions: first the model's, then the marks'
+	Places   []int    `json:"places"`            // positions of the states: first the model's, then those of the marks
 
 	ID     string         `json:"id,omitempty"`
 	Origin Origin         `json:"origin,omitzero"`
 	Spans  []span         `json:"spans,omitempty"`
 	Names  map[string]int `json:"names,omitempty"`
-	Reply  *savedReply    `json:"reply,omitempty"` // one that was interrupted
+	Reply  *savedReply    `json:"reply,omitempty"` // an interrupted reply, or nil
 	Text   string         `json:"text_sha256,omitempty"`
 }
 
-// TextHash returns the SHA-256 of the ids of a text, each 4 bytes, little-endian, as in the tensor ids.
+// TextHash returns the SHA-256, in hexadecimal digits, of the ids of a text, each 4 bytes, little-endian, as in the
+// tensor ids.
 func TextHash(ids []int32) string {
 	h := sha256.Sum256(checkpoint.NewTensor("", nil, ids).Data)
 	return hex.EncodeToString(h[:])
@@ -77,26 +79,26 @@ type savedReply struct {
 
 // FileOptions configure how a session is saved. The zero value saves exact states, unencrypted, without marks.
 type FileOptions struct {
-	// Round rounds states to bfloat16, which halves the file. Results that continue from it are close to the exact
-	// ones, but not the same.
+	// Round rounds states to bfloat16, which halves the size of the file. Results computed from the rounded states are
+	// close to the exact ones, but not the same.
 	Round bool
 	// Key, at least 16 random bytes, encrypts the file (see sealMagic). Load needs the same key.
 	Key []byte
-	// Marks is the size in bytes of the marks that are saved, the most useful first. They make Rewind cheaper after
-	// Load.
+	// Marks is the maximum size in bytes of the saved marks. The marks that save the most reading are kept. They make
+	// Rewind cheaper after Load.
 	Marks int
 	// Signer, unless it is nil, signs the file.
 	Signer *Signer
 }
 
-// minRounded is the size of the smallest tensor that is rounded. Counters are smaller.
+// minRounded is the minimum number of elements of a tensor that is rounded. Counters are smaller.
 const minRounded = 64
 
 // encoding is a file being written.
 type encoding struct {
 	tensors []checkpoint.Tensor
 	round   bool
-	err     error // of a device that could not say what a state is
+	err     error // of a device from which a state could not be read
 }
 
 // add adds a place. The snapshot must not change until the file is written.
@@ -121,8 +123,8 @@ func (e *encoding) add(place int, n *Snapshot) {
 	}
 }
 
-// addIntegers adds a tensor that is stored as integers. It returns false unless integers would return the same ones.
-// The tensor is written without a copy.
+// addIntegers adds a tensor that the model stores as integers, without copying it. It returns false, and adds nothing,
+// for other tensors and for those too small to be saved as integers.
 func (e *encoding) addIntegers(full, scale string, p model.StatePart) bool {
 	x := p.Integers
 	if x == nil {
@@ -153,7 +155,7 @@ func (e *encoding) addIntegers(full, scale string, p model.StatePart) bool {
 	return true
 }
 
-// floats is a tensor of values: in bfloat16 if they are rounded, or exact in it.
+// floats returns a tensor of values, in bfloat16 if round is set or if all values are exact in bfloat16.
 func floats(name string, shape []int, values []float32, round bool) checkpoint.Tensor {
 	exact := true
 	for _, v := range values {
@@ -174,8 +176,8 @@ func floats(name string, shape []int, values []float32, round bool) checkpoint.T
 	return checkpoint.Tensor{Name: name, DType: checkpoint.BF16, Shape: shape, Data: data}
 }
 
-// write writes the file. Of the options it uses the key and the signer. A writer that can grow is asked to, once. The
-// content hash is that of a signed file, zero of others.
+// write writes the file. It uses only the key and the signer of the options. If w has a method Grow, write calls it
+// once. The content hash is zero unless the file is signed.
 func (e *encoding) write(w io.Writer, h header, o FileOptions) (hash [32]byte, err error) {
 	if e.err != nil {
 		return hash, e.err
@@ -219,7 +221,7 @@ func (e *encoding) write(w io.Writer, h header, o FileOptions) (hash [32]byte, e
 	return hash, end()
 }
 
-// size is about the size of the file without its header: a little more.
+// size returns an upper estimate of the size of the file without its header.
 func (e *encoding) size() int {
 	const described = 256 // bytes of a tensor in the list
 	n := tailLen + described
@@ -244,7 +246,8 @@ func (s *Session) Encode(w io.Writer, o FileOptions) error {
 	return err
 }
 
-// Signed returns the file that Encode writes, and what CheckBytes finds in it. It must have a signer and no key.
+// Signed returns the file that Encode writes, and the result of CheckBytes for it. The options must have a signer and
+// no key.
 func (s *Session) Signed(o FileOptions) (file []byte, x Checked, err error) {
 	e, h := s.encoding(o)
 	var b bytes.Buffer
@@ -257,7 +260,7 @@ func (s *Session) Signed(o FileOptions) (file []byte, x Checked, err error) {
 	return b.Bytes(), x, err
 }
 
-// encoding returns what Encode writes, without the version.
+// encoding returns the tensors and the header, without the version, that Encode writes.
 func (s *Session) encoding(o FileOptions) (*encoding, header) {
 	at := s.Snapshot()
 	e := &encoding{round: o.Round}
@@ -288,7 +291,8 @@ func (s *Session) identity() Identity {
 	return id
 }
 
-// worth returns the marks that save the most reading, up to a size in bytes, without the one at the model's position.
+// worth returns the marks that save the most reading, up to a total size in bytes. The mark at the model's position is
+// left out.
 func (s *Session) worth(budget int) []*Snapshot {
 	c := &Session{model: s.model, text: s.text, names: s.names}
 	total := 0

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Many sessions write at once: a scheduler takes all of them one token further in each call of the model.
+// Many sessions write at once. The scheduler advances all of them by one token in each call of the model.
 func ExampleScheduler() {
 	c := model.DefaultConfig()
 	c.DModel, c.VocabSize, c.Layers, c.DState = 16, 256, "mamba,mamba", 8

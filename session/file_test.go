@@ -20,7 +20,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// told is a session that has read, written and been interrupted in the middle of a character and of a stop string.
+// told returns a session that has read and written and was interrupted in the middle of a reply.
 func told(t testing.TB, m *model.Model) *Session {
 	t.Helper()
 	s := New(m, tokenizer.Bytes(), Options{})
@@ -54,11 +54,11 @@ func encode(t testing.TB, s *Session, o FileOptions) []byte {
 	return file.Bytes()
 }
 
-// key is a key of a file.
+// key encrypts the files of the tests.
 var key = bytes.Repeat([]byte{3, 1, 4, 1}, 8)
 
-// TestEveryBitIsChecked: a file with any bit flipped, with bytes missing at its end or with more of them is refused,
-// also an encrypted one.
+// TestEveryBitIsChecked checks that a file, encrypted or not, is refused if any bit is flipped or if bytes are missing
+// or added at its end.
 func TestEveryBitIsChecked(t *testing.T) {
 	m := language(t, "mamba(d_state=2,expand=1)")
 	s := New(m, tokenizer.Bytes(), Options{})
@@ -92,8 +92,8 @@ func TestEveryBitIsChecked(t *testing.T) {
 	}
 }
 
-// TestFileIsForOneModel: what was saved for other weights, another precision, another tokenizer, another key or by a
-// newer hippo is refused with an error that says so.
+// TestFileIsForOneModel checks that a file for other weights, another precision, another tokenizer or another key, or
+// one written by a newer hippo, is refused with the matching error.
 func TestFileIsForOneModel(t *testing.T) {
 	m := language(t, hybrid)
 	s := told(t, m)
@@ -139,7 +139,7 @@ func TestFileIsForOneModel(t *testing.T) {
 	}
 }
 
-// newer is a file of the next version.
+// newer returns the file with the next version in its header.
 func newer(t *testing.T, data []byte) []byte {
 	return rewritten(t, data, func(h *header, tensors []checkpoint.Tensor) []checkpoint.Tensor {
 		h.Version = fileVersion + 1
@@ -147,7 +147,7 @@ func newer(t *testing.T, data []byte) []byte {
 	})
 }
 
-// rewritten is a file with another header and other tensors. Its checksum is right.
+// rewritten returns the file with the header and tensors that change returns, and with the right checksum.
 func rewritten(t *testing.T, data []byte,
 	change func(h *header, tensors []checkpoint.Tensor) []checkpoint.Tensor) []byte {
 	t.Helper()
@@ -182,7 +182,7 @@ func rewritten(t *testing.T, data []byte,
 	return out.Bytes()
 }
 
-// rest is what a session writes from where it was interrupted, with the numbers behind it.
+// rest returns the rest of an interrupted reply, with the log-probabilities and logits of the session after it.
 func rest(t testing.TB, s *Session) string {
 	t.Helper()
 	var all strings.Builder
@@ -196,11 +196,11 @@ func rest(t testing.TB, s *Session) string {
 	return all.String()
 }
 
-// fileOf names, in the environment of a child process, the file that it continues from.
+// fileOf is the environment variable with the file from which a child process continues.
 const fileOf = "HIPPO_TEST_SESSION"
 
-// TestAnotherProcessGoesOn: a session that is saved in the middle of a reply continues in another process as it does
-// here: the same text, numbers and log-probabilities, and from a rewind, too.
+// TestAnotherProcessGoesOn checks that a session saved in the middle of a reply continues in another process with the
+// same text, logits and log-probabilities as in this one, also after a rewind.
 func TestAnotherProcessGoesOn(t *testing.T) {
 	m := language(t, hybrid)
 	if err := m.Pack(engine.Int8); err != nil {
@@ -239,7 +239,7 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 	}
 }
 
-// TestRounded: states that are rounded take about half the space, and the text goes on near to where it would have.
+// TestRounded checks that rounded states take about half the space and give log-probabilities close to the exact ones.
 func TestRounded(t *testing.T) {
 	m := language(t, "h3,mamba")
 	s := told(t, m)
@@ -270,9 +270,9 @@ func TestRounded(t *testing.T) {
 	}
 }
 
-// TestStatesInHalves: a session whose states are in bfloat16 is saved exactly, in less space, and goes on with the same
-// bits, forked and rewound too. It is refused for states in float32 and the other way round, and by
-// versions that do not know of it.
+// TestStatesInHalves checks that a session whose states are in bfloat16 is saved exactly, in less space, and continues
+// with the same bits, also forked and rewound. The file is refused by a model with states in float32 and vice versa,
+// and by versions that do not know such states.
 func TestStatesInHalves(t *testing.T) {
 	wide, m := language(t, "mamba2,attention"), language(t, "mamba2,attention")
 	if err := m.SetStatePrecision(engine.BF16); err != nil {
@@ -318,7 +318,7 @@ func TestStatesInHalves(t *testing.T) {
 	}
 }
 
-// TestSnapshotGoesOn: a snapshot that is decoded goes on as the one that was encoded.
+// TestSnapshotGoesOn checks that a decoded snapshot continues like the encoded one.
 func TestSnapshotGoesOn(t *testing.T) {
 	m := language(t, hybrid)
 	id := Identify(m, tokenizer.Bytes())
@@ -352,7 +352,7 @@ func TestSnapshotGoesOn(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever a file holds, even with the right checksum, reading it ends with a session or an error.
+// FuzzDecode checks that decoding any file, even one with the right checksum, returns a session or an error.
 func FuzzDecode(f *testing.F) {
 	m := language(f, "mamba(d_state=2,expand=1),attention")
 	s := New(m, tokenizer.Bytes(), Options{})
@@ -386,7 +386,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// big is a model of the shape of H3-125M without attention, with random weights.
+// big returns a model of the shape of H3-125M without attention, with random weights.
 func big(b *testing.B) *model.Model {
 	c, err := model.Preset("h3-125m")
 	if err != nil {
@@ -401,7 +401,8 @@ func big(b *testing.B) *model.Model {
 	return m
 }
 
-// BenchmarkH3 is saving, loading and forking a session of H3-125M's shape without attention, from the page cache.
+// BenchmarkH3 measures saving, loading and forking a session of H3-125M's shape without attention, with the file in the
+// page cache.
 func BenchmarkH3(b *testing.B) {
 	m := big(b)
 	tok := tokenizer.IDs(m.Config.PaddedVocab())

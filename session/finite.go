@@ -8,11 +8,12 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// CheckFinite returns an error if a state, logits or a log-probability of the session are not what any reading of a
-// text leaves: NaN or infinite. The checksum of a file does not exclude that, since anyone can compute it.
+// CheckFinite returns an error if a value in the session cannot result from reading a text: if a state or logits are
+// NaN or infinite, or a log-probability is above 0. A valid checksum does not exclude that, since anyone can compute
+// it.
 func (s *Session) CheckFinite() error {
 	for i, p := range s.logProbs {
-		if p > 0 { // NaN: never computed; -Inf: an excluded token
+		if p > 0 { // NaN, never computed, and -Inf, an excluded token, are valid
 			return fmt.Errorf("found the log-probability %v of the token at %d, want at most 0", p, i)
 		}
 	}
@@ -30,7 +31,7 @@ func (s *Session) CheckFinite() error {
 // checkFinite checks the state and the logits.
 func (n *Snapshot) checkFinite() (err error) {
 	n.State.Parts(func(p model.StatePart) {
-		if p.Integers != nil && p.Integers.Finite() { // without a copy, which is four times as large
+		if p.Integers != nil && p.Integers.Finite() { // avoids a copy, which would be four times as large
 			return
 		}
 		_, values := p.Values()

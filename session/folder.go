@@ -15,10 +15,10 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Folder stores sessions under names, one file each. Any number of processes may use it.
+// Folder stores sessions by name, one file each. Any number of processes may use it.
 type Folder struct{ dir string }
 
-// suffix ends the names of the files.
+// suffix is the suffix of the names of the files.
 const suffix = ".session"
 
 // validName matches the names of sessions. They cannot be paths, hidden files or temporary files on any system.
@@ -27,7 +27,7 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)
 // maxName is the maximum length of a name in bytes.
 const maxName = 100
 
-// OpenFolder returns the folder dir, or DefaultFolder if dir is empty. Saving creates it.
+// OpenFolder returns the folder dir, or DefaultFolder if dir is empty. The folder is created when a session is saved.
 func OpenFolder(dir string) (Folder, error) {
 	if dir == "" {
 		var err error
@@ -38,7 +38,8 @@ func OpenFolder(dir string) (Folder, error) {
 	return Folder{dir}, nil
 }
 
-// DefaultFolder returns the folder of the variable HIPPO_SESSIONS, or hippo/sessions in the user's data folder.
+// DefaultFolder returns the folder that the environment variable HIPPO_SESSIONS names, or hippo/sessions in the user's
+// data folder.
 func DefaultFolder() (string, error) {
 	if dir := os.Getenv("HIPPO_SESSIONS"); dir != "" {
 		return dir, nil
@@ -47,7 +48,7 @@ func DefaultFolder() (string, error) {
 	return filepath.Join(dir, "sessions"), err
 }
 
-// dataFolder returns the folder of hippo in the user's data folder.
+// dataFolder returns hippo's folder in the user's data folder.
 func dataFolder() (string, error) {
 	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "hippo"), nil
@@ -61,7 +62,7 @@ func dataFolder() (string, error) {
 	return filepath.Join(home, ".local", "share", "hippo"), err
 }
 
-// Path returns the file of a name, which need not exist.
+// Path returns the path of the file of a name. The file need not exist.
 func (f Folder) Path(name string) (string, error) {
 	if len(name) > maxName || !validName.MatchString(name) {
 		return "", fmt.Errorf("session: found the name %.*q, want letters, digits, _ and -, and dots between them",
@@ -70,13 +71,13 @@ func (f Folder) Path(name string) (string, error) {
 	return filepath.Join(f.dir, name+suffix), nil
 }
 
-// Lock is a lock on a name, which no other process can take.
+// Lock is an exclusive lock on a name.
 type Lock struct {
 	Name, Path string
 	lock       *disk.Lock
 }
 
-// Lock locks a name for this process until Release. The error names the process that has it.
+// Lock locks a name for this process until Release. If another process holds the lock, the error names that process.
 func (f Folder) Lock(name string) (*Lock, error) {
 	path, err := f.Path(name)
 	if err != nil {
@@ -106,15 +107,15 @@ func (h *Lock) Exists() bool {
 	return err == nil
 }
 
-// Release unlocks the name. It also removes what a killed process left under it.
+// Release unlocks the name and removes the folder of the lock.
 func (h *Lock) Release() error {
 	err := h.lock.Release()
-	_ = os.Remove(h.Path + ".lock") // another process may have locked it by now
+	_ = os.Remove(h.Path + ".lock") // fails if another process has locked it by now
 	return err
 }
 
-// List returns the sessions of the folder by name. If a file is encrypted or cannot be read, only its name, size and
-// time are set. List removes the temporary files of killed processes.
+// List returns the sessions of the folder, sorted by name. For a file that is encrypted or cannot be read, only the
+// name, size and time are set. List removes the temporary files of killed processes.
 func (f Folder) List() ([]Info, error) {
 	if err := disk.Sweep(f.dir); err != nil {
 		return nil, err
@@ -139,7 +140,7 @@ func (f Folder) List() ([]Info, error) {
 	return all, err
 }
 
-// Fork stores a copy of a session under another name. Both continue from the same place.
+// Fork stores a copy of a session under another name. Both continue from the same position.
 func (f Folder) Fork(from, to string, key []byte) error {
 	path, err := f.Path(from)
 	if err != nil {
@@ -148,7 +149,7 @@ func (f Folder) Fork(from, to string, key []byte) error {
 	return f.create(to, func(w io.Writer) error { return rewrite(w, path, FileOptions{Key: key}, (*header).fork) })
 }
 
-// create creates a session, unless the name exists.
+// create creates a session. It returns an error if the name exists.
 func (f Folder) create(name string, write func(io.Writer) error) error {
 	h, err := f.Lock(name)
 	if err != nil {
@@ -162,8 +163,9 @@ func (f Folder) create(name string, write func(io.Writer) error) error {
 	return errors.Join(err, h.Release())
 }
 
-// Import copies the file of a session into the folder under a new name. It checks every bit. An encrypted file needs
-// its key, and its copy is encrypted, too. Of a signed file, trusts says whether its signer is trusted.
+// Import copies the file of a session into the folder under a new name. It verifies the whole file first. An encrypted
+// file needs its key, and the copy is encrypted, too. For a signed file, Import calls trusts with the signer and
+// returns its error.
 func (f Folder) Import(name, path string, key []byte, trusts func(PublicKey) error) error {
 	if _, err := Inspect(path, key); err != nil {
 		return err
@@ -178,8 +180,8 @@ func (f Folder) Import(name, path string, key []byte, trusts func(PublicKey) err
 	return f.create(name, func(w io.Writer) error { return copyFile(w, path) })
 }
 
-// Export writes the file of a session to a path, signed by the signer of the options and encrypted with their key. An
-// encrypted file whose key is not given is copied as it is.
+// Export writes the file of a session to a path, signed by the signer of the options and encrypted with their key. If
+// the key of an encrypted file is not given, the file is copied unchanged.
 func (f Folder) Export(name, path string, o FileOptions) error {
 	from, err := f.Path(name)
 	if err != nil {
@@ -206,7 +208,7 @@ func copyFile(w io.Writer, path string) error {
 	return err
 }
 
-// Remove removes a session that no process has locked, and its text in a library.
+// Remove removes a session, and its text in a library. It fails if a process has locked the session.
 func (f Folder) Remove(name string) error {
 	h, err := f.Lock(name)
 	if err != nil {
@@ -216,7 +218,7 @@ func (f Folder) Remove(name string) error {
 	err = os.Remove(h.Path)
 	if errors.Is(text, fs.ErrNotExist) {
 		text = nil
-	} else if text == nil && errors.Is(err, fs.ErrNotExist) { // it was not read
+	} else if text == nil && errors.Is(err, fs.ErrNotExist) { // the text had no session yet
 		err = nil
 	}
 	return errors.Join(err, text, h.Release())

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestPageOfTheFormat: docs/state-format.md has a row for every mixer, which names each tensor of its state and how
-// many dimensions it has; and a word for every field of the header.
+// TestPageOfTheFormat checks that docs/state-format.md has a row for every mixer, with the name and the number of
+// dimensions of each tensor of its state, and mentions every field of the header.
 func TestPageOfTheFormat(t *testing.T) {
 	page, err := os.ReadFile("../docs/state-format.md")
 	if err != nil {
@@ -44,7 +44,7 @@ func TestPageOfTheFormat(t *testing.T) {
 	}
 }
 
-// tensorsOf are those of a file of a session of a small model of a mixer.
+// tensorsOf returns the tensors in the file of a session of a small model with the given mixer.
 func tensorsOf(t *testing.T, mixer string) (all []checkpoint.Tensor) {
 	t.Helper()
 	c := model.DefaultConfig()
@@ -69,7 +69,7 @@ func tensorsOf(t *testing.T, mixer string) (all []checkpoint.Tensor) {
 	return all
 }
 
-// sourceOf is the source of the header.
+// sourceOf returns the source code of the header.
 func sourceOf(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder

@@ -8,16 +8,16 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Text is a text that has been read and written, and where to continue it.
+// Text is a text that a model has read and written, with an optional snapshot to continue from.
 type Text struct {
-	Plan  []Segment      // how it was read: see Session.Segments
+	Plan  []Segment      // the text, divided as it was read: see Session.Segments
 	Names map[string]int // positions of named marks
-	// At is a snapshot to continue from, at a cut of the plan; nil for the start.
+	// At is the snapshot to continue from. It must be at a cut of Plan. nil means the start of the text.
 	At *Snapshot
 }
 
-// From returns a session at the end of a text. It reads the ids after At when they are needed, in the pieces of the
-// plan, so it continues with the same bits as the original session. Log-probabilities are unknown.
+// From returns a session at the end of a text. The session reads the ids after At when it needs them, in the pieces of
+// the plan, so it continues with the same bits as the original session. Log-probabilities are unknown.
 func From(m *model.Model, tok tokenizer.Tokenizer, o Options, t Text) (*Session, error) {
 	s := New(m, tok, o)
 	for _, part := range t.Plan {

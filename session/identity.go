@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Why a saved session or snapshot is refused. The errors of Load say more.
+// Errors that report why a saved session or snapshot is refused. Load wraps them with details.
 var (
 	ErrDamaged   = errors.New("it is damaged")
 	ErrModel     = errors.New("it is of another model")
@@ -20,8 +20,8 @@ var (
 	ErrKey       = errors.New("the key is not that of the file")
 )
 
-// Identity says for whom what is saved is of use: those whose weights, precisions, tokenizer, chunk and kernels are the
-// same.
+// Identity identifies the models that can continue a saved session or snapshot: those with the same weights,
+// precisions, tokenizer, chunk and kernels.
 type Identity struct {
 	Model     string `json:"model"` // see model.Model.Fingerprint
 	Precision string `json:"precision"`
@@ -43,11 +43,11 @@ func Identify(m *model.Model, tok tokenizer.Tokenizer) Identity {
 
 const float32States = "float32"
 
-// StatePrecision is the name of the precision of states.
+// StatePrecision returns the name of the precision of states.
 func (id Identity) StatePrecision() string { return cmp.Or(id.States, float32States) }
 
-// Check returns an error unless what was saved by somebody is of use to id. An earlier version may have called m
-// otherwise.
+// Check returns an error unless a session or snapshot with the identity saved can be continued with m, whose identity
+// is id. Check also accepts the fingerprints that earlier versions gave m.
 func (id Identity) Check(saved Identity, m *model.Model) error {
 	if saved.Precision == id.Precision && id.Model == m.Fingerprint() && m.HasFingerprint(saved.Model) {
 		saved.Model = id.Model

@@ -1,7 +1,7 @@
 package session
 
-// TextOf returns the ids of the text of a session's file and what the file says of itself, without a model. Damage is
-// an error, as of Load.
+// TextOf returns the ids of the text in a session's file, and the description of the file. It needs no model. Like
+// Load, it returns an error if the file is damaged.
 func TextOf(path string, key []byte) (ids []int32, info Info, err error) {
 	if info, err = Inspect(path, key); err != nil {
 		return nil, info, err

@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestTextOfNeedsNoModel: the ids of a file, encrypted or not, are those of the session; damage and other keys are
-// errors.
+// TestTextOfNeedsNoModel checks that TextOf returns the ids of the session from a file, encrypted or not, and an error
+// for a damaged file or a wrong key.
 func TestTextOfNeedsNoModel(t *testing.T) {
 	s := told(t, language(t, hybrid))
 	path := filepath.Join(t.TempDir(), "story")

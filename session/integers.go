@@ -9,12 +9,14 @@ import (
 	"github.com/hippo-ssm/hippo/checkpoint"
 )
 
-// leastRow is the length of the shortest row that is saved as integers: a shorter one does not repay its factor.
+// leastRow is the minimum length of a row that is saved as integers. For a shorter row the factor costs more than is
+// saved.
 const leastRow = 8
 
-// integers returns values as rows of integers from -127 to 127 with a factor each, if every value is exactly its
-// integer times the factor. The keys and values of a model packed as int8 have this form (see engine.Rounded): their
-// factors have 16 bits and their largest integer is 127. A row that is saved and loaded stays the same.
+// integers returns values as rows of integers from -127 to 127 with one factor per row. ok is false unless every value
+// is exactly its integer times the factor. The keys and values of a model packed as int8 have this form (see
+// engine.Rounded): their factors have 16 bits and their largest integer is 127. Saving and loading a row does not
+// change it.
 func integers(shape []int, values []float32) (q []int8, scales []float32, ok bool) {
 	if len(shape) == 0 || len(values) < minRounded {
 		return nil, nil, false
@@ -34,7 +36,7 @@ func integers(shape []int, values []float32) (q []int8, scales []float32, ok boo
 	return q, scales, true
 }
 
-// factor returns the factor of a row's integers, 0 for zeros.
+// factor returns the factor of a row's integers, 0 for a row of zeros.
 func factor(row []float32) float32 {
 	top := float32(0)
 	for _, v := range row {
@@ -44,8 +46,8 @@ func factor(row []float32) float32 {
 	return math.Float32frombits((math.Float32bits(top/most) + 0xff) &^ 0xff) // round up to 16 bits
 }
 
-// isRow reports whether every value of a row is an integer from -127 to 127 times its factor. If q is not nil, it
-// stores the integers there.
+// isRow reports whether every value of a row is an integer from -127 to 127 times the factor of the row. If q is not
+// nil, isRow stores the integers in q.
 func isRow(row []float32, q []int8) bool {
 	scale := factor(row)
 	if !(scale <= math.MaxFloat32) {
@@ -71,8 +73,8 @@ func isRow(row []float32, q []int8) bool {
 	return true
 }
 
-// storedIntegers returns the integers of a tensor if they and their factors have the form that a model stores. Others
-// must be rounded again.
+// storedIntegers returns the integers of a tensor if they and their factors have the form that a model stores.
+// Otherwise the values must be rounded again.
 func storedIntegers(x *checkpoint.Tensor, factors []float32) (q []int8, ok bool) {
 	for _, f := range factors {
 		if !(f >= 0 && f <= math.MaxFloat32) || math.Float32bits(f)&0xff != 0 {

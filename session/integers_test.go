@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// asFloats is the file that a hippo without integers in files has written of the same session.
+// asFloats returns the file as a version of hippo without integers in files would have written it.
 func asFloats(t *testing.T, data []byte) []byte {
 	return rewritten(t, data, func(h *header, tensors []checkpoint.Tensor) (old []checkpoint.Tensor) {
 		scales := map[string]*checkpoint.Tensor{}
@@ -43,10 +43,10 @@ func asFloats(t *testing.T, data []byte) []byte {
 	})
 }
 
-// TestFileOfAnEarlierVersion: a file of a time at which attention multiplied integers as floats, and the fingerprint of
-// a model in int8 was another, is refused as such, one of other weights as that. So is, by what its identity lacks,
-// what a store has kept. States of weights in float32 go on, and those in bf16 but where products have bits of their
-// own.
+// TestFileOfAnEarlierVersion checks a file of a version in which attention multiplied integers as floats and int8
+// models had other fingerprints. It is refused with ErrKernels, and with ErrModel for other weights. Marks in a store
+// of that version are refused too, since their identity has no kernel number. Saved states of weights in float32 remain
+// valid, and so do those of weights in bf16 unless the processor's products have bits of their own.
 func TestFileOfAnEarlierVersion(t *testing.T) {
 	m, other := language(t, "attention"), language(t, "attention")
 	other.Init(2)
@@ -81,8 +81,8 @@ func TestFileOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
-// TestHeldIntegersAreThoseFound: what is written of keys and values as they are held is what would be found in their
-// values, also of a cache that has dropped its first positions.
+// TestHeldIntegersAreThoseFound checks that keys and values written from their stored integers give the same file as
+// integers found in their values, also for a cache that has dropped its first positions.
 func TestHeldIntegersAreThoseFound(t *testing.T) {
 	for _, layers := range []string{"attention", "window-attention(window=70)"} {
 		m := language(t, layers)
@@ -117,9 +117,9 @@ func TestHeldIntegersAreThoseFound(t *testing.T) {
 	}
 }
 
-// TestIntegersAreSavedAsTheyAreHeld: keys and values of a model packed as int8 take about a quarter of what they take
-// in float32, the session continues with the same bits, a fork of the file too, and so does a file that has them in
-// float32.
+// TestIntegersAreSavedAsTheyAreHeld checks that the saved keys and values of a model packed as int8 take about a
+// quarter of their size in float32, and that a session continues with the same bits from such a file, from a fork of
+// the file, and from a file that has them in float32.
 func TestIntegersAreSavedAsTheyAreHeld(t *testing.T) {
 	m := language(t, "attention")
 	if err := m.Pack(engine.Int8); err != nil {
@@ -160,7 +160,7 @@ func TestIntegersAreSavedAsTheyAreHeld(t *testing.T) {
 	}
 }
 
-// TestIntegersWithoutFactorsAreRefused: a file whose integers have no factors, or too few, is refused.
+// TestIntegersWithoutFactorsAreRefused checks that a file whose integers have no factors, or wrong ones, is refused.
 func TestIntegersWithoutFactorsAreRefused(t *testing.T) {
 	m := language(t, "attention")
 	if err := m.Pack(engine.Int8); err != nil {
@@ -193,7 +193,8 @@ func TestIntegersWithoutFactorsAreRefused(t *testing.T) {
 	}
 }
 
-// TestOnlyExactIntegersAreIntegers: values come back with the same bits, and what is not rows of integers stays.
+// TestOnlyExactIntegersAreIntegers checks that integers and factors give the same bits as the values, and that values
+// that are not rows of integers are not converted.
 func TestOnlyExactIntegersAreIntegers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	const rows, k = 5, 16
@@ -227,14 +228,14 @@ func TestOnlyExactIntegersAreIntegers(t *testing.T) {
 			t.Errorf("%s: taken for integers", what)
 		}
 	}
-	for _, shape := range [][]int{nil, {rows * k / 4, 4}} { // rows are too short to gain by it
+	for _, shape := range [][]int{nil, {rows * k / 4, 4}} { // rows too short to be saved as integers
 		if _, _, ok := integers(shape, held); ok {
 			t.Errorf("shape %v: taken for integers", shape)
 		}
 	}
 }
 
-// TestIntegersMayBeInfinite: a factor that is finite, times an integer that makes it infinite, is found.
+// TestIntegersMayBeInfinite checks that checkFinite finds an integer whose product with a finite factor is infinite.
 func TestIntegersMayBeInfinite(t *testing.T) {
 	m := language(t, "attention")
 	if err := m.Pack(engine.Int8); err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// folderOf names, in the environment of a child process, the folder where it works until it is killed.
+// folderOf is the environment variable with the folder in which a child process works until it is killed.
 const folderOf = "HIPPO_TEST_SESSIONS"
 
-// kills is how many children are killed: more with HIPPO_TEST_KILLS.
+// kills returns the number of child processes to kill: the value of HIPPO_TEST_KILLS, or 30.
 func kills(t *testing.T) int {
 	n, err := strconv.Atoi(os.Getenv("HIPPO_TEST_KILLS"))
 	if err != nil {
@@ -31,7 +31,7 @@ func kills(t *testing.T) int {
 	return n
 }
 
-// turn is what the child does in turn i: it reads, writes, sometimes goes back, and saves.
+// turn runs turn i of a child process: it reads, writes, and sometimes rewinds.
 func turn(t *testing.T, s *Session, i int) {
 	if err := s.Append(t.Context(), text(uint64(i), 20+i%90)); err != nil {
 		t.Fatal(err)
@@ -51,8 +51,8 @@ func turn(t *testing.T, s *Session, i int) {
 	}
 }
 
-// TestKilledProcessLosesNothing: a process that is killed at any moment, also in the middle of a save, leaves a whole
-// session at least as new as the last one that it said it had saved, and no file besides.
+// TestKilledProcessLosesNothing checks that a process killed at any moment, even during a save, leaves a complete
+// session, at least as new as the last one that it reported as saved, and no other file.
 func TestKilledProcessLosesNothing(t *testing.T) {
 	m := language(t, hybrid)
 	if dir := os.Getenv(folderOf); dir != "" {
@@ -101,7 +101,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 		time.Sleep(time.Duration(rng.Int64N(int64(30 * time.Millisecond))))
 		cmd.Process.Kill()
 		said := <-last
-		cmd.Wait() // it has been killed
+		cmd.Wait() // returns an error: the process was killed
 		s, err := Load(path, m, tokenizer.Bytes(), Options{}, nil)
 		if err != nil {
 			t.Fatalf("after turn %d was saved: %v", said, err)
@@ -133,8 +133,8 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 	}
 }
 
-// TestFailedSaveKeepsSession: where a session cannot be saved the error names the file, the old file stays, and the
-// session goes on.
+// TestFailedSaveKeepsSession checks that if a save fails, the error names the file, the old file stays, and the session
+// can continue.
 func TestFailedSaveKeepsSession(t *testing.T) {
 	m := language(t, hybrid)
 	s, dir := told(t, m), t.TempDir()
@@ -146,7 +146,7 @@ func TestFailedSaveKeepsSession(t *testing.T) {
 	if err := s.Append(t.Context(), text(3, 10)); err != nil {
 		t.Fatal(err)
 	}
-	nowhere := filepath.Join(path, "story") // a file is no folder
+	nowhere := filepath.Join(path, "story") // path is a file, not a folder
 	if err := s.Save(nowhere, FileOptions{}); err == nil || !strings.Contains(err.Error(), nowhere) {
 		t.Errorf("saving where there is no folder: %v", err)
 	}
@@ -166,7 +166,7 @@ func TestFailedSaveKeepsSession(t *testing.T) {
 	}
 }
 
-// limited is a writer with room for n bytes.
+// limited is a writer that returns an error for writes of more than n bytes.
 type limited struct {
 	w io.Writer
 	n int
@@ -180,7 +180,8 @@ func (l limited) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// TestNamesAreHeld: a name has one holder, who is named to others; names are no paths.
+// TestNamesAreHeld checks that a name can be locked once, that the error of a second lock names the holder, and that
+// names cannot be paths.
 func TestNamesAreHeld(t *testing.T) {
 	f := Folder{filepath.Join(t.TempDir(), "sessions")}
 	h, err := f.Lock("a.b-c_1")

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate/sample"
 )
 
-// Mark names the end of the text, to which Rewind can return. If the name exists, it moves here.
+// Mark names the current end of the text, so that RewindTo can return to it. If the name exists, it moves here.
 func (s *Session) Mark(name string) {
 	s.names[name] = len(s.text.ids)
 	s.mark()
@@ -18,7 +18,7 @@ func (s *Session) Mark(name string) {
 // Unmark removes a name.
 func (s *Session) Unmark(name string) { delete(s.names, name) }
 
-// Marks returns the names of places and their positions.
+// Marks returns the names set by Mark, and their positions.
 func (s *Session) Marks() map[string]int {
 	out := map[string]int{}
 	for name, at := range s.names {
@@ -27,24 +27,24 @@ func (s *Session) Marks() map[string]int {
 	return out
 }
 
-// MarkAt returns the position of a named place.
+// MarkAt returns the position of a name set by Mark.
 func (s *Session) MarkAt(name string) (position int, ok bool) {
 	position, ok = s.names[name]
 	return position, ok
 }
 
-// Near returns the position from which a rewind to a position would read again.
+// Near returns the position from which Rewind to the given position would start to read again.
 func (s *Session) Near(position int) int {
 	text := s.text.until(min(max(0, position), len(s.text.ids)))
 	return s.nearest(&text).Position
 }
 
-// Rewind cuts the text to its first ids. Later results have the same bits as if nothing else had followed. If position
-// is inside a segment that was read, the segment ends there from now on. Rewind reads again from the nearest mark
-// before the position and returns how many ids it read. An error leaves the session unchanged.
+// Rewind truncates the text to position ids. Later results have the same bits as if the removed ids had never followed.
+// If position is inside a segment that was read, the segment ends there from now on. Rewind reads again from the
+// nearest mark before the position and returns how many ids it read. If it returns an error, the session is unchanged.
 //
-// A rewind to the current position does nothing, unless a call of Append was stopped there: then it computes the
-// missing logits, so that Generate can continue.
+// Rewind to the current position does nothing, unless a call of Append was stopped there. Then it computes the missing
+// logits, so that Generate can continue.
 func (s *Session) Rewind(ctx context.Context, position int) (again int, err error) {
 	switch {
 	case s.writing:
@@ -63,7 +63,7 @@ func (s *Session) Rewind(ctx context.Context, position int) (again int, err erro
 			Session: gen, Segments: text.segments(start, position), Progress: s.Progress,
 			Client: s.o.Client, Priority: s.o.Priority,
 		}
-		if slices.ContainsFunc(logProbs, isNumber) { // the last piece is shorter now, which changes their rounding
+		if slices.ContainsFunc(logProbs, isNumber) { // the last piece is shorter now, which changes rounding errors
 			r.Each = func(at int, logits []float32) {
 				if at++; at < again && isNumber(logProbs[at]) {
 					logProbs[at] = float32(sample.LogProb(logits, text.ids[start+at]))
@@ -84,7 +84,7 @@ func (s *Session) Rewind(ctx context.Context, position int) (again int, err erro
 
 func isNumber(x float32) bool { return x == x }
 
-// RewindTo rewinds to a named place.
+// RewindTo rewinds to a name set by Mark.
 func (s *Session) RewindTo(ctx context.Context, name string) (again int, err error) {
 	at, ok := s.names[name]
 	if !ok {
@@ -93,12 +93,12 @@ func (s *Session) RewindTo(ctx context.Context, name string) (again int, err err
 	return s.Rewind(ctx, at)
 }
 
-// nearest returns the latest mark from which a text with the session's prefix can be read.
+// nearest returns the latest state from which text, a prefix of the session's text, can be read on to its end.
 func (s *Session) nearest(text *plan) *Snapshot {
 	leads := func(at int, logits []float32) bool {
 		return text.isCut(at) && (at < len(text.ids) || at == len(text.ids) && logits != nil)
 	}
-	if leads(s.read(), s.logits()) { // before the id that was sampled last
+	if leads(s.read(), s.logits()) { // the model has not read the id that was sampled last
 		return s.Snapshot()
 	}
 	for _, m := range slices.Backward(s.marks) {
@@ -109,7 +109,7 @@ func (s *Session) nearest(text *plan) *Snapshot {
 	return &Snapshot{State: s.model.NewState()}
 }
 
-// mark stores the current state of the model and evicts the marks over the budget.
+// mark stores the current state of the model as a mark and evicts the marks that exceed the budget.
 func (s *Session) mark() {
 	n := s.read()
 	if s.o.Budget < 0 || n == 0 {
@@ -127,7 +127,7 @@ func (s *Session) mark() {
 	}
 }
 
-// thin evicts the marks that save the least until the others fit the budget.
+// thin evicts the marks that save the least reading until the others fit the budget.
 func (s *Session) thin() {
 	total := 0
 	for _, m := range s.marks {
@@ -138,7 +138,7 @@ func (s *Session) thin() {
 	}
 }
 
-// drop evicts the mark that saves the least.
+// drop evicts and returns the mark that saves the least reading.
 func (s *Session) drop() *Snapshot {
 	i := s.least()
 	m := s.marks[i]
@@ -146,17 +146,17 @@ func (s *Session) drop() *Snapshot {
 	return m
 }
 
-// cost estimates the size of a mark, which shares the keys and values of its positions with the text and other marks.
+// cost estimates the size of a mark without the keys and values that it shares with the current state and other marks.
 func (s *Session) cost(m *Snapshot) int {
 	growth, _ := s.model.Growth()
 	return max(m.Size()-growth*m.Position, 4*len(m.Logits)) + growth*min(m.Position, sharedPage)
 }
 
-// sharedPage is about the number of positions that a mark does not share.
+// sharedPage is about the number of positions whose keys and values a mark does not share.
 const sharedPage = 64
 
-// least returns the index of the mark that saves the least: the ids it saves reading, divided by its distance from the
-// end. Named places come last.
+// least returns the index of the mark that saves the least. A mark's value is the number of ids that it saves reading,
+// divided by its distance from the end. Marks that serve a name have a higher value than any other.
 func (s *Session) least() int {
 	worst, least := 0, 0.0
 	before := 0

@@ -6,21 +6,22 @@ import (
 	"slices"
 )
 
-// plan is a text as a model has read it: its ids and where they were cut. The plan determines the bits of the state.
+// plan is a text as a model has read it: its ids, and where they were cut. It determines the bits of the state.
 type plan struct {
 	chunk int
 	ids   []int32
 	spans []span
 }
 
-// span is a range of ids up to an end that were read, or sampled, together. A span that was read is cut at its end and
-// at the multiples of the chunk inside it; a span that was sampled is cut after every id.
+// span is a range of ids that were read together or sampled together. It starts at the end of the span before. A span
+// that was read is cut at its end and at the multiples of the chunk inside it. A span that was sampled is cut after
+// every id.
 type span struct {
 	End   int  `json:"end"`
 	Drawn bool `json:"drawn,omitempty"`
 }
 
-// add appends ids. It joins two spans if the joined one has the same cuts.
+// add appends ids. It extends the last span if that gives the same cuts as a new one.
 func (p *plan) add(drawn bool, ids ...int32) {
 	if len(ids) == 0 {
 		return
@@ -39,7 +40,7 @@ func (p *plan) fork() plan {
 	return plan{p.chunk, slices.Clip(p.ids), slices.Clone(p.spans)}
 }
 
-// until returns a copy of the first n ids. A span that was read then ends there.
+// until returns a copy of the plan for the first n ids. A span that continues beyond them ends there.
 func (p *plan) until(n int) plan {
 	out := plan{chunk: p.chunk, ids: slices.Clip(p.ids[:n])}
 	at := 0
@@ -67,7 +68,7 @@ func (p *plan) isCut(n int) bool {
 	return s.Drawn || s.End == n || n%p.chunk == 0
 }
 
-// segments returns the ids from one cut to another.
+// segments returns the ids between two cuts, one segment for each span.
 func (p *plan) segments(from, to int) (out []Segment) {
 	for i := p.spanOf(from); from < to; i++ {
 		end := min(to, p.spans[i].End)

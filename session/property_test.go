@@ -20,7 +20,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// plain is a text that is told again from its start whenever something is asked of it: what a Session must be like.
+// plain is the reference for a Session: a text that is read again from its start for every query.
 type plain struct {
 	m     *model.Model
 	chunk int
@@ -34,13 +34,13 @@ func (p *plain) ids() (all []int32) {
 	return all
 }
 
-// session reads the whole text.
+// session returns a batch that has read the whole text.
 func (p *plain) session(t *rapid.T) *generate.Batch {
 	s, _ := p.told(t)
 	return s
 }
 
-// told is session with the log-probabilities of all ids but the first.
+// told is like session, and also returns the log-probabilities of all ids but the first.
 func (p *plain) told(t *rapid.T) (*generate.Batch, []float32) {
 	s, all := generate.NewBatch(p.m, 1), p.ids()
 	s.Chunk = p.chunk
@@ -68,7 +68,7 @@ func (p *plain) told(t *rapid.T) (*generate.Batch, []float32) {
 
 func (p *plain) fork() *plain { return &plain{p.m, p.chunk, slices.Clone(p.read)} }
 
-// rewind forgets all but the first n ids.
+// rewind removes all but the first n ids.
 func (p *plain) rewind(n int) {
 	var kept []Segment
 	for _, s := range p.read {
@@ -80,16 +80,16 @@ func (p *plain) rewind(n int) {
 	p.read = kept
 }
 
-// player is a session and what it must be like.
+// player is a session and its reference.
 type player struct {
 	s     *Session
 	p     *plain
 	named map[string]int
-	// rest are the pieces of an interrupted reply that are to come, and the ids of it.
+	// rest holds the expected remaining pieces of an interrupted reply.
 	rest []generate.Piece
 }
 
-// reply are the pieces that must come.
+// reply returns the expected pieces of a reply.
 func (p *plain) reply(t *rapid.T, o generate.Options) (pieces []generate.Piece) {
 	for piece, err := range p.session(t).Generate(context.Background(), tokenizer.Bytes(), p.ids(), o) {
 		if err != nil {
@@ -101,7 +101,7 @@ func (p *plain) reply(t *rapid.T, o generate.Options) (pieces []generate.Piece) 
 	return pieces
 }
 
-// take takes n pieces of a reply, all if there are fewer. It then leaves the loop, or ends the context of the reply.
+// take receives n pieces of a reply and checks them. It then leaves the loop, or cancels the context of the reply.
 func (x *player) take(t *rapid.T, reply func(context.Context) iter.Seq2[generate.Piece, error], n int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -131,7 +131,7 @@ func (x *player) take(t *rapid.T, reply func(context.Context) iter.Seq2[generate
 	}
 }
 
-// check compares everything that can be seen.
+// check compares all that can be observed of the session with the reference.
 func (x *player) check(t *rapid.T) {
 	if got, want := x.s.IDs(), x.p.ids(); !slices.Equal(got, want) {
 		t.Fatalf("the text is %v, want %v", got, want)
@@ -158,7 +158,8 @@ func (x *player) check(t *rapid.T) {
 	}
 }
 
-// scripted guesses the ids that are to come after a position, but one of so many wrong.
+// scripted is a Drafter that guesses the ids after position from correctly, except that one of every wrong ids is
+// wrong.
 type scripted struct {
 	from, wrong int
 	ids         []int32
@@ -183,14 +184,14 @@ func script(from int, pieces []generate.Piece, wrong int) generate.Drafts {
 	return func() generate.Drafter { return s }
 }
 
-// step does something that may be done with a session.
+// step applies a random operation to the session and the reference.
 func (x *player) step(t *rapid.T, lengths *rapid.Generator[int], all *[]*player) {
 	ctx, chunk := context.Background(), x.p.chunk
 	seed := rapid.Uint64Range(0, 1<<20)
 	switch what := rapid.IntRange(0, 12).Draw(t, "what"); what {
 	case 0, 1:
 		ids := text(seed.Draw(t, "text"), lengths.Draw(t, "length"))
-		if what == 1 && len(ids) > 0 { // it is stopped on the way
+		if what == 1 && len(ids) > 0 { // Append is canceled in the middle
 			stopped, cancel := context.WithCancel(ctx)
 			x.s.Progress = func(int, int) { cancel() }
 			before := x.s.Position()
@@ -270,7 +271,7 @@ func (x *player) step(t *rapid.T, lengths *rapid.Generator[int], all *[]*player)
 	}
 }
 
-// rewound is told that the text ends at an id.
+// rewound applies a rewind from one position to another to the reference.
 func (x *player) rewound(to, from int) {
 	if to == from {
 		return
@@ -287,7 +288,7 @@ func (x *player) rewound(to, from int) {
 	}
 }
 
-// anew continues with a session that knows the text, and one of the places in it, or none.
+// anew replaces the session by one that From creates from its text, with one of its marks or none.
 func (x *player) anew(t *rapid.T) {
 	o := Text{Plan: x.s.Segments(), Names: x.s.Marks()}
 	if n := rapid.IntRange(0, len(x.s.marks)).Draw(t, "place"); n < len(x.s.marks) {
@@ -297,11 +298,11 @@ func (x *player) anew(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.logProbs = x.s.logProbs // which it cannot know
+	s.logProbs = x.s.logProbs // From cannot know them
 	x.s, x.rest = s, nil
 }
 
-// reload saves the session and continues with what is loaded.
+// reload saves the session and replaces it by the loaded one.
 func (x *player) reload(t *rapid.T, o FileOptions) {
 	var file bytes.Buffer
 	if err := x.s.Encode(&file, o); err != nil {
@@ -318,7 +319,7 @@ func (x *player) reload(t *rapid.T, o FileOptions) {
 	x.s = s
 }
 
-// score compares the log-probabilities of an ending.
+// score compares the log-probabilities of an ending with the reference.
 func (x *player) score(t *rapid.T, ids []int32) {
 	got, err := x.s.Score(context.Background(), ids, ids[:1], nil)
 	if err != nil {
@@ -338,13 +339,13 @@ func (x *player) score(t *rapid.T, ids []int32) {
 	}
 }
 
-// models are models of one layer of each mixer that reads from left to right, and hybrids.
+// models returns the layers of the models to test: each mixer that reads from left to right, and hybrids.
 func models() []string {
 	return append(model.MixerNames(), hybrid, "mamba2,window-attention(window=30),s4d", "hyena,attention+h3")
 }
 
-// TestSessionIsPlain: whatever is done with a session, it is to the bit like a text that is read and written from its
-// start: its logits, what it writes, and the log-probabilities of what could follow.
+// TestSessionIsPlain checks that after any operations a session equals, to the last bit, a text that is read and
+// written from its start: its logits, its replies, and the log-probabilities of endings.
 func TestSessionIsPlain(t *testing.T) {
 	games(t, "40")
 	for _, layers := range models() {
@@ -354,7 +355,7 @@ func TestSessionIsPlain(t *testing.T) {
 	}
 }
 
-// games sets how many games rapid plays in a test, unless -rapid.checks does.
+// games sets the number of checks that rapid runs in a test, unless -rapid.checks is set.
 func games(t *testing.T, n string) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
@@ -366,7 +367,7 @@ func games(t *testing.T, n string) {
 	}
 }
 
-// packed are a model of these layers as it is, and in each precision.
+// packed returns models of these layers: an unpacked one, and one packed in each precision.
 func packed(t *testing.T, layers string) []*model.Model {
 	all := []*model.Model{language(t, layers)}
 	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
@@ -379,7 +380,7 @@ func packed(t *testing.T, layers string) []*model.Model {
 	return all
 }
 
-// plays plays random games with models of one shape, each with its runner.
+// plays runs random operations on sessions of models of one shape, each with its runner.
 func plays(t *testing.T, models []*model.Model, runner func(*model.Model) Runner) {
 	most := Chunk(models[0]) * 5 / 2
 	if n := models[0].MaxLength(); n > 0 {

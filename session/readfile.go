@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// FileReader reads files into a session. It saves the session every few minutes, and resumes a file after a crash.
+// FileReader reads files into a session. It saves the session at intervals, and can resume a file after a crash.
 type FileReader struct {
 	Session  *Session
 	Save     func() error
@@ -19,11 +19,11 @@ type FileReader struct {
 	saved    time.Time
 }
 
-// readingMark names the mark before a file that is being read.
+// readingMark returns the name of the mark at the start of a file that is being read.
 func readingMark(name string) string { return "reading " + name }
 
-// Read reads a text, or the rest of it, and sets a mark with its name after it. It reports whether the session had
-// already read all of it.
+// Read reads a text, or the rest of it, and sets a mark with the given name at its end. It reports whether the session
+// had already read all of the text.
 func (r *FileReader) Read(ctx context.Context, tok tokenizer.Tokenizer, name string, text io.Reader) (old bool,
 	err error) {
 	var ids []int32
@@ -54,8 +54,9 @@ func (r *FileReader) Read(ctx context.Context, tok tokenizer.Tokenizer, name str
 	return false, r.Save()
 }
 
-// ReadIDs reads ids, the first of which is at a position of the text, as far as they have not been read, and saves the
-// session from time to time. The calls change no bit, since each ends at a multiple of the chunk.
+// ReadIDs reads those of ids that the session has not read yet, and saves the session at intervals. The first id is at
+// position start of the text. The division into several calls of Append changes no bit, since each call ends at a
+// multiple of the chunk.
 func (r *FileReader) ReadIDs(ctx context.Context, ids []int32, start int) error {
 	const pieces = 8
 	s := r.Session

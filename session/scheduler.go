@@ -13,43 +13,42 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// Errors of a Scheduler that cannot serve a request.
+// Errors that a Scheduler returns if it cannot serve a request.
 var (
 	ErrBusy   = errors.New("session: busy")
 	ErrClosed = errors.New("session: the scheduler is closed")
 )
 
-// SchedulerOptions are the limits of a Scheduler. A number below 1 means the default.
+// SchedulerOptions configure the limits of a Scheduler. A number below 1 means the default.
 type SchedulerOptions struct {
-	// Running is the maximum number of requests in a step, 64 by default. More requests raise the total tokens/s and
-	// lower each request's.
+	// Running is the maximum number of requests in a step, 64 by default. More requests raise the total number of
+	// tokens/s but lower that of each request.
 	Running int
 	// Waiting is the maximum number of queued requests, 1,024 by default. Further ones fail with ErrBusy.
 	Waiting int
 	// PerClient is the maximum number of requests of one client, so that no client alone can make the scheduler busy
 	// for others. Below 1 there is no limit.
 	PerClient int
-	// Rows is the maximum number of ids that a step reads in all sequences together, 256 by default. A step reads more
+	// Rows is the maximum number of ids that a step reads in all sequences together, 256 by default. A step exceeds it
 	// if it has more sequences, or if a single piece of a prompt is longer.
 	Rows int
 }
 
-// Scheduler is a Runner that serves many requests at once. A step takes one token of each request that writes, and
-// pieces of the prompts of those that read, in one call of the model, which reads the weights once for all. Requests
-// join and leave between steps. A prompt has at most one piece in a step, so others write a token after each of its
-// pieces.
+// Scheduler is a Runner that serves many requests at once, in steps. Each step is one call of the model, which reads
+// the weights once for all requests. It processes one token of each request that is writing, and pieces of the prompts
+// of requests that are reading. Requests join and leave between steps. A step takes at most one piece of a prompt, so
+// other requests write a token after each piece.
 //
-// Clients have equal shares, counted in tokens, as long as they want them: idle time saves nothing up. Of one client's
-// requests the oldest is served first. Requests of higher priority precede all others, and a step that has one reads no
-// prompts of lower priority.
+// Clients that have requests get equal shares, counted in tokens. An idle client does not accumulate a claim. The
+// oldest request of a client is served first. Requests of higher priority precede all others, and a step that has one
+// reads no prompts of lower priority.
 //
-// The goroutine that calls Run also calls Next and Progress. They may take their time, wait for a client that reads
-// slowly, or panic, without harm to other requests. Each is called during a step, which waits for it; if it panics, the
-// request fails with a PanicError. A step waits for the requests that received logits from the step before, as long as
-// some of them return: a request that takes much longer joins a later step.
+// The goroutine that calls Run also calls Next and Progress. They may be slow, wait for a client that reads slowly, or
+// panic, without harm to other requests. Each and Hidden are called during a step, which waits for them; if one panics,
+// the request fails with a PanicError. A step waits for the requests that received logits from the previous step, as
+// long as some of them return. A request that takes much longer joins a later step.
 //
-// What is read at the same time changes no bit. The same request has the same result at any time, with any other
-// requests and any limits.
+// The bits of a result do not depend on the other requests in the steps, on the time or on the limits.
 //
 // All methods may be called from any number of goroutines.
 type Scheduler struct {
@@ -64,7 +63,7 @@ type Scheduler struct {
 	tasks    map[*generate.Batch]*task // the tasks being served
 	stats    SchedulerStats
 	round    uint64 // number of the step
-	expected int    // tasks that left after the step and have not returned
+	expected int    // tasks that left after the step and have not returned yet
 	idle     bool   // the loop waits until a task is ready
 	refuses  bool   // no request is admitted
 	closed   bool
@@ -156,14 +155,14 @@ func (s *Scheduler) Run(ctx context.Context, r *Request) (err error) {
 	}
 }
 
-// guessRoom returns how many ids a request may guess, as far as the other requests tell.
+// guessRoom returns how many ids a request may guess, given the number of other requests.
 func (s *Scheduler) guessRoom() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return guessRows - len(s.tasks)
 }
 
-// accept counts an id that was guessed, read, and then drawn.
+// accept counts an id that was guessed, read, and then sampled.
 func (s *Scheduler) accept(t *task) {
 	now := time.Now()
 	s.mu.Lock()
@@ -211,7 +210,7 @@ func (s *Scheduler) leave(t *task, done bool) {
 	s.signalEmpty()
 }
 
-// signalEmpty closes empty once the last request is done. The lock is held.
+// signalEmpty closes empty once the last request is done. s.mu must be held.
 func (s *Scheduler) signalEmpty() {
 	if !s.refuses || len(s.tasks) > 0 {
 		return
@@ -223,8 +222,8 @@ func (s *Scheduler) signalEmpty() {
 	}
 }
 
-// take waits for a step that reads the task's next ids, or for several steps with several pieces if the request has no
-// Each.
+// take waits for a step that reads the task's next ids, or for the steps that read several pieces if the request has no
+// Progress.
 func (s *Scheduler) take(ctx context.Context, t *task) error {
 	s.mu.Lock()
 	if s.closed {
@@ -262,7 +261,7 @@ func (s *Scheduler) recall(t *task) {
 	s.mu.Unlock()
 }
 
-// back counts a returned task that the next step waits for. The lock is held.
+// back counts a returned task if the next step waits for it. s.mu must be held.
 func (s *Scheduler) back(t *task) {
 	if t.round != s.round || t.round == 0 {
 		return
@@ -313,7 +312,7 @@ func (s *Scheduler) Close() {
 	<-s.ended
 }
 
-// handOver passes a task to its goroutine. The lock is held.
+// handOver passes a task to its goroutine. s.mu must be held.
 func (s *Scheduler) handOver(t *task, err error) {
 	t.set(away)
 	t.err, t.round = err, s.round
@@ -344,10 +343,10 @@ func (s *Scheduler) loop() {
 	}
 }
 
-// idlePause is how long a scheduler that has no work waits before each bit of what it does then.
+// idlePause is the time that an idle scheduler waits before each call of Model.Warm.
 const idlePause = 2 * time.Millisecond
 
-// rest waits for work. While none comes it makes memory ready for the states of the next turns.
+// rest waits for work. Meanwhile it prepares memory for the states of later requests.
 func (s *Scheduler) rest() {
 	for more := true; more; more = s.model.Warm() {
 		s.timer.Reset(idlePause)
@@ -362,7 +361,7 @@ func (s *Scheduler) rest() {
 }
 
 // step reads the next ids of each task in one call of the model. It then passes the tasks to their goroutines, except
-// for prompts that continue and report nothing. It releases the lock meanwhile.
+// those whose prompt continues and that report no progress. s.mu must be held; step releases it during the call.
 func (s *Scheduler) step(step []*task) (took time.Duration) {
 	s.round, s.expected = s.round+1, 0
 	rows := 0
@@ -393,8 +392,8 @@ func (s *Scheduler) step(step []*task) (took time.Duration) {
 	return now.Sub(begun)
 }
 
-// PanicError is the error of the requests of a step in which the model panicked, and of a request whose Each panicked.
-// Their sessions are no longer usable.
+// PanicError reports that the model panicked in a step, or that Each or Hidden of a request panicked. The sessions of
+// the failed requests are no longer usable.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -403,7 +402,7 @@ type PanicError struct {
 // Error returns the value of the panic.
 func (e *PanicError) Error() string { return fmt.Sprintf("session: panic while reading: %v", e.Value) }
 
-// feed is generate.Feed, with a panic as an error, so that requests of later steps can continue.
+// feed calls generate.Feed and returns a panic as an error, so that later steps can go on.
 func feed(parts []generate.Part) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -413,8 +412,9 @@ func feed(parts []generate.Part) (err error) {
 	return generate.Feed(context.Background(), parts...)
 }
 
-// gather waits for the tasks that left after the step, so that the next step is full. It continues without the rest if
-// none returns within the patience, or after a multiple of it. It releases the lock meanwhile.
+// gather waits for the tasks that left after the step, so that the next step is full. It waits for up to 8 periods of
+// limit, but at least s.patience, and stops after a period in which no task returned. s.mu must be held; gather
+// releases it while it waits.
 func (s *Scheduler) gather(limit time.Duration) {
 	limit = max(limit, s.patience)
 	for range 8 {

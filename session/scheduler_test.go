@@ -27,7 +27,7 @@ const (
 	servedMix   = "h3,attention,s4d,h3"
 )
 
-// servedModel is a small model of these layers with decided opinions.
+// servedModel returns a small model of these layers whose probabilities differ clearly.
 func servedModel(t testing.TB, layers string, p engine.Precision) *model.Model {
 	t.Helper()
 	m := toymodel.New(t, layers, servedVocab)
@@ -37,15 +37,15 @@ func servedModel(t testing.TB, layers string, p engine.Precision) *model.Model {
 	return m
 }
 
-// wish is a request of a test.
+// wish describes a request of a test.
 type wish struct {
 	seed     uint64
 	segments []Segment
-	draws    int // ids to draw
+	draws    int // number of ids to sample
 	priority int
 }
 
-// wishOf is a wish that depends on the seed alone.
+// wishOf returns a random wish that depends only on the seed.
 func wishOf(seed uint64) wish {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	w := wish{seed: seed, draws: rng.IntN(12)}
@@ -59,10 +59,10 @@ func wishOf(seed uint64) wish {
 	return w
 }
 
-// served is what came of a wish.
+// served is the result of a wish.
 type served struct {
 	ids    []int32
-	each   []float32 // of the logits after each id that was read, where they were asked for
+	each   []float32 // one of the logits after each id read, if Each was set
 	logits []float32
 	state  []float32
 }
@@ -72,7 +72,7 @@ func (s served) equal(other served) bool {
 		slices.Equal(s.logits, other.logits) && slices.Equal(s.state, other.state)
 }
 
-// request is the request of w, which draws into out.
+// request returns the request of w, which stores the sampled ids in out.
 func (w wish) request(m *model.Model, out *served) *Request {
 	s := generate.NewBatch(m, 1)
 	s.Chunk = servedChunk
@@ -98,7 +98,7 @@ func (w wish) request(m *model.Model, out *served) *Request {
 	return r
 }
 
-// ended adds what the session is afterwards.
+// ended stores the final logits and state of the session.
 func (out *served) ended(s *generate.Batch) {
 	out.logits = slices.Clone(s.Logits(0))
 	s.State(0).Tensors(func(_ string, x *tensor.Tensor) {
@@ -108,7 +108,7 @@ func (out *served) ended(s *generate.Batch) {
 	})
 }
 
-// alone serves the wish with nobody else there, and without a scheduler.
+// alone serves the wish alone, without a scheduler.
 func (w wish) alone(t interface{ Fatal(...any) }, m *model.Model) (out served) {
 	r := w.request(m, &out)
 	if err := (Direct{}).Run(context.Background(), r); err != nil {
@@ -124,7 +124,7 @@ func onCores(t *testing.T, n int) {
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 }
 
-// serveAll serves the wishes at once, started in the given order, and returns what came of each.
+// serveAll serves the wishes concurrently, started in the given order, and returns the result of each.
 func serveAll(t *testing.T, s *Scheduler, wishes []wish, order []int) []served {
 	out := make([]served, len(wishes))
 	var all sync.WaitGroup
@@ -142,8 +142,8 @@ func serveAll(t *testing.T, s *Scheduler, wishes []wish, order []int) []served {
 	return out
 }
 
-// TestServedAsAlone: every request has the same text, logits and state to the last bit as alone, whatever the model,
-// the precision, the number of others, their order, the limits and the number of cores.
+// TestServedAsAlone checks that every request has the same text, logits and state, to the last bit, as when served
+// alone, for any model, precision, number and order of requests, limits and number of cores.
 func TestServedAsAlone(t *testing.T) {
 	type kind struct {
 		layers    string
@@ -183,8 +183,8 @@ func TestServedAsAlone(t *testing.T) {
 	}
 }
 
-// TestServedAnyArrivals: requests that come at any time, some of which are canceled at any moment, have what each has
-// alone. One that is canceled is at the end of a piece, and can continue from there.
+// TestServedAnyArrivals checks that requests that arrive at any time, some of them canceled at any moment, have the
+// same results as when served alone. A canceled one ends at the end of a piece and can continue from there.
 func TestServedAnyArrivals(t *testing.T) {
 	m := servedModel(t, servedMix, engine.Int8)
 	want := map[uint64]served{}
@@ -216,7 +216,7 @@ func TestServedAnyArrivals(t *testing.T) {
 	})
 }
 
-// serveTwice has the request canceled when it has read stop ids, and continues with what is left.
+// serveTwice cancels the request when it has read stop ids, and then continues with the rest.
 func (w wish) serveTwice(s *Scheduler, client string, stop int, want served) error {
 	var out served
 	r := w.request(s.model, &out)
@@ -245,7 +245,7 @@ func (w wish) serveTwice(s *Scheduler, client string, stop int, want served) err
 	return nil
 }
 
-// after is what is left of segments behind the first n ids.
+// after returns the segments after the first n ids.
 func after(segments []Segment, n int) []Segment {
 	for i, s := range segments {
 		if n < len(s.IDs) {
@@ -256,7 +256,8 @@ func after(segments []Segment, n int) []Segment {
 	return nil
 }
 
-// TestServedSessionIsPlain is TestSessionIsPlain of sessions that a scheduler serves beside others, who come and go.
+// TestServedSessionIsPlain is like TestSessionIsPlain, for sessions that a scheduler serves together with a stream of
+// other requests.
 func TestServedSessionIsPlain(t *testing.T) {
 	games(t, "12")
 	for _, layers := range []string{hybrid, "mamba2,window-attention(window=30),s4d", "hyena,attention+h3", "rg-lru"} {

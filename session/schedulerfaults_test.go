@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// noneLeft fails if a goroutine of a scheduler goes on.
+// noneLeft fails the test if a goroutine of a scheduler keeps running.
 func noneLeft(t *testing.T) {
 	t.Helper()
 	stacks := ""
@@ -30,8 +30,8 @@ func noneLeft(t *testing.T) {
 	t.Errorf("goroutines are left:\n%s", stacks)
 }
 
-// TestCanceledAtAnyMoment: of requests that are canceled while they wait, read or write, each ends with the error of
-// its context at the end of a piece. All others have what they have alone, and nothing is left of the scheduler.
+// TestCanceledAtAnyMoment checks that requests canceled while they wait, read or write end with the error of their
+// context at the end of a piece. All others have the same results as alone, and no goroutine of the scheduler is left.
 func TestCanceledAtAnyMoment(t *testing.T) {
 	m := servedModel(t, servedMix, engine.Float32)
 	s := NewScheduler(m, SchedulerOptions{Running: 7, Rows: 20})
@@ -57,7 +57,7 @@ func TestCanceledAtAnyMoment(t *testing.T) {
 			var out served
 			r := w.request(m, &out)
 			r.Client = fmt.Sprint(i % 5)
-			if i%8 == 0 { // however fast the others are, these are canceled while they write
+			if i%8 == 0 { // always canceled while it writes, however fast the others are
 				draw := r.Next
 				r.Next = func(logits []float32) (int32, bool, error) {
 					if len(out.ids) == i%5 {
@@ -92,7 +92,7 @@ func TestCanceledAtAnyMoment(t *testing.T) {
 	noneLeft(t)
 }
 
-// cuts are the positions at which a request may stop.
+// cuts returns the positions at which a request may stop.
 func (w wish) cuts() []int {
 	cuts, at := []int{0}, 0
 	for _, s := range w.segments {
@@ -110,8 +110,8 @@ func (w wish) cuts() []int {
 	return cuts
 }
 
-// TestFaultsHitOnlyTheirRequest: a request whose callback fails or panics, whose logits are not numbers or that wants
-// what cannot be read ends with an error. All others have what they have alone.
+// TestFaultsHitOnlyTheirRequest checks that a request ends with an error if a callback fails or panics, its logits are
+// NaN or it asks for ids that cannot be read. All others have the same results as alone.
 func TestFaultsHitOnlyTheirRequest(t *testing.T) {
 	m := servedModel(t, servedMix, engine.Float32)
 	s := NewScheduler(m, SchedulerOptions{})
@@ -189,15 +189,15 @@ func spoil(t *testing.T, s *generate.Batch) {
 	}
 }
 
-// TestModelPanicEndsTheStep: where the model itself panics, the requests of the step end with an error that has its
-// stack, and later ones are served.
+// TestModelPanicEndsTheStep checks that if the model panics, the requests of the step end with an error that contains
+// the stack, and later requests are served.
 func TestModelPanicEndsTheStep(t *testing.T) {
 	m := servedModel(t, servedMix, engine.Float32)
 	s := newScheduler(m, SchedulerOptions{})
 	w := wishOf(1)
 	want := w.alone(t, m)
 	bad := w.request(m, new(served))
-	bad.Session.State(0).Mixers[0] = generate.NewBatch(m, 1).State(0).Mixers[1] // of another kind
+	bad.Session.State(0).Mixers[0] = generate.NewBatch(m, 1).State(0).Mixers[1] // state of the wrong mixer
 	var all sync.WaitGroup
 	for _, r := range []*Request{bad, w.request(m, new(served))} {
 		all.Go(func() {
@@ -220,8 +220,8 @@ func TestModelPanicEndsTheStep(t *testing.T) {
 	s.Close()
 }
 
-// TestBusy: a request beyond the limits has an error that says which it reaches, at once, and one of a client beyond
-// its own limit too. A session is in one request at a time.
+// TestBusy checks that a request beyond the limits of the scheduler or of its client fails at once with an error that
+// names the limit, and that a session can be in one request at a time only.
 func TestBusy(t *testing.T) {
 	m := servedModel(t, "h3", engine.Float32)
 	s := newScheduler(m, SchedulerOptions{Running: 2, Waiting: 3, PerClient: 4})
@@ -273,15 +273,15 @@ func (s *Scheduler) wait(n int) {
 	}
 }
 
-// TestClose: Close ends what reads, writes and waits, and Drain lets it come to its end first, unless its context is
-// done. Nothing is let in afterwards.
+// TestClose checks that Close ends requests that read, write or wait, and that Drain lets them finish first unless its
+// context is done. Neither admits requests afterwards.
 func TestClose(t *testing.T) {
 	m := servedModel(t, "h3", engine.Float32)
 	const requests = 9
 	for what, end := range map[string]struct {
 		close func(*Scheduler) error
 		want  error
-		drawn int // by each request, -1 for any number
+		drawn int // ids sampled by each request, -1 for any number
 	}{
 		"Close":   {func(s *Scheduler) error { s.Close(); return nil }, ErrClosed, -1},
 		"no time": {func(s *Scheduler) error { return s.Drain(done()) }, ErrClosed, -1},
@@ -319,14 +319,14 @@ func TestClose(t *testing.T) {
 	noneLeft(t)
 }
 
-// done is a context that is done.
+// done returns a context that is done.
 func done() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// TestSlowClientsHoldUpNobody: while a request does not come back from Next, others are served.
+// TestSlowClientsHoldUpNobody checks that other requests are served while one does not return from Next.
 func TestSlowClientsHoldUpNobody(t *testing.T) {
 	m := servedModel(t, "h3", engine.Float32)
 	s := NewScheduler(m, SchedulerOptions{})

@@ -8,22 +8,22 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// beginWith waits until n requests wait for their first step, and has the scheduler begin.
+// beginWith waits until n requests wait for their first step, and then starts the scheduler.
 func (s *Scheduler) beginWith(n int) {
-	s.patience = time.Hour // so that the counts of a test do not depend on how fast the machine is
+	s.patience = time.Hour // the counts of a test must not depend on the speed of the machine
 	s.wait(n)
 	go s.loop()
 }
 
-// TestLongPromptsHoldUpByOnePiece: while others read long prompts, whoever writes has a token in every step, and a step
-// has one piece of each prompt at most.
+// TestLongPromptsHoldUpByOnePiece checks that a writing request gets a token in every step while others read long
+// prompts, and that a step has at most one piece of each prompt.
 func TestLongPromptsHoldUpByOnePiece(t *testing.T) {
 	m := servedModel(t, servedMix, engine.Float32)
 	const pieces, tokens = 30, 20
 	for _, prompts := range []int{1, 4} {
 		s := newScheduler(m, SchedulerOptions{Rows: servedChunk})
 		var all sync.WaitGroup
-		read := make([]int, prompts) // by each prompt
+		read := make([]int, prompts) // ids read of each prompt
 		var mu sync.Mutex
 		for i := range prompts {
 			all.Go(func() {
@@ -72,7 +72,8 @@ func TestLongPromptsHoldUpByOnePiece(t *testing.T) {
 	}
 }
 
-// TestClientsShareTokens: a client with ten long prompts takes from another no more than half of the tokens.
+// TestClientsShareTokens checks that a client with ten long prompts gets at most half of the tokens if another client
+// has one.
 func TestClientsShareTokens(t *testing.T) {
 	m := servedModel(t, servedMix, engine.Float32)
 	const pieces = 20

@@ -5,38 +5,38 @@ import (
 	"time"
 )
 
-// SchedulerStats are measurements of a Scheduler, counted from its start unless a comment says now.
+// SchedulerStats holds the measurements of a Scheduler. They count from its start, except those marked "now".
 type SchedulerStats struct {
-	Running int // requests now in the step or with its logits
-	Waiting int // requests now waiting for a step
-	Clients int // with requests now
+	Running int // now: requests that are in a step or process its logits
+	Waiting int // now: requests that wait for a step
+	Clients int // now: clients that have requests
 
 	Ended   int // finished requests
-	Failed  int // of these, with an error: canceled or panicked too
-	Refused int // requests that found it busy
+	Failed  int // of these, with an error, including canceled and panicked ones
+	Refused int // requests refused with ErrBusy
 
 	Steps int64
 	Read  int64 // ids of prompts
 	Drawn int64 // ids that were sampled and read
 
 	Drafted  int64 // ids that were guessed and read
-	Accepted int64 // of them, those that were then sampled
+	Accepted int64 // of these, ids that were then sampled
 
 	Sequences  Histogram // per step
 	Rows       Histogram // ids per step
 	FirstToken Histogram // seconds from Run to the first logits
-	NextToken  Histogram // seconds from one token's logits to the next token's, with the sampling
+	NextToken  Histogram // seconds from the logits of one token to those of the next, including the sampling
 }
 
-// Histogram counts values by size: Counts[i] counts those at most Bounds[i] and above the bound before, the last one
-// those above all bounds.
+// Histogram counts values by size. Counts[i] is the number of values that are at most Bounds[i] and above Bounds[i-1].
+// The last count is that of the values above all bounds.
 type Histogram struct {
 	Bounds []float64
 	Counts []int64
 	Sum    float64
 }
 
-// newHistogram returns a histogram with n bounds from least on, each twice the one before.
+// newHistogram returns a histogram with n bounds. The first is least, and each other one is twice the one before.
 func newHistogram(least float64, n int) Histogram {
 	h := Histogram{Counts: make([]int64, n+1)}
 	for range n {
@@ -67,7 +67,7 @@ func (s *SchedulerStats) step(sequences, rows int) {
 	s.Rows.add(float64(rows))
 }
 
-// count counts what t has read in the step that has just ended.
+// count counts the ids that t read in the step that has just ended.
 func (s *SchedulerStats) count(t *task, now time.Time) {
 	if t.writes {
 		s.Drafted += int64(t.guesses)
@@ -88,7 +88,7 @@ func (s *SchedulerStats) drawn(t *task, now time.Time) {
 	t.since = now
 }
 
-// copied returns a copy with the current counts.
+// copied returns a copy of the measurements, with the counts of the current requests.
 func (s *SchedulerStats) copied(active []*client, tasks int) SchedulerStats {
 	c := *s
 	for _, h := range []*Histogram{&c.Sequences, &c.Rows, &c.FirstToken, &c.NextToken} {

@@ -7,11 +7,11 @@ import (
 	"github.com/hippo-ssm/hippo/generate/sample"
 )
 
-// sideBySide is the number of endings scored at a time, so that a Scheduler can batch them.
+// sideBySide is the number of endings or texts processed at a time, so that a Scheduler can batch them.
 const sideBySide = 16
 
-// Score returns the log-probabilities of every id of each ending after the text, with each ending read as one segment.
-// The session does not change, and the text is not read again.
+// Score returns the log-probability of every id of each ending. Each ending is read as one segment after the text. The
+// session does not change, and the text is not read again.
 func (s *Session) Score(ctx context.Context, endings ...[]int32) ([][]float32, error) {
 	for _, ids := range endings {
 		if err := s.check(ids); err != nil {
@@ -43,7 +43,7 @@ func (s *Session) Score(ctx context.Context, endings ...[]int32) ([][]float32, e
 	return out, nil
 }
 
-// score returns the log-probabilities of ids after a place.
+// score returns the log-probabilities of ids that follow a snapshot.
 func (s *Session) score(ctx context.Context, at *Snapshot, ids []int32) ([]float32, error) {
 	out := make([]float32, len(ids))
 	if len(ids) == 0 {

@@ -17,7 +17,7 @@ import (
 //
 //	16 bytes  sealMagic
 //	32 bytes  salt, random
-//	16 bytes  tag, which distinguishes a wrong key from a damaged file
+//	16 bytes  tag, which tells a wrong key from a damaged file
 //	pieces    of sealPiece bytes and a shorter last one, which may be empty; each is followed by its seal of 16 bytes
 //
 // The key of the cipher and the tag are derived from the given key and the salt by HKDF-SHA256 (RFC 5869). The cipher

@@ -19,27 +19,27 @@ import (
 // Options configure a session.
 type Options struct {
 	Runner Runner // nil: Direct
-	// Budget is the maximum size in bytes of the marks without the current state: 0 for DefaultBudget, below 0 for no
-	// marks.
+	// Budget is the maximum size of the marks in bytes, not counting the current state. 0 means DefaultBudget, a
+	// negative value no marks.
 	Budget int
 	// LogProbs makes Append store the log-probabilities of the ids that it reads, which slows it down.
 	LogProbs bool
-	// Chunk is the piece length: a text is cut at its multiples. 0: the function Chunk of the model. It determines the
-	// bits.
+	// Chunk is the piece length: a text is cut at its multiples. 0 means the result of the function Chunk. The bits of
+	// the results depend on it.
 	Chunk    int
 	Client   string // see Request
 	Priority int
 }
 
-// DefaultBudget is the default of Options.Budget in bytes.
+// DefaultBudget is the default value of Options.Budget in bytes.
 const DefaultBudget = 64 << 20
 
 // Session is a text that a model reads and writes. It can be forked, rewound, saved and loaded at any time, and then
-// continues with the same bits as an uninterrupted one. The bits depend on the text and its plan alone: on what each
-// call of Append read and what Generate sampled.
+// continues with the same bits as an uninterrupted session. The bits depend only on the text and on how it was read:
+// which ids each call of Append read, and which ids Generate sampled.
 //
-// A Session is for one goroutine. During a loop over Generate it may be inspected, forked, marked and saved, but not
-// changed.
+// A Session must be used by one goroutine at a time. During a loop over Generate it may be inspected, forked, marked
+// and saved, but not changed.
 type Session struct {
 	// Progress, unless it is nil, is called during Append with the number of ids read so far and in total.
 	Progress func(read, total int)
@@ -52,11 +52,11 @@ type Session struct {
 	origin Origin
 
 	text     plan
-	logProbs []float32 // of each id; NaN if not requested
+	logProbs []float32 // of each id; NaN if unknown
 	names    map[string]int
 	marks    []*Snapshot // by position; each is a cut of the text
 
-	// gen, at or both are the state of the model. It has read the whole text, or all but the last ids.
+	// gen, at or both hold the state of the model, which has read the whole text or all but the last ids.
 	gen *generate.Batch
 	at  *Snapshot
 
@@ -65,7 +65,7 @@ type Session struct {
 	writing bool             // a loop over Generate is running
 }
 
-// Origin is the session that another was forked from, and the position.
+// Origin is the session from which another was forked, and the position of the fork.
 type Origin struct {
 	Session  string `json:"session"` // its ID, "" for none
 	Position int    `json:"position"`
@@ -92,36 +92,36 @@ func open(m *model.Model, tok tokenizer.Tokenizer, o Options) *Session {
 	return &Session{model: m, tok: tok, o: o, text: plan{chunk: o.Chunk}, names: map[string]int{}}
 }
 
-// errWriting refuses changes during a loop over Generate.
+// errWriting is returned by methods that would change the session during a loop over Generate.
 var errWriting = errors.New("session: found a loop over Generate that is running, want it to end first")
 
-// errNoLogits is returned if the first id of a text is to be sampled or scored.
+// errNoLogits is returned if the next id is to be sampled or scored but there are no logits, as at the start of a text.
 var errNoLogits = errors.New("session: found no logits to draw from: nothing has been fed, or not to its end; " +
 	"want a prompt of at least one token")
 
-// ID returns a name that no other session has.
+// ID returns the unique name of the session.
 func (s *Session) ID() string { return s.id }
 
-// Origin returns where the session was forked from, or zero if it was not.
+// Origin returns where the session was forked from, or the zero value if it was not forked.
 func (s *Session) Origin() Origin { return s.origin }
 
 // Position returns the number of ids of the text.
 func (s *Session) Position() int { return len(s.text.ids) }
 
-// IDs returns the ids of the text. They must not be changed.
+// IDs returns the ids of the text. The slice must not be changed.
 func (s *Session) IDs() []int32 { return slices.Clip(s.text.ids) }
 
-// LogProbs returns the natural logarithm of the probability of each id after those before it: NaN for the first id, and
-// for ids read without Options.LogProbs. They must not be changed.
+// LogProbs returns the natural logarithm of the probability of each id given the ids before it: NaN for the first id,
+// and for ids read without Options.LogProbs. The slice must not be changed.
 func (s *Session) LogProbs() []float32 { return slices.Clip(s.logProbs) }
 
 // Text returns the text.
 func (s *Session) Text() []byte { return s.tok.Decode(nil, s.text.ids) }
 
-// Segments returns the text as it was read.
+// Segments returns the text, divided as it was read.
 func (s *Session) Segments() []Segment { return s.text.segments(0, len(s.text.ids)) }
 
-// SegmentsFrom returns the part of the text behind a cut.
+// SegmentsFrom returns the segments of the text after a cut.
 func (s *Session) SegmentsFrom(at int) []Segment { return s.text.segments(at, len(s.text.ids)) }
 
 // IsCut reports whether the text was cut at a position when it was read.
@@ -157,7 +157,7 @@ func (s *Session) logits() []float32 {
 	return s.at.Logits
 }
 
-// batch returns the batch of one sequence to continue with.
+// batch returns the batch, of one sequence, that continues the session.
 func (s *Session) batch() *generate.Batch {
 	if s.gen == nil {
 		s.gen = s.from(s.at)
@@ -180,7 +180,7 @@ func (s *Session) Snapshot() *Snapshot {
 	return s.at
 }
 
-// run serves a request with the runner, from the current state.
+// run passes a request to the runner, to continue from the current state.
 func (s *Session) run(ctx context.Context, r *Request) error {
 	r.Session, r.Client, r.Priority = s.batch(), s.o.Client, s.o.Priority
 	if r.Next == nil && len(r.Segments) == 0 {
@@ -190,11 +190,11 @@ func (s *Session) run(ctx context.Context, r *Request) error {
 	return s.o.Runner.Run(ctx, r)
 }
 
-// Append reads ids as one segment. It leaves marks at its end and at distances from the end that double.
+// Append reads ids as one segment. It sets marks at the end of the segment and at doubling distances before the end.
 //
-// Soon after ctx is done, at most one piece later, it returns the error of ctx. The text then ends after the ids read
-// (see Position), and Append of the remaining ids gives the same bits as one call. To generate from there, Rewind to
-// Position first, which computes the logits. After any other error the text ends after the ids read, too.
+// When ctx is done, Append returns the error of ctx after at most one more piece. After this or any other error, the
+// text ends after the ids that were read (see Position). If ctx was done, Append of the remaining ids gives the same
+// bits as one call. To generate from there instead, Rewind to Position first, which computes the logits.
 func (s *Session) Append(ctx context.Context, ids []int32) error {
 	if s.writing {
 		return errWriting
@@ -224,7 +224,7 @@ func (s *Session) Append(ctx context.Context, ids []int32) error {
 	return nil
 }
 
-// AppendText reads text. A text read in parts has the tokens of its parts, which may differ from those of the whole.
+// AppendText tokenizes and reads text. The tokens of a text read in parts may differ from those of the whole text.
 func (s *Session) AppendText(ctx context.Context, text string) error {
 	ids, err := s.tok.Encode(nil, []byte(text))
 	if err != nil {
@@ -248,8 +248,8 @@ func (s *Session) check(ids []int32) error {
 	return nil
 }
 
-// stops returns the positions of the marks in a text read from start on: its end, and the multiples of the chunk whose
-// distance from the end is about one chunk, two, four, and so on.
+// stops returns the positions of the marks to set in the text from start on: its end, and the multiples of the chunk
+// whose distance from the end is about one chunk, two, four, and so on.
 func (s *Session) stops(start int) []int {
 	end := len(s.text.ids)
 	stops := []int{end}
@@ -281,13 +281,13 @@ func (s *Session) readTo(ctx context.Context, start, to int) error {
 		r.Progress = func(read, _ int) { s.Progress(max(0, from+read-start), total) }
 	}
 	err := s.run(ctx, r)
-	if err != nil && s.logits() == nil && last.logits != nil { // they score the next id
+	if err != nil && s.logits() == nil && last.logits != nil { // they are needed to score the next id
 		s.gen = s.from(&Snapshot{State: s.gen.State(0), Logits: last.logits})
 	}
 	return err
 }
 
-// latest holds the logits after the last id that several goroutines have reported.
+// latest holds the logits after the last id that any of several goroutines reported.
 type latest struct {
 	mu     sync.Mutex
 	at     int
@@ -302,7 +302,7 @@ func (l *latest) keep(at int, logits []float32) {
 	}
 }
 
-// learn stores the log-probability of id i, unless i is before start.
+// learn stores the log-probability of id i, unless i is before start or at the end of the text.
 func (s *Session) learn(start, i int, logits []float32) {
 	if i >= start && i < len(s.text.ids) {
 		s.logProbs[i] = float32(sample.LogProb(logits, s.text.ids[i]))
@@ -320,8 +320,8 @@ func (s *Session) cut(n int) {
 	}
 }
 
-// Fork returns an independent session that continues from the same place, even during a reply. The two share the memory
-// of the text so far. Progress is not copied.
+// Fork returns an independent session that continues from the same position, even during a reply. The two sessions
+// share the memory of the text so far. Progress is not copied.
 func (s *Session) Fork() *Session {
 	s.mark()
 	f := open(s.model, s.tok, s.o)
@@ -347,7 +347,7 @@ func (s *Session) Repeat(ctx context.Context, n int) (*generate.Batch, error) {
 	return s.batch().Repeat(n)
 }
 
-// settle reads the last ids of the text that the model has not read.
+// settle reads the ids at the end of the text that the model has not read yet.
 func (s *Session) settle(ctx context.Context) error {
 	if s.writing {
 		return errWriting
@@ -355,14 +355,14 @@ func (s *Session) settle(ctx context.Context) error {
 	return s.run(ctx, &Request{Segments: s.text.segments(s.read(), len(s.text.ids))})
 }
 
-// SetBudget sets Options.Budget, leaves a mark, and evicts the marks over the budget.
+// SetBudget sets Options.Budget, sets a mark at the current position, and evicts the marks that exceed the budget.
 func (s *Session) SetBudget(bytes int) {
 	s.o.Budget = bytes
 	s.mark()
 	s.thin()
 }
 
-// goOn gives the session a writer for its interrupted reply.
+// goOn creates the writer that continues an interrupted reply.
 func (s *Session) goOn(o generate.Options, at generate.WriterState) (err error) {
 	if s.writer, err = generate.NewWriter(s.tok, s.text.ids, o); err != nil {
 		return err

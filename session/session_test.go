@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestRewindLearnsAgain: the log-probabilities of a text that has been rewound are those of one that has never been
-// longer, though the last piece was longer and rounded otherwise.
+// TestRewindLearnsAgain checks that a rewound text has the log-probabilities of a text that was never longer, although
+// its last piece was longer and had other rounding errors.
 func TestRewindLearnsAgain(t *testing.T) {
 	differ := false
 	for _, layers := range []string{"h3", "mamba2", "dss"} {
@@ -36,8 +36,8 @@ func TestRewindLearnsAgain(t *testing.T) {
 	}
 }
 
-// TestMarksAreALadder: a text that is read in one call has marks at distances from its end that double, within the
-// budget, so that a rewind reads at most as much again as it goes back, or a chunk.
+// TestMarksAreALadder checks that a text read in one call has marks at doubling distances from its end, within the
+// budget, so that a rewind reads again at most as many ids as it goes back, plus two chunks.
 func TestMarksAreALadder(t *testing.T) {
 	m := language(t, "mamba(d_state=2,expand=1)")
 	const n = 5000
@@ -72,7 +72,8 @@ func TestMarksAreALadder(t *testing.T) {
 	}
 }
 
-// TestForksShare: a fork copies nothing until one of both goes on, and thousands of them go on by themselves.
+// TestForksShare checks that a fork shares the state of its session until one of them continues, and that thousands of
+// forks continue independently.
 func TestForksShare(t *testing.T) {
 	m := language(t, hybrid)
 	s := New(m, tokenizer.Bytes(), Options{})
@@ -102,8 +103,8 @@ func TestForksShare(t *testing.T) {
 	}
 }
 
-// TestWritingSessionIsNotChanged: in a loop over Generate a session can be marked, forked and saved, and what would
-// change it is refused.
+// TestWritingSessionIsNotChanged checks that during a loop over Generate a session can be marked, forked and saved, but
+// that methods that would change it return an error.
 func TestWritingSessionIsNotChanged(t *testing.T) {
 	m := language(t, hybrid)
 	s := told(t, m)

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// share chooses the requests of each step. Clients have equal shares of the rows, as long as they want them: the client
-// that has read the least is first. Requests of one client are ordered by priority, rank and age.
+// share chooses the requests of each step. Clients that have requests get equal shares of the rows: the client that has
+// read the least is first. Requests of one client are ordered by priority, rank and age.
 type share struct {
 	running int // maximum number of requests in a step
-	rows    int // rows after which a step takes at most one more piece of a prompt
+	rows    int // maximum number of rows of a step, except that its first piece of a prompt may exceed it
 
 	clients map[string]*client
 	active  []*client // clients with requests
-	floor   int64     // initial count of a client that arrives now
+	floor   int64     // minimum of used for a client that arrives now
 	arrived uint64
 
 	candidates []*client // scratch memory of choose
@@ -21,13 +21,13 @@ type share struct {
 	pieces     []*task
 }
 
-// client is one share of the time.
+// client holds the requests of one client and its use of the steps.
 type client struct {
 	name    string
 	number  uint64
 	tasks   []*task // by priority, rank and age
 	ready   int     // tasks that are ready
-	used    int64   // rows used, on a scale common to all clients
+	used    int64   // rows used, raised as add and charge describe
 	next    int     // index of the next task to consider while a step is chosen
 	planned int64   // rows planned while a step is chosen
 }
@@ -44,7 +44,7 @@ func (s *share) add(t *task) {
 		s.clients[c.name] = c
 	}
 	if len(c.tasks) == 0 {
-		c.used = max(c.used, s.floor) // idle time saves nothing up
+		c.used = max(c.used, s.floor) // an idle client does not accumulate a claim
 		s.active = append(s.active, c)
 	}
 	t.client, t.number = c, s.arrived
@@ -74,8 +74,8 @@ func byRank(a, b *task) int {
 		cmp.Compare(a.number, b.number))
 }
 
-// guessRows is the most rows of a step in which ids are guessed: more rows take more time, and then a guess is not for
-// nothing.
+// guessRows is the maximum number of rows of a step with guessed ids. More rows take more time, so guesses would no
+// longer be free.
 const guessRows = 16
 
 // choose returns the requests of the next step. They are valid until the next call.
@@ -124,8 +124,8 @@ func (s *share) choose() []*task {
 	return step
 }
 
-// seat sets s.chosen to the candidates for a step: as many as may run, by priority, and within one priority taking
-// turns between clients.
+// seat sets s.chosen to the candidates for a step: as many requests as may run, by priority, and in turn by client
+// within one priority.
 func (s *share) seat() {
 	slices.SortFunc(s.active, func(a, b *client) int {
 		return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(a.number, b.number))
@@ -167,7 +167,7 @@ func (c *client) peek() *task {
 }
 
 // charge counts the rows of a step. A client that received all it could take has no claim on later steps: its count is
-// raised to that of the clients that had to wait or, if none had to, to that of the others.
+// raised to the lowest count of the clients that still wait or, if none waits, to the highest count of all clients.
 func (s *share) charge() {
 	held, least, most := false, int64(0), int64(0)
 	for _, c := range s.active {

@@ -8,10 +8,10 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// shared is a share whose steps a test makes.
+// shared is a share whose steps the test runs.
 type shared struct {
 	share
-	rows map[string]int // that each client has had
+	rows map[string]int // rows that each client has received
 	t    *testing.T
 }
 
@@ -19,7 +19,7 @@ func newShared(t *testing.T, running, rows int) *shared {
 	return &shared{share: newShare(SchedulerOptions{Running: running, Rows: rows}), rows: map[string]int{}, t: t}
 }
 
-// wants adds a request that never ends: one that writes or reads a prompt.
+// wants adds a request that never ends. It either writes or reads a prompt.
 func (s *shared) wants(client string, priority int, writes bool) *task {
 	session := generate.NewBatch(servedModel(s.t, "h3", engine.Float32), 1)
 	session.Chunk = servedChunk
@@ -30,7 +30,7 @@ func (s *shared) wants(client string, priority int, writes bool) *task {
 	return t
 }
 
-// step makes a step and returns who took part in it.
+// step runs a step and returns the tasks in it.
 func (s *shared) step() map[*task]bool {
 	in := map[*task]bool{}
 	for _, t := range s.choose() {
@@ -41,8 +41,8 @@ func (s *shared) step() map[*task]bool {
 	return in
 }
 
-// TestClientsTakeTurns: where not all have a place in a step all clients have equally many tokens, however many
-// requests each has.
+// TestClientsTakeTurns checks that all clients get equally many tokens, however many requests each has, if a step has
+// no room for all of them.
 func TestClientsTakeTurns(t *testing.T) {
 	const clients, running, steps = 10, 4, 500
 	s := newShared(t, running, 100)
@@ -63,8 +63,8 @@ func TestClientsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestNobodySavesUp: who comes late, or was away, or could not take more than it had, has no more than its part of what
-// there is from then on.
+// TestNobodySavesUp checks that a client that arrives late, was idle, or could not use its whole share gets no more
+// than an equal share from then on.
 func TestNobodySavesUp(t *testing.T) {
 	s := newShared(t, 100, servedChunk)
 	for range 5 {
@@ -88,15 +88,15 @@ func TestNobodySavesUp(t *testing.T) {
 	for range 40 {
 		s.step()
 	}
-	for name, n := range s.rows { // of 40 steps with a piece and a token each
+	for name, n := range s.rows { // each of the 40 steps has a piece and a token
 		if want := 90; n < want-2*servedChunk || n > want+2*servedChunk {
 			t.Errorf("client %s has had %d tokens, want about %d", name, n, want)
 		}
 	}
 }
 
-// TestLargerPriorityComesFirst: a place in a step, and the time to read a prompt, are those of the largest priority,
-// and of one client those of the oldest request.
+// TestLargerPriorityComesFirst checks that the requests of the highest priority join a step first, that only their
+// prompts are read, and that the oldest request of a client comes first.
 func TestLargerPriorityComesFirst(t *testing.T) {
 	s := newShared(t, 3, 2*servedChunk)
 	background, old, young := s.wants("a", -1, false), s.wants("a", 0, true), s.wants("a", 0, true)
@@ -123,7 +123,8 @@ func TestLargerPriorityComesFirst(t *testing.T) {
 	}
 }
 
-// TestRankIsWithinAClient: the request of the lowest rank is the first of its client, and takes nothing from another.
+// TestRankIsWithinAClient checks that the request of the lowest rank is the first of its client, and that ranks do not
+// affect other clients.
 func TestRankIsWithinAClient(t *testing.T) {
 	s := newShared(t, 2, 100)
 	ranked := func(client string, rank int) *task {

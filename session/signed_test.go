@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestSignatureCoversContent: a signed file says who signed it, goes on as an unsigned one, and has the same hash by
-// every signer. A change of any byte, with a new checksum or without, is found; so is a signature of another file.
+// TestSignatureCoversContent checks that a signed file names its signer, continues like an unsigned one, and has the
+// same hash for every signer. A change of any byte is found, even with a new checksum.
 func TestSignatureCoversContent(t *testing.T) {
 	m := language(t, "mamba(d_state=2,expand=1)")
 	s := New(m, tokenizer.Bytes(), Options{})
@@ -72,7 +72,7 @@ func TestSignatureCoversContent(t *testing.T) {
 	}
 }
 
-// TestForgedSignatures: files that anyone can make, with checksums that are right.
+// TestForgedSignatures checks that forged and damaged files are refused, among them ones with the right checksum.
 func TestForgedSignatures(t *testing.T) {
 	m := language(t, "mamba(d_state=2,expand=1)")
 	s := New(m, tokenizer.Bytes(), Options{})
@@ -126,7 +126,7 @@ func TestForgedSignatures(t *testing.T) {
 	}
 }
 
-// TestCheckerTakesAnyPieces: what a Checker says does not depend on how the file is cut.
+// TestCheckerTakesAnyPieces checks that the result of a Checker does not depend on how the file is split into writes.
 func TestCheckerTakesAnyPieces(t *testing.T) {
 	m := language(t, "mamba(d_state=2,expand=1)")
 	file := encode(t, told(t, m), FileOptions{Signer: NewSigner("")})
@@ -147,8 +147,8 @@ func TestCheckerTakesAnyPieces(t *testing.T) {
 	}
 }
 
-// TestSigningKey: the file of a key is made once, for its owner, and everybody who opens it has the same key. A file of
-// something else is refused and stays.
+// TestSigningKey checks that the file of a key is created once, readable by its owner only, and that every signer of
+// the file has the same key. A file without a key is refused.
 func TestSigningKey(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "signing.key")
 	first, err := NewSigner(path).Public()

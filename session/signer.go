@@ -18,13 +18,13 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// PublicKey is a key of Ed25519 (RFC 8032) that says who has signed something. The zero value is nobody's.
+// PublicKey is an Ed25519 public key (RFC 8032), which identifies a signer. The zero value stands for no signer.
 type PublicKey [ed25519.PublicKeySize]byte
 
-// publicPrefix starts a public key as a text; its bytes follow in hexadecimal digits.
+// publicPrefix is the prefix of the text form of a public key. The bytes of the key follow in hexadecimal digits.
 const publicPrefix = "ed25519:"
 
-// ParsePublicKey reads what String writes.
+// ParsePublicKey parses the text form of a public key, as String returns it.
 func ParsePublicKey(text string) (k PublicKey, err error) {
 	digits, ok := strings.CutPrefix(text, publicPrefix)
 	data, err := hex.DecodeString(digits)
@@ -37,13 +37,13 @@ func ParsePublicKey(text string) (k PublicKey, err error) {
 
 func (k PublicKey) String() string { return publicPrefix + hex.EncodeToString(k[:]) }
 
-// Verify reports whether a signature of a hash is by the key. purpose tells signatures of different things apart. The
-// zero key has signed nothing: it is a point of small order, for which anyone can find signatures.
+// Verify reports whether a signature of a hash is by the key. purpose distinguishes signatures of different kinds of
+// data. Verify returns false for the zero key: it is a point of small order, for which anyone can find signatures.
 func (k PublicKey) Verify(purpose string, hash [32]byte, signature []byte) bool {
 	return k != PublicKey{} && ed25519.Verify(k[:], signed(purpose, hash), signature)
 }
 
-// signed returns the bytes that a signature covers: the purpose, a line end, and the SHA-256 of what is signed.
+// signed returns the bytes that a signature covers: the purpose, a line end, and the SHA-256 of the signed data.
 func signed(purpose string, hash [32]byte) []byte { return append([]byte(purpose+"\n"), hash[:]...) }
 
 // Signer signs with a private key. Any number of goroutines may use it.
@@ -54,15 +54,15 @@ type Signer struct {
 	key ed25519.PrivateKey // nil until its first use
 }
 
-// NewSigner returns a signer with the key in a file, PKCS #8 in PEM. The first use creates the file, for its owner
-// only. With the path "", the key is a new one that is gone with the program.
+// NewSigner returns a signer whose key is in a file, PKCS #8 in PEM. The first use creates the file if it does not
+// exist, readable by its owner only. If path is empty, the key is new and exists only in memory.
 func NewSigner(path string) *Signer { return &Signer{path: path} }
 
-// KeyVariable names the file of the key with which hippo signs.
+// KeyVariable is the environment variable that names the file of the key with which hippo signs.
 const KeyVariable = "HIPPO_SIGNING_KEY"
 
-// DefaultKey returns the file of the key with which hippo signs: the one that KeyVariable names, or hippo/signing.key
-// in the user's data folder.
+// DefaultKey returns the path of the key with which hippo signs: the value of the variable KeyVariable, or
+// hippo/signing.key in the user's data folder.
 func DefaultKey() (string, error) {
 	if path := os.Getenv(KeyVariable); path != "" {
 		return path, nil
@@ -132,7 +132,7 @@ func readSigningKey(path string) (ed25519.PrivateKey, error) {
 		"creates it where there is no file", path)
 }
 
-// createSigningKey creates the file of a new key. If another process has just done that, its file stays.
+// createSigningKey creates the file of a new key. It keeps a file that another process has just created.
 func createSigningKey(path string) error {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -145,7 +145,7 @@ func createSigningKey(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+disk.TmpMark+"*") // for its owner only
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+disk.TmpMark+"*") // readable by its owner only
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func ParseTrust(texts []string) (t Trust, err error) {
 	return t, nil
 }
 
-// Check returns an error unless one of the keys has signed a file.
+// Check returns an error unless by, the signer of a file, is one of the keys.
 func (t Trust) Check(by PublicKey) error {
 	switch {
 	case by == PublicKey{}:

@@ -9,7 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestSizesOfThePage: docs/sessions.md has the sizes of states that models have. On a difference it prints the table.
+// TestSizesOfThePage checks that the sizes of states in docs/sessions.md are those of the models. If they differ, it
+// prints the right table.
 func TestSizesOfThePage(t *testing.T) {
 	page, err := os.ReadFile("../docs/sessions.md")
 	if err != nil {

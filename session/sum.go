@@ -20,7 +20,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// summer computes the checksum of what is written to it.
+// summer computes the checksum of the bytes that it is given.
 type summer struct {
 	sums []byte
 	part uint32 // of the last block
@@ -47,13 +47,14 @@ func (s *summer) sum() [sumLen]byte {
 	return sha256.Sum256(s.sums)
 }
 
-// summing is a writer that replaces the end of a file, its signature and its checksum. The file has places for them.
+// summing is a writer that replaces the signature and the checksum at the end of a file. The file it receives has
+// placeholders for them.
 type summing struct {
 	w      io.Writer
 	signer *Signer   // nil: the file is not signed
 	bytes  hash.Hash // of the bytes before the signature, of a signed file
 	sum    summer
-	last   []byte // up to as many bytes as are replaced
+	last   []byte // the last bytes written, up to the number that is replaced
 }
 
 func (s *summing) Write(p []byte) (int, error) {
@@ -81,7 +82,7 @@ func (s *summing) pass(part []byte) error {
 	return err
 }
 
-// close returns the content hash of a signed file.
+// close writes the signature, if there is a signer, and the checksum. It returns the content hash of a signed file.
 func (s *summing) close() (hash [32]byte, err error) {
 	if s.signer != nil {
 		hash = [32]byte(s.bytes.Sum(nil))
@@ -102,7 +103,7 @@ func (s *summing) close() (hash [32]byte, err error) {
 	return hash, err
 }
 
-// checkSum returns an error unless data ends with the checksum of the bytes before.
+// checkSum returns an error unless data ends with the checksum of all bytes before it.
 func checkSum(data []byte) error {
 	n := len(data) - sumLen
 	if n < 0 {

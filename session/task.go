@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// place is where a task is.
+// place is the part of the program that has a task.
 type place int
 
 const (
@@ -21,27 +21,27 @@ const (
 	stepping              // in the step that is running
 )
 
-// task is a request in a Scheduler. It moves between the scheduler and the goroutine that called Run, which samples,
-// reports progress and passes on results.
+// task is a request in a Scheduler. It moves between the scheduler and the goroutine that called Run. The goroutine
+// samples, reports progress and passes on results.
 type task struct {
 	r    *Request
 	turn chan struct{} // receives a value when the task moves to its goroutine
 
-	// Under the scheduler's lock.
+	// Guarded by the scheduler's mu.
 	client *client
-	number uint64 // of all tasks, in the order of arrival
+	number uint64 // counts all tasks in the order of arrival
 	place  place
-	leaves bool      // its goroutine waits for the end of the step
-	round  uint64    // the step after which the scheduler expects it back, 0 for none
-	err    error     // why it ended
+	leaves bool      // its goroutine wants it back at the end of the step
+	round  uint64    // the step after which the scheduler waits for its return, 0 for none
+	err    error     // the error passed to its goroutine
 	since  time.Time // arrival, or the time of the last logits
 
 	// Owned by the goroutine while the task is away, otherwise by the scheduler.
 	segment, at int     // it reads Segments[segment].IDs[at] next
 	read, total int     // ids of Segments
-	drawn       []int32 // the sampled id, and a guess of what follows it
-	writes      bool    // it reads those next
-	guesses     int     // how many ids of the guess it reads
+	drawn       []int32 // the sampled id and guesses of the ids after it
+	writes      bool    // it reads drawn next
+	guesses     int     // number of guessed ids that it reads in the step
 	size        int     // number of ids that it reads in the step
 	failed      fault   // error of Each or Hidden
 }
@@ -64,7 +64,7 @@ func (f *fault) set(err error) {
 	f.err = cmp.Or(f.err, err)
 }
 
-// newTask returns a task for a request to a session of m, or an error if the request is invalid.
+// newTask returns a task for a request, or an error if the request is invalid or its session is not of the model m.
 func newTask(m *model.Model, r *Request) (*task, error) {
 	t := &task{r: r, turn: make(chan struct{}, 1), since: time.Now()}
 	if r.Session.Model() != m {
@@ -84,7 +84,7 @@ func newTask(m *model.Model, r *Request) (*task, error) {
 	return t, r.Session.Check(runs...)
 }
 
-// set moves the task. The scheduler's lock is held.
+// set moves the task. The scheduler's mu must be held.
 func (t *task) set(p place) {
 	if t.place == ready {
 		t.client.ready--
@@ -94,10 +94,10 @@ func (t *task) set(p place) {
 	}
 }
 
-// reads reports whether any segment is left to read.
+// reads reports whether the task has ids left to read: sampled ones or segments.
 func (t *task) reads() bool { return t.writes || t.read < t.total }
 
-// rows returns the number of ids that the task reads in its next step, without a guess.
+// rows returns the number of ids that the task reads in its next step, without guesses.
 func (t *task) rows() int {
 	if t.writes {
 		return 1

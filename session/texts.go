@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// A library is a Folder with texts that were read: beside each NAME.txt is the session NAME, which stands near the end
-// of the text, at a place that does not depend on what follows.
+// A library is a Folder that also stores the texts that were read. Next to each NAME.txt is the session NAME. It ends
+// near the end of the text, at a position that does not depend on the text that follows.
 
-// textSuffix ends the names of the texts of a library.
+// textSuffix is the suffix of the names of the texts of a library.
 const textSuffix = ".txt"
 
-// TextPath returns the file of a text of a library, which need not exist.
+// TextPath returns the path of a text of a library. The file need not exist.
 func (f Folder) TextPath(name string) (string, error) {
 	path, err := f.Path(name)
 	return strings.TrimSuffix(path, suffix) + textSuffix, err

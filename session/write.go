@@ -11,8 +11,9 @@ import (
 	"github.com/hippo-ssm/hippo/generate/sample"
 )
 
-// Generate samples a reply after the text. It yields text as soon as it is certain. If the loop ends before the reply
-// does, or ctx is done, or an error occurs, the text ends after the last sampled id, and Continue resumes there.
+// Generate samples a reply that follows the text. It yields each piece as soon as it is certain. If the loop ends
+// before the reply does, or ctx is done, or an error occurs, the text ends after the last sampled id, and Continue
+// resumes there.
 func (s *Session) Generate(ctx context.Context, o generate.Options) iter.Seq2[generate.Piece, error] {
 	return func(yield func(generate.Piece, error) bool) {
 		if s.writing {
@@ -29,11 +30,12 @@ func (s *Session) Generate(ctx context.Context, o generate.Options) iter.Seq2[ge
 	}
 }
 
-// Unfinished reports whether a reply was interrupted: Continue resumes it.
+// Unfinished reports whether a reply was interrupted, which Continue can resume.
 func (s *Session) Unfinished() bool { return s.writer != nil }
 
-// Continue resumes an interrupted reply, even after Save and Load, with its options, random numbers, incomplete
-// character and text that may start a stop string. Append and Rewind discard such a reply.
+// Continue resumes an interrupted reply, even after Save and Load. It keeps the options, the random numbers, an
+// incomplete character, and text held back because it may start a stop string. Append and Rewind discard an interrupted
+// reply.
 func (s *Session) Continue(ctx context.Context) iter.Seq2[generate.Piece, error] {
 	return func(yield func(generate.Piece, error) bool) {
 		switch {
@@ -66,14 +68,14 @@ func (s *Session) write(ctx context.Context, yield func(generate.Piece, error) b
 	s.Stats.DraftedTokens, s.Stats.AcceptedTokens = s.Stats.DraftedTokens+drafted, s.Stats.AcceptedTokens+accepted
 	s.mark()
 	if s.at != nil && s.writer == nil {
-		s.gen = nil // an idle session needs the state once
+		s.gen = nil // an idle session needs one copy of the state
 	}
 	if err != nil && !w.stopped {
 		yield(generate.Piece{}, err)
 	}
 }
 
-// writing is a loop over a reply.
+// writing is the state of a loop over a reply.
 type writing struct {
 	s       *Session
 	yield   func(generate.Piece, error) bool
@@ -112,7 +114,7 @@ func (w *writing) next(logits []float32) (id int32, more bool, err error) {
 }
 
 // count adds an id to Stats. It leaves out the time spent in the body of the loop, and the first id, whose logits
-// existed.
+// existed already.
 func (w *writing) count() {
 	now := time.Now()
 	if !w.since.IsZero() {
