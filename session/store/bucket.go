@@ -18,50 +18,50 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Bucket stores the marks that do not fit in memory, as named objects that never change. The stores of any number of
-// processes and machines may share one without locks. Names consist of letters, digits, "-", "." and "/". Methods may
-// be called from any number of goroutines.
+// Bucket stores the marks that do not fit in memory, as named objects that never change. Stores in any number of
+// processes and on any number of machines may share a bucket without locks. Names consist of letters, digits, "-", "."
+// and "/". Methods may be called from any number of goroutines.
 type Bucket interface {
 	// Get returns an object. If it does not exist, the error is fs.ErrNotExist.
 	Get(ctx context.Context, name string) ([]byte, error)
-	// Put writes an object atomically. An existing object of the name has the same content.
+	// Put writes an object atomically. An existing object with the same name has the same content.
 	Put(ctx context.Context, name string, data []byte) error
 	// Delete removes an object. It is no error if the object does not exist.
 	Delete(ctx context.Context, name string) error
 	// List visits the names of all objects.
 	List(ctx context.Context, visit func(name string)) error
-	// String returns the name of the bucket for errors.
+	// String returns the name of the bucket for error messages.
 	String() string
 }
 
-// Shared is a Bucket in which several servers store what changes: see package serve/fleet.
+// Shared is a Bucket in which several servers coordinate changing data: see package serve/fleet.
 type Shared interface {
 	Bucket
-	// Create writes an object atomically, unless it exists: the error is then fs.ErrExist, and nothing changes. Of
-	// several that create a name at once, on any machines, one succeeds.
+	// Create writes an object atomically unless it exists. If it exists, Create returns fs.ErrExist and changes
+	// nothing. If several callers, on any machines, create the same name at once, exactly one succeeds.
 	Create(ctx context.Context, name string, data []byte) error
-	// Find visits the objects whose names start with a prefix: all that exist from its call to its end, and some of
-	// those that come or go meanwhile.
+	// Find visits the objects whose names start with a prefix: all that exist during the whole call, and some of those
+	// that are created or deleted meanwhile.
 	Find(ctx context.Context, prefix string, visit func(Entry)) error
 }
 
-// Entry is an object of a list.
+// Entry describes an object in a list.
 type Entry struct {
 	Name  string
 	Bytes int64
-	Time  time.Time // when it was written, by the clock of the bucket
+	Time  time.Time // time of the write, by the clock of the bucket
 }
 
-// Driver opens a bucket of a URL.
+// Driver opens the bucket of a URL.
 type Driver func(ctx context.Context, url string) (Shared, error)
 
-// drivers are those of the program, by the scheme of their URLs. Package session/bucket, a separate module, has others.
+// drivers holds the drivers of the program by URL scheme. Package session/bucket, a separate module, has more.
 var drivers = map[string]Driver{"file": openFolder}
 
-// Register makes Connect use a driver. Call it from init.
+// Register makes Connect use a driver for the URLs of a scheme. It must be called from init.
 func Register(scheme string, d Driver) { drivers[scheme] = d }
 
-// Connect opens the bucket of a URL, such as file:///var/lib/hippo. The program must have the driver of its scheme.
+// Connect opens the bucket of a URL, for example file:///var/lib/hippo. A driver for the scheme must be registered.
 func Connect(ctx context.Context, url string) (Shared, error) {
 	scheme, _, _ := strings.Cut(url, "://")
 	d := drivers[scheme]
@@ -73,7 +73,7 @@ func Connect(ctx context.Context, url string) (Shared, error) {
 	return d(ctx, url)
 }
 
-// openFolder is the driver of file.
+// openFolder is the driver of the scheme file.
 func openFolder(_ context.Context, address string) (Shared, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host != "" || !path.IsAbs(u.Path) || u.RawQuery != "" {
@@ -81,12 +81,12 @@ func openFolder(_ context.Context, address string) (Shared, error) {
 	}
 	dir := filepath.FromSlash(u.Path)
 	if runtime.GOOS == "windows" {
-		dir = dir[1:] // of /C:/hippo
+		dir = dir[1:] // removes the first slash of /C:/hippo
 	}
 	return Folder(dir), os.MkdirAll(dir, 0o700) // the texts of clients are private
 }
 
-// Below returns the part of a bucket whose names start with a prefix, under names without it.
+// Below returns a bucket of the objects of b whose names start with a prefix. Their names in it lack the prefix.
 func Below(b Shared, prefix string) Bucket { return below{b, prefix} }
 
 type below struct {
@@ -110,8 +110,8 @@ func (b below) List(ctx context.Context, visit func(name string)) error {
 
 func (b below) String() string { return b.b.String() }
 
-// Folder is the path of a folder that serves as a Bucket. Objects are files, written atomically. List removes the
-// temporary files of killed processes.
+// Folder is the path of a folder that serves as a Bucket. Each object is a file, written atomically. List and Find
+// remove the temporary files of killed processes.
 type Folder string
 
 // Get implements Bucket.
@@ -159,13 +159,14 @@ func (f Folder) Find(ctx context.Context, prefix string, visit func(Entry)) erro
 		if !strings.HasPrefix(name, prefix) {
 			return
 		}
-		if info, err := e.Info(); err == nil { // else it was deleted meanwhile
+		if info, err := e.Info(); err == nil { // skips files deleted meanwhile
 			visit(Entry{name, info.Size(), info.ModTime()})
 		}
 	})
 }
 
-// list visits the files of a folder below f. A folder that another process removes meanwhile is no error.
+// list visits the files below the folder dir of f. It ignores folders that do not exist, as another process may remove
+// them.
 func (f Folder) list(ctx context.Context, dir string, visit func(name string, e fs.DirEntry)) error {
 	entries, err := os.ReadDir(f.path(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -196,7 +197,7 @@ func (f Folder) list(ctx context.Context, dir string, visit func(name string, e 
 	return nil
 }
 
-// String returns the path.
+// String returns the path of the folder.
 func (f Folder) String() string { return string(f) }
 
 func (f Folder) path(name string) string { return filepath.Join(string(f), filepath.FromSlash(name)) }

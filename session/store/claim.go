@@ -1,16 +1,16 @@
 package store
 
-// claim announces that a turn is about to leave a mark at a position of a text.
+// claim records that a turn is about to set a mark at a position of a text.
 type claim struct {
 	at       int
 	key      key
 	priority int
-	done     chan struct{} // closed when the mark exists, or when no turn will leave it
+	done     chan struct{} // closed when the mark exists, or when the turn has ended without it
 }
 
-// claim claims the marks that a turn will leave. If another turn will leave one to continue from, claim claims nothing
-// and returns what to wait for, unless that turn came later or wait is false. Nor does it where another has left marks
-// since this turn looked: there is nothing to wait for then, and perhaps more to find.
+// claim claims the marks that the turn will set. With wait, it claims nothing in two cases. If another turn of at least
+// the same priority will set a mark from which this turn could continue, claim returns the channel to wait for. If
+// another turn has set marks since this turn looked, other is nil: the turn should look again.
 func (t *turn) claim(wait bool) (other <-chan struct{}, claimed bool) {
 	s := t.store
 	s.mu.Lock()
@@ -37,7 +37,7 @@ func (t *turn) claim(wait bool) (other <-chan struct{}, claimed bool) {
 	return nil, true
 }
 
-// release ends the claims up to a position.
+// release ends the turn's claims at positions up to at.
 func (t *turn) release(at int) {
 	s := t.store
 	s.mu.Lock()

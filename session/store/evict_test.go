@@ -8,12 +8,12 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// fake is a mark at a position, as large as every other: nobody reads on from it.
+// fake returns a mark at a position. All have the same size, and none is read from.
 func fake(m *model.Model, at int) *session.Snapshot {
 	return &session.Snapshot{Position: at, State: m.NewState(), Logits: make([]float32, 20_000)}
 }
 
-// put keeps a text with marks.
+// put stores a text with marks.
 func put(t testing.TB, s *Store, ids []int32, marks ...*session.Snapshot) {
 	t.Helper()
 	if err := s.Put(t.Context(), whole(ids), nil, marks...); err != nil {
@@ -21,13 +21,13 @@ func put(t testing.TB, s *Store, ids []int32, marks ...*session.Snapshot) {
 	}
 }
 
-// roomFor is a budget for n marks of a model, with little more.
+// roomFor returns a budget for n, but not n+1, marks of a model.
 func roomFor(m *model.Model, n int) int64 {
 	one, _ := snapshotSize(fake(m, 1))
 	return int64(n)*one + one*9/10
 }
 
-// TestWhatCostsLeastGoesFirst: of marks that nobody has used, those go whose texts are the shortest to read again.
+// TestWhatCostsLeastGoesFirst checks that of unused marks those with the shortest texts are evicted first.
 func TestWhatCostsLeastGoesFirst(t *testing.T) {
 	m := language(t, "s4d")
 	s := open(t, m, Options{Memory: roomFor(m, 5)})
@@ -46,8 +46,8 @@ func TestWhatCostsLeastGoesFirst(t *testing.T) {
 	}
 }
 
-// TestWhatIsUsedStays: a text that is used again and again outlives longer ones that are not, and one that is used no
-// more goes some time, whatever it cost.
+// TestWhatIsUsedStays checks that a text in repeated use stays longer than longer unused ones, and that an unused text
+// is eventually evicted, whatever its cost.
 func TestWhatIsUsedStays(t *testing.T) {
 	m := language(t, "s4d")
 	s := open(t, m, Options{Memory: roomFor(m, 3)})
@@ -65,8 +65,8 @@ func TestWhatIsUsedStays(t *testing.T) {
 	}
 }
 
-// TestMarksInsideGoBeforeEnds: of the marks of a text those inside go first, which only texts need that part after them
-// and before the next; and one where texts have parted stays.
+// TestMarksInsideGoBeforeEnds checks that marks inside a text are evicted before the one at its end, since only texts
+// that diverge between them and the next mark need them. A mark where texts have diverged stays.
 func TestMarksInsideGoBeforeEnds(t *testing.T) {
 	m := language(t, "s4d")
 	s := open(t, m, Options{Memory: roomFor(m, 5)})
@@ -87,7 +87,8 @@ func TestMarksInsideGoBeforeEnds(t *testing.T) {
 	}
 }
 
-// TestTextsWithoutMarksAreBounded: texts that serve only to explain what is missing take a part of the budget.
+// TestTextsWithoutMarksAreBounded checks that texts that only serve to explain misses take a limited part of the
+// budget.
 func TestTextsWithoutMarksAreBounded(t *testing.T) {
 	m := language(t, "s4d")
 	s := open(t, m, Options{Memory: roomFor(m, 8)})
@@ -103,7 +104,8 @@ func TestTextsWithoutMarksAreBounded(t *testing.T) {
 	}
 }
 
-// TestPutRefuses what is no mark of the text.
+// TestPutRefuses checks that Put refuses marks and log-probabilities that do not belong to the text, and New invalid
+// options.
 func TestPutRefuses(t *testing.T) {
 	m := language(t, "s4d")
 	s := open(t, m, Options{Memory: room})
@@ -126,7 +128,7 @@ func TestPutRefuses(t *testing.T) {
 	}
 }
 
-// TestMarkWithLogitsReplacesOneWithout: at the end of a text only a mark with logits serves.
+// TestMarkWithLogitsReplacesOneWithout checks that at the end of a text only a mark with logits is found.
 func TestMarkWithLogitsReplacesOneWithout(t *testing.T) {
 	m := language(t, "s4d")
 	s := open(t, m, Options{Memory: room})
@@ -145,8 +147,8 @@ func TestMarkWithLogitsReplacesOneWithout(t *testing.T) {
 	}
 }
 
-// TestMemoryOverflowsIntoTheBucket: what has no room in memory is found in the bucket, by this store and by others, and
-// nothing is lost.
+// TestMemoryOverflowsIntoTheBucket checks that marks that do not fit in memory are found in the bucket, by this store
+// and by others, and that none is lost.
 func TestMemoryOverflowsIntoTheBucket(t *testing.T) {
 	m, bucket, r := language(t, hybrid), newMemory(), &counting{}
 	o := Options{Memory: 150_000, Bucket: bucket}
@@ -171,7 +173,7 @@ func TestMemoryOverflowsIntoTheBucket(t *testing.T) {
 	}
 }
 
-// TestOthersMarksAreSeen: what one store writes another finds, though it has listed the bucket before.
+// TestOthersMarksAreSeen checks that a store finds a mark that another wrote after the store listed the bucket.
 func TestOthersMarksAreSeen(t *testing.T) {
 	m, bucket := language(t, "s4d"), newMemory()
 	o := Options{Memory: room, Bucket: bucket, Refresh: -1}

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/session/store"
 )
 
-// A text that begins like one that has been read is read from there.
+// A text that starts like an earlier one is read only from the point where they diverge.
 func Example() {
 	ctx := context.Background()
 	c := model.DefaultConfig()

@@ -17,8 +17,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// TestEveryFlippedBitIsSeen: an object with any bit flipped, cut anywhere, or under the name of another is refused, in
-// the open and encrypted.
+// TestEveryFlippedBitIsSeen checks that an object, encrypted or not, is refused if a bit of any byte is flipped, if it
+// is truncated anywhere, or if it has the name of another.
 func TestEveryFlippedBitIsSeen(t *testing.T) {
 	for _, secret := range [][]byte{nil, []byte("0123456789abcdef")} {
 		m, bucket := language(t, "s4d"), newMemory()
@@ -57,7 +57,7 @@ func TestEveryFlippedBitIsSeen(t *testing.T) {
 	}
 }
 
-// TestNamesAreRead: a name is read as it was written, and nothing else is a name.
+// TestNamesAreRead checks that names are parsed as they were written, and that other strings are refused.
 func TestNamesAreRead(t *testing.T) {
 	o := &object{model: "0123456789abcdef", key: key{1, 2}, position: 7, size: 9, before: none, written: 3}
 	if got, ok := parseName(o.name()); !ok || got.name() != o.name() || got.position != 7 || got.clock != 3 {
@@ -74,8 +74,8 @@ func TestNamesAreRead(t *testing.T) {
 	}
 }
 
-// TestEncryptedMarksAreForTheKey: who has another key, or none, finds nothing, and the objects do not tell what they
-// are of.
+// TestEncryptedMarksAreForTheKey checks that a store with another key or none finds nothing, and that the objects do
+// not reveal the texts.
 func TestEncryptedMarksAreForTheKey(t *testing.T) {
 	m, bucket, ids := language(t, hybrid), newMemory(), text(1, 40)
 	secret := []byte("0123456789abcdef")
@@ -97,8 +97,8 @@ func TestEncryptedMarksAreForTheKey(t *testing.T) {
 	}
 }
 
-// TestDamagedObjectIsSetAside: a damaged object costs a re-read, is told with the name of the store, and is out of the
-// way. A limited number of them is kept.
+// TestDamagedObjectIsSetAside checks that a damaged object leads to a re-read, is reported with the name of the store,
+// and is quarantined. The number of quarantined objects is limited.
 func TestDamagedObjectIsSetAside(t *testing.T) {
 	m, dir := language(t, hybrid), t.TempDir()
 	for i := range 2 * mostAside {
@@ -141,7 +141,7 @@ func TestDamagedObjectIsSetAside(t *testing.T) {
 	}
 }
 
-// files are the names of all files below a folder.
+// files returns the names of all files below a folder.
 func files(t testing.TB, dir string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
@@ -170,7 +170,8 @@ func flip(t testing.TB, path string, at int) {
 	}
 }
 
-// TestFullDisk: sessions go on in memory, the error names the store, and when there is room again marks are written.
+// TestFullDisk checks that on a full disk the store continues in memory, that the error names the store, and that marks
+// are written when there is space again.
 func TestFullDisk(t *testing.T) {
 	m, bucket := language(t, hybrid), newMemory()
 	bucket.full = true
@@ -200,7 +201,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFlushWritesWhatOthersRemoved: a mark that was in the bucket, and is there no more, is written again.
+// TestFlushWritesWhatOthersRemoved checks that Flush writes a mark again if it was removed from the bucket.
 func TestFlushWritesWhatOthersRemoved(t *testing.T) {
 	m, bucket := language(t, hybrid), newMemory()
 	s := open(t, m, Options{Memory: room, Bucket: bucket, Refresh: -1})
@@ -210,14 +211,14 @@ func TestFlushWritesWhatOthersRemoved(t *testing.T) {
 			t.Fatalf("%d objects of %d marks, %v", len(bucket.objects), s.Stats().Marks, err)
 		}
 		clear(bucket.objects)
-		if found := s.Find(t.Context(), whole(text(1, 50))); found.Cached == 0 { // which lists the bucket
+		if found := s.Find(t.Context(), whole(text(1, 50))); found.Cached == 0 { // also lists the bucket
 			t.Fatal("what is in memory is not found")
 		}
 	}
 }
 
-// TestManyAtOnce: goroutines that open texts in one store, and others that share its folder, get the bits of reading
-// them alone, within the budgets.
+// TestManyAtOnce checks that goroutines that open texts in two stores with one folder get the same bits as reading the
+// texts alone, within the budgets.
 func TestManyAtOnce(t *testing.T) {
 	m, dir := language(t, hybrid), t.TempDir()
 	common := text(1, 50)
@@ -267,8 +268,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestClockChangesDoNoHarm: what goes when there is no more room does not depend on the times of files, and nothing is
-// overlooked when the clock of the machine has been set back.
+// TestClockChangesDoNoHarm checks that the choice of objects to evict does not depend on the times of files, and that
+// no object is overlooked after the clock of the machine was set back.
 func TestClockChangesDoNoHarm(t *testing.T) {
 	m := language(t, hybrid)
 	var left [2][]string
@@ -292,7 +293,7 @@ func TestClockChangesDoNoHarm(t *testing.T) {
 	}
 }
 
-// TestOtherIdentityIsNotFound: marks of another model, or another version of the format, are not seen, and stay.
+// TestOtherIdentityIsNotFound checks that marks of another model or with other pieces are not found and stay.
 func TestOtherIdentityIsNotFound(t *testing.T) {
 	m, bucket := language(t, hybrid), newMemory()
 	ids := []session.Identity{{Model: "a", Chunk: chunk}, {Model: "b", Chunk: chunk}, {Model: "a", Chunk: chunk + 1}}
@@ -310,7 +311,7 @@ func TestOtherIdentityIsNotFound(t *testing.T) {
 	}
 }
 
-// TestDebrisIsSwept: temporary files of writers that were killed go when a folder is listed.
+// TestDebrisIsSwept checks that listing a folder removes the temporary files of killed writers.
 func TestDebrisIsSwept(t *testing.T) {
 	m, dir := language(t, "s4d"), t.TempDir()
 	for _, name := range []string{"a", "a/aa"} {

@@ -8,41 +8,42 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Found describes what a store has of a text.
+// Found describes the part of a text that a store has.
 type Found struct {
-	// Snapshot is the best mark to continue from, nil for the start. It is shared: clone its state.
+	// Snapshot is the best mark to continue from; nil means the start of the text. It is shared, so its state must be
+	// cloned before use.
 	Snapshot *session.Snapshot
 	// Cached is the position of Snapshot: the number of ids that need not be read.
 	Cached int
-	// Kept is the number of ids that another call would find: Cached, or more after Open has read on.
+	// Kept is the number of ids that another call would find: Cached, or more after Open has read further.
 	Kept int
-	// TooLarge reports that Open has left a mark that is larger than all memory, and was not kept: see ErrTooLarge.
+	// TooLarge reports that a mark was not stored because it is larger than all memory: see ErrTooLarge.
 	TooLarge bool
-	// LogProbs are the log-probabilities of the first ids, NaN if unknown. They may extend beyond Cached.
+	// LogProbs holds the log-probabilities of the first ids, NaN if unknown. It may extend beyond Cached.
 	LogProbs []float32
-	// Miss explains why the store has no more.
+	// Miss explains why the store does not have more of the text.
 	Miss Miss
-	// Shared is the end of the last piece that the text has in common with a known text. If it is after Cached, the
-	// mark there was evicted or never existed.
+	// Shared is the end of the last piece that the text has in common with a known text. If it is greater than Cached,
+	// the mark there was evicted or never existed.
 	Shared int
 }
 
-// Reason is why a store has no more of a text.
+// Reason is the reason why a store does not have more of a text.
 type Reason int
 
 // The reasons.
 const (
-	Whole   Reason = iota // all of it was found
+	Whole   Reason = iota // the whole text was found
 	Nothing               // no known text starts like this one
-	Start                 // all known texts diverge in the first piece: another system prompt, for example
+	Start                 // all known texts diverge in the first piece, for example with another system prompt
 	Edited                // the closest known text continues with another id
-	Longer                // the closest known text ends; this one continues
-	Inside                // this text ends inside a piece of another
-	Cut                   // the closest known text was read in other pieces: sampled, for example
+	Longer                // the closest known text ends, and this one continues
+	Inside                // this text ends inside a piece of a known text
+	Cut                   // the closest known text was read in other pieces, for example because it was sampled
 	Evicted               // the mark was evicted
-	Between               // the text is known, but had no mark there
+	Between               // the text is known, but has no mark there
 
-	reasons = iota // the number of reasons
+	reasons = iota // number of reasons
 )
 
 // String returns the reason in one word.
@@ -82,14 +83,15 @@ func (m Miss) String() string {
 	}
 }
 
-// Find returns what the store has of a text. It loads marks from the bucket into memory. A mark at the end of the text
-// has logits. Find passes errors of the bucket to Options.Report and then returns the best mark in memory.
+// Find looks up a text. It loads a mark from the bucket into memory if it is better than those in memory. A mark at the
+// end of the text has logits. Find passes errors of the bucket to Options.Report and then returns the best mark in
+// memory.
 func (s *Store) Find(ctx context.Context, plan []session.Segment) *Found {
 	r := read(plan, s.o.Identity.Chunk)
 	return s.find(ctx, r, r.keys(s.origin), r.len())
 }
 
-// find is Find for a mark at or before a position.
+// find is like Find, for a mark at or before position most.
 func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Found {
 	f, stored := s.look(r, keys, most)
 	if s.o.Bucket != nil && len(stored) == 0 && s.worthAList(r, f.Cached, most) {
@@ -97,7 +99,7 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 			s.tell(s.named(err))
 		}
 		s.mu.Lock()
-		s.makeRoom(ctx, noMore, false) // for marks that others have written
+		s.makeRoom(ctx, noMore, false) // the index has grown by the marks of other processes
 		s.mu.Unlock()
 		f, stored = s.look(r, keys, most)
 	}
@@ -133,7 +135,7 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 	switch {
 	case f.Cached == r.len():
 		f.Miss = Miss{Whole, f.Cached}
-	case f.Cached > f.Miss.At: // only others know what was read after their mark
+	case f.Cached > f.Miss.At: // another process read the rest of the known text
 		f.Miss = Miss{Longer, f.Cached}
 	}
 	s.stats.Cached += int64(f.Cached)
@@ -141,12 +143,12 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 	return f
 }
 
-// worthAList reports whether the bucket could have a better mark than one at a position.
+// worthAList reports whether the bucket could have a mark after position cached, up to most.
 func (s *Store) worthAList(r *reading, cached, most int) bool {
 	return slices.ContainsFunc(r.cuts, func(c cut) bool { return c.rung && c.at > cached && c.at <= most })
 }
 
-// look searches memory, and then the index for better objects, best first.
+// look searches memory for the best mark, and then the index for better objects. The objects are returned best first.
 func (s *Store) look(r *reading, keys []key, most int) (f *Found, stored []*object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +176,7 @@ func (s *Store) look(r *reading, keys []key, most int) (f *Found, stored []*obje
 	return f, stored
 }
 
-// miss explains why a text has no mark after a position.
+// miss explains why there is no mark after position cached of a text.
 func (w *way) miss(r *reading, cached int) Miss {
 	for _, n := range slices.Backward(w.nodes) {
 		if n.evicted && n.end() <= w.shared && n.end() > cached {
@@ -191,7 +193,7 @@ func (w *way) miss(r *reading, cached int) Miss {
 		}
 		return Miss{Longer, w.shared}
 	}
-	k := same(next, rest) // k is less than both lengths: otherwise they would share another piece
+	k := same(next, rest) // k is less than both lengths, since otherwise they would share another piece
 	at := w.shared + k
 	switch {
 	case next[k]>>1 == rest[k]>>1 && k == len(next)-1:

@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// TestFullFolder: where no file can become large enough, as on a full disk, texts are read on in memory, the error
-// names the folder, and nothing is left of what did not fit.
+// TestFullFolder checks that if files cannot grow large enough, as on a full disk, the store continues in memory, the
+// error names the folder, and no partial files are left.
 func TestFullFolder(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -34,7 +34,7 @@ func TestFullFolder(t *testing.T) {
 
 func init() { children["full"] = fullFolder }
 
-// fullFolder is the process of the test, in which no file can become large.
+// fullFolder is the child process of the test, which limits the size of files.
 func fullFolder(dir string) {
 	signal.Ignore(syscall.SIGXFSZ) // writes then fail with an error
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1000, Max: 1000}); err != nil {

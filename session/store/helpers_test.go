@@ -24,16 +24,16 @@ const (
 	chunk  = 16
 )
 
-// language is a small model of these layers with decided opinions.
+// language returns a small model of these layers whose probabilities differ clearly.
 func language(t testing.TB, layers string) *model.Model {
 	t.Helper()
 	return toymodel.New(t, layers, vocab)
 }
 
-// text is n random ids.
+// text returns n random ids.
 func text(seed uint64, n int) []int32 { return toymodel.Text(seed, n, vocab) }
 
-// whole is the plan of a request of raw ids: one segment of all of them.
+// whole returns the plan of ids that are read as one segment.
 func whole(ids ...[]int32) []session.Segment { return []session.Segment{{IDs: slices.Concat(ids...)}} }
 
 // counting is a Runner that counts the ids read.
@@ -51,7 +51,7 @@ func (c *counting) Run(ctx context.Context, r *session.Request) error {
 	return session.Direct{}.Run(ctx, r)
 }
 
-// took is how many ids have been read since the last call.
+// took returns the number of ids read since the last call.
 func (c *counting) took() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *counting) took() int {
 	return n
 }
 
-// bits are the logits and the state of a session, to be compared.
+// bits returns the logits and the state of a session, for comparison.
 func bits(s *generate.Batch) []float32 {
 	out := slices.Clone(s.Logits(0))
 	s.State(0).Tensors(func(_ string, x *tensor.Tensor) {
@@ -71,7 +71,7 @@ func bits(s *generate.Batch) []float32 {
 	return out
 }
 
-// plain are the bits of reading a plan with no store.
+// plain returns the bits of reading a plan without a store.
 func plain(t interface{ Fatal(...any) }, m *model.Model, plan []session.Segment) []float32 {
 	s := generate.NewBatch(m, 1)
 	s.Chunk = chunk
@@ -84,7 +84,7 @@ func plain(t interface{ Fatal(...any) }, m *model.Model, plan []session.Segment)
 // room is a budget that no test reaches.
 const room = 1 << 30
 
-// open makes a store, whose errors of the bucket are failures unless there is an o.Report.
+// open returns a store. Without o.Report, an error of its bucket fails the test.
 func open(t testing.TB, m *model.Model, o Options) *Store {
 	t.Helper()
 	o.Model = m
@@ -102,7 +102,7 @@ func open(t testing.TB, m *model.Model, o Options) *Store {
 	return s
 }
 
-// want opens a text and checks that it has the bits of reading it plainly. It returns what the store had of it.
+// want opens a text, checks that it has the same bits as without a store, and returns what the store found.
 func want(t testing.TB, s *Store, m *model.Model, r session.Runner, plan []session.Segment) *Found {
 	t.Helper()
 	got, found, err := s.Open(t.Context(), Reading{Runner: r, Plan: plan})
@@ -118,12 +118,12 @@ func want(t testing.TB, s *Store, m *model.Model, r session.Runner, plan []sessi
 	return found
 }
 
-// memory is a Bucket in memory, whose disk may be full.
+// memory is a Bucket in memory that can simulate a full disk.
 type memory struct {
 	mu      sync.Mutex
 	objects map[string][]byte
 	full    bool
-	most    int64 // the most bytes that it ever held, without what is set aside
+	most    int64 // maximum number of bytes held so far, without quarantined objects
 }
 
 func newMemory() *memory { return &memory{objects: map[string][]byte{}} }
@@ -174,7 +174,7 @@ func (b *memory) List(_ context.Context, visit func(name string)) error {
 
 func (b *memory) String() string { return "of the test" }
 
-// names are those of all objects, in order.
+// names returns the names of all objects, sorted.
 func (b *memory) names() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

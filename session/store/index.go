@@ -12,34 +12,35 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// index lists the objects of a bucket that a store has seen, written and removed. Other processes write and remove
-// objects too, so one that is listed may no longer exist, and an existing one may not be listed.
+// index lists the objects that a store has seen in the bucket or written and not removed. Other processes write and
+// remove objects too. So a listed object may no longer exist, and an existing object may not be listed.
 type index struct {
-	objects map[key]*object // for the models of all stores
-	bytes   int64           // of them
+	objects map[key]*object // of the models of all stores
+	bytes   int64           // total size of the objects
 	clock   int64           // worth of the last evicted object; see weigh
 	asides  int             // damaged objects that are quarantined
-	changes int             // number of times that objects were added
-	listed  time.Time       // start of the last list. Differences are monotonic, so no clock change matters
+	changes int             // number of additions so far
+	listed  time.Time       // start of the last list, with a monotonic clock reading, so clock changes do not matter
 	fresh   int64           // bytes written since the last list
 	writing int64           // bytes being written
 }
 
-// objectSize is the memory of an object in the index.
+// objectSize is the memory in bytes of an object in the index.
 const objectSize = 300
 
-// unit is the number of bytes whose worth is counted in tokens. It is large, so that two objects differ by many units.
+// unit scales worth to integers: worth is counted in tokens per unit bytes. It is large, so that the worths of two
+// objects differ clearly.
 const unit = 1 << 30
 
-// weigh returns the worth of each object: like value for marks in memory, plus the clock at the last use. The clock in
-// the names makes all processes roughly agree. Integers lose no precision. The mark before an object counts if it still
-// exists; the one before that is unknown, unlike in memory.
+// weigh returns the worth of each object: a value like that of marks in memory, plus the clock at the last use. The
+// clock in the names makes all processes roughly agree. Worths are integers, which lose no precision. Unlike in memory,
+// only the mark directly before an object is known. It counts if it still exists.
 func (x *index) weigh(all []*object) map[*object]int64 {
 	ids := make(map[string]*object, len(all))
 	for _, o := range all {
 		ids[o.key.id()] = o
 	}
-	next := make(map[*object]*object, len(all)) // the nearest mark after, nil where texts diverge
+	next := make(map[*object]*object, len(all)) // the nearest mark after an object, nil if texts diverge there
 	for _, o := range all {
 		if before := ids[o.before]; before != nil {
 			if _, parted := next[before]; parted {
@@ -82,7 +83,7 @@ func (x *index) remove(k key) {
 	}
 }
 
-// forget removes an object that cannot be used.
+// forget removes an object that cannot be used from the index.
 func (s *Store) forget(o *object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,8 +92,8 @@ func (s *Store) forget(o *object) {
 	}
 }
 
-// refresh lists the bucket, unless the last list is recent. One caller lists; others that arrive meanwhile wait for the
-// same list.
+// refresh lists the bucket, unless the last list is younger than age. One caller lists at a time. Others that arrive
+// meanwhile wait for it.
 func (s *Store) refresh(ctx context.Context, age time.Duration) error {
 	s.listing.Lock()
 	defer s.listing.Unlock()
@@ -119,7 +120,7 @@ func (s *Store) refresh(ctx context.Context, age time.Duration) error {
 		}
 		o, ok := parseName(name)
 		if !ok {
-			return // not an object of a store
+			return // not the name of a mark
 		}
 		if i, ok := at[o.key]; ok { // two processes wrote the same object at the same time
 			if found[i].written < o.written {
@@ -135,7 +136,7 @@ func (s *Store) refresh(ctx context.Context, age time.Duration) error {
 		return err
 	}
 	s.mu.Lock()
-	if s.index.listed.IsZero() { // files of earlier stores; stores that run now keep theirs
+	if s.index.listed.IsZero() { // written by earlier stores; stores running now keep theirs
 		s.texts = texts
 	}
 	s.index.asides, s.index.listed, s.index.fresh = asides, start, 0
@@ -158,8 +159,8 @@ func (s *Store) refresh(ctx context.Context, age time.Duration) error {
 	return nil
 }
 
-// write writes a mark to the bucket, unless it is there. If there is a limit, it first removes the objects of least
-// worth.
+// write writes a mark to the bucket unless it is there. If the limit of the bucket would be exceeded, write first
+// removes the objects of least worth.
 func (s *Store) write(ctx context.Context, k key, m *session.Snapshot, before string, logp []float32) error {
 	s.mu.Lock()
 	there := s.index.objects[k] != nil
@@ -198,7 +199,7 @@ func (s *Store) writeObject(ctx context.Context, o *object, data []byte) error {
 	return err
 }
 
-// trim removes the objects of least worth, if an object of some bytes would exceed the limit.
+// trim removes the objects of least worth if an additional object of size bytes would exceed the limit.
 func (s *Store) trim(ctx context.Context, size int64) error {
 	limit := s.o.Disk
 	if limit <= 0 {
@@ -208,8 +209,8 @@ func (s *Store) trim(ctx context.Context, size int64) error {
 		return fmt.Errorf("an object of %d bytes, want at most the %d of all", size, limit)
 	}
 	s.mu.Lock()
-	// Objects that others have written since the last list are unknown. So each store lists again after it has written
-	// a part of the limit.
+	// Objects that other processes have written since the last list are unknown. So each store lists again after it has
+	// written 1/16 of the limit.
 	look := s.index.bytes+s.index.writing > limit || s.index.fresh+s.index.writing > limit/16
 	s.mu.Unlock()
 	if !look {
@@ -226,8 +227,8 @@ func (s *Store) trim(ctx context.Context, size int64) error {
 	return nil
 }
 
-// leave removes the objects of least worth from the index, if all exceed the limit, and a few more, so that not every
-// write has to. It returns them.
+// leave removes the objects of least worth from the index if the total exceeds the limit, and returns them. It removes
+// a few more than necessary, so that not every write has to remove some.
 func (s *Store) leave(limit int64) (out []*object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

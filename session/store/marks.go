@@ -7,17 +7,17 @@ import (
 )
 
 // mark is a snapshot in memory. Marks are evicted by the algorithm GreedyDual-Size with frequencies (Cherkasova, 1998).
-// The worth of a mark is the cost of reading it again per byte, times the number of its uses, plus the clock at its
-// last use. The clock is the worth of the last evicted mark, so an unused mark is evicted at some time, whatever its
+// The worth of a mark is the cost of reading its text again per byte, times the number of its uses, plus the clock at
+// its last use. The clock is the worth of the last evicted mark, so an unused mark is eventually evicted, whatever its
 // cost.
 type mark struct {
 	snapshot *session.Snapshot
 	key      key
 	at       *node
-	bytes    int64   // bytes that it added
+	bytes    int64   // bytes that adding it took
 	own      int64   // bytes that no other mark shares
 	paged    int64   // bytes of its pages
-	uses     int     // number of uses, plus 1 for adding it
+	uses     int     // number of uses, including the addition
 	clock    float64 // at the last use
 	worth    float64 // at the last computation
 	place    int     // index in the heap
@@ -25,20 +25,20 @@ type mark struct {
 	leaving  bool    // being written to the bucket, to be evicted
 }
 
-// value returns the worth of the mark in tokens per byte, without the clock. It counts the pages that the mark before
-// it lacks.
+// value returns the worth of the mark in tokens per byte, without the clock. Of its pages it counts the share that the
+// mark before it lacks.
 func (m *mark) value() float64 {
 	tokens := float64(m.tokens())
 	bytes := float64(m.own) + float64(m.paged)*tokens/float64(m.at.end())
 	return tokens * m.at.share() * float64(m.uses) / bytes
 }
 
-// tokens returns how many ids are read again without the mark.
+// tokens returns how many ids would have to be read again without the mark.
 func (m *mark) tokens() int { return m.at.end() - m.at.markBefore() }
 
-// share estimates the fraction of later texts through a node that continue from its mark. It is 1 for a leaf, and where
-// texts have diverged before. If one text follows, a text diverges from it before the next mark with the probability of
-// its length up to that mark, assuming that it diverges anywhere in the text.
+// share estimates the fraction of later texts through a node that continue from its mark. It is 1 for a leaf and for a
+// node where texts have diverged. If a single text follows, share is the probability that a later text diverges before
+// the next mark, assuming that all positions up to that mark are equally likely.
 func (n *node) share() float64 {
 	next := n
 	for len(next.kids) == 1 {
@@ -52,12 +52,12 @@ func (n *node) share() float64 {
 	return 1
 }
 
-// marks is the heap of the marks in memory, least worth first.
+// marks holds the marks in memory, in a heap with the least worth first.
 type marks struct {
 	heap    []*mark
 	pages   pages
 	bytes   int64
-	stored  int64 // size of those that are also in the bucket
+	stored  int64 // size of the marks that are also in the bucket
 	clock   float64
 	leaving int // number of marks being written
 }
@@ -85,7 +85,7 @@ func (h *marks) Pop() any {
 	return m
 }
 
-// fresh returns the bytes that new marks add.
+// fresh returns the number of bytes that new marks would add.
 func (h *marks) fresh(all []*session.Snapshot) (bytes int64) {
 	for _, s := range all {
 		own, _ := snapshotSize(s)
@@ -111,14 +111,14 @@ func (h *marks) add(m *mark) {
 	h.around(m.at)
 }
 
-// use records that a session continues from a mark.
+// use records a use of a mark.
 func (h *marks) use(m *mark) {
 	m.clock = h.clock
 	m.uses++
 	h.weigh(m)
 }
 
-// weigh computes the worth of a mark again.
+// weigh recomputes the worth of a mark.
 func (h *marks) weigh(m *mark) {
 	if worth := m.clock + m.value(); worth != m.worth {
 		m.worth = worth
@@ -126,8 +126,8 @@ func (h *marks) weigh(m *mark) {
 	}
 }
 
-// around computes the worth of the marks before and after a node again, when its mark was added or removed. If several
-// texts continue after the node, it skips theirs: least notices what has gained.
+// around recomputes the worth of the marks before and after a node whose mark was added or removed. If several texts
+// continue after the node, it skips their marks: least recomputes a mark before evicting it.
 func (h *marks) around(n *node) {
 	for p := n.parent; p != nil; p = p.parent {
 		if p.mark != nil {
@@ -143,11 +143,11 @@ func (h *marks) around(n *node) {
 	}
 }
 
-// look is the number of marks that least skips at most.
+// look is the maximum number of marks that least skips.
 const look = 32
 
-// least returns the mark to evict next, or nil. It skips marks being written and, with storedOnly, those not in the
-// bucket; it gives up after some, since others are waiting.
+// least returns the mark to evict next, or nil. It skips marks that are being written and, with storedOnly, marks that
+// are not in the bucket. It gives up after skipping look marks, since other goroutines wait for the lock.
 func (h *marks) least(storedOnly bool) *mark {
 	var passed []*mark
 	defer func() {
@@ -181,7 +181,7 @@ func (h *marks) remove(m *mark) {
 	h.around(n)
 }
 
-// unwritten returns a mark that is not in the bucket and not being written: about the one of least worth.
+// unwritten returns a mark of about the least worth that is neither in the bucket nor being written, or nil.
 func (h *marks) unwritten() *mark {
 	for _, m := range h.heap {
 		if !m.stored && !m.leaving && m.tokens() >= fewest {

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// TestSetMemory: a store that is given less memory gives up at once what has no room, into its bucket where there is
-// one. Given more again, it keeps more.
+// TestSetMemory checks that a store with a smaller budget evicts at once the marks that do not fit, into its bucket if
+// it has one, and that with a larger budget it stores more again.
 func TestSetMemory(t *testing.T) {
 	m := language(t, "s4d")
 	for _, bucket := range []Bucket{nil, Folder(t.TempDir())} {
@@ -24,7 +24,7 @@ func TestSetMemory(t *testing.T) {
 		if bucket != nil && (got.Lost != 0 || got.Marks+got.Objects < 6) {
 			t.Errorf("with a bucket marks were lost: %+v", got)
 		}
-		s.writers.Wait() // marks are written ahead of need
+		s.writers.Wait() // some marks may still be written ahead
 		check(t, s)
 		s.SetMemory(t.Context(), roomFor(m, 6))
 		for i := range 6 {
@@ -40,8 +40,8 @@ func TestSetMemory(t *testing.T) {
 	}
 }
 
-// TestTooLargeIsSaid: a mark that is larger than all memory is counted, and found by who reads the text, and the first
-// is reported. With a bucket it is kept there.
+// TestTooLargeIsSaid checks that a mark larger than all memory is counted and recorded in Found, and that the first one
+// is reported. With a bucket it is stored there.
 func TestTooLargeIsSaid(t *testing.T) {
 	m := language(t, "s4d")
 	said := 0

@@ -16,18 +16,15 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// An object of a bucket is a mark with the log-probabilities of its text. Its name has everything that is needed to
-// find it and to choose what to evict, so no index has to be stored and kept consistent:
+// An object in a bucket stores a mark and the log-probabilities of its text. Its name contains all data needed to find
+// it and to choose which objects to evict. So no index has to be stored and kept consistent. The name is
 //
 //	IDENTITY/KK/KEY-POSITION-SIZE-BEFORE-CLOCK
 //
-// IDENTITY  of the model and of this format, 16 hexadecimal digits: versions do not see each other's marks
-// KK        the first two digits of KEY
-// KEY       the key of the state, 64 digits
-// POSITION  of the mark
-// SIZE      of the object in bytes
-// BEFORE    the first 16 digits of the key of the mark before, zeros if there is none
-// CLOCK     the clock of the bucket when it was written: see index.weigh
+// IDENTITY of the model and of this format, 16 hexadecimal digits; versions do not see each other's marks KK the first
+// two digits of KEY KEY the key of the state, 64 digits POSITION of the mark SIZE of the object in bytes BEFORE the
+// first 16 digits of the key of the mark before, zeros if there is none CLOCK the clock of the bucket when it was
+// written: see index.weigh
 //
 // The content, all numbers little-endian:
 //
@@ -42,7 +39,7 @@ const magic = "hippomk1"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// idLen is the number of hexadecimal digits that identify a mark where a collision does no harm.
+// idLen is the number of hexadecimal digits of an identifier for uses in which a collision does no harm.
 const idLen = 16
 
 // object is the parsed name of an object.
@@ -52,8 +49,8 @@ type object struct {
 	position int
 	size     int64
 	before   string
-	clock    int64 // when it was written, or last used by this process
-	written  int64 // the clock in its name
+	clock    int64 // the clock when this process last used it, or else written
+	written  int64 // the clock when it was written, from its name
 	added    int   // value of index.changes when it was added
 }
 
@@ -118,7 +115,7 @@ func (s *Store) sealed(data []byte) ([]byte, error) {
 	return sealed.Bytes(), err
 }
 
-// decode decodes an object. The error for damaged data is session.ErrDamaged.
+// decode decodes an object. It returns session.ErrDamaged for damaged data.
 func (s *Store) decode(o *object, data []byte) (*session.Snapshot, []float32, error) {
 	damaged := func(format string, args ...any) (*session.Snapshot, []float32, error) {
 		return nil, nil, fmt.Errorf("%w: %s", session.ErrDamaged, fmt.Sprintf(format, args...))
@@ -158,13 +155,13 @@ func (s *Store) decode(o *object, data []byte) (*session.Snapshot, []float32, er
 	return m, logp, err
 }
 
-// aside is the folder of quarantined objects, and the maximum number of them.
+// aside is the folder of quarantined objects, and mostAside the maximum number of them.
 const (
 	aside     = "aside/"
 	mostAside = 16
 )
 
-// load reads the mark of an object. A damaged one is quarantined and reported.
+// load reads the mark of an object. It quarantines and reports a damaged object.
 func (s *Store) load(ctx context.Context, o *object) (*session.Snapshot, []float32) {
 	name := o.name()
 	data, err := s.o.Bucket.Get(ctx, name)
@@ -182,7 +179,7 @@ func (s *Store) load(ctx context.Context, o *object) (*session.Snapshot, []float
 		return m, logp
 	}
 	s.forget(o)
-	if errors.Is(err, session.ErrDamaged) || errors.Is(err, session.ErrKey) { // the name is of this key
+	if errors.Is(err, session.ErrDamaged) || errors.Is(err, session.ErrKey) { // names depend on the key
 		s.setAside(ctx, name, data, err)
 	} else { // a newer hippo may have written it
 		s.tell(s.named(fmt.Errorf("%s: %w", name, err)))
@@ -190,7 +187,7 @@ func (s *Store) load(ctx context.Context, o *object) (*session.Snapshot, []float
 	return nil, nil
 }
 
-// setAside moves a damaged object to the folder aside.
+// setAside moves a damaged object to the folder aside, or removes it if the folder is full, and reports it.
 func (s *Store) setAside(ctx context.Context, name string, data []byte, cause error) {
 	s.mu.Lock()
 	keep := s.index.asides < mostAside
@@ -211,10 +208,10 @@ func (s *Store) setAside(ctx context.Context, name string, data []byte, cause er
 	s.tell(s.named(fmt.Errorf("%s %s: %w", name, what, cause)))
 }
 
-// named adds the name of the bucket to its error.
+// named adds the name of the bucket to an error.
 func (s *Store) named(err error) error { return fmt.Errorf("store %s: %w", s.o.Bucket, err) }
 
-// tell reports an error after which the store continues.
+// tell passes an error to Options.Report.
 func (s *Store) tell(err error) {
 	if s.o.Report != nil {
 		s.o.Report(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Reading is a text to be read.
+// Reading is a request to read a text.
 type Reading struct {
 	Runner session.Runner
 	Plan   []session.Segment
@@ -24,11 +24,11 @@ type Reading struct {
 	Priority int
 }
 
-// Open returns a session at the end of a text, with logits and the same bits as reading all of it, but reads only what
-// is not cached. It leaves marks where the text diverges from others, at its end, and at multiples of the chunk that
-// are closer together near the end. If a later text diverges anywhere, the ids read again are at most as many as this
-// one has after that place, or one piece. Found describes the cache before the call. If the context ends, what has been
-// read is cached: another call continues from there.
+// Open returns a session at the end of a text, with logits and with the same bits as reading all of it. It reads only
+// the part that is not cached. It sets marks where the text diverges from others, at its end, and at multiples of the
+// chunk that are closer together near the end. If a later text diverges from this one, at most as many ids are read
+// again as this one has after the divergence, plus one piece. Found describes the cache before the call. If ctx is
+// done, the ids read so far are cached, and another call continues from there.
 func (s *Store) Open(ctx context.Context, g Reading) (*generate.Batch, *Found, error) {
 	t, err := s.start(ctx, g, math.MaxInt)
 	if err != nil {
@@ -41,8 +41,8 @@ func (s *Store) Open(ctx context.Context, g Reading) (*generate.Batch, *Found, e
 	return t.session, t.found, nil
 }
 
-// Score returns the log-probabilities of the ids from a position on, each given all before it; that of the first id of
-// a text is NaN. Cached ids are not read again: if many texts start with the same segment, it is read once. Found
+// Score returns the log-probabilities of the ids from position from on, each given all ids before it. The first id of a
+// text has NaN. Cached ids are not read again: if many texts start with the same segment, it is read once. Found
 // describes the cache before the call.
 func (s *Store) Score(ctx context.Context, g Reading, from int) ([]float32, *Found, error) {
 	if from < 0 {
@@ -64,7 +64,7 @@ func (s *Store) Score(ctx context.Context, g Reading, from int) ([]float32, *Fou
 	return t.logp[from:], t.found, nil
 }
 
-// turn is the reading of one text.
+// turn holds the state of one call of Open or Score.
 type turn struct {
 	Reading
 	store   *Store
@@ -72,18 +72,18 @@ type turn struct {
 	keys    []key
 	found   *Found
 	session *generate.Batch
-	logp    []float32 // of all ids
+	logp    []float32 // log-probabilities of all ids
 	from    int       // the first id whose log-probability is wanted, or the length of the text
-	known   int       // the first of them that is not cached
-	stops   []int     // where to stop and leave marks
-	bare    []int     // those of them whose marks need no logits
+	known   int       // the first id from there on whose log-probability is unknown
+	stops   []int     // positions at which to stop and set marks
+	bare    []int     // those of stops whose marks need no logits
 	claims  []claim
 
-	released int // the store's when the turn looked
+	released int // value of core.released when the turn last looked
 }
 
-// start looks up a text whose log-probabilities are wanted from an id on. If another turn is about to read a part of
-// it, start waits for it, once.
+// start looks up a text whose log-probabilities are wanted from id from on. If another turn is about to read a part of
+// the text, start waits for that turn, once.
 func (s *Store) start(ctx context.Context, g Reading, from int) (*turn, error) {
 	t := &turn{Reading: g, store: s, r: read(g.Plan, s.o.Identity.Chunk), from: from}
 	if t.r.len() == 0 {
@@ -109,10 +109,10 @@ func (s *Store) start(ctx context.Context, g Reading, from int) (*turn, error) {
 	}
 }
 
-// mostLooks is how often a turn looks again because others have left marks meanwhile.
+// mostLooks limits how often a turn looks again because other turns have set marks meanwhile.
 const mostLooks = 8
 
-// look finds the best mark to continue from.
+// look finds the best mark to continue from and chooses the stops.
 func (t *turn) look(ctx context.Context) {
 	t.store.mu.Lock()
 	t.released = t.store.released
@@ -121,7 +121,7 @@ func (t *turn) look(ctx context.Context) {
 	for t.known = max(t.from, 1); t.known < t.r.len() && !isUnknown(t.logp[t.known]); {
 		t.known++
 	}
-	// The logits before the first unknown log-probability come from a mark there, or from reading up to there.
+	// The first unknown log-probability needs the logits before it: from a mark there, or from reading up to there.
 	if t.known < t.r.len() && t.found.Cached >= t.known {
 		t.find(ctx, t.known)
 		if m := t.found.Snapshot; m != nil && m.Position == t.known && m.Logits == nil {
@@ -154,7 +154,7 @@ func (t *turn) look(ctx context.Context) {
 // scores reports whether log-probabilities are wanted.
 func (t *turn) scores() bool { return t.from < t.r.len() }
 
-// find returns the best mark at or before a position.
+// find sets t.found to the best mark at or before position most.
 func (t *turn) find(ctx context.Context, most int) {
 	t.found = t.store.find(ctx, t.r, t.keys, most)
 	t.logp = slices.Clone(t.found.LogProbs)
@@ -163,7 +163,7 @@ func (t *turn) find(ctx context.Context, most int) {
 	}
 }
 
-// readAll reads what is not cached.
+// readAll reads the ids that are not cached.
 func (t *turn) readAll(ctx context.Context) error {
 	if m := t.found.Snapshot; m != nil {
 		t.session = m.Session(t.store.o.Model)
@@ -180,8 +180,9 @@ func (t *turn) readAll(ctx context.Context) error {
 	return nil
 }
 
-// ladder returns the positions of marks before the end of a text: the last multiple of one chunk, the last but one of
-// two chunks, of four, and so on. Two texts with a common prefix share most of them.
+// ladder returns the positions of marks before the end of a text, at roughly doubling distances: the last multiple of
+// one chunk, then the last multiple of two chunks before it, then that of four chunks, and so on. Two texts with a
+// common prefix share most of them.
 func ladder(n, chunk int) (out []int) {
 	for at, step := (n-1)/chunk*chunk, chunk; at > 0; at, step = (at-1)/(2*step)*2*step, 2*step {
 		out = append(out, at)
@@ -189,7 +190,7 @@ func ladder(n, chunk int) (out []int) {
 	return out
 }
 
-// readTo reads up to a position and leaves a mark there.
+// readTo reads up to a position and sets a mark there.
 func (t *turn) readTo(ctx context.Context, to int, score bool) error {
 	from := t.session.Position()
 	q := &session.Request{
@@ -222,14 +223,14 @@ func (t *turn) readTo(ctx context.Context, to int, score bool) error {
 	return err
 }
 
-// note stores the log-probability of the id after the session's position.
+// note stores the log-probability of the id at position at, if the session has logits.
 func (t *turn) note(at int) {
 	if logits := t.session.Logits(0); logits != nil {
 		t.tell(at, logits)
 	}
 }
 
-// tell stores the log-probability of an id, computed from the logits before it.
+// tell stores the log-probability of id at, computed from the logits before it.
 func (t *turn) tell(at int, logits []float32) {
 	if at < t.r.len() {
 		t.logp[at] = float32(sample.LogProb(logits, int32(t.r.syms[at]>>1)))

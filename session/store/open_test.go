@@ -11,9 +11,9 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// TestOpenReadsWhatIsNotStored: a text that has been read is not read again, one that goes on is read from the last
-// multiple of the chunk, and one that parts from the mark before. The store says why, and leaves a mark where texts
-// part, so that the next text that parts there is read from there.
+// TestOpenReadsWhatIsNotStored checks that a known text is not read again, that a longer one is read from the last
+// multiple of the chunk, and that one that diverges is read from the mark before. The store explains each miss. It sets
+// a mark where texts diverge, so the next text that diverges there is read from there.
 func TestOpenReadsWhatIsNotStored(t *testing.T) {
 	m, r := language(t, hybrid), &counting{}
 	s := open(t, m, Options{Memory: room})
@@ -54,8 +54,8 @@ func TestOpenReadsWhatIsNotStored(t *testing.T) {
 	}
 }
 
-// TestRereadIsBounded: from wherever a text parts from a long one, at most as many ids are read again as the long one
-// has after that place, and a piece; and once more at most a piece.
+// TestRereadIsBounded checks that if a text diverges from a long one, at most as many ids are read again as the long
+// one has after the divergence, plus a piece. The next text that diverges there reads at most a piece again.
 func TestRereadIsBounded(t *testing.T) {
 	m, r := language(t, "s4d"), &counting{}
 	a := text(1, 1000)
@@ -73,8 +73,8 @@ func TestRereadIsBounded(t *testing.T) {
 	}
 }
 
-// TestScoreReadsTheContextOnce: many endings after one context read it once, and each has the log-probabilities of
-// reading it alone. Asked again, nothing is read.
+// TestScoreReadsTheContextOnce checks that a context with many endings is read once, and that each ending has the same
+// log-probabilities as alone. A repeated request reads nothing.
 func TestScoreReadsTheContextOnce(t *testing.T) {
 	m, r := language(t, hybrid), &counting{}
 	s := open(t, m, Options{Memory: room})
@@ -111,7 +111,7 @@ func TestScoreReadsTheContextOnce(t *testing.T) {
 	if got := r.took(); got != 0 {
 		t.Errorf("%d ids were read again, want none", got)
 	}
-	// Those of the context have not been asked for: they take a read, once.
+	// The log-probabilities of the context were not computed yet: they need one read.
 	for i := range 3 {
 		got, want := score(s, r, plans[i], 0), alone(plans[i], 0)
 		if len(got) != len(want) || !isUnknown(got[0]) || !slices.Equal(got[1:], want[1:]) {
@@ -127,8 +127,8 @@ func TestScoreReadsTheContextOnce(t *testing.T) {
 	}
 }
 
-// TestWhatManyWantIsReadOnce: of texts that begin alike, and come at the same time, one reads the beginning, and the
-// others wait for it; one that is canceled leaves it to another.
+// TestWhatManyWantIsReadOnce checks that of concurrent texts with the same prefix one reads the prefix and the others
+// wait for it. If that one is canceled, another reads it.
 func TestWhatManyWantIsReadOnce(t *testing.T) {
 	m, r := language(t, hybrid), &counting{}
 	s := open(t, m, Options{Memory: room})
@@ -166,7 +166,7 @@ func TestWhatManyWantIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestMissesAreExplained: every reason has words of its own.
+// TestMissesAreExplained checks that every reason has its own explanation.
 func TestMissesAreExplained(t *testing.T) {
 	seen := map[string]bool{}
 	for r := Whole; r <= Between; r++ {
@@ -177,7 +177,7 @@ func TestMissesAreExplained(t *testing.T) {
 	}
 }
 
-// stopping is a Runner that notes where requests end, and whether they have logits there.
+// stopping is a Runner that records where requests end, and whether they have logits there.
 type stopping struct{ ends, silent []int }
 
 func (r *stopping) Run(ctx context.Context, q *session.Request) error {
@@ -190,8 +190,8 @@ func (r *stopping) Run(ctx context.Context, q *session.Request) error {
 	return err
 }
 
-// TestTurnHasLogitsOnce: what follows a stored reply, of which the last id is still to be read, is read with logits at
-// its end alone. Marks at multiples of the chunk have none, so a text that ends there is read from the mark before.
+// TestTurnHasLogitsOnce checks that a turn after a stored text is read with logits only at its end. Marks at multiples
+// of the chunk have no logits, so a text that ends there is read from the mark before.
 func TestTurnHasLogitsOnce(t *testing.T) {
 	m, r := language(t, hybrid), &stopping{}
 	s := open(t, m, Options{Memory: room})

@@ -2,8 +2,8 @@ package store
 
 import "github.com/hippo-ssm/hippo/session"
 
-// pages counts the pages of keys and values of all marks. The marks of one text share most pages: each page is counted
-// once.
+// pages counts the pages of keys and values of all marks. The marks of one text share most pages. The size of each page
+// is counted once.
 type pages map[any]page
 
 // page is the count of one page.
@@ -12,14 +12,14 @@ type page struct {
 	bytes int
 }
 
-// snapshotSize is the size of a snapshot: its own memory and its pages.
+// snapshotSize returns the size of a snapshot: that of the memory of its own and that of its pages.
 func snapshotSize(s *session.Snapshot) (own, paged int64) {
 	own = int64(s.Size())
 	s.State.Pages(func(_ any, bytes, counted int) { own, paged = own-int64(counted), paged+int64(bytes) })
 	return markSize + max(0, own), paged
 }
 
-// markSize is the memory of a mark without its snapshot.
+// markSize is the memory in bytes of a mark without its snapshot.
 const markSize = 512
 
 // hold counts the pages of a new mark and returns the number of new bytes.

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// TestMarksOfOneTextShareItsPages: keys and values that the marks of a long text have in common are counted once. So
-// the turns of a conversation fit into memory that holds few of its states side by side.
+// TestMarksOfOneTextShareItsPages checks that keys and values shared by the marks of a long text are counted once. So
+// the turns of a conversation fit into memory that could hold only a few separate copies of its states.
 func TestMarksOfOneTextShareItsPages(t *testing.T) {
 	const long, turns, more = 1280, 12, 2 * chunk
 	m := language(t, "attention,s4d")
@@ -20,7 +20,7 @@ func TestMarksOfOneTextShareItsPages(t *testing.T) {
 	}
 	own, paged := snapshotSize(session.Take(s))
 	store := open(t, m, Options{Memory: 2*(own+paged) + 2*turns*own})
-	var plan []session.Segment // what was read at each turn is a segment: its end is a cut
+	var plan []session.Segment // each turn is a segment, so its end is a cut
 	for i := range turns {
 		from, to := long+(i-1)*more, long+i*more
 		plan = append(plan, session.Segment{IDs: ids[max(0, from)*min(i, 1) : to]})
@@ -35,7 +35,7 @@ func TestMarksOfOneTextShareItsPages(t *testing.T) {
 	if got := store.Stats(); got.Lost > 0 {
 		t.Errorf("%d marks are lost of %d turns", got.Lost, turns)
 	}
-	// Others hold what the marks that go had: memory is free when the last has gone.
+	// Other marks share the pages of evicted marks, so a page is freed with the last mark that has it.
 	store.SetMemory(t.Context(), 0)
 	check(t, store)
 	if n := len(store.marks.pages); n > 0 || store.marks.bytes != 0 {

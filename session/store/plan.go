@@ -9,17 +9,17 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// key identifies a state: it hashes the model and the pieces read, so equal keys mean equal bits.
+// key identifies a state. It is a hash of the model and the pieces read, so equal keys mean equal bits.
 type key [sha256.Size]byte
 
-// cut is the end of a piece of a text, where a mark can be.
+// cut is the end of a piece of a text. Marks are at cuts only.
 type cut struct {
 	at   int
-	rung bool // a multiple of the chunk, or the end of a segment: marks in the bucket exist at these only
+	rung bool // a multiple of the chunk or the end of a segment; other cuts have no marks in the bucket
 }
 
-// reading is a plan as the model sees it: pieces read one after another. Plans with the same pieces are equal, whatever
-// their segments.
+// reading is a plan as the model sees it: pieces read one after another. Plans with the same pieces have equal
+// readings, whatever their segments.
 type reading struct {
 	// syms has a number for each id: twice the id, plus one if the id ends a piece. Only the last number of a piece is
 	// odd, so no piece is a prefix of another.
@@ -56,7 +56,7 @@ func (r *reading) isCut(at int) bool {
 	return at == 0 || at <= r.len() && at > 0 && r.syms[at-1]&1 == 1
 }
 
-// lastCut returns the last end of a piece at or before a position, 0 for none.
+// lastCut returns the end of the last piece that ends at or before a position, or 0.
 func (r *reading) lastCut(at int) int {
 	for at > 0 && r.syms[at-1]&1 == 0 {
 		at--
@@ -70,7 +70,7 @@ func (r *reading) until(at int) *reading {
 	return &reading{r.syms[:at], r.cuts[:i+1]}
 }
 
-// keys returns the keys of all cuts, in order, from the key of the model's identity.
+// keys returns the keys of all cuts, in order, starting from the key of the scope.
 func (r *reading) keys(identity key) []key {
 	keys := make([]key, len(r.cuts))
 	h, from := identity, 0
@@ -86,7 +86,7 @@ func (r *reading) keys(identity key) []key {
 	return keys
 }
 
-// part returns the segments of a plan between two cuts. The pieces stay the same.
+// part returns the segments of a plan between two cuts. It does not change the pieces.
 func part(plan []session.Segment, from, to int) (out []session.Segment) {
 	at := 0
 	for _, s := range plan {
@@ -99,8 +99,8 @@ func part(plan []session.Segment, from, to int) (out []session.Segment) {
 	return out
 }
 
-// unknown is the log-probability of an id for which none was requested.
+// unknown is the log-probability of an id for which none was computed.
 var unknown = float32(math.NaN())
 
-// isUnknown reports whether a log-probability was never requested.
+// isUnknown reports whether a log-probability is unknown.
 func isUnknown(p float32) bool { return p != p }

@@ -18,11 +18,12 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// childEnv has the arguments of a process that the tests start: a seed, how many texts to open, the limit of the
-// folder, and the folder.
+// childEnv is the environment variable with the arguments of a child process: a seed, the number of texts to open, the
+// limit of the folder, and the folder.
 const childEnv = "HIPPO_STORE_CHILD"
 
-// children are other processes, by the name that stands before a colon and their folder.
+// children holds the main functions of other child processes. Their variable childEnv is the name, a colon and the
+// folder.
 var children = map[string]func(dir string){}
 
 func TestMain(t *testing.M) {
@@ -45,7 +46,7 @@ func TestMain(t *testing.M) {
 	os.Exit(t.Run())
 }
 
-// childOptions are those of the stores of all processes of a test.
+// childOptions returns the options of the stores of all processes of a test.
 func childOptions(t testing.TB, dir string, limit int64) Options {
 	return Options{
 		Model: language(t, hybrid), Identity: session.Identity{Model: "children", Chunk: chunk}, Memory: 60_000,
@@ -53,12 +54,12 @@ func childOptions(t testing.TB, dir string, limit int64) Options {
 	}
 }
 
-// childPlan is one of the texts that processes read.
+// childPlan returns text i of those that the child processes read.
 func childPlan(i int) []session.Segment { return whole(text(100, 40), text(uint64(i), 30+i%40)) }
 
-// child opens texts in a store of a folder and checks them. It says which are saved, each when it is.
+// child opens texts in a store of a folder and checks them. It prints each text once it is saved.
 func child(dir string, seed uint64, n int, limit int64) {
-	t := &testing.B{} // for helpers, whose failures end the process
+	t := &testing.B{} // for the helpers; a failure ends the process
 	o := childOptions(t, dir, limit)
 	o.Report = func(err error) {
 		fmt.Println("error", err)
@@ -93,7 +94,7 @@ func child(dir string, seed uint64, n int, limit int64) {
 	}
 }
 
-// start starts a child.
+// start starts a child process.
 func start(t *testing.T, dir string, seed uint64, n int, limit int64) (cmd *exec.Cmd, out *bufio.Scanner) {
 	t.Helper()
 	self, err := os.Executable()
@@ -113,8 +114,8 @@ func start(t *testing.T, dir string, seed uint64, n int, limit int64) (cmd *exec
 	return cmd, bufio.NewScanner(pipe)
 }
 
-// TestTwoProcessesShareAFolder: processes that read texts at the same time, with less room than all take, get the bits
-// of reading them plainly, and leave the folder within its limit.
+// TestTwoProcessesShareAFolder checks that processes that read texts at the same time, with too little space for all,
+// get the same bits as without a store and leave the folder within its limit.
 func TestTwoProcessesShareAFolder(t *testing.T) {
 	const limit = 600_000
 	dir := t.TempDir()
@@ -145,12 +146,12 @@ func TestTwoProcessesShareAFolder(t *testing.T) {
 	}
 }
 
-// wantWhole checks that a folder has whole objects and nothing else.
+// wantWhole checks that a folder contains only complete objects.
 func wantWhole(t *testing.T, dir string) {
 	t.Helper()
 	o := childOptions(t, dir, 0)
 	o.Report = nil
-	s := open(t, o.Model, o) // sweeps, too
+	s := open(t, o.Model, o) // also removes temporary files
 	for _, name := range files(t, dir) {
 		x, ok := parseName(name)
 		if !ok {
@@ -167,11 +168,11 @@ func wantWhole(t *testing.T, dir string) {
 	}
 }
 
-// killsVariable names, in the environment, how many processes TestKilledProcess kills.
+// killsVariable is the environment variable with the number of processes that TestKilledProcess kills.
 const killsVariable = "HIPPO_TEST_KILLS"
 
-// TestKilledProcess kills a process at random moments of turns, saves and evictions, again and again. Every object is
-// whole, what was reported saved is found, and nothing is left of what was being written.
+// TestKilledProcess repeatedly kills a process at random moments of turns, saves and evictions. It checks that every
+// object is complete, that texts reported as saved are found, and that no partial files are left.
 func TestKilledProcess(t *testing.T) {
 	kills, dir := 30, t.TempDir()
 	if testing.Short() {
@@ -193,7 +194,7 @@ func TestKilledProcess(t *testing.T) {
 				lines <- out.Text()
 			}
 		}()
-		// At any moment after it has saved some texts.
+		// Kill it at a random moment after it has saved some texts.
 		var kill <-chan time.Time
 		after, later := rng.IntN(4), time.Duration(rng.IntN(30))*time.Millisecond
 		for more := true; more; {
@@ -216,7 +217,7 @@ func TestKilledProcess(t *testing.T) {
 				}
 			}
 		}
-		cmd.Wait() // it was killed
+		cmd.Wait() // returns an error: the process was killed
 		reported += len(saved)
 		for _, name := range files(t, dir) {
 			if strings.Contains(name, disk.TmpMark) {

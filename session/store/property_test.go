@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// drawPlan makes a text that has a beginning in common with earlier ones, read or drawn.
+// drawPlan returns a random text that may share a prefix with an earlier one. Its last segment is read or sampled.
 func drawPlan(t *rapid.T, earlier [][]session.Segment) []session.Segment {
 	var plan []session.Segment
 	if len(earlier) > 0 && rapid.IntRange(0, 5).Draw(t, "known") > 0 {
@@ -34,9 +34,9 @@ func drawPlan(t *rapid.T, earlier [][]session.Segment) []session.Segment {
 	return append(plan, session.Segment{IDs: ids, Drawn: drawn})
 }
 
-// TestAnyStoreGivesTheBitsOfReading: whatever stores hold, in memory or in a bucket that they share, whatever has been
-// evicted, damaged or removed meanwhile, every text opens with the bits of reading it plainly, exactly what was not
-// found is read, and no budget is exceeded.
+// TestAnyStoreGivesTheBitsOfReading checks stores that share a bucket, with marks evicted, damaged or removed at
+// random. Every text must open with the same bits as without a store, exactly the ids that were not found are read, and
+// no budget is exceeded.
 func TestAnyStoreGivesTheBitsOfReading(t *testing.T) {
 	m := language(t, hybrid)
 	known := map[string][]float32{}
@@ -133,7 +133,7 @@ func TestAnyStoreGivesTheBitsOfReading(t *testing.T) {
 	})
 }
 
-// nothing is a store that holds nothing.
+// nothing returns a store that can store nothing.
 func nothing(t *rapid.T, m *model.Model) *Store {
 	s, err := New(t.Context(), Options{Model: m, Identity: session.Identity{Chunk: chunk}})
 	if err != nil {
@@ -142,7 +142,7 @@ func nothing(t *rapid.T, m *model.Model) *Store {
 	return s
 }
 
-// damage does something to an object that must be seen.
+// damage changes, truncates or removes an object.
 func damage(t *rapid.T, b *memory, name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -163,7 +163,7 @@ func damage(t *rapid.T, b *memory, name string) {
 	b.objects[name] = data
 }
 
-// check counts anew what a store counts.
+// check recomputes the counts of a store and compares them.
 func check(t interface{ Fatalf(string, ...any) }, s *Store) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

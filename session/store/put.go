@@ -12,8 +12,8 @@ import (
 )
 
 // Put stores a text with marks, each at the end of a piece of its plan, and with the log-probabilities of its first
-// ids: NaN if unknown, nil for none. The marks must be those that reading the plan leaves; they may be shared, since
-// they never change. Marks that fit neither in memory nor in the bucket are lost, which is no error.
+// ids: NaN if unknown, nil for none. The marks must be the states that reading the plan gives. They may be shared,
+// since they never change. Marks that fit neither in memory nor in the bucket are lost, which is not an error.
 func (s *Store) Put(ctx context.Context, plan []session.Segment, logp []float32, marks ...*session.Snapshot) error {
 	r := read(plan, s.o.Identity.Chunk)
 	if r.len() == 0 {
@@ -38,15 +38,15 @@ func keyAt(r *reading, keys []key, position int) key {
 	return keys[i]
 }
 
-// ErrTooLarge is reported once, when a mark is not kept since it is larger than all memory, and there is no bucket. A
-// store without memory reports nothing.
+// ErrTooLarge reports that a mark was not stored because it is larger than all memory and there is no bucket. It is
+// reported once. A store with a memory budget of 0 does not report it.
 var ErrTooLarge = errors.New("a state is larger than the memory for states")
 
-// errLost is the error of marks that are not stored.
+// errLost reports that a mark was not stored.
 var errLost = errors.New("store: found no room for a mark")
 
-// put is Put, and returns an error unless all marks are stored. Marks loaded from the bucket evict only marks that are
-// stored there, so that a lookup does not wait for writes.
+// put is like Put, but returns an error unless all marks are stored. Marks loaded from the bucket evict only marks that
+// are stored in the bucket, so that a lookup does not wait for writes.
 func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32, loaded bool,
 	marks ...*session.Snapshot) error {
 	s.mu.Lock()
@@ -82,7 +82,7 @@ func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32,
 	return nil
 }
 
-// giveUp counts marks that are too large, and reports the first. It releases the lock meanwhile.
+// giveUp counts marks that are too large and reports the first. s.mu must be held; giveUp releases it while it reports.
 func (s *Store) giveUp(bytes int64, marks int) error {
 	s.stats.Lost += marks
 	s.stats.TooLarge += marks
@@ -95,8 +95,8 @@ func (s *Store) giveUp(bytes int64, marks int) error {
 	return err
 }
 
-// writeAhead writes marks to the bucket when little memory is free or can be freed at once, so that later requests need
-// not wait for it.
+// writeAhead writes marks to the bucket in the background if little memory is free or can be freed at once. Later
+// requests then need not wait for writes.
 func (s *Store) writeAhead() {
 	free := func() int64 { return s.o.Memory - s.memory() + s.marks.stored }
 	if s.o.Bucket == nil || s.ahead || free() >= s.o.Memory/8 {
@@ -116,30 +116,32 @@ func (s *Store) writeAhead() {
 	})
 }
 
-// textSize returns the maximum memory of a text with some marks in the tree.
+// textSize returns the maximum memory in bytes of a text with the given number of marks in the tree.
 func textSize(r *reading, logp []float32, marks int) int64 {
-	n := 4*int64(r.len()) + nodeSize*int64(3+2*marks) // with a root
+	n := 4*int64(r.len()) + nodeSize*int64(3+2*marks) // including a root
 	if logp != nil {
 		n += 4 * int64(r.len())
 	}
 	return n
 }
 
-// bareShare is the fraction 1/bareShare of memory that texts without a mark may take before marks are evicted for them.
+// bareShare limits texts without a mark: if they take more than 1/bareShare of the memory, they are evicted before
+// marks.
 const bareShare = 8
 
-// fewest is the minimum number of tokens for which a mark is written to the bucket: reading fewer again is as fast.
+// fewest is the minimum number of tokens that a mark must save to be written to the bucket. Reading fewer again is as
+// fast.
 const fewest = 8
 
-// noMore needs no bytes.
+// noMore is a need of makeRoom for no additional bytes.
 func noMore() int64 { return 0 }
 
-// most is the maximum memory of marks and texts: the rest is for the index entries of objects being written.
+// most returns the maximum memory of marks and texts. The rest is for the index entries of objects being written.
 func (s *Store) most() int64 { return s.o.Memory - min(s.o.Memory/16, 64*objectSize) }
 
 // makeRoom evicts the marks of least worth until the needed bytes are free, and reports whether they are. The need can
-// grow when an evicted mark shared pages. It releases the lock while it writes marks to the bucket; with storedOnly it
-// writes none.
+// grow when an evicted mark shared pages. s.mu must be held; makeRoom releases it while it writes marks to the bucket.
+// With storedOnly it writes none.
 func (s *Store) makeRoom(ctx context.Context, need func() int64, storedOnly bool) bool {
 	most, bytes := s.most(), need()
 	if bytes > most {
@@ -189,13 +191,15 @@ func (s *Store) evict(m *mark) {
 	s.tree.settle(n)
 }
 
-// spill moves a mark to the bucket. It releases the lock meanwhile; the mark can still be found.
+// spill moves a mark to the bucket. s.mu must be held; spill releases it during the write, when the mark can still be
+// found.
 func (s *Store) spill(ctx context.Context, m *mark) {
 	s.store(ctx, m)
 	s.evict(m)
 }
 
-// store writes a mark to the bucket. It releases the lock meanwhile; others leave the mark in memory.
+// store writes a mark to the bucket. s.mu must be held; store releases it during the write. Meanwhile m.leaving keeps
+// other goroutines from evicting the mark.
 func (s *Store) store(ctx context.Context, m *mark) error {
 	m.leaving = true
 	s.marks.leaving++
@@ -206,7 +210,7 @@ func (s *Store) store(ctx context.Context, m *mark) error {
 	}()
 	before, logp := m.at.beforeID(), m.at.logProbs()
 	s.mu.Unlock()
-	// The caller's context may be done, but the mark may be another's and must not be lost.
+	// The caller's context may be done, but the mark may belong to another call and must not be lost.
 	err := s.write(context.WithoutCancel(ctx), m.key, m.snapshot, before, logp)
 	if err != nil {
 		s.tell(err)
@@ -220,8 +224,8 @@ func (s *Store) store(ctx context.Context, m *mark) error {
 	return err
 }
 
-// Flush writes all marks in memory to the bucket, for other processes. They also stay in memory. Errors are reported
-// and returned.
+// Flush writes all marks in memory to the bucket, for other processes. The marks also stay in memory. Errors are both
+// reported and returned.
 func (s *Store) Flush(ctx context.Context) error {
 	if s.o.Bucket == nil {
 		return nil
@@ -239,19 +243,19 @@ func (s *Store) Flush(ctx context.Context) error {
 		errs = append(errs, s.store(ctx, m))
 		s.makeRoom(ctx, noMore, true) // for the mark's entry in the index
 	}
-	for s.marks.leaving > 0 { // marks that others are writing
+	for s.marks.leaving > 0 { // marks that other goroutines are writing
 		s.free.Wait()
 	}
 	return errors.Join(errs...)
 }
 
-// none is the id of no mark.
+// none is the id that stands for no mark.
 var none = strings.Repeat("0", idLen)
 
 // id returns the first digits of a key.
 func (k key) id() string { return hex.EncodeToString(k[:idLen/2]) }
 
-// beforeID returns the id of the nearest mark before a node.
+// beforeID returns the id of the nearest mark before a node, or none.
 func (n *node) beforeID() string {
 	for p := n.parent; p != nil; p = p.parent {
 		if p.mark != nil {
@@ -276,8 +280,8 @@ func (n *node) logProbs() []float32 {
 	return w.logProbs()
 }
 
-// writeThrough writes marks that do not fit in memory, and returns an error unless all are. It releases the lock
-// meanwhile.
+// writeThrough writes marks that do not fit in memory to the bucket. It returns an error unless all are written. s.mu
+// must be held; writeThrough releases it during the writes.
 func (s *Store) writeThrough(ctx context.Context, r *reading, keys []key, logp []float32,
 	marks []*session.Snapshot) (failed error) {
 	if s.o.Bucket == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// TestScopesAreApart: what one scope has read, another finds nothing of, in memory, in the bucket and after a restart,
-// in the open and encrypted; and each finds its own.
+// TestScopesAreApart checks that a scope finds its own texts but none of another scope, in memory, in the bucket and
+// after a restart, encrypted and not.
 func TestScopesAreApart(t *testing.T) {
 	for _, secret := range [][]byte{nil, []byte("0123456789abcdef")} {
 		m, bucket := language(t, hybrid), newMemory()
@@ -26,7 +26,7 @@ func TestScopesAreApart(t *testing.T) {
 				t.Errorf("%q finds %v of what it never read", name, f)
 			}
 		}
-		for range 3 { // each takes over what the one before has left
+		for range 3 { // each restarts on the bucket of the one before
 			for _, name := range []string{"mallory", "alic", "\x00alice"} {
 				for _, ids := range [][]int32{mine, guess} {
 					f := s.Scope(name).Find(t.Context(), whole(ids))
@@ -59,7 +59,7 @@ func TestScopesAreApart(t *testing.T) {
 	}
 }
 
-// TestScopesLeaveMemory: scopes of which nothing is left take no memory.
+// TestScopesLeaveMemory checks that scopes without texts take no memory.
 func TestScopesLeaveMemory(t *testing.T) {
 	m := language(t, hybrid)
 	s := open(t, m, Options{Memory: 1 << 18})
@@ -74,8 +74,8 @@ func TestScopesLeaveMemory(t *testing.T) {
 	}
 }
 
-// TestStoresWithoutScopesOpen: a store of an earlier version, whose objects have no scope, is the first scope's, under
-// the same names.
+// TestStoresWithoutScopesOpen checks that the objects of an earlier version, which has no scopes, belong to the first
+// scope and that their names have not changed.
 func TestStoresWithoutScopesOpen(t *testing.T) {
 	m, bucket := language(t, hybrid), newMemory()
 	s := open(t, m, Options{Memory: room, Bucket: bucket})

@@ -1,5 +1,5 @@
-// Package store caches what models have read: a tree of texts with marks from which reading can resume. It uses memory
-// up to a budget, then a folder or another bucket, which any number of processes can share.
+// Package store caches the texts that models have read: a tree of texts with marks from which reading can resume. It
+// uses memory up to a budget, then a folder or another bucket, which any number of processes can share.
 package store
 
 import (
@@ -22,42 +22,44 @@ import (
 type Options struct {
 	// Model reads the texts.
 	Model *model.Model
-	// Identity is the model's: see session.Identify. Stores with the same identity and key share their marks.
+	// Identity is the identity of Model: see session.Identify. Stores with the same identity and key share their marks.
 	Identity session.Identity
-	// Memory is the maximum memory in bytes: of states, logits, texts and the index of the bucket.
+	// Memory is the maximum memory in bytes for states, logits, texts and the index of the bucket.
 	Memory int64
 
-	// Bucket stores the marks that do not fit in memory; nil for none.
+	// Bucket stores the marks that do not fit in memory. nil means that there is no bucket.
 	Bucket Bucket
 	// Key, at least 16 random bytes, encrypts the objects in Bucket. Their names then reveal only the lengths of the
 	// texts.
 	Key []byte
-	// Disk is the maximum size of all objects in Bucket in bytes, whichever process wrote them; 0 for no limit. While n
-	// processes write, the size may exceed it by n/16 for a moment.
+	// Disk is the maximum total size in bytes of the objects in Bucket, whichever process wrote them; 0 means no limit.
+	// While n processes write, the size may temporarily exceed it by the fraction n/16.
 	Disk int64
-	// Refresh is how long a list of the bucket stays valid. Objects that others write in this time may be overlooked,
-	// which costs a re-read. 0 means DefaultRefresh; below 0 no list is valid.
+	// Refresh is the time for which a list of the bucket stays valid. Objects that other processes write in this time
+	// may be overlooked, so a text is read again. 0 means DefaultRefresh. A negative value means that lists are never
+	// reused.
 	Refresh time.Duration
-	// Report, unless it is nil, is called with the errors of Bucket, after which the store continues in memory, and
-	// once with ErrTooLarge. Any goroutine may call it.
+	// Report, unless it is nil, is called with the errors of Bucket, after which the store continues in memory. It is
+	// also called once with ErrTooLarge. Any goroutine may call it.
 	Report func(error)
 }
 
-// DefaultRefresh is the default of Options.Refresh.
+// DefaultRefresh is the default value of Options.Refresh.
 const DefaultRefresh = time.Second
 
-// Store is a tree of the texts that a model has read, by the pieces in which it read them, with marks to continue from.
-// If several requests want to read the same text at once, one reads it. Methods may be called from any number of
-// goroutines. A caller that waits for the bucket blocks only those that wait for the same list or for memory.
+// Store is a tree of the texts that a model has read, divided into the pieces in which it read them, with marks to
+// continue from. If several requests need the same text at the same time, one of them reads it. Methods may be called
+// from any number of goroutines. A call that waits for the bucket blocks only calls that wait for the same list or for
+// memory.
 type Store struct {
 	*core
-	origin key // of the start of every text: see Scope
+	origin key // key of the start of every text: see Scope
 }
 
-// core is what all scopes of a store share.
+// core holds the data that all scopes of a store share.
 type core struct {
 	o       Options
-	model   string // as in the names of objects
+	model   string // IDENTITY in the names of objects
 	listing sync.Mutex
 
 	writers sync.WaitGroup
@@ -65,34 +67,34 @@ type core struct {
 	mu     sync.Mutex // guards the fields below
 	tree   tree
 	claims map[key]claim
-	// released counts claims that have ended.
+	// released is the number of claims that have ended.
 	released int
 	marks    marks
 	index    index
 	stats    Stats
-	texts    []string   // the objects from which the tree has read its texts
+	texts    []string   // names of the objects from which the tree has read its texts
 	ahead    bool       // writeAhead is running
-	free     *sync.Cond // signaled when an evicted mark has left memory
+	free     *sync.Cond // signaled when the write of a mark to the bucket has ended
 }
 
-// Stats are counts since the store was created, and its current sizes.
+// Stats holds counts since the store was created, and the current sizes.
 type Stats struct {
 	Memory  int64 // bytes in memory
 	Marks   int   // in memory
 	Disk    int64 // bytes of the objects in the bucket, as far as the index knows
 	Objects int
 	Finds   int          // texts that were looked up
-	Hits    int          // of these, texts of which something was found
+	Hits    int          // of these, texts of which a part was found
 	Cached  int64        // ids that were found
-	Missed  [reasons]int // texts by why no more was found; Whole counts the complete ones
+	Missed  [reasons]int // Finds by the reason why no more was found; Whole counts complete ones
 	Loads   int          // marks read from the bucket
-	Writes  int          // marks written to it
+	Writes  int          // marks written to the bucket
 	Lost    int          // marks evicted from memory that are not in the bucket
-	// TooLarge counts the marks of Lost that were never in memory, since they are larger than all of it.
+	// TooLarge counts the marks in Lost that were never in memory because they are larger than all of it.
 	TooLarge int
 }
 
-// New returns a store without texts in memory, over the objects in its bucket.
+// New returns a store without marks in memory. It lists the objects in the bucket and reads the known texts.
 func New(ctx context.Context, o Options) (*Store, error) {
 	switch {
 	case o.Model == nil:
@@ -130,10 +132,10 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Scope returns the store as the owner of a name sees it: texts and marks of one scope are never found in another, nor
-// does anything that is reported of a text depend on another scope's. So clients that must not learn of each other's
-// texts each have a scope. The memory, the bucket and the counts are those of the whole store. The scope of the name ""
-// is s itself, which reads what stores without scopes have written. Names are part of keys only by a hash.
+// Scope returns a view of the store with its own texts. Texts and marks of one scope are never found in another, and
+// nothing reported about a text depends on the texts of other scopes. Use a scope for each client if clients must not
+// learn about each other's texts. All scopes share the memory, the bucket and the counts. The scope "" is s itself; it
+// reads the objects that stores without scopes have written. Keys contain only a hash of the name.
 func (s *Store) Scope(name string) *Store {
 	if name == "" {
 		return s
@@ -143,10 +145,10 @@ func (s *Store) Scope(name string) *Store {
 	return &Store{s.core, key(mac.Sum(nil))}
 }
 
-// Close waits until all writes have ended. It writes nothing itself: see Flush.
+// Close waits until all background writes have ended. It does not write marks: see Flush.
 func (s *Store) Close() { s.writers.Wait() }
 
-// Stats returns the counts.
+// Stats returns the counts and sizes.
 func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

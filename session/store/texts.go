@@ -18,7 +18,7 @@ import (
 )
 
 // The known texts of a store are an object, too. WriteTexts writes it and New reads it, so that a store can report
-// after a restart where a text diverges from earlier ones. Texts without a mark change no bit. The name is
+// after a restart where a text diverges from earlier ones. Texts without a mark do not affect results. The name is
 //
 //	IDENTITY/texts/HASH
 //
@@ -29,9 +29,9 @@ import (
 //	          reading.syms) and the symbols, all as unsigned varints
 //	4 bytes   CRC-32C of all bytes before, little-endian
 //
-// That is the form of a store without scopes, whose texts are those of the first scope. If there are others, the magic
-// and the folder are the second ones, which earlier versions skip. A node without symbols is then the root of a scope:
-// its origin follows, of 32 bytes.
+// This is the form of a store that uses only the first scope. If there are other scopes, the object has the second
+// magic and is in the second folder, which earlier versions skip. A node without symbols is then the root of a scope,
+// and its origin of 32 bytes follows.
 const (
 	textsMagic   = "hippotx1"
 	scopesMagic  = "hippotx2"
@@ -42,7 +42,7 @@ const (
 // mostTexts is the maximum number of ids in the object of the texts. Further nodes are left out.
 const mostTexts = 1 << 21
 
-// encodeTexts returns the content of the object before encryption, and the folder of its name. The lock is held.
+// encodeTexts returns the content of the object before encryption, and the folder of its name. c.mu must be held.
 func (c *core) encodeTexts() (b []byte, folder string) {
 	b, folder = []byte(textsMagic), textsFolder
 	if len(c.tree.roots) > 1 {
@@ -86,7 +86,7 @@ type scopedText struct {
 	syms   []uint32
 }
 
-// decodeTexts returns the texts of an object, each in full. Those before the first root are of the scope first.
+// decodeTexts returns the texts of an object, each in full. Texts before the first root belong to the scope first.
 func decodeTexts(data []byte, first key) (texts []scopedText, err error) {
 	damaged := func(format string, args ...any) ([]scopedText, error) {
 		return nil, fmt.Errorf("%w: %s", session.ErrDamaged, fmt.Sprintf(format, args...))
@@ -141,8 +141,8 @@ func decodeTexts(data []byte, first key) (texts []scopedText, err error) {
 	return texts, nil
 }
 
-// WriteTexts writes the known texts to the bucket, without their marks, so that stores that start later can report
-// where a text diverges from them. Errors are reported and returned.
+// WriteTexts writes the known texts to the bucket, without their marks. Stores that start later can then report where a
+// text diverges from them. Errors are both reported and returned.
 func (s *Store) WriteTexts(ctx context.Context) error {
 	if s.o.Bucket == nil {
 		return nil
@@ -154,7 +154,7 @@ func (s *Store) WriteTexts(ctx context.Context) error {
 	return err
 }
 
-// writeTexts writes the texts and removes the objects from which they were read.
+// writeTexts writes the texts and removes the objects from which earlier ones were read.
 func (s *Store) writeTexts(ctx context.Context) error {
 	s.mu.Lock()
 	data, folder := s.encodeTexts()
@@ -185,11 +185,11 @@ func (s *Store) writeTexts(ctx context.Context) error {
 	return nil
 }
 
-// readTexts reads the texts that stores of this identity have written. Unreadable ones are reported and skipped.
+// readTexts reads the texts that stores of this identity have written. It reports and skips unreadable ones.
 func (s *Store) readTexts(ctx context.Context) {
 	for _, name := range slices.Clone(s.texts) {
 		data, err := s.o.Bucket.Get(ctx, name)
-		if errors.Is(err, fs.ErrNotExist) { // another process has merged it into its own
+		if errors.Is(err, fs.ErrNotExist) { // another process has merged it into its own object
 			continue
 		}
 		if err != nil {

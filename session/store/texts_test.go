@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// TestTextsAreKnownAfterRestart: a store that begins anew on a bucket says where a text parts from one that another
-// store has read, as that would, in the open and encrypted; and it continues from its marks.
+// TestTextsAreKnownAfterRestart checks that a new store on a bucket reports where a text diverges from texts of an
+// earlier store, as that store would, encrypted and not, and that it continues from the marks of that store.
 func TestTextsAreKnownAfterRestart(t *testing.T) {
 	for _, secret := range [][]byte{nil, []byte("0123456789abcdef")} {
 		m, bucket := language(t, hybrid), newMemory()
@@ -31,7 +31,7 @@ func TestTextsAreKnownAfterRestart(t *testing.T) {
 		for _, plan := range asked {
 			before = append(before, s.Find(t.Context(), plan).Miss)
 		}
-		for range 3 { // each takes over what the one before has left
+		for range 3 { // each restarts on the bucket of the one before
 			if err := errors.Join(s.Flush(t.Context()), s.WriteTexts(t.Context())); err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestTextsAreKnownAfterRestart(t *testing.T) {
 	}
 }
 
-// TestTextsOfTwoStoresAreKept: what two stores know that work side by side is known to one that begins later.
+// TestTextsOfTwoStoresAreKept checks that a later store knows the texts of two stores that ran at the same time.
 func TestTextsOfTwoStoresAreKept(t *testing.T) {
 	m, bucket := language(t, hybrid), newMemory()
 	o := Options{Memory: room, Bucket: bucket}
@@ -72,7 +72,8 @@ func TestTextsOfTwoStoresAreKept(t *testing.T) {
 	}
 }
 
-// TestDamagedTextsAreSetAside: texts with any byte changed or cut off are refused and told, and the store goes on.
+// TestDamagedTextsAreSetAside checks that texts with any byte changed or cut off are refused, quarantined and reported,
+// and that the store continues.
 func TestDamagedTextsAreSetAside(t *testing.T) {
 	m, bucket := language(t, hybrid), newMemory()
 	s := open(t, m, Options{Memory: room, Bucket: bucket})

@@ -7,30 +7,30 @@ import (
 
 // tree holds all texts that the store knows.
 type tree struct {
-	roots map[key]*node // by the origin of a scope; the first always exists, others while they have texts
+	roots map[key]*node // by the origin of the scope; the first root always exists, others while they have texts
 	first key
-	bytes int64 // of all nodes, without marks
-	// bare are the leaves without a mark, least recently used first. They only explain misses and store
+	bytes int64 // size of all nodes, without marks
+	// bare lists the leaves without a mark, least recently used first. They only serve to explain misses and to store
 	// log-probabilities.
 	bare      list.List
 	bareBytes int64
 }
 
-// node is a run of pieces of one text, or of several texts with the same prefix. The path from the root to a node is a
-// prefix of a text. Nodes diverge at the ends of pieces only: two children may start with the same ids, cut into other
-// pieces or followed by other ids in the same piece.
+// node is a sequence of pieces of one text, or of several texts with the same prefix. The path from the root to a node
+// is a prefix of these texts. Nodes diverge only at the ends of pieces: two children may start with the same ids if
+// they are divided into other pieces or followed by other ids in the same piece.
 type node struct {
 	parent *node
 	start  int       // position of its first id
-	syms   []uint32  // as in reading; the last one ends a piece; empty in the root
+	syms   []uint32  // as in reading; the last one ends a piece; empty in a root
 	logp   []float32 // the log-probability of each id, or nil if all are unknown
 	kids   []*node   // in the order of syms
-	mark   *mark     // at its end, or nil
-	// evicted records that its mark was evicted.
+	mark   *mark     // the mark at its end, or nil
+	// evicted reports whether its mark was evicted.
 	evicted bool
 	bare    *list.Element // of tree.bare, or nil
-	counted int64         // its part of tree.bareBytes
-	origin  *key          // of a root, nil in other nodes
+	counted int64         // its size as counted in tree.bareBytes
+	origin  *key          // the origin of a root, nil in other nodes
 }
 
 // end returns the position after its last id.
@@ -39,8 +39,8 @@ func (n *node) end() int { return n.start + len(n.syms) }
 // size returns the size of the node in bytes without its mark.
 func (n *node) size() int64 { return nodeSize + 4*int64(len(n.syms)) + 4*int64(len(n.logp)) }
 
-// nodeSize is the memory of a node without its slices: itself, its entry in its parent, and the overhead of the
-// allocator.
+// nodeSize is the memory in bytes of a node without its slices: the node, its entry in its parent, and the overhead of
+// the allocator.
 const nodeSize = 256
 
 // find returns the index of the child that starts with the first piece of syms, or where it would be inserted.
@@ -48,7 +48,7 @@ func (n *node) find(syms []uint32) (i int, found bool) {
 	i, _ = slices.BinarySearchFunc(n.kids, syms, func(kid *node, syms []uint32) int {
 		return slices.Compare(kid.syms, syms)
 	})
-	// A child that starts with the piece is next to where all of syms would be inserted.
+	// A child that starts with the piece is next to the index at which syms would be inserted.
 	for _, j := range []int{i - 1, i} {
 		if j >= 0 && j < len(n.kids) && samePieces(n.kids[j].syms, syms) > 0 {
 			return j, true
@@ -68,7 +68,7 @@ func same(a, b []uint32) int {
 	return n
 }
 
-// samePieces returns the length of the common prefix of a and b in whole pieces.
+// samePieces returns the length of the common prefix of a and b that consists of whole pieces.
 func samePieces(a, b []uint32) int {
 	n := same(a, b)
 	for n > 0 && a[n-1]&1 == 0 {
@@ -80,7 +80,7 @@ func samePieces(a, b []uint32) int {
 // way is the path of a text in a tree.
 type way struct {
 	nodes  []*node // from the root to the last one with a piece of the text
-	shared int     // end of the pieces in common with a known text
+	shared int     // end of the pieces that the text has in common with a known text
 }
 
 // follow returns the path of a text.
@@ -120,8 +120,8 @@ func (w *way) logProbs() []float32 {
 	return out
 }
 
-// next returns the pieces with which a known text continues after the path: of the text with the most ids in common
-// with r, or nil if none continues.
+// next returns the symbols with which a known text continues after the path, or nil if none continues. If several do,
+// it returns those of the text with the most ids in common with r.
 func (w *way) next(r *reading) []uint32 {
 	n := w.last()
 	if w.shared < n.end() {
@@ -145,7 +145,7 @@ func newTree(first key) tree {
 	return t
 }
 
-// root returns the root of a scope, and adds it if it does not exist.
+// root returns the root of a scope. It adds the root if it does not exist.
 func (t *tree) root(origin key) *node {
 	n := t.roots[origin]
 	if n == nil {
@@ -156,7 +156,7 @@ func (t *tree) root(origin key) *node {
 	return n
 }
 
-// follow returns the path of a text in a scope, which need not exist.
+// follow returns the path of a text in a scope. The scope need not have a root.
 func (t *tree) follow(origin key, r *reading) way {
 	if n := t.roots[origin]; n != nil {
 		return n.follow(r)
@@ -164,7 +164,7 @@ func (t *tree) follow(origin key, r *reading) way {
 	return (&node{}).follow(r)
 }
 
-// settle adds a node to the bare ones or removes it, after a change.
+// settle updates the bare list after a change of a node: it adds or removes the node.
 func (t *tree) settle(n *node) {
 	if n.bare != nil {
 		t.bare.Remove(n.bare)
@@ -177,8 +177,8 @@ func (t *tree) settle(n *node) {
 	}
 }
 
-// split ends a node at the end of a piece inside it and returns a new node for the rest, which takes the mark. Each has
-// separate memory: either may be evicted first.
+// split ends a node at the end of a piece inside it and returns a new child node for the rest, which takes over the
+// mark. The nodes have separate memory, since either may be evicted first.
 func (t *tree) split(n *node, at int) *node {
 	l := at - n.start
 	rest := &node{parent: n, start: at, syms: slices.Clone(n.syms[l:]), kids: n.kids, mark: n.mark, evicted: n.evicted}
@@ -198,7 +198,7 @@ func (t *tree) split(n *node, at int) *node {
 	return rest
 }
 
-// grow adds the rest of a text. The path then ends where the text does.
+// grow adds the rest of a text to the tree and to the path.
 func (t *tree) grow(w *way, r *reading) {
 	if w.shared == r.len() {
 		return
@@ -216,7 +216,8 @@ func (t *tree) grow(w *way, r *reading) {
 	w.nodes, w.shared = append(w.nodes, kid), r.len()
 }
 
-// at splits a node so that one ends at a position of the path, the end of a piece, and returns it.
+// at returns the node of the path that ends at a position. It splits a node if necessary. The position must be the end
+// of a piece.
 func (t *tree) at(w *way, position int) *node {
 	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.end() >= position })
 	n := w.nodes[i]
@@ -228,7 +229,7 @@ func (t *tree) at(w *way, position int) *node {
 	return n
 }
 
-// learn stores log-probabilities of the first ids of a path. Known ones stay: they are equal.
+// learn stores the log-probabilities of the first ids of a path.
 func (t *tree) learn(w *way, logp []float32) {
 	for _, n := range w.nodes[1:] {
 		end := min(n.end(), w.shared, len(logp))
@@ -276,7 +277,7 @@ func (t *tree) forgetOldest() bool {
 	return true
 }
 
-// markBefore returns the position of the nearest mark before a node, 0 for none.
+// markBefore returns the position of the nearest mark before a node, or 0.
 func (n *node) markBefore() int {
 	for p := n.parent; p != nil; p = p.parent {
 		if p.mark != nil {
