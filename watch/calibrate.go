@@ -12,18 +12,19 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// CalibrationFile is the file in the folder of a model with the scores of lines that it was not trained on.
+// CalibrationFile is the name of the file, in the folder of a model, with the scores of lines on which the model was
+// not trained.
 const CalibrationFile = "watch.json"
 
-// Calibration are scores of lines that are known to be ordinary: what thresholds start from.
+// Calibration holds the scores of lines that are known to be ordinary. Thresholds start from them.
 type Calibration struct {
 	Model  string     `json:"model"` // its fingerprint
-	Score  string     `json:"score"` // how scores come about
+	Score  string     `json:"score"` // how scores are computed: see Options.scoring
 	Lines  int64      `json:"lines"`
 	Scores *Quantiles `json:"scores"`
 }
 
-// Calibrate reads the lines of in to their end, and returns their scores. progress is called after each line.
+// Calibrate reads all lines of in and returns their scores. It calls progress after each line.
 func (w *Watcher) Calibrate(ctx context.Context, in io.Reader, maxLine int, progress func()) (*Calibration,
 	error) {
 	s := w.Stream("")
@@ -44,15 +45,15 @@ func (w *Watcher) Calibrate(ctx context.Context, in io.Reader, maxLine int, prog
 	}
 }
 
-// Save writes the calibration into the folder of its model.
+// Save writes the calibration to the folder of its model.
 func (c *Calibration) Save(dir string) error {
 	return disk.WriteFile(filepath.Join(dir, CalibrationFile), func(w io.Writer) error {
 		return json.NewEncoder(w).Encode(c)
 	})
 }
 
-// ReadCalibration reads the calibration of a model, by its fingerprint, from its folder: nil if there is none for it
-// and for scores of these options.
+// ReadCalibration reads the calibration in the folder of a model. model is the fingerprint of the model. It returns nil
+// if there is no calibration for that model and for scores with these options.
 func ReadCalibration(dir, model string, o Options) (*Calibration, error) {
 	path := filepath.Join(dir, CalibrationFile)
 	var c Calibration

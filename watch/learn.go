@@ -11,31 +11,33 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// LearnOptions say how the model learns from the lines that it reads. A round trains a copy of the model on the last
-// lines that raised no alarm, in the background. Its memory is that of the copy in training, and of Tokens of each
+// LearnOptions configure how the model learns from the lines that it reads. A round trains a copy of the model in the
+// background on the last lines that raised no alarm. It needs memory for training the copy and for Tokens ids of each
 // stream.
 type LearnOptions struct {
-	// Every is how many lines, of all streams together, are between two rounds; 0 for no learning. What a round has
-	// learnt is taken over where the next one begins, whenever it was done: the same lines give the same bits.
+	// Every is the number of lines, of all streams together, between the starts of two rounds; 0 for no learning. The
+	// result of a round is always adopted when the next one starts, however early the round finished. So the same lines
+	// give the same bits.
 	Every int
-	// Tokens is how many tokens of each stream a round learns from. The last fifth of them is kept apart: the copy is
-	// taken over only if it predicts that part better than the model does.
+	// Tokens is the number of tokens of each stream that a round uses. The last fifth of them is held out: the copy is
+	// adopted only if it predicts that part better than the model does.
 	Tokens int
 	Steps  int // updates of a round
 	LR     float64
-	// Time ends a round that takes longer. It is then dropped: a guard, not a setting.
+	// Time is a safety limit for the duration of a round. A round that takes longer is dropped.
 	Time time.Duration
 }
 
-// The shape of an update, and how much of the last lines a new model reads before it goes on.
+// learnBatch and learnSeqLen are the shape of an update. rereadTokens is the number of recent tokens that a new model
+// reads before it continues.
 const (
 	learnBatch   = 4
 	learnSeqLen  = 256
 	rereadTokens = 4096
-	apart        = 5 // one in so many tokens is kept apart
+	apart        = 5 // one in apart tokens is held out
 )
 
-// DefaultLearnOptions are those of short rounds, and of none unless Every is set.
+// DefaultLearnOptions returns options for short rounds. Without Every there is no learning.
 func DefaultLearnOptions() LearnOptions {
 	return LearnOptions{Tokens: 1 << 16, Steps: 40, LR: 5e-4, Time: time.Minute}
 }
@@ -59,23 +61,23 @@ func (o *LearnOptions) validate() error {
 	return nil
 }
 
-// Learnt counts rounds of learning by how they ended.
+// Learnt counts learning rounds by their result.
 type Learnt struct {
-	Kept   int64 `json:"kept"`   // the copy was better, and is now the model
-	Worse  int64 `json:"worse"`  // it was not better
-	Failed int64 `json:"failed"` // a number was not finite, or the time was over
-	// Before and After are the losses of the last round that was finished, in bits per token of the part kept apart.
+	Kept   int64 `json:"kept"`   // the copy was better and became the model
+	Worse  int64 `json:"worse"`  // the copy was not better
+	Failed int64 `json:"failed"` // a number was not finite, or the round took too long
+	// Before and After are the losses before and after the last finished round, in bits per token of the held-out part.
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
 }
 
-// learner has a round of learning in the background.
+// learner runs learning rounds in the background.
 type learner struct {
 	o       LearnOptions
 	tok     tokenizer.Tokenizer
-	since   int // lines since the last round began
+	since   int // lines since the last round started
 	rounds  uint64
-	running chan outcome // nil for none
+	running chan outcome // receives the result of the current round; nil for none
 	end     context.CancelFunc
 	learnt  Learnt
 }
@@ -95,7 +97,7 @@ func newLearner(m *model.Model, tok tokenizer.Tokenizer, o LearnOptions) (*learn
 	return &learner{o: o, tok: tok}, nil
 }
 
-// Learnt returns how the rounds of learning have ended.
+// Learnt returns the results of the learning rounds so far.
 func (w *Watcher) Learnt() Learnt {
 	if w.learner == nil {
 		return Learnt{}
@@ -103,7 +105,7 @@ func (w *Watcher) Learnt() Learnt {
 	return w.learner.learnt
 }
 
-// Close ends a round of learning that is running.
+// Close stops a learning round that is running.
 func (w *Watcher) Close() {
 	if w.learner != nil {
 		w.learner.stop()
@@ -118,7 +120,7 @@ func (l *learner) stop() {
 	}
 }
 
-// remember keeps the ids of the current line, and of those before it at least the last most.
+// remember appends the ids of the current line to recent. Of earlier lines, recent keeps at least the last most ids.
 func (s *Stream) remember(most int) {
 	s.recent = append(s.recent, s.ids...)
 	if len(s.recent) > 2*most {
@@ -126,7 +128,7 @@ func (s *Stream) remember(most int) {
 	}
 }
 
-// learn counts lines. Where a round is due it takes over what the last one has learnt, and begins another.
+// learn counts lines. If a round is due, learn waits for the previous one, adopts its result, and starts the next one.
 func (w *Watcher) learn(ctx context.Context, lines int) error {
 	l := w.learner
 	if l.since += lines; l.since < l.o.Every {
@@ -166,11 +168,11 @@ func (w *Watcher) learn(ctx context.Context, lines int) error {
 	return nil
 }
 
-// take makes the result of a round the model, if it is better. Each stream continues after its last lines, which the
-// new model reads first.
+// take adopts the result of a round if it is better. The new model first reads the last lines of each stream, after
+// which the stream continues.
 func (w *Watcher) take(r outcome) error {
 	l := &w.learner.learnt
-	const bits = 1.4426950408889634 // of a nat
+	const bits = 1.4426950408889634 // bits per nat
 	switch {
 	case r.err != nil:
 		l.Failed++

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/watch"
 )
 
-// learning are options of short rounds.
+// learning returns options for short rounds.
 func learning(every int) watch.Options {
 	o := watch.DefaultOptions()
 	o.Learn.Every, o.Learn.Tokens, o.Learn.Steps, o.Learn.LR = every, 16_384, 8, 2e-2
@@ -21,8 +21,8 @@ func learning(every int) watch.Options {
 	return o
 }
 
-// TestLearns: rounds on lines that can be learnt are kept, after which the lines surprise less, and the same lines give
-// the same bits.
+// TestLearns checks that rounds on predictable lines are kept, that the lines are then less surprising, and that the
+// same lines give the same bits.
 func TestLearns(t *testing.T) {
 	line := strings.Repeat("an ordinary line ", 6) + "\n"
 	lines := make([]string, 90)
@@ -50,8 +50,8 @@ func TestLearns(t *testing.T) {
 	}
 }
 
-// TestLearnsNothingWorse: a round that makes the model worse on lines kept apart, breaks down or takes too long is
-// dropped, and changes no bit.
+// TestLearnsNothingWorse checks that a round that makes the model worse on held-out lines or takes too long is dropped
+// and changes no bit.
 func TestLearnsNothingWorse(t *testing.T) {
 	var lines []string
 	for range 2 {
@@ -78,7 +78,7 @@ func TestLearnsNothingWorse(t *testing.T) {
 	}
 }
 
-// TestCalibration: thresholds start from the scores of a file, if it is of the same model and scores.
+// TestCalibration checks that thresholds start from the scores in a file if it is for the same model and kind of score.
 func TestCalibration(t *testing.T) {
 	m, o, dir := fresh(t, layersOf[0]), watch.DefaultOptions(), t.TempDir()
 	w := open(t, m, o)
@@ -109,7 +109,7 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
-// TestMetrics: the page has the counts of each stream and the threshold.
+// TestMetrics checks that the page contains the counts of each stream and the threshold.
 func TestMetrics(t *testing.T) {
 	m := watch.NewMetrics()
 	z := 7.5

@@ -12,37 +12,38 @@ import (
 	"time"
 )
 
-// Place is where a stream is in its file.
+// Place is the position of a stream in its file.
 type Place struct {
 	Offset int64 `json:"offset,omitempty"` // in bytes
-	// Head is a hash of the first bytes of the file, up to headBytes of those before Offset: another file of the same
-	// name is read from its start.
+	// Head is a hash of the first bytes of the file, those before Offset but at most headBytes. It detects another file
+	// with the same name, which is read from its start.
 	Head string `json:"head,omitempty"`
 }
 
 const headBytes = 1024
 
-// pollEvery is how often a followed file is looked at.
+// pollEvery is the interval at which a followed file is polled.
 const pollEvery = 200 * time.Millisecond
 
-// Reader cuts streams into lines and hands them to one goroutine.
+// Reader splits streams into lines and sends them to a channel.
 type Reader struct {
-	MaxLine int // bytes of a line that are kept
+	MaxLine int // maximum number of bytes of a line that are kept
 	Follow  bool
-	Note    func(text string) // a file that was replaced, or has gone
+	Note    func(text string) // called when a file was replaced, was truncated or does not exist
 	Lines   chan<- Line
 }
 
-// lineReader reads lines, of which it keeps a part each.
+// lineReader reads lines and keeps the first most bytes of each.
 type lineReader struct {
 	in   *bufio.Reader
 	most int
-	line []byte // of the current line
+	line []byte // the current line, as far as it is kept
 	cut  int64
 	read int64 // bytes of the current line
 }
 
-// next returns the next line. The error io.EOF comes with what follows the last newline; more may be read later.
+// next reads the current line to its end. At the end of the input it returns io.EOF; the line then lacks a newline, and
+// a later call may read more of it.
 func (r *lineReader) next() error {
 	for {
 		part, err := r.in.ReadSlice('\n')
@@ -65,14 +66,14 @@ func (r *lineReader) next() error {
 	}
 }
 
-// take returns the current line and begins the next.
+// take returns the current line and its length in the input, and starts the next line.
 func (r *lineReader) take(s *Stream) (l Line, bytes int64) {
 	l, bytes = Line{Stream: s, Text: append([]byte(nil), r.line...), Cut: r.cut}, r.read
 	r.line, r.cut, r.read = r.line[:0], 0, 0
 	return l, bytes
 }
 
-// send hands a line over.
+// send sends a line to the channel.
 func (r *Reader) send(ctx context.Context, l Line) error {
 	select {
 	case r.Lines <- l:
@@ -108,8 +109,8 @@ func unlessEnd(err error) error {
 	return err
 }
 
-// File reads a file from a place to its end, or follows it, as tail -F does: a file that is truncated is read from its
-// start, and one that another replaces is read to its end before that.
+// File reads a file from a place to its end, or follows it like tail -F. A truncated file is read from its start. A
+// file that is replaced by another is first read to its end.
 func (r *Reader) File(ctx context.Context, s *Stream, path string, from Place) error {
 	for {
 		f, err := r.open(ctx, path)
@@ -117,7 +118,7 @@ func (r *Reader) File(ctx context.Context, s *Stream, path string, from Place) e
 			return err
 		}
 		err = r.through(ctx, s, f, path, from)
-		f.Close() // it was only read
+		f.Close() // the error does not matter after reading
 		if err != nil || !r.Follow {
 			return err
 		}
@@ -125,7 +126,7 @@ func (r *Reader) File(ctx context.Context, s *Stream, path string, from Place) e
 	}
 }
 
-// open opens a file. If it is to be followed, it waits until there is one.
+// open opens a file. With Follow, it waits until the file exists.
 func (r *Reader) open(ctx context.Context, path string) (*os.File, error) {
 	for told := false; ; {
 		f, err := os.Open(path)
@@ -151,7 +152,8 @@ func wait(ctx context.Context) error {
 	}
 }
 
-// through reads an open file to its end or, with Follow, until another file has its name.
+// through reads an open file to its end or, with Follow, until the file is truncated or its name belongs to another
+// file.
 func (r *Reader) through(ctx context.Context, s *Stream, f *os.File, path string, from Place) error {
 	head, at, err := resume(f, from)
 	if err != nil {
@@ -161,7 +163,7 @@ func (r *Reader) through(ctx context.Context, s *Stream, f *os.File, path string
 		r.Note(fmt.Sprintf("%s is another file than before, or shorter; reading it from its start", path))
 	}
 	lines := r.lines(io.TeeReader(f, head))
-	last := false // the file has no name any more: what comes now is its end
+	last := false // the file was removed or replaced, so its end is final
 	for {
 		err := lines.next()
 		if err == nil || errors.Is(err, io.EOF) && lines.read > 0 && (last || !r.Follow) {
@@ -199,13 +201,13 @@ func (r *Reader) through(ctx context.Context, s *Stream, f *os.File, path string
 	}
 }
 
-// head is the first bytes of a file.
+// head holds the first bytes of a file.
 type head struct {
 	bytes []byte
-	done  string // the hash of all headBytes
+	done  string // hash of the first headBytes bytes, once known
 }
 
-// Write keeps the first bytes.
+// Write stores the first bytes.
 func (h *head) Write(p []byte) (int, error) {
 	if n := min(len(p), headBytes-len(h.bytes)); n > 0 {
 		h.bytes = append(h.bytes, p[:n]...)
@@ -213,7 +215,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hash returns the hash of the first bytes before an offset.
+// hash returns the hash of the bytes before an offset, at most the first headBytes.
 func (h *head) hash(offset int64) string {
 	if offset >= headBytes && h.done != "" {
 		return h.done
@@ -227,7 +229,7 @@ func (h *head) hash(offset int64) string {
 	return text
 }
 
-// resume moves a file to a place in it, or to its start if it is not the file of that place.
+// resume seeks to a place in a file, or to the start if the place belongs to another file or is after the end.
 func resume(f *os.File, from Place) (*head, int64, error) {
 	h := &head{}
 	if from.Offset <= 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/watch"
 )
 
-// texts are lines as text, for messages.
+// texts returns the texts of lines.
 func texts(lines []watch.Line) (all []string) {
 	for _, l := range lines {
 		all = append(all, string(l.Text))
@@ -20,8 +20,8 @@ func texts(lines []watch.Line) (all []string) {
 	return all
 }
 
-// TestPipe: lines keep every byte, long ones are cut and counted whatever the buffer, and what has no newline at the
-// end is a line, too.
+// TestPipe checks that lines keep every byte, that long lines are cut and their cut bytes counted even if they exceed
+// the buffer, and that text after the last newline is a line, too.
 func TestPipe(t *testing.T) {
 	long := strings.Repeat("x", 200_000)
 	in := "one\n\n\x00\xff\r\n" + long + "\nlast"
@@ -57,8 +57,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// TestFollow: a followed file is read as it grows, across a rotation, of which no line is lost, and a truncation; and a
-// place in it is gone on from, unless the file is another.
+// TestFollow checks that a followed file is read as it grows, across a rotation without losing a line and across a
+// truncation, and that reading continues from a place unless the file is another one.
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "log")

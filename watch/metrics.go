@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics are the Prometheus metrics of a Watcher. Labels are the names of streams, which whoever starts the program
-// has given: lines cannot create new ones.
+// Metrics holds the Prometheus metrics of a Watcher. Labels are the names of streams, which are fixed when the program
+// starts, so lines cannot create new ones.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -19,7 +19,7 @@ type Metrics struct {
 	learnt                          *prometheus.GaugeVec
 }
 
-// NewMetrics returns metrics that are all 0.
+// NewMetrics returns metrics whose values are all 0.
 func NewMetrics() *Metrics {
 	counter := func(name, help string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"stream"})
@@ -46,12 +46,12 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Handler responds with the metrics.
+// Handler returns an HTTP handler that responds with the metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-// Count counts lines that were read.
+// Count adds the reports on lines to the metrics and sets the numbers of learning rounds.
 func (m *Metrics) Count(reports []Report, learnt Learnt) {
 	for i := range reports {
 		r := &reports[i]

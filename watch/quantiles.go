@@ -6,34 +6,34 @@ import (
 	"math"
 )
 
-// Scores are counted in bins whose width is at most 2 % of the score, and 0.02 bits near 0.
+// Scores are counted in bins whose width is about 2 % of the score, or 0.02 bits near 0.
 const (
 	binWidth = 0.02 // of asinh(score)
-	lastBin  = 1500 // of a score of 5e12 bits; further ones are counted in it
-	// leastLines is how many lines have to be above a quantile that is read from the counts.
+	lastBin  = 1500 // bin of a score of 5e12 bits; higher scores are counted in it, too
+	// leastLines is the minimum number of lines above a quantile that is taken from the counts.
 	leastLines = 10
-	bodyTail   = 0.1 // the part of the lines above the first of the two quantiles that a tail is drawn through
+	bodyTail   = 0.1 // fraction of the lines above the first of the two quantiles that define the tail
 	heaviest   = 1e100
 )
 
-// Quantiles are the quantiles of a stream of scores, the recent ones with more weight: a line that is h lines old, h
-// the half-life, counts half as much as the last one. A score x is counted in bin
+// Quantiles estimates the quantiles of a stream of scores. Recent scores have more weight: with a half-life of h lines,
+// a score that is h lines old counts half as much as the last one. A score x is counted in bin
 //
 //	b = round(asinh(x)/0.02),
 //
 // which bounds its relative error by 1 %, as in DDSketch (Masson et al., arXiv:1908.10693, §2.1), but for scores of
-// both signs. The memory is that of the bins, 24 KB, however many lines there are. A score counts once however large it
-// is, so that no single line moves a quantile much.
+// both signs. The bins take 24 KB, however many lines there are. A score counts once however large it is, so no single
+// line moves a quantile much.
 type Quantiles struct {
 	halfLife int
-	growth   float64 // of the weight, from line to line
+	growth   float64 // factor of the weight from line to line
 	weight   float64 // of the next score
 	total    float64 // of all
 	top      int     // index of the highest bin with a weight
 	bins     []float64
 }
 
-// NewQuantiles returns quantiles of no scores yet.
+// NewQuantiles returns quantiles without scores.
 func NewQuantiles(halfLife int) *Quantiles {
 	return &Quantiles{
 		halfLife: halfLife, growth: math.Exp2(1 / float64(halfLife)), weight: 1, bins: make([]float64, 2*lastBin+1),
@@ -48,7 +48,7 @@ func (q *Quantiles) copy(halfLife int) *Quantiles {
 	return c
 }
 
-// Add counts a score. One that is not finite counts nothing.
+// Add counts a score. It ignores scores that are not finite.
 func (q *Quantiles) Add(score float64) {
 	if math.IsNaN(score) || math.IsInf(score, 0) {
 		return
@@ -65,11 +65,11 @@ func (q *Quantiles) Add(score float64) {
 	}
 }
 
-// Lines is the number of lines that the quantiles are of: the sum of the weights, where that of the last line is 1. It
-// is at most 1.44 half-lives.
+// Lines returns the effective number of lines: the sum of the weights, scaled so that the last line has weight 1. It is
+// at most 1.44 half-lives.
 func (q *Quantiles) Lines() float64 { return q.total / q.weight * q.growth }
 
-// above returns the score that a part of the weights lies above.
+// above returns the score that the given fraction of the weights exceeds.
 func (q *Quantiles) above(part float64) float64 {
 	left, i := part*q.total, q.top
 	for ; i > 0; i-- {
@@ -80,14 +80,15 @@ func (q *Quantiles) above(part float64) float64 {
 	return math.Sinh(float64(i-lastBin) * binWidth)
 }
 
-// Threshold returns the score that a part r of the lines exceeds, +Inf while there are fewer than 100 lines. Where
-// fewer than 10 of the lines that are remembered would lie above it, the tail is taken to be exponential, and drawn
-// through two quantiles of the counts, those that 0.1 and p = 10/Lines of the lines exceed:
+// Threshold returns the score that a fraction r of the lines exceeds, or +Inf while Lines is at most 100. If fewer than
+// 10 lines would exceed the threshold, the tail is assumed to be exponential. It is extrapolated from two quantiles of
+// the counts, those that the fractions 0.1 and p = 10/Lines of the lines exceed:
 //
 //	z(r) = z(p) + (z(p) - z(0.1))/ln(0.1/p) · ln(p/r),
 //
-// which is the threshold of SPOT (Siffer et al., KDD 2017, doi 10.1145/3097983.3098144, equation 1) for γ = 0, with the
-// scale by two quantiles in place of the mean excess: a fault that is far out moves it no more than one that is near.
+// which is the threshold of SPOT (Siffer et al., KDD 2017, doi 10.1145/3097983.3098144, equation 1) for γ = 0, except
+// that two quantiles and not the mean excess determine the scale. So an extreme outlier moves it no more than a mild
+// one.
 func (q *Quantiles) Threshold(r float64) float64 {
 	p := leastLines / q.Lines()
 	if !(p < bodyTail) {
@@ -100,19 +101,19 @@ func (q *Quantiles) Threshold(r float64) float64 {
 	return upperEnd(far + (far-near)/math.Log(bodyTail/p)*math.Log(p/r))
 }
 
-// upperEnd returns the end of the bin of a score: no score of the same bin is above it.
+// upperEnd returns the upper end of the bin of a score, so that no score of the same bin exceeds it.
 func upperEnd(x float64) float64 { return math.Sinh(math.Asinh(x) + binWidth/2) }
 
-// savedQuantiles is the form of Quantiles in files.
+// savedQuantiles is the JSON form of Quantiles.
 type savedQuantiles struct {
 	HalfLife int       `json:"half_life"`
 	Weight   float64   `json:"weight"` // of the next score
 	Total    float64   `json:"total"`
-	Bins     []int     `json:"bins"` // those that have a weight
+	Bins     []int     `json:"bins"` // bins with a weight
 	Weights  []float64 `json:"weights"`
 }
 
-// MarshalJSON writes the quantiles so that UnmarshalJSON reads the same bits.
+// MarshalJSON encodes the quantiles so that UnmarshalJSON restores the same bits.
 func (q *Quantiles) MarshalJSON() ([]byte, error) {
 	s := savedQuantiles{HalfLife: q.halfLife, Weight: q.weight, Total: q.total}
 	for i, w := range q.bins {
@@ -123,7 +124,7 @@ func (q *Quantiles) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes the output of MarshalJSON.
 func (q *Quantiles) UnmarshalJSON(text []byte) error {
 	var s savedQuantiles
 	if err := json.Unmarshal(text, &s); err != nil {

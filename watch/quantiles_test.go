@@ -17,8 +17,8 @@ func ofExponential(halfLife, n int) *Quantiles {
 	return q
 }
 
-// TestThreshold: the threshold is near the quantile of the distribution, -10·ln r, where it is counted and where the
-// tail is drawn beyond what was seen; 3 % and a seventh are four standard errors of the counts.
+// TestThreshold checks that the threshold is close to the quantile of the distribution, -10·ln r, both where it is
+// counted and where the tail is extrapolated. 3 % and a seventh are four standard errors of the counts.
 func TestThreshold(t *testing.T) {
 	q := ofExponential(1e9, 20_000)
 	for _, c := range []struct{ rate, within float64 }{{0.1, 0.03}, {0.01, 0.07}, {1e-3, 0.15}, {1e-5, 0.15}} {
@@ -31,8 +31,8 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// TestThresholdFollows: after a few half-lives the threshold is that of the new scores, a score of any size counts
-// once, and far outside the bins and below zero scores have their place.
+// TestThresholdFollows checks that after a few half-lives the threshold is that of the new scores, that a score of any
+// size counts once, and that scores far outside the bins and below zero are counted.
 func TestThresholdFollows(t *testing.T) {
 	q := ofExponential(1000, 5000)
 	before := q.Threshold(0.01)
@@ -54,7 +54,7 @@ func TestThresholdFollows(t *testing.T) {
 	if z := q.Threshold(0.1); z > -195 || z < -205 {
 		t.Errorf("threshold %g of scores from -200 to -199", z)
 	}
-	for range 400_000 { // weights grow beyond what is kept
+	for range 400_000 { // the weights grow until they are rescaled
 		q.Add(rng.Float64())
 	}
 	if z, n := q.Threshold(0.5), q.Lines(); math.Abs(z-0.5) > 0.1 || math.Abs(n-1443) > 2 {
@@ -62,7 +62,8 @@ func TestThresholdFollows(t *testing.T) {
 	}
 }
 
-// TestQuantilesInJSON: quantiles go on from a file with the same bits, and a file that cannot be theirs is refused.
+// TestQuantilesInJSON checks that quantiles continue from a file with the same bits, and that an invalid file is
+// refused.
 func TestQuantilesInJSON(t *testing.T) {
 	a := ofExponential(500, 3000)
 	text, err := json.Marshal(a)

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// together is how many lines that have come are looked at at once, for those of different streams to be read in one
+// together is the maximum number of waiting lines that Run takes at a time. Those of different streams are read in one
 // call of the model.
 const together = 64
 
-// Run reads lines until the channel is closed, or ctx is done, whose error it then returns. emit is called with the
-// reports on lines, those of each stream in order.
+// Run reads lines until the channel is closed, or until ctx is done, whose error it then returns. It calls emit with
+// the reports. The reports of each stream are in order.
 func (w *Watcher) Run(ctx context.Context, lines <-chan Line, emit func([]Report) error) error {
 	for {
 		var waiting []Line

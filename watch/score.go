@@ -8,15 +8,15 @@ import (
 	"github.com/hippo-ssm/hippo/generate/sample"
 )
 
-// token is a token of a line with what the model expected there.
+// token holds the surprise of a token of a line and the surprise that the model expected.
 type token struct {
 	bits     float64 // surprise: -log2 p
-	expected float64 // the mean of -log2 p over all tokens that could have come: the entropy
-	bytes    int     // of the text that it stands for
-	bad      bool    // the logits have no probabilities
+	expected float64 // entropy: the mean of -log2 p over all possible tokens
+	bytes    int     // length of the token's text
+	bad      bool    // the logits give no finite probability
 }
 
-// surprise returns how surprising id is where the model has computed logits z:
+// surprise returns the surprise of id, given the logits z:
 //
 //	bits = -log2 p(id),  expected = -Σ_i p_i log2 p_i,  p = softmax(z).
 func surprise(z []float32, id int32) token {
@@ -29,7 +29,7 @@ func surprise(z []float32, id int32) token {
 	return t
 }
 
-// How the score of a line follows from its tokens: see Options.Score.
+// The kinds of scores: see Options.Score.
 const (
 	ScorePeak   = "peak"
 	ScoreExcess = "excess"
@@ -37,18 +37,20 @@ const (
 	ScoreRate   = "bits_per_byte"
 )
 
-// Scores are the names of all scores.
+// Scores lists the names of all kinds of scores.
 var Scores = []string{ScorePeak, ScoreExcess, ScoreBits, ScoreRate}
 
-// allowance is how many bits a token may surprise more than expected before it counts in a peak.
+// allowance is the number of bits by which the surprise of a token may exceed the expected one without adding to a
+// peak.
 const allowance = 1
 
-// peak is the largest sum, over all runs of tokens of a line, of how much more each surprised than expected:
+// peak returns the maximum, over all runs of consecutive tokens of a line, of the summed surprise above the expected
+// one:
 //
 //	S_t = max(0, S_(t-1) + bits_t - expected_t - 1),  peak = max_t S_t,
 //
 // the statistic of Page (Biometrika 41, 1954, doi 10.1093/biomet/41.1-2.100). Numbers and names that the model knows to
-// be unforeseeable count as expected, and the rest of a long line does not dilute its one strange word.
+// be unpredictable do not add to it, and the rest of a long line does not dilute a single strange word.
 func peak(tokens []token) (most float64) {
 	s := 0.0
 	for _, t := range tokens {
@@ -58,7 +60,7 @@ func peak(tokens []token) (most float64) {
 	return most
 }
 
-// Of returns a kind of score of the line.
+// Of returns the line's score of the given kind.
 func (r *Report) Of(kind string) float64 {
 	switch kind {
 	case ScoreBits:
@@ -71,18 +73,18 @@ func (r *Report) Of(kind string) float64 {
 	return r.Peak
 }
 
-// Range is a part of a line, in bytes from its start, and how much more it surprised than expected.
+// Range is a part of a line, in bytes from its start, with its surprise above the expected one.
 type Range struct {
 	Start  int     `json:"start"`
 	End    int     `json:"end"`
 	Excess float64 `json:"excess_bits"`
 }
 
-// maxRanges is the number of ranges of a report at most.
+// maxRanges is the maximum number of ranges in a report.
 const maxRanges = 8
 
-// rangesOf returns what was surprising in a line: the tokens with the most bits above what was expected, the fewest
-// that have half of all these bits, joined where they touch.
+// rangesOf returns the surprising ranges of a line. It takes the fewest tokens that together have half of the line's
+// bits above the expected ones, and joins those that touch.
 func rangesOf(tokens []token) []Range {
 	var all []Range
 	at, total := 0, 0.0
@@ -117,7 +119,7 @@ func rangesOf(tokens []token) []Range {
 	return joined
 }
 
-// ignore makes tokens that touch ranges of bytes surprise as much as expected.
+// ignore sets the expected surprise of tokens that touch ranges of bytes to their actual surprise.
 func ignore(tokens []token, ranges [][]int) {
 	at := 0
 	for i := range tokens {

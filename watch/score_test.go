@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestSurprise: bits and what was expected are those of the definition, and logits that are not finite are told.
+// TestSurprise checks the bits and the expected bits against their definition, and that logits that are not finite are
+// detected.
 func TestSurprise(t *testing.T) {
 	z := []float32{0, float32(math.Log(2)), float32(math.Log(4)), float32(math.Log(1))} // p = 1/8, 1/4, 1/2, 1/8
 	const entropy = 0.125*3 + 0.25*2 + 0.5*1 + 0.125*3
@@ -26,7 +27,7 @@ func TestSurprise(t *testing.T) {
 	}
 }
 
-// TestPeak: the peak is the largest sum over a run, found among all runs.
+// TestPeak checks that the peak is the largest sum over all runs.
 func TestPeak(t *testing.T) {
 	tokens := []token{{bits: 9, expected: 8}, {bits: 2, expected: 1}, {bits: 6, expected: 1}, {bits: 1, expected: 2},
 		{bits: 7, expected: 1}, {bits: 0, expected: 4}, {bits: 5, expected: 1}}
@@ -43,7 +44,8 @@ func TestPeak(t *testing.T) {
 	}
 }
 
-// TestRanges: the ranges have half of the bits above what was expected, in order, joined where they touch.
+// TestRanges checks that the ranges have half of the bits above the expected ones, are in order, and are joined where
+// they touch.
 func TestRanges(t *testing.T) {
 	tokens := []token{{bits: 1, expected: 1, bytes: 1},
 		{bits: 9, expected: 1, bytes: 2}, {bits: 7, expected: 1, bytes: 1},
@@ -64,7 +66,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestIgnore: tokens that touch what is ignored surprise as expected, and no others.
+// TestIgnore checks that ignored ranges change exactly the tokens that touch them.
 func TestIgnore(t *testing.T) {
 	tokens := []token{{bits: 9, bytes: 2}, {bits: 9, bytes: 3}, {bits: 9, bytes: 1},
 		{bits: 9, bytes: 1}, {bits: 9, bytes: 1}}

@@ -13,13 +13,13 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// stateVersion is the version of the files of Encode.
+// stateVersion is the version of the files that Encode writes.
 const stateVersion = 1
 
-// savedState is the form of a Watcher in a file.
+// savedState is the JSON form of a Watcher.
 type savedState struct {
 	Version  int              `json:"hippo_watch"`
-	Identity session.Identity `json:"identity"` // of the model
+	Identity session.Identity `json:"identity"` // identity of the model
 	Score    string           `json:"score"`
 	Streams  []savedStream    `json:"streams"`
 }
@@ -28,13 +28,13 @@ type savedStream struct {
 	Name string `json:"name"`
 	Counts
 	Place  Place      `json:"place"`
-	Since  int        `json:"since"` // lines since the state started
+	Since  int        `json:"since"` // lines since the state was reset
 	Scores *Quantiles `json:"scores"`
-	// State is what session.Snapshot.Encode wrote, nil before the first line.
+	// State is the output of session.Snapshot.Encode, nil before the first line.
 	State []byte `json:"state"`
 }
 
-// Encode writes the streams, their states and thresholds, so that Restore goes on to the bit.
+// Encode writes the streams with their states and thresholds, so that after Restore they continue with the same bits.
 func (w *Watcher) Encode(out io.Writer) error {
 	saved := savedState{
 		Version: stateVersion, Identity: session.Identify(w.model, w.tok), Score: w.o.scoring(),
@@ -56,8 +56,8 @@ func (w *Watcher) Encode(out io.Writer) error {
 	return json.NewEncoder(out).Encode(saved)
 }
 
-// Restore continues the streams that Encode wrote, in a watcher that has none yet. note says what starts again: of
-// another model the states, of other scores the thresholds.
+// Restore reads the streams that Encode wrote into a watcher that has none yet. note says what could not be restored:
+// the states if they are of another model, and the thresholds if they are for other scores.
 func (w *Watcher) Restore(data []byte) (note string, err error) {
 	var saved savedState
 	if err := json.Unmarshal(data, &saved); err != nil {
@@ -106,7 +106,7 @@ func (w *Watcher) Restore(data []byte) (note string, err error) {
 	return strings.TrimSpace(note), nil
 }
 
-// check returns an error unless the numbers of a stream can be.
+// check returns an error unless the numbers of a stream are possible.
 func (s *savedStream) check() error {
 	for _, n := range []struct {
 		name  string
@@ -125,7 +125,7 @@ func (s *savedStream) check() error {
 	return nil
 }
 
-// SaveModel writes the model that reads, with its tokenizer, into a folder that hippo.Load reads, atomically.
+// SaveModel atomically writes the current model and its tokenizer to a folder that hippo.Load can read.
 func (w *Watcher) SaveModel(dir string) error {
 	return checkpoint.WriteDirAtomic(dir, func(tmp string) error {
 		return errors.Join(w.model.Save(tmp), w.tok.Save(tmp))

@@ -1,13 +1,13 @@
-// Package watch reads streams of lines, such as logs, and says how surprising each line is to a language model that has
-// read all lines before it. It imports the model, its batches and its training (train/text).
+// Package watch reads streams of lines, such as logs, and measures how surprising each line is to a language model that
+// has read all lines before it. It imports the model, its batches and its training (train/text).
 //
-// A Watcher holds the model, and for each Stream a recurrent state of constant size. A line ends with its newline,
-// which is part of it: what the line was leaves its trace in the state, and the newline tells the model that another
-// begins. The surprise of a line is that of its tokens, -Σ log2 p(token | all lines before, the tokens before it).
-// Thresholds follow the scores of the last lines (Quantiles), so that a chosen part of the lines raises an alarm.
+// A Watcher holds the model and, for each Stream, a recurrent state of constant size. The newline at the end of a line
+// is part of the line. It tells the model that the next line begins. The surprise of a line is the sum of the surprise
+// of its tokens, -Σ log2 p(token | all lines before, the tokens before it). Thresholds follow the scores of recent
+// lines (Quantiles), so that a chosen fraction of the lines raises an alarm.
 //
-// A line is read in one piece, however it comes (see generate.Batch): the same lines give the same bits, one at a time,
-// in bulk, beside other streams and after Encode and Restore.
+// A line is read in one piece, however it arrives (see generate.Batch). So the same lines give the same bits one at a
+// time, in bulk, together with other streams, and after Encode and Restore.
 package watch
 
 import (
@@ -24,32 +24,32 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Options configure a Watcher. Start from DefaultOptions.
+// Options configure a Watcher. Start with DefaultOptions.
 type Options struct {
-	// Rate is the part of the lines that shall raise an alarm.
+	// Rate is the desired fraction of lines that raise an alarm.
 	Rate float64
-	// HalfLife is after how many lines a score counts half as much for the threshold.
+	// HalfLife is the number of lines after which a score counts half as much for the threshold.
 	HalfLife int
-	// Score is what is compared with the threshold: peak (see there), excess (bits above what was expected, in all),
-	// bits, or bits_per_byte.
+	// Score is the kind of score that is compared with the threshold: peak (see the function peak), excess (total bits
+	// above the expected ones), bits, or bits_per_byte.
 	Score string
-	// Reset is after how many lines the state of a stream starts again, 0 for never.
+	// Reset is the number of lines after which the state of a stream is reset, 0 for never.
 	Reset int
-	// Keep is how many tokens back attention sees, in models that have it.
+	// Keep is the number of previous tokens whose keys and values are kept for attention layers.
 	Keep int
-	// Ignore matches text, such as times, whose tokens count in no score of kind peak or excess; nil for none.
+	// Ignore matches text whose tokens do not count in peak and excess scores, for example times. nil matches nothing.
 	Ignore *regexp.Regexp
-	// Ranges has each report say what was surprising, not only those of alarms.
+	// Ranges fills Report.Ranges for all lines, not only for alarms.
 	Ranges bool
 	Learn  LearnOptions
 }
 
-// DefaultOptions are 1 alarm in 1,000 lines and a half-life of 20,000 lines.
+// DefaultOptions returns options for 1 alarm in 1,000 lines and a half-life of 20,000 lines.
 func DefaultOptions() Options {
 	return Options{Rate: 1e-3, HalfLife: 20_000, Score: ScorePeak, Keep: 1024, Learn: DefaultLearnOptions()}
 }
 
-// scoring describes how scores come about: thresholds are for scores of one description.
+// scoring describes how scores are computed. A threshold applies only to scores with the same description.
 func (o *Options) scoring() string {
 	text := o.Score
 	if o.Reset > 0 {
@@ -78,19 +78,20 @@ func (o *Options) validate() error {
 	return o.Learn.validate()
 }
 
-// Watcher reads the lines of streams with one model. It is for one goroutine.
+// Watcher reads the lines of streams with one model. It must be used by one goroutine at a time.
 type Watcher struct {
 	model   *model.Model
 	tok     tokenizer.Tokenizer
 	o       Options
 	newline []int32
 	start   *session.Snapshot // after a newline, before the first line
-	prior   *Quantiles        // of streams that begin; nil for none
+	prior   *Quantiles        // initial scores of new streams; nil for none
 	streams []*Stream
 	learner *learner
 }
 
-// New returns a watcher without streams. prior are the scores that streams begin with, those of Calibrate, or nil.
+// New returns a watcher without streams. prior holds the scores with which streams start, as Calibrate returns them, or
+// is nil.
 func New(m *model.Model, tok tokenizer.Tokenizer, prior *Quantiles, o Options) (*Watcher, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func New(m *model.Model, tok tokenizer.Tokenizer, prior *Quantiles, o Options) (
 	return w, w.use(m)
 }
 
-// use makes m the model. Streams have no state in it yet.
+// use sets the model to m. It does not change the states of the streams.
 func (w *Watcher) use(m *model.Model) error {
 	b := generate.NewBatch(m, 1)
 	b.Chunk = session.Chunk(m)
@@ -122,37 +123,37 @@ func (w *Watcher) use(m *model.Model) error {
 	return nil
 }
 
-// Model returns the model that reads: the one of New, or what has been learnt from it.
+// Model returns the current model: the one passed to New, or the last one that a learning round replaced it by.
 func (w *Watcher) Model() *model.Model { return w.model }
 
-// Stream is one sequence of lines: a file, a pipe.
+// Stream is one sequence of lines, from a file or a pipe.
 type Stream struct {
 	Name string
 	Counts
-	// Place is where the stream is in its file.
+	// Place is the position of the stream in its file.
 	Place Place
 
-	since  int // lines since the state started
+	since  int // lines since the state was reset
 	batch  *generate.Batch
 	scores *Quantiles
-	recent []int32 // the last lines that raised no alarm, for learning
+	recent []int32 // ids of the last lines that raised no alarm, for learning
 
 	ids    []int32 // of the current line
 	tokens []token
 }
 
-// Counts are sums over the lines of a stream.
+// Counts holds totals over the lines of a stream.
 type Counts struct {
 	Lines      int64   `json:"lines"`
 	Bytes      int64   `json:"bytes"`
 	Bits       float64 `json:"bits"`
 	Alarms     int64   `json:"alarms"`
 	Cut        int64   `json:"cut"`        // bytes of long lines that were not read
-	Unreadable int64   `json:"unreadable"` // lines with text that the tokenizer does not have
-	Restarts   int64   `json:"restarts"`   // of the state, because it was no longer finite
+	Unreadable int64   `json:"unreadable"` // lines that the tokenizer cannot encode
+	Restarts   int64   `json:"restarts"`   // resets of the state because it was no longer finite
 }
 
-// Stream returns the stream of a name, and begins it if there is none.
+// Stream returns the stream with a name. It creates the stream if it does not exist.
 func (w *Watcher) Stream(name string) *Stream {
 	for _, s := range w.streams {
 		if s.Name == name {
@@ -167,7 +168,7 @@ func (w *Watcher) Stream(name string) *Stream {
 	return s
 }
 
-// Streams returns all streams, in the order in which they began.
+// Streams returns all streams, in the order of creation.
 func (w *Watcher) Streams() []*Stream { return w.streams }
 
 // Threshold returns the score above which the next line raises an alarm, +Inf while too few lines have been read.
@@ -177,18 +178,18 @@ func (w *Watcher) Threshold(s *Stream) float64 { return s.scores.Threshold(w.o.R
 type Line struct {
 	Stream *Stream
 	Text   []byte // with its newline, unless the stream ended without one
-	Cut    int64  // bytes of the line that Text leaves out
-	Place  Place  // after the line
+	Cut    int64  // number of bytes of the line that Text lacks
+	Place  Place  // position after the line
 }
 
-// Report says how surprising a line was.
+// Report describes how surprising a line was.
 type Report struct {
 	Stream     string   `json:"stream,omitempty"`
 	Line       int64    `json:"line"` // from 1
 	Bytes      int      `json:"bytes"`
 	Bits       float64  `json:"bits"`
 	BitsByte   float64  `json:"bits_per_byte"`
-	Excess     float64  `json:"excess_bits"` // more than the entropy of the predictions
+	Excess     float64  `json:"excess_bits"` // bits above the entropy of the predictions
 	Peak       float64  `json:"peak"`        // see Options.Score
 	Score      float64  `json:"score"`
 	Threshold  *float64 `json:"threshold"` // nil while too few lines have been read
@@ -196,12 +197,12 @@ type Report struct {
 	Ranges     []Range  `json:"ranges,omitempty"`
 	Cut        int64    `json:"cut,omitempty"`
 	Unreadable string   `json:"unreadable,omitempty"` // why the model could not read the line
-	Text       []byte   `json:"-"`                    // of Line
+	Text       []byte   `json:"-"`                    // Line.Text
 }
 
-// Read reads lines of different streams, at most one of each, in one call of the model, and reports on each. Every
-// stream gets the same bits as alone. An error leaves the streams as they were or, if it is one of learning, after the
-// lines.
+// Read reads lines of different streams, at most one of each, in one call of the model, and returns a report for each.
+// Every stream gets the same bits as alone. After an error the streams are unchanged, or after the lines if the error
+// is from learning.
 func (w *Watcher) Read(ctx context.Context, lines ...Line) ([]Report, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -220,7 +221,7 @@ func (w *Watcher) Read(ctx context.Context, lines ...Line) ([]Report, error) {
 		}
 		parts = append(parts, w.part(l.Stream))
 	}
-	if err := generate.Feed(context.WithoutCancel(ctx), parts...); err != nil { // a line is read whole
+	if err := generate.Feed(context.WithoutCancel(ctx), parts...); err != nil { // a line is always read to its end
 		return nil, err
 	}
 	for i, l := range lines {
@@ -237,7 +238,7 @@ func (w *Watcher) Read(ctx context.Context, lines ...Line) ([]Report, error) {
 	return reports, nil
 }
 
-// encode turns a line into ids, as many as the model takes.
+// encode sets the stream's ids to those of a line, truncated to the length of the model.
 func (w *Watcher) encode(l Line) (err error) {
 	s := l.Stream
 	if s.ids, err = tokenizer.EncodeOrdinary(w.tok, s.ids[:0], l.Text); err != nil {
@@ -253,7 +254,7 @@ func (w *Watcher) encode(l Line) (err error) {
 	return nil
 }
 
-// part returns the reading of the ids of a stream, whose state it starts where it is due.
+// part returns the part of a batch that reads the stream's ids. It resets the state of the stream if necessary.
 func (w *Watcher) part(s *Stream) generate.Part {
 	most := w.model.MaxLength()
 	if s.batch == nil || w.o.Reset > 0 && s.since >= w.o.Reset || most > 0 && s.batch.Position()+len(s.ids) > most {
@@ -271,7 +272,7 @@ func (w *Watcher) part(s *Stream) generate.Part {
 	}}
 }
 
-// isBad reports whether the model had logits for the line that are not finite.
+// isBad reports whether any logits for the line are not finite.
 func (s *Stream) isBad() bool {
 	for _, t := range s.tokens {
 		if t.bad {
@@ -281,7 +282,7 @@ func (s *Stream) isBad() bool {
 	return false
 }
 
-// again reads the line of a stream from the start of its state, because what the state held was not finite.
+// again reads the stream's line again from a reset state, because the old state was not finite.
 func (w *Watcher) again(ctx context.Context, s *Stream) error {
 	s.batch = nil
 	if err := generate.Feed(context.WithoutCancel(ctx), w.part(s)); err != nil {
@@ -294,7 +295,7 @@ func (w *Watcher) again(ctx context.Context, s *Stream) error {
 	return nil
 }
 
-// report counts a line that was read, and fills its report.
+// report counts a line that was read and fills in its report.
 func (w *Watcher) report(l Line, r *Report) {
 	s := l.Stream
 	s.Place = l.Place
@@ -332,7 +333,7 @@ func (w *Watcher) report(l Line, r *Report) {
 	}
 	s.scores.Add(r.Score)
 	if r.Alarm || w.o.Ranges {
-		if w.o.Ignore == nil { // else they are measured
+		if w.o.Ignore == nil { // otherwise measured above
 			w.measure(s)
 		}
 		r.Ranges = rangesOf(s.tokens)
@@ -342,7 +343,7 @@ func (w *Watcher) report(l Line, r *Report) {
 	}
 }
 
-// measure fills the lengths of the tokens of a line, in bytes.
+// measure sets the lengths in bytes of the tokens of a line.
 func (w *Watcher) measure(s *Stream) {
 	var text []byte
 	for i := range s.tokens {

@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/watch"
 )
 
-// layersOf are layers of every kind of state: recurrent, growing, and of a limited length.
+// layersOf lists layers with every kind of state: recurrent, growing, and of limited length.
 var layersOf = []string{"mamba2(d_state=4,headdim=4)", "h3(head_dim=4)", "attention", "hyena(l_max=64)"}
 
 func fresh(t *testing.T, layers string) *model.Model {
@@ -35,7 +35,7 @@ func open(t *testing.T, m *model.Model, o watch.Options) *watch.Watcher {
 	return w
 }
 
-// linesOf are lines of a seed, some empty, some of more than a chunk.
+// linesOf returns n random lines, most of them short and some empty.
 func linesOf(seed uint64, n int) (all []string) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range n {
@@ -64,8 +64,8 @@ func read(t *testing.T, w *watch.Watcher, name string, lines ...string) (all []w
 	return all
 }
 
-// TestSameBits: a stream has the same reports alone, beside others, and with a state that was saved and read between
-// any of its lines, of every kind of model.
+// TestSameBits checks that a stream has the same reports alone, together with others, and if its state is saved and
+// restored between lines, for every kind of model.
 func TestSameBits(t *testing.T) {
 	for _, layers := range layersOf {
 		t.Run(layers, func(t *testing.T) {
@@ -106,8 +106,8 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// TestBitsAreTheModels: the bits of lines are the model's own of the whole text after a newline, and with Reset those
-// of each line alone.
+// TestBitsAreTheModels checks that the bits of lines add up to those of the model for the whole text after a newline,
+// and that with Reset a line has the bits that it has alone.
 func TestBitsAreTheModels(t *testing.T) {
 	m := fresh(t, layersOf[0])
 	lines := linesOf(3, 20)
@@ -139,7 +139,7 @@ func TestBitsAreTheModels(t *testing.T) {
 	}
 }
 
-// TestUnreadable: a line that the tokenizer has no tokens for raises an alarm and changes no state.
+// TestUnreadable checks that a line that the tokenizer cannot encode raises an alarm and does not change the state.
 func TestUnreadable(t *testing.T) {
 	tok, err := tokenizer.Characters(strings.NewReader("abc\n"))
 	if err != nil {
@@ -160,8 +160,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestBadState: a file that is none, or of other counts, is an error that names the field; of another model, thresholds
-// and places stay.
+// TestBadState checks that an invalid file gives an error that names the field, and that thresholds and counts are
+// restored even if the states are of another model.
 func TestBadState(t *testing.T) {
 	m, o := fresh(t, layersOf[0]), watch.DefaultOptions()
 	w := open(t, m, o)
@@ -198,7 +198,7 @@ func TestBadState(t *testing.T) {
 	read(t, other, "a", "on\n")
 }
 
-// TestBrokenWeights: a model whose logits are not finite is an error, not a score.
+// TestBrokenWeights checks that a model whose logits are not finite gives an error, not a score.
 func TestBrokenWeights(t *testing.T) {
 	m := toymodel.Fresh(t, func(c *model.Config) { c.VocabSize, c.Layers, c.MLP = 256, layersOf[0]+"*2", "gelu" })
 	toymodel.Ruin(m)
@@ -207,7 +207,7 @@ func TestBrokenWeights(t *testing.T) {
 	toymodel.WantError(t, err, "not finite")
 }
 
-// TestOptions: options out of range are errors that name them.
+// TestOptions checks that an option out of range gives an error that names it.
 func TestOptions(t *testing.T) {
 	m := fresh(t, layersOf[0])
 	for want, change := range map[string]func(o *watch.Options){
@@ -230,8 +230,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestRun: lines of several streams that come together are reported in the order of each, and an end of the context
-// ends at a line.
+// TestRun checks that lines of several streams that arrive together are reported in the order of each stream, and that
+// Run returns when the context is done.
 func TestRun(t *testing.T) {
 	w := open(t, fresh(t, layersOf[0]), watch.DefaultOptions())
 	lines := make(chan watch.Line, 100)
@@ -261,7 +261,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// FuzzRestore: no file makes Restore panic, and what it takes can be read on.
+// FuzzRestore checks that no file makes Restore panic, and that restored streams can be read further.
 func FuzzRestore(f *testing.F) {
 	c := model.DefaultConfig()
 	c.VocabSize, c.DModel, c.Layers, c.MLP = 256, 8, layersOf[0], model.MLPNone
