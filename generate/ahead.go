@@ -2,35 +2,35 @@ package generate
 
 import "github.com/hippo-ssm/hippo/model"
 
-// StepRows is the most ids that are read one at a time in one call of the model: drawn ids of a text that is read
-// again, or one drawn id and the drafts after it. A call of one takes as long as reading the weights. One of so many
-// takes twice as long, where the processor is as busy as memory.
+// StepRows is the maximum number of ids that are read one at a time in one call of the model: sampled ids of a text
+// that is read again, or one sampled id and the drafts after it. A call with one id takes as long as reading the
+// weights. A call with StepRows ids takes twice as long; there the processor is as busy as memory.
 const StepRows = 16
 
-// ahead is what a batch of one sequence has beside states[0]: ids of the text that the state does not have, and drafts
-// after them, which have been read in a copy of the state. If all drafts are drawn the copy takes the place of the
-// state. If not it is dropped, and the ids of the text are read again with the next ones, in the same call.
+// ahead holds the ids by which a batch of one sequence is ahead of states[0]: ids of the text, and drafts after them.
+// Both have been read in a copy of the state. If all drafts turn out to be sampled, the copy replaces the state.
+// Otherwise the copy is dropped, and the ids of the text are read again together with the next ones, in the same call.
 type ahead struct {
-	ids    []int32      // after states[0]
-	sure   int          // how many of them are the text
-	drafts int          // how many drafts followed the text when they were read
-	state  *model.State // after all of ids; nil if they are the text
-	logits []float32    // (drafts+1, padded vocabulary), after the id before the drafts and each of them
-	hidden []float32    // (ids, d_model), after each of them; of a model with an MTP alone
-	spare  *model.State // memory for state
+	ids    []int32      // ids after states[0]: of the text, then drafts
+	sure   int          // number of ids that belong to the text
+	drafts int          // number of drafts when ids were read
+	state  *model.State // after all of ids; nil if there are no drafts
+	logits []float32    // (drafts+1, padded vocabulary): after the id before the drafts and after each draft
+	hidden []float32    // (ids, d_model): after each id; only of a model with an MTP head
+	spare  *model.State // memory to reuse for state
 }
 
-// tail is the ids of the text that the state does not have.
+// tail returns the ids of the text that states[0] has not read.
 func (a *ahead) tail() []int32 { return a.ids[:a.sure] }
 
-// forget drops the drafts that have not been drawn.
+// forget drops the remaining drafts.
 func (a *ahead) forget() {
 	if a.state != nil {
 		a.ids, a.state, a.spare = a.ids[:a.sure], nil, a.state
 	}
 }
 
-// Room is the most drafts that may follow the next id.
+// Room returns the maximum number of drafts that may follow the next id.
 func (s *Batch) Room() int {
 	n := StepRows - 1 - s.ahead.sure
 	if most := s.model.MaxLength(); most > 0 {
@@ -39,9 +39,8 @@ func (s *Batch) Room() int {
 	return max(0, n)
 }
 
-// Take moves the batch, of one sequence, past id if id is the next one of the drafts of a Part, which have been read:
-// it then has the logits after it, and all is as if it had been fed. Otherwise Take forgets the drafts and returns
-// false.
+// Take reports whether id is the next draft of those that a Part has read. If so, it moves the batch, of one sequence,
+// past id, as if id had been fed: the batch has the logits after id. Otherwise Take drops the drafts.
 func (s *Batch) Take(id int32) bool {
 	a := &s.ahead
 	if a.state == nil || a.ids[a.sure] != id {
@@ -59,7 +58,7 @@ func (s *Batch) Take(id int32) bool {
 	return true
 }
 
-// settle reads the ids of the text that the state does not have.
+// settle reads the ids of the text that states[0] has not read.
 func (s *Batch) settle() {
 	a := &s.ahead
 	if a.sure == 0 {
@@ -73,7 +72,7 @@ func (s *Batch) settle() {
 	a.ids, a.sure = a.ids[a.sure:], 0
 }
 
-// Rest forgets all drafts and gives back their memory.
+// Rest drops all drafts and releases their memory.
 func (s *Batch) Rest() {
 	s.ahead.forget()
 	s.ahead.spare, s.ahead.hidden = nil, nil
@@ -83,7 +82,7 @@ func (s *Batch) Rest() {
 	}
 }
 
-// addDrawn puts ids that are read one at a time after the others, the last of them drafts, with the tail before them.
+// addDrawn adds the tail of s and ids to the pass, to be read one at a time. The last ids are drafts.
 func (b *pass) addDrawn(s *Batch, ids []int32, drafts int, silent bool) {
 	a, v, state := &s.ahead, s.model.Config.PaddedVocab(), s.states[0]
 	a.forget()
@@ -111,10 +110,10 @@ func (b *pass) addDrawn(s *Batch, ids []int32, drafts int, silent bool) {
 	case !silent:
 		b.last, b.ends = append(b.last, place{s: s}), append(b.ends, int32(len(b.ids)-1))
 	}
-	a.ids, a.sure = a.ids[:0], 0 // the call reads them
+	a.ids, a.sure = a.ids[:0], 0 // this call reads them
 }
 
-// copied returns a copy of the state to read drafts in.
+// copied returns a copy of the state, for reading drafts.
 func (s *Batch) copied() *model.State {
 	a := &s.ahead
 	if a.spare == nil {

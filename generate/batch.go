@@ -1,5 +1,5 @@
-// Package generate continues texts with a model: a Batch reads prompts into recurrent states and steps many sequences
-// together, and a writer turns the tokens that are drawn into text, up to an end or a stop string.
+// Package generate continues texts with a model. A Batch reads prompts into recurrent states and steps many sequences
+// together. A Writer samples tokens and turns them into text, up to an end token or a stop string.
 package generate
 
 import (
@@ -11,47 +11,48 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// DefaultChunk is how many positions Feed runs at a time.
+// DefaultChunk is the default number of positions that Feed reads at a time.
 const DefaultChunk = 512
 
-// Batch is a batch of sequences being read or written by a model. It holds nothing but the recurrent state of each
-// (and the keys and values of attention layers) and the logits after its last position: the text itself is not kept,
-// and the memory to compute in is borrowed from the model for the time of a call. A Batch is for one goroutine; any
-// number of batches can share a model, and Feed takes many of them one step further in one call.
+// Batch is a batch of sequences being read or written by a model. For each sequence it holds only the recurrent state
+// (and the keys and values of attention layers) and the logits after the last position. It does not store the text, and
+// each call borrows its working memory from the model. A Batch must be used by one goroutine at a time. Any number of
+// batches can share a model, and the function Feed advances many of them in one call.
 //
 // # What is the same to the last bit
 //
-// Feed runs its ids in pieces. A piece ends where the call ends, and at every position that is a multiple of Chunk,
+// Feed reads its ids in pieces. A piece ends at the end of the call, and at every position that is a multiple of Chunk,
 // counted from the start of the sequence. The same pieces give the same bits: on any number of cores, in a batch or
-// alone, beside sequences of any age, and after Fork, Repeat or saving. So a call that ends at a multiple of Chunk
-// makes no difference: if two ways to cut a text into calls differ only in such ends, they give the same logits and the
-// same continuation.
+// alone, together with sequences of any length, and after Fork, Repeat or saving. So a call that ends at a multiple of
+// Chunk makes no difference: if two divisions of a text into calls differ only in such ends, they give the same logits
+// and the same continuation.
 //
-// Other pieces, from another Chunk or from calls that end elsewhere, give the same up to rounding, since a recurrence
-// and a convolution add in different orders. In float32 logits then differ by some millionths of the largest. If a
-// model is packed as bf16 or int8 the inputs of every product are rounded, to 8 bits of precision or to 255 steps. Each
-// position is rounded by itself, independent of its piece, but a number near the middle of two steps may be rounded
-// either way. Logits then differ by up to some thousandths of the largest. So the continuation may differ where two
-// tokens are almost equally probable. In float32 that is rare; in int8 it was one text of twenty.
+// Other pieces, from another Chunk or from calls that end elsewhere, give the same results up to rounding, since a
+// recurrence and a convolution add in different orders. In float32, logits then differ by some millionths of the
+// largest. If a model is packed as bf16 or int8, the inputs of every product are rounded, to 8 bits of precision or to
+// 255 steps. Each position is rounded by itself, independent of its piece, but a number near the middle of two steps
+// may be rounded either way. Logits then differ by up to some thousandths of the largest. So the continuation may
+// differ where two tokens are almost equally probable. That is rare in float32. In int8 it happened in one text of
+// twenty.
 type Batch struct {
-	// Chunk is the number of positions after which Feed starts a new piece; below 1 it means DefaultChunk. Larger
-	// pieces are faster, up to some hundred positions, and take more memory while they run.
+	// Chunk is the number of positions after which Feed starts a new piece. A value below 1 means DefaultChunk. Larger
+	// pieces are faster, up to some hundred positions, and take more memory while they are read.
 	Chunk int
-	// Progress, unless it is nil, is called by Feed after each piece with how many positions of the call have been
-	// read.
+	// Progress, unless it is nil, is called by Feed after each piece with the number of positions of the call that have
+	// been read.
 	Progress func(read, total int)
 	Stats    Stats
 
 	model  *model.Model
 	states []*model.State // of each sequence
 	logits []float32      // (batch, padded vocabulary), nil for none
-	// pending are the ids that Generate chose last, which the model has not read yet: none for each sequence without
-	// one, or nil for all without.
+	// pending holds the ids that Generate sampled last and that the model has not read yet, one for each sequence: none
+	// if a sequence has no such id. It is nil if no sequence has one.
 	pending []int32
 	ahead   ahead
 }
 
-// NewBatch returns a batch of n sequences at their start. It panics if n is below 1.
+// NewBatch returns a batch of n empty sequences. It panics if n is below 1.
 func NewBatch(m *model.Model, n int) *Batch {
 	if n < 1 {
 		panic(fmt.Sprintf("generate.NewBatch: batch of %d sequences, want at least 1", n))
@@ -63,8 +64,8 @@ func NewBatch(m *model.Model, n int) *Batch {
 	return s
 }
 
-// Resume returns a batch of one sequence that continues from a state, which is its own from now on, and the logits
-// after its last id: those of Batch.Logits, copied, or nil if there are none.
+// Resume returns a batch of one sequence that continues from a state and the logits after its last id. The batch takes
+// ownership of the state and copies the logits, which have the form of Batch.Logits. They may be nil.
 func Resume(m *model.Model, state *model.State, logits []float32) *Batch {
 	s := &Batch{Chunk: DefaultChunk, model: m, states: []*model.State{state}}
 	if logits != nil {
@@ -75,16 +76,16 @@ func Resume(m *model.Model, state *model.State, logits []float32) *Batch {
 }
 
 // Feed reads l ids for each sequence of the batch (ids is (batch, l), row-major) and computes the logits after the last
-// one. Batch says how a text may be cut into calls.
+// one. The documentation of Batch describes how a text may be divided into calls.
 //
-// It looks at ctx before each piece, so that it ends soon after ctx is done, with its error. The batch is then at the
-// end of a piece (see Position) without logits: feed the ids from there on, or drop it. After any other error it is
+// Feed checks ctx before each piece. When ctx is done, it returns the error of ctx. The batch is then at the end of a
+// piece (see Position) and has no logits: feed the remaining ids, or drop the batch. After any other error the batch is
 // unchanged.
 func (s *Batch) Feed(ctx context.Context, ids []int32) error {
 	return Feed(ctx, Part{Batch: s, IDs: ids})
 }
 
-// flush reads the ids that Generate chose last for some of the sequences.
+// flush reads the pending ids of the sequences for which some returns true.
 func (s *Batch) flush(some func(i int) bool) error {
 	b := lend()
 	defer b.giveBack()
@@ -106,13 +107,13 @@ func (s *Batch) flush(some func(i int) bool) error {
 	return nil
 }
 
-// none is no pending id.
+// none marks a sequence without a pending id.
 const none = -1
 
-// waits reports whether sequence i has an id that has not been read.
+// waits reports whether sequence i has a pending id.
 func (s *Batch) waits(i int) bool { return s.pending != nil && s.pending[i] != none }
 
-// Check returns an error unless the batch can read runs of ids, one after another, each as Feed takes it.
+// Check returns an error unless the batch can read runs of ids, one after another, each in the form that Feed takes.
 func (s *Batch) Check(runs ...[]int32) error {
 	n, vocab, l := len(s.states), s.model.Config.PaddedVocab(), 0
 	for _, ids := range runs {
@@ -138,7 +139,7 @@ func (s *Batch) Check(runs ...[]int32) error {
 	return nil
 }
 
-// Piece is how many ids of sequence i the next piece of a call of Feed has at most.
+// Piece returns the maximum number of ids of sequence i in the next piece that Feed reads.
 func (s *Batch) Piece(i int) int {
 	chunk := s.Chunk
 	if chunk < 1 {
@@ -156,8 +157,8 @@ func (s *Batch) checkLength(i, l int) error {
 	return nil
 }
 
-// Logits are the logits after the last id fed to sequence i, over the tokens of the vocabulary (without its padding).
-// The slice is the batch's own and changes with the next Feed; nil before the first.
+// Logits returns the logits after the last id fed to sequence i, over the tokens of the vocabulary (without its
+// padding), or nil if there are none. The slice belongs to the batch and is valid until the next call of Feed.
 func (s *Batch) Logits(i int) []float32 {
 	if s.logits == nil {
 		return nil
@@ -166,11 +167,11 @@ func (s *Batch) Logits(i int) []float32 {
 	return s.logits[i*v:][:s.model.Config.VocabSize]
 }
 
-// Len is the number of sequences.
+// Len returns the number of sequences.
 func (s *Batch) Len() int { return len(s.states) }
 
-// Position is the number of ids of each sequence: those fed and those that Generate has drawn. Where Generate has ended
-// sequences at different places it is that of the longest.
+// Position returns the number of ids of each sequence, fed or sampled by Generate. If Generate has ended sequences at
+// different positions, it returns that of the longest.
 func (s *Batch) Position() int {
 	most := 0
 	for i := range s.states {
@@ -179,7 +180,7 @@ func (s *Batch) Position() int {
 	return most
 }
 
-// PositionOf is the number of ids of sequence i.
+// PositionOf returns the number of ids of sequence i.
 func (s *Batch) PositionOf(i int) int {
 	if s.waits(i) {
 		return s.read(i) + 1
@@ -187,7 +188,7 @@ func (s *Batch) PositionOf(i int) int {
 	return s.read(i)
 }
 
-// read is the number of ids of sequence i that the model has read.
+// read returns the number of ids of sequence i that the model has read.
 func (s *Batch) read(i int) int {
 	if i == 0 {
 		return s.states[i].Position + s.ahead.sure
@@ -195,7 +196,7 @@ func (s *Batch) read(i int) int {
 	return s.states[i].Position
 }
 
-// Prefill is Feed, timed for Stats.
+// Prefill is like Feed, and adds its tokens and time to Stats.
 func (s *Batch) Prefill(ctx context.Context, ids []int32) error {
 	start, before := time.Now(), s.Position()
 	err := s.Feed(ctx, ids)
@@ -204,7 +205,7 @@ func (s *Batch) Prefill(ctx context.Context, ids []int32) error {
 	return err
 }
 
-// StateSize is the number of bytes of the recurrent state, keys and values included.
+// StateSize returns the size in bytes of the recurrent states, including keys and values.
 func (s *Batch) StateSize() int {
 	n := 0
 	for _, state := range s.states {
@@ -213,16 +214,17 @@ func (s *Batch) StateSize() int {
 	return n
 }
 
-// State is the state of sequence i, for saving. Among drafts (see Take) it may have to read ids first.
+// State returns the state of sequence i, for saving. If drafts have been taken (see Take), it may have to read ids
+// first.
 func (s *Batch) State(i int) *model.State {
 	s.settle()
 	return s.states[i]
 }
 
-// Model is the model that the batch runs.
+// Model returns the model that the batch runs.
 func (s *Batch) Model() *model.Model { return s.model }
 
-// Fork returns an independent batch in the same state, which may continue in another goroutine. Progress stays after.
+// Fork returns an independent batch in the same state, which may be used by another goroutine. Progress is not copied.
 func (s *Batch) Fork() *Batch {
 	s.settle()
 	f := &Batch{
@@ -234,7 +236,7 @@ func (s *Batch) Fork() *Batch {
 	return f
 }
 
-// Repeat returns a batch of n copies of this one's only sequence: the way to draw several samples after one prompt.
+// Repeat returns a batch of n copies of the batch's only sequence, to generate several samples after one prompt.
 func (s *Batch) Repeat(n int) (*Batch, error) {
 	if len(s.states) != 1 || n < 1 {
 		return nil, fmt.Errorf("generate: %d copies of a batch of %d sequences, want at least one of one", n,

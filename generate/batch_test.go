@@ -18,7 +18,7 @@ import (
 
 const vocab = 13
 
-// language is a small model of these layers with decided opinions.
+// language returns a small model of these layers whose probabilities differ clearly.
 func language(t testing.TB, layers string) *model.Model {
 	t.Helper()
 	return toymodel.New(t, layers, vocab)
@@ -34,7 +34,7 @@ func feed(t interface{ Fatal(...any) }, s *Batch, ids []int32) {
 	}
 }
 
-// logits are those of all sequences, copied.
+// logits returns a copy of the logits of all sequences.
 func logits(s *Batch) []float32 {
 	var out []float32
 	for i := range s.Len() {
@@ -53,7 +53,7 @@ func argmax(x []float32) int32 {
 	return int32(best)
 }
 
-// greedy continues every sequence by n ids and returns those of each.
+// greedy continues every sequence by its n most probable ids and returns the ids of each.
 func greedy(t interface{ Fatal(...any) }, s *Batch, n int) [][]int32 {
 	out := make([][]int32, s.Len())
 	for range n {
@@ -67,8 +67,8 @@ func greedy(t interface{ Fatal(...any) }, s *Batch, n int) [][]int32 {
 	return out
 }
 
-// TestFeedAnyChunking: however a prompt is cut, into calls and within them, the logits after it are the same up to
-// rounding, and so is greedy text to the last id.
+// TestFeedAnyChunking checks that the logits after a prompt are the same up to rounding, and greedy text exactly the
+// same, however the prompt is divided into calls and pieces.
 func TestFeedAnyChunking(t *testing.T) {
 	const l, n = 90, 20
 	m := language(t, hybrid)
@@ -98,7 +98,8 @@ func TestFeedAnyChunking(t *testing.T) {
 	})
 }
 
-// TestBatchIsEachAlone: a sequence has the same logits, bit by bit, and the same greedy text in a batch and alone.
+// TestBatchIsEachAlone checks that a sequence has the same logits, bit by bit, and the same greedy text in a batch and
+// alone.
 func TestBatchIsEachAlone(t *testing.T) {
 	const batch, l, n = 3, 40, 30
 	m := language(t, hybrid)
@@ -125,7 +126,8 @@ func TestBatchIsEachAlone(t *testing.T) {
 	}
 }
 
-// TestFeedTooLong: a model with a mixer of a fixed length says how much it takes, and goes on as before.
+// TestFeedTooLong checks that a model with a mixer of a fixed length returns an error with the maximum for a longer
+// text, and can then read on.
 func TestFeedTooLong(t *testing.T) {
 	s := NewBatch(language(t, "h3,gmlp(l_max=20)"), 1)
 	if err := s.Feed(t.Context(), text(1, 15)); err != nil {
@@ -140,7 +142,7 @@ func TestFeedTooLong(t *testing.T) {
 	}
 }
 
-// TestFork: a fork goes on as the session would, and neither disturbs the other.
+// TestFork checks that a fork continues as the batch would, and that they do not affect each other.
 func TestFork(t *testing.T) {
 	m := language(t, hybrid)
 	s := NewBatch(m, 2)
@@ -160,7 +162,7 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// TestRepeat: every copy goes its own way as a session of its own would.
+// TestRepeat checks that every copy continues independently, like a separate batch.
 func TestRepeat(t *testing.T) {
 	m := language(t, hybrid)
 	s := NewBatch(m, 1)
@@ -198,7 +200,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestStateTensors: a session whose state is set from another's tensors goes on like it.
+// TestStateTensors checks that a batch whose state is set from the tensors of another continues like that one.
 func TestStateTensors(t *testing.T) {
 	m := language(t, hybrid)
 	s, r := NewBatch(m, 1), NewBatch(m, 1)
@@ -218,7 +220,7 @@ func TestStateTensors(t *testing.T) {
 	}
 }
 
-// TestFeedErrors: what cannot be read is refused as a whole.
+// TestFeedErrors checks that a call with ids that cannot be read is refused and changes nothing.
 func TestFeedErrors(t *testing.T) {
 	m := language(t, hybrid)
 	s := NewBatch(m, 2)
@@ -234,7 +236,7 @@ func TestFeedErrors(t *testing.T) {
 	}
 }
 
-// TestStats: Prefill counts what it reads.
+// TestStats checks that Prefill counts the ids that it reads.
 func TestStats(t *testing.T) {
 	s := NewBatch(language(t, "h3"), 2)
 	for range 2 {
@@ -247,8 +249,8 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestStateSize: the state of a model without attention is as large after 20,000 positions as after one; attention
-// keeps 2·d_model numbers for each.
+// TestStateSize checks that the state of a model without attention has the same size after 20,000 positions as after
+// one, and that attention stores 2·d_model numbers for each position.
 func TestStateSize(t *testing.T) {
 	size := func(layers string, l int) int {
 		s := NewBatch(language(t, layers), 1)
@@ -263,7 +265,8 @@ func TestStateSize(t *testing.T) {
 	}
 }
 
-// BenchmarkDecode times a token at several positions: for a model without attention it is the same everywhere.
+// BenchmarkDecode measures the time of a token at several positions. For a model without attention it is the same at
+// all.
 func BenchmarkDecode(b *testing.B) {
 	for _, layers := range []string{"h3*4", "h3*3,attention"} {
 		for _, position := range []int{1000, 20_000} {

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// digits is a constraint over bytes whose texts are three to nine digits.
+// digits returns a constraint over bytes that permits texts of three to nine digits.
 func digits(t *testing.T) *constrain.Constraint {
 	t.Helper()
 	g, err := constrain.Regexp("[0-9]{3,9}")
@@ -24,15 +24,15 @@ func digits(t *testing.T) *constrain.Constraint {
 	return c
 }
 
-// TestConstraint: a constrained text ends where it is whole, by a token that ends texts only where it may end, or by
-// its length; and a writer that is restored on the way goes on as the one it was.
+// TestConstraint checks that a constrained text ends when it is complete, by its length, or with a token that ends
+// texts only where the constraint permits it, and that a writer restored in the middle continues like the original.
 func TestConstraint(t *testing.T) {
 	tok, c := tokenizer.Bytes(), digits(t)
 	logits := make([]float32, tok.VocabSize())
 	for i := range logits {
 		logits[i] = float32(i * 7 % 13)
 	}
-	logits['x'] = 100 // what the model would say
+	logits['x'] = 100 // the model's choice without the constraint
 	ends := map[string]int{}
 	for seed := range uint64(60) {
 		o := Options{MaxTokens: 8, EndIDs: []int32{'$'}, Constraint: c}

@@ -2,37 +2,38 @@ package generate
 
 import "context"
 
-// Drafter guesses how a text goes on. The model verifies the guess in one call of a few positions, which takes little
-// longer than a call of one, and draws the same ids as without: a wrong guess costs time, and changes nothing. This is
-// speculative decoding (arXiv:2211.17192), but a guess is right where it is what the model draws, so that no random
-// number is used in another place. A Drafter is for one text, and for one goroutine at a time.
+// Drafter guesses the continuation of a text. The model verifies the guess in one call of a few positions, which takes
+// little longer than a call of one. The sampled ids are the same as without guesses: a wrong guess costs only time.
+// This is speculative decoding (arXiv:2211.17192), except that a guess is right if it equals the sampled id, so that
+// random numbers are used as without guesses. A Drafter is for one text and must be used by one goroutine at a time.
 type Drafter interface {
-	// Draft returns up to n ids that may follow text, none if it has no guess. It must not change text.
+	// Draft returns up to n ids that may follow text, or none if it has no guess. It must not change text.
 	Draft(ctx context.Context, text []int32, n int) ([]int32, error)
 }
 
-// batchDrafter is a Drafter that guesses by more than ids: by a batch that has read all of text but its last id.
+// batchDrafter is a Drafter that guesses from a batch that has read all of text but its last id, and not from the ids
+// alone.
 type batchDrafter interface {
 	Drafter
 	draftAt(ctx context.Context, s *Batch, text []int32, n int) ([]int32, error)
 }
 
-// Drafts makes a Drafter for a text.
+// Drafts returns a new Drafter for a text.
 type Drafts func() Drafter
 
-// drafting decides how much is guessed: more while guesses come true, and after those that do not nothing for a while.
+// drafting decides how many ids are guessed: more while guesses are right, and none for a while after wrong ones.
 type drafting struct {
 	Drafter
-	width  int     // the most ids of the next guess
-	guess  []int32 // ids that were guessed and not drawn yet
-	hits   int     // ids of the last guess that were drawn
-	misses int     // guesses in a row of which no id was
-	rest   int     // draws without a guess
+	width  int     // maximum number of ids of the next guess
+	guess  []int32 // guessed ids that have not been compared yet
+	hits   int     // number of right ids of the last guess
+	misses int     // number of consecutive guesses without a right id
+	rest   int     // number of ids to sample without a guess
 
 	drafted, accepted int
 }
 
-// The width of the first guess, and the longest rest.
+// firstWidth is the width of the first guess, and longestRest the maximum of rest.
 const (
 	firstWidth  = 4
 	longestRest = 32
@@ -45,7 +46,7 @@ func newDrafting(make Drafts) *drafting {
 	return &drafting{Drafter: make(), width: firstWidth}
 }
 
-// next returns a guess of up to n ids after text, of which s has read all but the last.
+// next returns a guess of up to n ids after text. s has read all of text but its last id.
 func (d *drafting) next(ctx context.Context, s *Batch, text []int32, n int) (ids []int32, err error) {
 	d.guess, d.hits = nil, 0
 	if n = min(n, d.width); n < 1 || d.rest > 0 {
@@ -64,7 +65,7 @@ func (d *drafting) next(ctx context.Context, s *Batch, text []int32, n int) (ids
 	return d.guess, nil
 }
 
-// drawn learns from an id that was drawn.
+// drawn compares a sampled id with the guess and adapts width and rest.
 func (d *drafting) drawn(id int32) {
 	switch {
 	case len(d.guess) == 0:

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// wrongAt guesses the ids of a text that comes, but some wrong.
+// wrongAt is a Drafter that guesses the ids of a known text, except those that wrong selects.
 type wrongAt struct {
 	text  []int32
 	wrong func(at int) bool
@@ -32,8 +32,8 @@ func (w wrongAt) Draft(_ context.Context, text []int32, n int) (guess []int32, e
 	return guess, nil
 }
 
-// TestDraftsChangeNothing: with drafts a text has the same ids, pieces and end, and the batch the same logits, state
-// and position after it, whatever is sampled from and whatever is guessed.
+// TestDraftsChangeNothing checks that with drafts a text has the same ids, pieces and end, and the batch the same
+// logits, state and position afterwards, for any options and any guesses.
 func TestDraftsChangeNothing(t *testing.T) {
 	m, constraint := byteModel(t), digits(t)
 	byModel, err := ModelDrafts(m, m)
@@ -82,7 +82,7 @@ func TestDraftsChangeNothing(t *testing.T) {
 		}
 		accepted += got.Stats.AcceptedTokens
 		for _, s := range []*Batch{got, want} {
-			feed(t, s, []int32{7}) // and the last id
+			feed(t, s, []int32{7}) // also reads the last id
 		}
 		if !slices.Equal(got.Logits(0), want.Logits(0)) {
 			t.Fatal("other logits afterwards")
@@ -94,7 +94,7 @@ func TestDraftsChangeNothing(t *testing.T) {
 	}
 }
 
-// equalStates fails unless the states of two batches are the same bits.
+// equalStates fails the test unless the states of two batches have the same bits.
 func equalStates(t interface{ Fatal(...any) }, got, want *Batch) {
 	state := map[string][]float32{}
 	want.State(0).Tensors(func(name string, x *tensor.Tensor) { state[name] = x.Floats() })
@@ -105,7 +105,7 @@ func equalStates(t interface{ Fatal(...any) }, got, want *Batch) {
 	})
 }
 
-// said generates a text after the prompt, and returns its pieces.
+// said generates a text after the prompt and returns the batch and the pieces.
 func said(t interface{ Fatal(...any) }, m *model.Model, o Options) (s *Batch, pieces []Piece) {
 	s = NewBatch(m, 1)
 	feed(t, s, prompt)
@@ -119,7 +119,8 @@ func said(t interface{ Fatal(...any) }, m *model.Model, o Options) (s *Batch, pi
 	return s, pieces
 }
 
-// TestNGrams: what followed the longest match is guessed, the last among equals, as much of it as was equal.
+// TestNGrams checks that NGrams guesses the ids that followed the longest match, the last one of equals, and at most as
+// many as the match has.
 func TestNGrams(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", ""}, {"aaa", ""}, {"abcdefg", ""}, {"abXab", ""},
@@ -136,7 +137,7 @@ func TestNGrams(t *testing.T) {
 		}
 	}
 	d := NGrams()
-	for _, c := range []struct{ text, want string }{ // of one Drafter, whose text changes
+	for _, c := range []struct{ text, want string }{ // texts for one Drafter
 		{"abcXYZ abc", "XYZ"}, {"abcXYZ abcXYZ abc", "XYZ abcXYZ"}, {"abcX abc", "X a"}, {"Zbc; Zbcd; Zbc", "d; Zb"},
 	} {
 		if got, err := d.Draft(t.Context(), []int32(c.text), 10); err != nil || string(got) != c.want {
@@ -145,12 +146,12 @@ func TestNGrams(t *testing.T) {
 	}
 }
 
-// TestDraftingRests: guesses become longer while they come true, and pause after those that do not.
+// TestDraftingRests checks that guesses become longer while they are right, and pause after wrong ones.
 func TestDraftingRests(t *testing.T) {
 	all := []int32(strings.Repeat("x", 400))
 	wrong := true
 	d := newDrafting(func() Drafter { return wrongAt{all, func(int) bool { return wrong }} })
-	// guesses draws n ids x, and counts the guesses, and the ids of the longest.
+	// guesses samples n ids x and returns the number of guesses and the length of the longest.
 	guesses := func(n int) (count, longest int) {
 		for i := range n {
 			if len(d.guess) == 0 {
@@ -179,8 +180,8 @@ func TestDraftingRests(t *testing.T) {
 	}
 }
 
-// TestModelDrafts: a small model with another vocabulary is refused, and one guesses what it would write itself, from
-// what it has read of other texts before.
+// TestModelDrafts checks that a small model with another vocabulary is refused, and that a small model guesses the ids
+// that it would write itself, continuing from states of earlier texts.
 func TestModelDrafts(t *testing.T) {
 	m, other := byteModel(t), language(t, "h3")
 	if _, err := ModelDrafts(m, other); err == nil || !strings.Contains(err.Error(), "vocab_size: found ") {
@@ -207,7 +208,7 @@ func TestModelDrafts(t *testing.T) {
 	}
 }
 
-// TestDraftsErrors: what cannot be drafts is refused, and changes nothing.
+// TestDraftsErrors checks that invalid drafts are refused and change nothing.
 func TestDraftsErrors(t *testing.T) {
 	m := byteModel(t)
 	two := NewBatch(m, 2)
@@ -230,15 +231,16 @@ func TestDraftsErrors(t *testing.T) {
 	}
 }
 
-// unstepped is a backend whose engines do not step rows.
+// unstepped is a backend whose engines do not support stepped rows.
 type unstepped struct{ engine.Backend }
 
 func (b unstepped) Open(s *engine.Step) engine.Engine {
 	return struct{ engine.Engine }{b.Backend.Open(s)}
 }
 
-// TestDrawnAreOneByOne: ids that are drawn have the logits and the state of a call for each, in each precision, in a
-// model whose products are large enough to be computed in several ways, and on an engine that does not step rows.
+// TestDrawnAreOneByOne checks that ids read with Drawn give the same logits and state as one call for each: in each
+// precision, in a model whose products are large enough to be computed in several ways, and on an engine that does not
+// support stepped rows.
 func TestDrawnAreOneByOne(t *testing.T) {
 	ids := text(3, 50)
 	for i, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4, engine.Float32} {
@@ -267,7 +269,7 @@ func TestDrawnAreOneByOne(t *testing.T) {
 			feed(t, one, []int32{id})
 			want = append(want, slices.Clone(one.Logits(0)))
 		}
-		for at, n := 9, 2; at < len(ids); at, n = at+n, n+5 { // 2, 7, 12 and 17 at a time, and the rest
+		for at, n := 9, 2; at < len(ids); at, n = at+n, n+5 { // 2, 7, 12 and 17 at a time, then the rest
 			err := Feed(t.Context(), Part{Batch: many, IDs: ids[at:min(len(ids), at+n)], Drawn: true,
 				Each: func(i int, logits []float32) {
 					if !slices.Equal(logits, want[at-9+i]) {

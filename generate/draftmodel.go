@@ -10,9 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ModelDrafts makes Drafters of a small model for a large one: they guess the ids that the small one finds most
-// probable. Both must have the same vocabulary. The small model reads texts, too: a Drafter goes on from the places of
-// the last ones, so that a conversation is read once.
+// ModelDrafts returns Drafts that guess for a large model the ids that a small model finds most probable. Both models
+// must have the same vocabulary. The small model has to read each text, too. A Drafter continues from the states of the
+// last texts if it can, so that a conversation is read once.
 func ModelDrafts(large, small *model.Model) (Drafts, error) {
 	if found, want := small.Config.VocabSize, large.Config.VocabSize; found != want {
 		return nil, fmt.Errorf("vocab_size: found %d in the model that drafts, want %d as in the one that verifies",
@@ -22,31 +22,31 @@ func ModelDrafts(large, small *model.Model) (Drafts, error) {
 	return func() Drafter { return &modelDraft{of: d} }, nil
 }
 
-// lastPlaces is how many texts are remembered.
+// lastPlaces is the number of texts whose states are kept.
 const lastPlaces = 8
 
-// modelDrafts is a small model and the last texts that it has read.
+// modelDrafts holds a small model and its states after the last texts.
 type modelDrafts struct {
 	model *model.Model
 	mu    sync.Mutex
-	last  []*modelDraft // the latest last
+	last  []*modelDraft // ordered by use, the latest last
 }
 
-// modelDraft is the small model after a text.
+// modelDraft is the state of the small model after a text.
 type modelDraft struct {
 	of   *modelDrafts
-	mu   sync.Mutex // held while it reads or is copied
+	mu   sync.Mutex // held while it reads or is forked
 	read []int32
 	at   *Batch
 }
 
-// begin returns a copy of the place from which the least of a text is left to read.
+// begin returns a copy of the state from which the fewest ids of a text are left to read.
 func (d *modelDrafts) begin(text []int32) (read []int32, at *Batch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, x := range d.last {
 		if !x.mu.TryLock() {
-			continue // it reads
+			continue // it is reading
 		}
 		if n := len(x.read); n > len(read) && n < len(text) && slices.Equal(x.read, text[:n]) {
 			read, at = slices.Clone(x.read), x.at.Fork()
@@ -59,7 +59,7 @@ func (d *modelDrafts) begin(text []int32) (read []int32, at *Batch) {
 	return read, at
 }
 
-// remember puts x among the last texts.
+// remember adds x to the last texts.
 func (d *modelDrafts) remember(x *modelDraft) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,7 +70,7 @@ func (d *modelDrafts) remember(x *modelDraft) {
 	d.last = d.last[max(0, len(d.last)-lastPlaces):]
 }
 
-// Draft reads what is new of the text, and then its own guesses, in a copy of the state.
+// Draft reads the new ids of the text, and then its own guesses in a copy of the state.
 func (x *modelDraft) Draft(ctx context.Context, text []int32, n int) ([]int32, error) {
 	if n < 1 || len(text) == 0 {
 		return nil, nil
@@ -82,7 +82,7 @@ func (x *modelDraft) Draft(ctx context.Context, text []int32, n int) ([]int32, e
 		x.read, x.at = x.of.begin(text)
 	}
 	fresh := text[len(x.read):]
-	if x.at.Check(fresh) != nil { // the small model cannot read that far
+	if x.at.Check(fresh) != nil { // the text is too long for the small model
 		return nil, nil
 	}
 	err := x.at.Feed(ctx, fresh)
@@ -93,7 +93,7 @@ func (x *modelDraft) Draft(ctx context.Context, text []int32, n int) ([]int32, e
 	var ids []int32
 	for at := x.at; ; {
 		best, err := sample.Best(at.Logits(0))
-		if err != nil { // a broken model guesses nothing
+		if err != nil { // a broken model has no guess
 			return ids, nil
 		}
 		if ids = append(ids, best); len(ids) == n || at.Check(ids[len(ids)-1:]) != nil {

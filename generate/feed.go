@@ -11,34 +11,34 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Part is what Feed reads in one batch.
+// Part contains the ids that Feed reads in one batch.
 type Part struct {
 	Batch  *Batch
 	IDs    []int32 // (batch, l), row-major: l ids for each of its sequences
-	Silent bool    // no one wants the logits after the last id: the batch is then without
-	// Drawn reads IDs one at a time: the bits are those of a call for each, as of ids that are drawn.
+	Silent bool    // skip the logits after the last id; the batch then has none
+	// Drawn reads IDs one at a time, like sampled ids: the bits are those of one call for each id.
 	Drawn bool
-	// Drafts is how many of IDs, the last ones, are guesses, after at least one that is none. IDs are then Drawn, of a
-	// batch of one sequence, and at most Room more than one. The batch is at the first guess: see Take.
+	// Drafts is the number of guesses at the end of IDs. At least one id before them is not a guess. With Drafts, Drawn
+	// must be set, Batch must have one sequence, and there are at most Room()+1 ids. Afterwards the batch is before the
+	// first guess: see Take.
 	Drafts int
-	// Each, unless it is nil, is called once with the logits after every one of IDs: at is its place there. Several
-	// goroutines call it at once, in no order. Reading is slower by the products that these logits take. They are valid
-	// during the call.
+	// Each, unless it is nil, is called once for every id with its index in IDs and the logits after it. Calls are
+	// concurrent and in any order. Computing these logits makes reading slower. They are valid only during the call.
 	Each func(at int, logits []float32)
-	// Hidden, unless it is nil, is called with the hidden states after the final norm, of d_model numbers: one after
-	// another, those of one sequence in order.
+	// Hidden, unless it is nil, is called for every id with its index in IDs and the hidden state after the final norm,
+	// d_model values. Calls are not concurrent, and those of one sequence are in order.
 	Hidden func(at int, hidden []float32)
 }
 
-// Feed is Batch.Feed of several batches of one model at once, whatever their ages, and however many ids each is to
-// read: the way to take all batches of a server one token further, while others read a piece of their prompt. Each
-// gets the bits that it would get alone. No batch may come twice.
+// Feed is like Batch.Feed for several batches of one model at once, whatever their positions and numbers of ids. A
+// server can use it to advance many batches by one token while others read a piece of their prompt. Each batch gets the
+// same bits as alone. No batch may occur twice.
 //
-// A call has as many rounds as the batch with the most pieces, and in a round each reads a piece (see Batch): if
-// the answer is wanted soon, no prompt should have more than one piece.
+// In each round of a call, each batch reads one piece (see Batch). A call has as many rounds as the batch with the most
+// pieces. So for a low latency no part should have more than one piece.
 //
-// After the error of a context that is done each batch is at the end of a piece, and those that have not read all of
-// theirs are without logits. After any other error all are unchanged.
+// If ctx is done, Feed returns its error. Each batch is then at the end of a piece, and batches that have read only a
+// part of their ids have no logits. After any other error all batches are unchanged.
 func Feed(ctx context.Context, parts ...Part) error {
 	if len(parts) == 0 {
 		return nil
@@ -82,27 +82,27 @@ func (p *Part) check() error {
 	return p.Batch.Check(p.IDs)
 }
 
-// pass is the rows of one call of a model. It is lent for the time of a call of Feed, so that what waits holds
-// nothing.
+// pass holds the rows of one call of a model. It is borrowed from a pool for a call of Feed, so that idle batches hold
+// no such memory.
 type pass struct {
 	rows model.Rows
 	ids  []int32
-	last []place   // whose logits are wanted, unless they are told anyway
-	ends []int32   // after which of ids, for each of them
-	hear []call    // of each row with hidden states that are told
-	each []call    // of each id after which logits are told
-	told []int32   // which of ids those are
-	at   []int     // of each sequence of each part, how many ids it has read
+	last []place   // where to store logits, except those passed to Each
+	ends []int32   // for each of last, the index in ids of the id before the logits
+	hear []call    // for each row, the call that receives its hidden states
+	each []call    // for each of told, the call that receives the logits
+	told []int32   // indices in ids after which logits are passed to Each
+	at   []int     // for each sequence of each part, the number of ids read
 	all  []float32 // logits after several ids, or a hidden state
 }
 
 type place struct {
 	s  *Batch
 	i  int
-	to []float32 // in the place of both
+	to []float32 // if not nil, the destination instead of s and i
 }
 
-// keep makes x the logits of the place.
+// keep stores a row of x as the logits of the place.
 func (p place) keep(x *tensor.Tensor, row, v int) {
 	if p.to != nil {
 		x.CopyRowTo(p.to, row)
@@ -114,11 +114,11 @@ func (p place) keep(x *tensor.Tensor, row, v int) {
 	x.CopyRowTo(p.s.logits[p.i*v:], row)
 }
 
-// call tells logits after an id of a part, or hidden states after those from there on.
+// call is a callback for the logits after an id of a part, or for the hidden states after the ids from there on.
 type call struct {
 	f    func(at int, x []float32)
 	at   int
-	last place // to which the logits belong, too, if it has a batch
+	last place // also receives the logits if it has a batch
 }
 
 var batches = sync.Pool{New: func() any { return new(pass) }}
@@ -140,7 +140,7 @@ func (b *pass) clear() {
 	b.hear, b.each, b.told = b.hear[:0], b.each[:0], b.told[:0]
 }
 
-// add puts ids of sequence i of s after the others, after which it has logits if last is set.
+// add adds ids of sequence i of s to the pass. If last is set, the sequence gets the logits after them.
 func (b *pass) add(s *Batch, i int, ids []int32, drawn, last bool) {
 	if drawn {
 		b.rows.AddStepped(len(ids), s.states[i])
@@ -153,7 +153,7 @@ func (b *pass) add(s *Batch, i int, ids []int32, drawn, last bool) {
 	}
 }
 
-// addOf is add of the ids of a part from at on, with those who are told.
+// addOf is like add, for the ids of a part from index at on. It also adds the part's callbacks.
 func (b *pass) addOf(p *Part, i int, ids []int32, at int, last bool) {
 	if s := p.Batch; p.Drafts > 0 || s.ahead.sure > 0 {
 		b.addDrawn(s, ids, p.Drafts, !last)
@@ -167,17 +167,17 @@ func (b *pass) addOf(p *Part, i int, ids []int32, at int, last bool) {
 			b.each, b.told = append(b.each, call{f: p.Each, at: at + k}), append(b.told, int32(from+k))
 		}
 	}
-	if last && p.Each != nil { // they are not computed twice
+	if last && p.Each != nil { // do not compute these logits twice
 		b.each[len(b.each)-1].last = place{s: p.Batch, i: i}
 	}
 	b.hear = append(b.hear, call{f: p.Hidden, at: at})
 }
 
-// together is how many positions of pieces the model reads in one call, unless one piece has more: their memory stays
-// small, and products are as fast as they get. A piece of one position goes with any others.
+// together is the maximum number of positions of pieces in one call of the model, unless a single piece has more. It
+// keeps memory small, and products are as fast as they get. Pieces of one position do not count.
 const together = 512
 
-// round has every batch read its next piece, and reports whether there are more.
+// round reads the next piece of every batch and reports whether there are more.
 func (b *pass) round(m *model.Model, parts []Part) (more bool) {
 	b.clear()
 	at, reads := 0, 0
@@ -218,7 +218,7 @@ func (b *pass) round(m *model.Model, parts []Part) (more bool) {
 	return more
 }
 
-// piece is how many ids of sequence i are read at most in the next call.
+// piece returns the maximum number of ids of sequence i that the next call reads.
 func (p *Part) piece(i int) int {
 	if p.Drawn {
 		return StepRows - p.Batch.ahead.sure
@@ -226,7 +226,7 @@ func (p *Part) piece(i int) int {
 	return p.Batch.Piece(i)
 }
 
-// stop takes the logits of batches that have read a part of their ids only.
+// stop removes the logits of batches that have read only a part of their ids.
 func (b *pass) stop(parts []Part) {
 	at := 0
 	for _, p := range parts {
@@ -243,7 +243,7 @@ func (b *pass) stop(parts []Part) {
 	}
 }
 
-// run has the model read all rows, and keeps the logits after those that want them.
+// run lets the model read all rows, calls the callbacks, and stores the requested logits.
 func (b *pass) run(m *model.Model) {
 	tape := m.Tapes.Lend()
 	defer m.Tapes.Return(tape)
@@ -262,17 +262,17 @@ func (b *pass) run(m *model.Model) {
 	}
 }
 
-// tellRows is how many positions have logits at a time for those who are told them all: few, as logits are long.
+// tellRows is the number of positions whose logits are computed at a time for Each. It is small, as logits are long.
 const tellRows = 16
 
-// tellLogits calls those who want the logits after each id, of all rows together, given the hidden states.
+// tellLogits computes the logits for Each from the hidden states of all rows, and calls Each.
 func (b *pass) tellLogits(m *model.Model, hidden *tensor.Tensor) {
 	v := m.Config.PaddedVocab()
 	for lo := 0; lo < len(b.told); lo += tellRows {
 		at := b.told[lo:min(lo+tellRows, len(b.told))]
 		calls := b.each[lo:][:len(at)]
 		b.all = slices.Grow(b.all[:0], len(at)*v)[:len(at)*v]
-		tape := m.Tapes.Lend() // so that the memory of the last ones serves the next
+		tape := m.Tapes.Lend() // a new one for each batch of rows, to reuse its memory
 		logits := m.LogitsAt(tape, hidden, at)
 		logits.CopyTo(b.all)
 		for i, c := range calls {
@@ -289,7 +289,7 @@ func (b *pass) tellLogits(m *model.Model, hidden *tensor.Tensor) {
 	}
 }
 
-// tellHidden calls those who want the hidden states after each id.
+// tellHidden calls Hidden for each id.
 func (b *pass) tellHidden(m *model.Model, hidden *tensor.Tensor) {
 	from := 0
 	for row, c := range b.hear {

@@ -14,11 +14,11 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// ages are how many ids sessions have read before they go on together.
+// ages lists the numbers of ids that batches have read before they continue together.
 var ages = []int{0, 3, 41, 24, 90, 1}
 
-// TestFeedTogether: sessions of different ages that read ids in one call, one id each or pieces of different lengths,
-// have the logits that each has alone, to the last bit, for every mixer that reads from left to right.
+// TestFeedTogether checks that batches at different positions that read ids in one call, one id each or pieces of
+// different lengths, have the same logits as alone, to the last bit, for every mixer that reads from left to right.
 func TestFeedTogether(t *testing.T) {
 	const chunk = 24
 	for _, kind := range append(model.MixerNames(), hybrid) {
@@ -56,7 +56,7 @@ func TestFeedTogether(t *testing.T) {
 	}
 }
 
-// TestFeedTogetherPacked is TestFeedTogether of a model packed in each precision.
+// TestFeedTogetherPacked is like TestFeedTogether, for a model packed in each precision.
 func TestFeedTogetherPacked(t *testing.T) {
 	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4, engine.Int4Min} {
 		t.Run(p.String(), func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestFeedTogetherPacked(t *testing.T) {
 	}
 }
 
-// TestFeedTogetherErrors: what one session cannot read no session reads.
+// TestFeedTogetherErrors checks that if one batch cannot read its ids, no batch reads any.
 func TestFeedTogetherErrors(t *testing.T) {
 	m := language(t, hybrid)
 	a, b := NewBatch(m, 1), NewBatch(m, 2)
@@ -115,12 +115,12 @@ func TestFeedTogetherErrors(t *testing.T) {
 	}
 }
 
-// TestEndedSampleLeaves: a sequence that has ended is read no further while the others go on, and the session can go on
-// with all of them, each from its own place.
+// TestEndedSampleLeaves checks that a sequence that has ended is not read while the others continue, and that the batch
+// can then continue with all sequences, each from its own position.
 func TestEndedSampleLeaves(t *testing.T) {
 	m := byteModel(t)
 	whole, _, _ := collect(t, fed(t, m), drawn(30))
-	tok := ending{tokenizer.Bytes(), whole[0][5]} // sample 0 ends with it
+	tok := ending{tokenizer.Bytes(), whole[0][5]} // the id ends sample 0
 	batch, err := fed(t, m).Repeat(3)
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestEndedSampleLeaves(t *testing.T) {
 		if got := batch.PositionOf(i); got != len(prompt)+n {
 			t.Errorf("sequence %d is at position %d after %d ids", i, got, len(prompt)+n)
 		}
-		if read := batch.State(i).Position; read != len(prompt)+n-1 { // all but the last one drawn
+		if read := batch.State(i).Position; read != len(prompt)+n-1 { // all but the last sampled id
 			t.Errorf("of sequence %d the model has read %d ids, want %d", i, read, len(prompt)+n-1)
 		}
 		most = max(most, n)
@@ -165,8 +165,8 @@ func TestEndedSampleLeaves(t *testing.T) {
 	}
 }
 
-// TestFeedSilently: ids after which nobody wants logits leave a session without, and change nothing of what comes
-// after them.
+// TestFeedSilently checks that a batch has no logits after a Silent part, and that Silent does not affect later
+// results.
 func TestFeedSilently(t *testing.T) {
 	m := language(t, hybrid)
 	a, beside := NewBatch(m, 1), NewBatch(m, 1)
@@ -193,8 +193,8 @@ func TestFeedSilently(t *testing.T) {
 	}
 }
 
-// TestEachBesideOthers: sessions side by side that are told the logits after each id, whose positions share products
-// and cores, are told what each is told alone, on one core and on several.
+// TestEachBesideOthers checks that Each receives the same logits whether a batch is fed alone or with others, whose
+// positions share products and cores, on one core and on several.
 func TestEachBesideOthers(t *testing.T) {
 	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
 		m := packed(t, "h3,attention,mamba", p)

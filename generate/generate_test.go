@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// byteModel is a model over bytes with decided opinions.
+// byteModel returns a model over bytes whose probabilities differ clearly.
 func byteModel(t testing.TB) *model.Model {
 	t.Helper()
 	c := model.DefaultConfig()
@@ -48,7 +48,7 @@ func fed(t testing.TB, m *model.Model) *Batch {
 	return s
 }
 
-// collect gathers ids, text and end of every sequence.
+// collect returns the ids, text and end of every sequence.
 func collect(t testing.TB, s *Batch, o Options) (ids [][]int32, text []string, end []string) {
 	t.Helper()
 	n := s.Len()
@@ -70,7 +70,7 @@ func drawn(n int) Options {
 	return Options{Options: sample.Options{Temperature: 1, Seed: 11}, MaxTokens: n}
 }
 
-// TestGenerateGreedy: greedy text is the argmax of the logits, fed back by hand.
+// TestGenerateGreedy checks that greedy text consists of the argmax of the logits, fed back one by one.
 func TestGenerateGreedy(t *testing.T) {
 	m := byteModel(t)
 	got, text, end := collect(t, fed(t, m), Options{MaxTokens: 40})
@@ -91,7 +91,7 @@ func TestGenerateGreedy(t *testing.T) {
 	}
 }
 
-// TestGenerateBatch: samples drawn side by side are those drawn alone with seeds that follow each other.
+// TestGenerateBatch checks that samples generated together equal those generated alone with consecutive seeds.
 func TestGenerateBatch(t *testing.T) {
 	m := byteModel(t)
 	batch, err := fed(t, m).Repeat(3)
@@ -112,7 +112,7 @@ func TestGenerateBatch(t *testing.T) {
 	}
 }
 
-// TestGenerateStop: the text ends before the stop string, and no part of it is written.
+// TestGenerateStop checks that the text ends before the stop string, and that no part of the stop string is written.
 func TestGenerateStop(t *testing.T) {
 	m := byteModel(t)
 	_, text, _ := collect(t, fed(t, m), drawn(60))
@@ -120,7 +120,7 @@ func TestGenerateStop(t *testing.T) {
 	for at := 5; at+3 < len(whole); at += 7 {
 		stop := whole[at : at+3]
 		if strings.ContainsRune(stop, utf8.RuneError) || !utf8.ValidString(stop) {
-			continue // bytes that are no text have been replaced
+			continue // invalid UTF-8 has been replaced
 		}
 		o := drawn(60)
 		o.Stop = []string{stop}
@@ -131,8 +131,8 @@ func TestGenerateStop(t *testing.T) {
 	}
 }
 
-// TestGenerateGoesOn: a session that is stopped and continued writes what one that is not stopped does, and its
-// position counts what was drawn.
+// TestGenerateGoesOn checks that a batch that is stopped and continued writes the same text as one that is not stopped,
+// and that its position counts the sampled ids.
 func TestGenerateGoesOn(t *testing.T) {
 	m := byteModel(t)
 	want, _, _ := collect(t, fed(t, m), Options{MaxTokens: 30})
@@ -156,7 +156,7 @@ func TestGenerateGoesOn(t *testing.T) {
 	}
 }
 
-// TestGenerateErrors: nothing fed, no length, a context that is done.
+// TestGenerateErrors checks the errors for a batch without ids, a length of 0, and a context that is done.
 func TestGenerateErrors(t *testing.T) {
 	m := byteModel(t)
 	first := func(s *Batch, ctx context.Context, o Options) error {
@@ -180,7 +180,7 @@ func TestGenerateErrors(t *testing.T) {
 	}
 }
 
-// TestGenerateEnd: the end-of-text token ends a sequence unless that is to be ignored.
+// TestGenerateEnd checks that the end-of-text token ends a sequence unless IgnoreEnd is set.
 func TestGenerateEnd(t *testing.T) {
 	m := byteModel(t)
 	whole, _, _ := collect(t, fed(t, m), drawn(40))
@@ -202,7 +202,7 @@ func TestGenerateEnd(t *testing.T) {
 	}
 }
 
-// ending makes one of the bytes the end of text.
+// ending is a tokenizer in which one of the bytes is the end-of-text token.
 type ending struct {
 	tokenizer.Tokenizer
 	id int32
@@ -210,7 +210,8 @@ type ending struct {
 
 func (e ending) EndOfText() (int32, bool) { return e.id, true }
 
-// TestEndIDs: a text ends at any of the ids that end it, whose text is not written, and the session has read it.
+// TestEndIDs checks that a text ends at any of EndIDs, that the id's text is not written, and that the batch counts the
+// id.
 func TestEndIDs(t *testing.T) {
 	m := byteModel(t)
 	o := DefaultOptions()

@@ -8,9 +8,9 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestIdleSessionHoldsItsState: the memory that a session computes in is the model's, so that sessions that have read
-// and written and now wait hold their states and logits, and nothing else: in the shape of the preset tiny, and in
-// those of the releases, made narrower.
+// TestIdleSessionHoldsItsState checks that batches that have read and written hold only their states and logits, since
+// their working memory belongs to the model. It uses the shape of the preset tiny and narrower versions of the shapes
+// of the releases.
 func TestIdleSessionHoldsItsState(t *testing.T) {
 	const sessions, most = 100, 1.05
 	shapes := map[string]func(c *model.Config){
@@ -37,7 +37,7 @@ func TestIdleSessionHoldsItsState(t *testing.T) {
 				greedy(t, s, 3)
 				return s
 			}
-			fill(0) // what the model makes once
+			fill(0) // allocates the memory that the model allocates once
 			before, size := heap(), 0
 			all := make([]*Batch, sessions)
 			for i := range all {
@@ -50,7 +50,7 @@ func TestIdleSessionHoldsItsState(t *testing.T) {
 				t.Logf("a session of %d KB holds %.3f times as much", size/sessions>>10, used)
 			}
 			for i, s := range all {
-				if s.Position() != 93+i%30 { // they are all in use until here
+				if s.Position() != 93+i%30 { // keeps all batches in use until here
 					t.Errorf("session %d is at position %d", i, s.Position())
 				}
 			}
@@ -58,17 +58,17 @@ func TestIdleSessionHoldsItsState(t *testing.T) {
 	}
 }
 
-// heap is the number of bytes in use after what is free has been given back.
+// heap returns the number of bytes in use after garbage collection.
 func heap() int {
 	runtime.GC()
-	runtime.GC() // the first makes pools old, the second empties them
+	runtime.GC() // a sync.Pool is emptied by the second collection
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc)
 }
 
-// TestSessionsShareMemory: sessions that compute in turn, in the same memory, write what each does by itself: nothing
-// of a state lies in it. For every mixer that reads from left to right.
+// TestSessionsShareMemory checks that batches that compute in turn in the same memory have the same logits as alone, so
+// that this memory contains no part of a state. It covers every mixer that reads from left to right.
 func TestSessionsShareMemory(t *testing.T) {
 	const l = 40
 	for _, kind := range model.MixerNames() {

@@ -8,20 +8,22 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// MTPDrafts returns a Drafter that guesses by the model's own head for multi-token prediction (model.Model.MTP), which
-// reads along from the first id that the model reads with it. Without such a head there are no guesses.
+// MTPDrafts returns a Drafter that guesses with the model's own head for multi-token prediction (model.Model.MTP). The
+// head reads the same ids as the model, from the first one that the model reads with it. Without such a head there are
+// no guesses.
 func MTPDrafts() Drafter { return mtpDraft{} }
 
 type mtpDraft struct{}
 
-// mostMTP is the most ids of a guess: the head is made to predict one, and each costs the product with the head.
+// mostMTP is the maximum number of ids of a guess. The head is trained to predict one, and each id costs a product with
+// the embeddings.
 const mostMTP = 3
 
-// Draft has no guess: ids alone are not enough.
+// Draft returns no guess: ids alone are not enough.
 func (mtpDraft) Draft(context.Context, []int32, int) ([]int32, error) { return nil, nil }
 
-// draftAt has the head read the ids that the state of the batch does not have, and then its own guesses, in a copy of
-// its state.
+// draftAt lets the head read, in a copy of its state, the ids that the state of the batch has not read, and then its
+// own guesses.
 func (mtpDraft) draftAt(ctx context.Context, s *Batch, text []int32, n int) (guess []int32, err error) {
 	m, g := s.model, s.states[0].Guesses
 	d := m.Config.DModel
@@ -33,7 +35,7 @@ func (mtpDraft) draftAt(ctx context.Context, s *Batch, text []int32, n int) (gue
 	state := g.State.Clone()
 	for n = min(n, mostMTP); len(guess) < n && ctx.Err() == nil; {
 		best, last, err := bestOfMTP(m, ids, hidden, state)
-		if err != nil { // a broken model guesses nothing
+		if err != nil { // a broken model has no guess
 			return guess, nil
 		}
 		guess = append(guess, best)
@@ -42,7 +44,7 @@ func (mtpDraft) draftAt(ctx context.Context, s *Batch, text []int32, n int) (gue
 	return guess, ctx.Err()
 }
 
-// bestOfMTP returns the id that the head finds most probable after ids, and its hidden state.
+// bestOfMTP returns the id that the head finds most probable after ids, and the last hidden state of the head.
 func bestOfMTP(m *model.Model, ids []int32, hidden []float32, state *model.State) (best int32, last []float32,
 	err error) {
 	tape := m.Tapes.Lend()
@@ -58,7 +60,7 @@ func bestOfMTP(m *model.Model, ids []int32, hidden []float32, state *model.State
 	return best, last, err
 }
 
-// hearing keeps the hidden states after ids of which some are drafts, for the next guess.
+// hearing returns a call that stores the hidden states after ids, some of which are drafts, for the next guess.
 func (a *ahead) hearing(m *model.Model, drafts int) call {
 	if m.MTP == nil || drafts == 0 {
 		return call{}

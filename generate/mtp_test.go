@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// mtpModel is a model of bytes with a head for multi-token prediction.
+// mtpModel returns a model over bytes with a head for multi-token prediction.
 func mtpModel(t testing.TB) *model.Model {
 	t.Helper()
 	c := model.DefaultConfig()
@@ -45,8 +45,8 @@ func mtpModel(t testing.TB) *model.Model {
 	return m
 }
 
-// mtpGuess is what the head finds most probable after a text, n times, by whole texts: hidden states of all ids but the
-// last, and each guess with the head's own state before it.
+// mtpGuess returns the n ids that the head finds most probable after a text. It computes each from the whole text: from
+// the hidden states of all ids but the last, and those of the head for its own guesses.
 func mtpGuess(m *model.Model, text []int32, n int) (guess []int32) {
 	tape, d := autograd.NewTape(cpu.Backend{}), m.Config.DModel
 	l := len(text) - 1
@@ -64,8 +64,8 @@ func mtpGuess(m *model.Model, text []int32, n int) (guess []int32) {
 	return guess
 }
 
-// mtpChecked compares the guesses of the head with those by whole texts, and gives others, of which some are right, so
-// that the batch has read ids in its drafts that the state does not have.
+// mtpChecked is a Drafter that compares the guesses of the head with those of mtpGuess. It returns other guesses, some
+// of them right, so that the batch is ahead of its state.
 type mtpChecked struct {
 	wrongAt
 	t interface{ Fatalf(string, ...any) }
@@ -86,8 +86,9 @@ func (c mtpChecked) draftAt(ctx context.Context, s *Batch, text []int32, n int) 
 	return c.Draft(ctx, text, n)
 }
 
-// TestMTPDrafts: the head guesses what it finds most probable, wherever earlier drafts have left the state, and after a
-// prompt that was read in pieces; and the text is that without drafts, to the bit, greedy and sampled.
+// TestMTPDrafts checks that the head guesses the ids that it finds most probable, also when the batch is ahead of its
+// state and after a prompt that was read in pieces, and that the text and the final bits are those without drafts, both
+// greedy and sampled.
 func TestMTPDrafts(t *testing.T) {
 	m := mtpModel(t)
 	behind, drafted := 0, 0

@@ -2,34 +2,36 @@ package generate
 
 import "context"
 
-// NGrams returns a Drafter that looks up the last ids of a text further up in it, and guesses what followed there: code
-// that is edited and lists repeat themselves. It needs no model (prompt lookup; arXiv:2304.04487, §3).
+// NGrams returns a Drafter that searches for the last ids of a text earlier in the text, and guesses the ids that
+// followed there. This works well for edited code and lists, which repeat themselves. It needs no model (prompt lookup;
+// arXiv:2304.04487, §3).
 func NGrams() Drafter { return &nGrams{last: map[gram]int32{}} }
 
-// gramLen is the least number of ids that must be equal.
+// gramLen is the minimum length of a match.
 const gramLen = 3
 
 type gram [gramLen]int32
 
-// At most this many places are compared, over at most this many ids each.
+// mostPlaces is the maximum number of matches that are compared, and mostEqual the maximum length of a match.
 const (
 	mostPlaces = 16
 	mostEqual  = 64
 )
 
-// nGrams knows where each gram of a text ends. What it knows is checked against the text, which may have changed.
+// nGrams records where each gram of a text ends. Matches are verified, since the text may have changed.
 type nGrams struct {
-	last   map[gram]int32 // the last place, a number of ids before it
-	before []int32        // of a place, the one before it with the same gram; 0 for none
+	last   map[gram]int32 // the end of the last occurrence
+	before []int32        // for each position, the end of the occurrence before of the gram that ends there; 0 for none
 }
 
-// Draft guesses what followed the longest match, the last among equals, at most as many ids as were equal.
+// Draft guesses the ids that followed the longest match, the last one of equals. It guesses at most as many ids as the
+// match has.
 func (g *nGrams) Draft(_ context.Context, text []int32, n int) ([]int32, error) {
 	end := len(text)
 	if end <= gramLen {
 		return nil, nil
 	}
-	if len(g.before) > end { // the text is another one
+	if len(g.before) > end { // it is another text
 		clear(g.last)
 		g.before = g.before[:0]
 	}
@@ -63,7 +65,7 @@ func (g *nGrams) Draft(_ context.Context, text []int32, n int) ([]int32, error) 
 	for i := range min(n, longest) {
 		if from := best + i; from < end {
 			ids = append(ids, text[from])
-		} else { // the text repeats itself at its end
+		} else { // the match overlaps the end of the text
 			ids = append(ids, ids[from-end])
 		}
 	}

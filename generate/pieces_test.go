@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// packed is a language model in a precision.
+// packed returns a small model packed in a precision.
 func packed(t testing.TB, layers string, p engine.Precision) *model.Model {
 	t.Helper()
 	m := language(t, layers)
@@ -24,8 +24,7 @@ func packed(t testing.TB, layers string, p engine.Precision) *model.Model {
 	return m
 }
 
-// feedTo feeds ids in calls that end at the positions given, in any order and as often as they like, and at the last
-// id.
+// feedTo feeds ids in calls that end at the given positions, which may be unsorted and repeated, and at the last id.
 func feedTo(t interface{ Fatal(...any) }, s *Batch, ids []int32, ends []int) {
 	ends = append(slices.Clone(ends), len(ids))
 	slices.Sort(ends)
@@ -38,9 +37,8 @@ func feedTo(t interface{ Fatal(...any) }, s *Batch, ids []int32, ends []int) {
 	}
 }
 
-// TestCallsEndAtMultiplesWithoutTrace: of the calls that a text is fed in, those that end at a multiple of Chunk,
-// counted from the start of the sequence, do not show in the logits, to the last bit: in every precision and wherever
-// the other calls end.
+// TestCallsEndAtMultiplesWithoutTrace checks that additional calls that end at a multiple of Chunk, counted from the
+// start of the sequence, do not change the logits by a bit, in every precision and wherever the other calls end.
 func TestCallsEndAtMultiplesWithoutTrace(t *testing.T) {
 	const l, chunk = 140, 24
 	for _, layers := range []string{hybrid, "mamba,window-attention(window=30),hyena"} {
@@ -65,8 +63,9 @@ func TestCallsEndAtMultiplesWithoutTrace(t *testing.T) {
 	}
 }
 
-// TestOtherPiecesAreNear: pieces of other lengths leave logits that are as near as Session says. Where products round
-// their inputs, to 8 bits or to integers, a last bit of an input can become one of the rounded.
+// TestOtherPiecesAreNear checks that pieces of other lengths give logits as close as the documentation of Batch says.
+// If products round their inputs, to 8 bits or to integers, a difference in the last bit of an input can change its
+// rounded value.
 func TestOtherPiecesAreNear(t *testing.T) {
 	const l, prompts = 90, 20
 	for p, most := range map[engine.Precision]float64{engine.Float32: 1e-5, engine.BF16: 4e-3, engine.Int8: 2e-2} {
@@ -94,8 +93,8 @@ func TestOtherPiecesAreNear(t *testing.T) {
 	}
 }
 
-// TestFeedStops: once its context is done, Feed reads no further piece, says so, and leaves a session that cannot draw
-// but goes on where it stands, to the same bits.
+// TestFeedStops checks that Feed reads no further piece once its context is done and returns the error, and that the
+// batch then cannot sample but can be fed further with the same bits.
 func TestFeedStops(t *testing.T) {
 	const l, chunk = 100, 16
 	m := language(t, hybrid)
@@ -144,7 +143,7 @@ func TestFeedStops(t *testing.T) {
 	}
 }
 
-// TestNewSessionOfNothing: a batch without sequences is a programmer's error, told at once.
+// TestNewSessionOfNothing checks that NewBatch panics for a batch without sequences.
 func TestNewSessionOfNothing(t *testing.T) {
 	m := language(t, "h3")
 	for _, batch := range []int{0, -1} {

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// sampleJSON is one line of --json.
+// sampleJSON is one line of the output of --json.
 type sampleJSON struct {
 	Sample int     `json:"sample"`
 	Seed   uint64  `json:"seed"`
@@ -18,29 +18,29 @@ type sampleJSON struct {
 	Stats  Stats   `json:"stats"`
 }
 
-// SampleWriter writes samples in their order. A single sample is written as it comes, several samples each when it and
-// those before it are complete: it holds at most as many samples as are drawn side by side.
+// SampleWriter writes samples in order. A single sample is written as it is generated. Of several samples, each is
+// written when it and all samples before it are complete, so at most as many are held as are generated in parallel.
 type SampleWriter struct {
 	Prompt string
 	Seed   uint64              // of the first sample
 	Echo   bool                // write the prompt before the text
 	Single bool                // there is one sample
-	JSON   bool                // write an object a sample, when it is complete
+	JSON   bool                // write each sample as an object when it is complete
 	Stats  func() Stats        // of the session, for JSON
-	Safe   func(string) string // makes text safe for where it goes; nil: as it is
+	Safe   func(string) string // makes text safe for the output; nil: text is not changed
 
 	out   *bufio.Writer
-	begun bool                // a text without its newline
-	open  map[int]*sampleJSON // started or waiting for their turn
-	next  int                 // whose turn it is
+	begun bool                // a text has been started and lacks its newline
+	open  map[int]*sampleJSON // samples that are not written yet
+	next  int                 // the sample to write next
 }
 
-// Start sets where samples are written. It must be called first.
+// Start sets the destination of the output. It must be called first.
 func (w *SampleWriter) Start(out io.Writer) {
 	w.out, w.open = bufio.NewWriter(out), map[int]*sampleJSON{}
 }
 
-// Write takes the next piece of a sample.
+// Write adds the next piece of a sample and writes the samples that are due.
 func (w *SampleWriter) Write(p Piece) error {
 	if w.Single && !w.JSON {
 		return w.stream(p)
@@ -90,7 +90,7 @@ func (w *SampleWriter) complete(a *sampleJSON) error {
 	return nil
 }
 
-// echoed returns the prompt if it is to be written before the text.
+// echoed returns the prompt if Echo is set, otherwise "".
 func (w *SampleWriter) echoed() string {
 	if w.Echo {
 		return w.Prompt
@@ -102,10 +102,10 @@ func (w *SampleWriter) text(text string) {
 	if w.Safe != nil {
 		text = w.Safe(text)
 	}
-	w.out.WriteString(text) // Flush returns errors
+	w.out.WriteString(text) // Flush returns the error
 }
 
-// Close ends a text that has begun, so that what others print starts on a new line.
+// Close ends a text that has been started, so that later output starts on a new line.
 func (w *SampleWriter) Close() error {
 	if w.begun {
 		w.begun = false

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Writer draws the ids of one sequence and turns them into text: whole characters, and never a part of a stop string.
-// It is for one goroutine at a time.
+// Writer samples the ids of one sequence and turns them into text: whole characters, and never a part of a stop string.
+// It must be used by one goroutine at a time.
 type Writer struct {
 	options Options
 	tok     tokenizer.Tokenizer
@@ -22,21 +22,22 @@ type Writer struct {
 	stop    *sample.StopMatcher
 	history []int32
 	ends    []int32             // tokens that end a text
-	fresh   []int32             // drawn since the last piece
-	text    *constrain.Text     // what may follow; nil where all may
-	words   *constrain.Spelling // what must not be spelled; nil for nothing
-	masked  []float32           // the logits of what may follow
+	fresh   []int32             // ids sampled since the last piece
+	text    *constrain.Text     // state of the constraint; nil for none
+	words   *constrain.Spelling // state of the bad words; nil for none
+	masked  []float32           // the logits with excluded tokens at -Inf
 	tokens  int
 	end     string
 
 	drafting *drafting // nil for none
 }
 
-// ErrNothing is the error of options that together exclude every token at some place of a text.
+// ErrNothing reports that the options together exclude every token at some position of a text.
 var ErrNothing = errors.New("generate: found no token that may follow, want a constraint, allowed ids, bad words and " +
 	"a minimum of tokens that leave one")
 
-// NewWriter returns a writer that has drawn nothing yet. history holds the ids before it, for the repetition penalty.
+// NewWriter returns a writer that has sampled nothing yet. history holds the ids before the reply, for the repetition
+// penalty.
 func NewWriter(tok tokenizer.Tokenizer, history []int32, o Options) (*Writer, error) {
 	if o.MaxTokens < 1 {
 		return nil, fmt.Errorf("generate: max_tokens: found %d, want at least 1", o.MaxTokens)
@@ -65,7 +66,7 @@ func NewWriter(tok tokenizer.Tokenizer, history []int32, o Options) (*Writer, er
 	return w, nil
 }
 
-// decoder is what makes texts of tokens.
+// decoder returns the tokenizer that decodes tokens.
 func (o *Options) decoder(tok tokenizer.Tokenizer) tokenizer.Tokenizer {
 	if o.Decoder != nil {
 		return o.Decoder
@@ -73,8 +74,8 @@ func (o *Options) decoder(tok tokenizer.Tokenizer) tokenizer.Tokenizer {
 	return tok
 }
 
-// Next draws the next id from its logits and returns the text that has become certain by it, which is valid until the
-// next call. It must not be called once End says why the sequence has ended.
+// Next samples the next id from its logits and returns the text that has thereby become certain. The text is valid
+// until the next call. Next must not be called after the sequence has ended (see End).
 func (w *Writer) Next(logits []float32) (text []byte, id int32, err error) {
 	may, err := w.allowed(logits)
 	if err != nil {
@@ -126,7 +127,8 @@ func (w *Writer) Next(logits []float32) (text []byte, id int32, err error) {
 	return text, id, nil
 }
 
-// included is the last text of a sequence that a stop string has ended.
+// included returns text, the last of a sequence that a stop string has ended, with the stop string if it is to be
+// included.
 func (w *Writer) included(text []byte) []byte {
 	if !w.options.IncludeStop {
 		return text
@@ -134,8 +136,8 @@ func (w *Writer) included(text []byte) []byte {
 	return append(slices.Clone(text), w.stop.Stop()...)
 }
 
-// Draft returns a guess of up to n ids that Next will return after those so far, none without Options.Draft. s has read
-// all of them but the last.
+// Draft returns guesses of up to n ids that Next will return next, or none without Options.Draft. s has read all ids so
+// far except the last.
 func (w *Writer) Draft(ctx context.Context, s *Batch, n int) ([]int32, error) {
 	if w.drafting == nil || w.end != "" {
 		return nil, nil
@@ -143,7 +145,7 @@ func (w *Writer) Draft(ctx context.Context, s *Batch, n int) ([]int32, error) {
 	return w.drafting.next(ctx, s, w.history, min(n, w.options.MaxTokens-w.tokens-1))
 }
 
-// Drafted returns how many ids were guessed, and how many of them drawn.
+// Drafted returns how many ids were guessed, and how many of these were sampled.
 func (w *Writer) Drafted() (drafted, accepted int) {
 	if w.drafting == nil {
 		return 0, 0
@@ -165,8 +167,8 @@ func endsOf(tok tokenizer.Tokenizer, o *Options) []int32 {
 	return append(ids, o.EndIDs...)
 }
 
-// allowed is the logits of the tokens that may follow: all, unless there is a constraint, tokens are excluded, or the
-// text is too short to end.
+// allowed returns the logits with those of excluded tokens set to -Inf. It returns logits itself unless there is a
+// constraint, there are bad words or allowed ids, or the text is too short to end.
 func (w *Writer) allowed(logits []float32) ([]float32, error) {
 	short := w.tokens < w.options.MinTokens
 	if w.text == nil && w.words == nil && w.options.AllowedIDs == nil && !short {
@@ -196,7 +198,7 @@ func (w *Writer) allowed(logits []float32) ([]float32, error) {
 	return w.masked, nil
 }
 
-// only excludes all tokens but some.
+// only excludes all tokens except ids.
 func (w *Writer) only(ids []int32) {
 	kept := make([]float32, len(ids))
 	for i, id := range ids {
@@ -210,7 +212,7 @@ func (w *Writer) only(ids []int32) {
 	}
 }
 
-// flush appends what decoder and stop matcher still hold back.
+// flush appends the text that the decoder and the stop matcher still hold back.
 func (w *Writer) flush(text []byte) []byte {
 	more, stopped := w.stop.Push(w.decoder.Flush())
 	text = append(text, more...)
@@ -221,29 +223,29 @@ func (w *Writer) flush(text []byte) []byte {
 	return append(text, w.stop.Flush()...)
 }
 
-// End is why the sequence has ended, "" while it continues.
+// End returns the reason why the sequence has ended, or "" while it continues.
 func (w *Writer) End() string { return w.end }
 
-// Stopped is the stop string that has ended the sequence, "" for another end.
+// Stopped returns the stop string that has ended the sequence, or "".
 func (w *Writer) Stopped() string { return w.stop.Stop() }
 
-// Fresh returns the ids drawn since its last call.
+// Fresh returns the ids sampled since its last call.
 func (w *Writer) Fresh() []int32 {
 	ids := w.fresh
 	w.fresh = nil
 	return ids
 }
 
-// WriterState is what a Writer carries from one id to the next, besides the ids themselves.
+// WriterState is the state that a Writer keeps from one id to the next, in addition to the ids themselves.
 type WriterState struct {
-	Tokens  int     `json:"tokens"`            // drawn so far
-	Random  []byte  `json:"random"`            // state of the random numbers
-	Partial []byte  `json:"partial,omitempty"` // the start of a character
-	Held    []byte  `json:"held,omitempty"`    // text that may be the start of a stop string
-	Fresh   []int32 `json:"fresh,omitempty"`   // drawn since the last call of Fresh
+	Tokens  int     `json:"tokens"`            // number of ids sampled so far
+	Random  []byte  `json:"random"`            // state of the random number generator
+	Partial []byte  `json:"partial,omitempty"` // bytes of an incomplete character
+	Held    []byte  `json:"held,omitempty"`    // text held back because it may start a stop string
+	Fresh   []int32 `json:"fresh,omitempty"`   // ids sampled since the last call of Fresh
 }
 
-// State returns the state of a writer that has not ended, for Restore.
+// State returns the state of a writer whose sequence has not ended, for Restore.
 func (w *Writer) State() WriterState {
 	return WriterState{
 		Tokens: w.tokens, Random: w.sampler.State(), Partial: w.decoder.Pending(), Held: w.stop.Held(),
@@ -251,7 +253,8 @@ func (w *Writer) State() WriterState {
 	}
 }
 
-// Restore makes a new writer, with the same options and the ids so far as history, continue from the point of State.
+// Restore sets a new writer to the state that State returned. The new writer must have the same options, and the ids so
+// far as its history.
 func (w *Writer) Restore(s WriterState) error {
 	if s.Tokens < 0 || s.Tokens >= w.options.MaxTokens || len(s.Fresh) > s.Tokens {
 		return fmt.Errorf("generate: state of a writer: found %d tokens, %d of them fresh, want fewer than %d",

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestWriterGoesOn: a writer that is made of another's state draws and tells what the other does, also in the middle of
-// a character and of a stop string.
+// TestWriterGoesOn checks that a writer restored from the state of another returns the same ids and texts, also in the
+// middle of a character and of a stop string.
 func TestWriterGoesOn(t *testing.T) {
 	logits := func(i int) []float32 {
 		x := make([]float32, 256)
@@ -85,8 +85,8 @@ func TestWriterGoesOn(t *testing.T) {
 	}
 }
 
-// TestEachID: the logits after every id of a part are those that feeding up to there ends with, where the pieces are
-// the same, for batches and beside others; the log-probability of an id follows from them.
+// TestEachID checks that Each receives, at the ends of pieces, the same logits as feeding the ids up to there alone,
+// for batches of several sequences and together with other batches.
 func TestEachID(t *testing.T) {
 	m := language(t, hybrid)
 	const chunk, l = 24, 60
