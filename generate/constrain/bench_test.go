@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// person is a schema as programs have them.
+// person is a typical schema.
 const person = `{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"},
 	"email":{"type":"string","format":"email"},"tags":{"type":"array","items":{"type":"string"}},
 	"address":{"type":"object","properties":{"street":{"type":"string"},"zip":{"type":"string","pattern":"^[0-9]{5}$"}},
@@ -20,7 +20,7 @@ const person = `{"type":"object","properties":{"name":{"type":"string"},"age":{"
 const anna = `{"name":"Anna Müller","age":41,"email":"anna@example.org","tags":["a","long tag of some words"],` +
 	`"address":{"street":"Hauptstraße 5","zip":"12345"}}`
 
-// walk takes the tokens of a text, and reports how long each mask took.
+// walk accepts the tokens of a text and returns the time of each mask.
 func walk(t testing.TB, c *Constraint, ids []int32, logits, scratch []float32) (each []time.Duration) {
 	t.Helper()
 	text := c.Start()
@@ -38,7 +38,7 @@ func walk(t testing.TB, c *Constraint, ids []int32, logits, scratch []float32) (
 	return each
 }
 
-// lists are texts of lists with uniqueItems.
+// lists holds the elements of lists with uniqueItems, by benchmark.
 var lists = func() map[string][]string {
 	all := map[string][]string{}
 	for i := range 100 {
@@ -48,11 +48,12 @@ var lists = func() map[string][]string {
 	return all
 }()
 
-// TokenTime measures a token of a model.
+// TokenTime measures the time that a model takes for a token.
 var TokenTime func(b *testing.B) time.Duration
 
-// BenchmarkMask is the time of a token with GPT-2's vocabulary in a state that was met before, the first time, and the
-// first time after Ahead: in nanoseconds, and in percent of the time that a Mamba-130M in int8 takes for a token.
+// BenchmarkMask measures the time of a mask with GPT-2's vocabulary in a state that was reached before, for the first
+// time, and for the first time after Ahead. It reports nanoseconds, and percent of the time that a Mamba-130M in int8
+// takes for a token.
 func BenchmarkMask(b *testing.B) {
 	of := float64(TokenTime(b).Nanoseconds())
 	report := func(b *testing.B, sum time.Duration, tokens int) {

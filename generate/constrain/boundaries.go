@@ -2,17 +2,17 @@ package constrain
 
 import "regexp/syntax"
 
-// ahead is what may follow.
+// ahead restricts the next character.
 type ahead uint8
 
 const (
 	aheadAny   ahead = iota
-	aheadEnd         // nothing
-	aheadWord        // a letter, a digit or _
-	aheadOther       // another character, or nothing
+	aheadEnd         // the text must end
+	aheadWord        // the next character must be a letter, a digit or _
+	aheadOther       // the next character must be another one, or the text must end
 )
 
-// and is what may follow where both hold. ok is false where nothing can be.
+// and returns the restriction equivalent to both a and b. ok is false if nothing satisfies both.
 func (a ahead) and(b ahead) (both ahead, ok bool) {
 	switch {
 	case a == b || b == aheadAny:
@@ -22,16 +22,16 @@ func (a ahead) and(b ahead) (both ahead, ok bool) {
 	case a == aheadWord || b == aheadWord:
 		return 0, false
 	}
-	return aheadEnd, true // of that and aheadOther
+	return aheadEnd, true // one is aheadEnd and the other aheadOther
 }
 
-// allows reports whether a character may follow.
+// allows reports whether a character may follow. word tells whether it is one of a word.
 func (a ahead) allows(word bool) bool {
 	return a == aheadAny || a == aheadWord && word || a == aheadOther && !word
 }
 
-// asks is what may follow an empty-width operation after a text that has begun, with a character of a word at its end.
-// ok is false where nothing can be.
+// asks returns the restriction that an empty-width operation sets on the next character. begun tells whether a
+// character precedes the operation, and word whether that is one of a word. ok is false if the operation cannot hold.
 func asks(op syntax.EmptyOp, begun, word bool) (a ahead, ok bool) {
 	switch {
 	case op&syntax.EmptyBeginText != 0:
@@ -44,7 +44,7 @@ func asks(op syntax.EmptyOp, begun, word bool) (a ahead, ok bool) {
 	return aheadOther, true
 }
 
-// The characters on the two sides of \b.
+// The two classes of characters that \b separates.
 var (
 	wordRunes  = []rune{'0', '9', 'A', 'Z', '_', '_', 'a', 'z'}
 	otherRunes = complement(wordRunes)

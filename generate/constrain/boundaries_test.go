@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// textsOf are all texts of up to n characters of some.
+// textsOf returns all texts of up to n of the letters.
 func textsOf(letters []string, n int) []string {
 	all := []string{""}
 	for from := 0; n > 0; n-- {
@@ -22,8 +22,8 @@ func textsOf(letters []string, n int) []string {
 	return all
 }
 
-// TestBoundaries: expressions with \b and \B take, of all short texts, those that Go's regexp does, as they are and as
-// JSON, alone and together; so do lookaheads, and names that patterns must not match.
+// TestBoundaries checks that expressions with \b and \B accept the same short texts as Go's regexp, as raw text and as
+// JSON, alone and together, and that the same holds with lookaheads and with patterns that must not match.
 func TestBoundaries(t *testing.T) {
 	texts := textsOf([]string{"a", "_", " ", "é", "\n"}, 4)
 	for _, c := range []struct{ must, not []string }{
@@ -59,7 +59,7 @@ func TestBoundaries(t *testing.T) {
 				written := text
 				if spelled == jsonText {
 					if strings.Contains(text, "\n") && strings.Contains(strings.Join(c.must, ""), ".") {
-						continue // . is another set there
+						continue // . matches other characters in JSON
 					}
 					written = quoted(text)
 				}
@@ -89,7 +89,8 @@ func TestBoundaries(t *testing.T) {
 	}
 }
 
-// TestGrammarsInSchemas: x-gbnf makes a string a text of a grammar, as JSON writes it, wherever a string may be.
+// TestGrammarsInSchemas checks that x-gbnf restricts a string to the texts of a grammar, in JSON spelling, wherever a
+// string may occur.
 func TestGrammarsInSchemas(t *testing.T) {
 	const lists = `{"type":"object","required":["a"],"properties":{"a":{"type":["string","null"],"x-gbnf":` +
 		`"root ::= \"\\\"\" item (\"\\n\" item)*\nitem ::= [a-c\\\\é]+ | \"<\" root \">\""},` +

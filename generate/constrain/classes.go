@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// char takes one character of some ranges.
+// char writes states that accept one character in ranges.
 func (b *builder) char(ranges []rune, spelled spelling, next int32) int32 {
 	key := fmt.Appendf(nil, "%t", spelled)
 	for _, r := range ranges {
@@ -20,8 +20,8 @@ func (b *builder) char(ranges []rune, spelled spelling, next int32) int32 {
 	return b.callShort(entry, next)
 }
 
-// class takes one character of some ranges and returns. In JSON a character that must be escaped has one spelling, the
-// shortest; in the set of all characters each may also be written by its number.
+// class writes states that accept one character in ranges and return. In JSON a character that must be escaped has only
+// its shortest spelling. If ranges is the set of all characters, each may also be written by its number.
 func (b *builder) class(ranges []rune, spelled spelling) int32 {
 	var plain [][]byteRange
 	escaped := []int32{}
@@ -56,7 +56,7 @@ func (b *builder) class(ranges []rune, spelled spelling) int32 {
 	return b.either(ways...)
 }
 
-// numbered takes the four hexadecimal digits of a character, or those of the two halves of one.
+// numbered writes states that accept the four hexadecimal digits of a character, or those of both surrogates of one.
 func (b *builder) numbered() int32 {
 	digit := func(ranges string, next int32) int32 {
 		var ways []int32
@@ -72,10 +72,11 @@ func (b *builder) numbered() int32 {
 	return b.either(digit("09ACEFacef", digit(all, last)), digit("DDdd", b.either(digit("07", last), first)))
 }
 
-// byteRange is the bytes from low to high.
+// byteRange is the range of bytes from low to high.
 type byteRange struct{ low, high byte }
 
-// sequences takes one of some sequences of bytes, in order, and returns. Those that start alike share states.
+// sequences writes states that accept one of several sequences of bytes and return. The sequences must be sorted. Those
+// with the same prefix share states.
 func (b *builder) sequences(all [][]byteRange) int32 {
 	if len(all[0]) == 0 {
 		return final
@@ -96,7 +97,7 @@ func (b *builder) sequences(all [][]byteRange) int32 {
 	return b.either(ways...)
 }
 
-// appendUTF8 appends the sequences of bytes that are the characters from low to high in UTF-8.
+// appendUTF8 appends the byte sequences that encode the characters from low to high in UTF-8.
 func appendUTF8(to [][]byteRange, low, high rune) [][]byteRange {
 	const surrogates, behind = 0xD800, 0xE000
 	split := func(at rune) [][]byteRange { return appendUTF8(appendUTF8(to, low, at), at+1, high) }
@@ -112,7 +113,7 @@ func appendUTF8(to [][]byteRange, low, high rune) [][]byteRange {
 	case low <= 0xFFFF && high > 0xFFFF:
 		return split(0xFFFF)
 	}
-	for i := 6; i < 6*utf8.RuneLen(low); i += 6 { // the last i bits are to take all values, where those before differ
+	for i := 6; i < 6*utf8.RuneLen(low); i += 6 { // if the bits before differ, the last i bits must take all values
 		mask := rune(1)<<i - 1
 		if low&^mask == high&^mask {
 			continue

@@ -1,14 +1,14 @@
-// Package constrain restricts what a model writes to a language: JSON of a schema, the matches of a regular expression,
-// or one text of a list. Before each token it reports which tokens may follow.
+// Package constrain restricts the text that a model writes to a language: JSON of a schema, matches of a regular
+// expression, texts of a grammar, or one text of a list. Before each token it determines which tokens may follow.
 //
-// A Grammar is a pushdown automaton over bytes. It knows of no tokens. A Constraint is a grammar beside the vocabulary
-// of a tokenizer: a token may follow if the automaton takes all its bytes, so a token may end one part of a value and
-// start the next, or end inside a character. Every state from which a text cannot be ended is left out, so that a text
-// on the way can always be ended. Which tokens may follow is computed when a state is first met, by one walk through a
-// trie of the vocabulary, and kept.
+// A Grammar is a pushdown automaton over bytes. It does not depend on tokens. A Constraint combines a grammar with the
+// vocabulary of a tokenizer. A token may follow if the automaton accepts all its bytes, so a token may end one part of
+// a value and start the next, or end inside a character. States from which no text can be completed are left out, so
+// that an unfinished text can always be completed. The set of tokens that may follow is computed by one walk through a
+// trie of the vocabulary when a state is first reached, and cached.
 //
-// The same text allows the same tokens, whatever was written before or beside it. So a constraint changes nothing about
-// what a seed draws alone or in a batch.
+// The same text always permits the same tokens, whatever other texts were written before or at the same time. So a
+// constrained text with the same seed is the same alone and in a batch.
 package constrain
 
 import (
@@ -21,25 +21,25 @@ import (
 type Grammar struct {
 	states []state
 	start  int32
-	unique bool // there are lists whose elements must differ
+	unique bool // the grammar has lists whose elements must differ
 }
 
-// The bounds of a grammar. One that would pass them is refused.
+// The limits of a grammar. Grammars that exceed them are refused.
 const (
 	maxSource = 256 << 10 // bytes of a schema or of a list of choices
 	maxNest   = 64        // of JSON in a schema
 	maxStates = 1 << 16
 	maxRules  = 1 << 13
-	maxDepth  = 96 // of calls while a text is written: of objects and lists in each other
+	maxDepth  = 96 // of nested calls while a text is written, as of nested objects and lists
 )
 
-// Error says what is wrong with a schema, a regular expression or a list of choices.
+// Error reports what is wrong with a schema, a regular expression, a grammar or a list of choices.
 type Error struct {
-	Path string // of the keyword in a schema, such as #/properties/a/minItems; "" elsewhere
+	Path string // of the keyword in a schema, for example #/properties/a/minItems; otherwise ""
 	Text string
 }
 
-// Error says where, what was found, and what was wanted.
+// Error returns the place, what was found, and what was wanted.
 func (e *Error) Error() string {
 	if e.Path == "" {
 		return e.Text
@@ -47,12 +47,12 @@ func (e *Error) Error() string {
 	return e.Path + ": " + e.Text
 }
 
-// fail ends the making of a grammar with an *Error.
+// fail ends the construction of a grammar with an *Error.
 func fail(path, format string, args ...any) {
 	fault.Raise(&Error{Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
-// build calls f, which writes states up to the end of the text and returns the first.
+// build returns the grammar of the states that f writes. f returns the first state.
 func build(f func(b *builder) int32) (*Grammar, error) {
 	g := &Grammar{}
 	return g, fault.Catch(func() {
@@ -69,23 +69,24 @@ func build(f func(b *builder) int32) (*Grammar, error) {
 	})
 }
 
-// Regexp is the texts that a regular expression of Go's syntax (RE2) matches as a whole.
+// Regexp returns the grammar of the texts that a regular expression in Go's syntax (RE2) matches as a whole.
 func Regexp(expression string) (*Grammar, error) { return Compile(Matching(expression)) }
 
-// Choices is some texts.
+// Choices returns the grammar of the given texts.
 func Choices(texts []string) (*Grammar, error) { return Compile(OneOf(texts)) }
 
-// JSON is the JSON objects.
+// JSON returns the grammar of all JSON objects.
 func JSON() *Grammar {
 	g, err := Schema([]byte(`{"type":"object"}`))
 	if err != nil {
-		panic(err) // not of this schema
+		panic(err) // cannot happen for this schema
 	}
 	return g
 }
 
-// Schema is the JSON that a JSON schema describes, of draft 2020-12, or a part of that: docs/server.md says which.
-// A keyword that is not supported is an error that names it and its place.
+// Schema returns the grammar of the JSON values that a JSON schema of draft 2020-12 describes, or of a part of these
+// values: docs/server.md lists the differences. An unsupported keyword gives an error that names the keyword and its
+// place.
 func Schema(data []byte) (*Grammar, error) {
 	return build(func(b *builder) int32 {
 		u := newUnits(b, parseSchema("", data))

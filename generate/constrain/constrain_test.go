@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// accepts tells whether a grammar takes a text, byte by byte.
+// accepts reports whether a grammar accepts a text, byte by byte.
 func accepts(t testing.TB, g *Grammar, text string) bool {
 	t.Helper()
 	m := newMachine(g, g.needs(nil))
@@ -29,7 +29,7 @@ func mustSchema(t testing.TB, source string) *Grammar {
 	return g
 }
 
-// TestSchema: texts are taken or not as the schema says.
+// TestSchema checks which texts schemas accept.
 func TestSchema(t *testing.T) {
 	for _, c := range []struct {
 		schema  string
@@ -111,7 +111,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestRefused: what cannot be kept to is an error that names the keyword and its place.
+// TestRefused checks that an unsupported or unsatisfiable schema gives an error that names the keyword and its place.
 func TestRefused(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"properties":{"a":{"not":{"const":1}}}}`:                        "#/properties/a/not: found an object",
@@ -155,7 +155,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRegexpAndChoices: the texts are those that match as a whole, or are listed.
+// TestRegexpAndChoices checks that the texts are those that match as a whole, or that are listed.
 func TestRegexpAndChoices(t *testing.T) {
 	g, err := Regexp(`(yes|no)( [0-9]{2}:[0-9]{2})?|é+`)
 	if err != nil {
@@ -188,7 +188,8 @@ func TestRegexpAndChoices(t *testing.T) {
 	}
 }
 
-// TestTokens: a token may follow if the grammar takes all its bytes, and the text ends where it is whole.
+// TestTokens checks that a token may follow if the grammar accepts all its bytes, and that the text ends when it is
+// complete.
 func TestTokens(t *testing.T) {
 	tok := tokenizer.Bytes()
 	c, err := New(mustSchema(t, `{"type":"object","properties":{"a":{"type":"boolean"}},"required":["a"]}`), tok,

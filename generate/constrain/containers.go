@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// element are the nodes of the element at a place of a list. ok is false where there may be none.
+// element returns the nodes that apply to the element at an index of a list. ok is false if no element is permitted
+// there.
 func element(all []*node, at int) (nodes []*node, ok bool) {
 	for _, n := range all {
 		switch {
@@ -20,7 +21,7 @@ func element(all []*node, at int) (nodes []*node, ok bool) {
 	return nodes, true
 }
 
-// array takes a list. Behind prefixItems there are more elements only where items says what they are.
+// array writes states that accept a list. After prefixItems, more elements are permitted only if items describes them.
 func (u *units) array(all []*node) int32 {
 	b := u.b
 	least, most := lengths(all, "minItems", "maxItems")
@@ -38,7 +39,7 @@ func (u *units) array(all []*node) int32 {
 	}
 	b.path = where(all, "minItems", "maxItems")
 	end := b.space(b.text("]", final))
-	var after int32 // the elements that are counted
+	var after int32 // the state after the counted elements
 	if most == unlimited {
 		after = b.reserve()
 		nodes, _ := element(all, fixed)
@@ -68,14 +69,15 @@ func (u *units) array(all []*node) int32 {
 	return b.text("[", after)
 }
 
-// member is a property with the nodes that hold for it.
+// member is a property and the nodes that apply to it.
 type member struct {
 	name     string
 	nodes    []*node
 	required bool
 }
 
-// membersOf are the properties that nodes name, in order, and those of others; open is false where there are no others.
+// membersOf returns the properties that nodes name, in order, and the nodes that apply to other properties. open
+// reports whether other properties are permitted.
 func membersOf(all []*node) (named []member, others []*node, open bool) {
 	places := map[string]int{}
 	at := func(name string) int {
@@ -97,7 +99,7 @@ func membersOf(all []*node) (named []member, others []*node, open bool) {
 	}
 	for _, n := range all {
 		for _, name := range n.required {
-			named[at(name)].required = true // at may make named longer
+			named[at(name)].required = true // at may append to named
 		}
 	}
 	for _, n := range all {
@@ -123,13 +125,13 @@ func membersOf(all []*node) (named []member, others []*node, open bool) {
 	return named, others, open && !slices.ContainsFunc(others, func(n *node) bool { return n.never })
 }
 
-// members takes an object. Its properties come in the order of the schema. Others follow, where additionalProperties or
-// patternProperties allow them, or nothing is said about properties at all.
+// members writes states that accept an object. Its properties are in the order of the schema. Other properties follow
+// if additionalProperties or patternProperties permit them, or if the schema does not describe properties at all.
 func (u *units) members(all []*node) int32 {
 	b := u.b
 	named, others, open := membersOf(all)
 	rules, listed := keysOf(u, all)
-	if listed != nil { // propertyNames is a list: others are of it
+	if listed != nil { // propertyNames is a list, so other properties are from it
 		for _, name := range listed {
 			if open && !slices.ContainsFunc(named, func(m member) bool { return m.name == name }) {
 				named = append(named, member{name: name, nodes: slices.Clone(others)})
@@ -150,7 +152,7 @@ func (u *units) members(all []*node) int32 {
 	}
 	more := listed == nil && (open || len(rules.byPattern) > 0)
 	c := newCounted(b, all, len(named), more)
-	var after []int32 // by how many properties are written
+	var after []int32 // states by the number of properties written
 	if more {
 		names := make([]string, len(named))
 		for i, m := range named {

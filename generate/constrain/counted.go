@@ -1,14 +1,15 @@
 package constrain
 
-// counted writes an object whose properties are counted, up to what minProperties and maxProperties ask for.
+// counted writes the states of an object whose properties are counted as far as minProperties and maxProperties
+// require.
 type counted struct {
 	b           *builder
 	least, most int
-	last        int // the largest count that is told apart: from there on, all are alike
+	last        int // the largest count that has states of its own; larger counts share them
 }
 
-// newCounted returns the counts of an object that names some properties and may have others. The names of others are
-// not remembered, so that one of them may come again: only the first is sure to be another property.
+// newCounted returns a counted for an object that names some properties and may have others. The names of other
+// properties are not remembered, so a name may be repeated. Only the first is sure to be a different property.
 func newCounted(b *builder, all []*node, named int, others bool) *counted {
 	c := &counted{b: b}
 	c.least, c.most = lengths(all, "minProperties", "maxProperties")
@@ -32,7 +33,7 @@ func newCounted(b *builder, all []*node, named int, others bool) *counted {
 	return c
 }
 
-// end ends an object of n properties.
+// end writes states that accept the end of an object of n properties.
 func (c *counted) end(n int) int32 {
 	if n < c.least {
 		return c.b.nothing()
@@ -40,7 +41,7 @@ func (c *counted) end(n int) int32 {
 	return c.b.space(c.b.text("}", final))
 }
 
-// comma takes what stands between n properties and the next.
+// comma writes states that accept the separator between n properties and the next.
 func (c *counted) comma(n int, next int32) int32 {
 	if n == 0 {
 		return next
@@ -48,10 +49,11 @@ func (c *counted) comma(n int, next int32) int32 {
 	return c.b.text(",", next)
 }
 
-// others returns what stands after n properties with names, for each n: the end, or others. one takes one of these.
+// others returns for each n the state after n named properties, which accepts the end or other properties. one writes
+// states that accept one other property.
 func (c *counted) others(one func(later int32) int32) []int32 {
 	b := c.b
-	// What stands after n properties, some without a name: [1] where there are enough, which stays so, and [0].
+	// The states after n properties, some of them not named: [1] if the minimum is reached, otherwise [0].
 	later, first := make([][2]int32, c.last+1), make([][2]int32, c.last+1)
 	for n := range later {
 		for enough := range 2 {
@@ -61,7 +63,7 @@ func (c *counted) others(one func(later int32) int32) []int32 {
 			}
 		}
 	}
-	// another takes one more after n, if there may be one.
+	// another writes states that accept one more property after n, if one is permitted.
 	another := func(n, enough int) int32 {
 		if n >= c.most {
 			return b.nothing()

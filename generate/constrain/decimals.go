@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// stepOf is what numbers are multiples of: the least common multiple of multipleOf of all nodes, and of 1 for integers;
-// nil where nothing is said.
+// stepOf returns the number of which all numbers must be multiples: the least common multiple of multipleOf of all
+// nodes and, for integers, of 1. It returns nil if no node has multipleOf.
 func stepOf(all []*node, whole bool) (step *big.Rat) {
 	for _, n := range all {
 		x, ok := n.bounds["multipleOf"]
@@ -25,7 +25,7 @@ func stepOf(all []*node, whole bool) (step *big.Rat) {
 	return step
 }
 
-// common is the least common multiple of two numbers, of which the first may be nil.
+// common returns the least common multiple of two numbers. a may be nil.
 func common(a, b *big.Rat) *big.Rat {
 	if a == nil {
 		return b
@@ -35,30 +35,30 @@ func common(a, b *big.Rat) *big.Rat {
 	return new(big.Rat).SetFrac(high, new(big.Int).GCD(nil, nil, a.Denom(), b.Denom()))
 }
 
-// decimals writes the numbers from low, which is not negative, to high that are multiples of a step: digit by digit,
-// with what is left of the division by the step so far, and whether the digits are still those of a bound. States that
-// take the same rests are one, since the builder shares them.
+// decimals writes states that accept the numbers from low, which is not negative, to high that are multiples of a step.
+// They accept digit by digit and track the remainder of the division by the step, and whether the digits so far equal
+// those of a bound. The builder shares states that accept the same continuations.
 type decimals struct {
 	b         *builder
-	low, high bool   // there are bounds; low is at least 0
-	from, to  string // their digits, without the point
-	whole     [2]int // how many of these are before the point
+	low, high bool   // whether there are bounds; low is at least 0
+	from, to  string // digits of the bounds, without the point
+	whole     [2]int // number of these digits before the point
 	open      [2]bool
-	most      int // digits before the point
-	fraction  int // and at most after it
-	step      int // of the number without its point; 1 for any
-	scale     int // digits behind the point that the step counts
+	most      int // maximum number of digits before the point
+	fraction  int // maximum number of digits after it
+	step      int // step as an integer, in units of 10^-scale; 1 for any number
+	scale     int // number of digits after the point in the step
 	known     map[digit]int32
 }
 
-// digit is a place in a number.
+// digit is a position in a number.
 type digit struct {
-	left      int  // digits before the point that are still to come; below 0 what came after it
-	low, high bool // the digits so far are those of the bound
-	rest      int  // of the division by the step
+	left      int  // number of digits still to come before the point; below 0: minus the number of digits after it so far
+	low, high bool // the digits so far equal those of the bound
+	rest      int  // remainder of the division by the step
 }
 
-// dead is a place from which no number can be ended.
+// dead marks a position from which no number can be completed.
 const dead int32 = -1
 
 func newDecimals(b *builder, l limits, step *big.Rat, fraction int) *decimals {
@@ -68,7 +68,7 @@ func newDecimals(b *builder, l limits, step *big.Rat, fraction int) *decimals {
 		if x == nil {
 			return ""
 		}
-		text := x.at.FloatString(200) // bounds have at most 40 digits, and an exponent
+		text := x.at.FloatString(200) // bounds have at most 40 digits and an exponent
 		before, after, _ := strings.Cut(text, ".")
 		if after = strings.TrimRight(after, "0"); len(after) > 2*mostDigits {
 			fail(x.path, "found a bound with %d digits after the point, want at most %d", len(after), 2*mostDigits)
@@ -103,7 +103,7 @@ func newDecimals(b *builder, l limits, step *big.Rat, fraction int) *decimals {
 	return d
 }
 
-// write takes a number.
+// write writes states that accept a number.
 func (d *decimals) write(next int32) int32 {
 	var ways []int32
 	for n := d.whole[0]; n <= d.most && (!d.high || n <= d.whole[1]); n++ {
@@ -115,7 +115,7 @@ func (d *decimals) write(next int32) int32 {
 	return d.b.either(ways...)
 }
 
-// at is the state of a place: the number may end there, or goes on.
+// at returns the state at a position, where the number may end or continue.
 func (d *decimals) at(p digit, next int32) int32 {
 	if s, ok := d.known[p]; ok {
 		return s
@@ -140,7 +140,8 @@ func (d *decimals) at(p digit, next int32) int32 {
 	return s
 }
 
-// ends reports whether the number may end after its digits so far: zeros are what a bound has after them.
+// ends reports whether the number may end at p. The digits that are not written count as zeros in comparisons with the
+// bounds.
 func (d *decimals) ends(p digit) bool {
 	rest := p.rest
 	for range d.scale + min(p.left, 0) {
@@ -153,7 +154,7 @@ func (d *decimals) ends(p digit) bool {
 		!(p.high && !more(d.to, d.whole[1]) && d.open[1])
 }
 
-// digits takes the next digit, and what follows it.
+// digits writes states that accept the next digit and the rest of the number. zero permits the digit 0.
 func (d *decimals) digits(p digit, zero bool, next int32) int32 {
 	bound := func(there bool, text string, whole, free int) int {
 		if i := whole - p.left; there && i < len(text) {

@@ -7,53 +7,54 @@ import (
 	"unicode/utf16"
 )
 
-// What a byte of a list with uniqueItems does, as other of its state.
+// Values of other in the state of a byte that starts a list with uniqueItems or ends an element of one.
 const (
-	beginsUnique int32 = 1 + iota // the list begins
-	endsElement                   // an element has ended, which must be another than those before
+	beginsUnique int32 = 1 + iota // starts the list
+	endsElement                   // ends an element, which must differ from those before
 )
 
-// maxUnique is the most bytes of the elements of a list that are remembered: then it must end.
+// maxUnique is the maximum total size in bytes of the remembered elements of a list. A list that exceeds it must end.
 const maxUnique = 1 << 20
 
-// cursor is where a text is: the configuration, and what it has written of a list whose elements must differ. The
-// automaton does not remember elements, so that no configuration depends on them.
+// cursor is the position of a text in a grammar: the configuration of the automaton and the elements of the current
+// list if they must differ. The automaton does not remember elements, so configurations do not depend on them.
 type cursor struct {
 	at *config
 	elements
 }
 
-// elements are those of the list with uniqueItems that a text is in, if any. They are strings, numbers and names such
-// as true, never lists or objects, so no such list is in another, and the bytes alone say where an element ends.
-// Elements are kept by their value, which equal elements share however they are written: "a" and "\u0061", 1 and 1.0.
+// elements holds the elements of the list with uniqueItems that a text is in, if any. They are strings, numbers and
+// names such as true, never lists or objects. So such lists are not nested, and the bytes alone determine where an
+// element ends. Elements are stored by value. Equal elements have the same value however they are written: "a" and
+// "\u0061", 1 and 1.0.
 type elements struct {
 	on    bool
-	fresh bool     // the element that is written differs from those before, whatever follows
-	used  []string // the values of those before this token, sorted; never changed, but copied
-	new   []string // and of those of this token
-	size  int      // their bytes
+	fresh bool     // the current element differs from those before, whatever follows
+	used  []string // values of elements before the current token, sorted; never modified, only replaced
+	new   []string // values of elements that the current token ended
+	size  int      // total size of the values in bytes
 
 	lex       lexeme
-	half      rune   // the first of two halves of a character
-	hex       string // the digits so far of a character
-	head      string // the value of the element: of what earlier tokens wrote
-	tail      string // and of this token
-	low, high int    // those of used that begin like a string
-	number    string // the value of a number or a name, unless it is fresh
+	half      rune   // first surrogate of a character
+	hex       string // digits so far of an escaped character
+	head      string // value of the current element: the part from earlier tokens
+	tail      string // and the part from the current token
+	low, high int    // range of the values in used that have the current string as a prefix
+	number    string // value of the current number or name, unless it is fresh
 }
 
 type lexeme uint8
 
 const (
-	noElement lexeme = iota // none has begun
-	plainText               // of a number or a name: value is what is written
-	inString                // value is " and the characters
+	noElement lexeme = iota // no element has started
+	plainText               // in a number or a name: value holds the text
+	inString                // value is " followed by the characters
 	inEscape
-	inNumber // of a character
+	inNumber // in the digits of an escaped character
 	afterString
 )
 
-// follow is the place after one more byte.
+// follow returns the cursor after one more byte.
 func (m *machine) follow(c cursor, x byte) cursor {
 	e := &c.elements
 	if !e.on || e.lex == noElement && x == '[' {
@@ -68,7 +69,7 @@ func (m *machine) follow(c cursor, x byte) cursor {
 			c.at = m.step(c.at, x)
 		}
 		next := elements{}
-		if x == ',' { // otherwise only the end of the list may follow
+		if x == ',' { // otherwise only the end of the list may follow, and elements are not needed
 			if next = (elements{on: true, used: e.used, new: e.new, size: e.size, high: len(e.used)}); !repeated {
 				value := e.value()
 				next.new = append(slices.Clip(e.new), value)
@@ -117,7 +118,7 @@ func (m *machine) follow(c cursor, x byte) cursor {
 		if e.hex += string(x); len(e.hex) < digits {
 			break
 		}
-		n, _ := strconv.ParseUint(e.hex, 16, 16) // the automaton takes no other digits
+		n, _ := strconv.ParseUint(e.hex, 16, 16) // the automaton accepts only hexadecimal digits
 		e.lex = inString
 		if r := rune(n); e.half != 0 {
 			e.write(string(utf16.DecodeRune(e.half, r)))
@@ -131,12 +132,12 @@ func (m *machine) follow(c cursor, x byte) cursor {
 	return c
 }
 
-// begins reports whether [ may begin a list with uniqueItems.
+// begins reports whether [ may start a list with uniqueItems.
 func (m *machine) begins(c *config) bool {
 	return slices.ContainsFunc(c.items, func(at item) bool { return m.states[at.state].other == beginsUnique })
 }
 
-// stepOthers is step in all readings of a text but those in which its last element must be a new one.
+// stepOthers is like step, but drops the items in which the last element must differ from those before.
 func (m *machine) stepOthers(c *config, x byte) *config {
 	for _, at := range c.items {
 		if s := &m.states[at.state]; x >= s.low && x <= s.high && s.other != endsElement {
@@ -147,7 +148,7 @@ func (m *machine) stepOthers(c *config, x byte) *config {
 	return m.close()
 }
 
-// write adds to the value of the element.
+// write appends text to the value of the current element.
 func (e *elements) write(more string) {
 	at := len(e.head) + len(e.tail)
 	if e.tail += more; e.fresh {
@@ -171,7 +172,7 @@ func (e *elements) write(more string) {
 	}
 }
 
-// after is the byte of a text at a place, or -1 where it has ended.
+// after returns the byte of text at an index, or -1 after its end.
 func after(text string, at int) int {
 	if at < len(text) {
 		return int(text[at])
@@ -179,22 +180,22 @@ func after(text string, at int) int {
 	return -1
 }
 
-// begins reports whether one of some texts begins like another.
+// begins reports whether one of several texts has the prefix begin.
 func begins(all []string, begin string) bool {
 	return slices.ContainsFunc(all, func(s string) bool { return strings.HasPrefix(s, begin) })
 }
 
-// repeated reports whether the element, which has ended, is one of those before.
+// repeated reports whether the current element, which has ended, equals one of those before.
 func (e *elements) repeated() (yes bool) {
 	if e.lex == plainText {
 		_, yes = slices.BinarySearch(e.used, e.number)
-	} else { // the shortest of those that begin like it is the first
+	} else { // the first value with this prefix is the shortest
 		yes = e.low < e.high && len(e.used[e.low]) == len(e.head)+len(e.tail)
 	}
 	return yes || len(e.new) > 0 && slices.Contains(e.new, e.value())
 }
 
-// settle is called at the end of a token.
+// settle must be called at the end of a token. It merges new into used.
 func (e *elements) settle() {
 	e.head, e.tail = e.head+e.tail, ""
 	if len(e.new) == 0 {
@@ -211,8 +212,8 @@ func (e *elements) settle() {
 	}
 }
 
-// value is the value of the element so far. That of a number is its sign, its digits without zeros on either side, and
-// the power of ten of the first.
+// value returns the value of the current element so far. The value of a number consists of its sign, its digits without
+// leading and trailing zeros, and the power of ten of the first digit.
 func (e *elements) value() string {
 	text := e.head + e.tail
 	if e.lex == plainText && strings.IndexByte("-0123456789", text[0]) >= 0 {
@@ -221,7 +222,7 @@ func (e *elements) value() string {
 	return text
 }
 
-// numberValue is the value of a number, or of the beginning of one.
+// numberValue returns the value of a number or of a prefix of one.
 func numberValue(text string) string {
 	sign := "+"
 	if rest, ok := strings.CutPrefix(text, "-"); ok {
@@ -238,14 +239,14 @@ func numberValue(text string) string {
 		return "+"
 	}
 	n, err := strconv.Atoi(exponent)
-	if err != nil && exponent != "" { // unfinished, or too large to be anything but itself
+	if err != nil && exponent != "" { // incomplete, or too large to equal another
 		return sign + digits + "e" + exponent
 	}
 	return sign + digits + "e" + strconv.Itoa(power+n)
 }
 
-// significant is what the values of all numbers begin with that begin like one: its sign and digits. It is empty where
-// there is none. That of a name is the name.
+// significant returns the common prefix of the values of all numbers that continue a number with the given value: the
+// sign and the digits. It is empty if there is none. For a name it returns the name.
 func significant(value string) string {
 	begin, _, isNumber := strings.Cut(value, "e")
 	if value[0] != '+' && value[0] != '-' {

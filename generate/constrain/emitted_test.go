@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// ecma are expressions as JSON schema means them, with lookaheads, which Go's lack.
+// ecma is a regular expression in the dialect of JSON Schema, with lookaheads, which Go's lack.
 type ecma regexp2.Regexp
 
 func (re *ecma) MatchString(text string) bool {
@@ -26,7 +26,7 @@ func (re *ecma) MatchString(text string) bool {
 
 func (re *ecma) String() string { return (*regexp2.Regexp)(re).String() }
 
-// judgeOf is another implementation of JSON schema with another implementation of expressions.
+// judgeOf compiles a schema with other implementations of JSON Schema and of regular expressions.
 func judgeOf(t testing.TB, source string) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(source))
@@ -52,15 +52,15 @@ func judgeOf(t testing.TB, source string) *jsonschema.Schema {
 	return s
 }
 
-// refusedOf are the schemas of testdata/emitted.jsonl that are refused, with the reason.
+// refusedOf maps the schemas of testdata/emitted.jsonl that are refused to a part of the error.
 var refusedOf = map[string]string{
 	"pydantic ipnet": "ipv4network",
 
 	"pydantic ipany": "ipvanyaddress", "pydantic patt": "regex", "pydantic fp": "file-path",
 }
 
-// TestEmitted: what is written under each schema that zod 4 and pydantic 2 emit is valid, as another implementation
-// tells; the few that are refused name the keyword.
+// TestEmitted checks that texts written under the schemas that zod 4 and pydantic 2 emit are valid according to another
+// implementation, and that the errors of the few refused schemas name the keyword.
 func TestEmitted(t *testing.T) {
 	file, err := os.Open("testdata/emitted.jsonl")
 	if err != nil {
@@ -100,7 +100,7 @@ func TestEmitted(t *testing.T) {
 	}
 }
 
-// checkWritten has texts written, and judged.
+// checkWritten writes random texts and validates them.
 func checkWritten(t *testing.T, g *Grammar, tok tokenizer.Tokenizer, v *Vocabulary, judge *jsonschema.Schema,
 	schema string) {
 	t.Helper()
@@ -125,8 +125,8 @@ func checkWritten(t *testing.T, g *Grammar, tok tokenizer.Tokenizer, v *Vocabula
 	}
 }
 
-// TestKeywordsTogether: bounds with fractions, multiples, lookaheads, expressions and formats together, rules of names
-// and lists without repetition; what is written is valid, and what is listed as valid is taken.
+// TestKeywordsTogether checks fractional bounds, multiples, lookaheads, combined expressions and formats, rules for
+// names and lists without repetition: written texts are valid, and the texts listed as valid are accepted.
 func TestKeywordsTogether(t *testing.T) {
 	tok := tokenizer.Bytes()
 	v := NewVocabulary(tok, nil)
@@ -135,7 +135,7 @@ func TestKeywordsTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range strings.Split(strings.TrimSpace(string(data)), "\n\n") {
-		lines := strings.Split(c, "\n") // a schema, documents that it takes, and those that it refuses
+		lines := strings.Split(c, "\n") // a schema, documents that it accepts, and documents that it refuses
 		schema, docs := lines[0], lines[1:]
 		g, judge := mustSchema(t, schema), judgeOf(t, schema)
 		for i, list := range docs {

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// emoji are characters with Unicode's properties of emoji, which RE2 does not have, as hexadecimal numbers: all, but of
-// Extended_Pictographic those that are emoji already. What is written is valid, if not all that is.
+// emoji holds the characters with Unicode's emoji properties, which RE2 lacks, as hexadecimal numbers. For
+// Extended_Pictographic it holds only the characters that are already emoji. So written texts are valid, but not every
+// valid text can be written.
 var emoji = map[string]string{
 	"Regional_Indicator": "1f1e6-1f1ff",
 	"Emoji_Component":    "23 2a 30-39 200d 20e3 fe0f 1f1e6-1f1ff 1f3fb-1f3ff 1f9b0-1f9b3 e0020-e007f",
-	"Extended_Pictographic": "" + // of Unicode 17
+	"Extended_Pictographic": "" + // Unicode 17
 		"a9 ae 203c 2049 2122 2139 2194-2199 21a9-21aa 231a-231b 2328 23cf 23e9-23f3 23f8-23fa 24c2 25aa-25ab 25b6 " +
 		"25c0 25fb-25fe 2600-2604 260e 2611 2614-2615 2618 261d 2620 2622-2623 2626 262a 262e-262f 2638-263a 2640 " +
 		"2642 2648-2653 265f-2660 2663 2665-2666 2668 267b 267e-267f 2692-2697 2699 269b-269c 26a0-26a1 26a7 " +
@@ -25,11 +26,11 @@ var emoji = map[string]string{
 		"1f947-1f9ff 1fa70-1fa7c 1fa80-1fa8a 1fa8e-1fac6 1fac8 1facd-1fadc 1fadf-1faea 1faef-1faf8",
 }
 
-// ofJavaScript are characters by their numbers, and properties, which expressions of JavaScript have in another form.
+// ofJavaScript matches characters by number and properties, which JavaScript's expressions write differently from RE2.
 var ofJavaScript = regexp.MustCompile(
 	`\\(?:u([0-9A-Fa-f]{4})|u\{([0-9A-Fa-f]+)\}|p\{(Extended_Pictographic|Emoji_Component|Regional_Indicator)\}|.)`)
 
-// blank is JavaScript's \s, which has more characters than RE2's, and the others, as hexadecimal numbers.
+// blank holds the characters of JavaScript's \s, which has more than RE2's, and of \S, as hexadecimal numbers.
 var blank = map[string]string{
 	`\s`: "9-d 20 a0 1680 2000-200a 2028-2029 202f 205f 3000 feff",
 	`\S`: "0-8 e-1f 21-9f a1-167f 1681-1fff 200b-2027 202a-202e 2030-205e 2060-2fff 3001-fefe " +
@@ -38,8 +39,8 @@ var blank = map[string]string{
 
 var number = regexp.MustCompile(`[0-9a-f]+`)
 
-// inRE2 writes an expression of JavaScript as RE2 has it; blanks says that \s is JavaScript's. A property of which not
-// all characters are known stays where others than those are meant, so that the expression is refused.
+// inRE2 translates an expression of JavaScript to RE2. With blanks, \s is that of JavaScript. A property is not
+// translated if its complement is meant, since not all its characters are known. RE2 then refuses the expression.
 func inRE2(source string, never, blanks bool) string {
 	var out strings.Builder
 	for len(source) > 0 {
@@ -67,7 +68,7 @@ func inRE2(source string, never, blanks bool) string {
 	return out.String()
 }
 
-// inSet writes ranges of numbers as a part of a set, or as one.
+// inSet formats ranges of numbers as a part of a set, or as a set.
 func inSet(ranges string, set bool) string {
 	ranges = strings.ReplaceAll(number.ReplaceAllString(ranges, `\x{$0}`), " ", "")
 	if set {

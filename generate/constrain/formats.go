@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// patterned are formats that a pattern always stands beside where zod writes them: that says what they are. anyText are
-// those that any text has.
+// patterned lists formats that zod always emits together with a pattern, which describes them. anyText lists formats
+// that any text satisfies.
 var (
 	patterned = []string{"base64", "base64url", "cidrv4", "cidrv6", "cuid", "cuid2", "e164", "emoji", "ends_with",
 		"hex", "includes", "ksuid", "lowercase", "mac", "nanoid", "regex", "starts_with", "ulid", "uppercase", "xid",
@@ -15,28 +15,29 @@ var (
 	anyText = []string{"binary", "password", "path"}
 )
 
-// formats are the formats of strings, as regular expressions for the whole of one. Days are those that every month has,
-// and leap seconds are left out: what is written is valid, if not all that is. narrower are expressions for less than
-// patterns of zod, of which matches of bounded length take too many states.
+// formats maps the formats of strings to regular expressions for the whole string. Days are limited to those that every
+// month has, and leap seconds are left out. So written texts are valid, but not every valid text can be written.
+// narrower maps patterns of zod, whose matches of bounded length would need too many states, to expressions that match
+// less.
 var formats, narrower = func() (formats, narrower map[string]string) {
 	const (
 		date   = `[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])`
 		clock  = `(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])`
 		octet  = `(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])`
 		ipv4   = octet + `(?:\.` + octet + `){3}`
-		label  = `[A-Za-z0-9]{1,16}(?:-[A-Za-z0-9]{1,16})?` // not two hyphens, which begin what Punycode has
+		label  = `[A-Za-z0-9]{1,16}(?:-[A-Za-z0-9]{1,16})?` // not two hyphens, which start Punycode
 		host   = label + `(?:\.` + label + `){0,3}`
 		group  = `[0-9a-fA-F]{1,4}`
 		groups = group + `(?::` + group + `){7}`
 		path   = `(?:/[A-Za-z0-9._~-]{0,64}){0,8}`
 		query  = `(?:\?[A-Za-z0-9._~=&-]{0,128})?`
-		some   = `[0-9]{1,4}` // of a duration
+		some   = `[0-9]{1,4}` // number in a duration
 		day    = some + `D`
 		month  = some + `M(?:` + day + `)?`
 		second = some + `S`
 		minute = some + `M(?:` + second + `)?`
 		times  = `T(?:` + some + `H(?:` + minute + `)?|` + minute + `|` + second + `)`
-		steps  = `(?:/(?:[^~/]|~[01])*)*` // of a JSON pointer
+		steps  = `(?:/(?:[^~/]|~[01])*)*` // steps of a JSON pointer
 	)
 	uuid := func(version string) string {
 		return `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-` + version + `[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}`
@@ -72,7 +73,7 @@ var formats, narrower = func() (formats, narrower map[string]string) {
 	return formats, narrower
 }()
 
-// matches notes a pattern or a format. alone says that no pattern stands beside it.
+// matches adds a pattern or a format to the node. alone reports that there is no other pattern.
 func (n *node) matches(key, at string, v any, alone bool) {
 	text, ok := v.(string)
 	if !ok {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// FuzzSchema: whatever a schema is, it is refused or compiled in bounded time, and what is then written, byte by byte
-// towards the end, is JSON.
+// FuzzSchema checks that any schema is refused or compiled in bounded time, and that a text then written byte by byte
+// is JSON.
 func FuzzSchema(f *testing.F) {
 	for _, source := range []string{
 		person, `{"type":"object"}`, `true`, `{"$ref":"#"}`, `{"enum":[1,"a",{"b":[]}]}`,
@@ -39,7 +39,7 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
-// FuzzRegexp: whatever an expression is, it is refused or compiled, and what is then written matches.
+// FuzzRegexp checks that any expression is refused or compiled, and that a text then written matches.
 func FuzzRegexp(f *testing.F) {
 	for _, source := range []string{
 		`a|b*`, `^(?i)straße$`, `[^\x00-\x20]{2,5}`, `(a*)*b?`, `\pL+\d`, `$^`, `a$|b`, `\Q`,
@@ -61,7 +61,8 @@ func FuzzRegexp(f *testing.F) {
 	})
 }
 
-// FuzzLark: whatever a grammar is, it is refused with its place or compiled in bounded time, and a text can be written.
+// FuzzLark checks that any grammar is refused with the place of the error or compiled in bounded time, and that a text
+// can be written.
 func FuzzLark(f *testing.F) {
 	for _, source := range []string{
 		"start: a\na: a \"x\" | b? a~2..3 | /y+/i -> z\nb: [\"b\"]\n%ignore \" \"",
@@ -87,7 +88,7 @@ func FuzzLark(f *testing.F) {
 	})
 }
 
-// finish writes a text, with the wished bytes first where they may follow, and then whatever leads to the end.
+// finish writes a text. It uses the bytes of wish as far as they may follow, and then bytes that lead to the end.
 func finish(t *testing.T, g *Grammar, wish []byte) (text []byte, whole bool) {
 	t.Helper()
 	m := newMachine(g, g.needs(nil))
@@ -114,7 +115,7 @@ func finish(t *testing.T, g *Grammar, wish []byte) (text []byte, whole bool) {
 	return text, false
 }
 
-// end is a byte that may follow, one that closes something where there is such.
+// end returns a byte that may follow, preferably one that closes something.
 func end(t *testing.T, m *machine, at *config) byte {
 	t.Helper()
 	for _, x := range []byte("}]\"0ea,:\x00") {

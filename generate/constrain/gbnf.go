@@ -9,13 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// GBNF is the texts of a grammar in the format of llama.cpp, from its rule root on. Rules may call themselves, but not
-// at their own beginning.
+// GBNF returns the grammar of a source in the format of llama.cpp, with the start rule root. Rules may be recursive,
+// but not left-recursive.
 func GBNF(source string) (*Grammar, error) {
 	return build(func(b *builder) int32 { return newGBNF("", source).write(b, rawText) })
 }
 
-// Rules is the texts of a grammar in the format of llama.cpp or that of Lark, as its rules are written: a ::= or a:.
+// Rules returns a part for a grammar in the format of llama.cpp or Lark. The form of its rules, a ::= or a:, determines
+// which.
 func Rules(source string) Part {
 	return partFunc(func(b *builder, next int32) int32 {
 		read := newGBNF
@@ -34,19 +35,19 @@ var (
 // rule is a rule of a grammar, or a group in parentheses.
 type rule struct {
 	name    string
-	at      int        // one more than the place where it is defined, 0 where it is not
-	called  int        // and than the place where it is called first
-	ways    [][]symbol // alternatives, each a sequence
-	entry   int32      // its first state, 0 where it has none
-	most    int        // characters that it takes, 0 where they are not counted yet
-	empty   bool       // it takes the empty text
-	group   bool       // in parentheses, or repeated twice
-	begun   bool       // its beginnings are being followed
-	checked bool       // or have been
-	leaf    bool       // a terminal of Lark
+	at      int        // position of its definition plus one, 0 if it is not defined
+	called  int        // position of its first call plus one
+	ways    [][]symbol // alternatives, each a sequence of symbols
+	entry   int32      // its first state, 0 for none
+	most    int        // maximum number of characters, 0 if not computed yet
+	empty   bool       // it accepts the empty text
+	group   bool       // it is in parentheses, or was made for a symbol with two repetitions
+	begun   bool       // the check for left recursion has started
+	checked bool       // the check has ended
+	leaf    bool       // it is a terminal of Lark
 }
 
-// symbol is a literal, one character of some ranges, a match of a pattern, or a rule, and how often it stands there.
+// symbol is a literal, one character of some ranges, a match of a pattern, or a rule, with the number of repetitions.
 type symbol struct {
 	text        string
 	ranges      []rune
@@ -55,27 +56,27 @@ type symbol struct {
 	least, most int
 }
 
-// rules are those of a grammar, and where it is read.
+// rules holds the rules of a grammar and the state of its parser.
 type rules struct {
-	path    string // of the keyword in a schema, "" elsewhere
+	path    string // path of the keyword in a schema, otherwise ""
 	source  string
 	at      int
-	all     []*rule // in order, and groups among them
+	all     []*rule // in order, including groups
 	named   map[string]*rule
 	root    *rule
-	lark    bool // the format is that of Lark: errors have columns, and comments may begin with //
+	lark    bool // the format is Lark: errors have columns, and comments may begin with //
 	symbols int
 	nested  int
-	copies  int // of what is repeated
+	copies  int // number of copies of repeated symbols
 }
 
-// gbnf reads a grammar in the format of llama.cpp.
+// gbnf parses a grammar in the format of llama.cpp.
 type gbnf struct{ rules }
 
-// The bounds of a grammar's text, besides maxSource.
+// The limits of a grammar's source, in addition to maxSource.
 const (
 	maxSymbols  = 1 << 15 // literals, sets and calls
-	maxGroups   = 200     // in each other
+	maxGroups   = 200     // nested groups
 	maxRepeated = 1 << 14
 )
 
@@ -100,7 +101,7 @@ func newGBNF(path, source string) *rules {
 	return &g.rules
 }
 
-// start sets the rule where a text begins. It fails if that or another is not defined.
+// start sets the start rule. It fails if this rule or another one is not defined.
 func (g *rules) start(name string) {
 	g.root = g.named[name]
 	if g.root == nil || g.root.at == 0 {
@@ -113,12 +114,12 @@ func (g *rules) start(name string) {
 	}
 }
 
-// fail ends the reading with an error about the place.
+// fail ends the parsing with an error at the current position.
 func (g *rules) fail(format string, args ...any) {
 	fail(g.place(g.at+1), format, args...)
 }
 
-// place is a place, plus one, for an error.
+// place formats a position plus one for an error.
 func (g *rules) place(at int) string {
 	before := g.source[:at-1]
 	place := fmt.Sprint(g.path, ": line ", 1+strings.Count(before, "\n"))
@@ -128,7 +129,7 @@ func (g *rules) place(at int) string {
 	return strings.TrimPrefix(place, ": ")
 }
 
-// found shows what stands at the place.
+// found quotes the rest of the line at the current position, for an error.
 func (g *rules) found() string {
 	rest, _, _ := strings.Cut(g.source[g.at:], "\n")
 	if rest == "" {
@@ -137,7 +138,7 @@ func (g *rules) found() string {
 	return fmt.Sprintf("%.30q", rest)
 }
 
-// space passes white space and comments, with line ends or up to one.
+// space skips white space and comments. It skips line ends only with lines.
 func (g *rules) space(lines bool) {
 	for ; g.at < len(g.source); g.at++ {
 		switch x := g.source[g.at]; {
@@ -154,7 +155,7 @@ func (g *rules) space(lines bool) {
 	}
 }
 
-// take passes a text if it stands at the place.
+// take skips text if the source continues with it, and reports whether it does.
 func (g *rules) take(text string) bool {
 	ok := strings.HasPrefix(g.source[g.at:], text)
 	if ok {
@@ -163,7 +164,7 @@ func (g *rules) take(text string) bool {
 	return ok
 }
 
-// word passes the letters, digits, - and _ at the place.
+// word reads the letters, digits, - and _ at the current position.
 func (g *rules) word() string {
 	from := g.at
 	for g.at < len(g.source) && isWord(g.source[g.at]) {
@@ -176,7 +177,7 @@ func isWord(x byte) bool {
 	return x >= 'a' && x <= 'z' || x >= 'A' && x <= 'Z' || x >= '0' && x <= '9' || x == '-' || x == '_'
 }
 
-// rule reads a rule: its name, ::= and alternatives. One that is defined again replaces the first, as in llama.cpp.
+// rule parses a rule: its name, ::= and alternatives. A second definition replaces the first, as in llama.cpp.
 func (g *gbnf) rule() {
 	at, name := g.at+1, g.word()
 	if name == "" {
@@ -194,7 +195,7 @@ func (g *gbnf) rule() {
 	}
 }
 
-// of is the rule of a name, which may be defined later.
+// of returns the rule of a name, which may be defined later.
 func (g *rules) of(name string) *rule {
 	r := g.named[name]
 	if r == nil {
@@ -204,7 +205,7 @@ func (g *rules) of(name string) *rule {
 	return r
 }
 
-// called is the rule of a name that ends at the place.
+// called returns the rule of a name that ends at the current position.
 func (g *rules) called(name string) *rule {
 	r := g.of(name)
 	if r.called == 0 {
@@ -221,7 +222,7 @@ func (g *rules) add(r *rule) *rule {
 	return r
 }
 
-// alternatives reads sequences with | between. Those in parentheses may have line ends anywhere, others before and
+// alternatives parses sequences separated by |. Line ends are permitted anywhere in parentheses, otherwise before and
 // after |.
 func (g *gbnf) alternatives(of *rule) (ways [][]symbol) {
 	for {
@@ -235,7 +236,7 @@ func (g *gbnf) alternatives(of *rule) (ways [][]symbol) {
 	}
 }
 
-// sequence reads what stands one after another.
+// sequence parses a sequence of symbols.
 func (g *gbnf) sequence(of *rule) (all []symbol) {
 	for ; ; g.space(of.group) {
 		if g.at == len(g.source) {
@@ -274,7 +275,7 @@ func (g *gbnf) sequence(of *rule) (all []symbol) {
 	}
 }
 
-// group reads a group in parentheses or brackets.
+// group parses a group in parentheses or brackets.
 func (g *rules) group(of *rule, end string, alternatives func(of *rule) [][]symbol) *rule {
 	if g.nested++; g.nested > maxGroups {
 		g.fail("found more than %d groups in each other, want fewer", maxGroups)
@@ -290,7 +291,7 @@ func (g *rules) group(of *rule, end string, alternatives func(of *rule) [][]symb
 	return r
 }
 
-// repeat reads how often a symbol stands at its place.
+// repeat parses the repetitions of a symbol.
 func (g *gbnf) repeat(name string, it *symbol) {
 	least, most := 0, unlimited
 	x := g.source[g.at]
@@ -318,7 +319,7 @@ func (g *gbnf) repeat(name string, it *symbol) {
 	g.repeated(name, it, least, most)
 }
 
-// repeated makes a symbol stand at its place some times. One that does already becomes a group.
+// repeated sets the repetitions of a symbol. A symbol that already has repetitions becomes a group.
 func (g *rules) repeated(name string, it *symbol, least, most int) {
 	if it.least != 1 || it.most != 1 {
 		*it = symbol{rule: g.add(&rule{name: name, at: g.at + 1, group: true, ways: [][]symbol{{*it}}})}
@@ -332,7 +333,7 @@ func (g *rules) repeated(name string, it *symbol, least, most int) {
 	}
 }
 
-// count reads a number of repetitions.
+// count parses a number of repetitions.
 func (g *rules) count() int {
 	from := g.at
 	for g.at < len(g.source) && g.source[g.at] >= '0' && g.source[g.at] <= '9' {
@@ -347,7 +348,7 @@ func (g *rules) count() int {
 	return n
 }
 
-// literal reads the rest of a literal.
+// literal parses the rest of a literal.
 func (g *gbnf) literal() string {
 	var out strings.Builder
 	for !g.take(`"`) {
@@ -356,7 +357,7 @@ func (g *gbnf) literal() string {
 	return out.String()
 }
 
-// set reads the rest of a set, and returns its ranges in order, apart from each other.
+// set parses the rest of a set and returns its ranges, sorted and disjoint.
 func (g *gbnf) set() []rune {
 	not := g.take("^")
 	var all [][2]rune
@@ -373,7 +374,7 @@ func (g *gbnf) set() []rune {
 		all = append(all, [2]rune{low, high})
 	}
 	slices.SortFunc(all, func(a, b [2]rune) int { return int(a[0] - b[0]) })
-	out := []rune{} // not nil: the set without characters
+	out := []rune{} // not nil, which would not be a set
 	for _, r := range all {
 		if n := len(out); n > 0 && r[0] <= out[n-1]+1 {
 			out[n-1] = max(out[n-1], r[1])
@@ -387,7 +388,7 @@ func (g *gbnf) set() []rune {
 	return out
 }
 
-// complement is the characters that are not in some ranges.
+// complement returns the ranges of the characters that are not in ranges.
 func complement(ranges []rune) []rune {
 	out, from := []rune{}, rune(0)
 	for i := 0; i < len(ranges); i += 2 {
@@ -402,7 +403,7 @@ func complement(ranges []rune) []rune {
 	return out
 }
 
-// char reads a character of a literal or a set, which ends with a mark.
+// char parses a character of a literal or a set that ends with mark.
 func (g *rules) char(mark string) rune {
 	rest := g.source[g.at:]
 	if rest == "" {

@@ -24,10 +24,10 @@ func mustGBNF(t testing.TB, source string) *Grammar {
 	return g
 }
 
-// TestGBNF: the grammars of testdata/gbnf take the texts that they say they do, and no others.
+// TestGBNF checks that the grammars of testdata/gbnf accept and refuse the texts listed in their comments.
 func TestGBNF(t *testing.T) { grammarFiles(t, "testdata/gbnf/*.gbnf", "#", 4, tokenizer.GPT2(), GBNF) }
 
-// grammarFiles checks grammars with texts in their comments, some of which they take (+) and others not (-).
+// grammarFiles checks grammars whose comments list texts that they accept (+) and texts that they refuse (-).
 func grammarFiles(t *testing.T, pattern, comment string, least int, tok tokenizer.Tokenizer,
 	read func(source string) (*Grammar, error)) {
 	t.Helper()
@@ -68,7 +68,7 @@ func grammarFiles(t *testing.T, pattern, comment string, least int, tok tokenize
 			if got := accepts(t, g, text); got != isYes {
 				t.Errorf("%s: %q: got %v, want %v", name, text, got, isYes)
 			}
-			if isYes { // and so by tokens, some of which end inside a character or a rule
+			if isYes { // accepts it by tokens too, some of which end inside a character or a rule
 				ids, err := tok.Encode(nil, []byte(text))
 				if err != nil {
 					t.Fatal(err)
@@ -93,7 +93,7 @@ func grammarFiles(t *testing.T, pattern, comment string, least int, tok tokenize
 	}
 }
 
-// TestGBNFRefused: what is no grammar, or one that cannot be followed, is an error with the line and what was found.
+// TestGBNFRefused checks that an invalid or unsupported grammar gives an error with the line and what was found.
 func TestGBNFRefused(t *testing.T) {
 	nest := func(n int) string { return "root ::= " + strings.Repeat("(", n) + `"a"` + strings.Repeat(")", n) }
 	for source, want := range map[string]string{
@@ -151,7 +151,7 @@ func TestGBNFRefused(t *testing.T) {
 	}
 }
 
-// gbnfJudge tells by the rules themselves which texts a grammar has.
+// gbnfJudge determines directly from the rules which texts a grammar accepts.
 type gbnfJudge struct {
 	text  []rune
 	known map[judged][]int
@@ -162,7 +162,7 @@ type judged struct {
 	at int
 }
 
-// ends is where a rule may end that begins at a place.
+// ends returns the positions where a rule that begins at a position may end.
 func (j *gbnfJudge) ends(r *rule, at int) []int {
 	key := judged{r, at}
 	if all, ok := j.known[key]; ok {
@@ -213,7 +213,7 @@ func (j *gbnfJudge) takes(g *rules, text string) bool {
 	return slices.Contains(j.ends(g.root, 0), len(j.text))
 }
 
-// anyGrammar draws the rules of a grammar, which may be wrong.
+// anyGrammar returns a random grammar, which may be invalid.
 func anyGrammar(r *rand.Rand) string {
 	var sequence func(depth int) string
 	item := func(depth int) string {
@@ -237,9 +237,8 @@ func anyGrammar(r *rand.Rand) string {
 	return fmt.Sprintf("root ::= %s\nr1 ::= %s\nr2 ::= [ab] %s", sequence(2), sequence(1), sequence(1))
 }
 
-// TestAnyGBNF: random grammars take the texts that their rules say, as told by another way to follow them; what may
-// follow is found from places in the rules as it is by trying each token; and the pieces of the vocabulary may split
-// characters.
+// TestAnyGBNF checks that random grammars accept the same texts as gbnfJudge, and that masks computed from places in
+// rules equal those from trying each token. The tokens of the vocabulary may split characters.
 func TestAnyGBNF(t *testing.T) {
 	tok := tokenizers(t)["bpe"]
 	v := NewVocabulary(tok, nil)
@@ -296,7 +295,7 @@ func TestAnyGBNF(t *testing.T) {
 	}
 }
 
-// masksAgree compares what may follow along a random text with what a fresh machine takes byte by byte.
+// masksAgree compares the masks along a random text with the tokens that a new machine accepts byte by byte.
 func masksAgree(t *testing.T, c *Constraint, r *rand.Rand, steps int) (text string, whole bool) {
 	t.Helper()
 	at, plain := c.Start(), newMachine(c.grammar, c.need)
@@ -335,7 +334,8 @@ func masksAgree(t *testing.T, c *Constraint, r *rand.Rand, steps int) (text stri
 	return text, at.Ends()
 }
 
-// TestDeepGBNF: rules call each other up to the bound, and what may follow near it is the same by both ways.
+// TestDeepGBNF checks that calls of rules nest up to the limit, and that near it masks from places in rules equal those
+// from a walk.
 func TestDeepGBNF(t *testing.T) {
 	tok := tokenizers(t)["bpe"]
 	c, err := New(mustGBNF(t, `root ::= "[" (root | inner)? "]"
@@ -376,7 +376,8 @@ inner ::= "{" (inner ("," inner)*)? "}" | [a-z]+`), tok, NewVocabulary(tok, nil)
 	masksAgree(t, c, r, 30)
 }
 
-// TestGBNFBombs: rules that may be read in ever more ways end a text with an error, in bounded time and memory.
+// TestGBNFBombs checks that a grammar that can be read in exponentially many ways ends a text with an error in bounded
+// time.
 func TestGBNFBombs(t *testing.T) {
 	tok := tokenizer.Bytes()
 	v := NewVocabulary(tok, nil)
@@ -385,7 +386,7 @@ func TestGBNFBombs(t *testing.T) {
 		fmt.Fprintf(&chain, "a%d ::= a%d \"x\" | a%d \"y\"\n", i, i+1, i+1)
 	}
 	const rules = 8000
-	called := slices.Repeat([]string{`""`}, rules) // rule after rule of a chain, in an order that needs many passes
+	called := slices.Repeat([]string{`""`}, rules) // a chain of rules, in an order that needs many passes
 	for i := range rules - 1 {
 		called[i*7919%rules] = fmt.Sprintf("a%d \"\"", (i+1)*7919%rules)
 	}

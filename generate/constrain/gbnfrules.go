@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// empties finds which rules take the empty text.
+// empties sets empty in the rules that accept the empty text.
 func (g *rules) empties() {
 	type sequence struct {
 		of   *rule
-		left int // symbols that are not known to take the empty text
+		left int // number of symbols not known to accept the empty text
 	}
 	waits := map[*rule][]*sequence{}
 	var work []*rule
@@ -41,14 +41,14 @@ func (g *rules) empties() {
 	}
 }
 
-// begin fails for a rule that may begin with itself.
+// begin fails if a rule may begin with itself.
 func (g *rules) begin() {
 	for _, r := range g.all {
 		g.begins(r, nil)
 	}
 }
 
-// empty reports whether a symbol takes the empty text.
+// empty reports whether a symbol accepts the empty text.
 func (it *symbol) empty() bool {
 	switch {
 	case it.least == 0:
@@ -61,7 +61,7 @@ func (it *symbol) empty() bool {
 	return it.ranges == nil && it.text == ""
 }
 
-// firsts is how many symbols at the beginning of a sequence take the empty text.
+// firsts returns the number of leading symbols of a sequence that accept the empty text.
 func firsts(way []symbol) int {
 	n := slices.IndexFunc(way, func(it symbol) bool { return !it.empty() })
 	if n < 0 {
@@ -70,7 +70,7 @@ func firsts(way []symbol) int {
 	return n
 }
 
-// begins follows what a rule may begin with. on are the rules that are being followed, from the first on.
+// begins follows the rules with which a rule may begin. on holds the rules being followed, the outermost first.
 func (g *rules) begins(r *rule, on []*rule) {
 	if r.checked {
 		return
@@ -79,7 +79,7 @@ func (g *rules) begins(r *rule, on []*rule) {
 		var names []string
 		for _, other := range on[slices.Index(on, r):] {
 			if names = append(names, other.name); len(names) > 1 && names[len(names)-2] == other.name {
-				names = names[:len(names)-1] // a group of it
+				names = names[:len(names)-1] // a group of the rule
 			}
 		}
 		const most = 8
@@ -100,7 +100,7 @@ func (g *rules) begins(r *rule, on []*rule) {
 	r.checked = true
 }
 
-// write writes the rules that the first calls and returns the first state of that.
+// write writes the states of the root rule and of all rules that it calls. It returns the first state of the root.
 func (g *rules) write(b *builder, spelled spelling) int32 {
 	w := &rulesWriter{b: b, spelled: spelled}
 	entry := w.entry(g.root)
@@ -112,14 +112,14 @@ func (g *rules) write(b *builder, spelled spelling) int32 {
 	return entry
 }
 
-// rulesWriter writes rules.
+// rulesWriter writes the states of rules.
 type rulesWriter struct {
 	b       *builder
 	spelled spelling
-	pending []*rule // that are called, and not written yet
+	pending []*rule // rules that are called and not written yet
 }
 
-// entry is the first state of a rule.
+// entry returns the first state of a rule.
 func (w *rulesWriter) entry(r *rule) int32 {
 	if r.entry == 0 {
 		r.entry = w.b.reserve()
@@ -128,7 +128,7 @@ func (w *rulesWriter) entry(r *rule) int32 {
 	return r.entry
 }
 
-// ways takes one of some sequences.
+// ways writes states that accept one of several sequences.
 func (w *rulesWriter) ways(all [][]symbol, next int32) int32 {
 	var ways []int32
 	for _, way := range all {
@@ -141,7 +141,7 @@ func (w *rulesWriter) ways(all [][]symbol, next int32) int32 {
 	return w.b.either(ways...)
 }
 
-// symbol takes a symbol as often as it stands there.
+// symbol writes states that accept a symbol with its repetitions.
 func (w *rulesWriter) symbol(it *symbol, next int32) int32 {
 	at, count := next, it.least
 	if it.most == unlimited {
@@ -158,7 +158,7 @@ func (w *rulesWriter) symbol(it *symbol, next int32) int32 {
 	return at
 }
 
-// one takes a symbol once. A group that stands there once needs no call.
+// one writes states that accept a symbol once. A group that is not repeated needs no call.
 func (w *rulesWriter) one(it *symbol, next int32) int32 {
 	switch {
 	case it.pattern != nil:
@@ -172,17 +172,17 @@ func (w *rulesWriter) one(it *symbol, next int32) int32 {
 	case it.least == 1 && it.most == 1 && it.rule.group:
 		return w.ways(it.rule.ways, next)
 	}
-	const short = 16 // bytes, about
+	const short = 16 // bytes, roughly
 	if it.rule.length() <= short {
 		return w.b.callShort(w.entry(it.rule), next)
 	}
 	return w.b.call(w.entry(it.rule), next)
 }
 
-// length is how many characters a rule takes at most, unlimited also where that is not followed.
+// length returns the maximum length of a text of a rule, or unlimited, also if the rule is recursive.
 func (r *rule) length() int {
 	if r.most == 0 {
-		r.most = unlimited // while it is followed: where it calls itself
+		r.most = unlimited // the result for recursive calls
 		longest := 0
 		for _, way := range r.ways {
 			sum := 0

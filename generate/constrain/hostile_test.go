@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// hostile are schemas that nobody should have to wait for.
+// hostile returns schemas that would take excessive time or memory without limits.
 func hostile() map[string]string {
 	many := func(n int, format string) string {
 		parts := make([]string, n)
@@ -49,10 +49,10 @@ func hostile() map[string]string {
 	}
 }
 
-// TestHostile: a hostile schema is refused, or taken and its first tokens found, in a time and a memory that a server
-// can spend. Each takes some tens of milliseconds on a machine with nothing else to do.
+// TestHostile checks that a hostile schema is refused, or compiled and its first masks computed, with time and memory
+// that a server can afford. Each takes some tens of milliseconds on an idle machine.
 func TestHostile(t *testing.T) {
-	const mostTime, mostMemory = 10 * time.Second, 192 << 20 // the race detector doubles what is allocated
+	const mostTime, mostMemory = 10 * time.Second, 192 << 20 // the race detector doubles the allocated memory
 	tok := tokenizer.GPT2()
 	v := NewVocabulary(tok, nil)
 	for name, source := range hostile() {
@@ -82,7 +82,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestAmbiguousText: a text whose every token takes long to find is ended, and others under the constraint go on.
+// TestAmbiguousText checks that a text whose masks all take long ends with an error, and that other texts of the
+// constraint can continue.
 func TestAmbiguousText(t *testing.T) {
 	tok := tokenizer.GPT2()
 	g, err := Regexp("(?s).*e.{400}|x")
@@ -110,7 +111,7 @@ func TestAmbiguousText(t *testing.T) {
 	}
 }
 
-// TestLongText: an ordinary schema is no burden, also where each character is another state.
+// TestLongText checks that masks of an ordinary schema are fast even if each character leads to a new state.
 func TestLongText(t *testing.T) {
 	tok := tokenizer.GPT2()
 	c, err := New(mustSchema(t, `{"type":"string","maxLength":5000}`), tok, NewVocabulary(tok, nil))
@@ -127,7 +128,7 @@ func TestLongText(t *testing.T) {
 		if err := text.take([]byte{x}); err != nil {
 			t.Fatal(err)
 		}
-		if text.machine.work >= before && i > 50 { // else a new machine has begun
+		if text.machine.work >= before && i > 50 { // otherwise a new machine was started
 			most = max(most, text.machine.work-before)
 		}
 	}

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// keyRules are what nodes say about the names of properties.
+// keyRules holds the restrictions of nodes on the names of properties.
 type keyRules struct {
 	byPattern   []keyed
 	patterns    []*pattern // of propertyNames
-	least, most int        // its lengths
+	least, most int        // lengths of propertyNames
 }
 
-// keysOf are the rules of nodes, and the names of propertyNames if it lists them.
+// keysOf returns the restrictions of nodes, and the names in propertyNames if it lists them.
 func keysOf(u *units, all []*node) (r keyRules, listed []string) {
 	r.most = unlimited
 	for _, n := range all {
@@ -49,15 +49,15 @@ func keysOf(u *units, all []*node) (r keyRules, listed []string) {
 	return r, listed
 }
 
-// allow reports whether propertyNames allows a name.
+// allow reports whether propertyNames permits a name.
 func (r *keyRules) allow(name string) bool {
 	n := len([]rune(name))
 	return n >= r.least && n <= r.most &&
 		!slices.ContainsFunc(r.patterns, func(p *pattern) bool { return !p.matches(name) })
 }
 
-// otherKeys takes the name and the value of a property that has none of some names. Which patterns a name matches says
-// which schemas hold for its value.
+// otherKeys writes states that accept the name and the value of a property whose name is not in not. The patterns that
+// a name matches determine the schemas for its value.
 func (u *units) otherKeys(all []*node, r keyRules, not []string, open bool, later int32) (ways []int32) {
 	const most = 6
 	if len(r.byPattern) > most {
@@ -67,7 +67,7 @@ func (u *units) otherKeys(all []*node, r keyRules, not []string, open bool, late
 		_, others, _ := membersOf(all)
 		return []int32{u.b.otherText(not, u.b.colon(u.together(others, later)))}
 	}
-	// A name is none of some if it must not match the expression that is these.
+	// A name is not in not if it does not match the expression of these names.
 	quoted := make([]string, len(not))
 	for i, name := range not {
 		quoted[i] = regexp.QuoteMeta(name)
@@ -101,8 +101,8 @@ func (u *units) otherKeys(all []*node, r keyRules, not []string, open bool, late
 	return ways
 }
 
-// distinct takes a list whose elements are different. Where each is one of a few values, which of them have been
-// written is a state.
+// distinct writes states that accept a list of different elements. If the elements are from a few values, there is a
+// state for each set of written values.
 func (u *units) distinct(all []*node, path string, least, most int) int32 {
 	const mostValues = 10
 	b := u.b
@@ -154,10 +154,10 @@ func (u *units) distinct(all []*node, path string, least, most int) int32 {
 	return b.text("[", after(0, 0))
 }
 
-// maxChoices bounds choices in each other where all are followed.
+// maxChoices limits the depth of nested choices where all are followed.
 const maxChoices = 8
 
-// scalar reports whether no value that some nodes describe together is a list or an object.
+// scalar reports whether the values that all nodes permit include no list and no object.
 func (u *units) scalar(nodes []*node, depth int) bool {
 	leaves, choices, possible := u.flat(nodes)
 	if !possible {
@@ -178,7 +178,8 @@ func (u *units) scalar(nodes []*node, depth int) bool {
 	})
 }
 
-// finite are the values of the elements of a list, each once. ok is false if they are not a list of values.
+// finite returns the possible values of the elements of a list, each once. ok is false if they are not a finite set of
+// at most most values.
 func (u *units) finite(all []*node, depth int) (values []any, ok bool) {
 	const most = 60
 	items, _ := element(all, 0)

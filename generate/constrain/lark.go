@@ -11,19 +11,20 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// Lark is the texts of a grammar in the format of Lark, from its rule start on: what Lark's parser Earley takes with
-// the lexer dynamic_complete. Terminals have no priorities, and need not be the longest. What %ignore names may stand
-// before, between and after the terminals of rules. A rule may begin with itself.
+// Lark returns the grammar of a source in the format of Lark, with the start rule start. It has the texts that Lark's
+// Earley parser accepts with the lexer dynamic_complete. Terminals have no priorities and need not be the longest
+// match. Ignored terminals (%ignore) may occur before, between and after the terminals of rules. Rules may be
+// left-recursive.
 func Lark(source string) (*Grammar, error) {
 	return build(func(b *builder) int32 { return newLark("", source).write(b, rawText) })
 }
 
-// lark reads a grammar in the format of Lark.
+// lark parses a grammar in the format of Lark.
 type lark struct {
 	rules
 	ignored [][]symbol
-	known   map[string]*rule // of expressions
-	common  *lark            // Lark's own terminals, nil until they are imported
+	known   map[string]*rule // rules of regular expressions
+	common  *lark            // Lark's predefined terminals, nil until they are imported
 }
 
 func newLark(path, source string) *rules {
@@ -62,18 +63,18 @@ var (
 	larkPriority = regexp.MustCompile(`^\.-?[0-9]+`)
 )
 
-// name reads the name of a rule or of a terminal, "" where there is none.
+// name reads the name of a rule or a terminal. It returns "" if there is none.
 func (l *lark) name() string {
 	name := larkName.FindString(l.source[l.at:])
 	l.at += len(name)
 	return name
 }
 
-// isTerminal reports whether a name is one of a terminal.
+// isTerminal reports whether a name is that of a terminal.
 func isTerminal(name string) bool { return strings.ToUpper(name) == name }
 
-// rule reads a rule or a terminal: its name, : and alternatives. What is about trees and order is passed: ?, ! and
-// priorities.
+// rule parses a rule or a terminal: its name, : and alternatives. It ignores ?, ! and priorities, which concern parse
+// trees and the choice between them.
 func (l *lark) rule() {
 	for l.take("?") || l.take("!") {
 	}
@@ -103,8 +104,8 @@ func (l *lark) rule() {
 	r.ways = l.alternatives(r)
 }
 
-// alternatives reads sequences with | between, and the names of their trees, which are passed. Line ends may stand
-// before |.
+// alternatives parses sequences separated by |, and ignores the names of their parse trees. Line ends are permitted
+// before and after |.
 func (l *lark) alternatives(of *rule) (ways [][]symbol) {
 	for {
 		l.space(of.group)
@@ -123,7 +124,7 @@ func (l *lark) alternatives(of *rule) (ways [][]symbol) {
 	}
 }
 
-// sequence reads what stands one after another.
+// sequence parses a sequence of symbols.
 func (l *lark) sequence(of *rule) (all []symbol) {
 	for ; ; l.space(of.group) {
 		if l.at == len(l.source) || strings.HasPrefix(l.source[l.at:], "->") {
@@ -161,7 +162,7 @@ func (l *lark) sequence(of *rule) (all []symbol) {
 	}
 }
 
-// calls reads the name of a rule or a terminal that stands in another.
+// calls parses a reference to a rule or a terminal in the rule or terminal of.
 func (l *lark) calls(of *rule) *rule {
 	at := l.at
 	name := l.name()
@@ -180,7 +181,7 @@ func (l *lark) calls(of *rule) *rule {
 var larkCount = regexp.MustCompile(`^(?:~[ \t]*([0-9]+)(?:[ \t]*\.\.[ \t]*([0-9]+))?|` +
 	`\{[ \t]*([0-9]*)[ \t]*(?:(,)[ \t]*([0-9]*)[ \t]*)?\})`)
 
-// repeat reads how often a symbol stands at its place: ?, *, +, ~2, ~2..3, or {2}, {2,}, {,3} and {2,3}.
+// repeat parses the repetitions of a symbol: ?, *, +, ~2, ~2..3, or {2}, {2,}, {,3} and {2,3}.
 func (l *lark) repeat(name string, it *symbol) {
 	least, most := 0, unlimited
 	x := l.source[l.at]
@@ -218,7 +219,7 @@ func (l *lark) repeat(name string, it *symbol) {
 	l.repeated(name, it, least, most)
 }
 
-// literal reads a literal, or a range of two characters.
+// literal parses a literal or a range of two characters.
 func (l *lark) literal() symbol {
 	it, at := symbol{least: 1, most: 1}, l.at
 	it.text = l.quoted()
@@ -234,13 +235,13 @@ func (l *lark) literal() symbol {
 		}
 		return symbol{ranges: []rune{low[0], high[0]}, least: 1, most: 1}
 	}
-	if l.take("i") { // the letters of both cases
+	if l.take("i") { // ignores case
 		return symbol{rule: l.compiled(at, "(?i)"+regexp.QuoteMeta(it.text)), least: 1, most: 1}
 	}
 	return it
 }
 
-// quoted reads a text in quotation marks.
+// quoted parses a text in quotation marks.
 func (l *lark) quoted() string {
 	var out strings.Builder
 	at := l.at
@@ -259,7 +260,7 @@ func (l *lark) quoted() string {
 	return out.String()
 }
 
-// expression reads a regular expression between slashes, and its flags.
+// expression parses a regular expression between slashes, and its flags.
 func (l *lark) expression() *rule {
 	at := l.at
 	end := at + 1
@@ -288,7 +289,7 @@ func (l *lark) expression() *rule {
 	return l.compiled(at, text)
 }
 
-// compiled is the rule of an expression that stands at a place.
+// compiled returns the rule of an expression at a position.
 func (l *lark) compiled(at int, text string) *rule {
 	r := l.known[text]
 	if r != nil {
@@ -304,7 +305,7 @@ func (l *lark) compiled(at int, text string) *rule {
 	return r
 }
 
-// directive reads a line that begins with %.
+// directive parses a line that begins with %.
 func (l *lark) directive() {
 	at := l.at
 	l.at++
@@ -323,9 +324,9 @@ func (l *lark) directive() {
 	}
 }
 
-// terminals fails for a terminal that calls itself.
+// terminals fails if a terminal is recursive.
 func (l *lark) terminals() {
-	done := map[*rule]bool{} // false while it is followed
+	done := map[*rule]bool{} // false while the rule is followed
 	var follow func(r *rule)
 	follow = func(r *rule) {
 		if is, ok := done[r]; ok && !is {
@@ -348,7 +349,7 @@ func (l *lark) terminals() {
 	}
 }
 
-// ignore puts what is ignored after each terminal of a rule, and before the first.
+// ignore inserts the ignored terminals after each terminal of a rule, and before the start rule.
 func (l *lark) ignore() {
 	if len(l.ignored) == 0 {
 		return

@@ -12,12 +12,13 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestLark: the grammars of testdata/lark take the texts that they say they do, and no others.
+// TestLark checks that the grammars of testdata/lark accept and refuse the texts listed in their comments.
 func TestLark(t *testing.T) {
 	grammarFiles(t, "testdata/lark/*.lark", "//", 13, tokenizers(t)["bpe"], Lark)
 }
 
-// TestLarkRefused: what is no grammar, or has what is not supported, is an error with its name, its line and column.
+// TestLarkRefused checks that an invalid grammar or an unsupported feature gives an error with its name, line and
+// column.
 func TestLarkRefused(t *testing.T) {
 	for source, want := range map[string]string{
 		"":                       "found 0 rules, none of them start",
@@ -73,8 +74,8 @@ func TestLarkRefused(t *testing.T) {
 	}
 }
 
-// larkJudge tells by the rules as they are read, which may begin with themselves, which parts of a text they take: it
-// adds parts until there are no more.
+// larkJudge determines from the parsed rules, which may be left-recursive, which parts of a text they accept. It adds
+// parts until there are no more.
 type larkJudge struct {
 	text  string
 	spans map[*rule]map[[2]int]bool
@@ -101,7 +102,7 @@ func (j *larkJudge) takes(g *lark, text string) bool {
 	return j.spans[g.root][[2]int{0, len(text)}]
 }
 
-// ends is where a sequence may end that begins at a place, as far as is known.
+// ends returns the positions known so far where a sequence that begins at a position may end.
 func (j *larkJudge) ends(way []symbol, from int) []int {
 	here := map[int]bool{from: true}
 	for _, it := range way {
@@ -128,8 +129,7 @@ func (j *larkJudge) ends(way []symbol, from int) []int {
 	return slices.Collect(maps.Keys(here))
 }
 
-// TestAnyLark: random grammars, many of whose rules begin with themselves or with each other, take the texts that their
-// rules say, as told by another way to follow them.
+// TestAnyLark checks that random grammars, many of them left-recursive, accept the same texts as larkJudge.
 func TestAnyLark(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 28))
 	var texts []string
@@ -195,13 +195,13 @@ func TestAnyLark(t *testing.T) {
 	}
 }
 
-// TestLarkBombs: grammars that nest, repeat or begin with each other without measure are refused, or written, in
-// bounded time and memory, and so are texts that can be read in ever more ways.
+// TestLarkBombs checks that grammars with extreme nesting, repetition or left recursion are refused or compiled in
+// bounded time and memory, and so are texts that can be read in exponentially many ways.
 func TestLarkBombs(t *testing.T) {
 	tok := tokenizer.Bytes()
 	v := NewVocabulary(tok, nil)
 	var all, chain, doubled strings.Builder
-	for i := range 30 { // each begins with each
+	for i := range 30 { // each rule may begin with each
 		fmt.Fprintf(&all, "a%s: \"x\"", letters(i))
 		for j := range 30 {
 			fmt.Fprintf(&all, " | a%s \"y\"", letters(j))
@@ -261,7 +261,7 @@ func TestLarkBombs(t *testing.T) {
 	}
 }
 
-// letters writes a number in letters.
+// letters returns a number as letters.
 func letters(n int) string {
 	return string([]byte{'a' + byte(n/26/26%26), 'a' + byte(n/26%26), 'a' + byte(n%26)})
 }

@@ -10,7 +10,7 @@ import (
 var larkImport = regexp.MustCompile(`^common(?:\.(_?[A-Z][_A-Z0-9]*)(?:[ \t]*->[ \t]*(_?[A-Z][_A-Z0-9]*))?|` +
 	`[ \t]*\(([^()]*)\))`)
 
-// imports reads which of Lark's own terminals are taken.
+// imports parses the names of the imported terminals of Lark's grammar common.
 func (l *lark) imports() {
 	at := l.at
 	part := larkImport.FindStringSubmatch(l.source[at:])
@@ -50,7 +50,8 @@ func (l *lark) imports() {
 	l.at += len(part[0])
 }
 
-// larkCommon are Lark's own terminals (lark/grammars/common.lark). A string and a comment end at their first end.
+// larkCommon holds Lark's predefined terminals (lark/grammars/common.lark). A string or comment ends at the first end
+// mark.
 const larkCommon = `
 DIGIT: "0".."9"
 HEXDIGIT: "a".."f" | "A".."F" | DIGIT

@@ -2,14 +2,14 @@ package constrain
 
 import "slices"
 
-// recur rewrites rules that begin with themselves, alone or with others, so that they do not: the left-corner transform
-// (Rosenkrantz and Lewis, "Deterministic left corner parsing", 1970) of a set of rules that begin with each other.
-// Where k may begin i, "k towards i" is what may follow a k that begins an i:
+// recur removes direct and indirect left recursion. It applies the left-corner transform (Rosenkrantz and Lewis,
+// "Deterministic left corner parsing", 1970) to each set of rules that begin with each other. If k may begin i, "k
+// towards i" is a rule for the texts that may follow a k that begins an i:
 //
 //	i = for each k: a way of k that does not begin with one of the set, k towards i
 //	k towards i = nothing if k is i, or for each way m = k α: α, m towards i
 //
-// The texts are the same. The rules of the format of Lark have no other use, since no tree is built.
+// The grammar has the same texts. The rules themselves may change, since no parse tree is built.
 func (g *rules) recur() {
 	if len(g.beginning()) == 0 {
 		return
@@ -17,7 +17,7 @@ func (g *rules) recur() {
 	g.filled()
 	for _, set := range g.beginning() {
 		t := &transform{g, map[*rule][]use{}, map[[2]*rule]*rule{}}
-		bases := make([]*rule, len(set)) // the ways that do not begin with one of the set
+		bases := make([]*rule, len(set)) // for each rule, the ways that do not begin with one of the set
 		for i, r := range set {
 			bases[i] = g.add(&rule{name: r.name, at: r.at})
 			for _, way := range r.ways {
@@ -40,8 +40,8 @@ func (g *rules) recur() {
 	}
 }
 
-// filled rewrites rules so that no way of theirs begins with a symbol that may be empty: what takes the empty text is
-// nothing, or another rule, which does not.
+// filled rewrites rules so that no way begins with a symbol that may be empty. A rule that accepts the empty text
+// becomes a choice between nothing and a new rule that does not accept it.
 func (g *rules) filled() {
 	full := map[*rule]*rule{}
 	of := func(r *rule) *rule {
@@ -89,7 +89,7 @@ func (g *rules) filled() {
 	}
 }
 
-// written counts symbols that are written in place of others.
+// written counts n symbols of rewritten rules. It fails if there are too many.
 func (g *rules) written(n int) {
 	const most = 4 * maxSymbols
 	if g.symbols += n; g.symbols > most {
@@ -97,10 +97,10 @@ func (g *rules) written(n int) {
 	}
 }
 
-// transform is that of a set of rules.
+// transform is the left-corner transform of a set of rules.
 type transform struct {
 	*rules
-	uses    map[*rule][]use // the ways that begin with a rule
+	uses    map[*rule][]use // for each rule, the ways that begin with it
 	towards map[[2]*rule]*rule
 }
 
@@ -112,7 +112,7 @@ type use struct {
 
 func once(r *rule) symbol { return symbol{rule: r, least: 1, most: 1} }
 
-// to is k towards i.
+// to returns the rule "k towards i".
 func (t *transform) to(k, i *rule) *rule {
 	key := [2]*rule{k, i}
 	r := t.towards[key]
@@ -130,8 +130,8 @@ func (t *transform) to(k, i *rule) *rule {
 	return r
 }
 
-// beginning are the sets of rules that may begin with each other, or the rules that may begin with themselves. It is
-// Tarjan's algorithm for strongly connected components.
+// beginning returns the sets of rules that may begin with each other, including single rules that may begin with
+// themselves. It uses Tarjan's algorithm for strongly connected components.
 func (g *rules) beginning() (sets [][]*rule) {
 	number, low, on := map[*rule]int{}, map[*rule]int{}, map[*rule]bool{}
 	var stack []*rule

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// mustEscape are the characters that JSON does not have in a string as they are.
+// mustEscape lists the characters that must be escaped in a JSON string.
 var mustEscape = func() (all []rune) {
 	for r := range rune(0x20) {
 		all = append(all, r)
@@ -16,7 +16,7 @@ var mustEscape = func() (all []rune) {
 	return append(all, '"', '\\')
 }()
 
-// escape is how JSON writes a character of mustEscape.
+// escape returns the JSON escape sequence of a character of mustEscape.
 func escape(r rune) string {
 	if i := strings.IndexRune("\"\\\b\f\n\r\t", r); i >= 0 {
 		return `\` + `"\bfnrt`[i:i+1]
@@ -24,7 +24,7 @@ func escape(r rune) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// quoted is a string as JSON has it, without the quotation marks: each character by its shortest spelling.
+// quoted returns a string as JSON, without the quotation marks. Each character has its shortest spelling.
 func quoted(s string) string {
 	var out strings.Builder
 	for _, r := range s {
@@ -37,7 +37,7 @@ func quoted(s string) string {
 	return out.String()
 }
 
-// literal takes a value as it stands in a schema, with white space as anywhere.
+// literal writes states that accept a value of a schema, with the usual optional white space.
 func (b *builder) literal(v any, next int32) int32 {
 	switch v := v.(type) {
 	case []any:
@@ -66,7 +66,7 @@ func (b *builder) literal(v any, next int32) int32 {
 	return b.text(scalar(v), next)
 }
 
-// scalar is a value that is no list and no object as JSON.
+// scalar returns as JSON a value that is neither a list nor an object.
 func scalar(v any) string {
 	if s, ok := v.(string); ok {
 		return `"` + quoted(s) + `"`
@@ -77,16 +77,17 @@ func scalar(v any) string {
 	return fmt.Sprint(v)
 }
 
-// key starts a key.
+// key writes states that accept the start of a key.
 func (b *builder) key(next int32) int32 { return b.text(`"`, next) }
 
-// colon takes what stands after a key.
+// colon writes states that accept the colon after a key and an optional space.
 func (b *builder) colon(next int32) int32 { return b.text(":", b.either(next, b.text(" ", next))) }
 
-// otherText takes a string that is none of some, with its last quotation mark. Up to where it differs from all of them
-// each character has one spelling, so that none of them can be written in another way.
+// otherText writes states that accept a string that is not in not, including its closing quotation mark. Until the
+// string differs from all of these, each character has one spelling, so that none of them can be written in another
+// way.
 func (b *builder) otherText(not []string, next int32) int32 {
-	rest := b.reserve() // it differs
+	rest := b.reserve() // the state after the string differs
 	b.set(rest, b.either(b.text(`"`, next), b.char(anyRune, jsonText, rest)))
 	if len(not) == 0 {
 		return rest
@@ -94,7 +95,7 @@ func (b *builder) otherText(not []string, next int32) int32 {
 	return b.differs(not, rest, next)
 }
 
-// differs takes the rest of a string that is none of some rests.
+// differs writes states that accept the rest of a string that is none of the rests in not.
 func (b *builder) differs(not []string, rest, next int32) int32 {
 	after := map[rune][]string{}
 	var ways []int32
@@ -117,7 +118,7 @@ func (b *builder) differs(not []string, rest, next int32) int32 {
 		from = r + 1
 	}
 	if others = append(others, from, utf8.MaxRune); from == 0 {
-		others = []rune{0, 0x7F, 0x80, utf8.MaxRune} // not anyRune, which has other spellings
+		others = []rune{0, 0x7F, 0x80, utf8.MaxRune} // not anyRune, which permits other spellings
 	}
 	return b.either(append(ways, b.char(others, jsonText, rest))...)
 }

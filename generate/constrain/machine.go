@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// machine runs a grammar. It keeps the configurations that it has met, and what follows them. It is for one goroutine
-// at a time.
+// machine runs a grammar. It caches the configurations that it has reached and the transitions between them. It must be
+// used by one goroutine at a time.
 type machine struct {
 	states []state
 	need   []int32
-	class  [256]uint8 // bytes of one class are alike for all states
+	class  [256]uint8 // bytes of the same class are equivalent in all states
 	sample []byte     // a byte of each class
 
 	frames  []frame
@@ -19,49 +19,49 @@ type machine struct {
 	known   map[string]*config
 	dead    *config
 	start   *config
-	size    int // bytes of what is kept, about
-	work    int // items met so far
-	limit   int // of work
+	size    int // approximate size of the caches in bytes
+	work    int // number of items visited so far
+	limit   int // maximum of work
 	over    bool
 
 	stack   []item
 	items   []item
 	seen    map[item]struct{}
 	key     []byte
-	path    []*config // of a walk through a trie
+	path    []*config // configurations on the path of a walk through a trie
 	cursors []cursor
 }
 
-// frame is a place to return to. Those of a stack are linked; 0 is the bottom.
+// frame is an element of a stack: a state to return to. Frames are linked; frame 0 is the bottom of the stack.
 type frame struct {
 	next, below, depth int32
-	short              bool // only some bytes are taken above it
+	short              bool // the called states accept only a few bytes
 }
 
-// item is a state that takes a byte, and the frame on top of its stack.
+// item is a state that accepts a byte, and the frame on top of its stack.
 type item struct{ state, frame int32 }
 
-// config is all that may be the case after a text: what the automaton's states and stacks may be.
+// config is a configuration: all states and stacks in which the automaton may be after a text.
 type config struct {
 	items []item
 	ends  bool      // the text may end here
-	next  []*config // by class of byte, nil where it is not known yet
-	mask  []uint64  // the tokens that may follow, nil where they are not known yet
-	peak  int32     // the largest depth and need met in reaching it
-	own   *ownMask  // nil where it is not known yet
+	next  []*config // by class of byte, nil if not computed yet
+	mask  []uint64  // the tokens that may follow, nil if not computed yet
+	peak  int32     // the largest sum of depth and need on the way to it
+	own   *ownMask  // nil if not computed yet
 }
 
-// The bounds of a machine.
+// The limits of a machine.
 const (
 	maxItems = 1 << 14
-	maxWork  = 1 << 20 // items met in finding the tokens that may follow one text
-	textWork = 1 << 23 // and in all of a text, besides tokenWork for each token: who writes beside it waits meanwhile
+	maxWork  = 1 << 20 // items visited to find the tokens that may follow one text
+	textWork = 1 << 23 // and for a whole text, in addition to tokenWork for each token; other texts wait meanwhile
 
 	tokenWork = 1 << 13
 	maxSize   = 8 << 20
 )
 
-// ErrAmbiguous is the error of a text that a grammar can be read in too many ways after.
+// ErrAmbiguous reports that after a text the grammar can be read in too many ways.
 var ErrAmbiguous = errors.New("constrain: found a text that the grammar can be read in too many ways after, " +
 	"want a schema, an expression or rules with fewer alternatives that begin alike")
 
@@ -88,17 +88,17 @@ func newMachine(g *Grammar, need []int32) *machine {
 	return m
 }
 
-// bound lets the machine meet so many more items. Afterwards over says that they were not enough.
+// bound lets the machine visit maxWork more items. over is set if it would need more.
 func (m *machine) bound() { m.limit, m.over = m.work+maxWork, false }
 
-// push adds a state to what is closed next.
+// push adds a state for the next call of close.
 func (m *machine) push(s, frame int32) { m.stack = append(m.stack, item{s, frame}) }
 
-// close follows the states that were pushed to those that take a byte. States from which the text cannot be ended any
-// more are left out.
+// close returns the configuration of the pushed states. It follows them to states that accept a byte. It leaves out
+// states from which the text cannot be completed.
 func (m *machine) close() *config {
 	m.items = m.items[:0]
-	const large = 1 << 10 // a map that was large once takes long to clear
+	const large = 1 << 10 // clearing a map that was large takes long
 	if len(m.seen) > large {
 		m.seen = map[item]struct{}{}
 	}
@@ -147,7 +147,7 @@ func (m *machine) close() *config {
 	return c
 }
 
-// frame is the number of a frame.
+// frame returns the number of a frame. It adds the frame if it is new.
 func (m *machine) frame(f frame) int32 {
 	at, ok := m.byFrame[f]
 	if !ok {
@@ -159,7 +159,7 @@ func (m *machine) frame(f frame) int32 {
 	return at
 }
 
-// config is the configuration of m.items.
+// config returns the configuration of m.items.
 func (m *machine) config(ends bool) *config {
 	slices.SortFunc(m.items, func(a, b item) int {
 		if a.state != b.state {
@@ -184,7 +184,7 @@ func (m *machine) config(ends bool) *config {
 	return c
 }
 
-// step is the configuration after one more byte, dead where it may not follow.
+// step returns the configuration after one more byte, or dead if the byte may not follow.
 func (m *machine) step(c *config, x byte) *config {
 	if len(c.items) == 0 {
 		return m.dead
@@ -206,7 +206,7 @@ func (m *machine) step(c *config, x byte) *config {
 	return to
 }
 
-// move is the configuration of another machine of the same grammar in this one.
+// move returns the configuration of m that equals c, a configuration of another machine of the same grammar.
 func (m *machine) move(c *config, from *machine) *config {
 	if c == from.dead {
 		return m.dead

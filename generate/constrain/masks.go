@@ -2,19 +2,19 @@ package constrain
 
 import "slices"
 
-// ownMask is what may follow where a text is inside of a rule, whatever called the rule. Only a token that leaves the
-// rule depends on that. So the tokens that stay are found once for each place in the rules, and only those that leave
-// are followed for each stack.
+// ownMask describes the tokens that may follow at a place inside a rule, independently of the caller of the rule. Only
+// tokens that leave the rule depend on the caller. So the tokens that stay in the rule are found once for each place,
+// and only those that leave it are followed for each stack.
 type ownMask struct {
 	mask  []uint64
-	edges []int32    // nodes of the trie after which the rule is left, by their byte
-	from  [257]int32 // where those of a byte begin
-	peak  int32      // the largest depth and need met
+	edges []int32    // children of the trie nodes at which the rule may end, sorted by byte
+	from  [257]int32 // index of the first edge of each byte
+	peak  int32      // the largest sum of depth and need reached
 
-	walked int // nodes
+	walked int // number of nodes visited
 }
 
-// mask is the tokens all of whose bytes may follow.
+// mask returns the set of tokens all of whose bytes may follow.
 func (v *Vocabulary) mask(m *machine, c *config) ([]uint64, error) {
 	m.bound()
 	if mask := v.byPlaces(m, c); mask != nil || m.over {
@@ -35,11 +35,11 @@ func (m *machine) ambiguous() error {
 	return nil
 }
 
-// mostPlaces is how many places are looked at one by one.
+// mostPlaces is the maximum number of places that are treated separately.
 const mostPlaces = 8
 
-// byPlaces is mask by the places in the rules where the text may be, nil where there are too many, or a rule would call
-// others too deep.
+// byPlaces computes the mask from the places in rules where the text may be. It returns nil if there are too many
+// places, or if calls could exceed the maximum depth.
 func (v *Vocabulary) byPlaces(m *machine, c *config) (mask []uint64) {
 	bases := m.bases(c.items)
 	if len(bases) > mostPlaces {
@@ -86,7 +86,7 @@ func (v *Vocabulary) byPlaces(m *machine, c *config) (mask []uint64) {
 	return mask
 }
 
-// bases are the frames on which the rules stand in which a text may be.
+// bases returns the bases of all items: the frames of the rules in which the text may be.
 func (m *machine) bases(items []item) (all []int32) {
 	for _, at := range items {
 		if base := m.base(at.frame); !slices.Contains(all, base) {
@@ -96,7 +96,7 @@ func (m *machine) bases(items []item) (all []int32) {
 	return all
 }
 
-// base is the first frame from one on above which there may be more than some bytes.
+// base returns the first frame, from the given one down, that is not of a short call.
 func (m *machine) base(frame int32) int32 {
 	for m.frames[frame].short {
 		frame = m.frames[frame].below
@@ -104,7 +104,7 @@ func (m *machine) base(frame int32) int32 {
 	return frame
 }
 
-// onBottom is a frame like one that stands on a base, with the bottom in place of the base.
+// onBottom returns the frame that equals at, with the bottom of the stack in place of base.
 func (m *machine) onBottom(at, base int32) int32 {
 	if at == base {
 		return 0
@@ -115,7 +115,7 @@ func (m *machine) onBottom(at, base int32) int32 {
 	return m.frame(f)
 }
 
-// place is the configuration of the items that stand on a base, as if that was the bottom.
+// place returns the configuration of the items on a base, as if the base were the bottom of the stack.
 func (m *machine) place(items []item, base int32) *config {
 	m.items = m.items[:0]
 	peak := int32(0)
@@ -132,7 +132,7 @@ func (m *machine) place(items []item, base int32) *config {
 	return c
 }
 
-// own is what may follow at a place.
+// own returns the ownMask of a place.
 func (v *Vocabulary) own(m *machine, place *config) *ownMask {
 	if place.own != nil {
 		return place.own
@@ -161,9 +161,9 @@ func (v *Vocabulary) own(m *machine, place *config) *ownMask {
 	return o
 }
 
-// walk adds to a mask the tokens that end in some nodes of the trie, which are all below one, and all of whose bytes
-// may follow. c is the configuration at the node that they are below. It calls visit, unless that is nil, with each
-// node that is reached.
+// walk adds to a mask the tokens of the trie nodes from index from to index to, if all their bytes may follow. All
+// these nodes are below one node, at which the configuration is c. Unless visit is nil, walk calls it with each node
+// that is reached.
 func (v *Vocabulary) walk(m *machine, mask []uint64, from, to int, c *config, visit func(i int, to *config)) {
 	if len(m.path) < v.deep+1 {
 		m.path = make([]*config, v.deep+1)
@@ -189,10 +189,10 @@ func (v *Vocabulary) walk(m *machine, mask []uint64, from, to int, c *config, vi
 	}
 }
 
-// Ahead finds what may follow at the places in the rules that texts come to, before they do: up to a bound that takes
-// some tens of milliseconds. Texts may be written meanwhile.
+// Ahead computes masks for the places in rules that texts may reach, before they reach them. It takes at most some tens
+// of milliseconds. Texts may be written meanwhile.
 func (c *Constraint) Ahead() {
-	const mostWalks, mostMet, mostWork = 32, 1 << 10, 1 << 16 // walks through the vocabulary; configurations; items
+	const mostWalks, mostMet, mostWork = 32, 1 << 10, 1 << 16 // limits: walks through the vocabulary, configurations, items
 	c.mu.Lock()
 	m, limit := c.machine, c.machine.work+mostWork
 	met := map[*config]bool{m.start: true}
@@ -218,7 +218,7 @@ func (c *Constraint) Ahead() {
 			for _, x := range m.sample {
 				meet(m.step(place, x))
 			}
-			if base != 0 { // the rule may end, whatever called it
+			if base != 0 { // the rule may end here
 				m.push(m.frames[base].next, m.frames[base].below)
 				meet(m.close())
 			}

@@ -7,48 +7,48 @@ import (
 	"slices"
 )
 
-// thread is a place in one of the programs of some patterns.
+// thread is a position in one of the programs of the patterns.
 type thread struct {
 	prog  int
 	pc    uint32
-	ahead ahead // only of what must not match
+	ahead ahead // only used in never
 }
 
-// place is where a text is in patterns that hold together. All threads of must have to match: those of patterns at the
-// end of the text, those of lookaheads anywhere. None of never may.
+// place is the position of a text in patterns that must all match. All threads in must have to match: those of patterns
+// at the end of the text, those of lookaheads anywhere. No thread in never may match.
 type place struct {
-	begun, word bool  // a character stands before it; one of a word
-	ahead       ahead // what may follow
-	count       int   // characters so far
+	begun, word bool  // a character precedes it; this is one of a word
+	ahead       ahead // restriction of the next character
+	count       int   // number of characters so far
 	must, never []thread
 }
 
-// matching writes the states of texts of some lengths that patterns match together.
+// matching writes states that accept the texts that have a permitted length and that all patterns match.
 type matching struct {
 	b           *builder
 	progs       []*syntax.Prog
-	looks       []map[uint32]look // with the numbers of progs
-	whole       []bool            // a program of a pattern, not of a lookahead
-	words       bool              // some program asks where words begin and end
+	looks       []map[uint32]look // with indices of progs
+	whole       []bool            // by program: whether it is of a pattern, not of a lookahead
+	words       bool              // some program has \b or \B
 	spelled     spelling
 	least, most int
 	next        int32
 	places      map[string]int32
 	work        []place
-	ways        []int32 // of work
+	ways        []int32 // reserved states of work
 }
 
-// pattern takes the texts of least to most characters that all patterns match.
+// pattern writes states that accept the texts of least to most characters that all patterns match.
 func (b *builder) pattern(all []*pattern, spelled spelling, least, most int, next int32) int32 {
 	return b.patternBut(all, nil, spelled, least, most, next)
 }
 
-// patternBut takes those that some others do not match.
+// patternBut is like pattern, without the texts that a pattern of not matches.
 func (b *builder) patternBut(all, not []*pattern, spelled spelling, least, most int, next int32) int32 {
 	m := &matching{b: b, spelled: spelled, least: least, most: most, next: next, places: map[string]int32{}}
 	start, longest := place{}, unlimited
 	if len(all) == 0 {
-		all = []*pattern{newPattern(b.path, "", false)} // any text
+		all = []*pattern{newPattern(b.path, "", false)} // matches any text
 	}
 	for i, p := range slices.Concat(all, not) {
 		b.path = p.path
@@ -101,7 +101,7 @@ func sorted(all []thread) []thread {
 	return slices.Compact(all)
 }
 
-// at is the state of a place.
+// at returns the state of a place.
 func (m *matching) at(p place) int32 {
 	if m.most == unlimited {
 		p.count = min(p.count, m.least)
@@ -131,11 +131,12 @@ func (m *matching) at(p place) int32 {
 	return at
 }
 
-// write writes the state of a place: one step of a thread that takes no character, else the end and the next character.
+// write writes the state of a place: one step of a thread that does not accept a character or, if there is none, the
+// end or the next character.
 func (m *matching) write(p place) int32 {
 	done := 0
 	for i, t := range p.must {
-		// with is the place where the thread is replaced by others.
+		// with returns the place with the thread replaced by others.
 		with := func(others ...thread) place {
 			q := p
 			q.must = append(slices.Concat(p.must[:i], p.must[i+1:]), others...)
@@ -145,7 +146,7 @@ func (m *matching) write(p place) int32 {
 		out := thread{prog: t.prog, pc: inst.Out}
 		switch inst.Op {
 		case syntax.InstMatch:
-			if !m.whole[t.prog] { // of a lookahead: it holds
+			if !m.whole[t.prog] { // a lookahead has matched
 				return m.at(with())
 			}
 			done++
@@ -192,7 +193,7 @@ func (m *matching) write(p place) int32 {
 	return m.b.nothing()
 }
 
-// char takes the next character.
+// char writes states that accept the next character.
 func (m *matching) char(p place) int32 {
 	next := place{begun: true, count: p.count + 1}
 	var runes []rune
@@ -217,8 +218,8 @@ func (m *matching) char(p place) int32 {
 	return m.b.either(states...)
 }
 
-// after takes a character of some, from one place to another, but for those after which something matches that must
-// not. All of them are of words, or none is, if that matters.
+// after writes states that accept a character of runes and lead from p to next, except characters after which a thread
+// of never matches. If m.words is set, either all of runes are characters of words or none is.
 func (m *matching) after(p, next place, runes []rune) (states []int32) {
 	if len(runes) == 0 {
 		return nil
@@ -226,7 +227,7 @@ func (m *matching) after(p, next place, runes []rune) (states []int32) {
 	if len(p.never) == 0 {
 		return []int32{m.b.char(runes, m.spelled, m.at(next))}
 	}
-	// Characters after which the same threads must not match have one way.
+	// Characters that lead to the same threads of never share one way.
 	cuts := []rune{}
 	for _, t := range p.never {
 		if inst := &m.progs[t.prog].Inst[t.pc]; inst.Op != syntax.InstMatch && t.ahead != aheadEnd {
@@ -270,7 +271,7 @@ func (m *matching) after(p, next place, runes []rune) (states []int32) {
 	return states
 }
 
-// step is what must not match after a character. ok is false if something of it matches.
+// step returns the threads of never after a character. ok is false if one of them matches.
 func (m *matching) step(never []thread, r rune, word bool) (after []thread, ok bool) {
 	for _, t := range never {
 		inst := &m.progs[t.prog].Inst[t.pc]
@@ -291,8 +292,8 @@ func (m *matching) step(never []thread, r rune, word bool) (after []thread, ok b
 	return m.close(after, true, word)
 }
 
-// close follows threads that must not match to where they take a character, or match if the text ends. ok is false if
-// one matches as it is.
+// close follows threads of never until they accept a character, or match if the text ends. ok is false if one matches
+// already.
 func (m *matching) close(work []thread, begun, word bool) (out []thread, ok bool) {
 	seen := map[thread]bool{}
 	for len(work) > 0 {
@@ -331,7 +332,7 @@ func (m *matching) close(work []thread, begun, word bool) (out []thread, ok bool
 	return sorted(out), true
 }
 
-// intersection is the characters that are in two sets of ranges.
+// intersection returns the ranges of the characters that are in both sets of ranges.
 func intersection(a, b []rune) (out []rune) {
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		if low, high := max(a[i], b[j]), min(a[i+1], b[j+1]); low <= high {
@@ -350,7 +351,7 @@ func intersection(a, b []rune) (out []rune) {
 func (p *pattern) matches(text string) bool {
 	g, err := build(func(b *builder) int32 { return b.pattern([]*pattern{p}, rawText, 0, unlimited, final) })
 	if err != nil {
-		return false // it matches nothing
+		return false // the pattern matches no text
 	}
 	m := newMachine(g, g.needs(nil))
 	at := m.start

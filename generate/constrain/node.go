@@ -14,13 +14,13 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// object is a JSON object whose keys keep their order.
+// object is a JSON object that preserves the order of its keys.
 type object struct {
 	keys   []string
 	values map[string]any
 }
 
-// parseJSON reads a JSON value: nil, bool, json.Number, string, []any or *object.
+// parseJSON parses a JSON value: nil, bool, json.Number, string, []any or *object.
 func parseJSON(name string, data []byte) any {
 	if len(data) > maxSource {
 		fail(name, "found a JSON schema of %d bytes, want at most %d", len(data), maxSource)
@@ -57,7 +57,7 @@ func decode(d *json.Decoder, depth int) any {
 	case json.Delim('{'):
 		o := &object{values: map[string]any{}}
 		for d.More() {
-			name := fault.Must(d.Token()).(string) // the decoder takes no other
+			name := fault.Must(d.Token()).(string) // the decoder permits no other type
 			if _, twice := o.values[name]; !twice {
 				o.keys = append(o.keys, name)
 			}
@@ -70,7 +70,7 @@ func decode(d *json.Decoder, depth int) any {
 	}
 }
 
-// types is a set of JSON's types.
+// types is a set of JSON types.
 type types uint8
 
 const (
@@ -89,8 +89,8 @@ var typeNames = map[string]types{
 	"string": typeString, "array": typeArray, "object": typeObject,
 }
 
-// node is a schema, or a part of one. It is one of: nothing that is valid, other nodes which all hold, a choice of
-// nodes, another by its name, or keywords.
+// node is a schema or a part of one. It is one of: a schema without valid values (never), a conjunction of nodes (all),
+// a choice of nodes (choice), a reference to another node (ref), or a set of keywords.
 type node struct {
 	id     int
 	path   string
@@ -99,21 +99,21 @@ type node struct {
 	choice []*node
 	ref    string
 
-	types      types // anyType where nothing is said
-	hints      types // those that keywords are about
-	values     []any // of enum and const
-	oneOf      bool  // there are values
+	types      types // anyType if there is no keyword type
+	hints      types // types to which the keywords apply
+	values     []any // values of enum and const
+	oneOf      bool  // enum or const is present
 	properties []property
 	required   []string
-	additional *node   // nil where nothing is said
-	byPattern  []keyed // of patternProperties
-	names      []*node // of propertyNames
-	unique     string  // the path of uniqueItems true
+	additional *node   // nil if absent
+	byPattern  []keyed // from patternProperties
+	names      []*node // from propertyNames
+	unique     string  // the path of a uniqueItems that is true, or ""
 	prefix     []*node
 	items      *node
-	bounds     map[string]bound // of items, lengths and numbers
-	patterns   []*pattern       // and formats
-	rules      *rules           // of x-gbnf or x-lark, nil for none
+	bounds     map[string]bound // of numbers of items, lengths and numbers
+	patterns   []*pattern       // of pattern and format
+	rules      *rules           // from x-gbnf or x-lark, nil for none
 }
 
 type property struct {
@@ -127,7 +127,7 @@ type keyed struct {
 	node    *node
 }
 
-// bound is the value of a keyword such as minItems.
+// bound is the value of a keyword like minItems.
 type bound struct {
 	path  string
 	value json.Number
@@ -135,9 +135,9 @@ type bound struct {
 
 // schema is a whole schema.
 type schema struct {
-	name  string // before the paths
+	name  string // prefix of all paths
 	root  *node
-	byRef map[string]*node // by JSON pointer, as #/$defs/name
+	byRef map[string]*node // by JSON pointer, for example #/$defs/name
 	nodes int
 }
 
@@ -147,14 +147,14 @@ func parseSchema(name string, data []byte) *schema {
 	return s
 }
 
-// annotations are the keywords that say nothing about what is valid.
+// annotations lists the keywords that do not affect which values are valid.
 var annotations = []string{
 	"$schema", "$id", "$comment", "$anchor", "$defs", "definitions", "title", "description", "default", "examples",
 	"deprecated", "readOnly", "writeOnly", "contentMediaType", "contentEncoding", "strict", "name", "nullable",
 	"example", "discriminator", "contentSchema",
 }
 
-// parse reads the schema at a path.
+// parse parses the schema at a path.
 func (s *schema) parse(path string, v any) *node {
 	n := s.node(path)
 	s.byRef[path] = n
@@ -178,7 +178,7 @@ func (s *schema) node(path string) *node {
 	return &node{id: s.nodes, path: path, types: anyType, bounds: map[string]bound{}}
 }
 
-// keywords reads the keywords of a schema. What is not about the value itself becomes nodes beside it.
+// keywords parses the keywords of a schema. Keywords that refer to or combine other schemas become separate nodes.
 func (s *schema) keywords(n *node, o *object) {
 	beside := func(path string) *node {
 		if n.all == nil {
@@ -205,7 +205,7 @@ func (s *schema) keywords(n *node, o *object) {
 			}
 		}
 	}
-	own := n // what has the keywords about the value, or the first of what n consists of
+	own := n // gets the other keywords: n, or the first node of n.all
 	if n.all != nil {
 		own = n.all[0]
 	}
@@ -214,10 +214,10 @@ func (s *schema) keywords(n *node, o *object) {
 	}
 }
 
-// pointer writes names as JSON pointers have them.
+// pointer escapes names for JSON pointers.
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
-// reference is where a $ref points to.
+// reference returns the path to which a $ref points.
 func (s *schema) reference(at string, v any) string {
 	text, ok := v.(string)
 	if !ok || !strings.HasPrefix(text, "#") {
@@ -230,7 +230,7 @@ func (s *schema) reference(at string, v any) string {
 	return s.name + plain
 }
 
-// keyword reads a keyword about the value itself.
+// keyword parses a keyword about the value itself.
 func (s *schema) keyword(n *node, o *object, key, at string) {
 	v := o.values[key]
 	hint := func(t types) { n.hints |= t }
@@ -266,13 +266,13 @@ func (s *schema) keyword(n *node, o *object, key, at string) {
 		n.prefix = s.list(at, v)
 	case "items":
 		hint(typeArray)
-		if _, ok := v.([]any); ok { // prefixItems of draft 7
+		if _, ok := v.([]any); ok { // draft 7's form of prefixItems
 			n.prefix = s.list(at, v)
 			break
 		}
 		n.items = s.parse(at, v)
 	case "additionalItems":
-		if _, ok := o.values["items"].([]any); ok { // without a list it has no effect
+		if _, ok := o.values["items"].([]any); ok { // it has no effect unless items is a list
 			n.items = s.parse(at, v)
 		}
 	case "uniqueItems":
@@ -330,12 +330,12 @@ func (s *schema) keyword(n *node, o *object, key, at string) {
 	}
 }
 
-// emptyKeyword reports whether a keyword that is not supported has a value that says nothing, as programs write it.
+// emptyKeyword reports whether an unsupported keyword has a value without effect, as some programs write it.
 func emptyKeyword(key string, v any) bool {
 	return key == "minContains" && v == json.Number("0")
 }
 
-// supported are the keywords, for an error.
+// supported lists the supported keywords, for an error.
 const supported = "type, enum, const, properties, required, additionalProperties, items, prefixItems, minItems, " +
 	"maxItems, uniqueItems, patternProperties, propertyNames, minProperties, maxProperties, minLength, maxLength, " +
 	"pattern, format, x-gbnf, x-lark, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, anyOf, " +
@@ -356,7 +356,7 @@ func (s *schema) list(at string, v any) (all []*node) {
 	return all
 }
 
-// values returns v as a list. It fails unless v is a list of at least that length.
+// values returns v as a list. It fails unless v is a list of at least the given length.
 func (s *schema) values(at string, v any, least int) []any {
 	list, ok := v.([]any)
 	if !ok || len(list) < least {
@@ -373,7 +373,7 @@ func (s *schema) object(at string, v any) *object {
 	return o
 }
 
-// readTypes reads the value of type.
+// readTypes parses the value of the keyword type.
 func readTypes(at string, v any) (all types) {
 	list, ok := v.([]any)
 	if !ok {
@@ -390,7 +390,7 @@ func readTypes(at string, v any) (all types) {
 	return all
 }
 
-// show is a value for an error.
+// show formats a value for an error.
 func show(v any) string {
 	switch v := v.(type) {
 	case []any:

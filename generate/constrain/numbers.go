@@ -6,23 +6,23 @@ import (
 	"regexp"
 )
 
-// digits is the most digits of a number before the point and after it, where no bound says otherwise: so that a model
-// cannot write them forever.
+// digits is the maximum number of digits before the point and after it unless a bound has more, so that a model cannot
+// write digits forever.
 const digits = 20
 
-// limit is a bound of a number.
+// limit is a lower or upper bound of a number.
 type limit struct {
 	path   string
 	at     *big.Rat
-	beyond bool // at itself is not allowed
+	beyond bool // at itself is not permitted
 }
 
-// limits are the bounds of a number, nil for none.
+// limits holds the bounds of a number, nil for none.
 type limits struct{ low, high *limit }
 
 var plainNumber = regexp.MustCompile(`^-?[0-9]{1,40}(\.[0-9]{1,40})?([eE](\+?[0-9]{1,3}|-[0-9]{1,2}))?$`)
 
-// rational is a number exactly, nil for one of more digits than are of use.
+// rational returns the exact value of a number, or nil if the number has too many digits.
 func rational(x json.Number) *big.Rat {
 	if !plainNumber.MatchString(string(x)) {
 		return nil
@@ -31,7 +31,7 @@ func rational(x json.Number) *big.Rat {
 	return r
 }
 
-// limitsOf are the bounds that nodes set.
+// limitsOf returns the bounds that nodes set.
 func limitsOf(all []*node) (l limits) {
 	take := func(to **limit, n *node, key string, side int, beyond bool) {
 		x, ok := n.bounds[key]
@@ -55,7 +55,7 @@ func limitsOf(all []*node) (l limits) {
 	return l
 }
 
-// allowsNumber reports whether a number is within the bounds of nodes and a multiple of what they say.
+// allowsNumber reports whether a number satisfies the bounds and multipleOf of all nodes.
 func allowsNumber(all []*node, v json.Number) bool {
 	l, x := limitsOf(all), rational(v)
 	if x == nil {
@@ -68,10 +68,10 @@ func allowsNumber(all []*node, v json.Number) bool {
 		(l.high == nil || x.Cmp(l.high.at) < 0 || !l.high.beyond && x.Cmp(l.high.at) == 0)
 }
 
-// integer takes an integer.
+// integer writes states that accept an integer.
 func (u *units) integer(all []*node) int32 { return u.decimal(all, true) }
 
-// number takes a number. One with bounds or multipleOf has no exponent.
+// number writes states that accept a number. A number with bounds or multipleOf has no exponent.
 func (u *units) number(all []*node) int32 {
 	b, l := u.b, limitsOf(all)
 	if l.low != nil || l.high != nil || stepOf(all, false) != nil {
@@ -84,7 +84,7 @@ func (u *units) number(all []*node) int32 {
 	return b.either(size, b.text("-", size))
 }
 
-// decimal takes a number without exponent within the bounds of nodes.
+// decimal writes states that accept a number without exponent within the bounds of nodes.
 func (u *units) decimal(all []*node, whole bool) int32 {
 	b, l, step := u.b, limitsOf(all), stepOf(all, whole)
 	b.path = where(all, "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Part is a part of a grammar that a program puts together, such as a call of a function in a model's own form.
+// Part is a part of a grammar that a program composes, for example a function call in a model's own form.
 type Part interface {
-	// write takes the part, and what stands after it.
+	// write writes states that accept the part and then continue at next. It returns the first of them.
 	write(b *builder, next int32) int32
 }
 
@@ -16,24 +16,24 @@ type partFunc func(b *builder, next int32) int32
 
 func (f partFunc) write(b *builder, next int32) int32 { return f(b, next) }
 
-// Compile is the grammar of a part that is all of the text.
+// Compile returns the grammar whose texts are those of a part.
 func Compile(p Part) (*Grammar, error) {
 	return build(func(b *builder) int32 { return p.write(b, final) })
 }
 
-// Literal is one text.
+// Literal returns a part that is exactly text.
 func Literal(text string) Part {
 	return partFunc(func(b *builder, next int32) int32 { return b.text(text, next) })
 }
 
-// Matching is the texts that a regular expression matches as a whole.
+// Matching returns a part for the texts that a regular expression matches as a whole.
 func Matching(expression string) Part {
 	return partFunc(func(b *builder, next int32) int32 {
 		return b.pattern([]*pattern{newPattern("", expression, true)}, rawText, 0, unlimited, next)
 	})
 }
 
-// OneOf is one of some texts.
+// OneOf returns a part that is one of texts.
 func OneOf(texts []string) Part {
 	return partFunc(func(b *builder, next int32) int32 {
 		size := 0
@@ -48,12 +48,12 @@ func OneOf(texts []string) Part {
 	})
 }
 
-// Space is white space: none, a space, or a line end and some spaces.
+// Space returns a part for white space: none, a space, or a line end and some spaces.
 func Space() Part {
 	return partFunc(func(b *builder, next int32) int32 { return b.space(next) })
 }
 
-// Sequence is parts, one after another.
+// Sequence returns the concatenation of parts.
 func Sequence(parts ...Part) Part {
 	return partFunc(func(b *builder, next int32) int32 {
 		for i := len(parts) - 1; i >= 0; i-- {
@@ -63,7 +63,7 @@ func Sequence(parts ...Part) Part {
 	})
 }
 
-// Either is one of some parts, at least one.
+// Either returns a part that is one of parts. There must be at least one.
 func Either(parts ...Part) Part {
 	return partFunc(func(b *builder, next int32) int32 {
 		ways := make([]int32, len(parts))
@@ -74,7 +74,7 @@ func Either(parts ...Part) Part {
 	})
 }
 
-// Many is a part, once or more often, with another between.
+// Many returns a part that is one or more repetitions of p, separated by between.
 func Many(p, between Part) Part {
 	return partFunc(func(b *builder, next int32) int32 {
 		again := b.reserve()
@@ -84,7 +84,7 @@ func Many(p, between Part) Part {
 	})
 }
 
-// Value is JSON that a schema describes. Errors call the schema by a name.
+// Value returns a part for the JSON that a schema describes. name is the name of the schema in errors.
 func Value(name string, schema []byte) Part {
 	return partFunc(func(b *builder, next int32) int32 {
 		u := newUnits(b, parseSchema(name, schema))
@@ -96,7 +96,8 @@ func Value(name string, schema []byte) Part {
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Arguments are the properties of an object that a schema describes as arguments of a call: a=1, b="x".
+// Arguments returns a part for the properties of an object that a schema describes, written as arguments of a call:
+// a=1, b="x".
 func Arguments(name string, schema []byte) Part {
 	return properties(name, schema, ", ", func(u *units, m *member, next int32) int32 {
 		if !identifier.MatchString(m.name) {
@@ -106,8 +107,9 @@ func Arguments(name string, schema []byte) Part {
 	})
 }
 
-// Tagged is the properties of an object that a schema describes, each between two texts. A property whose type is
-// string is as it stands, without quotation marks, and has no match of an expression in it; others are JSON.
+// Tagged returns a part for the properties of an object that a schema describes, each between the two texts that tags
+// returns. A property of type string is written as plain text, without quotation marks, and must not contain a match of
+// the expression never. Other properties are JSON.
 func Tagged(name string, schema []byte, never string, tags func(property string) (begin, end string)) Part {
 	return properties(name, schema, "", func(u *units, m *member, next int32) int32 {
 		begin, end := tags(m.name)
@@ -130,7 +132,7 @@ func Tagged(name string, schema []byte, never string, tags func(property string)
 				"want that: the form of the calls has no others")
 		case !plain.oneOf:
 			not := []*pattern{newPattern("", never, false)}
-			if len(plain.patterns) > 0 { // in which . takes none of them
+			if len(plain.patterns) > 0 { // . in them does not match these
 				not = append(not, newPattern("", "[\r\u2028\u2029]", false))
 			}
 			least, most := lengths(m.nodes, "minLength", "maxLength")
@@ -150,7 +152,8 @@ func Tagged(name string, schema []byte, never string, tags func(property string)
 	})
 }
 
-// properties are those of an object that a schema describes, in its order, with a text between.
+// properties returns a part for the properties of an object that a schema describes, in the order of the schema, with a
+// separator between them. one writes states that accept one property.
 func properties(name string, schema []byte, between string, one func(*units, *member, int32) int32) Part {
 	return partFunc(func(b *builder, next int32) int32 {
 		u := newUnits(b, parseSchema(name, schema))
@@ -165,7 +168,7 @@ func properties(name string, schema []byte, between string, one func(*units, *me
 		if least, most := lengths(leaves, "minProperties", "maxProperties"); least > 0 || most < unlimited {
 			fail(where(leaves, "minProperties", "maxProperties"), "found it for the arguments of a call, want required")
 		}
-		first, later := next, next // where none is written, and where some is
+		first, later := next, next // the states if no property precedes, and if one does
 		for i := len(named) - 1; i >= 0; i-- {
 			at := one(u, &named[i], later)
 			another := b.text(between, at)
@@ -179,11 +182,11 @@ func properties(name string, schema []byte, between string, one func(*units, *me
 	})
 }
 
-// Until is any text that ends with a marker, and has it nowhere else. If it may end before, the text may end anywhere
-// up to there, without what stands after the marker.
+// Until returns a part for any text that ends with a marker and does not contain it before. With mayEnd, the whole text
+// may also end anywhere before the marker, without the parts after it.
 func Until(marker string, mayEnd bool) Part {
 	return partFunc(func(b *builder, next int32) int32 {
-		at := make([]int32, len(marker)+1) // by how much of the marker the text ends with
+		at := make([]int32, len(marker)+1) // by the length of the marker's prefix with which the text ends
 		for i := range marker {
 			at[i] = b.reserve()
 		}
@@ -193,7 +196,7 @@ func Until(marker string, mayEnd bool) Part {
 			if mayEnd {
 				ways = append(ways, final)
 			}
-			from := 0 // bytes of one way
+			from := 0 // first byte of a range with the same way
 			way := func(x int) int32 {
 				text := marker[:i] + string([]byte{byte(x)})
 				n := min(len(text), len(marker))

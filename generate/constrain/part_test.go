@@ -2,7 +2,7 @@ package constrain
 
 import "testing"
 
-// TestParts: a program's own grammar takes what its parts take, one behind another.
+// TestParts checks that a composed grammar accepts the texts of its parts one after another.
 func TestParts(t *testing.T) {
 	call := Sequence(Literal("<tool_call>"), Space(), Value("f", []byte(`{"type":"object","properties":{
 		"n":{"$ref":"#/$defs/n"}},"required":["n"],"$defs":{"n":{"type":"integer"}}}`)), Space(),

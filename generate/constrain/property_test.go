@@ -19,13 +19,13 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 )
 
-// drawn is a random schema, with a way to draw documents that are valid under it, in the form that is written.
+// drawn is a random schema with a function that returns random valid documents in the written form.
 type drawn struct {
 	schema   string
 	document func() string
 }
 
-// maker draws schemas.
+// maker generates random schemas.
 type maker struct{ *rand.Rand }
 
 func (r maker) text() string {
@@ -45,7 +45,7 @@ func jsonOf(v any) string {
 	return fmt.Sprint(v)
 }
 
-// schema draws a schema that nests at most so deep.
+// schema returns a random schema with at most the given nesting depth.
 func (r maker) schema(depth int) drawn {
 	n := 11
 	if depth == 0 {
@@ -63,7 +63,7 @@ func (r maker) schema(depth int) drawn {
 			func() string { return strconv.Itoa(low + r.IntN(high-low+1)) }}
 	case 2:
 		return drawn{`{"type":"number"}`, func() string {
-			data, _ := json.Marshal(r.NormFloat64() * 1000) // of a finite number
+			data, _ := json.Marshal(r.NormFloat64() * 1000) // the number is finite
 			return string(data)
 		}}
 	case 3:
@@ -116,7 +116,7 @@ func (r maker) schema(depth int) drawn {
 	}}
 }
 
-// object draws the schema of an object, with some properties required, and others besides.
+// object returns the schema of an object with some required properties and possibly additional ones.
 func (r maker) object(depth int) drawn {
 	type member struct {
 		name     string
@@ -155,7 +155,7 @@ func (r maker) object(depth int) drawn {
 		}}
 }
 
-// validator is another implementation of JSON schema.
+// validator compiles a schema with another implementation of JSON Schema.
 func validator(t testing.TB, source string) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(source))
@@ -182,8 +182,8 @@ func valid(s *jsonschema.Schema, text string) error {
 	return s.Validate(doc)
 }
 
-// tokenizers are of several kinds: bytes; byte-level BPE with tokens that cross the borders of JSON's parts;
-// SentencePiece with tokens for bytes.
+// tokenizers returns tokenizers of several kinds: bytes, byte-level BPE with tokens that cross the borders of JSON's
+// parts, and SentencePiece with tokens for bytes.
 func tokenizers(t testing.TB) map[string]tokenizer.Tokenizer {
 	t.Helper()
 	text := strings.Repeat(`{"name":{"a":[1,2,{"b":"c"}],"é":"😀"},"x":[{"y":true},{"y":null}]}, "k": -1.5`+"\n", 50)
@@ -217,7 +217,7 @@ func tokenizers(t testing.TB) map[string]tokenizer.Tokenizer {
 	return all
 }
 
-// write has a model without any knowledge write a text. whole is false where it was cut.
+// write writes a text with random logits. whole is false if the text was cut off.
 func write(t testing.TB, c *Constraint, vocab int, r *rand.Rand, most int) (text []byte, whole bool) {
 	t.Helper()
 	s, err := sample.New(sample.Options{Temperature: 1, Seed: r.Uint64()})
@@ -232,7 +232,7 @@ func write(t testing.TB, c *Constraint, vocab int, r *rand.Rand, most int) (text
 		for i := range logits {
 			logits[i] = float32(r.NormFloat64())
 			if data := c.tok.Decode(nil, []int32{int32(i)}); slices.Contains([]string{`"`, `}`, `]`}, string(data)) {
-				logits[i] += 4 // else strings are long
+				logits[i] += 4 // otherwise strings would be long
 			}
 		}
 		if err := at.Mask(logits); err != nil {
@@ -253,8 +253,8 @@ func write(t testing.TB, c *Constraint, vocab int, r *rand.Rand, most int) (text
 	return text, false
 }
 
-// TestWhatIsWrittenIsValid: whatever is written to its end is valid under its schema, as another implementation tells;
-// and documents that are valid are taken, byte by byte.
+// TestWhatIsWrittenIsValid checks that every completed text is valid under its schema according to another
+// implementation, and that valid documents are accepted, byte by byte.
 func TestWhatIsWrittenIsValid(t *testing.T) {
 	schemas, texts := 150, 3
 	if testing.Short() {
@@ -279,7 +279,7 @@ func TestWhatIsWrittenIsValid(t *testing.T) {
 				t.Errorf("%s\ndoes not take %s", d.schema, text)
 			}
 		}
-		for _, name := range slices.Sorted(maps.Keys(all)) { // in order, so that the same texts are drawn
+		for _, name := range slices.Sorted(maps.Keys(all)) { // sorted, so that the random texts are reproducible
 			tok := all[name]
 			c, err := New(g, tok, vocabularies[name])
 			if err != nil {

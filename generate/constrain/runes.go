@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// spelling is how the characters of a text are written: as they are, or as JSON writes them in a string.
+// spelling is the way in which the characters of a text are written: unchanged, or as in a JSON string.
 type spelling bool
 
 const (
@@ -17,33 +17,34 @@ const (
 	jsonText spelling = true
 )
 
-// unlimited is a length without bound.
+// unlimited stands for a length without limit.
 const unlimited = math.MaxInt
 
-// pattern is a regular expression, as programs for sets of characters: that of the whole text first, then those of its
-// lookaheads, which RE2 does not have.
+// pattern is a compiled regular expression. Its first program is for the whole text. The others are for its lookaheads,
+// which RE2 lacks.
 type pattern struct {
 	path   string
 	source string
 	progs  []*syntax.Prog
-	looks  []map[uint32]look // by program and the instruction's argument
-	most   int               // characters of a match
-	narrow *pattern          // matches less, for lengths that would take too many states; nil for none
+	looks  []map[uint32]look // by program and argument of the instruction
+	most   int               // maximum number of characters of a match
+	narrow *pattern          // a pattern that matches less, used if bounded lengths would need too many states; nil for none
 }
 
-// look is a lookahead: what stands at a place must begin with a match of a program, or must not.
+// look is a lookahead: the rest of the text must begin with a match of a program or, with never, must not.
 type look struct {
 	prog  int
 	never bool
 }
 
-// maxPattern bounds the bytes of an expression, maxProgram the instructions that it becomes.
+// maxPattern is the maximum length of an expression in bytes, and maxProgram the maximum number of its instructions.
 const (
 	maxPattern = 4 << 10
 	maxProgram = 1 << 13
 )
 
-// newPattern compiles a regular expression that stands at a path. It matches a whole text, or else a part of one.
+// newPattern compiles the regular expression at a path. With whole it must match the whole text, otherwise a part of
+// it.
 func newPattern(path, source string, whole bool) *pattern {
 	if len(source) > maxPattern {
 		fail(path, "found a regular expression of %d bytes, want at most %d", len(source), maxPattern)
@@ -53,7 +54,7 @@ func newPattern(path, source string, whole bool) *pattern {
 	return p
 }
 
-// compile adds the program of an expression and those of its lookaheads.
+// compile adds the programs of an expression and its lookaheads.
 func (p *pattern) compile(source string, whole, never bool) {
 	at := len(p.progs)
 	p.progs, p.looks = append(p.progs, nil), append(p.looks, map[uint32]look{})
@@ -100,7 +101,7 @@ func (p *pattern) compile(source string, whole, never bool) {
 	p.progs[at] = prog
 }
 
-// lookaheads returns an expression with other texts for its lookaheads.
+// lookaheads returns an expression with each lookahead replaced by the result of replace.
 func (p *pattern) lookaheads(source string, replace func(body string, not bool) string) string {
 	var out strings.Builder
 	for i := 0; i < len(source); {
@@ -129,7 +130,7 @@ func (p *pattern) lookaheads(source string, replace func(body string, not bool) 
 	return out.String()
 }
 
-// unitOf is the length of what stands at the beginning of an expression: an escaped character, a set, or a byte.
+// unitOf returns the length of the first unit of an expression: an escaped character, a set, or a byte.
 func unitOf(source string) int {
 	switch source[0] {
 	case '\\':
@@ -157,7 +158,7 @@ func unitOf(source string) int {
 	return 1
 }
 
-// longest is how many characters a match has at most.
+// longest returns the maximum number of characters of a match.
 func longest(re *syntax.Regexp) int {
 	most, sum := 0, 0
 	for _, sub := range re.Sub {
@@ -187,7 +188,7 @@ func longest(re *syntax.Regexp) int {
 	return most
 }
 
-// programSize is about how many instructions an expression becomes: repetitions are written out.
+// programSize estimates the number of instructions of an expression. Repetitions are expanded.
 func programSize(re *syntax.Regexp) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {
@@ -202,10 +203,10 @@ func programSize(re *syntax.Regexp) int {
 	return n
 }
 
-// anyRune is all characters, as ranges.
+// anyRune holds the range of all characters.
 var anyRune = []rune{0, unicode.MaxRune}
 
-// runesOf are the ranges of characters that an instruction takes.
+// runesOf returns the ranges of the characters that an instruction accepts.
 func runesOf(i *syntax.Inst, spelled spelling) []rune {
 	switch {
 	case i.Op == syntax.InstRuneAny:

@@ -9,39 +9,40 @@ import (
 type state struct {
 	kind        kind
 	low, high   byte  // of isByte; low of isCall may be short
-	next, other int32 // other is the second way of isSplit, what isCall calls, and what isByte does in some lists
+	next, other int32 // other: second way of isSplit, called state of isCall, or mark of isByte in lists with uniqueItems
 }
 
 type kind uint8
 
 const (
-	isReturn kind = iota // continues after the call, or the text may end
-	isByte               // takes a byte from low to high
-	isSplit              // continues at next and at other
-	isCall               // continues at other, and when that returns at next
+	isReturn kind = iota // continues after the call or, without a call, the text may end
+	isByte               // accepts a byte from low to high
+	isSplit              // continues at both next and other
+	isCall               // continues at other and, when that returns, at next
 )
 
-// short is what a call of states that take some bytes and return, such as those of a character, has as low.
+// short is the value of low in a call of states that accept only a few bytes and return, for example those of a
+// character.
 const short = 1
 
 // final is the state that returns.
 const final int32 = 0
 
-// builder writes states from the end to the beginning: each method takes the state after what it writes, and returns
-// the first state of it.
+// builder writes the states of a grammar from the end to the beginning. A method that writes states that accept
+// something gets as next the state at which they continue, and returns the first of them.
 type builder struct {
 	states  []state
 	shared  map[state]int32
-	classes map[string]int32 // states that take a character of a set and return
-	path    string           // of the keyword that is written, for an error
-	differ  []differ         // the lists of different elements
+	classes map[string]int32 // states that accept a character of a set and return
+	path    string           // path of the current keyword, for errors
+	differ  []differ         // the lists with uniqueItems
 }
 
 func newBuilder() *builder {
 	return &builder{states: make([]state, 1), shared: map[state]int32{}, classes: map[string]int32{}}
 }
 
-// add returns a state like s: one that is there, or a new one.
+// add returns an existing state that equals s, or adds one.
 func (b *builder) add(s state) int32 {
 	if at, ok := b.shared[s]; ok {
 		return at
@@ -52,7 +53,7 @@ func (b *builder) add(s state) int32 {
 	return at
 }
 
-// reserve returns a state that is written later, by set.
+// reserve returns a new state that set must define later.
 func (b *builder) reserve() int32 {
 	if len(b.states) >= maxStates {
 		fail(b.path, "found a grammar of more than %d states, want a smaller one", maxStates)
@@ -61,15 +62,15 @@ func (b *builder) reserve() int32 {
 	return int32(len(b.states) - 1)
 }
 
-// set makes a reserved state continue at another.
+// set defines a reserved state: it continues at next.
 func (b *builder) set(at, next int32) { b.states[at] = state{kind: isSplit, next: next, other: next} }
 
-// bytes takes a byte of a range.
+// bytes writes a state that accepts a byte from low to high.
 func (b *builder) bytes(low, high byte, next int32) int32 {
 	return b.add(state{kind: isByte, low: low, high: high, next: next})
 }
 
-// text takes a text.
+// text writes states that accept text.
 func (b *builder) text(text string, next int32) int32 {
 	for i := len(text) - 1; i >= 0; i-- {
 		next = b.bytes(text[i], text[i], next)
@@ -77,7 +78,7 @@ func (b *builder) text(text string, next int32) int32 {
 	return next
 }
 
-// either continues at each of some states; with none it is nothing.
+// either returns a state that continues at each of ways, or nothing if there are none.
 func (b *builder) either(ways ...int32) int32 {
 	if len(ways) == 0 {
 		return b.nothing()
@@ -91,14 +92,14 @@ func (b *builder) either(ways ...int32) int32 {
 	return at
 }
 
-// nothing is a state from which no text can be ended.
+// nothing returns a state from which no text can be completed.
 func (b *builder) nothing() int32 {
 	at := b.reserve()
 	b.set(at, at)
 	return at
 }
 
-// call continues at a state, and when that returns at next.
+// call returns a state that continues at entry and, when that returns, at next.
 func (b *builder) call(entry, next int32) int32 {
 	if next == final {
 		return entry
@@ -106,7 +107,7 @@ func (b *builder) call(entry, next int32) int32 {
 	return b.add(state{kind: isCall, next: next, other: entry})
 }
 
-// callShort is call of states that take some bytes and return.
+// callShort is like call, for states that accept only a few bytes and return.
 func (b *builder) callShort(entry, next int32) int32 {
 	if next == final {
 		return entry
@@ -114,14 +115,14 @@ func (b *builder) callShort(entry, next int32) int32 {
 	return b.add(state{kind: isCall, low: short, next: next, other: entry})
 }
 
-// oneOf takes one of some texts. Texts that start alike share states.
+// oneOf writes states that accept one of texts. Texts with the same prefix share states.
 func (b *builder) oneOf(texts []string, next int32) int32 {
 	texts = slices.Clone(texts)
 	slices.Sort(texts)
 	return b.branch(slices.Compact(texts), 0, next)
 }
 
-// branch takes the rests of sorted texts, which are alike up to a place.
+// branch writes states that accept the rests of sorted texts from index at on. Up to there the texts are equal.
 func (b *builder) branch(texts []string, at int, next int32) int32 {
 	if len(texts) == 1 {
 		return b.text(texts[0][at:], next)
@@ -130,7 +131,7 @@ func (b *builder) branch(texts []string, at int, next int32) int32 {
 	if len(texts[0]) == at {
 		ways, texts = append(ways, next), texts[1:]
 	}
-	if x := texts[0][at]; texts[len(texts)-1][at] == x { // all continue alike
+	if x := texts[0][at]; texts[len(texts)-1][at] == x { // all have the same next byte
 		end := at + 1
 		for last := texts[len(texts)-1]; end < len(texts[0]) && texts[0][end] == last[end]; end++ {
 		}
@@ -152,10 +153,10 @@ func (b *builder) branch(texts []string, at int, next int32) int32 {
 	return b.either(ways...)
 }
 
-// spaces is the most spaces after a line end, so that a model cannot write them forever.
+// spaces is the maximum number of spaces after a line end, so that a model cannot write spaces forever.
 const spaces = 16
 
-// space takes white space between two parts of JSON: nothing, a space, or a line end and spaces.
+// space writes states that accept white space between two parts of JSON: nothing, a space, or a line end and spaces.
 func (b *builder) space(next int32) int32 {
 	entry, ok := b.classes["space"]
 	if !ok {
@@ -169,14 +170,14 @@ func (b *builder) space(next int32) int32 {
 	return b.callShort(entry, next)
 }
 
-// never is the depth that a state needs from which no text can be ended.
+// never is the need of a state from which no text can be completed.
 const never = math.MaxInt32
 
-// needs returns for every state how many calls within each other it takes, at least, to end a text from there: never
-// where that cannot be. usable says which bytes can be written; nil for all.
+// needs returns for every state its need: the minimum depth of nested calls with which a text can be completed from
+// there, or never if it cannot be completed. usable reports which bytes can be written; nil means all.
 //
-// It is the least solution of need(byte) = need(next), need(split) = min, need(call) = max(1+need(called), need(next)),
-// found from the smallest up, as by Knuth, "A generalization of Dijkstra's algorithm" (1977).
+// The needs are the least solution of need(byte) = need(next), need(split) = min, need(call) = max(1+need(called),
+// need(next)). They are found in increasing order, as in Knuth, "A generalization of Dijkstra's algorithm" (1977).
 func (g *Grammar) needs(usable *[256]bool) []int32 {
 	need, missing := make([]int32, len(g.states)), make([]int8, len(g.states))
 	first, waiting := make([]int32, len(g.states)), make([]link, 1, 2*len(g.states))
@@ -226,10 +227,10 @@ func (g *Grammar) needs(usable *[256]bool) []int32 {
 	return need
 }
 
-// link is an element of a list of states.
+// link is an element of a linked list of states.
 type link struct{ state, next int32 }
 
-// usable reports whether some byte of a range can be written.
+// usable reports whether any byte of the state's range can be written.
 func (s *state) usable(bytes *[256]bool) bool {
 	return bytes == nil || slices.Contains(bytes[s.low:int(s.high)+1], true)
 }

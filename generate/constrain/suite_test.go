@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// What a test of testdata/suite.jsonl says of a document.
+// The expected results for a document in testdata/suite.jsonl.
 const (
 	invalid   = iota
-	taken     // it is valid, and can be written
-	notTaken  // it is valid, and what is written is less: the reasons are in docs/server.md
-	falselyTo // it is invalid, and can be written: of oneOf, which is read as anyOf
+	taken     // valid, and can be written
+	notTaken  // valid, but cannot be written, for reasons in docs/server.md
+	falselyTo // invalid, but can be written, since oneOf is treated as anyOf
 )
 
-// TestSuite: of the tests of json-schema.org for draft 2020-12, all invalid documents are refused but for those that
-// oneOf excludes, and valid ones are taken, in some order of their properties, as the file says; what is not supported
-// is refused by the keyword's name.
+// TestSuite runs the tests of json-schema.org for draft 2020-12. It checks that all invalid documents are refused,
+// except those that only oneOf excludes, that valid documents are accepted in some order of their properties as the
+// file says, and that the error for an unsupported schema names the keyword.
 func TestSuite(t *testing.T) {
 	file, err := os.Open("testdata/suite.jsonl")
 	if err != nil {
@@ -64,7 +64,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// takesOrdered reports whether a grammar takes a value with its properties in some order.
+// takesOrdered reports whether a grammar accepts a value with its properties in any order.
 func takesOrdered(t *testing.T, g *Grammar, data []byte) bool {
 	t.Helper()
 	for _, text := range spellings(parseJSON("", data)) {
@@ -75,10 +75,10 @@ func takesOrdered(t *testing.T, g *Grammar, data []byte) bool {
 	return false
 }
 
-// spellings are a value with its properties in each order, up to a bound.
+// spellings returns a value with its properties in all orders, up to a maximum number.
 func spellings(v any) []string {
 	const most = 600
-	// join puts the spellings of parts one after another.
+	// join concatenates the spellings of parts.
 	join := func(parts [][]string, open, end string) []string {
 		all := []string{open}
 		for i, part := range parts {

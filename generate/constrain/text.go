@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Constraint is a grammar for texts in the tokens of a tokenizer. Any number of goroutines may write texts under it;
-// they share what has been computed.
+// Constraint is a grammar for texts in the tokens of a tokenizer. Any number of goroutines may write texts with it.
+// They share the cached results.
 type Constraint struct {
 	grammar    *Grammar
 	tok        tokenizer.Tokenizer
@@ -22,8 +22,8 @@ type Constraint struct {
 	machine *machine
 }
 
-// New returns a constraint for the texts of a grammar. The vocabulary is that of the tokenizer. It is an error if no
-// text can be written in its tokens.
+// New returns a constraint for the texts of a grammar. v must be the vocabulary of tok. New returns an error if no text
+// can be written in its tokens.
 func New(g *Grammar, tok tokenizer.Tokenizer, v *Vocabulary) (*Constraint, error) {
 	c := &Constraint{grammar: g, tok: tok, vocabulary: v, need: g.needs(&v.usable)}
 	if c.need[g.start] == never {
@@ -36,13 +36,13 @@ func New(g *Grammar, tok tokenizer.Tokenizer, v *Vocabulary) (*Constraint, error
 	return c, nil
 }
 
-// Text is a text on the way. It is for one goroutine at a time.
+// Text is an unfinished text. It must be used by one goroutine at a time.
 type Text struct {
 	c       *Constraint
-	machine *machine // that at belongs to
+	machine *machine // the machine to which at belongs
 	cursor
 	bytes []byte
-	work  int // items met for it, besides those that each of its tokens may take
+	work  int // items visited for the text, minus the allowance of tokenWork for each token
 }
 
 // Start returns a text without tokens.
@@ -52,8 +52,8 @@ func (c *Constraint) Start() *Text {
 	return &Text{c: c, machine: c.machine, cursor: cursor{at: c.machine.start}}
 }
 
-// ready makes sure that the text is at a configuration of the machine in use. Where that keeps too much, a new one
-// starts. The lock is held.
+// ready moves the text to a configuration of the current machine. If the caches of that machine are too large, ready
+// starts a new one. t.c.mu must be held.
 func (t *Text) ready() {
 	if t.c.machine.size > maxSize {
 		t.c.machine = newMachine(t.c.grammar, t.c.need)
@@ -63,7 +63,7 @@ func (t *Text) ready() {
 	}
 }
 
-// Mask sets the logits of all tokens that may not follow to -Inf, those that end a text among them.
+// Mask sets the logits of all tokens that may not follow to -Inf, including those that end a text.
 func (t *Text) Mask(logits []float32) error {
 	mask, err := t.mask()
 	if err != nil {
@@ -92,7 +92,7 @@ func (t *Text) Mask(logits []float32) error {
 	return nil
 }
 
-// excluded are the logits of tokens that may not follow.
+// excluded holds logits of -Inf.
 var excluded = func() (all [64]float32) {
 	for i := range all {
 		all[i] = float32(math.Inf(-1))
@@ -124,13 +124,13 @@ func (t *Text) mask() ([]uint64, error) {
 	return mask, err
 }
 
-// Accept takes the next token. It is an error if that may not follow.
+// Accept adds the next token to the text. It returns an error if the token may not follow.
 func (t *Text) Accept(id int32) error {
 	t.bytes = t.c.tok.Decode(t.bytes[:0], []int32{id})
 	return t.take(t.bytes)
 }
 
-// take takes the next bytes.
+// take adds the next bytes to the text.
 func (t *Text) take(text []byte) error {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()

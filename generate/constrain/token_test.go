@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// init says what BenchmarkMask compares with: a token of a Mamba-130M in int8, with random weights and GPT-NeoX's
-// vocabulary of 50,280.
+// init sets the model time with which BenchmarkMask compares: a token of a Mamba-130M in int8, with random weights and
+// GPT-NeoX's vocabulary of 50,280.
 func init() {
 	constrain.TokenTime = func(b *testing.B) (least time.Duration) {
 		b.Helper()

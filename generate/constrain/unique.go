@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// alive reports whether the text can be ended: whether its element can become another than those before.
+// alive reports whether the text can be completed: whether its current element can still differ from those before.
 func (m *machine) alive(c cursor) bool {
 	if yes, known := m.differs(c); known {
 		return yes
@@ -13,7 +13,7 @@ func (m *machine) alive(c cursor) bool {
 	return m.search(c, map[prefix]bool{})
 }
 
-// differs reports whether the text can be ended, if that is known without a search.
+// differs reports whether the text can be completed, if that is known without a search.
 func (m *machine) differs(c cursor) (yes, known bool) {
 	if c.at == m.dead || m.over {
 		return false, true
@@ -25,7 +25,7 @@ func (m *machine) differs(c cursor) (yes, known bool) {
 	return true, ended && m.step(c.at, ']') != m.dead && !c.repeated()
 }
 
-// prefix is a beginning of elements that were written before.
+// prefix identifies a position inside an element that is a prefix of earlier elements.
 type prefix struct {
 	at        *config
 	lex       lexeme
@@ -35,10 +35,10 @@ type prefix struct {
 	last      *string
 }
 
-// search looks for the end of an element that differs from those before, along these. It returns false at a place where
-// it has been.
+// search searches, along the earlier elements, for a way to end an element that differs from them. It returns false at
+// positions that it has visited.
 func (m *machine) search(c cursor, seen map[prefix]bool) bool {
-	const cost = 4 // of 256 bytes, in items
+	const cost = 4 // of trying 256 bytes, in items
 	if m.work += cost; m.work > m.limit {
 		m.over = true
 		return false
@@ -52,10 +52,10 @@ func (m *machine) search(c cursor, seen map[prefix]bool) bool {
 		ways[x] = !known
 		return yes && known
 	}
-	if try(']') || try(',') { // the end of a number, or what few strings have
+	if try(']') || try(',') { // the end of a number, or a character that few strings contain
 		return true
 	}
-	const first = '!' // white space is last: an element begins after it as before it
+	const first = '!' // white space comes last: it does not change how an element can start
 	for i := range ways {
 		if try((i + first) % len(ways)) {
 			return true
@@ -63,7 +63,7 @@ func (m *machine) search(c cursor, seen map[prefix]bool) bool {
 	}
 	here := prefix{c.at, c.lex, c.half, c.hex, c.tail, c.low, len(c.head), nil}
 	if len(c.new) > 0 {
-		here.last = &c.new[len(c.new)-1] // which is of one way to get there
+		here.last = &c.new[len(c.new)-1] // it depends on the way to this position
 	}
 	if seen[here] {
 		return false
@@ -77,10 +77,11 @@ func (m *machine) search(c cursor, seen map[prefix]bool) bool {
 	return false
 }
 
-// differing is a mask without the tokens after which an element is one of those before, or can only become one.
+// differing returns mask without the tokens after which an element equals one of those before, or must become equal to
+// one.
 func (v *Vocabulary) differing(m *machine, c cursor, mask []uint64) []uint64 {
 	out := mask
-	drop := func(from, to int) { // what ends in some nodes
+	drop := func(from, to int) { // drops the tokens that end in a range of nodes
 		for i := from; i < to; i++ {
 			for _, id := range v.idsAt(i) {
 				if out[id/64]>>(id%64)&1 == 0 {
@@ -101,12 +102,12 @@ func (v *Vocabulary) differing(m *machine, c cursor, mask []uint64) []uint64 {
 	for i := 0; i < len(v.nodes) && !m.over; {
 		n := &v.nodes[i]
 		at := path[n.depth]
-		if !n.comma && (!at.on || at.fresh) { // it differs, and no element follows it
+		if !n.comma && (!at.on || at.fresh) { // the element differs, and the tokens start no other element
 			i = int(n.skip)
 			continue
 		}
 		next := cursor{at: m.step(at.at, n.x)}
-		if next.at != m.dead { // otherwise the mask has none of them
+		if next.at != m.dead { // otherwise the mask does not contain these tokens
 			if next = m.follow(at, n.x); next.at == m.dead {
 				drop(i, int(n.skip))
 			}
@@ -124,7 +125,7 @@ func (v *Vocabulary) differing(m *machine, c cursor, mask []uint64) []uint64 {
 	return out
 }
 
-// unique takes a list of different elements, which are strings, numbers and names.
+// unique writes states that accept a list of different elements, which are strings, numbers and names.
 func (u *units) unique(all []*node, path string, least, most int) int32 {
 	const mostLeast = 64
 	b := u.b
@@ -143,7 +144,7 @@ func (u *units) unique(all []*node, path string, least, most int) int32 {
 		indent = b.either(end, b.bytes(' ', ' ', indent))
 	}
 	ends := b.either(marked(']', endsElement, final), marked(' ', endsElement, end), marked('\n', endsElement, indent))
-	// element is one, after which there are n, and what may follow.
+	// element writes states that accept white space and an element.
 	element := func(after int32) int32 { return b.space(b.call(one, after)) }
 	after, count := ends, most
 	if most == unlimited {
@@ -167,17 +168,17 @@ func (u *units) unique(all []*node, path string, least, most int) int32 {
 	return marked('[', beginsUnique, b.either(ways...))
 }
 
-// differ is a list of so many different elements at least, which are written from a state on.
+// differ describes a list with at least least different elements. The states of an element start at entry.
 type differ struct {
 	path  string
 	entry int32
 	least int
 }
 
-// enough fails if there are fewer different elements. It follows texts of each length, some of them where there are
-// many.
+// enough fails if there are not enough different elements. It follows texts of increasing length, and a random sample
+// of them if there are many.
 func (d *differ) enough(g *Grammar) {
-	const spare = 32 // more than are needed, since some are equal
+	const spare = 32 // additional texts, since some elements are equal
 	if d.least < 2 {
 		return
 	}

@@ -13,10 +13,11 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/bpe"
 )
 
-// TestUniqueMasks: in lists of different elements a token may follow if and only if the text can then be ended, also
-// one that ends an element and writes others; what is written is valid, as another implementation tells.
+// TestUniqueMasks checks that in lists of different elements a token may follow exactly if the text can then be
+// completed, even a token that ends an element and starts others, and that written texts are valid according to another
+// implementation.
 func TestUniqueMasks(t *testing.T) {
-	// Tokens that end an element, and write the next.
+	// The tokens include some that end an element and start the next.
 	text := strings.Repeat(`["a","b","ab"],["a","a"],[1,11,1.0,10],["b", "a"], "a\u0061","a"]}1,1,0]`, 50)
 	pairs, err := bpe.Train(strings.NewReader(text), bpe.TrainOptions{VocabSize: 330})
 	if err != nil {
@@ -32,7 +33,7 @@ func TestUniqueMasks(t *testing.T) {
 		"any": `{"type":"array","items":{"type":"array","uniqueItems":true,"minItems":3,
 			"items":{"type":["string","integer"],"maxLength":2}}}`,
 	}
-	for _, name := range slices.Sorted(maps.Keys(schemas)) { // in order, so that the same texts are drawn
+	for _, name := range slices.Sorted(maps.Keys(schemas)) { // sorted, so that the random texts are reproducible
 		schema := schemas[name]
 		judge := validator(t, schema)
 		for tokens, tok := range []tokenizer.Tokenizer{tokenizer.Bytes(), pairs} {
@@ -87,7 +88,8 @@ func TestUniqueMasks(t *testing.T) {
 	}
 }
 
-// TestUniqueRefused: what cannot be remembered, or runs out, is an error that names the keyword.
+// TestUniqueRefused checks that elements that cannot be remembered, or of which there are too few, give an error that
+// names the keyword.
 func TestUniqueRefused(t *testing.T) {
 	const parts = "#/uniqueItems: found true for elements that may be lists"
 	for schema, want := range map[string]string{
@@ -113,7 +115,8 @@ func TestUniqueRefused(t *testing.T) {
 	}
 }
 
-// TestUniqueBombs: a list of many or long elements takes memory for what is written, and a bounded time for a token.
+// TestUniqueBombs checks that a list of many or long elements takes memory only for the written text, and bounded time
+// for a token.
 func TestUniqueBombs(t *testing.T) {
 	tok := tokenizer.GPT2()
 	v := NewVocabulary(tok, nil)
@@ -141,7 +144,7 @@ func TestUniqueBombs(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		at := c.Start()
-		for part := range slices.Chunk([]byte(text), 16) { // a token
+		for part := range slices.Chunk([]byte(text), 16) { // size of a token
 			if err := at.take(part); err != nil {
 				t.Fatalf("%s: %q: %v", name, part, err)
 			}
@@ -164,7 +167,7 @@ func TestUniqueBombs(t *testing.T) {
 	}
 }
 
-// TestUniqueSearch: whether another element can follow is found without going through the white space before it.
+// TestUniqueSearch checks that the search for another possible element does not follow the white space before it.
 func TestUniqueSearch(t *testing.T) {
 	for kind, begin := range map[string]string{"string": `["a",`, "number": `[1,`} {
 		tok := tokenizer.Bytes()
@@ -173,11 +176,11 @@ func TestUniqueSearch(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := c.Start()
-		if err := at.take([]byte(begin)); err != nil { // all configurations on the way are then known
+		if err := at.take([]byte(begin)); err != nil { // also caches all configurations on the way
 			t.Fatal(err)
 		}
 		work := at.machine.work
-		const most = 12 // items: 4 at each place
+		const most = 12 // items: 4 at each position
 		if !at.machine.alive(at.cursor) || at.machine.work-work > most {
 			t.Errorf("%s: %d items were met, want at most %d", kind, at.machine.work-work, most)
 		}

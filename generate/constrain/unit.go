@@ -10,16 +10,16 @@ import (
 	"unicode/utf8"
 )
 
-// units are what values are written by: sets of schemas that hold together. There are finitely many, also where schemas
-// refer to themselves.
+// units writes the states of a schema as units: sets of nodes that apply to the same value. There are finitely many,
+// even if schemas refer to themselves.
 type units struct {
 	*schema
 	b       *builder
-	entries map[string]int32 // by the ids of the nodes
+	entries map[string]int32 // first states by the ids of the nodes
 	pending []unit
 }
 
-// unit is a set of nodes that hold together. The empty one is any value.
+// unit is a set of nodes that apply to the same value. The empty set permits any value.
 type unit struct {
 	entry int32
 	nodes []*node
@@ -29,10 +29,10 @@ func newUnits(b *builder, s *schema) *units {
 	return &units{schema: s, b: b, entries: map[string]int32{}}
 }
 
-// value takes a value that a node describes.
+// value writes states that accept a value that a node describes.
 func (u *units) value(n *node, next int32) int32 { return u.together([]*node{n}, next) }
 
-// together takes a value that some nodes describe together.
+// together writes states that accept a value that all nodes describe.
 func (u *units) together(nodes []*node, next int32) int32 {
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, byID)
@@ -55,7 +55,7 @@ func (u *units) together(nodes []*node, next int32) int32 {
 
 func byID(a, b *node) int { return cmp.Compare(a.id, b.id) }
 
-// finish writes all units that are called.
+// finish writes the states of all units that are called.
 func (u *units) finish() {
 	for len(u.pending) > 0 {
 		next := u.pending[len(u.pending)-1]
@@ -64,7 +64,7 @@ func (u *units) finish() {
 	}
 }
 
-// write takes a value and returns.
+// write writes states that accept a value that all nodes describe, and then return.
 func (u *units) write(nodes []*node) int32 {
 	leaves, choices, ok := u.flat(nodes)
 	if !ok {
@@ -81,7 +81,8 @@ func (u *units) write(nodes []*node) int32 {
 	return u.b.either(ways...)
 }
 
-// flat follows what nodes consist of and refer to, down to keywords and choices. ok is false where nothing is valid.
+// flat resolves conjunctions and references in nodes. It returns the nodes with keywords and the choices. ok is false
+// if no value is valid.
 func (u *units) flat(nodes []*node) (leaves, choices []*node, ok bool) {
 	seen := map[*node]bool{}
 	work := slices.Clone(nodes)
@@ -113,7 +114,7 @@ func (u *units) flat(nodes []*node) (leaves, choices []*node, ok bool) {
 	return leaves, choices, true
 }
 
-// typesOf are the types that nodes allow together, and the last of them that has constants, nil if none has.
+// typesOf returns the types that all nodes permit, and the last node that has constants, or nil.
 func typesOf(all []*node) (allowed types, values *node) {
 	allowed, hints := types(anyType), types(0)
 	for _, n := range all {
@@ -129,7 +130,7 @@ func typesOf(all []*node) (allowed types, values *node) {
 	return allowed, values
 }
 
-// leaves takes a value that keywords describe together.
+// leaves writes states that accept a value that satisfies the keywords of all nodes.
 func (u *units) leaves(all []*node) int32 {
 	allowed, values := typesOf(all)
 	if values != nil {
@@ -154,7 +155,7 @@ func (u *units) leaves(all []*node) int32 {
 	return u.b.either(ways...)
 }
 
-// constants takes one of the values that all nodes name which name any.
+// constants writes states that accept one of the constants of the node from that are valid for all nodes.
 func (u *units) constants(all []*node, from *node, allowed types) int32 {
 	const most = 1 << 20
 	for _, n := range all {
@@ -181,7 +182,7 @@ func (u *units) constants(all []*node, from *node, allowed types) int32 {
 	return u.b.either(ways...)
 }
 
-// allows reports whether a value of a node is valid under all nodes.
+// allows reports whether a constant of the node from is valid for all nodes.
 func allows(all []*node, from *node, v any, allowed types) bool {
 	if typeOf(v)&allowed == 0 {
 		return false
@@ -215,7 +216,7 @@ func allows(all []*node, from *node, v any, allowed types) bool {
 	return true
 }
 
-// typeOf is the types of a value.
+// typeOf returns the types of a value.
 func typeOf(v any) types {
 	switch v := v.(type) {
 	case nil:
@@ -263,7 +264,7 @@ func same(a, b any) bool {
 	return a == b
 }
 
-// lengths are the bounds that two keywords set.
+// lengths returns the bounds that the two keywords low and high set.
 func lengths(all []*node, low, high string) (least, most int) {
 	most = unlimited
 	for _, n := range all {
@@ -277,7 +278,7 @@ func lengths(all []*node, low, high string) (least, most int) {
 	return least, most
 }
 
-// length is a bound of a length.
+// length returns the value of a bound of a length.
 func (b bound) length() int {
 	const most = 1e9
 	x, err := strconv.ParseFloat(string(b.value), 64)
@@ -287,7 +288,7 @@ func (b bound) length() int {
 	return int(x)
 }
 
-// where is the path of one of two keywords, for an error.
+// where returns the path of the last of keys that nodes have, for an error.
 func where(all []*node, keys ...string) (path string) {
 	for _, n := range all {
 		for _, key := range keys {
@@ -299,7 +300,7 @@ func where(all []*node, keys ...string) (path string) {
 	return path
 }
 
-// patternsOf are the patterns and formats of nodes.
+// patternsOf returns the patterns and formats of nodes.
 func patternsOf(all []*node) (patterns []*pattern) {
 	for _, n := range all {
 		patterns = append(patterns, n.patterns...)
@@ -307,7 +308,7 @@ func patternsOf(all []*node) (patterns []*pattern) {
 	return patterns
 }
 
-// str takes a string.
+// str writes states that accept a string.
 func (u *units) str(all []*node) int32 {
 	b := u.b
 	least, most := lengths(all, "minLength", "maxLength")

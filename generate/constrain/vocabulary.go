@@ -7,31 +7,32 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Vocabulary is the tokens of a tokenizer in a trie of their bytes. Special tokens, those without bytes and those that
-// end a text are not in it: no text is written by them. It may be used by any number of goroutines.
+// Vocabulary holds the tokens of a tokenizer in a trie of their bytes. It does not contain special tokens, tokens
+// without bytes and tokens that end a text, since texts are not written with them. It may be used by any number of
+// goroutines.
 type Vocabulary struct {
 	nodes  []trieNode
-	ids    []int32             // of the nodes, one after another
-	size   int                 // one more than the largest id
-	deep   int                 // bytes of the longest token
-	plain  tokenizer.Tokenizer // that decodes special tokens to nothing
+	ids    []int32             // token ids of all nodes, in the order of the nodes
+	size   int                 // the largest id plus one
+	deep   int                 // length in bytes of the longest token
+	plain  tokenizer.Tokenizer // decodes special tokens to nothing
 	usable [256]bool
 }
 
-// trieNode is a node of the trie. The nodes lie in the order in which a walk meets them.
+// trieNode is a node of the trie. The nodes are in the order in which a walk visits them.
 type trieNode struct {
 	x     byte
-	depth int32 // of the node above, 0 for the root
-	skip  int32 // the next node that is not below this one
-	ids   int32 // the end of its ids
-	comma bool  // there is one in its text, or in that of a token below
+	depth int32 // depth of the parent, 0 for the root
+	skip  int32 // index of the next node that is not below this one
+	ids   int32 // end of its ids in Vocabulary.ids
+	comma bool  // the text of a token at or below it contains a comma
 }
 
-// longestToken is the most bytes of a token that is used.
+// longestToken is the maximum length in bytes of a token that is used.
 const longestToken = 256
 
-// NewVocabulary returns the vocabulary of a tokenizer, some of whose tokens end a text besides its own end of text. Of
-// the special tokens it has those that markers are, such as <|tool_call|>.
+// NewVocabulary returns the vocabulary of a tokenizer. ends lists tokens that end a text in addition to the tokenizer's
+// own. markers lists the special tokens that the vocabulary contains, for example <|tool_call|>.
 func NewVocabulary(tok tokenizer.Tokenizer, ends []int32, markers ...string) *Vocabulary {
 	if end, ok := tok.EndOfText(); ok {
 		ends = append(ends[:len(ends):len(ends)], end)
@@ -60,12 +61,12 @@ func NewVocabulary(tok tokenizer.Tokenizer, ends []int32, markers ...string) *Vo
 		all = append(all, token{text, id})
 		v.deep = max(v.deep, len(text))
 		for _, x := range text {
-			// A character outside of ASCII may be a token as a whole, without one for each of its bytes.
+			// A character outside ASCII may be a single token, without tokens for each of its bytes.
 			v.usable[x] = v.usable[x] || len(text) == 1 || x >= 0x80
 		}
 	}
 	slices.SortStableFunc(all, func(a, b token) int { return bytes.Compare(a.text, b.text) })
-	var path []int32 // the nodes of the text before
+	var path []int32 // nodes of the previous text
 	var before []byte
 	close := func(depth int) {
 		for _, at := range path[depth:] {
@@ -94,9 +95,9 @@ func NewVocabulary(tok tokenizer.Tokenizer, ends []int32, markers ...string) *Vo
 	return v
 }
 
-// spelled is the tokens with a text.
+// spelled returns the tokens whose text is text.
 func (v *Vocabulary) spelled(text string) []int32 {
-	at, to := 0, len(v.nodes) // the nodes below those of the text so far
+	at, to := 0, len(v.nodes) // range of the nodes below that of the text so far
 	for i := range len(text) {
 		for at < to && v.nodes[at].x != text[i] {
 			at = int(v.nodes[at].skip)
@@ -111,7 +112,7 @@ func (v *Vocabulary) spelled(text string) []int32 {
 	return v.idsAt(at)
 }
 
-// idsAt is the tokens that end in a node.
+// idsAt returns the tokens that end in a node.
 func (v *Vocabulary) idsAt(node int) []int32 {
 	first := int32(0)
 	if node > 0 {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Words are texts that no tokens may spell: no sequence of whole tokens is one of them, or one after a space. A longer
-// token that has one in it is no such sequence. Any number of goroutines may use it.
+// Words holds the words that tokens must not spell: no sequence of whole tokens may form one of them, or one with a
+// space before it. A longer token that contains a word is permitted. Any number of goroutines may use a Words.
 type Words struct {
 	vocabulary *Vocabulary
-	texts      []string // each also after a space
+	texts      []string // each also with a space before it
 }
 
-// NewWords returns words in the tokens of a vocabulary.
+// NewWords returns a Words for the tokens of a vocabulary.
 func NewWords(v *Vocabulary, words []string) (*Words, error) {
 	const mostWords, mostBytes = 256, 1 << 10
 	if len(words) > mostWords {
@@ -32,17 +32,17 @@ func NewWords(v *Vocabulary, words []string) (*Words, error) {
 	return w, nil
 }
 
-// Spelling is where a text may have begun to spell words. It is for one goroutine at a time.
+// Spelling tracks the words that a text has started to spell. It must be used by one goroutine at a time.
 type Spelling struct {
 	words *Words
-	on    []string // the rests of words whose beginnings have been spelled
+	on    []string // rests of the words that have been started
 	next  []string
 }
 
-// Start returns a text without tokens.
+// Start returns the Spelling of a text without tokens.
 func (w *Words) Start() *Spelling { return &Spelling{words: w} }
 
-// Exclude sets the logits of the tokens to -Inf that would end a word.
+// Exclude sets the logits of tokens that would complete a word to -Inf.
 func (s *Spelling) Exclude(logits []float32) {
 	for _, rests := range [][]string{s.words.texts, s.on} {
 		for _, rest := range rests {
@@ -55,7 +55,7 @@ func (s *Spelling) Exclude(logits []float32) {
 	}
 }
 
-// Accept takes the next token.
+// Accept adds the next token.
 func (s *Spelling) Accept(id int32) {
 	text := string(s.words.vocabulary.plain.Decode(nil, []int32{id}))
 	s.next = s.next[:0]

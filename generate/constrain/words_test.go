@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestWords: a token is excluded exactly if it and some tokens before it spell a word, or one after a space.
+// TestWords checks that a token is excluded exactly if it and some tokens before it spell a word, or a space and a
+// word.
 func TestWords(t *testing.T) {
 	tok := tokenizers(t)["bpe"]
 	v := NewVocabulary(tok, nil)
