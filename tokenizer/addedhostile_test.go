@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestHostileAddedToken is a file with a token of 5,000 letters: it encodes a text of the same letter.
+// TestHostileAddedToken checks that a tokenizer with an added token of 5,000 letters encodes a text of the same letter.
 func TestHostileAddedToken(t *testing.T) {
 	tok,
 		err := bpe.New(bpe.Spec{Type: "bpe", Tokens: []string{"a", strings.Repeat("a", 5000) + "b"},
@@ -29,7 +29,7 @@ func TestHostileAddedToken(t *testing.T) {
 	}
 }
 
-// byteIDs gives one byte the token 0 and others none.
+// byteIDs returns ids in which one byte has the token 0 and the others have none.
 func byteIDs(b byte) (ids [256]int32) {
 	for i := range ids {
 		ids[i] = -1

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// EncodeAffixed is tok.Encode with Affixes around the text.
+// EncodeAffixed is like tok.Encode, and also adds the ids of Affixes before and after the text.
 func EncodeAffixed(tok Tokenizer, dst []int32, text []byte) ([]int32, error) {
 	before, after := Affixes(tok)
 	ids, err := tok.Encode(append(slices.Clip(dst), before...), text)

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 )
 
-// benchText is the file named by HIPPO_BENCH_TEXT, or random words.
+// benchText returns the file named by HIPPO_BENCH_TEXT, or random words.
 func benchText(b *testing.B) []byte {
 	path := os.Getenv("HIPPO_BENCH_TEXT")
 	if path == "" {
@@ -27,7 +27,7 @@ func benchText(b *testing.B) []byte {
 
 func BenchmarkEncodeGPT2(b *testing.B) { benchEncode(b, benchText(b)) }
 
-// The benchmarks of the worst case for BPE: a megabyte without the end of a word.
+// These benchmarks measure the worst case for BPE: a megabyte without the end of a word.
 
 func BenchmarkEncodeLetterRun(b *testing.B) { benchEncode(b, bytes.Repeat([]byte("a"), 1<<20)) }
 func BenchmarkEncodeSpaceRun(b *testing.B)  { benchEncode(b, bytes.Repeat([]byte(" "), 1<<20)) }
@@ -67,7 +67,7 @@ func BenchmarkDecodeGPT2(b *testing.B) {
 	}
 }
 
-// BenchmarkTrain learns 2,000 merges from at most 2 MB.
+// BenchmarkTrain measures learning 2,000 merges from at most 2 MB.
 func BenchmarkTrain(b *testing.B) {
 	text := string(benchText(b))
 	if len(text) > 2e6 {
@@ -81,7 +81,8 @@ func BenchmarkTrain(b *testing.B) {
 	}
 }
 
-// BenchmarkEncodeReference encodes by small tokenizers of every form, see gen/reference.js and gen/sentencepiece.js.
+// BenchmarkEncodeReference measures encoding with small tokenizers of every form, see gen/reference.js and
+// gen/sentencepiece.js.
 func BenchmarkEncodeReference(b *testing.B) {
 	run := func(name string, tok Tokenizer, err error) {
 		b.Run(name, func(b *testing.B) {

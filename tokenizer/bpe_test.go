@@ -16,7 +16,7 @@ import (
 	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
 )
 
-// encode is tok.Encode of text that has no error.
+// encode returns the ids of a text that has no error.
 func encode(t testing.TB, tok Tokenizer, text string) []int32 {
 	t.Helper()
 	ids, err := tok.Encode(nil, []byte(text))
@@ -26,7 +26,7 @@ func encode(t testing.TB, tok Tokenizer, text string) []int32 {
 	return ids
 }
 
-// oracle is another implementation of GPT-2's tokenizer. It takes <|endoftext|> for plain characters.
+// oracle returns another implementation of GPT-2's tokenizer. It treats <|endoftext|> as plain characters.
 func oracle(t testing.TB) tiktoken.Codec {
 	t.Helper()
 	codec, err := tiktoken.Get(tiktoken.R50kBase)
@@ -36,7 +36,7 @@ func oracle(t testing.TB) tiktoken.Codec {
 	return codec
 }
 
-// drawUnicode draws text of all kinds: words of several scripts, runs of one kind, any characters.
+// drawUnicode draws text of all kinds: words of several scripts, runs of one kind, arbitrary characters.
 var drawUnicode = rapid.Map(rapid.SliceOfN(rapid.OneOf(
 	rapid.StringMatching(`[a-zA-Z]{1,8}`),
 	rapid.StringMatching(` {1,5}`),
@@ -54,7 +54,7 @@ func TestGPT2IsOracle(t *testing.T) {
 	codec := oracle(t)
 	tok := GPT2()
 	rapid.Check(t, func(t *rapid.T) {
-		text := strings.ReplaceAll(drawUnicode.Draw(t, "text"), "\x7f", "") // which the oracle loses
+		text := strings.ReplaceAll(drawUnicode.Draw(t, "text"), "\x7f", "") // the oracle loses it
 		if !utf8.ValidString(text) {
 			t.Fatalf("drew %q, which is not UTF-8", text)
 		}
@@ -153,7 +153,7 @@ func TestConcurrentEncode(t *testing.T) {
 	group.Wait()
 }
 
-// TestLongRuns encodes a megabyte without a word's end. Quadratic time would take hours.
+// TestLongRuns encodes a megabyte without the end of a word. Quadratic time would take hours.
 func TestLongRuns(t *testing.T) {
 	tok := GPT2()
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
-// TestGoldenDNA: the official ids of a sequence that ends with [SEP].
+// TestGoldenDNA checks the official ids of a sequence that ends with [SEP].
 func TestGoldenDNA(t *testing.T) {
 	golden.Run(t, "12_hyenadna", func(t *testing.T, c golden.Case) {
 		var cfg struct{ DNA string }

@@ -30,12 +30,12 @@ func TestHuggingFace(t *testing.T) {
 			{"a<|endoftext|>ab<|padding|>", []int32{2 + id('a'), 0, 245, 1}},
 			{"ab     ab", []int32{245, 248, 246}},        // longest run first
 			{"ab       ab", []int32{245, 248, 249, 245}}, // 4, then 3, and no space before ab
-			{"\n ab", []int32{2 + id('\n') - 13, 246}},   // the byte's number, less those missing before it
+			{"\n ab", []int32{2 + id('\n') - 13, 246}},   // the byte's number, minus the missing ones before it
 		}},
 		"llama3": {llama3Style(), 265, 263, []test{
 			{"hello", []int32{259}},
 			{"hellohe", []int32{259, 256}},
-			{" world", []int32{260}}, // no merge leads there
+			{" world", []int32{260}}, // no merge gives it
 			{"1234", []int32{261, id('4')}},
 			{"<|begin|>he<|end|>", []int32{262, 256, 264}},
 		}},
@@ -179,7 +179,7 @@ func TestFileErrors(t *testing.T) {
 	}
 }
 
-// nest is a Sequence in a Sequence, and so on.
+// nest returns a Sequence in a Sequence, and so on, to the given depth.
 func nest(depth int) any {
 	if depth == 0 {
 		return object{"type": "NFC"}
@@ -217,7 +217,7 @@ func TestSaveLoad(t *testing.T) {
 		"prefix": parseTest(t, prefixStyle()), "rwkv": longest(t),
 	} {
 		dir := filepath.Join(t.TempDir(), "new", "model")
-		for range 2 { // the second time over an existing file
+		for range 2 { // the second time over existing files
 			if err := tok.Save(dir); err != nil {
 				t.Fatal(err)
 			}
@@ -255,8 +255,8 @@ func TestSaveLoad(t *testing.T) {
 	}
 }
 
-// TestFingerprint pins the fingerprints of the fixed kinds: a change would make trained models refuse their own
-// tokenizer, so it must be meant (see encodingVersion).
+// TestFingerprint checks that the fingerprints of the fixed kinds stay the same. With a change, trained models would
+// reject their own tokenizer, so it must be deliberate (see encodingVersion).
 func TestFingerprint(t *testing.T) {
 	for want, tok := range map[string]Tokenizer{
 		"f9de96eea6f64a0e": Bytes(),
@@ -313,7 +313,7 @@ func TestParseSpec(t *testing.T) {
 	}
 }
 
-// FuzzParseFile: a tokenizer that is accepted must encode, and survive saving and loading.
+// FuzzParseFile checks that an accepted tokenizer can encode, and is the same after saving and loading.
 func FuzzParseFile(f *testing.F) {
 	f.Add([]byte(`{"hippo":{"kind":"chars","alphabet":"abc"}}`))
 	for _, file := range []object{neoxStyle(), llama3Style(), deepseekStyle(f), prefixStyle()} {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// This file makes small tokenizer.json files of the forms that published models have.
+// This file makes small tokenizer.json files in the forms of published models.
 
 type object = map[string]any
 
@@ -21,7 +21,7 @@ func vocabulary(tokens ...string) object {
 	return v
 }
 
-// byteTokens is the characters of the bytes, without those that never occur in UTF-8 if only is "utf-8".
+// byteTokens returns the characters of the bytes. If only is "utf-8", it omits bytes that never occur in UTF-8.
 func byteTokens(only string) []string {
 	var tokens []string
 	for _, b := range pretokenize.ByteOrder {
@@ -45,8 +45,8 @@ func byteLevel(useRegex bool) object {
 	return object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": useRegex}
 }
 
-// neoxStyle is a small file of the form of GPT-NeoX's, which Mamba's models use: two special tokens first, bytes
-// that do not occur in UTF-8 missing, runs of spaces as added tokens, NFC.
+// neoxStyle returns a small file in the form of GPT-NeoX's, which Mamba's models use. Two special tokens come first,
+// bytes that do not occur in UTF-8 are missing, runs of spaces are added tokens, and the normalizer is NFC.
 func neoxStyle() object {
 	tokens := slices.Concat([]string{EndOfTextToken, "<|padding|>"}, byteTokens("utf-8"), []string{"ab", "Ġab", "ĠĠ"})
 	n := len(tokens)
@@ -68,7 +68,7 @@ func neoxStyle() object {
 	}
 }
 
-// llama3Style has a Split step, merges as pairs, and words that are tokens without a merge.
+// llama3Style returns a file with a Split step, merges as pairs, and words that are tokens without a merge.
 func llama3Style() object {
 	tokens := slices.Concat(byteTokens(""), []string{"he", "ll", "hell", "hello", "Ġworld", "123"})
 	return object{
@@ -88,7 +88,7 @@ func llama3Style() object {
 	}
 }
 
-// deepseekStyle has three Split steps.
+// deepseekStyle returns a file with three Split steps.
 func deepseekStyle(t testing.TB) object {
 	var steps []any
 	for _, pattern := range knownSplits(t)["deepseek"].Patterns {
@@ -105,7 +105,7 @@ func deepseekStyle(t testing.TB) object {
 	}
 }
 
-// prefixStyle has add_prefix_space and a model without a type.
+// prefixStyle returns a file with add_prefix_space and a model without a type.
 func prefixStyle() object {
 	step := byteLevel(true)
 	step["add_prefix_space"] = true
@@ -116,7 +116,8 @@ func prefixStyle() object {
 	}
 }
 
-// fallback is a small file of the form of Llama 2's: BPE over characters, spaces as ▁, bytes for unknown characters.
+// fallback returns a small file in the form of Llama 2's: BPE over characters, spaces as ▁, bytes for unknown
+// characters.
 func fallback() object {
 	tokens := []string{"<unk>", "<s>", "</s>"}
 	for b := range 256 {

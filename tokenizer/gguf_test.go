@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// ofFile is the vocabulary of a tokenizer.json of byte-level BPE, as a GGUF file has it.
+// ofFile returns the vocabulary of a tokenizer.json with byte-level BPE in the form of a GGUF file.
 func ofFile(t *testing.T, data []byte, pre string) gguf.Vocabulary {
 	t.Helper()
 	var file hf.File
@@ -43,7 +43,7 @@ func ofFile(t *testing.T, data []byte, pre string) gguf.Vocabulary {
 	return v
 }
 
-// TestGGUFByteLevel compares with the ids of Hugging Face's library for the same vocabulary and the same way to cut.
+// TestGGUFByteLevel compares ids with those of Hugging Face's library for the same vocabulary and patterns.
 func TestGGUFByteLevel(t *testing.T) {
 	texts, cases := referenceCases(t)
 	for name, pre := range map[string]string{"llama3": "llama-bpe", "granite": "refact"} {
@@ -74,7 +74,7 @@ func TestGGUFByteLevel(t *testing.T) {
 	}
 }
 
-// TestGGUFSentencePiece compares with the ids of the library SentencePiece for the same pieces.
+// TestGGUFSentencePiece compares ids with those of the library SentencePiece for the same pieces.
 func TestGGUFSentencePiece(t *testing.T) {
 	texts, cases := spCases(t)
 	yes := true
@@ -124,8 +124,8 @@ func TestGGUFSentencePiece(t *testing.T) {
 	}
 }
 
-// TestGGUFEndOfText: where no token has a name that says that it ends a document, eos_token_id tells, also in the file
-// that the tokenizer is saved as.
+// TestGGUFEndOfText checks that eos_token_id ends a document if no token has a name that shows it, also after the
+// tokenizer is saved.
 func TestGGUFEndOfText(t *testing.T) {
 	score := []float32{0, 0, 0, 0}
 	for name, c := range map[string]struct {

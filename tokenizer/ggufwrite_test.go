@@ -10,7 +10,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// TestToGGUF: a tokenizer that was written as a GGUF file says it, and read again, gives the same ids, affixes and end.
+// TestToGGUF checks that a tokenizer that is converted to the values of a GGUF file and back gives the same ids,
+// affixes and end of text.
 func TestToGGUF(t *testing.T) {
 	texts, cases := referenceCases(t)
 	ascii, err := Characters(strings.NewReader("\n abcdefghijklmnopqrstuvwxyz"))
@@ -50,7 +51,7 @@ func TestToGGUF(t *testing.T) {
 		}
 		for _, text := range hard {
 			if name == "neox" {
-				text = norm.NFC.String(text) // which it applies and llama.cpp does not
+				text = norm.NFC.String(text) // it applies NFC, llama.cpp does not
 			}
 			want, werr := tok.Encode(nil, []byte(text))
 			got, err := again.Encode(nil, []byte(text))
@@ -70,7 +71,7 @@ func TestToGGUF(t *testing.T) {
 	}
 }
 
-// TestToGGUFErrors: what llama.cpp has no tokenizer for is an error that says what.
+// TestToGGUFErrors checks that the error for a tokenizer that llama.cpp does not have describes it.
 func TestToGGUFErrors(t *testing.T) {
 	accents, err := Characters(strings.NewReader("aé"))
 	if err != nil {

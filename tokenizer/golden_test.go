@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestGoldenGPT2BPE compares with the ids of OpenAI's src/encoder.py. It reads every 10_gpt2_bpe*.json in the folder
+// TestGoldenGPT2BPE compares ids with those of OpenAI's src/encoder.py. It reads every 10_gpt2_bpe*.json in the folder
 // HIPPO_GOLDEN, or in the repository's testdata/golden.
 func TestGoldenGPT2BPE(t *testing.T) {
 	dir := os.Getenv("HIPPO_GOLDEN")
@@ -43,7 +43,7 @@ func TestGoldenGPT2BPE(t *testing.T) {
 			}
 			tok := GPT2()
 			for _, s := range golden.Samples {
-				// There, <|endoftext|> in the text is plain characters.
+				// In the golden ids, <|endoftext|> in the text is plain characters.
 				ids, err := EncodeOrdinary(tok, nil, []byte(s.Text))
 				if err != nil {
 					t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLongWords encodes words without an end, in which every character joins the next. Time beyond a few passes over
-// the text would show: the whole text is one word for most.
+// TestLongWords encodes words without an end, in which every character joins the next. For most tokenizers the whole
+// text is one word. More than a few passes over the text would take noticeably long.
 func TestLongWords(t *testing.T) {
 	_, files := referenceCases(t)
 	_, models := spCases(t)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestIDs: numbers are ids, with any spaces or commas between them, and what is no id is an error that says where.
+// TestIDs checks that numbers are ids, separated by any spaces or commas, and that the error for anything else has its
+// position.
 func TestIDs(t *testing.T) {
 	tok := IDs(100)
 	got, err := tok.Encode([]int32{7}, []byte(" 17, 4\n99,0"))

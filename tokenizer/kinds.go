@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/token"
 )
 
-// What all kinds share, and what every user of this package needs of it, has its name here, too.
+// Names of package token that users of this package need.
 type (
 	Tokenizer   = token.Tokenizer
 	EncodeError = token.EncodeError
@@ -26,7 +26,7 @@ func Bytes() Tokenizer { return chars.Bytes() }
 // DNA returns the character tokenizer of HyenaDNA: see chars.DNA.
 func DNA() Tokenizer { return chars.DNA() }
 
-// IDs returns the tokenizer that stands for another, which is not there: see chars.IDs.
+// IDs returns a tokenizer of decimal ids that replaces a missing tokenizer: see chars.IDs.
 func IDs(vocab int) Tokenizer { return chars.IDs(vocab) }
 
 // Characters returns the tokenizer whose tokens are the characters that occur in the corpus: see chars.Characters.
@@ -38,5 +38,5 @@ func GPT2() Tokenizer { return bpe.GPT2() }
 // Affixes returns the ids that the tokenizer's file puts before and after a text: see token.Affixes.
 func Affixes(tok Tokenizer) (before, after []int32) { return token.Affixes(tok) }
 
-// WriteFile writes what Save writes to a file of any name.
+// WriteFile writes the content of Save to a file with any name.
 func WriteFile(path string, tok Tokenizer) error { return token.WriteFile(path, tok) }

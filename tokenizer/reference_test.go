@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// referenceCase is a tokenizer.json with what Hugging Face's library makes of the texts, see gen/reference.js.
+// referenceCase is a tokenizer.json and the results of Hugging Face's library for the texts, see gen/reference.js.
 type referenceCase struct {
 	File    json.RawMessage
 	Affixed []int32 // of "hello"
@@ -61,7 +61,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestReferenceInPieces gives the same texts in pieces of every small size.
+// TestReferenceInPieces encodes the same texts in pieces of every small size.
 func TestReferenceInPieces(t *testing.T) {
 	texts, cases := referenceCases(t)
 	all := strings.Join(texts, "")
@@ -82,7 +82,8 @@ func TestReferenceInPieces(t *testing.T) {
 	}
 }
 
-// TestByteFallback: a byte that is not UTF-8 has its own token, and comes back, whole or one id at a time.
+// TestByteFallback checks that a byte that is not UTF-8 has its own token and is restored by decoding, of all ids or
+// one at a time.
 func TestByteFallback(t *testing.T) {
 	tok := parseTest(t, fallback())
 	text := "ab\xff é\xe2\x82 日ab"
@@ -107,7 +108,7 @@ func TestByteFallback(t *testing.T) {
 	}
 }
 
-// TestOrdinary: for untrusted text the added tokens are plain characters.
+// TestOrdinary checks that added tokens in untrusted text are plain characters.
 func TestOrdinary(t *testing.T) {
 	tok := parseTest(t, fallback())
 	ids, err := EncodeOrdinary(tok, nil, []byte("ab</s>"))

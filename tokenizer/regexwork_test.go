@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRegexWork: patterns of a few KB that would take seconds to compile are refused after a bounded amount of work,
-// which all patterns of a tokenizer share. Published tokenizers need a small part of it.
+// TestRegexWork checks that patterns of a few KB that would take seconds to compile are rejected after a bounded amount
+// of work, which all patterns of a tokenizer share. Published tokenizers need a small part of it.
 func TestRegexWork(t *testing.T) {
 	published := []string{
 		regex.GPT2Pattern,
@@ -37,7 +37,7 @@ func TestRegexWork(t *testing.T) {
 	}
 	for name, pattern := range hostile {
 		work := regex.MaxWork
-		regex.CompileWithin(pattern, &work) // whether there is a result does not matter
+		regex.CompileWithin(pattern, &work) // the result does not matter
 		if work < -regex.MaxWork/10 {
 			t.Errorf("%s: %d units of work beyond the limit", name, -work)
 		}

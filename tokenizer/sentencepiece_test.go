@@ -12,11 +12,11 @@ import (
 	"testing/iotest"
 )
 
-// spCase is a SentencePiece model with what the library makes of the texts, see gen/sentencepiece.js.
+// spCase is a SentencePiece model and the library's results for the texts, see gen/sentencepiece.js.
 type spCase struct {
 	Model   []byte
 	IDs     [][]int32
-	Decoded []*string // nil where the library writes its own sign for unknown characters
+	Decoded []*string // nil if the library writes its own sign for unknown characters
 }
 
 func spCases(t testing.TB) (texts []string, cases map[string]spCase) {
@@ -71,7 +71,7 @@ func TestSentencePiece(t *testing.T) {
 	}
 }
 
-// TestSentencePieceFiles: a model is found in a folder, and saved and loaded it is the same.
+// TestSentencePieceFiles checks that a model is found in a folder, and is the same after saving and loading.
 func TestSentencePieceFiles(t *testing.T) {
 	_, cases := spCases(t)
 	for name, c := range cases {
@@ -127,7 +127,8 @@ func TestSentencePieceErrors(t *testing.T) {
 	}
 }
 
-// FuzzSentencePiece: a model that is accepted encodes, whole and in pieces alike, and survives saving and loading.
+// FuzzSentencePiece checks that an accepted model encodes texts the same way whole and in pieces, and is the same after
+// saving and loading.
 func FuzzSentencePiece(f *testing.F) {
 	_, cases := spCases(f)
 	for _, c := range cases {

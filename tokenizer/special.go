@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// WithoutSpecial is a tokenizer that decodes special tokens, such as those that end a message, to nothing, but for some
-// texts that it keeps: what a model writes is then text that is meant to be read. It is for decoding alone.
+// WithoutSpecial returns a tokenizer, for decoding only, that decodes special tokens, such as those that end a message,
+// to nothing, except for the texts in keep. So the text that a model writes is what users should read.
 func WithoutSpecial(tok Tokenizer, keep ...string) Tokenizer {
 	special := map[int32]bool{}
 	if t, ok := tok.(interface{ AddedTokens() []added.Token }); ok {
@@ -22,7 +22,7 @@ func WithoutSpecial(tok Tokenizer, keep ...string) Tokenizer {
 	return readable{tok, special}
 }
 
-// readable is what WithoutSpecial returns.
+// readable is the tokenizer that WithoutSpecial returns.
 type readable struct {
 	Tokenizer
 	special map[int32]bool

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestWithoutSpecial: special tokens have no text, all others the same as ever, also id by id.
+// TestWithoutSpecial checks that special tokens decode to nothing and all others as before, also one id at a time.
 func TestWithoutSpecial(t *testing.T) {
 	tok, err := bpe.Train(strings.NewReader("aye aye aye"),
 		bpe.TrainOptions{VocabSize: 258, Specials: []string{"<a>", "<b>"}})

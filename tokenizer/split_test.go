@@ -25,15 +25,15 @@ func newSplitter(t testing.TB, patterns []string) regex.Splitter {
 	return s
 }
 
-// wordsOf cuts a text into words.
+// wordsOf splits a text into words.
 func wordsOf(s regex.Splitter, text string) []string {
 	words := []string{}
 	s.Split([]byte(text), 0, len(text), true, func(lo, hi int) { words = append(words, text[lo:hi]) })
 	return words
 }
 
-// knownSplits is testdata/splits.json: the pretokenization patterns of published tokenizers, and texts cut by them in
-// another program.
+// knownSplits returns the content of testdata/splits.json: the pretokenization patterns of published tokenizers, and
+// texts that another program split by them.
 func knownSplits(t testing.TB) map[string]struct {
 	Patterns []string
 	Texts    [][]string
@@ -72,7 +72,7 @@ func TestKnownSplits(t *testing.T) {
 }
 
 func TestSplitInvalidUTF8(t *testing.T) {
-	// An invalid byte is like punctuation.
+	// An invalid byte is treated like punctuation.
 	got := wordsOf(newSplitter(t, []string{regex.GPT2Pattern}), "a \xff\xe2\x82b  \xf0!")
 	want := []string{"a", " \xff\xe2\x82", "b", " ", " \xf0!"}
 	if !slices.Equal(got, want) {
@@ -80,7 +80,7 @@ func TestSplitInvalidUTF8(t *testing.T) {
 	}
 }
 
-// TestSplitInPieces checks that text cut anywhere, and given piece by piece, is cut into the same words.
+// TestSplitInPieces checks that text that arrives in any pieces is split into the same words.
 func TestSplitInPieces(t *testing.T) {
 	units := rapid.SampledFrom([]string{"a", "B", "'s", "'", " ", "  ", "\n", "\r\n", "1", "23", "!", "é", "日",
 		"\xff", "\xe2\x82", "e\u0301"})

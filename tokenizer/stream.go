@@ -12,9 +12,9 @@ type streamer interface {
 }
 
 // EncodeReader encodes all of r and passes the ids to emit, piece by piece. Together they are exactly the ids that
-// tok.Encode gives for the whole text. emit must not keep the slice. Memory is bounded: a few megabytes, and some 30
-// bytes for each byte of a very long word; one longer than MaxPending is an error. (A Tokenizer from outside this
-// package is given the whole text at once.)
+// tok.Encode returns for the whole text. emit must not keep the slice. Memory is bounded: a few megabytes, and about 30
+// bytes for each byte of a very long word. A word longer than MaxPending is an error. (A Tokenizer from outside this
+// package gets the whole text at once.)
 func EncodeReader(tok Tokenizer, r io.Reader, emit func(ids []int32) error) error {
 	return encodeReader(tok, r, token.FirstRead, emit)
 }
@@ -45,9 +45,9 @@ func encodeReader(tok Tokenizer, r io.Reader, size int, emit func(ids []int32) e
 	})
 }
 
-// EncodeOrdinary is tok.Encode, except that <|endoftext|> and other added tokens in the text are plain characters. It
-// is for untrusted text, which must not be able to end a document. (For a Tokenizer from outside this package it is
-// tok.Encode.)
+// EncodeOrdinary is like tok.Encode, except that <|endoftext|> and other added tokens in the text are plain characters.
+// It is for untrusted text, which must not be able to end a document. (For a Tokenizer from outside this package it is
+// the same as tok.Encode.)
 func EncodeOrdinary(tok Tokenizer, dst []int32, text []byte) ([]int32, error) {
 	t, ok := tok.(interface{ Ordinary() token.Stream })
 	if !ok {

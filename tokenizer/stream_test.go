@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// collect gives the ids of EncodeReader with a buffer that begins with size bytes.
+// collect returns the ids of EncodeReader with an initial buffer of size bytes.
 func collect(tok Tokenizer, r io.Reader, size int) ([]int32, error) {
 	var ids []int32
 	err := encodeReader(tok, r, size, func(more []int32) error {
@@ -24,8 +24,8 @@ func collect(tok Tokenizer, r io.Reader, size int) ([]int32, error) {
 	return ids, err
 }
 
-// TestEncodeReaderIsEncode cuts texts into pieces of many sizes. The tokenizers have different added tokens and ways
-// to cut text into words.
+// TestEncodeReaderIsEncode divides texts into pieces of many sizes. The tokenizers have different added tokens and ways
+// to split text into words.
 func TestEncodeReaderIsEncode(t *testing.T) {
 	alphabet, err := Characters(strings.NewReader("ab 日é<|>"))
 	if err != nil {
@@ -92,7 +92,7 @@ func TestEncodeReaderLimits(t *testing.T) {
 		!strings.Contains(err.Error(), "byte offset 3: a word of more than 16777216 bytes") {
 		t.Errorf("a word that is too long: %v", err)
 	}
-	// Text of ordinary words comes in batches of bounded size.
+	// Ordinary text is passed on in batches of bounded size.
 	most := 0
 	total := 0
 	err := EncodeReader(tok, strings.NewReader(strings.Repeat("word ", 3<<20/5)), func(ids []int32) error {
@@ -126,7 +126,7 @@ func TestEncodeReaderErrors(t *testing.T) {
 	}
 }
 
-// outside is a Tokenizer of another package.
+// outside is a Tokenizer from outside the package.
 type outside struct{ Tokenizer }
 
 func TestEncodeReaderOutsider(t *testing.T) {
@@ -136,7 +136,7 @@ func TestEncodeReaderOutsider(t *testing.T) {
 	}
 }
 
-// TestStreamDecoder checks that all text comes out in whole characters, and as soon as it is certain.
+// TestStreamDecoder checks that all text is returned in whole characters, and as soon as it is certain.
 func TestStreamDecoder(t *testing.T) {
 	for _, tok := range []Tokenizer{Bytes(), GPT2()} {
 		rapid.Check(t, func(t *rapid.T) {
@@ -172,8 +172,8 @@ func TestStreamDecoder(t *testing.T) {
 	}
 }
 
-// settled returns the text of b that no later byte can change. It leaves out the longest suffix that could be the start
-// of a character, found by trying all continuations.
+// settled returns the text of b that no later byte can change. It omits the longest suffix that could be the start of a
+// character, found by trying all continuations.
 func settled(b []byte) string {
 	for n := min(3, len(b)); n > 0; n-- {
 		start := b[len(b)-n:]

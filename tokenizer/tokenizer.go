@@ -1,19 +1,19 @@
-// Package tokenizer turns bytes into token ids and back.
+// Package tokenizer converts bytes to token ids and back.
 //
-// It has seven kinds of tokenizer:
+// It has eight kinds of tokenizers:
 //
 //   - bytes: every byte is a token;
 //   - chars: every character of an alphabet is a token;
 //   - dna: the nucleotides and special tokens of HyenaDNA;
-//   - gpt2: the byte-level BPE of GPT-2 and of the published H3 models, vocabulary built in;
-//   - bpe: BPE in Hugging Face's tokenizer.json, over bytes as the checkpoints of Mamba, Llama 3 or Qwen have it, or
-//     over characters as those of Llama 2; or trained here with TrainBPE;
+//   - gpt2: the byte-level BPE of GPT-2 and of the published H3 models, vocabulary included;
+//   - bpe: BPE in Hugging Face's tokenizer.json, over bytes as in the checkpoints of Mamba, Llama 3 or Qwen, or over
+//     characters as in those of Llama 2; or trained with bpe.Train;
 //   - unigram: the other model of that format and of SentencePiece;
-//   - rwkv: the longest token at each place, of RWKV's vocabulary;
-//   - ids: numbers, which stand for the tokens of a tokenizer that is not there.
+//   - rwkv: the longest token at each position, of RWKV's vocabulary;
+//   - ids: numbers, which represent the tokens of a missing tokenizer.
 //
-// Load finds out what a file is. Each kind is a package: chars, bpe, trie, words (the models) and pipeline (what
-// surrounds them); hf, sentencepiece and gguf read the files of others; token is what all share.
+// Load detects the kind of a file. Each kind is a package: chars, bpe, trie, words (the models) and pipeline (the steps
+// around them). hf, sentencepiece and gguf read files of other programs. token contains what all kinds share.
 package tokenizer
 
 import (
@@ -56,14 +56,14 @@ func Parse(spec string) (Tokenizer, error) {
 }
 
 // Load reads a tokenizer.json, or the one in the folder path. It reads files of Save, and Hugging Face's format with a
-// BPE or a Unigram model. It also reads a .model file of SentencePiece and a .txt file with RWKV's vocabulary: in a
-// folder its tokenizer.model or rwkv_vocab_*.txt, where there is no tokenizer.json.
+// BPE or a Unigram model. It also reads a .model file of SentencePiece and a .txt file with RWKV's vocabulary. If a
+// folder has no tokenizer.json, it reads the folder's tokenizer.model or rwkv_vocab_*.txt.
 //
-// In Hugging Face's format it ignores truncation and padding: hippo does not cut the text. What post_processor adds is
-// told by Affixes. An unsupported part that would change ids is an error that names it. Ids are those of Hugging Face's
-// library but in three cases: a base with more than 30 combining marks under a normalization form; Precompiled, which
-// is applied as SentencePiece does, where that library replaces a short cluster of characters by what its first part
-// becomes; and a Split of byte-level BPE that would drop text, which is kept.
+// In Hugging Face's format, Load ignores truncation and padding: hippo does not truncate text. Affixes returns the ids
+// that post_processor adds. If an unsupported part would change ids, the error names it. The ids are those of Hugging
+// Face's library except in three cases. One is a base with more than 30 combining marks under a normalization form. The
+// second is Precompiled, which is applied as in SentencePiece; that library replaces a short cluster of characters by
+// the replacement of its first part. The third is a Split of byte-level BPE that would drop text, which is kept here.
 func Load(path string) (Tokenizer, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -99,7 +99,7 @@ func Load(path string) (Tokenizer, error) {
 	return t, nil
 }
 
-// parseFile returns a tokenizer of the content of a tokenizer.json.
+// parseFile returns the tokenizer of the content of a tokenizer.json.
 func parseFile(data []byte) (Tokenizer, error) {
 	var file hf.File
 	if err := json.Unmarshal(data, &file); err != nil {
@@ -145,7 +145,7 @@ func parseFile(data []byte) (Tokenizer, error) {
 		file.Hippo.Kind)
 }
 
-// parseTrie is trie.Parse, with no tokenizer beside an error instead of a nil one of that kind.
+// parseTrie is like trie.Parse, but returns a nil interface with an error, not a nil pointer in one.
 func parseTrie(data []byte) (Tokenizer, error) {
 	t, err := trie.Parse(data)
 	if err != nil {

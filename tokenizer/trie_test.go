@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/trie"
 )
 
-// longestLines are a vocabulary of all bytes and some longer tokens, as RWKV's file has them.
+// longestLines returns a vocabulary of all bytes and some longer tokens, in the form of RWKV's file.
 func longestLines() string {
 	var out strings.Builder
 	for b := range 256 {
@@ -28,7 +28,7 @@ func longest(t testing.TB) Tokenizer {
 	return tok
 }
 
-// TestFindsVocabulary: of a folder without a tokenizer.json RWKV's file is read, or that file alone.
+// TestFindsVocabulary checks that RWKV's file is read from a folder without a tokenizer.json, and from its own path.
 func TestFindsVocabulary(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, trie.FileName)

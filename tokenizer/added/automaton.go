@@ -1,26 +1,26 @@
 package added
 
-// automaton finds all places of a set of strings in a text in one pass (Aho and Corasick, "Efficient String Matching",
-// 1975): a trie of the strings in which every node knows the node of its longest proper suffix. Time is linear in the
-// text, even for highly repetitive strings.
+// automaton finds all occurrences of a set of strings in a text in one pass (Aho and Corasick, "Efficient String
+// Matching", 1975). It is a trie of the strings in which every node has a link to the node of its longest proper
+// suffix. The time is linear in the text, even for highly repetitive strings.
 type automaton struct {
 	nodes []acNode
-	root  [256]int32 // the children of the root, 0 for none
+	root  [256]int32 // children of the root, 0 for none
 }
 
-// acNode is a node: the part of a string read so far. Node 0, the root, is the empty string.
+// acNode is a node: the prefix of a string that has been read so far. Node 0, the root, is the empty string.
 type acNode struct {
-	more  map[byte]int32 // children but the first; most nodes have one
-	child int32          // the first child, 0 for none
-	by    byte           // and the byte that leads there
+	more  map[byte]int32 // children except the first; most nodes have one child
+	child int32          // first child, 0 for none
+	by    byte           // byte that leads to the first child
 	depth int32
 	fail  int32 // the node of the longest proper suffix that is a node
-	end   int32 // the nearest node in which a string ends, along fail from here on; 0 for none
-	id    int32 // of the string that ends here, or -1
+	end   int32 // nearest node along fail, starting with this one, in which a string ends; 0 for none
+	id    int32 // id of the string that ends here, or -1
 }
 
-// newAutomaton returns the automaton of strings that are not empty. Of two equal ones the first counts. at gives byte i
-// of a string, which may be read backwards.
+// newAutomaton returns the automaton of the tokens' contents, which must not be empty. If two are equal, the first one
+// is used. at returns byte i of a string, so strings can be read backwards.
 func newAutomaton(tokens []Token, at func(s string, i int) byte) *automaton {
 	a := &automaton{nodes: []acNode{{id: -1}}}
 	for _, t := range tokens {
@@ -48,7 +48,7 @@ func (a *automaton) next(node int32, b byte) int32 {
 	return n.more[b]
 }
 
-// grow returns the child of a node, and makes it if there is none.
+// grow returns the child of a node, and creates it if there is none.
 func (a *automaton) grow(node int32, b byte) int32 {
 	if to := a.next(node, b); to != 0 {
 		return to
@@ -70,7 +70,7 @@ func (a *automaton) grow(node int32, b byte) int32 {
 	return to
 }
 
-// link sets fail and end of all nodes, from the root down: they depend on nodes of smaller depth only.
+// link sets fail and end of all nodes, starting at the root, since they depend only on nodes of smaller depth.
 func (a *automaton) link() {
 	var queue []int32
 	for _, to := range a.root {
@@ -100,8 +100,8 @@ func (a *automaton) link() {
 	}
 }
 
-// step reads a byte: it goes to the node of the longest suffix of what was read that is a node. It counts the nodes it
-// looks at, on average at most two for a byte.
+// step reads a byte: it returns the node of the longest suffix of the bytes read so far that has a node. It adds the
+// number of nodes visited to work, on average at most two for each byte.
 func (a *automaton) step(node int32, b byte, work *int) int32 {
 	for {
 		*work++

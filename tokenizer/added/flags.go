@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// FlaggedSet is an addedSet whose tokens have flags: single_word, which a token in the middle of a word is not; lstrip
-// and rstrip, by which a token takes the white space before or after it.
+// FlaggedSet is a Set whose tokens have flags. A token with single_word is not found in the middle of a word. A token
+// with lstrip or rstrip includes the white space before or after it.
 type FlaggedSet struct {
 	Set    *Set
-	flags  map[int32]Token // of the tokens that have some
+	flags  map[int32]Token // tokens that have flags
 	lstrip bool            // there is a token with lstrip
 }
 
@@ -27,20 +27,20 @@ func NewFlaggedSet(list []Token) *FlaggedSet {
 	return f
 }
 
-// FlaggedScan divides a text that arrives in pieces at the tokens of a flaggedSet.
+// FlaggedScan divides a text that arrives in pieces at the tokens of a FlaggedSet.
 type FlaggedScan struct {
 	Find    *FlaggedSet
-	skip    bool // white space here belongs to the token before it
-	letter  bool // a letter, or what else is part of a word, stands before the text
+	skip    bool // white space here belongs to the previous token
+	letter  bool // the character before the text is part of a word
 	Stretch func(text []byte, final bool) error
 	Token   func(id int32)
 }
 
-// run passes on the text between tokens, and the tokens, and returns how much of text is settled. The offset of an
-// *EncodeError counts from the start of text.
+// Run passes the tokens, and the text between them, to the functions, and returns how much of text is settled. The
+// offset of an *EncodeError counts from the start of text.
 func (f *FlaggedScan) Run(text []byte, last bool) (done int, err error) {
 	scan := f.Find.Set.Scan(text, last)
-	begin, at := 0, 0 // what is passed on, and searched
+	begin, at := 0, 0 // end of the text that was passed on, and where to search
 	defer func() {
 		if done > 0 {
 			r, size := utf8.DecodeLastRune(text[:done])
@@ -60,7 +60,7 @@ func (f *FlaggedScan) Run(text []byte, last bool) (done int, err error) {
 		}
 		lo, hi, id := scan.Next(at)
 		flags := f.Find.flags[id]
-		if id < 0 || flags.SingleWord && hi == len(text) && !last { // the character after it decides
+		if id < 0 || flags.SingleWord && hi == len(text) && !last { // depends on the next character
 			if f.Find.lstrip && !last {
 				lo -= trailingSpace(text[begin:lo])
 			}
@@ -81,7 +81,7 @@ func (f *FlaggedScan) Run(text []byte, last bool) (done int, err error) {
 	}
 }
 
-// letterBefore reports whether the end of text, or what stood before it, is part of a word.
+// letterBefore reports whether the end of text, or the character before an empty text, is part of a word.
 func (f *FlaggedScan) letterBefore(text []byte) bool {
 	if len(text) == 0 {
 		return f.letter
@@ -90,7 +90,7 @@ func (f *FlaggedScan) letterBefore(text []byte) bool {
 	return isLetter(r, size)
 }
 
-// letterAt reports whether text starts with a part of a word.
+// letterAt reports whether text starts with a character that is part of a word.
 func letterAt(text []byte) bool {
 	r, size := utf8.DecodeRune(text)
 	return isLetter(r, size)
@@ -100,8 +100,8 @@ func isLetter(r rune, size int) bool {
 	return !(r == utf8.RuneError && size < 2) && regex.SetWord.Has(r)
 }
 
-// leadingSpace is the number of bytes of white space that text starts with.
+// leadingSpace returns the number of bytes of white space at the start of text.
 func leadingSpace(text []byte) int { return len(text) - len(bytes.TrimLeftFunc(text, regex.IsSpace)) }
 
-// trailingSpace is the number of bytes of white space that text ends with.
+// trailingSpace returns the number of bytes of white space at the end of text.
 func trailingSpace(text []byte) int { return len(text) - len(bytes.TrimRightFunc(text, regex.IsSpace)) }

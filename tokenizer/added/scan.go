@@ -2,12 +2,12 @@ package added
 
 // Set finds added tokens, such as <|endoftext|>, in text.
 type Set struct {
-	backward *automaton // of the tokens read from their ends; nil when there are none
-	forward  *automaton // of the tokens
+	backward *automaton // for the tokens read backwards; nil if there are no tokens
+	forward  *automaton // for the tokens read forwards
 	longest  int        // bytes of the longest token
 }
 
-// NewSet returns the set of the given tokens. Of two with the same text the first counts.
+// NewSet returns the set of the given tokens. If two have the same text, the first one is used.
 func NewSet(tokens []Token) *Set {
 	s := &Set{}
 	if len(tokens) == 0 {
@@ -21,28 +21,28 @@ func NewSet(tokens []Token) *Set {
 	return s
 }
 
-// addedBlock is the least length of text that is searched at a time; it is larger for long tokens. It is a variable so
-// that tests can cut small texts.
+// addedBlock is the minimum number of bytes that are searched at a time. It is more for long tokens. It is a variable
+// so that tests can divide small texts.
 var addedBlock = 1 << 16
 
-// addedScan goes through a text from token to token. It reads the text backwards, block by block. So it finds the
-// longest token that starts at each place, in time linear in the text.
+// addedScan iterates over the tokens in a text. It reads the text backwards, block by block. So it finds the longest
+// token that starts at each position, in time linear in the text.
 type addedScan struct {
 	set     *Set
 	text    []byte
-	upTo    int          // the text before it is searched
+	upTo    int          // the text before this offset has been searched
 	found   []addedPlace // tokens in the block before upTo, the last one first
-	pending []int        // places where a token may start that continues past the end, ascending
-	work    int          // nodes looked at
+	pending []int        // offsets at which a token may start that continues past the end, ascending
+	work    int          // number of nodes visited
 }
 
-// addedPlace is an occurrence of a token in a text. It may overlap others, so that not all occurrences are used.
+// addedPlace is an occurrence of a token in a text. Occurrences may overlap, so not all of them are used.
 type addedPlace struct {
 	lo, hi int
 	id     int32
 }
 
-// scan starts a search. When last is false, more text may follow.
+// Scan starts a search. If last is false, more text may follow.
 func (s *Set) Scan(text []byte, last bool) addedScan {
 	c := addedScan{set: s, text: text}
 	if s.forward == nil || last {
@@ -60,9 +60,9 @@ func (s *Set) Scan(text []byte, last bool) addedScan {
 	return c
 }
 
-// next finds the leftmost added token from at on, the longest if several start there, and returns its bounds and id.
-// When it finds none, id is -1 and lo is where the search stopped: at the end of text or, when more may follow, where a
-// token may start that continues past the end. at must not decrease from call to call.
+// Next returns the bounds and the id of the leftmost token from at on. If several tokens start there, it returns the
+// longest. If it finds none, id is -1 and lo is the offset at which the search stopped: the end of text or, if more may
+// follow, the start of a possible token that continues past the end. at must not decrease from call to call.
 func (c *addedScan) Next(at int) (lo, hi int, id int32) {
 	for len(c.pending) > 0 && c.pending[0] < at {
 		c.pending = c.pending[1:]
@@ -90,14 +90,14 @@ func (c *addedScan) Next(at int) (lo, hi int, id int32) {
 	}
 }
 
-// search searches a block of the text from at on.
+// search searches a block of the text that starts at at.
 func (c *addedScan) search(at int) {
 	a := c.set.backward
 	c.upTo = min(len(c.text), at+max(addedBlock, 4*c.set.longest))
 	node := int32(0)
 	for i := min(len(c.text), c.upTo+c.set.longest-1) - 1; i >= at; i-- {
 		b := c.text[i]
-		if node == 0 { // nearly always
+		if node == 0 { // in almost all cases
 			node = a.root[b]
 		} else {
 			node = a.step(node, b, &c.work)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plainFind is addedScan.next by its definition: at every place, all tokens.
+// plainFind is the definition of addedScan.Next: it tries all tokens at every position.
 func plainFind(tokens []Token, text []byte, at int, last bool) (lo, hi int, id int32) {
 	for ; at < len(text); at++ {
 		id, end := int32(-1), at
@@ -28,7 +28,8 @@ func plainFind(tokens []Token, text []byte, at int, last bool) (lo, hi int, id i
 	return at, at, -1
 }
 
-// TestAddedByDefinition compares the search with its definition on tokens that overlap, repeat and begin one another.
+// TestAddedByDefinition compares the search with its definition on tokens that overlap, repeat and start with one
+// another.
 func TestAddedByDefinition(t *testing.T) {
 	defer func(n int) { addedBlock = n }(addedBlock)
 	rapid.Check(t, func(r *rapid.T) {
@@ -56,8 +57,8 @@ func TestAddedByDefinition(t *testing.T) {
 	})
 }
 
-// TestAddedIsLinear: tokens and texts that share long parts cost no more than a few looks for a byte, whole or in a
-// stream.
+// TestAddedIsLinear checks that tokens and texts that share long parts cost at most a few steps for each byte, for
+// whole texts and for streams.
 func TestAddedIsLinear(t *testing.T) {
 	long := strings.Repeat("a", 5000)
 	text := bytes.Repeat([]byte("a"), 400_000)

@@ -1,11 +1,10 @@
-// Package added finds added tokens, such as <|endoftext|>, in text, in time linear in the text however long and many
-// they
-// are (Aho and Corasick 1975, doi 10.1145/360825.360855).
+// Package added finds added tokens, such as <|endoftext|>, in text. The time is linear in the text, independent of the
+// number and length of the tokens (Aho and Corasick 1975, doi 10.1145/360825.360855).
 package added
 
 import "github.com/hippo-ssm/hippo/tokenizer/token"
 
-// Token is an added token, as a tokenizer.json describes it: a text that is found before anything else. It is not
+// Token is an added token, as in a tokenizer.json. It is found in a text before any other token. Content must not be
 // empty.
 type Token struct {
 	ID         int32  `json:"id"`
@@ -17,14 +16,15 @@ type Token struct {
 	Special    bool   `json:"special"`
 }
 
-// hasFlags reports whether the token takes or needs something beside it.
+// HasFlags reports whether what is next to the token affects or belongs to it.
 func (a Token) HasFlags() bool { return a.SingleWord || a.LStrip || a.RStrip }
 
-// endNames are the names of the token that ends a document, in order of preference: GPT-2's and GPT-NeoX's, Llama
-// 3's, and older ones.
+// endNames lists the names of tokens that end a document, in order of preference: that of GPT-2 and GPT-NeoX, that of
+// Llama 3, and older ones.
 var endNames = []string{token.EndOfTextToken, "<|end_of_text|>", "</s>", "<eos>"}
 
-// EndOfText is the token of one of endNames or, where none is among the added ones, end, nil for none.
+// EndOfText returns the first token of endNames that is among the added ones. If there is none, it returns end, which
+// is nil for none.
 func EndOfText(added []Token, end *int32) (int32, bool) {
 	for _, name := range endNames {
 		for _, a := range added {

@@ -1,7 +1,7 @@
-// Package bpe is byte-level BPE as GPT-2 has it (Radford et al. 2019, "Language Models are Unsupervised Multitask
-// Learners", §2.2; merges after Sennrich et al., arXiv:1508.07909): text is cut into words by regular expressions, each
-// word starts as its bytes, and the adjacent pair that was learned first is merged until no learned pair is left. It
-// has GPT-2's own vocabulary, and learns others from a corpus.
+// Package bpe implements byte-level BPE as in GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask
+// Learners", §2.2; merges after Sennrich et al., arXiv:1508.07909). Regular expressions split text into words. Each
+// word starts as its bytes. The adjacent pair that was learned first is merged until there is no learned pair. The
+// package includes GPT-2's vocabulary, and can learn others from a corpus.
 package bpe
 
 import (
@@ -12,20 +12,20 @@ import (
 	"sync"
 )
 
-// Spec is what a byte-level BPE tokenizer is made of.
+// Spec holds the parts of a byte-level BPE tokenizer.
 type Spec struct {
 	Type        string
 	Tokens      []string         // the bytes of each id; "" for an id without a token
 	ByteID      [256]int32       // the token of each byte; -1 for none
 	Merges      [][2]int32       // pairs of ids, by rank
-	Results     []int32          // what they become
-	Added       []added.Token    // recognized in text before anything else
-	Patterns    []string         // how text is cut into words, see splitter
+	Results     []int32          // id of the result of each merge
+	Added       []added.Token    // found in text before all other tokens
+	Patterns    []string         // how to split text into words, see regex.Splitter
 	PrefixSpace bool             // prefix a space to a text that does not start with one
-	Words       map[string]int32 // words that become this token without merging; nil for none
-	Before      []int32          // what the post-processor puts before a text
-	After       []int32          // and after it
-	File        Settings         // what Save repeats
+	Words       map[string]int32 // words that become one token without merging; nil for none
+	Before      []int32          // ids that the post-processor puts before a text
+	After       []int32          // ids that it puts after a text
+	File        Settings         // parts that Save writes unchanged
 }
 
 // Tokenizer is a byte-level BPE tokenizer.
@@ -36,7 +36,7 @@ type Tokenizer struct {
 	Split    regex.Splitter
 	encoders sync.Pool // of *bpeEncoder
 	print    func() string
-	end      *int32 // the token that ends a document, where its name does not tell; nil for none
+	end      *int32 // token that ends a document, if its name does not show it; nil for none
 }
 
 // New returns a tokenizer. Ids and merges must be within maxIDs and maxMerges.
@@ -65,7 +65,7 @@ func (t *Tokenizer) computeFingerprint() string {
 	f.Number(len(t.Tokens))
 	for _, token := range t.Tokens {
 		f.Text(token)
-		f.Number(int(t.Words[token])) // 0 when it is not one of words
+		f.Number(int(t.Words[token])) // 0 if it is not in Words
 	}
 	for _, id := range t.ByteID {
 		f.Number(int(id))
@@ -92,16 +92,16 @@ func (t *Tokenizer) computeFingerprint() string {
 func (t *Tokenizer) EndOfText() (int32, bool) { return added.EndOfText(t.Added, t.end) }
 func (t *Tokenizer) SetEnd(id *int32)         { t.end = id }
 
-// affixes are the ids around a text.
+// Affixes returns the ids to put before and after a text.
 func (t *Tokenizer) Affixes() (before, after []int32) { return t.Before, t.After }
 
-// addedTokens are the tokens that are found in a text before anything else.
+// AddedTokens returns the tokens that are found in a text before all others.
 func (t *Tokenizer) AddedTokens() []added.Token { return t.Added }
 
-// ordinary encodes a text whose added tokens are plain characters.
+// Ordinary returns a Stream that treats added tokens in the text as plain characters.
 func (t *Tokenizer) Ordinary() token.Stream { return &bpeStream{t: t, find: &added.Set{}} }
 
-// encodeWords appends the ids of the words of text, in which there are no added tokens.
+// EncodeWords appends the ids of the words of text, which must not contain added tokens.
 func (t *Tokenizer) EncodeWords(dst []int32, text []byte, final bool) (ids []int32, done int, err error) {
 	e := t.encoders.Get().(*bpeEncoder)
 	e.dst = dst
@@ -128,11 +128,11 @@ func (t *Tokenizer) Encode(dst []int32, text []byte) ([]int32, error) {
 
 func (t *Tokenizer) NewStream() token.Stream { return &bpeStream{t: t, find: t.find} }
 
-// bpeStream encodes one text. Added tokens divide the text into stretches; each is cut into words on its own.
+// bpeStream encodes one text. Added tokens divide the text into stretches. Each is split into words separately.
 type bpeStream struct {
 	t      *Tokenizer
 	find   *added.Set
-	inside bool // the text continues in the middle of a stretch
+	inside bool // the text continues within a stretch
 }
 
 func (s *bpeStream) EncodeChunk(dst []int32, text []byte, last bool) (ids []int32, n int, err error) {
@@ -158,7 +158,7 @@ func (s *bpeStream) EncodeChunk(dst []int32, text []byte, last bool) (ids []int3
 	}
 }
 
-// stretch encodes text between added tokens. final says that the stretch ends at the end of text.
+// stretch encodes text between added tokens. If final is true, the stretch ends at the end of text.
 func (s *bpeStream) stretch(e *bpeEncoder, text []byte, final bool) (done int, err error) {
 	if s.t.PrefixSpace && !s.inside && len(text) > 0 && text[0] != ' ' {
 		done, err = e.encode(append([]byte{' '}, text...), final)
@@ -174,12 +174,12 @@ func (s *bpeStream) stretch(e *bpeEncoder, text []byte, final bool) (done int, e
 type bpeEncoder struct {
 	t     *Tokenizer
 	dst   []int32
-	bad   int // place of the first byte without a token, or -1
+	bad   int // offset of the first byte without a token, or -1
 	cache WordCache
 	Merger
 }
 
-// encode appends the ids of the words of text, see splitter.split.
+// encode appends the ids of the words of text, see regex.Splitter.Split.
 func (e *bpeEncoder) encode(text []byte, final bool) (done int, err error) {
 	e.bad = -1
 	done = e.t.Split.Split(text, 0, len(text), final, func(lo, hi int) {

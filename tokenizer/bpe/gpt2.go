@@ -11,8 +11,8 @@ import (
 )
 
 // gpt2Merges holds the 50,000 merges of GPT-2, by rank, as pairs of ids: two little-endian 16-bit numbers each. Ids 0
-// to 255 are the bytes in byteOrder, id 256 + rank is the result of a merge, so the tokens follow from the merges.
-// NOTICE names their origin.
+// to 255 are the bytes in the order of pretokenize.ByteOrder, id 256 + rank is the result of a merge. So the merges
+// determine the tokens. NOTICE names their origin.
 //
 //go:generate go run gen/main.go
 //go:embed gpt2.merges
@@ -24,12 +24,12 @@ const gpt2EndOfText = 50256
 var loadGPT2 = sync.OnceValue(func() *Tokenizer {
 	t, err := New(gpt2Spec())
 	if err != nil {
-		panic(err) // what it is made of is constant
+		panic(err) // the input is constant
 	}
 	return t
 })
 
-// gpt2Spec is the vocabulary and merges of GPT-2.
+// gpt2Spec returns the vocabulary and merges of GPT-2.
 func gpt2Spec() Spec {
 	spec := Spec{Type: "gpt2", Patterns: []string{regex.GPT2Pattern}}
 	for id, b := range pretokenize.ByteOrder {
@@ -47,6 +47,6 @@ func gpt2Spec() Spec {
 	return spec
 }
 
-// GPT2 returns the tokenizer of GPT-2 and of the published H3 models: 50,257 tokens; 50256 is <|endoftext|>. The first
-// call builds its tables in a few milliseconds.
+// GPT2 returns the tokenizer of GPT-2 and of the published H3 models. It has 50,257 tokens, of which 50256 is
+// <|endoftext|>. The first call takes a few milliseconds to build its tables.
 func GPT2() token.Tokenizer { return loadGPT2() }

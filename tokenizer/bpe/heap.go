@@ -1,6 +1,6 @@
 package bpe
 
-// heap is a binary heap: pop takes the item that comes before all others.
+// heap is a binary heap. pop removes the item that precedes all others in the order of before.
 type heap[T any] struct {
 	items  []T
 	before func(a, b T) bool

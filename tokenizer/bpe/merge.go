@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Bounds on a vocabulary, so that a pair of ids and its rank fit into 64 bits. The largest published vocabularies
-// have about 2^18 tokens.
+// Limits of a vocabulary, so that a pair of ids and its rank fit into 64 bits. The largest published vocabularies have
+// about 2^18 tokens.
 const (
 	idBits    = 22
 	rankBits  = 20
@@ -17,17 +17,17 @@ const (
 // noRank is the rank of a pair that is not merged. It is larger than every other rank.
 const noRank = 1<<32 - 1
 
-// MergeTable says which pairs of tokens are merged, which first, and into what.
+// MergeTable determines which pairs of tokens are merged, in which order, and into which token.
 type MergeTable struct {
-	slots  []uint64 // hash table with linear probing: left id, right id, rank from high bits to low
+	slots  []uint64 // hash table with linear probing: left id, right id, rank, from high bits to low
 	shift  uint
-	result []int32 // rank to id
+	result []int32 // id by rank
 }
 
 const emptySlot = 1<<64 - 1
 
-// NewMergeTable returns the table of pairs[rank], merged into result[rank]. If a pair occurs twice its later rank
-// counts, as in Hugging Face's library.
+// NewMergeTable returns the table in which pairs[rank] is merged into result[rank]. If a pair occurs twice, its later
+// rank is used, as in Hugging Face's library.
 func NewMergeTable(pairs [][2]int32, result []int32) MergeTable {
 	ranks := make([]uint32, len(pairs))
 	for rank := range ranks {
@@ -36,7 +36,7 @@ func NewMergeTable(pairs [][2]int32, result []int32) MergeTable {
 	return NewRankedTable(pairs, ranks, result)
 }
 
-// NewRankedTable returns the table of pairs[i] of rank ranks[i]. Several pairs of one result may have one rank.
+// NewRankedTable returns the table in which pairs[i] has rank ranks[i]. Pairs with the same result may share a rank.
 func NewRankedTable(pairs [][2]int32, ranks []uint32, result []int32) MergeTable {
 	sizeBits := bits.Len(uint(2*len(pairs)) | 15)
 	t := MergeTable{slots: make([]uint64, 1<<sizeBits), shift: uint(64 - sizeBits), result: result}
@@ -54,10 +54,10 @@ func NewRankedTable(pairs [][2]int32, ranks []uint32, result []int32) MergeTable
 	return t
 }
 
-// home is the first slot to look for a pair in: multiplicative hashing by 2^64 over the golden ratio.
+// home returns the first slot to search for a pair: multiplicative hashing by 2^64 divided by the golden ratio.
 func (t *MergeTable) home(key uint64) int { return int(key * 0x9e3779b97f4a7c15 >> t.shift) }
 
-// rank is the rank of a pair, or noRank.
+// rank returns the rank of a pair, or noRank.
 func (t *MergeTable) rank(left, right int32) uint32 {
 	key := uint64(left)<<idBits | uint64(right)
 	for i := t.home(key); ; i = (i + 1) & (len(t.slots) - 1) {
@@ -71,14 +71,14 @@ func (t *MergeTable) rank(left, right int32) uint32 {
 	}
 }
 
-// Merger merges the tokens of one word. Its memory is reused from word to word.
+// Merger merges the tokens of one word. It reuses its memory for the next word.
 type Merger struct{ ranks []uint32 }
 
-// longWord is the number of bytes from which a heap beats looking at every pair for each merge.
+// longWord is the number of bytes from which a heap is faster than searching all pairs for each merge.
 const longWord = 96
 
-// merge merges ids, the bytes of a word, in place: repeatedly the pair of the lowest rank, the leftmost of equals,
-// until no pair has a rank. It returns the remaining ids.
+// Merge merges ids, the bytes of a word, in place. It repeatedly merges the pair of the lowest rank, the leftmost of
+// equals, until no pair has a rank. It returns the remaining ids.
 func (m *Merger) Merge(t *MergeTable, ids []int32) []int32 {
 	if len(ids) >= longWord {
 		return mergeLong(t, ids)
@@ -111,17 +111,17 @@ func (m *Merger) Merge(t *MergeTable, ids []int32) []int32 {
 	}
 }
 
-// mergeNode is a token of a long word, in a list linked both ways.
+// mergeNode is a token of a long word, in a doubly linked list.
 type mergeNode struct {
 	prev, next int32 // -1 at the ends
 	id         int32
-	rank       uint32 // of this token with the next; noRank also once the token is part of the one before it
+	rank       uint32 // of this token with the next; noRank also after the token was merged into the previous one
 }
 
-// mergeCandidate is a rank and, below it, the place of a pair that had this rank when it was put into the queue.
+// mergeCandidate holds, from high bits to low, the rank and the index of a pair that had this rank when it was queued.
 type mergeCandidate uint64
 
-// mergeLong does the same in O(n log n).
+// mergeLong is like Merge, in O(n log n).
 func mergeLong(t *MergeTable, ids []int32) []int32 {
 	nodes := make([]mergeNode, len(ids))
 	queue := heap[mergeCandidate]{make([]mergeCandidate, 0, len(ids)), cmp.Less[mergeCandidate]}
@@ -147,7 +147,7 @@ func mergeLong(t *MergeTable, ids []int32) []int32 {
 		c := queue.pop()
 		i, rank := int32(c&0xffffffff), uint32(c>>32)
 		if nodes[i].rank != rank {
-			continue // an older merge changed this pair
+			continue // an earlier merge changed this pair
 		}
 		gone := nodes[i].next
 		nodes[gone].rank = noRank

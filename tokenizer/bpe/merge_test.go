@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMergeLongIsMerge compares the two ways to merge a word, and the first with the plain definition.
+// TestMergeLongIsMerge compares the two ways to merge a word, and the first one with the simple definition.
 func TestMergeLongIsMerge(t *testing.T) {
 	table := &loadGPT2().table
 	byteID := loadGPT2().ByteID
@@ -41,7 +41,7 @@ func TestMergeLongIsMerge(t *testing.T) {
 	})
 }
 
-// TestCacheIsExact encodes words that share a place in the cache, in turn.
+// TestCacheIsExact encodes words that share a slot of the cache in alternation.
 func TestCacheIsExact(t *testing.T) {
 	var cache WordCache
 	places := map[*CachedWord]string{}
@@ -83,7 +83,7 @@ func TestKeyOf(t *testing.T) {
 	}
 }
 
-// BenchmarkLoadGPT2 is what the first use of GPT2 costs.
+// BenchmarkLoadGPT2 measures the cost of the first use of GPT2.
 func BenchmarkLoadGPT2(b *testing.B) {
 	for b.Loop() {
 		if _, err := New(gpt2Spec()); err != nil {

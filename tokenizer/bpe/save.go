@@ -7,17 +7,17 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/token"
 )
 
-// Settings holds the parts that Save repeats verbatim.
+// Settings holds the parts of a tokenizer.json that Save writes unchanged.
 type Settings struct {
 	Normalizer    json.RawMessage `json:"normalizer"`
 	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
 	PostProcessor json.RawMessage `json:"post_processor"`
 	Decoder       json.RawMessage `json:"decoder"`
 
-	Vocab []string `json:"-"` // the text of each id in model.vocab; "" for those not in it
+	Vocab []string `json:"-"` // text of each id in model.vocab; "" for ids that are not in it
 }
 
-// Save writes the file of the kind: a line for gpt2, Hugging Face's format for bpe.
+// Save writes dir/tokenizer.json: one line for gpt2, Hugging Face's format for bpe.
 func (t *Tokenizer) Save(dir string) error { return token.Save(dir, t) }
 
 func (t *Tokenizer) Marshal() ([]byte, error) {
@@ -27,8 +27,8 @@ func (t *Tokenizer) Marshal() ([]byte, error) {
 	return t.HuggingFace()
 }
 
-// huggingFace is the tokenizer in Hugging Face's format, laid out as that library does: a line for each token and
-// each merge, in the order of their ids and ranks.
+// HuggingFace returns the tokenizer in Hugging Face's format, with the layout of that library: one line for each token
+// and each merge, in the order of ids and ranks.
 func (t *Tokenizer) HuggingFace() ([]byte, error) {
 	var w jsonWriter
 	w.text("{\n  \"version\": \"1.0\",\n")
@@ -38,7 +38,7 @@ func (t *Tokenizer) HuggingFace() ([]byte, error) {
 		w.text(",\n")
 	}
 	w.text("  \"truncation\": null,\n  \"padding\": null,\n  \"added_tokens\": ")
-	w.value(append([]added.Token{}, t.Added...)) // not nil, which would be written as null
+	w.value(append([]added.Token{}, t.Added...)) // not nil, which would become null
 	for _, field := range []struct {
 		name  string
 		value json.RawMessage
@@ -49,7 +49,7 @@ func (t *Tokenizer) HuggingFace() ([]byte, error) {
 		{"decoder", t.File.Decoder},
 	} {
 		w.text(",\n  \"" + field.name + "\": ")
-		w.value(field.value) // nil is written as null
+		w.value(field.value) // nil becomes null
 	}
 	w.text(",\n  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n" +
 		"    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n" +

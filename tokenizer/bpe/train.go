@@ -12,30 +12,30 @@ import (
 	"unicode/utf8"
 )
 
-// TrainOptions says what TrainBPE makes.
+// TrainOptions specifies the tokenizer that Train makes.
 type TrainOptions struct {
-	// VocabSize is the number of tokens to make: the specials, the 256 bytes, and the rest by merging. Merges is the
-	// number of merges instead. One of the two is given. There are fewer tokens if the corpus runs out of pairs.
+	// VocabSize is the number of tokens: the special tokens, the 256 bytes, and the results of merges. Merges is the
+	// number of merges. Exactly one of the two must be set. There are fewer tokens if the corpus runs out of pairs.
 	VocabSize, Merges int
 
-	// Specials are the added tokens. They get the first ids, and corpus text is not merged across them. Nil is
-	// <|endoftext|> alone; empty is none.
+	// Specials lists the added tokens. They get the first ids, and the corpus is not merged across them. Nil means only
+	// <|endoftext|>. Empty means none.
 	Specials []string
 
-	// MinFrequency is the least number of occurrences of a pair to be merged; 0 means 2.
+	// MinFrequency is the minimum number of occurrences of a pair to merge; 0 means 2.
 	MinFrequency int
 
-	// MaxTableBytes bounds the table of the corpus's different words, and with it the memory of training, which is
-	// several times that; 0 means 256 MiB. When the table is full, words that have occurred once are dropped; if less
-	// than half of it is free then, words that have occurred at most twice, at most four times, and so on. A corpus
-	// that needs this (many gigabytes of ordinary text) has its rarest words counted too low.
+	// MaxTableBytes limits the table of the corpus's distinct words; 0 means 256 MiB. Training uses several times as
+	// much memory. If the table is full, words that have occurred once are dropped. If less than half of it is free
+	// then, words that have occurred at most twice are dropped, then at most four times, and so on. The counts of the
+	// rarest words of such a corpus (many gigabytes of ordinary text) are then too low.
 	MaxTableBytes int64
 
-	// Progress, if given, is called after each merge.
+	// Progress, unless it is nil, is called after each merge.
 	Progress func(merges, total int)
 }
 
-// defaults fills in the defaults and checks the rest. It returns the number of merges wanted.
+// defaults sets the defaults and checks the other options. It returns the number of merges.
 func (o *TrainOptions) defaults() (merges int, err error) {
 	if o.Specials == nil {
 		o.Specials = []string{token.EndOfTextToken}
@@ -74,12 +74,13 @@ func (o *TrainOptions) defaults() (merges int, err error) {
 	return o.Merges, nil
 }
 
-// Train learns a byte-level BPE vocabulary from a corpus: the corpus is cut into words by GPT-2's pattern, and the
-// pair of adjacent tokens that occurs most often is merged, again and again (Sennrich et al., arXiv:1508.07909). Among
-// equally frequent pairs the one with the lower ids comes first, so the same corpus gives the same vocabulary. Ids are
-// assigned in Hugging Face's order: specials, bytes, merges.
+// Train learns a byte-level BPE vocabulary from a corpus. It splits the corpus into words by GPT-2's pattern, and
+// repeatedly merges the pair of adjacent tokens that occurs most often (Sennrich et al., arXiv:1508.07909). Among
+// equally frequent pairs, the one with the lower ids is merged first, so the same corpus gives the same vocabulary. Ids
+// are in Hugging Face's order: special tokens, bytes, merges.
 //
-// Time is about a second for 2 MB of English and 2,000 merges. A word of more than 1,024 bytes counts as several.
+// Training takes about a second for 2 MB of English and 2,000 merges. A word of more than 1,024 bytes counts as
+// several.
 func Train(corpus io.Reader, opt TrainOptions) (token.Tokenizer, error) {
 	t, err := trainBPE(corpus, opt)
 	if err != nil {
@@ -108,7 +109,7 @@ func trainBPE(corpus io.Reader, opt TrainOptions) (token.Tokenizer, error) {
 	return New(spec)
 }
 
-// trainedSpec is a vocabulary of the special tokens and the bytes.
+// trainedSpec returns a vocabulary of the special tokens and the bytes.
 func trainedSpec(specials []string) Spec {
 	byteLevel := []byte(`{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}`)
 	spec := Spec{
@@ -128,17 +129,17 @@ func trainedSpec(specials []string) Spec {
 	return spec
 }
 
-// maxTrainWord is the longest word for counting; longer ones are cut.
+// maxTrainWord is the maximum number of bytes of a counted word. Longer words are divided.
 const maxTrainWord = 1024
 
-// wordCounts is how often each word of a corpus occurs.
+// wordCounts counts the occurrences of each word of a corpus.
 type wordCounts struct {
 	count map[string]*int64
-	bytes int64 // about the memory that count takes
+	bytes int64 // approximate memory of count
 	limit int64
 }
 
-// wordOverhead is about the memory of a word in the table besides its bytes.
+// wordOverhead is the approximate memory of a word in the table, without its bytes.
 const wordOverhead = 80
 
 // countWords counts the words of a corpus.

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/token"
 )
 
-// trainPlainly is the definition of training: all pairs are counted again for every merge.
+// trainPlainly is the definition of training: it counts all pairs again for every merge.
 func trainPlainly(corpus string, specials []string, merges int, minFrequency int64) *Tokenizer {
 	spec := trainedSpec(specials)
 	var words [][]int32
@@ -155,7 +155,7 @@ func TestTrainOptions(t *testing.T) {
 	}
 }
 
-// TestTrainForgetsRareWords fills the table with words that occur once.
+// TestTrainForgetsRareWords checks what happens when words that occur once fill the table.
 func TestTrainForgetsRareWords(t *testing.T) {
 	var corpus strings.Builder
 	for i := range 40_000 {
@@ -206,7 +206,7 @@ func TestTrainErrors(t *testing.T) {
 	}
 }
 
-// trainWords cuts a text into words as TrainBPE does.
+// trainWords splits a text into words as Train does.
 func trainWords(text string) (words []string) {
 	loadGPT2().Split.Split([]byte(text), 0, len(text), true, func(lo, hi int) { words = append(words, text[lo:hi]) })
 	return words

@@ -7,9 +7,10 @@ import (
 
 // learnMerges learns merges from the words of a corpus and appends them, and their tokens, to spec.
 //
-// For every pair of adjacent tokens it keeps the number of occurrences and the words that have it. A merge changes only
-// the words that have its pair, so only their pairs are recounted. The most frequent pair comes from a queue that is
-// updated lazily: an entry with an outdated count is dropped, or put back with the right count, when it is taken.
+// For every pair of adjacent tokens it stores the number of occurrences and the words that contain it. A merge changes
+// only the words that contain its pair, so only the pairs in these words are recounted. The most frequent pair comes
+// from a queue that is updated lazily: when an entry with an outdated count is taken, it is dropped, or queued again
+// with the right count.
 func learnMerges(spec *Spec, counts *wordCounts, merges int, minFrequency int64, progress func(done, total int)) {
 	l := &learner{pairs: map[tokenPair]*pairInfo{}, queue: heap[pairEntry]{before: pairEntry.before}}
 	for _, text := range slices.Sorted(maps.Keys(counts.count)) {
@@ -19,7 +20,7 @@ func learnMerges(spec *Spec, counts *wordCounts, merges int, minFrequency int64,
 		}
 		l.words = append(l.words, trainWord{IDs: ids, count: *counts.count[text]})
 	}
-	idOf := map[string]int32{} // two merges can lead to the same token
+	idOf := map[string]int32{} // two merges can give the same token
 	for id, token := range spec.Tokens {
 		idOf[token] = int32(id)
 	}
@@ -48,7 +49,7 @@ func learnMerges(spec *Spec, counts *wordCounts, merges int, minFrequency int64,
 	}
 }
 
-// trainWord is a word of the corpus in its current tokens, and its number of occurrences.
+// trainWord is a word of the corpus, as its current tokens, and its number of occurrences.
 type trainWord struct {
 	IDs   []int32
 	count int64
@@ -58,19 +59,19 @@ type tokenPair struct{ left, right int32 }
 
 // pairInfo is the state of a pair.
 type pairInfo struct {
-	count   int64   // its occurrences in the corpus now
-	queued  int64   // the highest count for which the queue has an entry
-	words   []int32 // the words it is in, ascending at first; also some that it is no longer in
+	count   int64   // current number of occurrences in the corpus
+	queued  int64   // highest count for which the queue has an entry
+	words   []int32 // words that contain it, initially ascending; may include words that no longer do
 	touched bool    // it is in learner.touched
 }
 
-// pairEntry is a pair and its count when it was put into the queue.
+// pairEntry is a pair and its count when it was queued.
 type pairEntry struct {
 	count int64
 	pair  tokenPair
 }
 
-// before puts the most frequent pair first; among equals the one with the lower ids.
+// before puts the most frequent pair first. Among equals the pair with the lower ids comes first.
 func (e pairEntry) before(f pairEntry) bool {
 	if e.count != f.count {
 		return e.count > f.count
@@ -88,7 +89,7 @@ type learner struct {
 	touched []tokenPair // pairs whose count has changed since enqueue
 }
 
-// count adds the pairs of a word to the counts (sign 1) or takes them away (sign -1).
+// count adds the pairs of a word to the counts (sign 1) or subtracts them (sign -1).
 func (l *learner) count(w int32, sign int64) {
 	word := l.words[w]
 	for i := 1; i < len(word.IDs); i++ {
@@ -125,13 +126,13 @@ func (l *learner) enqueue() {
 	l.touched = l.touched[:0]
 }
 
-// best takes the most frequent pair that occurs at least minFrequency times.
+// best removes the most frequent pair from the queue and returns it, if it occurs at least minFrequency times.
 func (l *learner) best(minFrequency int64) (pair tokenPair, ok bool) {
 	for len(l.queue.items) > 0 {
 		e := l.queue.pop()
 		info := l.pairs[e.pair]
 		switch {
-		case info == nil || e.count != info.queued: // gone, or there is a better entry
+		case info == nil || e.count != info.queued: // it no longer occurs, or there is a better entry
 		case e.count != info.count:
 			info.queued = info.count
 			l.queue.push(pairEntry{info.count, e.pair})
@@ -146,7 +147,7 @@ func (l *learner) best(minFrequency int64) (pair tokenPair, ok bool) {
 func (l *learner) merge(pair tokenPair, id int32) {
 	for _, w := range l.pairs[pair].words {
 		ids := l.words[w].IDs
-		n := 0 // ids[:n] is the word after the merge, once the pair has been found
+		n := 0 // once the pair has been found, ids[:n] is the merged word
 		found := false
 		for i := 0; i < len(ids); i, n = i+1, n+1 {
 			if i+1 < len(ids) && ids[i] == pair.left && ids[i+1] == pair.right {

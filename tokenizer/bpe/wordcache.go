@@ -2,9 +2,9 @@ package bpe
 
 import "encoding/binary"
 
-// WordCache remembers the ids of words, since most words of a text have occurred before. It stores words of at most 15
-// bytes and at most 3 tokens, which is nearly all of them. Each word has one possible place, which the latest word
-// takes. Size and time are fixed.
+// WordCache caches the ids of words, since most words of a text have occurred before. It stores words of at most 15
+// bytes and at most 3 tokens, which is nearly all of them. Each word has one possible slot, which holds the latest
+// word. Size and time are fixed.
 type WordCache [1 << wordCacheBits]CachedWord
 
 const (
@@ -12,7 +12,7 @@ const (
 	MaxCachedWord = 15
 )
 
-// wordKey is a word of up to 15 bytes and, in the highest byte of hi, its length.
+// wordKey holds a word of up to 15 bytes and, in the highest byte of hi, its length.
 type wordKey struct{ lo, hi uint64 }
 
 // CachedWord takes 32 bytes, half a cache line.
@@ -22,7 +22,7 @@ type CachedWord struct {
 	N   int32
 }
 
-// KeyOf is the key of the word text[lo:hi] of 1 to 15 bytes.
+// KeyOf returns the key of the word text[lo:hi], which must have 1 to 15 bytes.
 func KeyOf(text []byte, lo, hi int) wordKey {
 	n := hi - lo
 	var k wordKey
@@ -43,7 +43,7 @@ func KeyOf(text []byte, lo, hi int) wordKey {
 	return k
 }
 
-// place is the place of a word.
+// Place returns the slot of a word.
 func (c *WordCache) Place(k wordKey) *CachedWord {
 	h := (k.lo ^ k.hi*0xd6e8feb86659fd93) * 0x9e3779b97f4a7c15
 	return &c[h>>(64-wordCacheBits)]

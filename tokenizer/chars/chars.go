@@ -1,6 +1,5 @@
-// Package chars has the tokenizers without merges: bytes, the characters of an alphabet, the nucleotides of HyenaDNA,
-// and
-// ids written as numbers.
+// Package chars contains the tokenizers without merges: bytes, the characters of an alphabet, the nucleotides of
+// HyenaDNA, and ids written as numbers.
 package chars
 
 import (
@@ -14,16 +13,16 @@ import (
 	"unicode/utf8"
 )
 
-// CharTokenizer has one token for each character of an alphabet: the id is the character's place in it.
+// CharTokenizer has one token for each character of an alphabet. The id is the character's index in it.
 type CharTokenizer struct {
 	Alphabet []rune // strictly ascending
 	id       map[rune]int32
-	ascii    [utf8.RuneSelf]int32 // the same for the characters below U+0080; -1 for those not in the alphabet
+	ascii    [utf8.RuneSelf]int32 // id of characters below U+0080; -1 if not in the alphabet
 }
 
 // Characters returns the tokenizer whose tokens are the characters that occur in the corpus, sorted. It has no
-// end-of-text token. Encode reports the first character that is not among them.
-// The corpus must be UTF-8 and not empty. It is read once, and only the alphabet is kept.
+// end-of-text token. Encode returns an error for the first character that is not among them. The corpus must be UTF-8
+// and not empty. It is read once, and only the alphabet is kept.
 func Characters(corpus io.Reader) (token.Tokenizer, error) {
 	in := bufio.NewReaderSize(corpus, 1<<16)
 	seen := map[rune]bool{}
@@ -49,7 +48,7 @@ func Characters(corpus io.Reader) (token.Tokenizer, error) {
 	return t, nil
 }
 
-// FromAlphabet checks an alphabet and indexes it.
+// FromAlphabet returns the tokenizer of an alphabet, after checking it.
 func FromAlphabet(alphabet string) (token.Tokenizer, error) {
 	if alphabet == "" {
 		return nil, errors.New("the alphabet is empty, want at least one character")

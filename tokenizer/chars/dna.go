@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// dnaTokens are the tokens of HyenaDNA in the order of their ids: special ones, then nucleotides; N stands for any of
-// them.
+// dnaTokens lists the tokens of HyenaDNA in the order of their ids: special tokens, then nucleotides. N stands for any
+// nucleotide.
 var dnaTokens = []string{"[CLS]", "[SEP]", "[BOS]", "[MASK]", "[PAD]", "[RESERVED]", "[UNK]", "A", "C", "G", "T", "N"}
 
 const (
@@ -18,7 +18,7 @@ const (
 // dnaTokenizer has one token for each nucleotide.
 type dnaTokenizer struct {
 	ids  [utf8.RuneSelf]int32
-	find *added.Set // of the special tokens
+	find *added.Set // for the special tokens
 }
 
 var dna = newDNA()
@@ -40,10 +40,10 @@ func newDNA() *dnaTokenizer {
 	return t
 }
 
-// DNA returns the character tokenizer of HyenaDNA (arXiv:2306.15794): A, C, G, T and N are 7 to 11, ids 0 to 6 are
-// special tokens such as [MASK], recognized in the text and decoded to the same, and [SEP] ends a document. As in the
-// release every other character, lower case too, is [UNK], and so is a byte that is not UTF-8. So decoding does not
-// restore every text.
+// DNA returns the character tokenizer of HyenaDNA (arXiv:2306.15794). A, C, G, T and N have the ids 7 to 11. Ids 0 to 6
+// are special tokens such as [MASK], which are recognized in the text and decoded to the same text. [SEP] ends a
+// document. As in the release, every other character, including lower case, and every byte that is not UTF-8 becomes
+// [UNK]. So decoding does not restore every text.
 func DNA() token.Tokenizer { return dna }
 
 func (t *dnaTokenizer) Kind() string             { return "dna" }
@@ -71,7 +71,7 @@ func (t *dnaTokenizer) Decode(dst []byte, ids []int32) []byte {
 	return dst
 }
 
-// dnaStream encodes one text; find finds its special tokens.
+// dnaStream encodes one text. find finds its special tokens.
 type dnaStream struct {
 	t    *dnaTokenizer
 	find *added.Set

@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// idTokenizer has numbers for text: the ids themselves.
+// idTokenizer represents text as the ids themselves, written as numbers. Its value is the size of the vocabulary.
 type idTokenizer int
 
-// IDs returns the tokenizer that stands for another, of so many tokens, which is not there: text is the ids in decimal,
-// with spaces or commas between them, as in "17 4 98". It cannot be saved.
+// IDs returns a tokenizer that replaces a missing one with vocab tokens. Text is the ids in decimal, separated by
+// spaces or commas, as in "17 4 98". It cannot be saved.
 func IDs(vocab int) token.Tokenizer { return idTokenizer(vocab) }
 
 func (idTokenizer) Kind() string             { return "ids" }
@@ -46,7 +46,7 @@ func (t idTokenizer) Encode(dst []int32, text []byte) ([]int32, error) {
 	return out, nil
 }
 
-// Decode puts a space before each id.
+// Decode writes a space before each id.
 func (t idTokenizer) Decode(dst []byte, ids []int32) []byte {
 	for _, id := range ids {
 		dst = strconv.AppendInt(append(dst, ' '), int64(id), 10)

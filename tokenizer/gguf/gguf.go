@@ -1,6 +1,5 @@
-// Package gguf makes a tokenizer of what a GGUF file says under tokenizer.ggml.*, and the other way round. What the
-// keys
-// mean is what llama.cpp makes of them (src/llama-vocab.cpp).
+// Package gguf converts the values tokenizer.ggml.* of a GGUF file to a tokenizer and back. The meaning of the keys is
+// that in llama.cpp (src/llama-vocab.cpp).
 package gguf
 
 import (
@@ -18,17 +17,17 @@ import (
 	"strings"
 )
 
-// Vocabulary is what a GGUF file says of its tokenizer, under the keys tokenizer.ggml.*, which are in the comments.
+// Vocabulary holds the values of a GGUF file about its tokenizer. The comments name the keys after tokenizer.ggml.
 type Vocabulary struct {
-	Model  string    // model: "gpt2" is byte-level BPE, "llama" SentencePiece's BPE, "t5" its unigram, or "rwkv"
-	Pre    string    // pre: how byte-level BPE cuts a text into words
+	Model  string    // model: "gpt2" (byte-level BPE), "llama" (SentencePiece's BPE), "t5" (its unigram) or "rwkv"
+	Pre    string    // pre: how byte-level BPE splits a text into words
 	Tokens []string  // tokens
-	Types  []int32   // token_type: 1 normal, 2 unknown, 3 control, 4 of the user, 5 unused, 6 a byte; nil: all normal
-	Scores []float32 // scores: of "llama" and "t5"
-	Merges []string  // merges: of "gpt2", two tokens with a space between
+	Types  []int32   // token_type: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte; nil: all normal
+	Scores []float32 // scores: for "llama" and "t5"
+	Merges []string  // merges: for "gpt2", two tokens separated by a space
 
 	BOS, EOS       int32 // bos_token_id, eos_token_id; -1 for none
-	AddBOS, AddEOS *bool // add_bos_token, add_eos_token; nil where the file has none
+	AddBOS, AddEOS *bool // add_bos_token, add_eos_token; nil if the file has none
 
 	SpacePrefix   *bool  // add_space_prefix
 	SqueezeSpaces *bool  // remove_extra_whitespaces
@@ -50,16 +49,15 @@ const (
 		spaceWords
 )
 
-// ggufPre is how byte-level BPE of one name works.
+// ggufPre describes a variant of byte-level BPE.
 type ggufPre struct {
-	names    string   // with spaces between
-	patterns []string // each cuts what the ones before it left
-	whole    bool     // a word that is a token is that token, whatever the merges
-	bos      bool     // starts with bos_token_id, unless the file says otherwise
+	names    string   // separated by spaces
+	patterns []string // each splits the pieces that the previous ones left
+	whole    bool     // a word that is a token becomes that token, regardless of the merges
+	bos      bool     // starts with bos_token_id unless the file specifies otherwise
 }
 
-// ggufPres are the names that tokenizer.ggml.pre has in files of the program that defines them, llama.cpp
-// (src/llama-vocab.cpp).
+// ggufPres lists the values of tokenizer.ggml.pre, which llama.cpp defines (src/llama-vocab.cpp).
 var ggufPres = []ggufPre{
 	{"gpt-2 phi-2 jina-es jina-de jina-v2-es jina-v2-de gigachat a.x-4.0 mellum modern-bert mpt olmo jais trillion " +
 		"granite-docling exaone4", []string{regex.GPT2Pattern}, false, false},
@@ -81,9 +79,8 @@ var ggufPres = []ggufPre{
 			`?[\p{P}\p{S}]+[\r\n]*|` + spaceWords}, false, false},
 }
 
-// FromVocabulary makes the tokenizer of a GGUF file. What the file does not say is as llama.cpp takes it. A document
-// ends
-// with the token of a name that says so or, if there is none, with eos_token_id.
+// FromVocabulary returns the tokenizer of a GGUF file. Missing values have llama.cpp's defaults. The token that ends a
+// document is found by its name or, if no name fits, is eos_token_id.
 func FromVocabulary(v Vocabulary) (token.Tokenizer, error) {
 	t, err := v.tokenizer()
 	if err == nil && v.EOS >= 0 {
@@ -115,7 +112,7 @@ func (v *Vocabulary) tokenizer() (token.Tokenizer, error) {
 	return nil, fmt.Errorf(`model: found %.60q, want "gpt2", "llama", "t5" or "rwkv"`, v.Model)
 }
 
-// kind is the type of a token.
+// kind returns the type of a token.
 func (v *Vocabulary) kind(id int) sentencepiece.Kind {
 	if v.Types == nil {
 		return sentencepiece.Normal
@@ -123,7 +120,8 @@ func (v *Vocabulary) kind(id int) sentencepiece.Kind {
 	return sentencepiece.Kind(v.Types[id])
 }
 
-// affixes are the ids around a text. bos and eos say what holds where the file is silent.
+// Affixes returns the ids to put before and after a text. bos and eos are the defaults if the file does not specify
+// them.
 func (v *Vocabulary) Affixes(bos, eos bool) (before, after []int32, err error) {
 	take := func(name string, id int32, says *bool, otherwise bool) []int32 {
 		if says != nil && !*says || says == nil && (!otherwise || id < 0) {
@@ -139,8 +137,8 @@ func (v *Vocabulary) Affixes(bos, eos bool) (before, after []int32, err error) {
 	return before, after, err
 }
 
-// longest makes a tokenizer that takes the longest token. Tokens are written as Python writes bytes; those that are not
-// normal are none of its vocabulary.
+// longest returns a tokenizer that takes the longest token. Tokens are written like bytes in Python. Only normal tokens
+// belong to its vocabulary.
 func (v *Vocabulary) longest() (token.Tokenizer, error) {
 	tokens := make([]string, len(v.Tokens))
 	most := 0
@@ -160,7 +158,7 @@ func (v *Vocabulary) longest() (token.Tokenizer, error) {
 	return trie.New(tokens[:most]), nil
 }
 
-// sentencePiece makes a tokenizer of the kinds of SentencePiece.
+// sentencePiece returns a tokenizer of SentencePiece's BPE or unigram.
 func (v *Vocabulary) sentencePiece() (token.Tokenizer, error) {
 	if len(v.Scores) != len(v.Tokens) {
 		return nil, fmt.Errorf("scores: found %d, want one for each of %d tokens", len(v.Scores), len(v.Tokens))
@@ -170,7 +168,7 @@ func (v *Vocabulary) sentencePiece() (token.Tokenizer, error) {
 		DummyPrefix: v.SpacePrefix == nil || *v.SpacePrefix, Squeeze: v.SqueezeSpaces != nil && *v.SqueezeSpaces}
 	for id, text := range v.Tokens {
 		kind := v.kind(id)
-		if text == "" { // no text leads to it
+		if text == "" { // no text gives this token
 			text, kind = fmt.Sprintf("[EMPTY_%d]", id), sentencepiece.Unused
 		}
 		if kind == 0 { // undefined
@@ -186,7 +184,8 @@ func (v *Vocabulary) sentencePiece() (token.Tokenizer, error) {
 	return m.Tokenizer(before, after)
 }
 
-// byteLevel makes a byte-level BPE tokenizer, by way of the tokenizer.json that it is saved as.
+// byteLevel returns a byte-level BPE tokenizer. It converts the values to a tokenizer.json first, the form in which the
+// tokenizer is saved.
 func (v *Vocabulary) byteLevel() (token.Tokenizer, error) {
 	at := slices.IndexFunc(ggufPres, func(p ggufPre) bool {
 		return slices.Contains(strings.Fields(p.names), v.Pre)
@@ -236,7 +235,7 @@ func (v *Vocabulary) byteLevel() (token.Tokenizer, error) {
 	return hf.Parse(file, nil)
 }
 
-// json writes the settings of a tokenizer.json.
+// json returns the settings of a tokenizer.json.
 func (p *ggufPre) json(before, after []int32, tokens []string) (s bpe.Settings, err error) {
 	type object = map[string]any
 	byteLevel := object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}

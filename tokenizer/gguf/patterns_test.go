@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestGGUFPatterns: every way to cut a text that has a name compiles, and cuts into all of the text.
+// TestGGUFPatterns checks that the patterns of every name compile, and that the words they split a text into are the
+// whole text.
 func TestGGUFPatterns(t *testing.T) {
 	text := "Hello WORLD's 12345  x+=1;\r\n\n\t日本語 Élan n\u0303 <|a|> `b`"
 	seen := map[string]bool{}
@@ -36,7 +37,7 @@ func TestGGUFPatterns(t *testing.T) {
 	}
 }
 
-// wordsBy cuts a text into words.
+// wordsBy splits a text into words.
 func wordsBy(t *testing.T, patterns []string, text string) (words []string) {
 	t.Helper()
 	var s regex.Splitter

@@ -20,10 +20,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// VocabularyOf is what a GGUF file says of a tokenizer, so that llama.cpp has the same tokens. It is an error if that
-// program
-// has no tokenizer of the kind. The normalization form NFC is left out, which llama.cpp does not apply: it changes a
-// text only where accents stand after their letters.
+// VocabularyOf returns the values of a GGUF file for a tokenizer, so that llama.cpp produces the same tokens. It is an
+// error if llama.cpp has no tokenizer of the kind. The normalization form NFC is omitted, as llama.cpp does not apply
+// it. It changes a text only if accents are separate characters after their letters.
 func VocabularyOf(tok token.Tokenizer) (Vocabulary, error) {
 	v, err := toGGUF(tok)
 	if err == nil {
@@ -64,7 +63,7 @@ func toGGUF(tok token.Tokenizer) (v Vocabulary, err error) {
 		tok.Kind())
 }
 
-// charsVocabulary is the vocabulary of a tokenizer without merges.
+// charsVocabulary returns the vocabulary of a tokenizer without merges.
 func charsVocabulary(token func(id int) string, n int) Vocabulary {
 	v := Vocabulary{Model: "gpt2", Pre: "gpt-2"}
 	for id := range n {
@@ -74,7 +73,7 @@ func charsVocabulary(token func(id int) string, n int) Vocabulary {
 	return v
 }
 
-// longestVocabulary is that of a tokenizer that takes the longest token.
+// longestVocabulary returns the vocabulary of a tokenizer that takes the longest token.
 func longestVocabulary(t *trie.Tokenizer) Vocabulary {
 	v := Vocabulary{Model: trie.Kind}
 	for id, token := range t.Tokens {
@@ -90,7 +89,7 @@ func longestVocabulary(t *trie.Tokenizer) Vocabulary {
 	return v
 }
 
-// byteLevelVocabulary is that of byte-level BPE.
+// byteLevelVocabulary returns the vocabulary of byte-level BPE.
 func byteLevelVocabulary(t *bpe.Tokenizer) (v Vocabulary, err error) {
 	at := slices.IndexFunc(ggufPres, func(p ggufPre) bool {
 		return slices.Equal(p.patterns, t.Patterns) && p.whole == (t.Words != nil)
@@ -104,7 +103,7 @@ func byteLevelVocabulary(t *bpe.Tokenizer) (v Vocabulary, err error) {
 	for id, token := range t.Tokens {
 		text, kind := pretokenize.ToChars(token), sentencepiece.Normal
 		if id < len(t.File.Vocab) && t.File.Vocab[id] != "" {
-			text = t.File.Vocab[id] // a special one may stand for itself
+			text = t.File.Vocab[id] // a special token may be written as itself
 		}
 		if token == "" {
 			text, kind = UnusedToken(id), sentencepiece.Unused
@@ -123,10 +122,10 @@ func byteLevelVocabulary(t *bpe.Tokenizer) (v Vocabulary, err error) {
 	return v, nil
 }
 
-// UnusedToken is the text of an id without a token, as llama.cpp's conversion writes it.
+// UnusedToken returns the text of an id without a token, as in llama.cpp's conversion.
 func UnusedToken(id int) string { return fmt.Sprintf("[PAD%d]", id) }
 
-// pieceVocabulary is the vocabulary of SentencePiece.
+// pieceVocabulary returns the vocabulary of a SentencePiece tokenizer.
 func pieceVocabulary(t *pipeline.Tokenizer) (v Vocabulary, err error) {
 	data, err := t.Marshal()
 	if err != nil {
@@ -152,7 +151,7 @@ func pieceVocabulary(t *pipeline.Tokenizer) (v Vocabulary, err error) {
 	return v, nil
 }
 
-// setAffixes sets the ids around a text, and those that start and end one.
+// setAffixes sets the ids around a text, and the ids of the tokens that start and end a text.
 func (v *Vocabulary) setAffixes(tok token.Tokenizer) error {
 	before, after := token.Affixes(tok)
 	if len(before) > 1 || len(after) > 1 {

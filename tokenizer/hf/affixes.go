@@ -17,12 +17,12 @@ type templatePiece struct {
 	}
 }
 
-// templateSpecial is what a special token of a template stands for.
+// templateSpecial holds the ids of a special token in a template.
 type templateSpecial struct {
 	IDs []int32 `json:"ids"`
 }
 
-// tokenID is ["text",id].
+// tokenID is the id in ["text",id].
 type tokenID struct{ id int32 }
 
 func (t *tokenID) UnmarshalJSON(data []byte) error {
@@ -33,14 +33,14 @@ func (t *tokenID) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(pair[1], &t.id)
 }
 
-// maxAffixes bounds the ids around a text.
+// maxAffixes is the maximum number of ids before or after a text.
 const maxAffixes = 64
 
-// postProcessor reads what is put around a text.
+// postProcessor reads which ids are put around a text.
 func (r *reader) postProcessor() {
 	for i, p := range components(r.file.PostProcessor, processorSteps) {
 		switch p.Type {
-		case "ByteLevel": // only about the places of tokens in the text
+		case "ByteLevel": // concerns only the offsets of tokens in the text
 		case "BertProcessing", "RobertaProcessing":
 			r.before = append([]int32{p.Cls.id}, r.before...)
 			r.after = append(r.after, p.Sep.id)

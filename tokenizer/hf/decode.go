@@ -12,11 +12,11 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/words"
 )
 
-// maxDecoded is how much longer a decoder may make a token.
+// maxDecoded is the maximum factor by which a decoder may lengthen a token.
 const maxDecoded = 16
 
-// newDecoding returns the steps of a decoder. A file without one whose words are written in byte characters is decoded
-// from them.
+// newDecoding returns the steps of a decoder. If a file has no decoder and writes words in byte characters, these are
+// decoded.
 func newDecoding(parts []component, inBytes bool, work *regex.Work) *pipeline.Decoding {
 	if len(parts) == 0 && inBytes {
 		parts = []component{{Type: "ByteLevel"}}
@@ -28,12 +28,12 @@ func newDecoding(parts []component, inBytes bool, work *regex.Work) *pipeline.De
 	return &d.Decoding
 }
 
-// decoder is a decoder as it is made, step by step.
+// decoder builds a pipeline.Decoding step by step.
 type decoder struct {
 	pipeline.Decoding
 	work   *regex.Work
-	fused  bool // after a step Fuse: the tokens are one text
-	growth int  // how much longer the steps may make a token
+	fused  bool // after a step Fuse, which makes the tokens one text
+	growth int  // factor by which the steps may lengthen a token
 }
 
 // add adds a step.
@@ -80,7 +80,8 @@ func (d *decoder) add(p component) {
 	d.Steps = append(d.Steps, step)
 }
 
-// metaspaceDecoder writes spaces; in the first token of a text it drops them if the encoder may have added one.
+// metaspaceDecoder returns a step that restores spaces. In the first token of a text it removes them if the encoder may
+// have added one.
 func metaspaceDecoder(p component) func(string, bool) string {
 	if utf8.RuneCountInString(p.Replacement) != 1 {
 		fault.Raisef("in Metaspace: replacement %.60q, want one character", p.Replacement)
@@ -95,14 +96,15 @@ func metaspaceDecoder(p component) func(string, bool) string {
 	}
 }
 
-// grow counts how many times as long a step makes a token.
+// grow multiplies growth by the factor by which a step may lengthen a token.
 func (d *decoder) grow(times int) {
 	if d.growth *= max(1, times); d.growth > maxDecoded {
 		fault.Raisef("the steps make a token more than %d times as long", maxDecoded)
 	}
 }
 
-// replace replaces inside a token. Behind Fuse the pattern must be one character: others may go over tokens.
+// replace returns a step that replaces text within a token. After Fuse the pattern must be one character, because a
+// longer one could match across tokens.
 func (d *decoder) replace(p component) func(string, bool) string {
 	if text := p.Pattern.String; text != nil && *text != "" {
 		if d.fused && utf8.RuneCountInString(*text) > 1 {
@@ -124,7 +126,7 @@ func (d *decoder) replace(p component) func(string, bool) string {
 	}
 }
 
-// stripDecoder drops up to so many characters at the ends of a token.
+// stripDecoder returns a step that removes up to Start and Stop copies of Content from the two ends of a token.
 func stripDecoder(p component) func(string, bool) string {
 	return func(token string, _ bool) string {
 		for range p.Start {

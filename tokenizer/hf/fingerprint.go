@@ -9,7 +9,7 @@ import (
 	"math"
 )
 
-// fingerprint hashes all of a file that changes ids.
+// fingerprint hashes everything in a file that affects ids.
 func (r *reader) fingerprint(t *pipeline.Spec) string {
 	m := &r.file.Model
 	f := token.NewFingerprint(t.Type)
@@ -40,7 +40,7 @@ func (r *reader) fingerprint(t *pipeline.Spec) string {
 	return f.Sum()
 }
 
-// addFlags takes the flags of added tokens.
+// addFlags hashes the flags of added tokens.
 func addFlags(f token.Fingerprint, added []added.Token) {
 	f.Number(len(added))
 	for _, a := range added {

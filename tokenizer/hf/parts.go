@@ -47,20 +47,21 @@ type component struct {
 	Sep     tokenID                    `json:"sep"`
 }
 
-// matcher is a regular expression or a text.
+// matcher is a regular expression or a plain string.
 type matcher struct {
 	Regex  *string
 	String *string
 }
 
-// Bounds on a Sequence: its steps with those inside it, and how deep they stand. Published files have up to about ten,
-// and one in another.
+// Limits of a Sequence: the number of steps including nested ones, and the depth of nesting. Published files have up to
+// about ten steps, and one level of nesting.
 const (
 	maxParts = 64
 	maxNests = 8
 )
 
-// components reads a part, or the parts in it if it is a Sequence; list picks their field. It returns nil for no part.
+// components parses a part. If the part is a Sequence, it returns the parts inside, which list selects. It returns nil
+// if there is no part.
 func components(data json.RawMessage, list func(component) []json.RawMessage) []component {
 	return nestedComponents(data, list, maxNests)
 }
@@ -87,22 +88,22 @@ func nestedComponents(data json.RawMessage, list func(component) []json.RawMessa
 	return parts
 }
 
-// step does what step i asks for, whose number stands before an error.
+// step runs do. Errors in it are prefixed with the number of the step.
 func step(i int, do func()) { fault.Within(fmt.Sprintf("step %d", i), do) }
 
-// The fields of the parts of a Sequence.
+// These functions return the parts of a Sequence.
 func normalizerSteps(p component) []json.RawMessage   { return p.Normalizers }
 func preTokenizerSteps(p component) []json.RawMessage { return p.PreTokenizers }
 func decoderSteps(p component) []json.RawMessage      { return p.Decoders }
 func processorSteps(p component) []json.RawMessage    { return p.Processors }
 
-// isByteLevel reports whether the parts of a decoder are ByteLevel. Some files that were made by hand have none.
+// isByteLevel reports whether all parts of a decoder are ByteLevel. Some files that were made by hand have no decoder.
 func isByteLevel(decoder []component) bool {
 	return !slices.ContainsFunc(decoder, func(p component) bool { return p.Type != "ByteLevel" })
 }
 
-// classicSplits reads the steps of byte-level BPE that keep all of the text: any number of Split and Digits, then
-// ByteLevel, which cuts by GPT-2's pattern unless use_regex is false. ok is false for other steps.
+// classicSplits reads the steps of byte-level BPE that keep the whole text: any number of Split and Digits, then
+// ByteLevel, which splits by GPT-2's pattern unless use_regex is false. ok is false for other steps.
 func classicSplits(parts []component) (patterns []string, prefixSpace, ok bool) {
 	last := len(parts) - 1
 	if last < 0 || parts[last].Type != "ByteLevel" {
@@ -111,8 +112,8 @@ func classicSplits(parts []component) (patterns []string, prefixSpace, ok bool) 
 	for i, p := range parts {
 		switch {
 		case p.Type == "Split":
-			// Removed and inverted drops what the pattern does not match. The patterns of published tokenizers match
-			// everything, and where one does not, dropping text would lose it.
+			// Removed and inverted drops the text that the pattern does not match. The patterns of published tokenizers
+			// match everything. If one does not, dropping text would lose it.
 			if !(p.Behavior == "Isolated" && !p.Invert || p.Behavior == "Removed" && p.Invert) {
 				return nil, false, false
 			}
@@ -133,7 +134,7 @@ func classicSplits(parts []component) (patterns []string, prefixSpace, ok bool) 
 	return patterns, prefixSpace, true
 }
 
-// regex is the pattern as a regular expression.
+// regex returns the pattern as a regular expression.
 func (p matcher) regex() string {
 	switch {
 	case p.Regex != nil:

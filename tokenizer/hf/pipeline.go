@@ -17,19 +17,19 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// reader reads the parts of a tokenizer.json beside its vocabulary.
+// reader reads the parts of a tokenizer.json other than its vocabulary.
 type reader struct {
 	file          *File
 	work          regex.Work
-	growth        int // how much longer the normalizers may make a text
+	growth        int // factor by which the normalizers may lengthen a text
 	changes       bool
 	norms         []normalize.Normalizer
-	splits        []component // of the pre_tokenizer
+	splits        []component // steps of the pre_tokenizer
 	decoder       []component
 	before, after []int32
 }
 
-// Bounds on what a file may make of a text, so that memory stays in proportion to it.
+// Limits for lengthening a text, so that memory stays proportional to it.
 const (
 	maxGrowth  = 1 << 10
 	maxPrepend = 256 // bytes
@@ -49,7 +49,7 @@ func (r *reader) read() {
 	fault.Within("post_processor", r.postProcessor)
 }
 
-// grow counts how much longer a step makes a text.
+// grow multiplies growth by the factor by which a step may lengthen a text.
 func (r *reader) grow(old, new int) {
 	r.growth = max(r.growth, 1) * max(1, (new+old-1)/old)
 	if r.growth > maxGrowth {
@@ -57,10 +57,10 @@ func (r *reader) grow(old, new int) {
 	}
 }
 
-// forms are the Unicode normalization forms.
+// forms maps names to Unicode normalization forms.
 var forms = map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
 
-// normalizer makes a step; nil for one that changes nothing.
+// normalizer returns the normalizer of a step, nil if the step changes nothing.
 func (r *reader) normalizer(p component) normalize.Normalizer {
 	switch p.Type {
 	case "NFC", "NFD", "NFKC", "NFKD":
@@ -91,7 +91,7 @@ func (r *reader) normalizer(p component) normalize.Normalizer {
 	return nil
 }
 
-// replace makes the normalizer of a Replace step.
+// replace returns the normalizer of a Replace step.
 func (r *reader) replace(p component) normalize.Normalizer {
 	if text := p.Pattern.String; text != nil && *text != "" {
 		r.grow(len(*text), len(p.Content))
@@ -104,15 +104,15 @@ func (r *reader) replace(p component) normalize.Normalizer {
 	return normalize.ReplaceMatches{Pattern: d, New: []byte(p.Content)}
 }
 
-// compile compiles a pattern within what work is left.
+// compile compiles a pattern within the remaining work.
 func compile(pattern string, work *regex.Work) *regex.DFA {
 	return fault.Must(regex.CompileWithin(pattern, work))
 }
 
-// maxSplits bounds the steps of a pre_tokenizer. DeepSeek's has four.
+// maxSplits is the maximum number of steps of a pre_tokenizer. DeepSeek's has four.
 const maxSplits = 8
 
-// preSteps makes the steps of the pre_tokenizer.
+// preSteps returns the steps of the pre_tokenizer.
 func (r *reader) preSteps() (steps []pretokenize.Step) {
 	if len(r.splits) > maxSplits {
 		fault.Raisef("%d steps, want at most %d", len(r.splits), maxSplits)
@@ -170,7 +170,7 @@ func (r *reader) preStep(p component) []pretokenize.Step {
 	return nil
 }
 
-// metaspace makes the steps of SentencePiece's way to write spaces.
+// metaspace returns the steps for SentencePiece's way of writing spaces.
 func (r *reader) metaspace(p component) []pretokenize.Step {
 	var d *regex.DFA
 	fault.Within("in Metaspace: replacement", func() { d = compileChar(p.Replacement, &r.work) })
@@ -204,15 +204,15 @@ func compileChar(char string, work *regex.Work) *regex.DFA {
 	return fault.Must(pretokenize.CompileSet(regex.Of(char), false, work))
 }
 
-// aroundBPE is byte-level BPE with normalizers, or with added tokens that have flags.
+// aroundBPE returns byte-level BPE with normalizers, or with added tokens that have flags.
 func (r *reader) aroundBPE(b *bpe.Tokenizer) token.Tokenizer {
 	t := pipeline.Spec{Type: b.Type, Bytes: b, Tokens: b.Tokens, Norms: r.norms, Added: b.Added, Before: r.before,
 		After: r.after, File: b.HuggingFace}
 	if b.PrefixSpace {
 		t.Steps = []pretokenize.Step{pretokenize.Prefix{With: " "}}
 	}
-	// NFC alone leaves the fingerprint as it is: it changes no text that is in NFC, as nearly all text is, and models
-	// were trained before it was applied.
+	// NFC alone leaves the fingerprint unchanged. Nearly all text is in NFC already and stays the same, and models were
+	// trained before NFC was applied.
 	t.Sum = sync.OnceValue(func() string {
 		f := token.NewFingerprint("bpe")
 		f.Text(b.Fingerprint())
@@ -227,7 +227,7 @@ func (r *reader) aroundBPE(b *bpe.Tokenizer) token.Tokenizer {
 	return fault.Must(pipeline.New(t))
 }
 
-// pipeline makes the tokenizer of a file in its general form.
+// pipeline returns the tokenizer of a file in its general form.
 func (r *reader) pipeline(data []byte) token.Tokenizer {
 	m := &r.file.Model
 	t := pipeline.Spec{Type: "bpe", Norms: r.norms, Added: r.file.AddedTokens, Before: r.before, After: r.after,
@@ -244,14 +244,14 @@ func (r *reader) pipeline(data []byte) token.Tokenizer {
 	fault.Within("decoder", func() {
 		t.Decoding = newDecoding(r.decoder, slices.ContainsFunc(t.Steps, isBytesStep), &r.work)
 	})
-	fingerprint := r.fingerprint(&t) // now, so that the file's texts need not be kept
+	fingerprint := r.fingerprint(&t) // computed now, so that the file's texts can be freed
 	t.Sum = func() string { return fingerprint }
 	return fault.Must(pipeline.New(t))
 }
 
 func isBytesStep(s pretokenize.Step) bool { _, ok := s.(pretokenize.Bytes); return ok }
 
-// charBPE makes the model of BPE over characters.
+// charBPE returns the model of BPE over characters.
 func (m *Model) charBPE() *words.CharBPE {
 	unknown := int32(-1)
 	if m.Unk != nil {
@@ -271,7 +271,7 @@ func (m *Model) charBPE() *words.CharBPE {
 	return b
 }
 
-// unigram makes the model of a unigram vocabulary.
+// unigram returns the model of a unigram vocabulary.
 func (m *Model) unigram(texts []string) *words.Unigram {
 	u := &words.Unigram{Score: m.Vocab.scores, Unknown: -1, ByteID: words.ByteTokenIDs(m.Vocab.IDs, m.ByteFallback),
 		Fuse: m.FuseUnk == nil || *m.FuseUnk}

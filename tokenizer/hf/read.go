@@ -1,6 +1,5 @@
-// Package hf reads Hugging Face's tokenizer.json with a BPE or a Unigram model. The format has no description other
-// than
-// the library that writes it, github.com/huggingface/tokenizers. Package bpe writes it.
+// Package hf reads Hugging Face's tokenizer.json with a BPE or a Unigram model. The format is documented only by the
+// library that writes it, github.com/huggingface/tokenizers. Package bpe writes the format.
 package hf
 
 import (
@@ -19,9 +18,9 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/token"
 )
 
-// File is the structure of the file.
+// File is the structure of a tokenizer.json.
 type File struct {
-	// set in a file that Save wrote for another kind; the other fields are then absent
+	// Hippo is set in a file that Save wrote for another kind of tokenizer. The other fields are then absent.
 	Hippo       *token.Section `json:"hippo"`
 	AddedTokens []added.Token  `json:"added_tokens"`
 	bpe.Settings
@@ -42,7 +41,7 @@ type Model struct {
 	Merges       []mergePair `json:"merges"`
 }
 
-// Vocab is the vocabulary: ids by text or, of a unigram model, a list of texts with their scores.
+// Vocab is the vocabulary: ids by text or, for a unigram model, a list of texts with their scores.
 type Vocab struct {
 	IDs    map[string]int32
 	scores []float64 // nil for none
@@ -105,7 +104,7 @@ func (m *mergePair) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// ParseMerge reads "a b".
+// ParseMerge parses "a b".
 func ParseMerge(text string) (mergePair, error) {
 	left, right, _ := strings.Cut(text, " ")
 	if left == "" || right == "" || strings.Contains(right, " ") {
@@ -114,7 +113,7 @@ func ParseMerge(text string) (mergePair, error) {
 	return mergePair{left, right}, nil
 }
 
-// Parse checks a tokenizer.json in Hugging Face's format and makes a tokenizer of it.
+// Parse checks a tokenizer.json in Hugging Face's format and returns its tokenizer.
 func Parse(file *File, data []byte) (t token.Tokenizer, err error) {
 	err = fault.Catch(func() {
 		fault.Check(file.Model.check())
@@ -125,7 +124,7 @@ func Parse(file *File, data []byte) (t token.Tokenizer, err error) {
 	return t, err
 }
 
-// tokenizer makes the tokenizer of a file whose parts have been read.
+// tokenizer returns the tokenizer of a file whose parts have been read.
 func (r *reader) tokenizer(data []byte) token.Tokenizer {
 	file, classic := r.file, false
 	spec := bpe.Spec{Type: "bpe", File: file.Settings, Before: r.before, After: r.after, Added: file.AddedTokens}
@@ -147,7 +146,7 @@ func (r *reader) tokenizer(data []byte) token.Tokenizer {
 // isBPE reports whether a model is BPE.
 func isBPE(m *Model) bool { return m.Type == nil || *m.Type == "BPE" }
 
-// check refuses models that encode in a way that is not supported.
+// check returns an error for models whose encoding is not supported.
 func (m *Model) check() error {
 	switch {
 	case !isBPE(m) && *m.Type != "Unigram":
@@ -166,10 +165,10 @@ func (m *Model) check() error {
 	return nil
 }
 
-// maxHoles bounds the ids without a token: there may be this many more than there are tokens.
+// maxHoles limits the ids without a token: there may be at most this many more ids than tokens.
 const maxHoles = 1 << 16
 
-// texts is the text of each id in model.vocab, "" for those not in it.
+// texts returns the text of each id in model.vocab, "" for ids that are not in it.
 func (m *Model) texts() []string {
 	type entry struct {
 		id   int32
@@ -202,15 +201,14 @@ func (m *Model) texts() []string {
 	return texts
 }
 
-// setVocab sets tokens and byteID from model.vocab.
+// setVocab sets Tokens and ByteID from model.vocab.
 func setVocab(s *bpe.Spec, m *Model) {
 	s.File.Vocab = m.texts()
 	if m.IgnoreMerges {
 		s.Words = make(map[string]int32, len(m.Vocab.IDs))
 	}
 	for id, text := range s.File.Vocab {
-		// A token that is not written in byte characters, such as a special one, stands for its own text. No merge
-		// leads to it.
+		// A token that is not written in byte characters, such as a special one, is its own text. No merge gives it.
 		token, ok := pretokenize.FromChars(text)
 		if !ok {
 			token = text
@@ -228,14 +226,15 @@ func setVocab(s *bpe.Spec, m *Model) {
 	}
 }
 
-// mergeIDs is model.merges by ids, and what they become. With inBytes it leaves out merges of tokens with a space.
+// mergeIDs returns the ids of model.merges, and of the results. If inBytes is true, it omits merges of tokens with a
+// space.
 func (m *Model) mergeIDs(inBytes bool) (merges [][2]int32, results []int32) {
 	if len(m.Merges) > bpe.MaxMerges {
 		fault.Raisef("model.merges: %d merges, want at most %d", len(m.Merges), bpe.MaxMerges)
 	}
 	for rank, merge := range m.Merges {
 		if inBytes && strings.Contains(merge[0]+merge[1], " ") {
-			continue // a space is never written as itself in byte characters, so no text leads to this merge
+			continue // in byte characters a space is never written as itself, so this merge is never used
 		}
 		var ids [3]int32
 		for i, text := range []string{merge[0], merge[1], merge[0] + merge[1]} {
@@ -252,10 +251,10 @@ func (m *Model) mergeIDs(inBytes bool) (merges [][2]int32, results []int32) {
 	return merges, results
 }
 
-// maxAdded bounds the number of added tokens and their bytes.
+// maxAdded limits the number of added tokens and the total of their bytes.
 const maxAdded = 1 << 20
 
-// placeAdded puts added_tokens into the texts of all ids.
+// placeAdded returns tokens, the texts of all ids, with added_tokens in it.
 func placeAdded(tokens []string, list []added.Token, vocab map[string]int32) []string {
 	bytes := 0
 	for i, a := range list {

@@ -8,28 +8,28 @@ import (
 	"unicode/utf8"
 )
 
-// charsmap is SentencePiece's precompiled_charsmap (src/normalizer.cc): strings and what they are replaced by, such
-// as ﬁ by fi. The longest string that the text starts with is replaced, again and again; characters between stay.
+// charsmap is SentencePiece's precompiled_charsmap (src/normalizer.cc): strings and their replacements, such as ﬁ and
+// fi. The longest string at the start of the remaining text is replaced, again and again. Other characters stay.
 //
-// The strings are a double-array trie (Aoe 1989) as the library Darts-clone lays it out: a unit of 32 bits for each
-// node, whose bits 0 to 7 are the label that leads to it, 8 whether a string ends there, 10 to 30 the offset of its
-// children (times 256 if bit 9 is set). The children of node i stand at i ^ offset ^ label; the one with label 0 is the
-// value of the string, the place of its replacement, which ends with a zero byte.
+// The strings form a double-array trie (Aoe 1989) in the layout of the library Darts-clone, with a unit of 32 bits for
+// each node. Bits 0 to 7 are the label that leads to the node, bit 8 is set if a string ends there, bits 10 to 30 are
+// the offset of its children (times 256 if bit 9 is set). The children of node i are at i ^ offset ^ label. The child
+// with label 0 is the value of the string: the offset of its replacement, which ends with a zero byte.
 type charsmap struct {
 	units   []uint32
 	texts   []byte
 	Longest int // bytes of the longest replacement
 }
 
-// maxCharsmap bounds the file's part; the largest published one has about 300 KB. maxKey bounds the strings, so that
-// time is linear in the text.
+// maxCharsmap limits the size in the file; the largest published one has about 300 KB. maxKey limits the length of
+// strings, so that the time is linear in the text.
 const (
 	maxCharsmap = 16 << 20
 	maxKey      = 64
 	maxReplaced = 256 // bytes of a replacement
 )
 
-// NewCharsmap reads the binary form: the size of the trie in bytes, the trie, the replacements.
+// NewCharsmap parses the binary form: the size of the trie in bytes, the trie, the replacements.
 func NewCharsmap(data []byte) (*charsmap, error) {
 	if len(data) > maxCharsmap {
 		return nil, fmt.Errorf("precompiled_charsmap: %d bytes, want at most %d", len(data), maxCharsmap)
@@ -63,11 +63,11 @@ func NewCharsmap(data []byte) (*charsmap, error) {
 	return m, nil
 }
 
-// offset is where the children of a node stand, before ^ with the node and their labels.
+// offset returns the offset of a node's children, to be combined by ^ with the node's index and their labels.
 func offset(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
 
-// find finds the longest string that text starts with, its length and its replacement; n is 0 when there is none.
-// open says that a longer one is possible when more text follows.
+// find returns the replacement and the length of the longest string at the start of text; n is 0 if there is none. open
+// reports whether a longer string is possible if more text follows.
 func (m *charsmap) find(text []byte) (with []byte, n int, open bool) {
 	at := offset(m.units[0])
 	for i, b := range text {

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// TestHostileCharsmap: a trie whose nodes lead to themselves ends, because every step takes a byte of a key of bounded
-// length, and places outside the file are no replacements.
+// TestHostileCharsmap checks that the search ends in a trie whose nodes lead to themselves, because every step consumes
+// a byte of a key with bounded length, and that offsets outside the file are not replacements.
 func TestHostileCharsmap(t *testing.T) {
 	units := make([]byte, 4+4*256)
 	binary.LittleEndian.PutUint32(units, 4*256)
 	for b := range 256 {
-		// node b is reached by b; its children stand at 0 ^ label again, and a string ends in it
+		// Byte b leads to node b. Its children are at 0 ^ label again, and a string ends in it.
 		binary.LittleEndian.PutUint32(units[4+4*b:], uint32(b)<<10|1<<8|uint32(b))
 	}
 	m, err := NewCharsmap(append(units, "x\x00"...))

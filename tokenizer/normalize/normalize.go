@@ -1,5 +1,5 @@
-// Package normalize has the changes that a tokenizer makes to a text before it looks for words, as the normalizers of
-// Hugging Face's library and of SentencePiece make them, for texts that arrive in pieces.
+// Package normalize contains the changes that a tokenizer makes to a text before it splits it into words. They are the
+// normalizers of Hugging Face's library and of SentencePiece, for texts that arrive in pieces.
 package normalize
 
 import (
@@ -11,29 +11,29 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Normalizer is one step of the changes that a tokenizer makes to a text before it looks for words.
+// Normalizer is one step in changing a text before it is split into words.
 type Normalizer interface {
-	// apply appends to dst what the start of src becomes that nothing after src can change, and returns how much
-	// of src that is. src is whole characters, and bytes that are not UTF-8. start says that src starts the stretch of
-	// text, final that it ends there; then all of src is used.
+	// Apply appends the result for the start of src that cannot depend on text after src, and returns the length of
+	// that start. src consists of whole characters, and of bytes that are not UTF-8. start reports that src starts the
+	// stretch of text, final that it ends the stretch; then all of src is used.
 	Apply(dst, src []byte, start, final bool) ([]byte, int)
 }
 
-// Chain is the steps for one text, with what each has to keep back.
+// Chain holds the steps for one text, and the text that each step holds back.
 type Chain struct {
 	steps []Normalizer
-	state []chainState // of each step
+	state []chainState // one for each step
 }
 
 type chainState struct {
 	pending, out []byte
-	inside       bool // something of the stretch is after this step
+	inside       bool // part of the stretch has passed this step
 }
 
 func NewChain(steps []Normalizer) Chain { return Chain{steps, make([]chainState, len(steps))} }
 
-// push gives the next part of a stretch to the steps, and returns what comes out after the last. It is valid until the
-// next call, and as long as src.
+// Push passes the next part of a stretch through the steps, and returns the output of the last. The output is valid
+// until the next call, and as long as src is.
 func (c *Chain) Push(src []byte, final bool) []byte {
 	for i, step := range c.steps {
 		s := &c.state[i]
@@ -44,7 +44,7 @@ func (c *Chain) Push(src []byte, final bool) []byte {
 		}
 		out, used := in, 0
 		form, ok := step.(UnicodeForm)
-		if ok = ok && len(s.pending) == 0; ok { // most text is in its form, and then need not be copied
+		if ok = ok && len(s.pending) == 0; ok { // most text is in its form and need not be copied
 			used, ok = form.keeps(in, final)
 			out = in[:used]
 		}
@@ -59,7 +59,7 @@ func (c *Chain) Push(src []byte, final bool) []byte {
 	return src
 }
 
-// held is the number of bytes that steps keep back.
+// Held returns the number of bytes that steps hold back.
 func (c *Chain) Held() (n int) {
 	for i := range c.state {
 		n += len(c.state[i].pending)
@@ -67,7 +67,7 @@ func (c *Chain) Held() (n int) {
 	return n
 }
 
-// UnicodeForm is one of the Unicode normalization forms.
+// UnicodeForm is a Unicode normalization form.
 type UnicodeForm struct{ Form norm.Form }
 
 func (f UnicodeForm) Apply(dst, src []byte, _, final bool) ([]byte, int) {
@@ -78,7 +78,7 @@ func (f UnicodeForm) Apply(dst, src []byte, _, final bool) ([]byte, int) {
 	return append(dst, f.Form.Bytes(src[:n])...), n
 }
 
-// keeps tells how much of src is settled, and whether it is in the form as it is.
+// keeps returns how much of src is settled, and whether that is already in the form.
 func (f UnicodeForm) keeps(src []byte, final bool) (n int, ok bool) {
 	n = len(src)
 	if !final {
@@ -87,7 +87,7 @@ func (f UnicodeForm) keeps(src []byte, final bool) (n int, ok bool) {
 	return n, f.Form.QuickSpan(src[:n]) == n
 }
 
-// EachRune changes character by character. A byte that is not UTF-8 stays.
+// EachRune changes a text character by character. A byte that is not UTF-8 stays.
 type EachRune func(dst []byte, r rune) []byte
 
 func (f EachRune) Apply(dst, src []byte, _, _ bool) ([]byte, int) {
@@ -103,15 +103,15 @@ func (f EachRune) Apply(dst, src []byte, _, _ bool) ([]byte, int) {
 	return dst, len(src)
 }
 
-// Lowercase is the small letter of a capital one, without regard to the letters around it.
+// Lowercase appends the lower case of a letter, regardless of the letters around it.
 func Lowercase(dst []byte, r rune) []byte {
-	if r == 'İ' { // the only letter whose small form is two characters
+	if r == 'İ' { // the only letter whose lower case is two characters
 		return append(dst, "i\u0307"...)
 	}
 	return utf8.AppendRune(dst, unicode.ToLower(r))
 }
 
-// StripAccents drops marks, which stand after their letters in a decomposed form.
+// StripAccents removes marks, which come after their letters in a decomposed form.
 func StripAccents(dst []byte, r rune) []byte {
 	if unicode.Is(unicode.M, r) {
 		return dst
@@ -119,7 +119,7 @@ func StripAccents(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// StripSpace drops white space at the ends.
+// StripSpace removes white space at the ends.
 type StripSpace struct{ Left, Right bool }
 
 func (s StripSpace) Apply(dst, src []byte, start, final bool) ([]byte, int) {
@@ -140,7 +140,8 @@ func (s StripSpace) Apply(dst, src []byte, start, final bool) ([]byte, int) {
 	return append(dst, kept...), len(src) - len(text) + len(kept)
 }
 
-// SqueezeSpaces drops spaces at the ends and makes one of several, as remove_extra_whitespaces of SentencePiece.
+// SqueezeSpaces removes spaces at the ends and replaces several spaces by one, like SentencePiece's
+// remove_extra_whitespaces.
 type SqueezeSpaces struct{}
 
 func (SqueezeSpaces) Apply(dst, src []byte, start, final bool) ([]byte, int) {
@@ -170,7 +171,7 @@ func (SqueezeSpaces) Apply(dst, src []byte, start, final bool) ([]byte, int) {
 	return dst, len(src)
 }
 
-// Prepend puts a text before each stretch that is not empty.
+// Prepend inserts a text before each stretch that is not empty.
 type Prepend string
 
 func (p Prepend) Apply(dst, src []byte, start, _ bool) ([]byte, int) {
@@ -180,7 +181,7 @@ func (p Prepend) Apply(dst, src []byte, start, _ bool) ([]byte, int) {
 	return append(dst, src...), len(src)
 }
 
-// ReplaceText puts a text in place of another one.
+// ReplaceText replaces all occurrences of a text.
 type ReplaceText struct{ Old, New []byte }
 
 func (p ReplaceText) Apply(dst, src []byte, _, final bool) ([]byte, int) {
@@ -195,14 +196,14 @@ func (p ReplaceText) Apply(dst, src []byte, _, final bool) ([]byte, int) {
 	}
 	end := len(src)
 	if !final {
-		// the longest end of src that may be the start of old
+		// the longest end of src that may be the start of Old
 		for end = max(i, len(src)-len(p.Old)+1); end < len(src) && !bytes.HasPrefix(p.Old, src[end:]); end++ {
 		}
 	}
 	return append(dst, src[i:end]...), end
 }
 
-// ReplaceMatches puts a text in place of all matches of a pattern.
+// ReplaceMatches replaces all matches of a pattern.
 type ReplaceMatches struct {
 	Pattern *regex.DFA
 	New     []byte

@@ -2,14 +2,14 @@ package pipeline
 
 import "bytes"
 
-// Decoding is how the texts of tokens become the text that they stand for.
+// Decoding converts the texts of tokens to the text that they represent.
 type Decoding struct {
-	Steps []func(token string, opens bool) string // opens says that the token is the first of the text
-	Left  int                                     // how many characters strip at the start of the text are dropped
+	Steps []func(token string, opens bool) string // opens: the token is the first one of the text
+	Left  int                                     // how many copies of Strip to remove at the start of the text
 	Strip string
 }
 
-// token is the text of a token.
+// token returns the decoded text of a token.
 func (d *Decoding) token(token string, opens bool) string {
 	for _, step := range d.Steps {
 		token = step(token, opens)
@@ -17,7 +17,7 @@ func (d *Decoding) token(token string, opens bool) string {
 	return token
 }
 
-// decodeText decodes ids that start a text, without the space that was put before the first word.
+// DecodeText decodes ids at the start of a text, without the space that was inserted before the first word.
 func (t *Tokenizer) DecodeText(dst []byte, ids []int32) []byte {
 	if t.Decoding == nil || len(ids) == 0 {
 		return t.Decode(dst, ids)

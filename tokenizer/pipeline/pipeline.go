@@ -1,8 +1,6 @@
-// Package pipeline is a tokenizer of the general form of Hugging Face's library: added tokens divide the text,
-// normalizers
-// change what is between them, steps cut it into words, and a model turns words into ids. It encodes texts in pieces,
-// and
-// words of any length in bounded memory.
+// Package pipeline implements the general form of tokenizers of Hugging Face's library. Added tokens divide the text,
+// normalizers change the stretches between them, steps split these into words, and a model converts words to ids. It
+// encodes texts in pieces, and words of any length in bounded memory.
 package pipeline
 
 import (
@@ -17,36 +15,36 @@ import (
 	"unicode/utf8"
 )
 
-// Spec is what a pipeline is made of.
+// Spec holds the parts of a tokenizer.
 type Spec struct {
 	Type          string
 	Norms         []normalize.Normalizer
-	Steps         []pretokenize.Step // how a text is cut into words
-	Bytes         *bpe.Tokenizer     // byte-level BPE, in place of Model and of steps that cut
+	Steps         []pretokenize.Step // how to split a text into words
+	Bytes         *bpe.Tokenizer     // byte-level BPE, instead of Model and of steps that cut
 	Model         words.Model
-	Joins         *words.PairFilter // characters that stand side by side in a token
-	Tokens        []string          // the text of each id as the file writes it; "" for none
+	Joins         *words.PairFilter // pairs of characters that are adjacent in some token
+	Tokens        []string          // text of each id as written in the file; "" for none
 	Decoding      *Decoding         // nil for byte-level BPE
 	Added         []added.Token
-	User          []added.Token // pieces of SentencePiece's user: found like added ones, in untrusted text too
-	Before, After []int32       // what the post-processor puts around a text
+	User          []added.Token // SentencePiece's user-defined pieces: found like added tokens, also in untrusted text
+	Before, After []int32       // ids that the post-processor puts around a text
 	File          func() ([]byte, error)
-	Sum           func() string // the fingerprint
+	Sum           func() string // returns the fingerprint
 }
 
-// Tokenizer is a tokenizer of the general form that Hugging Face's library has: added tokens divide the text,
-// normalizers change the stretches between them, steps cut these into words, a model turns words into ids.
+// Tokenizer is a tokenizer of the general form of Hugging Face's library: added tokens divide the text, normalizers
+// change the stretches between them, steps split these into words, and a model converts words to ids.
 type Tokenizer struct {
 	Spec
-	raw     *added.FlaggedSet  // added tokens that are found in the text as it is
-	cooked  *added.FlaggedSet  // those that are found after the normalizers
-	plain   *added.FlaggedSet  // of user
-	lead    []pretokenize.Step // steps before the first that cuts
-	cut     *pretokenize.Cut   // the first that cuts; nil for none
+	raw     *added.FlaggedSet  // added tokens that are found in the original text
+	cooked  *added.FlaggedSet  // added tokens that are found after the normalizers
+	plain   *added.FlaggedSet  // the tokens of User
+	lead    []pretokenize.Step // steps before the first Cut
+	cut     *pretokenize.Cut   // the first Cut; nil for none
 	rest    []pretokenize.Step // steps after it
-	text    []string           // tokens, decoded
-	model   words.Model        // of Spec: here its use is short enough to be inlined
-	End     *int32             // the token that ends a document, where its name does not tell; nil for none
+	text    []string           // Tokens, decoded
+	model   words.Model        // same as Spec.Model; short enough here to be inlined
+	End     *int32             // token that ends a document, if its name does not show it; nil for none
 	workers sync.Pool          // of *wordWorker
 }
 
@@ -91,13 +89,13 @@ func (t *Tokenizer) Marshal() ([]byte, error) { return t.File() }
 func (t *Tokenizer) EndOfText() (int32, bool) { return added.EndOfText(t.Added, t.End) }
 func (t *Tokenizer) SetEnd(id *int32)         { t.End = id }
 
-// affixes are the ids around a text.
+// Affixes returns the ids to put before and after a text.
 func (t *Tokenizer) Affixes() (before, after []int32) { return t.Before, t.After }
 
-// addedTokens are the tokens that are found in a text before anything else.
+// AddedTokens returns the tokens that are found in a text before all others.
 func (t *Tokenizer) AddedTokens() []added.Token { return t.Added }
 
-// ordinary encodes a text whose added tokens are plain characters.
+// Ordinary returns a Stream that treats added tokens in the text as plain characters.
 func (t *Tokenizer) Ordinary() token.Stream { return t.stream(false) }
 
 func (t *Tokenizer) Decode(dst []byte, ids []int32) []byte {
@@ -116,7 +114,7 @@ func (t *Tokenizer) Encode(dst []int32, text []byte) ([]int32, error) {
 	return ids, err
 }
 
-// stream starts a text. Without find, added tokens in it are plain characters.
+// stream starts a text. If find is false, added tokens in it are plain characters.
 func (t *Tokenizer) stream(find bool) *pipeStream {
 	s := &pipeStream{t: t, norms: normalize.NewChain(t.Norms), first: true, start: true}
 	s.raw, s.cooked = added.FlaggedScan{Find: t.raw}, added.FlaggedScan{Find: t.cooked}
@@ -136,13 +134,13 @@ type pipeStream struct {
 	text        []byte // normalized, not yet searched for tokens
 	word        []byte // after the steps of lead, not yet cut or encoded
 	scratch     [][]byte
-	first       bool // nothing of the text has come before word
-	start       bool // nothing of the stretch has gone through lead
-	inside      bool // word continues with a word
+	first       bool // word is at the start of the text
+	start       bool // nothing of the stretch has passed lead
+	inside      bool // word continues in the middle of a word
 	dst         []int32
 	w           *words.Worker
 	carried     words.Carry
-	bad         string // what a model found that has no token
+	bad         string // description of a character without a token
 }
 
 func (s *pipeStream) EncodeChunk(dst []int32, text []byte, last bool) (ids []int32, n int, err error) {
@@ -167,7 +165,7 @@ func (s *pipeStream) EncodeChunk(dst []int32, text []byte, last bool) (ids []int
 	return s.dst, n, nil
 }
 
-// wholeRunes is text without the start of a character at its end.
+// wholeRunes returns text without an incomplete character at its end.
 func wholeRunes(text []byte) []byte {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if end := text[len(text)-n:]; utf8.RuneStart(end[0]) {
@@ -186,7 +184,7 @@ func (s *pipeStream) emit(id int32) {
 	s.first, s.start = false, true
 }
 
-// normalize takes the next part of a stretch between tokens.
+// normalize processes the next part of a stretch between tokens.
 func (s *pipeStream) normalize(text []byte, final bool) error {
 	if len(text) == 0 && !final {
 		return nil
@@ -198,7 +196,7 @@ func (s *pipeStream) normalize(text []byte, final bool) error {
 	return token.MoveError(err, -int64(kept))
 }
 
-// words takes the next part of a normalized stretch.
+// words processes the next part of a normalized stretch.
 func (s *pipeStream) words(text []byte, final bool) error {
 	begins := s.start
 	for i, step := range s.t.lead {
@@ -232,7 +230,7 @@ func (s *pipeStream) words(text []byte, final bool) error {
 	return nil
 }
 
-// joined is what was kept and text, one after the other, without a copy of text where nothing was kept.
+// joined returns the kept text followed by text. It does not copy text if nothing was kept.
 func joined(kept *[]byte, text []byte) []byte {
 	if len(*kept) == 0 {
 		return text
@@ -241,7 +239,7 @@ func joined(kept *[]byte, text []byte) []byte {
 	return *kept
 }
 
-// changed is what a step makes of a piece, in memory of its own.
+// changed returns the result of a step for a piece, in separate memory for each depth.
 func (s *pipeStream) changed(depth int, step pretokenize.Step, piece []byte, start, first bool) []byte {
 	for len(s.scratch) <= depth {
 		s.scratch = append(s.scratch, nil)
@@ -250,8 +248,8 @@ func (s *pipeStream) changed(depth int, step pretokenize.Step, piece []byte, sta
 	return s.scratch[depth]
 }
 
-// follow takes a piece through the remaining steps. first says that it starts the whole text. ok is false when a part
-// of it has no token.
+// follow passes a piece through the remaining steps. first reports that the piece starts the whole text. ok is false if
+// a part of the piece has no token.
 func (s *pipeStream) follow(steps []pretokenize.Step, depth int, piece []byte, first bool) (ok bool) {
 	for i, step := range steps {
 		cut, isCut := step.(*pretokenize.Cut)
@@ -269,9 +267,9 @@ func (s *pipeStream) follow(steps []pretokenize.Step, depth int, piece []byte, f
 	return bad < 0
 }
 
-// encode appends the ids of a word, which it gives to the model in parts: no token goes over a place between two
-// characters that are side by side in no token. When ends is false the word continues, and done is where the last part
-// starts. bad is the place of a character without a token, or -1.
+// encode appends the ids of a word. It passes the word to the model in parts, divided between characters that are
+// adjacent in no token, so that no token spans two parts. If ends is false, the word continues, and done is the start
+// of the last part. bad is the offset of a character without a token, or -1.
 func (s *pipeStream) encode(word []byte, begins, ends bool) (done, bad int) {
 	if begins {
 		s.w.Carry = words.Carry{}
@@ -304,7 +302,7 @@ func (s *pipeStream) encode(word []byte, begins, ends bool) (done, bad int) {
 	return lo, bad
 }
 
-// describe names the character that text starts with in an error.
+// describe describes the first character of text in an error.
 func describe(text []byte) string {
 	r, size := utf8.DecodeRune(text)
 	if r == utf8.RuneError && size < 2 {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Byte-level BPE files write a token, which is a string of bytes, as a string of visible characters, one for each
-// byte (bytes_to_unicode in GPT-2's src/encoder.py): a byte that is a visible character of Latin-1 stands for itself,
-// and the other 68 bytes are U+0100, U+0101, … in order. So a space is Ġ (U+0120).
+// Byte-level BPE files write a token, which is a string of bytes, as a string of visible characters, one for each byte
+// (bytes_to_unicode in GPT-2's src/encoder.py). A byte that is a visible character of Latin-1 stands for itself. The
+// other 68 bytes are U+0100, U+0101, … in order. So a space is Ġ (U+0120).
 
-// ByteChar is the character of each byte.
+// ByteChar maps bytes to characters.
 var ByteChar = func() (chars [256]rune) {
 	next := rune(0x100)
 	for b := range chars {
@@ -24,7 +24,7 @@ var ByteChar = func() (chars [256]rune) {
 	return chars
 }()
 
-// charByte is the byte of each character, and -1 for other characters.
+// charByte maps characters to bytes. It is -1 for other characters.
 var charByte = func() (bytes [0x100 + 68]int16) {
 	for i := range bytes {
 		bytes[i] = -1
@@ -35,7 +35,8 @@ var charByte = func() (bytes [0x100 + 68]int16) {
 	return bytes
 }()
 
-// ByteOrder is the bytes in the order of their characters, which is their order in GPT-2 and in trained vocabularies.
+// ByteOrder lists the bytes in the order of their characters, which is their order in GPT-2 and in trained
+// vocabularies.
 var ByteOrder = func() (order [256]byte) {
 	for i := range order {
 		order[i] = byte(i)
@@ -44,7 +45,7 @@ var ByteOrder = func() (order [256]byte) {
 	return order
 }()
 
-// ToChars writes the bytes of a token as characters.
+// ToChars returns the bytes of a token as characters.
 func ToChars(token string) string {
 	var b strings.Builder
 	for i := range len(token) {
@@ -53,7 +54,7 @@ func ToChars(token string) string {
 	return b.String()
 }
 
-// FromChars is the inverse of toChars. ok is false when a character stands for no byte.
+// FromChars is the inverse of ToChars. ok is false if a character stands for no byte.
 func FromChars(chars string) (token string, ok bool) {
 	b := make([]byte, 0, len(chars))
 	for _, c := range chars {

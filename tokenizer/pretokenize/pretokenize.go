@@ -1,5 +1,5 @@
-// Package pretokenize has the steps by which a text becomes words, as the pre_tokenizers of Hugging Face's library, and
-// the visible characters that byte-level BPE writes bytes as.
+// Package pretokenize contains the steps that split a text into words, like the pre_tokenizers of Hugging Face's
+// library, and the visible characters in which byte-level BPE writes bytes.
 package pretokenize
 
 import (
@@ -9,37 +9,37 @@ import (
 	"unicode/utf8"
 )
 
-// Step is one step by which a text becomes words: it cuts, or it changes the text.
+// Step is one step in splitting a text into words. It splits the text or changes it.
 type Step interface{ isPreStep() }
 
-// Cut cuts a text at the matches of a pattern.
+// Cut splits a text at the matches of a pattern.
 type Cut struct {
 	Pattern  *regex.DFA
 	Behavior CutBehavior
-	Invert   bool // the text between the matches takes the place of the matches
+	Invert   bool // swaps the roles of the matches and the text between them
 }
 
-// CutBehavior is what becomes of the matches.
+// CutBehavior determines what happens to the matches.
 type CutBehavior int
 
 const (
 	CutIsolated   CutBehavior = iota // each is a word
 	CutRemoved                       // they are dropped
-	cutPrevious                      // each ends the word before it, if that is no match
-	CutNext                          // each starts the word after it, if that is no match
-	cutContiguous                    // those that touch are one word
+	cutPrevious                      // each ends the word before it, unless that is a match
+	CutNext                          // each starts the word after it, unless that is a match
+	cutContiguous                    // adjacent matches form one word
 )
 
 var CutBehaviors = map[string]CutBehavior{"Isolated": CutIsolated, "Removed": CutRemoved,
 	"MergedWithPrevious": cutPrevious, "MergedWithNext": CutNext, "Contiguous": cutContiguous}
 
-// Spaces puts another character in place of spaces.
+// Spaces replaces spaces by another character.
 type Spaces struct{ With string }
 
-// Bytes writes each byte as its visible character, see byteChar.
+// Bytes writes each byte as its visible character, see ByteChar.
 type Bytes struct{}
 
-// Prefix puts a text before a piece that does not start with it.
+// Prefix inserts a text before a piece that does not start with it.
 type Prefix struct {
 	With  string
 	First bool // only before the piece that starts the whole text
@@ -50,8 +50,8 @@ func (Spaces) isPreStep() {}
 func (Bytes) isPreStep()  {}
 func (Prefix) isPreStep() {}
 
-// Change appends what a step that does not cut makes of a piece. start says that the piece starts here, first that it
-// starts the whole text.
+// Change appends the result of a step that does not cut. start reports that the piece starts here, first that it starts
+// the whole text.
 func Change(step Step, dst, piece []byte, start, first bool) []byte {
 	switch step := step.(type) {
 	case Spaces:
@@ -77,8 +77,9 @@ func Change(step Step, dst, piece []byte, start, first bool) []byte {
 	return append(dst, piece...)
 }
 
-// cut calls word with the bounds of the words of text in order, and returns where it stopped. When final is false more
-// text may follow: it stops before the first word that this could change, and a later call can continue from there.
+// Cut calls word with the bounds of the words of text in order, and returns the offset at which it stopped. If final is
+// false, more text may follow. Then it stops before the first word that could change, and a later call can continue
+// from there.
 func (c *Cut) Cut(text []byte, final bool, word func(lo, hi int)) (done int) {
 	p := pieces{step: c, word: word}
 	gap := 0
@@ -111,7 +112,7 @@ func (c *Cut) Cut(text []byte, final bool, word func(lo, hi int)) (done int) {
 	return len(text)
 }
 
-// pieces puts matches and the text between them together. The last word is kept until what follows is known.
+// pieces joins matches and the text between them. It keeps the last word until what follows is known.
 type pieces struct {
 	step   *Cut
 	word   func(lo, hi int)
@@ -119,7 +120,7 @@ type pieces struct {
 	match  bool // it ends with a match
 }
 
-// add takes the next match, or the text before one.
+// add adds the next match, or the text before a match.
 func (p *pieces) add(lo, hi int, match bool) {
 	joins := false
 	if p.lo < p.hi {
@@ -139,7 +140,7 @@ func (p *pieces) add(lo, hi int, match bool) {
 	p.hi, p.match = hi, match
 }
 
-// flush passes on the last word, unless it is to be dropped.
+// flush passes the last word on, unless it is to be dropped.
 func (p *pieces) flush() {
 	if p.lo < p.hi && !(p.match && p.step.Behavior == CutRemoved) {
 		p.word(p.lo, p.hi)
@@ -147,7 +148,7 @@ func (p *pieces) flush() {
 	p.lo = p.hi
 }
 
-// CompileSet returns the pattern of characters of a set: one, or as many as there are.
+// CompileSet returns a pattern that matches one character of a set or, if many is true, as many as possible.
 func CompileSet(set regex.Set, many bool, work *regex.Work) (*regex.DFA, error) {
 	node := &regex.Node{Op: regex.OpSet, Set: set}
 	if many {
@@ -156,7 +157,7 @@ func CompileSet(set regex.Set, many bool, work *regex.Work) (*regex.DFA, error) 
 	return regex.CompileNode(node, work)
 }
 
-// CompileWords returns the pattern \w+|[^\w\s]+, where \w has all that is alphabetic.
+// CompileWords returns the pattern \w+|[^\w\s]+, where \w includes everything alphabetic.
 func CompileWords(work *regex.Work) (*regex.DFA, error) {
 	letters := regex.TableSet(unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic,
 		unicode.Join_Control)
@@ -167,10 +168,10 @@ func CompileWords(work *regex.Work) (*regex.DFA, error) {
 	return regex.CompileNode(&regex.Node{Op: regex.OpAlt, Subs: []*regex.Node{many(letters), many(others)}}, work)
 }
 
-// SetPunctuation is all punctuation, and the symbols of ASCII.
+// SetPunctuation returns the set of all punctuation and of ASCII's symbols.
 func SetPunctuation() regex.Set {
 	return regex.NewSet(append(regex.TableSet(unicode.P), regex.Of("$+<>^`|~")...))
 }
 
-// SetNumber is all that is a number or a part of one.
+// SetNumber returns the set of all characters that are numbers or parts of numbers.
 func SetNumber() regex.Set { return regex.TableSet(unicode.N) }

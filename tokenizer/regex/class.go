@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// This file is the part of the parser that reads sets of characters: classes, escapes and properties.
+// This file contains the part of the parser for sets of characters: classes, escapes and properties.
 
 var (
 	SetSpace = TableSet(unicode.White_Space)
@@ -17,7 +17,7 @@ var (
 	SetWord  = TableSet(unicode.L, unicode.M, unicode.Nd, unicode.Pc)
 )
 
-// class reads the rest of [...].
+// class parses the rest of [...].
 func (p *regexParser) class() Set {
 	negated := p.take("^")
 	var ranges []Range
@@ -50,7 +50,7 @@ func (p *regexParser) class() Set {
 	return p.folded(NewSet(ranges)).negateIf(negated)
 }
 
-// classItem reads a character, or an escape that stands for a set.
+// classItem parses a character, or an escape that stands for a set.
 func (p *regexParser) classItem() (rune, Set) {
 	if !p.take(`\`) {
 		return p.char(), nil
@@ -62,10 +62,10 @@ func (p *regexParser) classItem() (rune, Set) {
 	return 0, set
 }
 
-// escape reads what follows a backslash.
+// escape parses what follows a backslash.
 func (p *regexParser) escape() Set {
 	c := p.char()
-	if strings.ContainsRune("SDWpP", c) { // sets that are made anew
+	if strings.ContainsRune("SDWpP", c) { // sets that are built here
 		p.work.spend(len(SetWord))
 	}
 	if i := strings.IndexRune("nrtfv", c); i >= 0 {
@@ -96,7 +96,7 @@ func (p *regexParser) escape() Set {
 	return Set{{c, c}}
 }
 
-// hex reads a character given by its number in n hexadecimal digits, and skips what follows them.
+// hex parses a character that is given by n hexadecimal digits, and skips skip bytes after them.
 func (p *regexParser) hex(n, skip int) Set {
 	if p.pos+n+skip > len(p.src) {
 		fault.Raisef("it ends inside a hexadecimal number")
@@ -109,7 +109,7 @@ func (p *regexParser) hex(n, skip int) Set {
 	return Set{{rune(v), rune(v)}}
 }
 
-// property reads the {name} of a general category or a script.
+// property parses the {name} of a general category or a script.
 func (p *regexParser) property() Set {
 	name, _, found := strings.Cut(p.src[p.pos:], "}")
 	name, open := strings.CutPrefix(name, "{")
@@ -125,6 +125,6 @@ func (p *regexParser) property() Set {
 	if table == nil {
 		fault.Raisef(`the property \p{%s} is not supported`, name)
 	}
-	// Folded before it is negated: what is left out is left out in both cases.
+	// Case folding precedes negation, so that excluded characters are excluded in both cases.
 	return p.folded(TableSet(table)).negateIf(negated)
 }

@@ -12,27 +12,28 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// DFA is a compiled pattern: it finds the match at a place in a text with one table look-up per character.
+// DFA is a compiled pattern. It finds the match at a position of a text with one table look-up per character.
 //
-// It is the simulation of a backtracking matcher by ordered lists of program counters (Pike's machine, see Cox,
-// "Regular Expression Matching: the Virtual Machine Approach"), each list that can occur made into a row of a table
-// ahead of time. So time is linear in the text where backtracking may not be, and compiled patterns are read-only.
+// It simulates a backtracking matcher by ordered lists of program counters (Pike's machine, see Cox, "Regular
+// Expression Matching: the Virtual Machine Approach"). Each list that can occur is a row of a table that is computed
+// ahead of time. So the time is linear in the text, while that of backtracking may not be, and compiled patterns are
+// read-only.
 type DFA struct {
-	// next holds a row of stride entries for every list. Entry row·stride + symbol class is twice the start of the
-	// row to go to, plus 1 when a match ends before that symbol. Row 0 is the empty list: nothing can match any more.
-	// The last class is the end of the text.
+	// next holds a row of stride entries for every list. Entry row·stride + symbol class is twice the start of the next
+	// row, plus 1 if a match ends before that symbol. Row 0 is the empty list: nothing can match any more. The last
+	// class is the end of the text.
 	next   []uint32
 	stride uint32
 	start  uint32
 
 	ascii   [utf8.RuneSelf]uint8           // symbol classes of characters below U+0080
-	invalid uint8                          // and of invalidByte
-	page    [unicode.MaxRune>>8 + 1]uint16 // character >> 8 to the number of its page
-	class   []uint8                        // pages of the classes of 256 characters
+	invalid uint8                          // symbol class of invalidByte
+	page    [unicode.MaxRune>>8 + 1]uint16 // index of the page of character >> 8
+	class   []uint8                        // pages with the classes of 256 characters
 }
 
-// match finds the end of the match that starts at text[at:], or at when there is none. When final is false, more
-// text may follow, and settled is false if that could change the result.
+// Match returns the end of the match that starts at text[at:], or at if there is none. If final is false, more text may
+// follow, and settled is false if that could change the result.
 func (d *DFA) Match(text []byte, at int, final bool) (end int, settled bool) {
 	end = at
 	row := d.start
@@ -71,7 +72,7 @@ func (d *DFA) Match(text []byte, at int, final bool) (end int, settled bool) {
 	return end, true
 }
 
-// Bounds on compiled patterns, above what published tokenizers need (GPT-2's has 22 lists, o200k's 54).
+// Limits of compiled patterns, above those of published tokenizers (GPT-2's has 22 lists, o200k's 54).
 const (
 	maxProgram = 1000
 	maxSets    = 64
@@ -79,8 +80,7 @@ const (
 	maxLists   = 1024
 )
 
-// regexInst is an instruction of the program that a pattern is compiled to. A list of program counters is run on one
-// symbol at a time.
+// regexInst is an instruction of a compiled pattern. A list of program counters is run on one symbol at a time.
 type regexInst struct {
 	op      instOp
 	negated bool // instLook
@@ -103,11 +103,11 @@ type regexProgram struct {
 	sets  []Set
 	work  *Work
 
-	seen, kept []int // of each instruction, the call of step that saw it or went on to it
+	seen, kept []int // for each instruction, the number of the call of step that last visited or kept it
 	steps      int
 }
 
-// Compile compiles a pattern that stands alone.
+// Compile compiles a single pattern.
 func Compile(pattern string) (*DFA, error) {
 	work := MaxWork
 	return CompileWithin(pattern, &work)
@@ -138,7 +138,7 @@ func CompileNode(node *Node, work *Work) (*DFA, error) {
 	})
 }
 
-// emit appends the program of a node. After a match it continues with the instruction after it.
+// emit appends the program of a node. After a match, execution continues with the instruction after that program.
 func (p *regexProgram) emit(n *Node) {
 	if len(p.insts) > maxProgram {
 		fault.Raisef("it is too long")
@@ -196,10 +196,10 @@ func (p *regexProgram) emit(n *Node) {
 	}
 }
 
-// classify divides the symbols into classes, such that each set of the pattern has all or none of a class. It returns
-// for each class the sets that have it, as bits. One more class, in no set, stands for the end of the text.
+// classify divides the symbols into classes, such that each set of the pattern contains all or none of a class. It
+// returns for each class the sets that contain it, as bits. One more class, in no set, stands for the end of the text.
 func (d *DFA) classify(sets []Set) (masks []uint64) {
-	// At an edge, symbols start to be in a set or cease to be. Between edges they are all of one class.
+	// At an edge, symbols enter or leave a set. All symbols between two edges belong to the same class.
 	type edge struct {
 		at  rune
 		set int
@@ -213,9 +213,9 @@ func (d *DFA) classify(sets []Set) (masks []uint64) {
 	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
 
 	classOf := map[uint64]uint8{}
-	pageOf := map[uint8]uint16{} // of classes that fill a page
+	pageOf := map[uint8]uint16{} // by class, pages that are filled with one class
 	var page []uint8
-	in := uint64(0) // the sets that have symbol at
+	in := uint64(0) // sets that contain symbol at
 	for at := rune(0); at <= invalidByte; {
 		for len(edges) > 0 && edges[0].at == at {
 			in ^= 1 << edges[0].set
@@ -260,13 +260,13 @@ func (d *DFA) classify(sets []Set) (masks []uint64) {
 	return append(masks, 0)
 }
 
-// addPage adds the classes of 256 characters and returns the number of their page.
+// addPage adds the classes of 256 characters and returns the index of their page.
 func (d *DFA) addPage(classes []uint8) uint16 {
 	d.class = append(d.class, classes...)
 	return uint16(len(d.class)>>8 - 1)
 }
 
-// determinize fills the table, one row for each list of program counters that the start can lead to.
+// determinize fills the table, one row for each list of program counters that can be reached from the start.
 func (d *DFA) determinize(p *regexProgram, masks []uint64) {
 	d.stride = uint32(len(masks))
 	rowOf := map[string]uint32{"": 0}

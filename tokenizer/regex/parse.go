@@ -1,6 +1,6 @@
-// Package regex compiles the regular expressions by which tokenizers cut text into words to tables (deterministic
-// automata over bytes), which take one look for each byte. It has what published patterns use of Oniguruma's and Rust's
-// syntax: classes, repeats, alternatives and a lookahead of one character.
+// Package regex compiles the regular expressions by which tokenizers split text into words. The result is a table (a
+// deterministic automaton), which takes one look-up per character. It supports the parts of Oniguruma's and Rust's
+// syntax that published patterns use: classes, repeats, alternatives and a lookahead of one character.
 package regex
 
 import (
@@ -13,20 +13,20 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// This file reads the regular expressions by which tokenizers cut text into words. They are written for Oniguruma: \s,
-// \d, \w are Unicode's, and a lookahead such as (?!\S) occurs, so package regexp cannot read them. The parser supports
-// what published tokenizers use: literals, classes, properties, groups, alternatives, greedy repetition, (?i), and
-// lookahead at one character. Anything else is an error that names it.
+// This file parses the regular expressions by which tokenizers split text into words. They are written for Oniguruma:
+// \s, \d and \w are Unicode's, and a lookahead such as (?!\S) occurs, so package regexp cannot parse them. The parser
+// supports what published tokenizers use: literals, classes, properties, groups, alternatives, greedy repetition, (?i),
+// and lookahead at one character. Anything else is an error that names it.
 
-// regexOp is what a node of a parsed pattern does.
+// regexOp is the operation of a node of a parsed pattern.
 type regexOp int
 
 const (
 	OpSet    regexOp = iota // one symbol of set
-	opLook                  // the next symbol is in set (or, negated, is not, or there is none); takes nothing
-	opCat                   // subs one after another
-	OpAlt                   // the first of subs that matches
-	OpRepeat                // subs[0] from min to max times, as often as possible
+	opLook                  // the next symbol is in Set (if negated, is not, or there is none); consumes nothing
+	opCat                   // Subs one after another
+	OpAlt                   // the first of Subs that matches
+	OpRepeat                // Subs[0] from Min to Max times, as often as possible
 )
 
 // Node is a node of a parsed pattern.
@@ -34,42 +34,42 @@ type Node struct {
 	Op       regexOp
 	Set      Set
 	negated  bool // opLook
-	Min, Max int  // opRepeat; max < 0 is without bound
+	Min, Max int  // OpRepeat; a negative Max means unbounded
 	Subs     []*Node
 }
 
-// Bounds on patterns, far above what published tokenizers have, so that a hostile file costs little.
+// Limits of patterns, far above those of published tokenizers, so that a hostile file costs little.
 const (
 	maxPattern = 4096 // bytes
 	maxDepth   = 32   // nested groups
 	maxRepeat  = 256  // of {m,n}
 )
 
-// regexParser reads one pattern by recursive descent.
+// regexParser parses one pattern by recursive descent.
 type regexParser struct {
 	src   string
 	pos   int
 	depth int
-	fold  bool // (?i) holds here
+	fold  bool // (?i) is active
 	work  *Work
 }
 
 // Work is the remaining budget for the patterns of a tokenizer: ranges of characters inspected, and instructions
-// followed. Without a bound a few KB of pattern could need millions of times that, and reading a hostile file would
-// take minutes.
+// followed. Without a limit, a few KB of pattern could need millions of times as much, and a hostile file would take
+// minutes to read.
 type Work int
 
-// MaxWork is about 25 times the work of the costliest published tokenizer, and a fraction of a second.
+// MaxWork is about 25 times the work for the costliest published tokenizer. It takes a fraction of a second.
 const MaxWork Work = 4_000_000
 
-// spend counts n units of work.
+// spend subtracts n units from the budget. It raises an error if the budget is exhausted.
 func (w *Work) spend(n int) {
 	if *w -= Work(n); *w < 0 {
 		fault.Raisef("the patterns take too much work to compile")
 	}
 }
 
-// parseRegex reads a pattern.
+// parseRegex parses a pattern.
 func parseRegex(pattern string, work *Work) (node *Node, err error) {
 	if len(pattern) > maxPattern {
 		return nil, fmt.Errorf("pattern of %d bytes, want at most %d", len(pattern), maxPattern)
@@ -89,7 +89,7 @@ func parseRegex(pattern string, work *Work) (node *Node, err error) {
 	return node, nil
 }
 
-// matchesNothing reports whether the node can match without taking a symbol.
+// matchesNothing reports whether the node can match without consuming a symbol.
 func (n *Node) matchesNothing() bool {
 	switch n.Op {
 	case OpSet:
@@ -114,7 +114,7 @@ func (p *regexParser) take(prefix string) bool {
 	return ok
 }
 
-// char takes one character.
+// char consumes one character.
 func (p *regexParser) char() rune {
 	if p.pos == len(p.src) {
 		fault.Raisef("it ends too early")
@@ -127,7 +127,7 @@ func (p *regexParser) char() rune {
 	return r
 }
 
-// alternatives reads a|b|c up to a closing parenthesis or the end.
+// alternatives parses a|b|c up to a closing parenthesis or the end.
 func (p *regexParser) alternatives() *Node {
 	fold := p.fold
 	defer func() { p.fold = fold }() // (?i) ends with its group
@@ -135,7 +135,7 @@ func (p *regexParser) alternatives() *Node {
 	for {
 		cat := &Node{Op: opCat}
 		for p.pos < len(p.src) && p.src[p.pos] != '|' && p.src[p.pos] != ')' {
-			// Anywhere but at the start of a group the scope of (?i) depends on the dialect.
+			// Elsewhere than at the start of a group, the scope of (?i) depends on the dialect.
 			if len(alt.Subs) == 0 && len(cat.Subs) == 0 && p.take("(?i)") {
 				p.fold = true
 				continue
@@ -149,7 +149,7 @@ func (p *regexParser) alternatives() *Node {
 	}
 }
 
-// repeated reads an item and the quantifier after it.
+// repeated parses an item and the quantifier after it.
 func (p *regexParser) repeated() *Node {
 	item := p.item()
 	lo, hi, ok := p.quantifier()
@@ -170,7 +170,7 @@ func (p *regexParser) repeated() *Node {
 	return &Node{Op: OpRepeat, Min: lo, Max: hi, Subs: []*Node{item}}
 }
 
-// quantifier reads ?, *, +, {n}, {n,} or {m,n}.
+// quantifier parses ?, *, +, {n}, {n,} or {m,n}.
 func (p *regexParser) quantifier() (lo, hi int, ok bool) {
 	switch {
 	case p.take("?"):
@@ -200,7 +200,7 @@ func (p *regexParser) quantifier() (lo, hi int, ok bool) {
 	return lo, hi, true
 }
 
-// item reads a group, a class, an escape or a literal character.
+// item parses a group, a class, an escape or a literal character.
 func (p *regexParser) item() *Node {
 	switch {
 	case p.take("(?="):
@@ -232,7 +232,7 @@ func (p *regexParser) item() *Node {
 	return &Node{Op: OpSet, Set: p.folded(Set{{c, c}})}
 }
 
-// folded is set.fold where (?i) holds, else the set itself.
+// folded returns set.fold if (?i) is active, else the set itself.
 func (p *regexParser) folded(set Set) Set {
 	if !p.fold {
 		return set
@@ -241,7 +241,7 @@ func (p *regexParser) folded(set Set) Set {
 	return set.fold()
 }
 
-// group reads the rest of a group.
+// group parses the rest of a group.
 func (p *regexParser) group() *Node {
 	if p.depth++; p.depth > maxDepth {
 		fault.Raisef("groups nested more than %d deep", maxDepth)
@@ -254,7 +254,7 @@ func (p *regexParser) group() *Node {
 	return node
 }
 
-// lookahead reads the rest of (?=x) or (?!x), where x is a single symbol.
+// lookahead parses the rest of (?=x) or (?!x), where x is a single symbol.
 func (p *regexParser) lookahead(negated bool) *Node {
 	node := p.group()
 	for (node.Op == OpAlt || node.Op == opCat) && len(node.Subs) == 1 {

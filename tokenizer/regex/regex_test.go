@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// symbols is text as the matcher sees it: characters, and invalidByte for each byte that is not UTF-8. at[i] is the
-// byte offset of symbol i.
+// symbols returns text as the matcher sees it: characters, and invalidByte for each byte that is not UTF-8. at[i] is
+// the byte offset of symbol i.
 func symbols(text string) (syms []rune, at []int) {
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])
@@ -24,8 +24,8 @@ func symbols(text string) (syms []rune, at []int) {
 	return syms, append(at, len(text))
 }
 
-// backtrack is what a pattern means: it tries the ways to match n at syms[i:], the preferred ones first, until then
-// accepts where one ends.
+// backtrack is the definition of a pattern. It tries the ways to match n at syms[i:], the preferred ones first, until
+// then accepts the end of one.
 func backtrack(n *Node, syms []rune, i int, then func(int) bool) bool {
 	in := n.Set != nil && i < len(syms) && n.Set.Has(syms[i])
 	switch n.Op {
@@ -49,7 +49,7 @@ func backtrack(n *Node, syms []rune, i int, then func(int) bool) bool {
 			return backtrack(n.Subs[k], syms, i, func(j int) bool { return rest(k+1, j) })
 		}
 		return rest(0, i)
-	default: // opRepeat
+	default: // OpRepeat
 		var more func(k, i int) bool
 		more = func(k, i int) bool {
 			if (n.Max < 0 || k < n.Max) &&
@@ -62,7 +62,7 @@ func backtrack(n *Node, syms []rune, i int, then func(int) bool) bool {
 	}
 }
 
-// drawPattern draws a pattern of small alphabet.
+// drawPattern draws a pattern with a small alphabet.
 func drawPattern(t *rapid.T, depth int) string {
 	atom := rapid.SampledFrom([]string{
 		"a", "b", " ", `\s`, `\S`, `\p{L}`, `[^\s\p{L}]`, "[ab]", `[^a]`, ".", "(?i:b)", "é", `[\r\n]`,
@@ -99,7 +99,7 @@ func TestDFAIsBacktracking(t *testing.T) {
 		work := MaxWork
 		node, err := parseRegex(pattern, &work)
 		if err != nil {
-			return // it, or something repeated in it, may match nothing
+			return // a repeated part may match nothing
 		}
 		d, err := CompileNode(node, &work)
 		if err != nil {
@@ -131,8 +131,8 @@ func TestDFAIsBacktracking(t *testing.T) {
 	}
 }
 
-// TestDFAIsPackageRegexp compares with Go's regular expressions, for the parts of a pattern that both know: so the
-// parser too is checked against another.
+// TestDFAIsPackageRegexp compares matches with those of package regexp, for syntax that both support. This also checks
+// the parser against another one.
 func TestDFAIsPackageRegexp(t *testing.T) {
 	patterns := []string{
 		`[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\p{L}\p{N}]+[\r\n]*`,
@@ -213,7 +213,7 @@ func TestRegexErrors(t *testing.T) {
 	}
 }
 
-// FuzzRegex compiles whatever it is given, and then cuts text with it.
+// FuzzRegex compiles any pattern and then splits text with it.
 func FuzzRegex(f *testing.F) {
 	f.Add(GPT2Pattern, "it's 12 o'clock\n\n now\xff")
 	f.Add(`(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*`, "A1 b")

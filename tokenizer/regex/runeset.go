@@ -7,18 +7,18 @@ import (
 	"unicode"
 )
 
-// invalidByte stands for a byte that is not part of valid UTF-8. It is a symbol like any other, beyond the last
-// character: no class that lists characters has it, every negated class has it. So for GPT-2's pattern it is one of
-// [^\s\p{L}\p{N}], and text that is not UTF-8 is cut like any other.
+// invalidByte represents a byte that is not part of valid UTF-8. It is a symbol like any other, after the last
+// character: no class that lists characters contains it, every negated class does. So GPT-2's pattern treats it as one
+// of [^\s\p{L}\p{N}], and splits text that is not UTF-8 like any other.
 const invalidByte = unicode.MaxRune + 1
 
-// Range is the symbols Lo to Hi, both included.
+// Range contains the symbols Lo to Hi, both included.
 type Range struct{ Lo, Hi rune }
 
 // Set is a set of symbols: ascending ranges that neither touch nor overlap.
 type Set []Range
 
-// NewSet returns a set of ranges in any order.
+// NewSet returns the set of the symbols in ranges, which may be in any order.
 func NewSet(ranges []Range) Set {
 	ranges = slices.Clone(ranges)
 	slices.SortFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Lo, b.Lo) })
@@ -33,7 +33,7 @@ func NewSet(ranges []Range) Set {
 	return s
 }
 
-// Of is the set of the characters of a text.
+// Of returns the set of the characters of a text.
 func Of(text string) Set {
 	var ranges []Range
 	for _, r := range text {
@@ -42,7 +42,7 @@ func Of(text string) Set {
 	return NewSet(ranges)
 }
 
-// TableSet is the set of the characters of a Unicode table.
+// TableSet returns the set of the characters of Unicode tables.
 func TableSet(tables ...*unicode.RangeTable) Set {
 	var ranges []Range
 	add := func(lo, hi, stride rune) {
@@ -65,7 +65,7 @@ func TableSet(tables ...*unicode.RangeTable) Set {
 	return NewSet(ranges)
 }
 
-// negate is the set of all other symbols.
+// Negate returns the set of all other symbols.
 func (s Set) Negate() Set {
 	var out Set
 	next := rune(0)
@@ -81,7 +81,7 @@ func (s Set) Negate() Set {
 	return out
 }
 
-// negateIf is the set of all other symbols if negated is true, else the set itself.
+// negateIf returns s.Negate if negated is true, else the set itself.
 func (s Set) negateIf(negated bool) Set {
 	if negated {
 		return s.Negate()
@@ -89,7 +89,7 @@ func (s Set) negateIf(negated bool) Set {
 	return s
 }
 
-// has reports whether the set has the symbol r.
+// Has reports whether the set contains the symbol r.
 func (s Set) Has(r rune) bool {
 	_, found := slices.BinarySearchFunc(s, r, func(in Range, r rune) int {
 		switch {
@@ -103,12 +103,12 @@ func (s Set) Has(r rune) bool {
 	return found
 }
 
-// caseRings are the sets of characters that are cases of one letter, each of two or more.
+// caseRings returns the sets of characters that are cases of one letter. Each has at least two characters.
 var caseRings = sync.OnceValue(func() (rings [][]rune) {
 	for _, cased := range unicode.CaseRanges {
 		for c := rune(cased.Lo); c <= rune(cased.Hi); c++ {
-			// Every ring has a letter that package unicode lists with cases. Each ring is added once, at its least
-			// letter: SimpleFold ascends, and goes from the last letter to the least.
+			// Every ring has a letter that package unicode lists with cases. Each ring is added once, at its smallest
+			// letter: SimpleFold ascends, and returns from the last letter to the smallest.
 			ring := []rune{c}
 			for other := unicode.SimpleFold(c); other != c; other = unicode.SimpleFold(other) {
 				ring = append(ring, other)
@@ -124,7 +124,7 @@ var caseRings = sync.OnceValue(func() (rings [][]rune) {
 // fewSymbols is the size up to which a set is folded symbol by symbol.
 const fewSymbols = 64
 
-// few reports whether the set has few symbols.
+// few reports whether the set has at most fewSymbols symbols.
 func (s Set) few() bool {
 	n := rune(0)
 	for _, r := range s {
@@ -135,7 +135,7 @@ func (s Set) few() bool {
 	return true
 }
 
-// foldWork is about the work of fold.
+// foldWork returns the approximate work of fold.
 func (s Set) foldWork() int {
 	if s.few() {
 		return fewSymbols
@@ -143,7 +143,7 @@ func (s Set) foldWork() int {
 	return 8 * (len(s) + len(caseRings())) // a ring also costs a search in the set
 }
 
-// fold adds the other cases of every letter in the set.
+// fold returns the set with the other cases of all its letters added.
 func (s Set) fold() Set {
 	ranges := slices.Clone(s)
 	if s.few() {
@@ -166,5 +166,5 @@ func (s Set) fold() Set {
 	return NewSet(ranges)
 }
 
-// IsSpace is \s of the patterns.
+// IsSpace reports whether \s matches r.
 func IsSpace(r rune) bool { return unicode.Is(unicode.White_Space, r) }

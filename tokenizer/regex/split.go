@@ -2,17 +2,17 @@ package regex
 
 import "unicode/utf8"
 
-// GPT2Pattern is the regular expression by which GPT-2 cuts text into words (src/encoder.py of its release).
+// GPT2Pattern is the regular expression by which GPT-2 splits text into words (src/encoder.py of its release).
 const GPT2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// Splitter cuts text into words: by its first pattern, the resulting pieces by its second, and so on. Text between
-// matches is a piece too, so no text is lost ("Isolated" in Hugging Face's terms). Without a pattern all of the text is
+// Splitter splits text into words: by its first pattern, the resulting pieces by its second, and so on. Text between
+// matches is a piece too, so no text is lost ("Isolated" in Hugging Face's terms). Without a pattern, the whole text is
 // one word.
 type Splitter []*DFA
 
-// split cuts text[lo:hi] and calls word with the bounds of each word, in order. It returns the place where it stopped.
-// When final is false more text may follow text[hi]: then it stops before the first word that this could change, and a
-// later call can continue from there.
+// Split splits text[lo:hi] and calls word with the bounds of each word, in order. It returns the offset at which it
+// stopped. If final is false, more text may follow text[hi]. Then it stops before the first word that this could
+// change, and a later call can continue from there.
 func (s Splitter) Split(text []byte, lo, hi int, final bool, word func(lo, hi int)) (done int) {
 	if len(s) == 0 {
 		if !final || lo == hi {
@@ -21,7 +21,7 @@ func (s Splitter) Split(text []byte, lo, hi int, final bool, word func(lo, hi in
 		word(lo, hi)
 		return hi
 	}
-	gap := lo // the start of the text without a match
+	gap := lo // start of the text without a match
 	for at := lo; at < hi; {
 		end, settled := s[0].Match(text[:hi], at, final)
 		if !settled {

@@ -9,15 +9,15 @@ import (
 	"strconv"
 )
 
-// Model is the content of a SentencePiece model (sentencepiece_model.proto), as far as it changes ids.
+// Model is the part of a SentencePiece model (sentencepiece_model.proto) that affects ids.
 type Model struct {
 	Pieces      []Piece
 	Unigram     bool
 	Fallback    bool // bytes for unknown characters
 	Charsmap    []byte
-	DummyPrefix bool // a space before the text
+	DummyPrefix bool // insert a space before the text
 	Squeeze     bool // remove_extra_whitespaces
-	Escape      bool // ▁ for spaces
+	Escape      bool // write spaces as ▁
 }
 
 // Piece is a token.
@@ -27,19 +27,19 @@ type Piece struct {
 	Kind  Kind
 }
 
-// Kind is what a piece is for. GGUF files use the same numbers.
+// Kind is the purpose of a piece. GGUF files use the same numbers.
 type Kind int32
 
 const (
 	Normal  Kind = 1
 	Unknown Kind = 2
-	Control Kind = 3 // stands for no text
-	User    Kind = 4 // found in the text before anything else
+	Control Kind = 3 // represents no text
+	User    Kind = 4 // found in the text before all others
 	Unused  Kind = 5
 	Byte    Kind = 6
 )
 
-// The numbers of the fields.
+// Field numbers of the protocol buffer.
 const (
 	spFieldPiece, spFieldTrainer, spFieldNormalizer  = 1, 2, 3
 	spFieldText, spFieldScore, spFieldKind           = 1, 2, 3
@@ -49,9 +49,9 @@ const (
 	spTypeUnigram, spTypeBPE                         = 1, 2
 )
 
-// Read reads a tokenizer.model.
+// Read parses a tokenizer.model.
 func Read(data []byte) (*Model, error) {
-	m := &Model{Unigram: true, DummyPrefix: true, Squeeze: true, Escape: true} // what absent fields are
+	m := &Model{Unigram: true, DummyPrefix: true, Squeeze: true, Escape: true} // defaults of absent fields
 	modelType, suffix := uint64(spTypeUnigram), false
 	err := protoFields(data, func(f protoField) error {
 		switch f.number {
@@ -112,7 +112,7 @@ func Read(data []byte) (*Model, error) {
 	return m, nil
 }
 
-// marshal writes what readSPModel reads.
+// Marshal returns the model in the form that Read parses.
 func (m *Model) Marshal() []byte {
 	var out []byte
 	for _, p := range m.Pieces {
@@ -139,7 +139,7 @@ func (m *Model) Marshal() []byte {
 	return appendProtoBytes(out, spFieldNormalizer, flag(normalizer, spFieldEscape, m.Escape))
 }
 
-// check refuses pieces that cannot be used.
+// check returns an error if the pieces are invalid.
 func (m *Model) check() error {
 	if len(m.Pieces) == 0 {
 		return errors.New("it has no pieces")

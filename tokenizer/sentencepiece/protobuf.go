@@ -7,14 +7,14 @@ import (
 	"math"
 )
 
-// This file is the little of protocol buffers' wire format (protobuf.dev/programming-guides/encoding) that a
+// This file implements the part of protocol buffers' wire format (protobuf.dev/programming-guides/encoding) that a
 // SentencePiece model needs.
 
 // protoField is a field of a message: a number, or bytes that may be a message themselves.
 type protoField struct {
 	number int
 	value  uint64
-	bytes  []byte // nil when it is a number
+	bytes  []byte // nil if the field is a number
 }
 
 func (f protoField) float() float32 { return math.Float32frombits(uint32(f.value)) }
@@ -62,19 +62,19 @@ func protoFields(data []byte, use func(f protoField) error) error {
 	return nil
 }
 
-// appendProtoBytes appends a field that is bytes.
+// appendProtoBytes appends a field of bytes.
 func appendProtoBytes(dst []byte, number int, value []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(number)<<3|2)
 	dst = binary.AppendUvarint(dst, uint64(len(value)))
 	return append(dst, value...)
 }
 
-// appendProtoInt appends a field that is a number.
+// appendProtoInt appends an integer field.
 func appendProtoInt(dst []byte, number int, value uint64) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(number)<<3), value)
 }
 
-// appendProtoFloat appends a field that is a float32.
+// appendProtoFloat appends a float32 field.
 func appendProtoFloat(dst []byte, number int, value float32) []byte {
 	return binary.LittleEndian.AppendUint32(binary.AppendUvarint(dst, uint64(number)<<3|5), math.Float32bits(value))
 }

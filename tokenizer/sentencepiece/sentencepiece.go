@@ -1,5 +1,5 @@
-// Package sentencepiece makes tokenizers of the models of the library SentencePiece (Kudo and Richardson,
-// arXiv:1808.06226), with the ids of that library.
+// Package sentencepiece makes tokenizers from models of the library SentencePiece (Kudo and Richardson,
+// arXiv:1808.06226). The ids are those of that library.
 package sentencepiece
 
 import (
@@ -21,14 +21,14 @@ import (
 // ModelName is the name of a SentencePiece model in a model's folder.
 const ModelName = "tokenizer.model"
 
-// spSpace stands for a space in the pieces of SentencePiece.
+// spSpace represents a space in SentencePiece's pieces.
 const spSpace = "▁"
 
 // Parse returns the tokenizer of a tokenizer.model, the file of the library SentencePiece, with a BPE or a unigram
-// model. Ids are those of that library, and of the pieces of type control, such as <s>, which that library never finds
-// in a text: EncodeOrdinary takes them for plain characters, as it does.
+// model. The ids are those of that library, with one exception: pieces of type control, such as <s>, are found in a
+// text. That library never finds them. EncodeOrdinary treats them as plain characters, as that library does.
 //
-// The file does not say which tokens start and end a text, so Affixes has none.
+// The file does not specify which tokens start and end a text, so Affixes returns none.
 func Parse(model []byte) (t token.Tokenizer, err error) {
 	m, err := Read(model)
 	if err == nil {
@@ -40,7 +40,7 @@ func Parse(model []byte) (t token.Tokenizer, err error) {
 	return t, nil
 }
 
-// tokenizer makes the tokenizer of a model, with the ids around a text.
+// Tokenizer returns the tokenizer of a model. before and after are the ids around a text.
 func (m *Model) Tokenizer(before, after []int32) (*pipeline.Tokenizer, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (m *Model) Tokenizer(before, after []int32) (*pipeline.Tokenizer, error) {
 	if err := m.normalizers(&t); err != nil {
 		return nil, err
 	}
-	vocab, bytes := map[string]int32{}, map[string]int32{} // of normal pieces, and of bytes
+	vocab, bytes := map[string]int32{}, map[string]int32{} // ids of normal pieces, and of bytes
 	unknown := int32(-1)
 	for id, p := range m.Pieces {
 		t.Tokens = append(t.Tokens, p.Text)
@@ -90,7 +90,7 @@ func (m *Model) Tokenizer(before, after []int32) (*pipeline.Tokenizer, error) {
 	return made, err
 }
 
-// normalizers sets what happens to a text before it is cut (src/normalizer.cc).
+// normalizers sets the changes of a text before it is split (src/normalizer.cc).
 func (m *Model) normalizers(t *pipeline.Spec) error {
 	if len(m.Charsmap) > 0 {
 		c, err := normalize.NewCharsmap(m.Charsmap)
@@ -111,7 +111,7 @@ func (m *Model) normalizers(t *pipeline.Spec) error {
 	return nil
 }
 
-// decoding writes spaces and bytes, and drops the space before a text.
+// decoding returns the decoding that restores spaces and bytes, and removes the space before a text.
 func (m *Model) decoding() *pipeline.Decoding {
 	d := &pipeline.Decoding{}
 	d.Steps = append(d.Steps, func(token string, _ bool) string {
@@ -129,7 +129,7 @@ func (m *Model) decoding() *pipeline.Decoding {
 	return d
 }
 
-// unigram makes the model of log-probabilities (src/unigram_model.cc).
+// unigram returns the model of log-probabilities (src/unigram_model.cc).
 func (m *Model) unigram(unknown int32, byteID [256]int32) *words.Unigram {
 	u := &words.Unigram{Unknown: unknown, ByteID: byteID, Fuse: true, Narrow: true}
 	least := math.Inf(1)
@@ -150,8 +150,8 @@ func (m *Model) unigram(unknown int32, byteID [256]int32) *words.Unigram {
 	return u
 }
 
-// bpe makes the model that merges the pair whose piece has the highest score (src/bpe_model.cc). A piece is merged from
-// any two pieces that it consists of. Of equal scores the piece of the smaller id counts as higher.
+// bpe returns the model that merges the pair whose piece has the highest score (src/bpe_model.cc). A piece can be
+// merged from any two pieces that form it. If scores are equal, the piece with the smaller id has priority.
 func (m *Model) bpe(vocab map[string]int32, unknown int32, byteID [256]int32) *words.CharBPE {
 	b := words.NewCharBPE(vocab, unknown, false)
 	b.ByteID, b.Fuse = byteID, true

@@ -9,10 +9,10 @@ import (
 	"hash"
 )
 
-// encodingVersion is part of every fingerprint. It increases when the same vocabulary starts to encode differently.
+// encodingVersion is part of every fingerprint. It must be increased when the encoding of the same vocabulary changes.
 const encodingVersion = 1
 
-// Fingerprint hashes fields, each with its length, so that different lists of fields have different input.
+// Fingerprint hashes fields, each with its length, so that different lists of fields give different input.
 type Fingerprint struct{ h hash.Hash }
 
 func NewFingerprint(kind string) Fingerprint {
@@ -33,14 +33,14 @@ func (f Fingerprint) Text(s string) {
 	f.h.Write([]byte(s))
 }
 
-// json takes JSON, however it is laid out.
+// Json hashes JSON, regardless of its layout.
 func (f Fingerprint) Json(data json.RawMessage) {
 	var short bytes.Buffer
-	if err := json.Compact(&short, data); err != nil { // it is absent
+	if err := json.Compact(&short, data); err != nil { // data is absent
 		short.Reset()
 	}
 	f.Text(short.String())
 }
 
-// sum is the first 16 hexadecimal digits.
+// Sum returns the first 16 hexadecimal digits of the hash.
 func (f Fingerprint) Sum() string { return hex.EncodeToString(f.h.Sum(nil)[:8]) }

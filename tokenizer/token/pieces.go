@@ -5,25 +5,25 @@ import (
 	"io"
 )
 
-// MaxPending is the most text that EncodeReader keeps while its tokens are not settled. The tokens of a word depend on
-// the whole word, so this is also the longest word (a run of letters, of digits, of punctuation or of white space, for
-// GPT2) that it can encode.
+// MaxPending is the maximum number of bytes of text that EncodeReader keeps while its tokens are not settled. The
+// tokens of a word depend on the whole word, so this is also the longest word that it can encode (for GPT2, a run of
+// letters, of digits, of punctuation or of white space).
 const MaxPending = 16 << 20
 
-// FirstRead is the number of bytes that EncodeReader reads at a time until a longer word needs more.
+// FirstRead is the number of bytes that EncodeReader reads at a time, unless a longer word needs more.
 const FirstRead = 256 << 10
 
 // Stream encodes a text that arrives in pieces.
 type Stream interface {
-	// encodeChunk appends the ids of the start of text that nothing after text can change, and returns the number
-	// of bytes they stand for; the next call must start with the others. When last is true nothing follows, and all
-	// of text is encoded. The offset of an *EncodeError counts from the start of text.
+	// EncodeChunk appends the ids of the start of text that cannot depend on later text, and returns the length of that
+	// start in bytes. The next call must start with the remaining bytes. If last is true, nothing follows, and all of
+	// text is encoded. The offset of an *EncodeError counts from the start of text.
 	EncodeChunk(dst []int32, text []byte, last bool) (ids []int32, n int, err error)
 }
 
 // ReadPieces reads r to its end and passes the text to use in pieces of size bytes, or more if that is not enough. use
-// returns the number of bytes that it has processed; the next piece starts with the rest. When last is true it must
-// process all.
+// returns the number of bytes that it has processed. The next piece starts with the rest. If last is true, use must
+// process everything.
 func ReadPieces(r io.Reader, size int, use func(text []byte, last bool) (done int, err error)) error {
 	buf := make([]byte, 0, size)
 	for offset := int64(0); ; {
@@ -42,7 +42,7 @@ func ReadPieces(r io.Reader, size int, use func(text []byte, last bool) (done in
 		}
 		offset += int64(done)
 		rest := len(buf) - done
-		if rest > cap(buf)/2 { // double, so that looking at the same word again adds at most the cost of the first time
+		if rest > cap(buf)/2 { // double, so that repeated reads of the same word at most double the cost
 			if rest >= MaxPending {
 				return fmt.Errorf(
 					"tokenizer: byte offset %d: a word of more than %d bytes; Encode takes it, a stream does not",

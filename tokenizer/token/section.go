@@ -10,27 +10,27 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// EndOfTextToken is the text of the token that separates documents. In text it is one token for the tokenizers that
-// have it (see Tokenizer.EndOfText), and plain characters for the others.
+// EndOfTextToken is the text of the token that separates documents. Tokenizers that have the token (see
+// Tokenizer.EndOfText) encode the text as one token. Others encode it as plain characters.
 const EndOfTextToken = "<|endoftext|>"
 
-// FileName is the name under which a tokenizer is saved in a model's folder.
+// FileName is the name of the file in a model's folder that holds its tokenizer.
 const FileName = "tokenizer.json"
 
-// Section is what tokenizer.json holds for the kinds that Hugging Face's format does not have, and of what that
-// format does not say.
+// Section is the part of a tokenizer.json that Hugging Face's format does not have: kinds of tokenizers that it does
+// not support, and properties that it does not describe.
 type Section struct {
-	Kind     string `json:"kind,omitempty"` // "" for one of Hugging Face's format
+	Kind     string `json:"kind,omitempty"` // "" for a tokenizer in Hugging Face's format
 	Alphabet string `json:"alphabet,omitempty"`
 
-	Model  []byte  `json:"model,omitempty"`  // the file of SentencePiece or of RWKV
-	Before []int32 `json:"before,omitempty"` // the ids around a text
+	Model  []byte  `json:"model,omitempty"`  // file of SentencePiece or of RWKV
+	Before []int32 `json:"before,omitempty"` // ids around a text
 	After  []int32 `json:"after,omitempty"`
 
-	End *int32 `json:"end_of_text,omitempty"` // the token that ends a document, where its name does not tell
+	End *int32 `json:"end_of_text,omitempty"` // token that ends a document, if its name does not show it
 }
 
-// WriteFile writes what Save writes to a file of any name.
+// WriteFile writes the content of Save to a file with any name.
 func WriteFile(path string, tok Tokenizer) error {
 	own, ok := tok.(interface{ Marshal() ([]byte, error) })
 	if !ok {
@@ -52,16 +52,16 @@ func WriteFile(path string, tok Tokenizer) error {
 	return nil
 }
 
-// MarshalSection is the content of the file of a kind that Hugging Face's format does not have.
+// MarshalSection returns the content of a tokenizer.json for a kind that Hugging Face's format does not have.
 func MarshalSection(section Section) ([]byte, error) {
 	data, err := json.Marshal(map[string]Section{"hippo": section})
 	return append(data, '\n'), err
 }
 
-// Save implements Save for all tokenizers. A reader never sees half a file.
+// Save implements Save for all tokenizers. Readers never see a partial file.
 func Save(dir string, tok Tokenizer) error { return WriteFile(filepath.Join(dir, FileName), tok) }
 
-// SetEnd sets the token that ends a document, where its name does not tell.
+// SetEnd sets the token that ends a document, for tokenizers whose tokens' names do not show it.
 func SetEnd(tok Tokenizer, end *int32) error {
 	if *end < 0 || int(*end) >= tok.VocabSize() {
 		return fmt.Errorf("end_of_text: found %d, want 0 to %d", *end, tok.VocabSize()-1)
@@ -72,7 +72,7 @@ func SetEnd(tok Tokenizer, end *int32) error {
 	return nil
 }
 
-// CheckAffixes tells of an id that is not among n.
+// CheckAffixes returns an error if an id is not below n.
 func CheckAffixes(before, after []int32, n int) error {
 	for _, id := range slices.Concat(before, after) {
 		if id < 0 || int(id) >= n {
@@ -82,9 +82,9 @@ func CheckAffixes(before, after []int32, n int) error {
 	return nil
 }
 
-// Affixes returns the ids that the tokenizer's file puts before and after a text that a model is given, such as the
-// token that starts a text: the post_processor of a tokenizer.json, add_bos_token and add_eos_token of a GGUF file.
-// Both are empty for tokenizers that put none. Encode does not add them.
+// Affixes returns the ids that the tokenizer's file puts before and after a text for a model, such as the token that
+// starts a text: the post_processor of a tokenizer.json, add_bos_token and add_eos_token of a GGUF file. Both are empty
+// for tokenizers that add none. Encode does not add them.
 func Affixes(tok Tokenizer) (before, after []int32) {
 	if t, ok := tok.(interface {
 		Affixes() (before, after []int32)

@@ -11,13 +11,13 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/bpe"
 )
 
-// FileName is the name under which the vocabulary is published, and Pattern matches that and later ones.
+// FileName is the name of the published vocabulary. Pattern matches that and later versions.
 const (
 	FileName = "rwkv_vocab_v20230424.txt"
 	Pattern  = "rwkv_vocab_*.txt"
 )
 
-// Parse reads a vocabulary. Each line has an id, a text or bytes as Python writes them, and the number of bytes:
+// Parse parses a vocabulary. Each line has an id, a string or bytes as Python writes them, and the number of bytes:
 //
 //	13 '\x0c' 1
 //	300 b'\xe2\x80' 2
@@ -67,7 +67,7 @@ func parseLine(line string) (id int, text string, err error) {
 	return id, text, nil
 }
 
-// literalOf returns the bytes of a literal of Python: of a text 'é' or "it's", or of bytes b'\xff'.
+// literalOf returns the bytes of a Python literal: a string 'é' or "it's", or bytes b'\xff'.
 func literalOf(s string) (string, error) {
 	inner, isBytes := strings.CutPrefix(s, "b")
 	if len(inner) < 2 || inner[0] != '\'' && inner[0] != '"' || inner[len(inner)-1] != inner[0] {
@@ -80,8 +80,8 @@ func literalOf(s string) (string, error) {
 	return text, nil
 }
 
-// Unescape replaces the escapes of a literal: \n, \r, \t, \xHH (a byte of bytes, a character of a text), \uHHHH and
-// \UHHHHHHHH, and of any other character that one.
+// Unescape replaces the escapes of a literal: \n, \r, \t, \xHH (a byte in bytes, a character in a string), \uHHHH and
+// \UHHHHHHHH. An escape of any other character is that character.
 func Unescape(s string, isBytes bool) (string, error) {
 	var out []byte
 	for len(s) > 0 {
@@ -121,7 +121,7 @@ func Unescape(s string, isBytes bool) (string, error) {
 	return string(out), nil
 }
 
-// Escape writes bytes as Python does between the quotes of b'…'.
+// Escape returns bytes as Python writes them between the quotes of b'…'.
 func Escape(text string) string {
 	var out strings.Builder
 	for _, c := range []byte(text) {
@@ -143,7 +143,7 @@ func Escape(text string) string {
 	return out.String()
 }
 
-// Text returns the vocabulary in the form of Parse: the file, if there was one.
+// Text returns the vocabulary in the form of Parse. If it was parsed from a file, it returns the file.
 func (t *Tokenizer) Text() []byte {
 	if t.File != nil {
 		return t.File

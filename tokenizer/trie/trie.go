@@ -1,5 +1,5 @@
-// Package trie has the tokenizer of RWKV ("RWKV World", rwkv_vocab_v20230424.txt): at each place of a text the longest
-// token that is there, over bytes, with no merges and no words.
+// Package trie implements the tokenizer of RWKV ("RWKV World", rwkv_vocab_v20230424.txt): at each position of a text it
+// takes the longest token, over bytes, without merges or words.
 package trie
 
 import (
@@ -13,27 +13,27 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/token"
 )
 
-// Kind is the name of such tokenizers.
+// Kind is the name of this kind of tokenizer.
 const Kind = "rwkv"
 
-// Tokenizer takes the longest token, of equal ones that of the largest id. Id 0, which files leave out, ends a
+// Tokenizer takes the longest token. If two tokens are equal, it takes the larger id. Id 0, which files omit, ends a
 // document.
 type Tokenizer struct {
 	Tokens []string // by id; "" for none
-	File   []byte   // what Parse has read
-	nodes  []node   // of the trie of all tokens; the first is the root
-	labels []byte   // the byte that leads to each node
+	File   []byte   // the input of Parse
+	nodes  []node   // trie of all tokens; the first node is the root
+	labels []byte   // byte that leads to each node
 	end    *added.Set
 	ends   bool
 }
 
-// node is a place in the trie. Its children are nodes one after another.
+// node is a node of the trie. Its children are adjacent nodes.
 type node struct {
-	first, last int32 // its children
-	id          int32 // of the token that ends here, -1 for none
+	first, last int32 // range of its children
+	id          int32 // id of the token that ends here, -1 for none
 }
 
-// New returns the tokenizer of tokens by their ids, "" for none.
+// New returns the tokenizer of tokens, indexed by id. "" means that the id has no token.
 func New(tokens []string) *Tokenizer {
 	t := &Tokenizer{Tokens: tokens, ends: len(tokens) > 0 && tokens[0] == "", end: &added.Set{}}
 	if t.ends {
@@ -47,7 +47,7 @@ func New(tokens []string) *Tokenizer {
 		return cmp.Or(strings.Compare(tokens[a], tokens[b]), cmp.Compare(a, b))
 	})
 	t.nodes, t.labels = []node{{id: -1}}, []byte{0}
-	// below holds the tokens that go through each node: neighbors in order. All have depth bytes in common.
+	// below holds the tokens that pass through each node, in sorted order. They share the first depth bytes.
 	for below, depth, from := [][]int32{order}, 0, 0; len(below) > 0; depth++ {
 		var next [][]int32
 		for i, through := range below {
@@ -74,8 +74,8 @@ func New(tokens []string) *Tokenizer {
 	return t
 }
 
-// longest returns the longest token at the start of a text and its bytes, 0 for none, and whether a longer one may
-// start here if more text follows.
+// longest returns the id and the length of the longest token at the start of text; n is 0 if there is none. open
+// reports whether a longer token is possible if more text follows.
 func (t *Tokenizer) longest(text []byte) (id int32, n int, open bool) {
 	at := &t.nodes[0]
 	for i, b := range text {
@@ -90,16 +90,16 @@ func (t *Tokenizer) longest(text []byte) (id int32, n int, open bool) {
 	return id, n, at.first < at.last
 }
 
-// Kind is "rwkv".
+// Kind returns "rwkv".
 func (t *Tokenizer) Kind() string { return Kind }
 
-// VocabSize is one more than the largest id.
+// VocabSize returns the largest id plus one.
 func (t *Tokenizer) VocabSize() int { return len(t.Tokens) }
 
-// EndOfText is id 0, unless it is another token.
+// EndOfText returns id 0, unless that is another token.
 func (t *Tokenizer) EndOfText() (int32, bool) { return 0, t.ends }
 
-// AddedTokens has the token that ends a document.
+// AddedTokens returns the token that ends a document.
 func (t *Tokenizer) AddedTokens() []added.Token {
 	if !t.ends {
 		return nil
@@ -120,15 +120,15 @@ func (t *Tokenizer) Fingerprint() string {
 // Save writes dir/tokenizer.json.
 func (t *Tokenizer) Save(dir string) error { return token.Save(dir, t) }
 
-// Marshal returns the content of tokenizer.json, which has the file of the vocabulary.
+// Marshal returns the content of tokenizer.json, which contains the file of the vocabulary.
 func (t *Tokenizer) Marshal() ([]byte, error) {
 	return token.MarshalSection(token.Section{Kind: Kind, Model: t.Text()})
 }
 
-// NewStream encodes a text in pieces, with the token that ends a document.
+// NewStream returns a Stream that recognizes the token that ends a document.
 func (t *Tokenizer) NewStream() token.Stream { return stream{t, t.end} }
 
-// Ordinary is NewStream without that token.
+// Ordinary returns a Stream that does not recognize that token.
 func (t *Tokenizer) Ordinary() token.Stream { return stream{t, &added.Set{}} }
 
 // Encode appends the ids of a text.
@@ -150,7 +150,7 @@ func (t *Tokenizer) Decode(dst []byte, ids []int32) []byte {
 	return dst
 }
 
-// stream encodes one text; end finds the token that ends a document.
+// stream encodes one text. end finds the token that ends a document.
 type stream struct {
 	t   *Tokenizer
 	end *added.Set
@@ -173,8 +173,8 @@ func (s stream) EncodeChunk(dst []int32, text []byte, last bool) ([]int32, int, 
 	}
 }
 
-// plain encodes a text without the end of a document, and returns of how many bytes the tokens are settled: all of them
-// if it is whole.
+// plain encodes a text without tokens that end a document, and returns the number of bytes whose tokens are settled. If
+// whole is true, these are all bytes.
 func (s stream) plain(dst []int32, text []byte, whole bool) ([]int32, int, error) {
 	at := 0
 	for at < len(text) {

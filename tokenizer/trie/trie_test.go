@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/token"
 )
 
-// lines is a small vocabulary as Python writes one: all bytes, then longer tokens, of which the last two are one text.
+// lines returns a small vocabulary as Python writes it: all bytes, then longer tokens. The last two have the same text.
 func lines() string {
 	var out strings.Builder
 	for b := range 256 {
@@ -40,7 +40,8 @@ func parsed(t testing.TB) *Tokenizer {
 	return tok
 }
 
-// TestLongest: the longest token at each place, whatever follows; of two with one text that of the larger id.
+// TestLongest checks that the longest token at each position is taken, whatever follows, and of two tokens with the
+// same text the one with the larger id.
 func TestLongest(t *testing.T) {
 	tok := parsed(t)
 	if end, ok := tok.EndOfText(); tok.VocabSize() != 272 || !ok || end != 0 {
@@ -51,7 +52,7 @@ func TestLongest(t *testing.T) {
 		"abcd":                   {258},
 		"abc":                    {257, 'c' + 1},
 		"xabcabcd":               {'x' + 1, 257, 'c' + 1, 258},
-		"bcd":                    {259, 'd' + 1}, // and not b, cd
+		"bcd":                    {259, 'd' + 1}, // rather than b, cd
 		"cd":                     {271},
 		"it's é":                 {260, ' ' + 1, 261},
 		"\n\n\n":                 {262, '\n' + 1},
@@ -75,7 +76,7 @@ func TestLongest(t *testing.T) {
 	}
 }
 
-// TestPieces: a text in pieces has the tokens of a map that is asked at every place for shorter and shorter texts.
+// TestPieces compares the tokens of a text in pieces with those found by looking up ever shorter prefixes in a map.
 func TestPieces(t *testing.T) {
 	tok := parsed(t)
 	ids := map[string]int32{}
@@ -124,7 +125,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestVocabularyFiles: the same tokens after they are written, and errors name the line.
+// TestVocabularyFiles checks that tokens are the same after writing, and that errors name the line.
 func TestVocabularyFiles(t *testing.T) {
 	tok := parsed(t)
 	again, err := Parse(New(tok.Tokens).Text())
@@ -167,7 +168,7 @@ func TestVocabularyFiles(t *testing.T) {
 	}
 }
 
-// FuzzParse: a vocabulary that is read is written and read again the same, and decodes what it encodes.
+// FuzzParse checks that an accepted vocabulary is the same after writing and reading, and decodes what it encodes.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(lines()), []byte("abc日本 10"))
 	f.Add([]byte("1 'a' 1\n2 b'\\xff' 1\n"), []byte("aa\xff"))
@@ -186,7 +187,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// BenchmarkEncode measures tokens of a vocabulary of the release's size.
+// BenchmarkEncode measures encoding with a vocabulary of the release's size.
 func BenchmarkEncode(b *testing.B) {
 	random := rand.New(rand.NewPCG(3, 4))
 	tokens := make([]string, 1, 65530)

@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// CharBPE is BPE whose words start as characters, and not as bytes.
+// CharBPE is BPE whose words start as characters instead of bytes.
 type CharBPE struct {
-	ascii   [utf8.RuneSelf]int32 // the token of each character, -1 for none
-	char    map[rune]int32       // and of the others
-	ByteID  [256]int32           // the token <0x..> of each byte, -1 for none
+	ascii   [utf8.RuneSelf]int32 // token of each ASCII character, -1 for none
+	char    map[rune]int32       // tokens of the other characters
+	ByteID  [256]int32           // token <0x..> of each byte, -1 for none
 	Unknown int32                // -1 for none
-	Fuse    bool                 // one unknown for several in a row
-	Words   map[string]int32     // words that become this token without merging; nil for none
+	Fuse    bool                 // several unknown characters in a row are one unknown token
+	Words   map[string]int32     // words that become one token without merging; nil for none
 	Table   bpe.MergeTable
 }
 
@@ -37,13 +37,13 @@ func NewCharBPE(vocab map[string]int32, unknown int32, fallback bool) *CharBPE {
 	return m
 }
 
-// byteTokenName is how vocabularies with byte_fallback write a byte.
+// byteTokenName returns the name of a byte's token in vocabularies with byte_fallback.
 func byteTokenName(b byte) string {
 	const digits = "0123456789ABCDEF"
 	return "<0x" + string([]byte{digits[b>>4], digits[b&15]}) + ">"
 }
 
-// ByteOfToken is the byte of a token such as <0x0A>.
+// ByteOfToken returns the byte of a token such as <0x0A>.
 func ByteOfToken(token string) (byte, bool) {
 	if len(token) != 6 || !strings.HasPrefix(token, "<0x") || token[5] != '>' {
 		return 0, false
@@ -52,7 +52,7 @@ func ByteOfToken(token string) (byte, bool) {
 	return byte(b), err == nil
 }
 
-// ByteTokenIDs are the ids of the bytes' tokens, -1 for those that are not there or, without fallback, for all.
+// ByteTokenIDs returns the ids of the bytes' tokens. An id is -1 if there is no such token or if fallback is false.
 func ByteTokenIDs(vocab map[string]int32, fallback bool) (ids [256]int32) {
 	for b := range ids {
 		id, ok := vocab[byteTokenName(byte(b))]
@@ -64,7 +64,7 @@ func ByteTokenIDs(vocab map[string]int32, fallback bool) (ids [256]int32) {
 	return ids
 }
 
-// appendBytes appends the tokens of the bytes of a character, if all have one.
+// appendBytes appends the tokens of the bytes of a character if all bytes have one.
 func appendBytes(dst []int32, ids *[256]int32, char []byte) ([]int32, bool) {
 	for _, b := range char {
 		if ids[b] < 0 {

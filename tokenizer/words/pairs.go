@@ -2,15 +2,15 @@ package words
 
 import "unicode/utf8"
 
-// PairFilter knows which characters stand side by side in a token. Between others a word can be cut without a change
-// of its ids, so that words of any length are encoded in short parts. It may say yes where no is right (Bloom's
+// PairFilter tells which characters are adjacent in some token. Between other characters a word can be divided without
+// changing its ids, so words of any length are encoded in short parts. False positives are possible (it is a Bloom
 // filter with one hash).
 type PairFilter struct {
 	bits  []uint64
 	shift uint
 }
 
-// NewPairFilter returns the filter of the tokens of the list.
+// NewPairFilter returns the filter for the given tokens.
 func NewPairFilter(tokens []string) *PairFilter {
 	n := 0
 	for _, token := range tokens {

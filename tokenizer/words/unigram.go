@@ -8,21 +8,21 @@ import (
 )
 
 // Unigram is the model of Kudo ("Subword Regularization", arXiv:1804.10959): every token has a log-probability, and a
-// word becomes the tokens of the greatest sum, found by Viterbi's algorithm.
+// word becomes the tokens with the largest sum, found by Viterbi's algorithm.
 type Unigram struct {
 	Trie     trie
-	Score    []float64 // of each id
+	Score    []float64 // by id
 	Unknown  int32     // -1 for none
 	UnkScore float64
-	ByteID   [256]int32 // as in charBPE
-	Fuse     bool       // one unknown for several in a row
+	ByteID   [256]int32 // as in CharBPE
+	Fuse     bool       // several unknown characters in a row are one unknown token
 	Narrow   bool       // sums are float32, as in SentencePiece; otherwise float64
 }
 
-// UnknownPenalty is how much less likely than the least likely token an unknown character is.
+// UnknownPenalty is the difference in log-probability between the least likely token and an unknown character.
 const UnknownPenalty = 10
 
-// pathStep is the best path to a place in a word: its score, and where its last token starts and which it is.
+// pathStep describes the best path to a position in a word: its score, and the start and id of its last token.
 type pathStep struct {
 	score float64
 	from  int32
@@ -93,17 +93,17 @@ func (m *Unigram) path(w *Worker, dst []int32, word []byte) (ids []int32, bad in
 	return dst, -1
 }
 
-// trie holds strings by their bytes. The children of a node stand side by side, in the order of their bytes.
+// trie stores strings by their bytes. The children of a node are adjacent, in the order of their bytes.
 type trie struct{ nodes []trieNode }
 
 type trieNode struct {
-	child int32 // the first
-	id    int32 // of the string that ends here, or -1
+	child int32 // index of the first child
+	id    int32 // id of the string that ends here, or -1
 	n     uint16
 	label byte
 }
 
-// NewTrie returns the trie of strings that are not empty; ids[i] belongs to strings[i].
+// NewTrie returns the trie of strings, which must not be empty. ids[i] belongs to strings_[i].
 func NewTrie(strings_ []string, ids []int32) trie {
 	order := make([]int32, len(strings_))
 	for i := range order {
@@ -140,7 +140,7 @@ func NewTrie(strings_ []string, ids []int32) trie {
 	return t
 }
 
-// next is the child of a node by a byte, or -1.
+// next returns the child of a node for a byte, or -1.
 func (t *trie) next(node int32, b byte) int32 {
 	n := &t.nodes[node]
 	children := t.nodes[n.child : n.child+int32(n.n)]
@@ -159,5 +159,5 @@ func (t *trie) next(node int32, b byte) int32 {
 	return -1
 }
 
-// MaxPiece bounds the bytes of a token of a unigram model, so that time is linear in the text.
+// MaxPiece limits the bytes of a token of a unigram model, so that the time is linear in the text.
 const MaxPiece = 256

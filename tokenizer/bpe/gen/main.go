@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Command gen writes gpt2.merges from the r50k_base vocabulary of github.com/tiktoken-go/tokenizer, which lists the
-// tokens of GPT-2 by rank but not the two tokens that each was merged from. It finds those by encoding the token's own
+// Command gen writes gpt2.merges from the r50k_base vocabulary of github.com/tiktoken-go/tokenizer. That lists the
+// tokens of GPT-2 by rank, but not the two tokens that each was merged from. gen finds these by encoding the token's
 // bytes with the merges of lower rank, which leaves the two halves.
 //
 // Run it with go generate in the folder tokenizer/bpe.
