@@ -9,30 +9,29 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Core is an engine's core that computes nothing but what depends on constants alone, in float64: anything else it adds
-// to a graph as nodes.
+// Core is an engine's core that computes only results that depend on constants alone, in float64. It adds everything
+// else to a graph as nodes.
 //
-// It knows of each element of its memory where it comes from: a constant, or an element of a node's output. Moves
-// (views, slices, transposed axes, padding) so cost no nodes, until an operator needs its operand as an array: see
-// value.
+// Core knows the origin of each element of its memory: a constant, or an element of a node's output. So moves (views,
+// slices, transposed axes, padding) cost no nodes until an operator needs its operand as an array: see value.
 type Core struct {
 	g      *Graph
-	values []result // where elements come from; the first stands for constants
+	values []result // origins of elements; the first stands for constants
 }
 
-// result is the output of a node, or an input.
+// result is the output of a node, or an input of the graph.
 type result struct {
 	name Value
-	n    int // elements
+	n    int // number of elements
 }
 
-// elem is element at of a result, or a constant where of is 0.
+// elem is element at of the result of, or the constant c if of is 0.
 type elem struct {
 	of, at int32
 	c      float64
 }
 
-// newCore returns a core that adds to a graph.
+// newCore returns a core that adds nodes to g.
 func newCore(g *Graph) *Core { return &Core{g: g, values: make([]result, 1)} }
 
 // memory is a Buffer of a Core.
@@ -51,7 +50,7 @@ func (m *memory) Copy(to int, from tensor.Storage, at, n int) {
 	copy(m.x[to:to+n], from.(*memory).x[at:])
 }
 
-// errReads is why a mixer cannot be written.
+// errReads is the reason that a mixer cannot be written.
 type errReads string
 
 const reads errReads = "it decides by its numbers which parts to compute"
@@ -71,7 +70,7 @@ func (m *memory) Write(src []float32) {
 	}
 }
 
-// input returns memory of the elements [at, at+n) of a value, which has size elements.
+// input returns memory for the elements [at, at+n) of a value with size elements.
 func (c *Core) input(v Value, size, at, n int) *memory {
 	c.values = append(c.values, result{v, size})
 	m := &memory{c, make([]elem, n)}
@@ -81,13 +80,13 @@ func (c *Core) input(v Value, size, at, n int) *memory {
 	return m
 }
 
-// Kind is the name of the engine.
+// Kind returns the name of the engine.
 func (c *Core) Kind() string { return "onnx" }
 
 // Free does nothing.
 func (c *Core) Free(engine.Buffer) {}
 
-// New returns zeros.
+// New returns memory filled with zeros.
 func (c *Core) New(n int) engine.Buffer { return &memory{c, make([]elem, n)} }
 
 func (c *Core) of(v engine.View) []elem { return v.Of.(*memory).x }
@@ -132,7 +131,7 @@ func (c *Core) Affine(to, x engine.View, scale, shift float64) {
 	}
 }
 
-// function is a function of one number, and the operators that compute it.
+// function is a function of one number, and the operator that computes it.
 type function struct {
 	of  func(float64) float64
 	ops string
@@ -147,7 +146,7 @@ var functions = map[engine.Function]function{
 	engine.FnSigmoid:    {func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, "Sigmoid"},
 }
 
-// Map writes two functions that have no operator by those that are exact near 0, too:
+// Map expresses two functions that have no operator by formulas that are also accurate near 0:
 //
 //	e^x - 1 = 2t/(1-t) with t = tanh(x/2),  log(1+x) = 2 artanh(x/(2+x))
 func (c *Core) Map(f engine.Function, to, x engine.View) {
@@ -232,17 +231,17 @@ func (c *Core) Scatter(to, x engine.View, rows []int32) {
 	}
 }
 
-// at is element i of the first axis.
+// at returns element i along the first axis.
 func at(v engine.View, i int) engine.View {
 	return engine.View{Of: v.Of, At: v.At + i*v.Stride[0], Shape: v.Shape[1:], Stride: v.Stride[1:]}
 }
 
-// pointwise is to = f(x), element by element.
+// pointwise sets to = f(x), element by element.
 func (c *Core) pointwise(to engine.View, f func(float64) float64, op func(Value) Value, x engine.View) {
 	c.zip(to, func(a, _ float64) float64 { return f(a) }, func(a, _ Value) Value { return op(a) }, x)
 }
 
-// zip is to = f(x, y), or of x alone.
+// zip sets to = f(x, y), or f(x, x) if there is only x.
 func (c *Core) zip(to engine.View, f func(a, b float64) float64, op func(a, b Value) Value, xs ...engine.View) {
 	a := c.elements(xs[0])
 	b := a
@@ -257,7 +256,8 @@ func (c *Core) zip(to engine.View, f func(a, b float64) float64, op func(a, b Va
 	c.emit(to, func(v ...Value) Value { return op(v[0], v[len(v)-1]) }, xs...)
 }
 
-// emit is to = op(xs...) by nodes. Operands keep an axis of length 1 where a view repeats it: operators broadcast.
+// emit sets to = op(xs...) by nodes. If a view repeats elements along an axis, its operand has length 1 there, as
+// operators broadcast.
 func (c *Core) emit(to engine.View, op func(v ...Value) Value, xs ...engine.View) {
 	shape := make([]int, len(to.Shape))
 	for i := range shape {
@@ -278,7 +278,7 @@ func (c *Core) emit(to engine.View, op func(v ...Value) Value, xs ...engine.View
 	c.set(to, op(operands...), shape)
 }
 
-// squeezed is a view with length 1 where it repeats elements.
+// squeezed returns x with length 1 along axes on which it repeats elements.
 func squeezed(x engine.View) engine.View {
 	x.Shape = slices.Clone(x.Shape)
 	for i, s := range x.Stride {
@@ -289,7 +289,7 @@ func squeezed(x engine.View) engine.View {
 	return x
 }
 
-// set makes the elements of to those of a new value of a shape, in which axes of length 1 are repeated.
+// set sets the elements of to to those of a new value with the given shape. Axes of length 1 are repeated.
 func (c *Core) set(to engine.View, v Value, shape []int) {
 	y, id := c.of(to), int32(len(c.values))
 	from := engine.View{Shape: to.Shape, Stride: make([]int, len(shape))}
@@ -306,7 +306,7 @@ func (c *Core) set(to engine.View, v Value, shape []int) {
 	})
 }
 
-// uniform reports whether all elements are the same constant.
+// uniform reports whether all elements are the same constant, and returns it.
 func (c *Core) uniform(x engine.View) (bool, float64) {
 	x = squeezed(x)
 	last := x.At
@@ -316,14 +316,14 @@ func (c *Core) uniform(x engine.View) (bool, float64) {
 		}
 	}
 	xs := c.of(x)
-	first, same := xs[x.At], xs[x.At] == xs[last] // mostly it shows here
+	first, same := xs[x.At], xs[x.At] == xs[last] // differences mostly show here
 	if same = same && first.of == 0; same {
 		each(x, func(i int) { same = same && xs[i] == first })
 	}
 	return same, first.c
 }
 
-// elements are those of a view, in its order.
+// elements returns the elements of a view in order.
 func (c *Core) elements(x engine.View) []elem {
 	from := c.of(x)
 	n := 1
@@ -339,12 +339,12 @@ func isConstant(xs []elem) bool {
 	return !slices.ContainsFunc(xs, func(e elem) bool { return e.of != 0 })
 }
 
-// each calls f with the place of every element of a view.
+// each calls f with the index of every element of a view.
 func each(v engine.View, f func(i int)) {
 	along(v.Shape, [3][]int{v.Stride, v.Stride, v.Stride}, [3]int{v.At}, func(p [3]int) { f(p[0]) })
 }
 
-// along calls f for every element of a shape, with its place in three views.
+// along calls f for every element of a shape, with its index in three views.
 func along(shape []int, strides [3][]int, p [3]int, f func(p [3]int)) {
 	if len(shape) == 0 {
 		f(p)

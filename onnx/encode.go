@@ -8,13 +8,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The versions of the format: that of its encoding (IR), and of the operators.
+// Versions of the format: its encoding (IR) and its operators.
 const (
 	irVersion = 8
 	opset     = 17
 )
 
-// little is data in little endian.
+// little returns data in little endian.
 func little(data any) string {
 	var b bytes.Buffer
 	if err := binary.Write(&b, binary.LittleEndian, data); err != nil { // data is a slice of numbers
@@ -31,7 +31,7 @@ func x64(x []int) []int64 {
 	return y
 }
 
-// message is a message of protocol buffers. The numbers of its fields are those of onnx.proto.
+// message is a protocol buffer message. Its field numbers are those of onnx.proto.
 type message []byte
 
 func (m *message) number(field protowire.Number, x int) {
@@ -44,10 +44,10 @@ func (m *message) text(field protowire.Number, s string) {
 
 func (m *message) sub(field protowire.Number, sub message) { m.text(field, string(sub)) }
 
-// Meta is a text that describes a model, by name.
+// Meta is an entry of a model's metadata.
 type Meta struct{ Name, Text string }
 
-// Encode returns the file of a model: a ModelProto.
+// Encode returns the model as the content of an ONNX file: a ModelProto.
 func (g *Graph) Encode(doc string, meta ...Meta) []byte {
 	var m, set message
 	m.number(1, irVersion)
@@ -66,7 +66,7 @@ func (g *Graph) Encode(doc string, meta ...Meta) []byte {
 	return m
 }
 
-// proto is a GraphProto.
+// proto returns the graph as a GraphProto.
 func (g *Graph) proto() (m message) {
 	for _, n := range g.nodes {
 		m.sub(1, n.proto())
@@ -84,7 +84,7 @@ func (g *Graph) proto() (m message) {
 	return m
 }
 
-// proto is a NodeProto.
+// proto returns the node as a NodeProto.
 func (n *node) proto() (m message) {
 	for _, v := range n.in {
 		m.text(1, string(v))
@@ -100,28 +100,28 @@ func (n *node) proto() (m message) {
 	return m
 }
 
-// proto is an AttributeProto.
+// proto returns the attribute as an AttributeProto.
 func (a Attr) proto() (m message) {
 	m.text(1, a.Name)
 	switch x := a.Value.(type) {
 	case int:
 		m.number(3, x)
-		m.number(20, 2) // the type INT
+		m.number(20, 2) // type INT
 	case []int:
 		for _, v := range x {
 			m.number(8, v)
 		}
-		m.number(20, 7) // INTS
+		m.number(20, 7) // type INTS
 	case *Graph:
 		m.sub(6, x.proto())
-		m.number(20, 5) // GRAPH
+		m.number(20, 5) // type GRAPH
 	default:
 		panic(fmt.Sprintf("onnx: an attribute of %T", x))
 	}
 	return m
 }
 
-// proto is a TensorProto.
+// proto returns the constant as a TensorProto.
 func (c *constant) proto() (m message) {
 	for _, n := range c.shape {
 		m.number(1, n)
@@ -132,7 +132,7 @@ func (c *constant) proto() (m message) {
 	return m
 }
 
-// proto is a ValueInfoProto. The shape of an output of a loop's body is left to be inferred.
+// proto returns the port as a ValueInfoProto. The shapes of outputs of a loop's body are left to be inferred.
 func (p *port) proto() (m message) {
 	var shape, tensor, typ message
 	for _, d := range p.shape {

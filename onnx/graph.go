@@ -1,8 +1,8 @@
-// Package onnx writes networks as ONNX files (github.com/onnx/onnx, docs/IR.md), with the standard operators of opset
-// 17 only.
+// Package onnx writes networks as ONNX files (github.com/onnx/onnx, docs/IR.md), using only the standard operators of
+// opset 17.
 //
-// A Graph is built operator by operator. Core is an engine's core whose results are nodes of a graph, so what
-// engine/compose computes on it, and so any mixer, is written as a graph by running it once: see Net.
+// A Graph is built operator by operator. Core is an engine's core whose results are nodes of a graph. engine/compose
+// computes every mixer on a core, so running a mixer once writes it as a graph: see Net.
 package onnx
 
 import (
@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Type is the type of the elements of a value, by its number in ONNX.
+// Type is an element type, with its number in ONNX.
 type Type int32
 
-// The types that are used.
+// Element types that this package uses.
 const (
 	Float  Type = 1
 	Int64  Type = 7
@@ -22,24 +22,24 @@ const (
 	Double Type = 11
 )
 
-// Value is the name of a value of a graph.
+// Value is the name of a value in a graph.
 type Value string
 
-// Graph is a graph of operators: a whole model, or the body of a loop in one, which also sees the values of the graph
+// Graph is a graph of operators: a whole model, or the body of a loop. A body can also use the values of the graph
 // around it.
 type Graph struct {
 	name   string
-	around *Graph // nil for a model
+	around *Graph // graph around a body; nil for a model
 
 	inputs, outputs []port
 	nodes           []node
-	known           map[string][]Value // the outputs of nodes, so that none is made twice
+	known           map[string][]Value // outputs of existing nodes, so that equal nodes are shared
 
-	consts []constant // of a model, and its loops
+	consts []constant // constants of a model and its loops
 	byData map[string]Value
 }
 
-// port is an input or an output.
+// port is an input or an output of a graph.
 type port struct {
 	name  Value
 	typ   Type
@@ -47,13 +47,13 @@ type port struct {
 	doc   string
 }
 
-// Dim is a dimension of an input or output: a number, or a name for one that may vary.
+// Dim is a dimension of an input or output: a number, or a name if the dimension varies.
 type Dim struct {
 	N    int
 	Name string
 }
 
-// Dims are fixed dimensions.
+// Dims returns fixed dimensions.
 func Dims(shape ...int) (dims []Dim) {
 	for _, n := range shape {
 		dims = append(dims, Dim{N: n})
@@ -80,12 +80,12 @@ type constant struct {
 	raw   string // little endian
 }
 
-// New returns the empty graph of a model.
+// New returns an empty graph for a model.
 func New(name string) *Graph {
 	return &Graph{name: name, known: map[string][]Value{}, byData: map[string]Value{}}
 }
 
-// body returns an empty graph inside g. Names of values begin with name.
+// body returns an empty graph inside g. The names of its values start with name.
 func (g *Graph) body(name string) *Graph {
 	return &Graph{name: name, around: g, known: map[string][]Value{}}
 }
@@ -116,12 +116,13 @@ func (g *Graph) Output(name string, v Value, t Type, doc string, shape ...Dim) {
 // Op adds a node with one output.
 func (g *Graph) Op(op string, in ...Value) Value { return g.ops(1, op, nil, in...)[0] }
 
-// With is Op of a node with attributes.
+// With is like Op, with attributes.
 func (g *Graph) With(op string, attrs []Attr, in ...Value) Value {
 	return g.ops(1, op, attrs, in...)[0]
 }
 
-// ops adds a node with n outputs, unless there is one of the same operator and inputs.
+// ops adds a node with n outputs, or returns the outputs of an existing node with the same operator, attributes and
+// inputs.
 func (g *Graph) ops(n int, op string, attrs []Attr, in ...Value) []Value {
 	key := fmt.Sprint(n, op, attrs, in)
 	if out, ok := g.known[key]; ok {
@@ -142,20 +143,20 @@ func (g *Graph) ops(n int, op string, attrs []Attr, in ...Value) []Value {
 // Cast returns v in another type.
 func (g *Graph) Cast(v Value, t Type) Value { return g.With("Cast", []Attr{{"to", int(t)}}, v) }
 
-// Reshape returns v in a shape, of which one dimension may be -1.
+// Reshape returns v with another shape, in which one dimension may be -1.
 func (g *Graph) Reshape(v Value, shape ...int) Value { return g.Op("Reshape", v, g.Ints(shape...)) }
 
-// Slice returns the elements [from, to) of an axis.
+// Slice returns the elements [from, to) along an axis.
 func (g *Graph) Slice(v Value, axis int, from, to Value) Value {
 	return g.Op("Slice", v, from, to, g.Ints(axis))
 }
 
-// Gather returns the places of an axis.
+// Gather returns the elements at the given places along an axis.
 func (g *Graph) Gather(v Value, axis int, places ...int) Value {
 	return g.With("Gather", []Attr{{"axis", axis}}, v, g.Ints(places...))
 }
 
-// Concat puts values one after another along an axis.
+// Concat concatenates values along an axis.
 func (g *Graph) Concat(axis int, vs ...Value) Value {
 	if len(vs) == 1 {
 		return vs[0]
@@ -163,13 +164,13 @@ func (g *Graph) Concat(axis int, vs ...Value) Value {
 	return g.With("Concat", []Attr{{"axis", axis}}, vs...)
 }
 
-// Sum is the sum along an axis, which goes.
+// Sum returns the sum along an axis, which is removed.
 func (g *Graph) Sum(v Value, axis int) Value {
 	return g.With("ReduceSum", []Attr{{"keepdims", 0}}, v, g.Ints(axis))
 }
 
-// Scan runs a body over the first axis of xs. It returns the last state, and the outputs of all runs along a new first
-// axis. body adds nodes to b and returns the next state and its outputs, all of type t.
+// Scan runs a body for each element along the first axis of xs. It returns the last state, and the outputs of all runs
+// along a new first axis. body adds nodes to b and returns the next state and its output, both of type t.
 func (g *Graph) Scan(name string, t Type, state Value, size []int, xs Value, shape []int,
 	body func(b *Graph, state, x Value) (next Value, out Value)) (last, all Value) {
 	b := g.body(name)
@@ -185,7 +186,7 @@ func (g *Graph) Ints(x ...int) Value {
 	return g.constant(Int64, []int{len(x)}, x64(x))
 }
 
-// Floats returns a constant of a shape.
+// Floats returns a constant of type Float with the given shape.
 func (g *Graph) Floats(x []float64, shape ...int) Value {
 	narrow := make([]float32, len(x))
 	for i, v := range x {
@@ -194,13 +195,13 @@ func (g *Graph) Floats(x []float64, shape ...int) Value {
 	return g.constant(Float, shape, narrow)
 }
 
-// Doubles is Floats of double precision.
+// Doubles returns a constant of type Double with the given shape.
 func (g *Graph) Doubles(x []float64, shape ...int) Value { return g.constant(Double, shape, x) }
 
-// Bools is a constant of truth values.
+// Bools returns a constant of type Bool with the given shape.
 func (g *Graph) Bools(x []bool, shape ...int) Value { return g.constant(Bool, shape, x) }
 
-// Number is a constant number of type Float or Double.
+// Number returns a constant number of type Float or Double.
 func (g *Graph) Number(t Type, x float64) Value {
 	if t == Double {
 		return g.Doubles([]float64{x})
@@ -221,7 +222,7 @@ func (g *Graph) constant(t Type, shape []int, data any) Value {
 	return v
 }
 
-// Sort returns v in increasing order along its last axis, of n elements.
+// Sort returns v sorted in ascending order along its last axis, which has n elements.
 func (g *Graph) Sort(v Value, n int) Value {
 	return g.ops(2, "TopK", []Attr{{"largest", 0}}, v, g.Ints(n))[0]
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Net writes a network of numbers into graphs.
+// Net writes a network whose input is numbers into graphs.
 type Net struct {
 	net   *model.Network
 	core  *Core
-	State []Part // of a sequence, all zeros before its first position
+	State []Part // state of a sequence, all zeros before its first position
 }
 
 // Part is a part of a state.
@@ -22,7 +22,8 @@ type Part struct {
 	Shape []int  `json:"shape"`
 }
 
-// NewNet returns the writer of a network, which it takes over. It is an error if the network cannot be written.
+// NewNet returns a Net for a network, which must not be used afterwards. It returns an error if the network cannot be
+// written.
 func NewNet(net *model.Network) (*Net, error) {
 	if err := unfit(net); err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func NewNet(net *model.Network) (*Net, error) {
 	return n, nil
 }
 
-// unfit says why a network cannot be written, as far as its configuration shows it.
+// unfit returns an error if the configuration of a network shows that the network cannot be written.
 func unfit(net *model.Network) error {
 	for i, b := range net.Blocks {
 		traits := b.Mixer.Traits()
@@ -71,7 +72,7 @@ func errLayer(i int, kind, why string) error {
 		"s4d, h3 or mamba", i, kind, why)
 }
 
-// Size returns the numbers of a state.
+// Size returns the number of elements of a state.
 func (n *Net) Size() (size int) {
 	for _, p := range n.State {
 		l := 1
@@ -83,7 +84,7 @@ func (n *Net) Size() (size int) {
 	return size
 }
 
-// Hidden returns the width of what Advance and All return: the outputs, or d_model before the head.
+// Hidden returns the width of the outputs of Advance and All: the number of outputs, or d_model before the head.
 func (n *Net) Hidden() int {
 	if n.net.Config.Everywhere {
 		return n.net.Config.Outputs
@@ -91,7 +92,7 @@ func (n *Net) Hidden() int {
 	return n.net.Config.Model.DModel
 }
 
-// state visits the tensors of a state that are carried on.
+// state visits the tensors of a state that are passed from step to step.
 func (n *Net) state(s *model.State, visit func(name string, x *tensor.Tensor)) {
 	s.Tensors(func(name string, x *tensor.Tensor) {
 		if name != model.PositionName {
@@ -100,11 +101,12 @@ func (n *Net) state(s *model.State, visit func(name string, x *tensor.Tensor)) {
 	})
 }
 
-// Advance adds the next l positions to g: rows (l, channels) and a state (Size) to the next state, and outputs at each
-// position, or the output of the backbone if the network has one output for a sequence. Both are of type Float.
+// Advance adds the next l positions to g. It takes rows (l, channels) and a state (Size), and returns the next state
+// and the outputs at each position, or the output of the backbone if the network has one output for a sequence. Both
+// are of type Float.
 func (n *Net) Advance(g *Graph, l int, rows, state Value) (next, out Value, err error) {
 	var bodies [2]*Graph
-	for i := range bodies { // at two places of a sequence, to see whether these matter
+	for i := range bodies { // at two positions of a sequence, to see whether they matter
 		bodies[i] = g.root().body(g.name + ".net")
 		if next, out, err = n.trace(bodies[i], i*(l+6), l, rows, state); err != nil {
 			return "", "", err
@@ -118,7 +120,7 @@ func (n *Net) Advance(g *Graph, l int, rows, state Value) (next, out Value, err 
 	return next, out, nil
 }
 
-// trace runs the network over l positions from position at on.
+// trace runs the network over l positions, starting at position at.
 func (n *Net) trace(g *Graph, at, l int, rows, state Value) (next, out Value, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -147,21 +149,22 @@ func (n *Net) trace(g *Graph, at, l int, rows, state Value) (next, out Value, er
 	return n.core.value(after, []int{len(after)}), n.of(y), nil
 }
 
-// of returns a tensor as a value.
+// of returns the value of a tensor.
 func (n *Net) of(x *tensor.Tensor) Value { return n.core.value(x.Storage().(*memory).x, x.Shape()) }
 
-// Head adds the head to g: x (1, d_model) to (1, outputs).
+// Head adds the head to g: it takes x (1, d_model) and returns (1, outputs).
 func (n *Net) Head(g *Graph, x Value) Value {
 	n.core.g = g
 	d := n.net.Config.Model.DModel
 	return n.of(n.net.Output(n.net.NewTape(), tensor.Stored(n.core.input(x, d, 0, d), 1, d)))
 }
 
-// chunk is how many positions All computes at a time. A kernel of a chunk is a constant of the file.
+// chunk is the number of positions that All computes at a time. The kernel of a chunk is a constant in the file.
 const chunk = 32
 
-// All adds a whole sequence to g: rows (any length, channels) to what Advance returns of each position. It runs through
-// the sequence in chunks, of which the last is filled up with zeros, which no position before them sees.
+// All adds a whole sequence to g. It takes rows (any length, channels) and returns for each position what Advance
+// returns. It processes the sequence in chunks. The last chunk is padded with zeros, which do not affect earlier
+// positions.
 func (n *Net) All(g *Graph, rows Value) (out Value, err error) {
 	channels, size := n.net.Config.Channels, n.Size()
 	length := g.Slice(g.Op("Shape", rows), 0, g.Ints(0), g.Ints(1))

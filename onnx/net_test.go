@@ -14,13 +14,13 @@ import (
 
 const channels, outputs = 2, 3
 
-// network is a small network of numbers.
+// network returns a small network whose input is numbers.
 func network(t *testing.T, layers string, everywhere bool) *model.Network {
 	t.Helper()
 	c := model.NetworkConfig{Model: model.DefaultConfig(), Channels: channels, Outputs: outputs, Everywhere: everywhere,
 		Pool: "mean"}
 	c.Model.DModel, c.Model.Layers, c.Model.NumHeads, c.Model.DState, c.Model.DInner = 8, layers, 2, 4, 12
-	c.Model.EmbedNorm = strings.Contains(layers, "rwkv7") // as its release has
+	c.Model.EmbedNorm = strings.Contains(layers, "rwkv7") // as in its release
 	n, err := model.NewNetwork(c)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func network(t *testing.T, layers string, everywhere bool) *model.Network {
 	return n
 }
 
-// written are the forms of a network: a whole sequence, and a step.
+// written returns the two forms of a network: for a whole sequence, and for a step.
 func written(layers string, t *testing.T) (whole, step *onnxtest.Model, err error) {
 	net, err := onnx.NewNet(network(t, layers, true))
 	if err != nil {
@@ -50,8 +50,8 @@ func written(layers string, t *testing.T) (whole, step *onnxtest.Model, err erro
 	return onnxtest.Decode(g.Encode("")), onnxtest.Decode(s.Encode("")), err
 }
 
-// TestEveryMixer: networks of all mixers with a state of a fixed size are written in both forms, and give the numbers
-// of the network. Others are refused by name.
+// TestEveryMixer checks that networks of all mixers with a state of fixed size are written in both forms, and give the
+// numbers of the network. Others must be rejected by name.
 func TestEveryMixer(t *testing.T) {
 	refused := map[string]string{
 		"attention": "keeps earlier positions", "window-attention": "keeps earlier positions", "gau": "keeps earlier",
@@ -97,7 +97,7 @@ func TestEveryMixer(t *testing.T) {
 	}
 }
 
-// TestRefused: what cannot be written is refused with its name, before anything is computed.
+// TestRefused checks that networks that cannot be written are rejected by name, before anything is computed.
 func TestRefused(t *testing.T) {
 	for want, net := range map[string]*model.Network{
 		"s4d, which looks ahead":            network(t, "s4d(bidirectional=true)", true),

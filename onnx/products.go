@@ -6,24 +6,24 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// Sum: to += x, where to may have an element several times.
+// Sum sets to += x. An element may occur several times in to.
 func (c *Core) Sum(to, x engine.View) {
 	c.reduce(to, x, func(a, b float64) float64 { return a + b }, "Add", func(v Value) Value { return c.g.Sum(v, 1) })
 }
 
-// Max: to = max(to, x), likewise.
+// Max sets to = max(to, x). An element may occur several times in to.
 func (c *Core) Max(to, x engine.View) {
 	c.reduce(to, x, math.Max, "Max", func(v Value) Value {
 		return c.g.With("ReduceMax", []Attr{{"axes", []int{1}}, {"keepdims", 0}}, v)
 	})
 }
 
-// reduce is to = f(to, x) along the axes at which to stays where it is.
+// reduce sets to = f(to, x) along the axes on which to repeats its elements.
 func (c *Core) reduce(to, x engine.View, f func(a, b float64) float64, op string, along1 func(v Value) Value) {
 	if c.fold(to, x, x, func(y, a, _ float64) float64 { return f(y, a) }) {
 		return
 	}
-	var left, right []int // axes that stay, and that go
+	var left, right []int // axes that remain, and axes that are reduced
 	n := 1
 	for i, s := range to.Stride {
 		if s != 0 || to.Shape[i] == 1 {
@@ -41,7 +41,7 @@ func (c *Core) reduce(to, x engine.View, f func(a, b float64) float64, op string
 	c.add(axes(to, left), r, n, op)
 }
 
-// fold is to = f(to, x, y) if all are constants.
+// fold sets to = f(to, x, y) and returns true if all elements are constants.
 func (c *Core) fold(to, x, y engine.View, f func(z, a, b float64) float64) bool {
 	z, a, b, ok := c.of(to), c.of(x), c.of(y), true
 	for _, v := range []engine.View{to, x, y} {
@@ -56,7 +56,8 @@ func (c *Core) fold(to, x, y engine.View, f func(z, a, b float64) float64) bool 
 	return ok
 }
 
-// axes is a view with some of its axes, in another order. Those that are left out are of length 1, or repeat elements.
+// axes returns a view with some of the axes of v, in the given order. The omitted axes must have length 1 or repeat
+// elements.
 func axes(v engine.View, groups ...[]int) engine.View {
 	w := engine.View{Of: v.Of, At: v.At}
 	for _, group := range groups {
@@ -67,7 +68,7 @@ func axes(v engine.View, groups ...[]int) engine.View {
 	return w
 }
 
-// add is to = to op v of n elements in the order of to. Zeros are replaced by v where it is added.
+// add sets to = to op v, where v has n elements in the order of to. If to is zero and op is Add, the result is v.
 func (c *Core) add(to engine.View, v Value, n int, op string) {
 	before := c.elements(to)
 	if same, x := c.uniform(to); !same || x != 0 || op != "Add" {
@@ -78,7 +79,8 @@ func (c *Core) add(to engine.View, v Value, n int, op string) {
 	each(to, func(i int) { k++; y[i] = elem{of: id, at: k} })
 }
 
-// Dot: to += x·y, likewise: a product of matrices for each place of the axes that all three have.
+// Dot sets to += x·y. An element may occur several times in to. It is a product of matrices for each element of the
+// axes that all three have.
 func (c *Core) Dot(to, x, y engine.View) {
 	if c.fold(to, x, y, func(z, a, b float64) float64 { return z + a*b }) {
 		return

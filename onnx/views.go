@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// value returns elements as an array of a shape.
+// value returns elements as an array with the given shape.
 func (c *Core) value(xs []elem, shape []int) Value {
 	if isConstant(xs) {
 		x := make([]float64, len(xs))
@@ -20,7 +20,7 @@ func (c *Core) value(xs []elem, shape []int) Value {
 	return c.gathered(xs, shape)
 }
 
-// flat is the elements [from, to) of a result as a vector.
+// flat returns the elements [from, to) of a result as a vector.
 func (c *Core) flat(of int32, from, to int) Value {
 	r := c.values[of]
 	v := c.g.Reshape(r.name, -1)
@@ -30,8 +30,8 @@ func (c *Core) flat(of int32, from, to int) Value {
 	return v
 }
 
-// strided is value where all elements are of one result, at strides in which it can be divided: a slice of it as an
-// array of more axes, transposed.
+// strided is like value, for elements that all belong to one result and have regular strides into which the result can
+// be divided. It returns a transposed slice of the result with more axes. It reports whether that is possible.
 func (c *Core) strided(xs []elem, shape []int) (Value, bool) {
 	type axis struct{ i, n, stride int }
 	var axes []axis
@@ -42,7 +42,7 @@ func (c *Core) strided(xs []elem, shape []int) (Value, bool) {
 			step *= n
 		}
 	}
-	for k, e := range xs { // the strides hold for every element
+	for k, e := range xs { // check that the strides hold for every element
 		want, rest := first, k
 		for _, a := range axes {
 			want += rest % a.n * a.stride
@@ -59,7 +59,7 @@ func (c *Core) strided(xs []elem, shape []int) (Value, bool) {
 	}
 	slices.SortStableFunc(places, func(a, b int) int { return axes[b].stride - axes[a].stride })
 	size, inner := c.values[xs[0].of].n, 1
-	lengths, whole := []int{}, []int{} // of what is taken of the axes of the result, and of these
+	lengths, whole := []int{}, []int{} // lengths taken of the result's axes, and lengths of these axes
 	for k, p := range places {
 		a := axes[p]
 		if a.stride < 1 {
@@ -97,7 +97,7 @@ func (c *Core) strided(xs []elem, shape []int) (Value, bool) {
 	return "", false
 }
 
-// inverse is where each of 0 to n-1 is in a permutation of them.
+// inverse returns the inverse of a permutation of 0 to n-1.
 func inverse(p []int) []int {
 	q := make([]int, len(p))
 	for i, x := range p {
@@ -106,8 +106,8 @@ func inverse(p []int) []int {
 	return q
 }
 
-// cut takes lengths of the axes of v, of which all but the first are as long as whole says, from a place on. The last
-// of whole is an axis of which one place is taken.
+// cut takes lengths elements along the axes of v, starting at index at. whole has the lengths of all axes but the
+// first, and one more axis at the end, along which one element is taken.
 func (c *Core) cut(v Value, at int, lengths, whole []int) (Value, bool) {
 	digits, rest := make([]int, len(whole)), at
 	partial := false
@@ -141,17 +141,17 @@ func (c *Core) cut(v Value, at int, lengths, whole []int) (Value, bool) {
 	return c.g.Op("Slice", v, c.g.Ints(from...), c.g.Ints(to...), c.g.Ints(axes...)), true
 }
 
-// run is elements that follow each other in one result, or constants.
+// run is a sequence of adjacent elements of one result, or of constants.
 type run struct {
 	of      int32
-	from, n int // of the result
-	at      int // of the elements
+	from, n int // in the result
+	at      int // in the elements
 }
 
-// mostRuns is how many runs are put one after another; more are gathered.
+// mostRuns is the maximum number of runs to concatenate. If there are more, the elements are gathered.
 const mostRuns = 16
 
-// gathered is value of any elements.
+// gathered is like value, for any elements.
 func (c *Core) gathered(xs []elem, shape []int) Value {
 	var runs []run
 	for i, e := range xs {
@@ -172,14 +172,14 @@ func (c *Core) gathered(xs []elem, shape []int) Value {
 		}
 		return c.g.Reshape(c.g.Concat(0, parts...), shape...)
 	}
-	b := 0 // the length of blocks of which runs consist, and at whose multiples they begin
+	b := 0 // length of the blocks that runs consist of; blocks start at multiples of it
 	for _, r := range runs {
 		b = gcd(b, r.n)
 		if r.of != 0 {
 			b = gcd(gcd(b, r.from), c.values[r.of].n)
 		}
 	}
-	starts, total := map[string]int{}, 0 // of what is gathered from, in blocks
+	starts, total := map[string]int{}, 0 // starts of the sources to gather from, and their total length, in blocks
 	var parts []Value
 	add := func(key string, n int, v func() Value) int {
 		at, ok := starts[key]
