@@ -23,14 +23,14 @@ import (
 // gpt2Vocab is the size of GPT-2's vocabulary, which the released H3 models use.
 const gpt2Vocab = 50257
 
-// Options say how a model is converted.
+// Options specifies how to convert a model.
 type Options struct {
 	Shape     release.ShapeOptions
-	Tokenizer string // bytes, dna, gpt2 or a path; empty: that beside or inside the file
-	Type      string // of the matrices of a GGUF file: one of Types
-	Form      string // of an ONNX file: one of ONNXForms
-	End       string // one more token that ends a reply
-	Force     bool   // replace what is in the place of the output
+	Tokenizer string // bytes, dna, gpt2 or a path; empty: the one next to or inside the file
+	Type      string // type of the matrices of a GGUF file: one of Types
+	Form      string // form of an ONNX file: one of ONNXForms
+	End       string // an additional token that ends a reply
+	Force     bool   // replace an existing output
 }
 
 // Report describes what was read and what was written.
@@ -38,12 +38,12 @@ type Report struct {
 	model   *model.Model
 	tok     tokenizer.Tokenizer
 	read    string
-	shape   string // where it was read, "" for that of a model's folder
+	shape   string // where the shape was read; "" for the configuration of a model's folder
 	written []string
 	notes   []string
 }
 
-// FromCheckpoint writes the folder dir of the model in a checkpoint.
+// FromCheckpoint converts a checkpoint file to a model's folder dir.
 func FromCheckpoint(ctx context.Context, file, dir string, o Options) (*Report, error) {
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
 		return nil, notAFile(file)
@@ -96,12 +96,12 @@ func (r *Report) Print(out io.Writer) error {
 	return t.Flush()
 }
 
-// notAFile returns an error for a folder in place of a file, which names the checkpoints in it.
+// notAFile returns an error for a folder that was given instead of a file. It names the checkpoints in the folder.
 func notAFile(dir string) error {
 	var found []string
 	for _, ending := range checkpoint.Endings {
 		paths, err := filepath.Glob(filepath.Join(dir, "*."+ending))
-		if err != nil { // the folder's name is no pattern
+		if err != nil { // the folder's name is no valid pattern
 			break
 		}
 		found = append(found, paths...)
@@ -113,7 +113,7 @@ func notAFile(dir string) error {
 	return fmt.Errorf("%s: found a folder, want the file of a checkpoint, such as %s", dir, brief.List(found, ", "))
 }
 
-// read reads a checkpoint with its tokenizer, if there is one.
+// read reads a checkpoint and, if there is one, its tokenizer.
 func read(path string, o Options) (*Report, error) {
 	f, err := checkpoint.Open(path)
 	if err != nil {
@@ -138,8 +138,8 @@ func read(path string, o Options) (*Report, error) {
 }
 
 // tokenizerOf returns the tokenizer of a converted model, nil if there is none, and records it in the configuration.
-// guessed reports that the size of the vocabulary was read off the padded embedding: the tokenizer's replaces it if
-// padding makes both the same.
+// guessed reports that the size of the vocabulary is that of the padded embedding. The tokenizer's size replaces it if
+// both are equal after padding.
 func tokenizerOf(m *model.Model, file, spec string, guessed bool) (tokenizer.Tokenizer, error) {
 	tok, err := findTokenizer(m, file, spec)
 	if tok == nil || err != nil {

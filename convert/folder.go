@@ -1,5 +1,5 @@
-// Package convert makes models of models: a folder of a published checkpoint, a GGUF file that llama.cpp runs, an
-// adapter merged into its model, and weights of few bits.
+// Package convert converts models: a published checkpoint to a folder, a model to a GGUF file for llama.cpp, an adapter
+// and its model to a merged model, and weights to few bits.
 package convert
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// modelFiles are the files of a model's folder.
+// modelFiles lists the files of a model's folder.
 var modelFiles = append([]string{model.ConfigFile, model.WeightsFile, tokenizer.FileName, release.MTPFile,
 	checkpoint.ManifestFile},
 	release.ChatFiles...)
@@ -51,7 +51,7 @@ func CheckOut(dir string, force bool) error {
 	return nil
 }
 
-// WriteFolder writes a model's folder atomically: what save writes, a tokenizer, nil for none, and further files.
+// WriteFolder writes a model's folder atomically: the files of save, a tokenizer, which may be nil, and further files.
 func WriteFolder(dir string, save func(dir string) error, tok tokenizer.Tokenizer, more map[string][]byte) error {
 	return checkpoint.WriteDirAtomic(dir, func(tmp string) error {
 		if err := release.WriteChatTexts(tmp, more); err != nil {
@@ -64,8 +64,8 @@ func WriteFolder(dir string, save func(dir string) error, tok tokenizer.Tokenize
 	})
 }
 
-// writeChanged writes the folder of a model that was changed in memory, with the tokenizer and the chat texts it came
-// with.
+// writeChanged writes the folder of a model that was changed in memory, with the tokenizer and the chat texts that it
+// was loaded with.
 func writeChanged(dir string, m *hippo.Model, save func(dir string) error) error {
 	texts, err := release.FolderTexts(m.Dir())
 	if err != nil {
@@ -75,7 +75,7 @@ func writeChanged(dir string, m *hippo.Model, save func(dir string) error) error
 	return WriteFolder(dir, save, m.Tokenizer(), texts)
 }
 
-// weightsSize returns the bytes of the weights of a folder or a GGUF file.
+// weightsSize returns the size in bytes of the weights in a folder or a GGUF file.
 func weightsSize(dir string) (int64, error) {
 	open := release.OpenWeights
 	if release.IsGGUF(dir) {
@@ -89,12 +89,12 @@ func weightsSize(dir string) (int64, error) {
 	return int64(f.Size()), nil
 }
 
-// samePlace reports whether two paths are one file or folder.
+// samePlace reports whether two paths are the same file or folder.
 func samePlace(a, b string) (bool, error) {
 	x, err := os.Stat(a)
 	if err != nil {
 		return false, err
 	}
 	y, err := os.Stat(b)
-	return err == nil && os.SameFile(x, y), nil // what is not there yet is another place
+	return err == nil && os.SameFile(x, y), nil // a path that does not exist yet is another place
 }

@@ -20,11 +20,11 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Types are the types of a GGUF file.
+// Types lists the types of a GGUF file.
 var Types = []string{"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k_m", "q4_0"}
 
-// ToGGUF writes the model of a folder, a training run or a checkpoint as a GGUF file. An adapter becomes a GGUF file of
-// its own.
+// ToGGUF writes the model of a folder, a training run or a checkpoint as a GGUF file. It writes an adapter as a GGUF
+// file of its own.
 func ToGGUF(ctx context.Context, path, out string, o Options) (*Report, error) {
 	if err := notThere(out, o.Force); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func ToGGUF(ctx context.Context, path, out string, o Options) (*Report, error) {
 	return r, nil
 }
 
-// toGGUFAdapter writes an adapter for the GGUF file of its base.
+// toGGUFAdapter writes an adapter as a GGUF file for use with the GGUF file of its base.
 func toGGUFAdapter(path, out string, o Options) (*Report, error) {
 	if o.Type != Types[0] {
 		return nil, fmt.Errorf("type: found %s for an adapter, want %s", o.Type, Types[0])
@@ -79,7 +79,7 @@ func toGGUFAdapter(path, out string, o Options) (*Report, error) {
 	return r, nil
 }
 
-// notThere returns an error if there is a file that may not be replaced.
+// notThere returns an error if a file exists that may not be replaced.
 func notThere(out string, force bool) error {
 	_, err := os.Lstat(out)
 	if err == nil && !force {
@@ -133,8 +133,8 @@ func modelForGGUF(path string, o Options, gguf *release.GGUFOptions) (*model.Mod
 	return net, setChat(gguf, dir, o.End)
 }
 
-// setChat sets what a GGUF file says of chats, by the files in a folder or by another GGUF file. end is one more token
-// that ends a reply, "" for none.
+// setChat sets the options of a GGUF file about chats, from the files in a folder or from another GGUF file. end is an
+// additional token that ends a reply, "" for none.
 func setChat(gguf *release.GGUFOptions, dir, end string) error {
 	s, err := chat.Load(dir, gguf.Tokenizer)
 	if err == nil && end != "" {

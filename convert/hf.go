@@ -22,11 +22,11 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/trie"
 )
 
-// Layouts are the layouts of a folder that is written.
+// Layouts lists the layouts of a folder that can be written.
 var Layouts = []string{"hippo", "hf"}
 
 // ToHF writes a model, a training run or an adapter in the layout of the transformers library: the configuration and
-// the names of its family, the tokenizer, the chat template and the ends of a reply.
+// tensor names of its family, the tokenizer, the chat template, and the tokens that end a reply.
 func ToHF(ctx context.Context, path, dir string, o Options) (*Report, error) {
 	if err := CheckOut(dir, o.Force); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func ToHF(ctx context.Context, path, dir string, o Options) (*Report, error) {
 	if release.IsAdapter(path) {
 		return toPEFT(path, dir)
 	}
-	var g release.GGUFOptions // also the parts of this layout
+	var g release.GGUFOptions // also used for this layout
 	net, err := modelForGGUF(path, o, &g)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func ToHF(ctx context.Context, path, dir string, o Options) (*Report, error) {
 	return r, err
 }
 
-// toPEFT writes an adapter with the modules of its base's files.
+// toPEFT writes an adapter in which the modules are named as in the files of its base.
 func toPEFT(path, dir string) (*Report, error) {
 	m, a, r, err := loadAdapter(path)
 	if err != nil {
@@ -91,7 +91,7 @@ func toPEFT(path, dir string) (*Report, error) {
 	return r, WriteFolder(dir, func(tmp string) error { return release.WritePEFT(tmp, m.Net(), a, m.Dir()) }, nil, nil)
 }
 
-// loadAdapter loads an adapter with its base, and begins the report on them.
+// loadAdapter loads an adapter with its base, and returns a new report about them.
 func loadAdapter(path string) (*hippo.Model, *release.Adapter, *Report, error) {
 	m, err := hippo.Load(path)
 	if err != nil {
@@ -112,8 +112,8 @@ func weightsOf(path string) (*checkpoint.File, error) {
 	return checkpoint.Open(path)
 }
 
-// hfTexts returns the files of a chat format as the transformers library wants them: every end of a reply is an id of
-// generation_config.json, and tokenizer_config.json names the class of the tokenizer.
+// hfTexts returns the files of a chat format in the form that the transformers library needs: generation_config.json
+// has the ids of all ends of a reply, and tokenizer_config.json has the class of the tokenizer.
 func hfTexts(texts map[string][]byte, g *release.GGUFOptions) (map[string][]byte, error) {
 	s, err := chat.Parse(nil, texts[chat.GenerationFile], g.Tokenizer, chat.GenerationFile)
 	if err != nil {
@@ -126,7 +126,8 @@ func hfTexts(texts map[string][]byte, g *release.GGUFOptions) (map[string][]byte
 		setFields(texts, template.ConfigFile, map[string]any{"tokenizer_class": tokenizerClass(g.Tokenizer)}, false))
 }
 
-// tokenizerClass is the class of a tokenizer in the transformers library, or for RWKV's in the files of its releases.
+// tokenizerClass returns the class of a tokenizer in the transformers library or, for RWKV's tokenizer, in the files of
+// its releases.
 func tokenizerClass(tok tokenizer.Tokenizer) string {
 	if tok.Kind() == trie.Kind {
 		return "RwkvTokenizer"
@@ -134,8 +135,9 @@ func tokenizerClass(tok tokenizer.Tokenizer) string {
 	return "PreTrainedTokenizerFast"
 }
 
-// endsOfTexts names the ends of a reply that are several tokens as stop_strings of generation_config.json, which had
-// some of them. An eos_token that is no token would become a new one there, for which the model has no row.
+// endsOfTexts adds the ends of a reply that are several tokens to generation_config.json as stop_strings. had is the
+// number of those that the file already has. It removes an eos_token that is not a single token. The transformers
+// library would make it a new token, for which the model has no row.
 func endsOfTexts(texts map[string][]byte, had int, tok tokenizer.Tokenizer) error {
 	s, err := chat.Parse(texts[template.ConfigFile], texts[chat.GenerationFile], tok, template.ConfigFile)
 	if source, ok := texts[template.SourceFile]; ok && err == nil {
@@ -150,7 +152,7 @@ func endsOfTexts(texts map[string][]byte, had int, tok tokenizer.Tokenizer) erro
 	return errors.Join(err, setFields(texts, chat.GenerationFile, map[string]any{"stop_strings": s.Stop}, true))
 }
 
-// setFields sets fields of a JSON file; without replace, only those that it lacks.
+// setFields sets fields of a JSON file. If replace is false, it sets only missing fields.
 func setFields(texts map[string][]byte, name string, fields map[string]any, replace bool) error {
 	all := map[string]any{}
 	if text := texts[name]; text != nil {
@@ -176,7 +178,7 @@ func setFields(texts map[string][]byte, name string, fields map[string]any, repl
 	return err
 }
 
-// saveHFTokenizer writes a tokenizer as the transformers library reads it: the file of the model as it is, or else
+// saveHFTokenizer writes a tokenizer for the transformers library: the model's own file unchanged if possible, else
 // byte-level BPE with the same tokens.
 func saveHFTokenizer(dir, from string, tok tokenizer.Tokenizer) error {
 	files := []string{tokenizer.FileName, "tokenizer.model"}
@@ -184,12 +186,12 @@ func saveHFTokenizer(dir, from string, tok tokenizer.Tokenizer) error {
 		from = filepath.Dir(from)
 	}
 	if found, err := tokenizer.Load(from); err != nil || found.Fingerprint() != tok.Fingerprint() {
-		files = nil // that of another model, or none
+		files = nil // those of another model, or none
 	}
 	for _, name := range files {
 		text, err := disk.ReadText(filepath.Join(from, name), 1<<30)
 		var own struct {
-			Hippo json.RawMessage `json:"hippo"` // a form that only hippo reads
+			Hippo json.RawMessage `json:"hippo"` // a form that only hippo can read
 		}
 		if err == nil && (name != tokenizer.FileName || json.Unmarshal(text, &own) == nil && own.Hippo == nil) {
 			return disk.WriteBytes(filepath.Join(dir, name), text)

@@ -9,7 +9,7 @@ import (
 )
 
 // Merge writes a model with the changes of its adapter in its weights, W + alpha/r·B·A, to the folder out. It returns a
-// line that reports what was done.
+// line that reports the result.
 func Merge(ctx context.Context, m *hippo.Model, out string) (string, error) {
 	if same, err := samePlace(m.Dir(), out); err != nil || same {
 		return "", fmt.Errorf("%s: want another folder than that of the model", out)

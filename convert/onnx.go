@@ -9,10 +9,10 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// ONNXForms are the forms of ToONNX.
+// ONNXForms lists the forms of ToONNX.
 var ONNXForms = fit.ONNXForms
 
-// ONNXReport describes an ONNX file that was written.
+// ONNXReport describes a written ONNX file.
 type ONNXReport struct {
 	path string
 	size int

@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// QuantizeOptions say how the weights of a model are rounded.
+// QuantizeOptions specifies how to round the weights of a model.
 type QuantizeOptions struct {
 	Bits      float64  `json:"bits" min:"4" max:"16" help:"bits of a weight: 4, 4.5, 8; with --calibrate their mean"`
 	Calibrate []string `json:"calibrate" help:"text to choose the bits of each matrix by: files, folders, globs, or -"`
@@ -28,11 +28,12 @@ type QuantizeOptions struct {
 
 	Note     func(text string)                                 `json:"-"`
 	Progress func() (update func(done, total int), end func()) `json:"-"`
-	// Measure evaluates the model at a path on the text Eval, in windows of seqLen tokens, 0 for those of its run.
+	// Measure evaluates the model at a path on the text Eval, in windows of seqLen tokens. 0 means those of its
+	// training run.
 	Measure func(ctx context.Context, path string, seqLen int) (*text.ModelReport, error) `json:"-"`
 }
 
-// Quantized reports what Quantize did.
+// Quantized reports the result of Quantize.
 type Quantized struct {
 	Model      string `json:"model"`
 	Out        string `json:"out"`
@@ -57,7 +58,7 @@ func (o *QuantizeOptions) Check() error {
 	return p.Err()
 }
 
-// Quantize writes the model at a path with rounded weights to the folder out, and measures both if o.Eval has a text.
+// Quantize writes the model at a path with rounded weights to the folder out, and measures both if o.Eval is set.
 func Quantize(ctx context.Context, path, out string, o QuantizeOptions) (*Quantized, error) {
 	if err := CheckOut(out, o.Force); err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func Quantize(ctx context.Context, path, out string, o QuantizeOptions) (*Quanti
 		return r, err
 	}
 	if r.EvalBefore, err = o.Measure(ctx, path, 0); err == nil {
-		r.EvalAfter, err = o.Measure(ctx, out, r.EvalBefore.SeqLen) // that of a run, which OUT does not know
+		r.EvalAfter, err = o.Measure(ctx, out, r.EvalBefore.SeqLen) // that of the run, which OUT does not record
 	}
 	if err != nil {
 		return nil, fmt.Errorf("eval: %w (%s has been written)", err, out)
@@ -129,7 +130,7 @@ func (o *QuantizeOptions) rounded(ctx context.Context, path string) (*hippo.Mode
 	return m, report, nil
 }
 
-// calibrationText returns the first tokens of the text.
+// calibrationText returns the first o.Tokens tokens of the text.
 func (o *QuantizeOptions) calibrationText(ctx context.Context, m *hippo.Model) (ids []int32, err error) {
 	tokens, corpus, notes, err := text.Tokenize(ctx, m.Tokenizer(), o.Calibrate, text.ReadOptions{
 		TextField: data.DefaultTextField, Binary: true, Cache: data.CacheNone,
@@ -149,7 +150,7 @@ func (o *QuantizeOptions) calibrationText(ctx context.Context, m *hippo.Model) (
 	return ids, err
 }
 
-// Print prints a table of the matrices, and what came out.
+// Print prints a table of the matrices, and the results.
 func (r *Quantized) Print(out io.Writer) error {
 	head := []string{"matrix", "shape", "type", "bytes"}
 	var kinds []string
