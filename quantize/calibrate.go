@@ -12,15 +12,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Options say how Calibrate chooses.
+// Options specifies how Calibrate chooses.
 type Options struct {
 	// Bits is the maximum average number of bits of a matrix element (see Bits). Matrices with nn.Param.Fine have at
-	// least 8, and their extra bits are added. Bits is not used if MaxKL is above 0.
+	// least 8, and their extra bits are added to the budget. Bits is not used if MaxKL is above 0.
 	Bits float64
-	// MaxKL is the maximum divergence of the quantized model's predictions, in nats per token; 0 for any.
+	// MaxKL is the maximum divergence of the quantized model's predictions, in nats per token; 0 for no limit.
 	MaxKL float64
 
-	Progress func(done, total int) // of passes over the text
+	Progress func(done, total int) // counts passes over the text
 }
 
 // WindowLen is the number of tokens of a window. Each window starts from an empty state.
@@ -29,20 +29,20 @@ const WindowLen = 512
 // leastTokens is the minimum for a useful measurement.
 const leastTokens = 64
 
-// candidate is a matrix for which a form is chosen.
+// candidate is a matrix whose precision is to be chosen.
 type candidate struct {
 	name    string
 	param   *nn.Param
 	layer   int
-	stored  tensor.Packed // as it was read
+	stored  tensor.Packed // the matrix as it was read
 	options []option
 }
 
 // Calibrate rounds the matrices of a model that model.LoadStored loaded. It chooses the precision of each matrix by how
-// much rounding it changes the model's predictions for the tokens of a text. The measure is the mean Kullback-Leibler
-// divergence of the next token's distribution when only this matrix is rounded: to 4 bits (symmetric, or with a
-// minimum), 8 and 16. Calibrate takes the memory of the stored model, of the chosen forms, and of a few rows of d_model
-// numbers for each token.
+// much rounding the matrix changes the model's predictions for the tokens of a text. The measure is the mean
+// Kullback-Leibler divergence of the next token's distribution if only this matrix is rounded: to 4 bits (symmetric, or
+// with a minimum), 8 and 16. Calibrate needs the memory of the stored model, of the chosen forms, and of a few rows of
+// d_model numbers for each token.
 func Calibrate(ctx context.Context, m *model.Model, ids []int32, o Options) (*Report, error) {
 	if len(ids) < leastTokens {
 		return nil, fmt.Errorf("found %d tokens to calibrate with, want %d or more", len(ids), leastTokens)
@@ -77,7 +77,7 @@ func Calibrate(ctx context.Context, m *model.Model, ids []int32, o Options) (*Re
 	return r, nil
 }
 
-// find lists the matrices.
+// find collects the matrices.
 func (c *calibration) find() (err error) {
 	c.m.Params("", func(name string, p *nn.Param) {
 		switch w, ok := p.Packed().(engine.Rounding); {
@@ -96,7 +96,7 @@ func (c *calibration) find() (err error) {
 	return err
 }
 
-// rounded is a matrix rounded to a precision.
+// rounded returns the matrix rounded to a precision.
 func (x *candidate) rounded(b engine.Packing, p engine.Precision) tensor.Packed {
 	from := x.stored.(engine.Rounding)
 	if p == engine.BF16 && from.Stored() == engine.BF16 {
@@ -148,12 +148,12 @@ func (c *calibration) measureAll() error {
 // mostTries is the maximum number of choices measured to find one within MaxKL.
 const mostTries = 8
 
-// settle chooses a form of each matrix, rounds all, and measures the resulting model.
+// settle chooses a precision for each matrix, rounds all of them, and measures the resulting model.
 func (c *calibration) settle(o Options) (seen, error) {
 	if o.MaxKL <= 0 {
 		return c.take(choose(c.options(), c.budget(o.Bits), func(float64) bool { return false }))
 	}
-	// Divergences are only nearly additive, so the result is measured.
+	// Divergences are only approximately additive, so the result is measured.
 	for aim, tries := o.MaxKL, 0; ; tries++ {
 		s, err := c.take(choose(c.options(), math.Inf(1), func(cost float64) bool { return cost <= aim }))
 		if err != nil || s.kl <= o.MaxKL {
@@ -186,7 +186,7 @@ func (c *calibration) budget(bits float64) (size float64) {
 	return size
 }
 
-// take rounds the matrices to the chosen kinds, and measures the model.
+// take rounds the matrices to the chosen precisions, and measures the model.
 func (c *calibration) take(chosen []int) (seen, error) {
 	for i, x := range c.candidates {
 		x.param.SetPacked(x.rounded(c.m.Backend(), kinds[chosen[i]]))

@@ -4,15 +4,15 @@ import "slices"
 
 // option is a way to store a matrix.
 type option struct {
-	kind int // in kinds
+	kind int // index in kinds
 	size float64
 	cost float64
 }
 
 // choose picks an option for each matrix and returns the chosen kinds. The options of a matrix are sorted by size, the
-// smallest first. It starts with the smallest option of each matrix. As long as want asks for a lower cost and the size
-// allows it, it takes the step to a larger option that saves the most cost for its size. Steps follow the lower convex
-// hull, on which no later step is better than an earlier one.
+// smallest first. choose starts with the smallest option of each matrix. Until the cost is low enough, it takes the
+// step to a larger option that saves the most cost for its size, among those for which there is room. Steps follow the
+// lower convex hull, on which no later step is better than an earlier one.
 func choose(matrices [][]option, room float64, enough func(cost float64) bool) []int {
 	hulls, at := make([][]option, len(matrices)), make([]int, len(matrices))
 	size, cost := 0.0, 0.0

@@ -21,14 +21,14 @@ type calibration struct {
 	head       tensor.Packed // the head's weights as they were read
 
 	windows []window
-	layer   int // before which the streams of windows are
+	layer   int // layer before which window.stream is
 }
 
 // window is a piece of the text.
 type window struct {
 	ids    []int32
-	first  []float32 // the stream (n, d_model) before the first layer
-	stream []float32 // and before the layer of the calibration
+	first  []float32 // residual stream (n, d_model) before the first layer
+	stream []float32 // residual stream before calibration.layer
 	hidden []float32 // after all layers and the last norm
 }
 
@@ -68,7 +68,7 @@ func (c *calibration) read(ids []int32) error {
 	return nil
 }
 
-// advance computes the streams before a layer from those before an earlier one.
+// advance computes the residual streams before a layer from those before an earlier one.
 func (c *calibration) advance(layer int) error {
 	for ; c.layer < min(layer, len(c.m.Blocks)); c.layer++ {
 		for i := range c.windows {
@@ -84,7 +84,7 @@ func (c *calibration) advance(layer int) error {
 	return nil
 }
 
-// rows is a list of vectors of d_model numbers.
+// rows returns x as a list of vectors of d_model numbers.
 func (c *calibration) rows(x []float32) *tensor.Tensor { return rowsOf(c.m, x) }
 
 func rowsOf(m *model.Model, x []float32) *tensor.Tensor {
@@ -111,10 +111,10 @@ func (c *calibration) measure(layer int) (seen, error) {
 	return total, nil
 }
 
-// logitsAtOnce is about the number of logits in memory at a time, for each of two models.
+// logitsAtOnce is the approximate number of logits in memory at a time, for each of two models.
 const logitsAtOnce = 1 << 21
 
-// measureWindow is measure for one window: sums over its tokens.
+// measureWindow is like measure, for one window. It returns sums over the window's tokens.
 func (c *calibration) measureWindow(w *window, layer int) (total seen) {
 	c.tape.Reset()
 	r := model.EqualRows(1, len(w.ids))

@@ -14,43 +14,43 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// DriftPart is how far other models are from a model in a part of a text, which all have read from its start.
+// DriftPart measures how far other models are from a model over a part of a text, which all have read from its start.
 type DriftPart struct {
-	From, To int     // positions from the first on, and before the last
+	From, To int     // the positions From to To-1
 	Loss     float64 // of the model, nats per token
 	Others   []Drift
 }
 
-// Drift is how far a model is from another: means over the positions of a part, and the states at its end.
+// Drift measures how far one model is from another: means over the positions of a part, and the states at its end.
 type Drift struct {
-	// Logits is the root mean square of differences of logits, divided by that of logits. Of both the mean over the
-	// vocabulary is taken off first, which no probability depends on.
+	// Logits is the root mean square of the differences of logits, divided by that of the logits. The mean over the
+	// vocabulary is first subtracted from both, since probabilities do not depend on it.
 	Logits float64 `json:"logits"`
-	KL     float64 `json:"kl"`        // Σ p log(p/q), nats, with q for the next token's distribution p of the model
-	More   float64 `json:"more_loss"` // loss than the model has, nats per token
-	// State is the root mean square, over the tensors of recurrences, of the relative error of each: the length of the
-	// difference divided by that of the model's. Worst is the largest, that of the tensor Where.
+	KL     float64 `json:"kl"`        // Σ p log(p/q), nats: next-token distributions p of the model, q of the other
+	More   float64 `json:"more_loss"` // loss minus that of the model, nats per token
+	// State is the root mean square of the relative errors of a recurrence's tensors: the length of the difference
+	// divided by the length of the model's tensor. Worst is the largest error, that of the tensor Where.
 	State float64 `json:"state"`
 	Worst float64 `json:"state_worst"`
 	Where string  `json:"state_where,omitzero"`
 }
 
-// DriftOptions say how MeasureDrift reads.
+// DriftOptions specifies how MeasureDrift reads the text.
 type DriftOptions struct {
-	Piece    int                   // positions read at once
-	Progress func(done, total int) // of positions; nil for nothing
+	Piece    int                   // number of positions to read at once
+	Progress func(done, total int) // counts positions; may be nil
 }
 
-// mostCompared bounds the logits that are compared of a model: if the text has more, every second position is compared,
-// or every third, and so on.
+// mostCompared is the maximum number of a model's logits to compare. If the text has more, only every second, third or
+// later position is compared.
 const mostCompared = 1 << 31
 
-// DriftEvery is the distance of the positions that MeasureDrift compares in a text of n positions.
+// DriftEvery returns the distance between the positions that MeasureDrift compares in a text of n positions.
 func DriftEvery(m *model.Model, n int) int { return 1 + n*m.Config.VocabSize/mostCompared }
 
-// MeasureDrift has a model and others read a text piece by piece, each with its state carried from the start to the
-// end, and compares them: errors of a state add up or are forgotten. Parts end after 1,000, 3,000, 10,000, 30,000
-// positions and so on, the last with the text. The last token is only predicted.
+// MeasureDrift compares a model with others on a text. All read the text piece by piece and carry their state from the
+// start to the end, so errors of a state can add up or decay. Parts end after 1,000, 3,000, 10,000, 30,000 positions
+// and so on. The last part ends with the text. The last token is only predicted.
 func MeasureDrift(ctx context.Context, m *model.Model, others []*model.Model, ids []int32,
 	o DriftOptions) ([]DriftPart, error) {
 	total := len(ids) - 1
@@ -107,7 +107,7 @@ func MeasureDrift(ctx context.Context, m *model.Model, others []*model.Model, id
 	return parts, nil
 }
 
-// driftMark is the position at which part i ends: 1,000, 3,000, 10,000, 30,000 and so on.
+// driftMark returns the position at which part i ends: 1,000, 3,000, 10,000, 30,000 and so on.
 func driftMark(i int) int {
 	n := 1000
 	for range i / 2 {
@@ -116,13 +116,13 @@ func driftMark(i int) int {
 	return n * (1 + i%2*2)
 }
 
-// drifting is a model that reads.
+// drifting is a model that reads the text.
 type drifting struct {
 	m      *model.Model
 	tape   *autograd.Tape
 	state  *model.State
-	hidden []float32        // of the piece that was read (positions, d_model)
-	shapes map[string][]int // of the tensors of recurrences in the state
+	hidden []float32        // for the piece that was read (positions, d_model)
+	shapes map[string][]int // shapes of the tensors of recurrences in the state
 }
 
 func newDrifting(m *model.Model) *drifting {
@@ -136,25 +136,26 @@ func newDrifting(m *model.Model) *drifting {
 	return r
 }
 
-// read goes on by some tokens.
+// read reads the next tokens.
 func (r *drifting) read(ids []int32) {
 	r.tape.Reset()
 	r.hidden = r.m.Forward(r.tape, ids, model.OneRow(len(ids), r.state)).Floats()
 }
 
-// logits are those after some positions of the piece.
+// logits returns the logits at some positions of the piece.
 func (r *drifting) logits(at []int32) []float32 {
 	r.tape.Reset()
 	return r.m.LogitsAt(r.tape, rowsOf(r.m, r.hidden), at).Floats()
 }
 
-// driftSums are sums over positions.
+// driftSums holds sums over positions.
 type driftSums struct {
 	seen
-	off, spread float64 // squares of differences of logits, and of logits
+	off, spread float64 // sums of squares of differences of logits, and of logits
 }
 
-// compareAll adds to sums what the readers predict after some positions of the piece, whose targets are next.
+// compareAll adds to sums the comparisons of the readers' predictions at some positions of the piece. next has the
+// targets of the piece's positions.
 func (r *drifting) compareAll(readers []*drifting, at, next []int32, sums []driftSums) {
 	vocab, padded := r.m.Config.VocabSize, r.m.Config.PaddedVocab()
 	for some := range slices.Chunk(at, max(1, logitsAtOnce/padded)) {
@@ -177,7 +178,7 @@ func (r *drifting) compareAll(readers []*drifting, at, next []int32, sums []drif
 	}
 }
 
-// squares are the sums of squares of q - p and of p, each without its mean.
+// squares returns the sums of squares of q - p and of p, each after its mean is subtracted.
 func squares(p, q []float32) (off, spread float64) {
 	var meanOff, mean float64
 	for i := range p {
@@ -192,7 +193,7 @@ func squares(p, q []float32) (off, spread float64) {
 	return off, spread
 }
 
-// finish makes means of sums over n positions.
+// finish sets the means of reader i from sums over n positions.
 func (part *DriftPart) finish(i int, s driftSums, n int) error {
 	if n == 0 {
 		return nil
@@ -209,7 +210,7 @@ func (part *DriftPart) finish(i int, s driftSums, n int) error {
 	return nil
 }
 
-// compareStates compares the tensors of two states that have one of the shapes.
+// compareStates compares the tensors in shapes of two states.
 func (d *Drift) compareStates(a, b *model.State, shapes map[string][]int) {
 	values := map[string][]float32{}
 	a.Parts(func(p model.StatePart) {
@@ -230,7 +231,7 @@ func (d *Drift) compareStates(a, b *model.State, shapes map[string][]int) {
 			off, size = off+e*e, size+float64(x)*float64(x)
 		}
 		if size == 0 {
-			return // it has had nothing to hold
+			return // an empty tensor
 		}
 		sum, count = sum+off/size, count+1
 		if e := math.Sqrt(off / size); e > d.Worst {

@@ -11,10 +11,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// driftText is the tokens of a text of two parts.
+// driftText is the number of tokens of a text with two parts.
 const driftText = 1201
 
-// drifted returns a model of a recurrence and attention, it with weights in int4, and a text.
+// drifted returns a model with a recurrence and attention, the same model with int4 weights, and a text.
 func drifted(t *testing.T) (m, rounded *model.Model, ids []int32) {
 	t.Helper()
 	const layers = "gated-deltanet,attention"
@@ -27,8 +27,8 @@ func drifted(t *testing.T) (m, rounded *model.Model, ids []int32) {
 	return m, rounded, ids
 }
 
-// TestDriftIsThatOfWholePasses: all figures are those by definition, from one pass over the whole text, whatever the
-// pieces; a model is at no distance from itself.
+// TestDriftIsThatOfWholePasses checks that all results equal those by definition, from one pass over the whole text,
+// for pieces of any length, and that a model has no distance from itself.
 func TestDriftIsThatOfWholePasses(t *testing.T) {
 	m, rounded, ids := drifted(t)
 	n := len(ids) - 1
@@ -72,13 +72,13 @@ func TestDriftIsThatOfWholePasses(t *testing.T) {
 				"loss": {part.Loss, loss / count}, "divergence": {got.KL, want.KL / count},
 				"more loss": {got.More, want.More / count}, "logits": {got.Logits, math.Sqrt(off / spread)},
 			} {
-				// More loss is a difference. Pieces of another length round some activations to another integer.
+				// More is a difference. Pieces of another length round some activations to another integer.
 				if math.Abs(x[0]-x[1]) > 1e-3*math.Abs(x[1])+3e-5*part.Loss {
 					t.Errorf("pieces of %d, to %d: %s is %g, want %g", piece, part.To, what, x[0], x[1])
 				}
 			}
 		}
-		const name = "layers.0.ssm" // the one tensor of a recurrence
+		const name = "layers.0.ssm" // the only tensor of a recurrence
 		off, size := 0.0, 0.0
 		for i, x := range states[0][name] {
 			off += math.Pow(float64(states[1][name][i]-x), 2)
@@ -92,7 +92,7 @@ func TestDriftIsThatOfWholePasses(t *testing.T) {
 	}
 }
 
-// centred is x without its mean.
+// centred returns x minus its mean.
 func centred(x []float32) []float64 {
 	out, mean := widened(x), 0.0
 	for _, v := range out {
@@ -111,7 +111,7 @@ func widened(x []float32) (out []float64) {
 	return out
 }
 
-// TestDriftParts: parts end at 1, 3, 10, 30 thousand positions and so on.
+// TestDriftParts checks that parts end at 1, 3, 10, 30 thousand positions and so on.
 func TestDriftParts(t *testing.T) {
 	var got []int
 	for i := range 6 {
@@ -122,7 +122,7 @@ func TestDriftParts(t *testing.T) {
 	}
 }
 
-// TestDriftOfOthers: models of other shapes cannot be compared.
+// TestDriftOfOthers checks that models of other shapes cannot be compared.
 func TestDriftOfOthers(t *testing.T) {
 	m, _, ids := drifted(t)
 	other, _ := stored(t, "mamba,attention", true)

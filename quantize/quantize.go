@@ -1,5 +1,5 @@
-// Package quantize chooses the number of bits for each weight matrix of a model: the same for all, or by how much
-// rounding each matrix changes the model's predictions for a text. It computes forward passes only.
+// Package quantize chooses the number of bits for each weight matrix of a model. It is the same for all, or depends on
+// how much rounding the matrix changes the model's predictions for a text. The package computes forward passes only.
 package quantize
 
 import (
@@ -14,10 +14,11 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// kinds are the precisions to choose from, the smallest first.
+// kinds lists the precisions to choose from, the smallest first.
 var kinds = []engine.Precision{engine.Int4, engine.Int4Min, engine.Int8, engine.BF16}
 
-// Bits returns the bits of one number at a precision. A factor, which 32 integers share, adds half a bit to each.
+// Bits returns the number of bits of a matrix element at a precision. It does not count the scale that 32 integers
+// share, which adds half a bit to each.
 func Bits(p engine.Precision) float64 {
 	switch p {
 	case engine.Int4:
@@ -32,7 +33,7 @@ func Bits(p engine.Precision) float64 {
 	return 32
 }
 
-// Uniform returns the precision of the given bits, for a model whose matrices all have it.
+// Uniform returns the precision with the given bits, for a model whose matrices all have it.
 func Uniform(bits float64) (engine.Precision, error) {
 	for _, p := range kinds[:3] {
 		if Bits(p) == bits {
@@ -49,22 +50,22 @@ type Matrix struct {
 	Shape []int              `json:"shape"`
 	Type  string             `json:"type"`          // int4, int4min, int8, bf16
 	Bytes int                `json:"bytes"`         // in the file
-	KL    map[string]float64 `json:"kl,omitempty"`  // when only this matrix is rounded, by type
-	Fine  bool               `json:"fine,omitzero"` // a matrix with at least 8 bits if all have the same
+	KL    map[string]float64 `json:"kl,omitempty"`  // divergence if only this matrix is rounded, by type
+	Fine  bool               `json:"fine,omitzero"` // has at least 8 bits if all matrices have the same precision
 }
 
 // Report describes a quantized model.
 type Report struct {
 	Matrices []Matrix `json:"matrices"`
-	Numbers  int      `json:"numbers"` // of all matrices
+	Numbers  int      `json:"numbers"` // number of elements of all matrices
 	Bytes    int      `json:"bytes"`   // of all matrices, in the file
-	Others   int      `json:"others"`  // bytes of everything else, which is float32
+	Others   int      `json:"others"`  // bytes of everything else, which stays float32
 
 	// Calibration holds the measurements, nil if there are none.
 	Calibration *Calibration `json:"calibration,omitempty"`
 }
 
-// Calibration compares a model's predictions for a text before and after.
+// Calibration compares a model's predictions for a text before and after quantization.
 type Calibration struct {
 	Tokens int     `json:"tokens"` // number of predicted tokens
 	KL     float64 `json:"kl"`     // mean divergence of the quantized model's prediction, in nats
@@ -72,7 +73,7 @@ type Calibration struct {
 	After  float64 `json:"perplexity_after"`
 }
 
-// BitsPerWeight returns the average of all matrices, with factors.
+// BitsPerWeight returns the average over all matrices, including scales.
 func (r *Report) BitsPerWeight() float64 { return 8 * float64(r.Bytes) / float64(max(1, r.Numbers)) }
 
 // Describe lists the matrices of a packed model.
@@ -104,7 +105,7 @@ func bytesOf(p *nn.Param, at engine.Precision) int {
 	return p.Dim(0) * checkpoint.DType(at.String()).RowBytes(p.Dim(1))
 }
 
-// layerOf returns the first layer whose result a parameter changes, -1 for parameters before all layers.
+// layerOf returns the first layer whose result depends on a parameter, -1 for parameters before all layers.
 func layerOf(m *model.Model, name string, p *nn.Param) int {
 	var layer int
 	rest, ok := strings.CutPrefix(name, "backbone.layers.")
@@ -117,7 +118,7 @@ func layerOf(m *model.Model, name string, p *nn.Param) int {
 	return -1
 }
 
-// byLayer sorts matrices so that one that changes an earlier layer comes first.
+// byLayer sorts matrices by the first layer that they affect.
 func byLayer(all []*candidate) {
 	slices.SortStableFunc(all, func(a, b *candidate) int { return cmp.Compare(a.layer, b.layer) })
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// stored returns a small model as from LoadStored, with or without its own head, and some text.
+// stored returns a small model as if from LoadStored, with or without its own head, and some text.
 func stored(t *testing.T, layers string, untied bool) (*model.Model, []int32) {
 	t.Helper()
 	return loadedBy((*model.Model).LoadStored, t, layers, untied)
 }
 
-// loadedBy is stored by another method.
+// loadedBy is like stored, with another method of loading.
 func loadedBy(load func(*model.Model, model.Weights) error, t *testing.T, layers string,
 	untied bool) (*model.Model, []int32) {
 	t.Helper()
@@ -34,7 +34,7 @@ func loadedBy(load func(*model.Model, model.Weights) error, t *testing.T, layers
 		t.Fatal(err)
 	}
 	made.Init(1)
-	made.Params("", func(name string, p *nn.Param) { // so that predictions depend on all of it
+	made.Params("", func(name string, p *nn.Param) { // so that predictions depend on every parameter
 		if x := p.Data(); p.Role == nn.Weight || p.Role == nn.Table {
 			for i := range x {
 				x[i] *= 4
@@ -74,7 +74,7 @@ func savedFile(t *testing.T, m *model.Model) *checkpoint.File {
 	return f
 }
 
-// divergence is the mean over all but the last position of each window, by definition, from whole forward passes.
+// divergence returns the mean over all but the last position of each window, by definition, from whole forward passes.
 func divergence(p, q *model.Model, ids []int32) float64 {
 	sum, n := 0.0, 0
 	for window := range slices.Chunk(ids, WindowLen) {
@@ -110,12 +110,12 @@ func logSoftmax(x []float64) []float64 {
 	return out
 }
 
-// TestCostsAreDivergences: the cost of a matrix is the divergence of the model in which only it is rounded, wherever it
-// is in the model; and the report on the chosen model is true.
+// TestCostsAreDivergences checks that the cost of a matrix is the divergence of the model in which only that matrix is
+// rounded, wherever it is in the model, and that the report on the chosen model is correct.
 func TestCostsAreDivergences(t *testing.T) {
 	for layers, untied := range map[string]bool{"mamba*2": false, "h3,attention": true} {
 		m, ids := stored(t, layers, untied)
-		ids = ids[:600] // a whole window and a part of one
+		ids = ids[:600] // a whole window and part of one
 		r, err := Calibrate(context.Background(), m, ids, Options{Bits: 4.5})
 		if err != nil {
 			t.Fatal(err)
@@ -144,7 +144,8 @@ func TestCostsAreDivergences(t *testing.T) {
 	}
 }
 
-// TestBudgets: a choice respects its average number of bits or its maximum divergence; more bits cost less.
+// TestBudgets checks that a choice respects its average number of bits or its maximum divergence, and that more bits
+// cost less.
 func TestBudgets(t *testing.T) {
 	last := math.Inf(1)
 	for _, bits := range []float64{4, 4.5, 6, 8, 16} {
@@ -184,7 +185,8 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestCalibrateErrors: a text that is too short, a model that is quantized or not packed, and one who has no time.
+// TestCalibrateErrors checks the errors for a text that is too short, for a model that is quantized or not packed, and
+// for a canceled context.
 func TestCalibrateErrors(t *testing.T) {
 	ctx := context.Background()
 	m, ids := stored(t, "h3", false)
@@ -216,7 +218,7 @@ func TestCalibrateErrors(t *testing.T) {
 	}
 }
 
-// TestChoose: of all choices within a size, hardly any costs less than the greedy one.
+// TestChoose checks that among all choices within a size, hardly any costs less than the greedy one.
 func TestChoose(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 200 {
@@ -246,7 +248,7 @@ func TestChoose(t *testing.T) {
 		}
 		least, _ := sizeAndCost(matrices, make([]int, len(matrices)))
 		_, worst := sizeAndCost(matrices, make([]int, len(matrices)))
-		// Greedy is best but for the last step, which may not fit.
+		// The greedy choice is optimal except for the last step, which may not fit.
 		if size > max(room, least) || cost-best > 0.5*(worst-best)+1e-12 {
 			t.Errorf("takes %g of %g and costs %g, where %g is possible", size, room, cost, best)
 		}
