@@ -16,36 +16,36 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Certificate is how one sequence is read to be certified: three times, with the state carried along: in chunks and
-// position by position on an engine, and by definition in float64. Report gets the largest differences up to position
-// 1, 2, 5, 10, ..., Positions, of chunks and of steps. Its error ends the reading.
+// Certificate compares three readings of one sequence that carry the state along: in chunks and position by position on
+// an engine, and by definition in float64. Report receives the largest differences up to position 1, 2, 5, 10, ...,
+// Positions, for chunks and for steps. If it returns an error, the reading ends.
 type Certificate struct {
 	Positions int
-	Backend   engine.Backend // nil: that of the processor, or of the model
+	Backend   engine.Backend // nil for that of the processor or of the model
 	Scale     float64        // multiplies the tolerance; 0 for 1
 	Report    func(Span) error
 }
 
-// Span is how far outputs are off, over the positions from From to To of the sequence, counted from 1.
+// Span reports the error of outputs over the positions From to To of the sequence, counted from 1.
 type Span struct {
-	Mixer string  `json:"mixer,omitzero"` // of a layer
-	Model string  `json:"model,omitzero"` // or the model
+	Mixer string  `json:"mixer,omitzero"` // name of the mixer, if a layer is certified
+	Model string  `json:"model,omitzero"` // name of the model, if a model is certified
 	Form  string  `json:"form"`           // chunks, steps
 	From  int     `json:"from"`           // the first position
 	To    int     `json:"to"`             // the last
-	Error float64 `json:"error"`          // the largest, relative to the largest output of the span by definition
-	OK    bool    `json:"ok"`             // no more than OutputTol
+	Error float64 `json:"error"`          // largest difference, relative to the span's largest output by definition
+	OK    bool    `json:"ok"`             // Error is at most OutputTol times Scale
 }
 
-// The width of the layer of a certificate, and the pieces in which a sequence is read: a chunk, and what the reference
-// engine, some of whose definitions cost the square of it, takes at a time.
+// The width of a certificate's layer, and the lengths of pieces: a chunk, and the piece that the reference engine reads
+// at a time, since the cost of some of its definitions is quadratic in the length.
 const (
 	certificateWidth = 16
 	certificateChunk = 512
 	definitionChunk  = 32
 )
 
-// Mixer certifies a small layer of a recurrent mixer, which reads random numbers.
+// Mixer certifies a small layer of a recurrent mixer on random input.
 func (c *Certificate) Mixer(ctx context.Context, info mixer.Info) error {
 	m, err := info.New(mixer.Config{DModel: certificateWidth, NLayer: 1, DState: 8, HeadDim: 1, HeadOrder: "dh",
 		DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin", NumHeads: 2})
@@ -54,7 +54,7 @@ func (c *Certificate) Mixer(ctx context.Context, info mixer.Info) error {
 	}
 	nn.InitAll(m, "", 1)
 	rng := rand.New(rand.NewPCG(1, 2))
-	m.Params("", func(_ string, p *nn.Param) { // away from zeros
+	m.Params("", func(_ string, p *nn.Param) { // so that no parameter is zero
 		if x := p.Floats(); p.Role == nn.Weight || p.Role == nn.Mixing || p.Role == nn.Bias {
 			for i := range x {
 				x[i] += float32(0.1 * rng.NormFloat64())
@@ -62,7 +62,7 @@ func (c *Certificate) Mixer(ctx context.Context, info mixer.Info) error {
 			p.CopyFrom(x)
 		}
 	})
-	var u []float32 // of the piece that begins at start
+	var u []float32 // input of the piece that starts at start
 	start := 0
 	form := func(b engine.Backend) reader {
 		t, state := autograd.NewTape(b), mixer.Begin(m.NewState())
@@ -83,9 +83,8 @@ func (c *Certificate) Mixer(ctx context.Context, info mixer.Info) error {
 	})
 }
 
-// Model certifies what all layers of a model make of a text, or of random tokens if ids is nil: the input of the head.
-// It has the given name in the report. m must have its weights, must not be packed, and must not be used by others
-// meanwhile.
+// Model certifies the layers of a model: the input of its head for a text, or for random tokens if ids is nil. name is
+// the model's name in the report. m must have its weights, must not be packed, and must not be used concurrently.
 func (c *Certificate) Model(ctx context.Context, name string, m *model.Model, ids []int32) error {
 	if most := m.MaxLength(); most > 0 && c.Positions > most {
 		return fmt.Errorf("certificate: found %d positions, but the model takes at most %d", c.Positions, most)
@@ -105,10 +104,10 @@ func (c *Certificate) Model(ctx context.Context, name string, m *model.Model, id
 	return c.certify(ctx, Span{Model: name}, form(reference.Backend{}), form(b), form(b), func(int, int) {})
 }
 
-// reader returns what a layer or a model makes of n positions from one on, after those before it.
+// reader returns the output of a layer or a model for n positions, starting at position at. It must be called in order.
 type reader func(at, n int) []float32
 
-// certify compares the readings of a sequence, in pieces for which next prepares the input.
+// certify compares the readings of a sequence, in pieces whose input next prepares.
 func (c *Certificate) certify(ctx context.Context, of Span, definition, chunks, steps reader,
 	next func(at, n int)) error {
 	forms := []struct {
@@ -150,7 +149,7 @@ func (c *Certificate) certify(ctx context.Context, of Span, definition, chunks, 
 	return nil
 }
 
-// nextEnd is the end of the span that begins after from positions: the next of 1, 2, 5, 10, 20, ...
+// nextEnd returns the end of the span that starts after from positions: the next of 1, 2, 5, 10, 20, ...
 func nextEnd(from int) int {
 	for ten := 1; ; ten *= 10 {
 		for _, end := range []int{ten, 2 * ten, 5 * ten} {

@@ -15,7 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// drifting is a mixer that goes wrong at a position, by a factor: when it is read position by position, or always.
+// drifting is a mixer whose output is wrong by a factor from a position on: only when it is read position by position,
+// or always.
 type drifting struct {
 	mixer.Mixer
 	from   int
@@ -31,8 +32,8 @@ func (d drifting) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *te
 	return y
 }
 
-// TestCertificate: every recurrent mixer is certified over some positions, in spans that follow one another; one that
-// goes wrong after 50 positions is not, from there on, nor is one that is NaN by definition.
+// TestCertificate checks that every recurrent mixer is certified over some positions, in consecutive spans. A mixer
+// that is wrong after 50 positions must fail from there on, and one that is NaN by definition must fail.
 func TestCertificate(t *testing.T) {
 	for _, info := range model.Mixers() {
 		if !info.Recurrent {
@@ -72,7 +73,8 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestModelCertificate: a whole model is certified; one that goes wrong on the engine after 50 positions is not.
+// TestModelCertificate checks that a whole model is certified, and that a model that is wrong on the engine after 50
+// positions is not.
 func TestModelCertificate(t *testing.T) {
 	m := toymodel.New(t, "h3,attention,mamba", 26)
 	certify := func(b engine.Backend, ids []int32) (ok map[int]bool) {
@@ -104,7 +106,7 @@ func TestModelCertificate(t *testing.T) {
 	}
 }
 
-// wrongFrom is a backend whose engines look tokens up wrongly after some positions.
+// wrongFrom is a backend whose engines look up wrong tokens after some positions.
 type wrongFrom struct {
 	engine.Backend
 	from int

@@ -16,26 +16,26 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The largest differences that rounding to float32 explains, relative to the largest element of what is compared. Sums
-// of a few thousand products lose about 1e-6, and layers multiply that; a wrong formula is off by 1e-2 and more.
+// The largest relative differences that rounding to float32 explains. Sums of a few thousand products lose about 1e-6,
+// and layers multiply that. A wrong formula is off by 1e-2 and more.
 const (
 	OutputTol   = 3e-4 // outputs of layers, logits, states
 	LossTol     = 1e-5
 	GradientTol = 3e-3
 )
 
-// Options say what to compare.
+// Options specifies what to compare.
 type Options struct {
-	Lengths  []int   // of sequences; empty: 1, 7, 40 and 130, as far as the model takes them
-	Tokens   []int32 // the text, at least one longer than the longest; empty: random tokens
-	Forward  bool    // no gradients
+	Lengths  []int   // of sequences; empty: 1, 7, 40 and 130, as far as the model accepts them
+	Tokens   []int32 // the text, at least one token longer than the longest length; empty: random tokens
+	Forward  bool    // skip gradients
 	Scale    float64 // multiplies the tolerances; 0 for 1
 	Progress func(what string)
 }
 
-// Report is the outcome.
+// Report holds the results of a comparison.
 type Report struct {
-	Model  string  `json:"model,omitzero"` // its name, for whoever has several
+	Model  string  `json:"model,omitzero"` // name of the model, if there are several
 	Params int     `json:"params"`
 	Checks []Check `json:"checks"`
 	OK     bool    `json:"ok"`
@@ -46,7 +46,7 @@ type Check struct {
 	Kind      string  `json:"kind"`           // engines, chunks, steps
 	Length    int     `json:"length"`         // of the sequence
 	What      string  `json:"what"`           // output, logits, loss, gradient, state
-	Where     string  `json:"where,omitzero"` // the layer or parameter with the largest difference, which is Error
+	Where     string  `json:"where,omitzero"` // layer or parameter with the largest difference, Error
 	Error     float64 `json:"error"`          // relative to the largest element; 1e300 for NaN and infinity
 	Tolerance float64 `json:"tolerance"`
 	OK        bool    `json:"ok"`
@@ -54,10 +54,10 @@ type Check struct {
 
 var defaultLengths = []int{1, 7, 40, 130}
 
-// chunks are the lengths of the pieces that sequences are cut into, in turn.
+// chunks lists the lengths of the pieces that sequences are divided into, cyclically.
 var chunks = []int{5, 1, 26, 3}
 
-// run is what a model computed from one sequence.
+// run holds the results of a model for one sequence.
 type run struct {
 	outputs, gradients, states parts
 	logits, loss               []float32
@@ -79,8 +79,8 @@ func (p *parts) add(name string, x []float32) {
 	p.values[name] = append(p.values[name], x...)
 }
 
-// Model compares both engines and all forms on m. Differences are in the report; an error means that the comparison
-// failed. m must have its weights, must not be packed, and must not be used by others meanwhile.
+// Model compares both engines and all forms on m. The report contains the differences. An error means that the
+// comparison failed. m must have its weights, must not be packed, and must not be used concurrently.
 func Model(ctx context.Context, m *model.Model, o Options) (Report, error) {
 	if o.Scale == 0 {
 		o.Scale = 1
@@ -130,7 +130,7 @@ func (o *Options) tokens(m *model.Model, n int) ([]int32, error) {
 type verifier struct {
 	m      *model.Model
 	o      Options
-	ids    []int32 // one more than the sequence: targets are the ids from the second on
+	ids    []int32 // one more than the sequence: ids[1:] are the targets
 	report *Report
 }
 
@@ -169,7 +169,7 @@ func (v *verifier) say(what string) {
 	}
 }
 
-// trained runs the whole sequence as training does, with its gradients, and once more with a state.
+// trained runs the whole sequence as in training, with its gradients, and once more with a state.
 func (v *verifier) trained(t *autograd.Tape) (r run) {
 	l := len(v.ids) - 1
 	t.Record(!v.o.Forward)
@@ -201,7 +201,7 @@ func (v *verifier) trained(t *autograd.Tape) (r run) {
 	return r
 }
 
-// inPieces runs the sequence in pieces of the given lengths in turn, as generation does.
+// inPieces runs the sequence in pieces of the given lengths, cyclically, as in generation.
 func (v *verifier) inPieces(cut []int) (r run) {
 	t, state := v.m.NewTape(), v.m.NewState()
 	l := len(v.ids) - 1
@@ -226,7 +226,7 @@ func one(x []float32) (p parts) {
 	return p
 }
 
-// check compares all parts and reports the largest difference.
+// check compares all parts and adds the largest difference to the report.
 func (v *verifier) check(kind, what string, got, want parts, tol float64) {
 	if len(want.names) == 0 && len(got.names) == 0 {
 		return
@@ -251,7 +251,7 @@ func (v *verifier) check(kind, what string, got, want parts, tol float64) {
 	v.report.Checks = append(v.report.Checks, c)
 }
 
-// farthest stands for the difference of values that cannot be compared: NaN, infinities, unequal numbers of elements.
+// farthest is the difference of values that cannot be compared: NaN, infinities, unequal numbers of elements.
 const farthest = 1e300
 
 // Some gradients and states are zero by definition or nearly so, such as the gradient of a bias before a softmax. Their
@@ -262,7 +262,7 @@ const (
 	gradientShare = 1e-4
 )
 
-// largest is the largest element of all parts.
+// largest returns the largest magnitude of an element of all parts.
 func (p *parts) largest() (most float64) {
 	for _, x := range p.values {
 		for _, v := range x {
@@ -272,15 +272,15 @@ func (p *parts) largest() (most float64) {
 	return most
 }
 
-// difference is the largest difference between elements, relative to the largest element of want, or to least if that
-// is larger.
+// difference returns the largest difference between elements, relative to the larger of least and the largest magnitude
+// in want.
 func difference(got, want []float32, least float64) float64 {
 	var g gap
 	g.add(got, want)
 	return g.relative(least)
 }
 
-// gap is the largest difference between elements so far, and the largest element of those wanted.
+// gap holds the largest difference between elements so far, and the largest magnitude of the wanted elements.
 type gap struct{ worst, largest float64 }
 
 func (g *gap) add(got, want []float32) {
@@ -297,7 +297,7 @@ func (g *gap) add(got, want []float32) {
 	}
 }
 
-// relative is the difference as difference has it.
+// relative returns the relative difference, see difference.
 func (g *gap) relative(least float64) float64 {
 	if math.IsInf(g.worst, 1) {
 		return farthest

@@ -11,14 +11,14 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestEveryMixer: a small model of every mixer is computed as it is defined.
+// TestEveryMixer checks that a small model of every mixer agrees with its definition.
 func TestEveryMixer(t *testing.T) {
 	for _, name := range model.MixerNames() {
 		t.Run(name, func(t *testing.T) { asDefined(t, small(t, name+"-tiny", ""), 1, 40, 130) })
 	}
 }
 
-// TestEveryMixerComposed: the same on an engine that implements only the core.
+// TestEveryMixerComposed checks the same on an engine that implements only the core.
 func TestEveryMixerComposed(t *testing.T) {
 	for _, name := range model.MixerNames() {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestEveryMixerComposed(t *testing.T) {
 	}
 }
 
-// TestComposedLayers: the same for layers of more than a mixer and an MLP.
+// TestComposedLayers checks the same for layers with more than a mixer and an MLP.
 func TestComposedLayers(t *testing.T) {
 	for name, layers := range map[string]string{
 		"experts":  "swiglu-experts(experts=6,d_shared=30),h3/relu2-experts(experts=4,sigmoid=true,choice_bias=true)",
@@ -62,7 +62,7 @@ func asDefined(t *testing.T, m *model.Model, lengths ...int) {
 	}
 }
 
-// small is a fresh model of two layers of a preset, or of the given ones.
+// small returns a new model with two layers of a preset, or with the given layers.
 func small(t *testing.T, preset, layers string) *model.Model {
 	t.Helper()
 	cfg, err := model.Preset(preset)
@@ -79,8 +79,8 @@ func small(t *testing.T, preset, layers string) *model.Model {
 	return m
 }
 
-// TestDifferencesAreReported: with a tolerance near zero rounding counts as a difference, and NaN always does; the
-// report says where.
+// TestDifferencesAreReported checks that with a tolerance near zero rounding counts as a difference, that NaN always
+// does, and that the report names the place.
 func TestDifferencesAreReported(t *testing.T) {
 	m := small(t, "h3-tiny", "")
 	report, err := Model(context.Background(), m, Options{Lengths: []int{9}, Scale: 1e-6})
