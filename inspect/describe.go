@@ -23,7 +23,7 @@ func PrintModel(t status.Table, m *model.Model) {
 	switch {
 	case c.Layers != "" && strings.ContainsRune(c.Layers, '('): // as in published hybrids: sizes are options of mixers
 		t.Row("shape", "d_model %d, d_inner %d, vocab_size %d, MLP %s", c.DModel, c.Inner(), c.VocabSize, c.MLP)
-		plan, _ := c.Plan() // of a model that exists
+		plan, _ := c.Plan() // no error: the model exists
 		count := map[string]int{}
 		for _, entry := range plan {
 			count[entry]++
@@ -50,7 +50,7 @@ func PrintModel(t status.Table, m *model.Model) {
 	t.Row("state", "%s", size)
 }
 
-// kinds are the mixers of layers.
+// kinds returns the mixers of layers.
 func kinds(blocks []*model.Block) (names []string) {
 	for _, b := range blocks {
 		names = append(names, b.Kind)
@@ -71,7 +71,7 @@ func paramsByPart(m *model.Model) (names []string, count map[string]int) {
 	return names, count
 }
 
-// partOf names the part of a model that a parameter belongs to: embedding, head, the kind of a mixer, MLP, shared
+// partOf returns the part of a model that a parameter belongs to: embedding, head, the kind of a mixer, MLP, shared
 // (blocks that layers share) or norms.
 func partOf(m *model.Model, param string) string {
 	layer, ok := strings.CutPrefix(param, "backbone.layers.")
@@ -97,7 +97,7 @@ func partOf(m *model.Model, param string) string {
 	return "norms"
 }
 
-// compact writes runs of equal names as NAME*COUNT, as the setting model.layers takes them.
+// compact joins names in the form of the setting model.layers, with equal neighbors written as NAME*COUNT.
 func compact(names []string) string {
 	var out []string
 	for i := 0; i < len(names); {
@@ -115,7 +115,7 @@ func compact(names []string) string {
 	return strings.Join(out, ",")
 }
 
-// PrintTokenizer adds a tokenizer, nil for none, to a table.
+// PrintTokenizer adds a tokenizer, which may be nil, to a table.
 func PrintTokenizer(t status.Table, tok tokenizer.Tokenizer) {
 	if tok == nil {
 		t.Row("tokenizer", "none")

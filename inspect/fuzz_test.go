@@ -14,13 +14,13 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
-// infoNames are names of files that hippo info reads in different ways.
+// infoNames lists names of files that hippo info reads in different ways.
 var infoNames = []string{"config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
 	"generation_config.json", "chat_template.jinja", "model.safetensors.index.json", "model.safetensors", "x.gguf",
 	"x-00001-of-00002.gguf", "x.pt"}
 
-// FuzzInfo: whatever is in a file of any name, hippo info describes it and the folder that it is in, or says what is
-// wrong, in memory that is bounded; the description is text and JSON.
+// FuzzInfo checks that hippo info describes a file with any content and any of the names, and its folder, or reports
+// what is wrong, in bounded memory. The description must be valid text and JSON.
 func FuzzInfo(f *testing.F) {
 	from := filepath.Join(golden.Dir(f), "13_hf_lfm2_moe_a")
 	folder := map[string][]byte{}
@@ -50,7 +50,7 @@ func FuzzInfo(f *testing.F) {
 		}
 		for other, text := range folder {
 			if strings.HasPrefix(name, "model.safetensors.") && strings.HasPrefix(other, "model") {
-				continue // the index counts only without it
+				continue // the index is used only without it
 			}
 			write(t, filepath.Join(own, other), text)
 		}
@@ -82,7 +82,7 @@ func FuzzInfo(f *testing.F) {
 	})
 }
 
-// TestInfoOfShards: an index that names files elsewhere opens none of them.
+// TestInfoOfShards checks that no file is opened if an index names files elsewhere.
 func TestInfoOfShards(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "model"+checkpoint.IndexSuffix)

@@ -12,7 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/release/hub"
 )
 
-// Published describes a model of a hub's cache, which is at path: as Path does, with what the cache knows of it.
+// Published describes a model of a hub's cache. path is the model's path in the cache. The report is that of Path, plus
+// the information in the cache.
 func Published(path string, cache hub.Cache, name hub.Name) (*Report, error) {
 	cached, err := cache.Show(name)
 	if err != nil {
@@ -25,7 +26,7 @@ func Published(path string, cache hub.Cache, name hub.Name) (*Report, error) {
 	return r, problem
 }
 
-// PrintCached prints what a hub's cache knows of a model.
+// PrintCached prints the information in a hub's cache about a model.
 func PrintCached(out io.Writer, s hub.Shown) error {
 	t := status.NewTable(out)
 	t.Row("model", "%s", brief.Line(s.Name))
@@ -37,7 +38,7 @@ func PrintCached(out io.Writer, s hub.Shown) error {
 	return printFiles(out, t, s)
 }
 
-// printFiles adds to a table, and prints, what an info report lacks without the cache.
+// printFiles adds to a table, and prints, the information from the cache that other reports do not have.
 func printFiles(out io.Writer, t status.Table, s hub.Shown) error {
 	t.Row("pulled", "%s", status.Minute(s.Pulled))
 	if s.Problem != "" {
@@ -69,7 +70,7 @@ func OrUnknown(text string) string {
 	return text
 }
 
-// Parameters writes a number of parameters, 0 for that of a PyTorch file, which was not read.
+// Parameters formats a number of parameters. 0 means unknown, as for a PyTorch file, which is not read.
 func Parameters(n int64) string {
 	if n == 0 {
 		return OrUnknown("")

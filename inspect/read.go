@@ -23,11 +23,11 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 )
 
-// unfinished are the endings of incomplete downloads.
+// unfinished lists the suffixes of incomplete downloads.
 var unfinished = []string{".incomplete", ".part", ".partial", ".crdownload", ".download", ".aria2", ".tmp"}
 
-// Path describes what is at a path. If only a part can be read, the report holds that and the error says what is wrong;
-// Kind is empty if nothing can.
+// Path describes the file or folder at a path. If only a part can be read, the report holds that part, and the error
+// describes the problem. Kind is empty if nothing can be read.
 func Path(path string) (*Report, error) {
 	r := &Report{Path: path}
 	return r, r.read()
@@ -55,7 +55,7 @@ func (r *Report) read() error {
 	return r.readCheckpoint()
 }
 
-// readFolder describes the model in a folder, or the run of a task.
+// readFolder describes the model in a folder, or a task's run.
 func (r *Report) readFolder() error {
 	network, err := model.FindNetwork(r.Path)
 	if err != nil {
@@ -91,7 +91,7 @@ func (r *Report) readFolder() error {
 		r.LeftOut = release.LeftOut(dir, f)
 		problems = append(problems, f.Close())
 	}
-	m, _, err := release.Describe(r.Path) // reports problems of the weights, too
+	m, _, err := release.Describe(r.Path) // also reports problems of the weights
 	if err == nil {
 		r.setModel(m)
 	}
@@ -107,7 +107,7 @@ func (r *Report) readFolder() error {
 	return errors.Join(append(problems, err)...)
 }
 
-// inFolder returns an error that names what else is in a folder without a model.
+// inFolder returns an error that names other files in a folder without a model.
 func (r *Report) inFolder() error {
 	entries, err := os.ReadDir(r.Path)
 	if err != nil {
@@ -197,7 +197,7 @@ func (r *Report) readCheckpoint() error {
 		r.Template = len(texts.Template)
 		r.setTokenizer(texts.Tokenizer)
 	} else if config != "" {
-		r.Family, _ = release.ModelType(filepath.Dir(r.Path)) // it has been read
+		r.Family, _ = release.ModelType(filepath.Dir(r.Path)) // the file was read before
 	}
 	return nil
 }

@@ -28,41 +28,41 @@ const (
 	kindFit        = "fit" // a run of hippo fit or hippo forecast
 	kindTokenizer  = "tokenizer"
 	kindConfig     = "configuration"
-	kindPublished  = "published" // a model of a hub's cache that is not read
+	kindPublished  = "published" // a model of a hub's cache that is not supported
 )
 
-// Report describes what is at a path.
+// Report describes the file or folder at a path.
 type Report struct {
 	Path   string `json:"path"`
 	Kind   string `json:"kind"`
-	Folder string `json:"folder,omitempty"` // of the model
-	Family string `json:"family,omitempty"` // as its configuration or file calls it
+	Folder string `json:"folder,omitempty"` // folder of the model
+	Family string `json:"family,omitempty"` // name in its configuration or file
 
 	Weights   *Weights           `json:"weights,omitempty"`
 	Model     *Model             `json:"model,omitempty"`
-	Config    string             `json:"config,omitempty"` // where the shape of a checkpoint's model was read
+	Config    string             `json:"config,omitempty"` // where the shape of a checkpoint's model was found
 	Tokenizer *Tokenizer         `json:"tokenizer,omitempty"`
-	LeftOut   []string           `json:"left_out,omitempty"` // tensors of other parts, by prefixes
+	LeftOut   []string           `json:"left_out,omitempty"` // tensors of other parts, by prefix
 	Template  int                `json:"chat_template_bytes,omitempty"`
 	Task      *experiment.Result `json:"task,omitempty"`
 	Fit       *fit.Result        `json:"fit,omitempty"`
-	Published *hub.Shown         `json:"published,omitempty"`         // what a hub's cache knows of it
-	NoTexts   string             `json:"tokenizer_problem,omitempty"` // why that of a GGUF file is not read
-	Problem   string             `json:"problem,omitempty"`           // why there is no model, or no more of it
+	Published *hub.Shown         `json:"published,omitempty"`         // information in a hub's cache
+	NoTexts   string             `json:"tokenizer_problem,omitempty"` // why the tokenizer of a GGUF file cannot be read
+	Problem   string             `json:"problem,omitempty"`           // why the model or other parts are missing
 
 	net     *model.Model
 	network *model.Network
 	tok     tokenizer.Tokenizer
 }
 
-// Weights are the tensors of files.
+// Weights describes the tensors of files.
 type Weights struct {
 	Format    string         `json:"format"`
 	Bytes     int            `json:"bytes"`
 	Numbers   int            `json:"numbers"`
-	Precision string         `json:"precision"` // of most numbers
+	Precision string         `json:"precision"` // type of most numbers
 	InMemory  int            `json:"memory"`    // bytes when the model runs without --precision: see hippo.Stored
-	Kinds     map[string]int `json:"kinds"`     // number of tensors of each
+	Kinds     map[string]int `json:"kinds"`     // number of tensors by type
 	Tensors   []Tensor       `json:"tensors"`
 
 	integers bool // some weights stay integers
@@ -76,14 +76,14 @@ type Tensor struct {
 	Bytes int    `json:"bytes"`
 }
 
-// Model is the shape of a model.
+// Model describes the shape of a model.
 type Model struct {
-	Layers     []string        `json:"layers"` // the mixer of each
+	Layers     []string        `json:"layers"` // mixer of each layer
 	Parameters int             `json:"parameters"`
 	Parts      map[string]int  `json:"parameters_by_part"`
 	StateBytes int             `json:"state_bytes"`           // per sequence
-	TokenBytes int             `json:"state_bytes_per_token"` // more with each token
-	Config     json.RawMessage `json:"config"`                // as hippo writes it
+	TokenBytes int             `json:"state_bytes_per_token"` // growth for each token
+	Config     json.RawMessage `json:"config"`                // in the form that hippo writes
 }
 
 // Tokenizer describes a tokenizer.
@@ -138,7 +138,7 @@ func (r *Report) setTokenizer(tok tokenizer.Tokenizer) {
 	}
 }
 
-// Print prints the report as a table. What it lacks because of a problem is left out.
+// Print prints the report as a table. It omits what a problem made unavailable.
 func (r *Report) Print(out io.Writer) error {
 	t := status.NewTable(out)
 	if err := r.print(t); err != nil {
@@ -161,7 +161,7 @@ func (r *Report) Print(out io.Writer) error {
 	return nil
 }
 
-// print adds the report to a table, without what a hub's cache knows.
+// print adds the report to a table, without the information in a hub's cache.
 func (r *Report) print(t status.Table) error {
 	switch r.Kind {
 	case kindTask:
