@@ -19,19 +19,19 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// The files of an adapter, as the PEFT library names them.
+// The names of an adapter's files, as in the PEFT library.
 const (
 	AdapterConfigFile  = model.AdapterConfigFile
 	AdapterWeightsFile = "adapter_model.safetensors"
 )
 
 // Adapter is a folder with low-rank changes of a model's matrices, in the layout of the PEFT library, or a GGUF file
-// with them. The metadata of a folder's weights hold what hippo also knows of its base model.
+// with such changes. In a folder, the metadata of the weights also describes the base model.
 type Adapter struct {
 	Dir     string
-	Name    string // of the base, as it was given: a path or the name of a published model; "" where nothing is said
-	Path    string // its path; "" if unknown
-	Weights string // its model.Model.WeightsFingerprint; "" if unknown
+	Name    string // of the base, as it was given: a path or the name of a published model; "" if unknown
+	Path    string // of the base; "" if unknown
+	Weights string // model.Model.WeightsFingerprint of the base; "" if unknown
 
 	Rank    int
 	Alpha   float64
@@ -41,7 +41,7 @@ type Adapter struct {
 	arch   string // architecture of a GGUF file; "" for a folder
 }
 
-// adapterConfig is adapter_config.json with the fields of PEFT that matter here.
+// adapterConfig is adapter_config.json with the fields of PEFT that hippo uses.
 type adapterConfig struct {
 	Type         string             `json:"peft_type"`
 	Task         string             `json:"task_type"`
@@ -72,8 +72,8 @@ func IsAdapter(dir string) bool {
 	return err == nil
 }
 
-// ResolveAdapter finds the folder of an adapter: dir itself, or dir/best or dir/last of a training run. A GGUF file
-// with an adapter stands for itself.
+// ResolveAdapter returns the folder of an adapter: dir itself, or dir/best or dir/last of a training run. For a GGUF
+// file with an adapter it returns the path itself.
 func ResolveAdapter(dir string) (string, error) {
 	if isGGUFAdapter(dir) {
 		return dir, nil
@@ -166,7 +166,7 @@ func (c *adapterConfig) check() error {
 
 func isScale(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
 
-// scale returns the factor of the change of a module with the given rank.
+// scale returns the scale of a module's change with the given rank.
 func (c *adapterConfig) scale(module string, rank int) (float64, error) {
 	alpha := c.Alpha
 	for pattern, a := range c.AlphaPattern {
@@ -188,7 +188,7 @@ func (c *adapterConfig) scale(module string, rank int) (float64, error) {
 const peftPrefix = "base_model.model."
 
 // SaveAdapter writes the adapter of a model into a folder, which must exist. a describes the base as far as it is
-// known; modules are other names of matrices, see ModuleNames.
+// known. modules maps names of matrices to the names to write instead, see ModuleNames.
 func SaveAdapter(dir string, m *model.Model, a Adapter, modules map[string]string) error {
 	adapter := m.Adapter()
 	if adapter == nil {
@@ -235,9 +235,9 @@ func SaveAdapter(dir string, m *model.Model, a Adapter, modules map[string]strin
 	return disk.WriteBytes(filepath.Join(dir, AdapterConfigFile), append(text, '\n'))
 }
 
-// ModuleNames returns the names, without ".weight", of the matrices of m in the files of the model at a path, which has
-// the same shape. It includes only matrices that are whole tensors there. PEFT's adapters for the model use these
-// names.
+// ModuleNames returns the names of the matrices of m, without ".weight", in the files of the model at a path, which
+// must have the same shape. It includes only matrices that are whole tensors in those files. PEFT's adapters for the
+// model use these names.
 func ModuleNames(m *model.Model, path string) (names map[string]string, err error) {
 	_, _, err = withModel(path, func(_ *model.Model, w model.Weights) error {
 		names = map[string]string{}

@@ -12,11 +12,11 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// An adapter in a GGUF file changes tensors of the GGUF file of its base (src/llama-adapter.cpp): W + alpha/r·B A of a
-// tensor NAME (n, k), with NAME.lora_a (r, k) and NAME.lora_b (n, r); of stacked experts both have one more axis. A has
-// the columns of the tensor in the file, and B its rows.
+// An adapter in a GGUF file changes tensors of the GGUF file of its base (src/llama-adapter.cpp). For a tensor NAME (n,
+// k) it holds NAME.lora_a, A (r, k), and NAME.lora_b, B (n, r), and the result is W + alpha/r·B A. For stacked experts
+// A and B have one more axis. The columns of A and the rows of B are in the order of the tensor in the file.
 
-// Values of such a file.
+// Keys and values of such a file.
 const (
 	ggufType        = "general.type"
 	ggufAdapterType = "adapter.type"
@@ -24,8 +24,8 @@ const (
 	ggufBaseName    = "general.base_model.0.name"
 )
 
-// WriteGGUFAdapter writes the adapter of m as a GGUF file, which llama.cpp applies to the file that WriteGGUF writes of
-// the base. a describes the adapter, and published is that of GGUFOptions.
+// WriteGGUFAdapter writes the adapter of m as a GGUF file. llama.cpp can apply it to the file that WriteGGUF writes of
+// the base. a describes the adapter. published is the same as in GGUFOptions.
 func WriteGGUFAdapter(w io.Writer, m *model.Model, a *Adapter, published []byte) error {
 	s, err := ggufShapeOf(m, published)
 	if err != nil {
@@ -58,13 +58,13 @@ func WriteGGUFAdapter(w io.Writer, m *model.Model, a *Adapter, published []byte)
 	return checkpoint.WriteGGUF(w, values, tensors)
 }
 
-// isOneOf reports whether the name of a layer's tensor begins with one of some words.
+// isOneOf reports whether the name of a layer's tensor begins with one of the given words.
 func isOneOf(name, words string) bool {
 	_, part, _ := strings.Cut(strings.TrimPrefix(name, "blk."), ".")
 	return hasPrefix(part, strings.Fields(words))
 }
 
-// lowRank returns the form of A, of a tensor's columns, and that of B, of its rows.
+// lowRank returns the form of A, which has the tensor's columns, and the form of B, which has its rows.
 func (form ggufForm) lowRank() (columns, rows ggufForm, err error) {
 	columns = ggufForm{columns: form.columns}
 	rows = ggufForm{heads: form.heads, rotated: form.rotated, factors: form.factors}
@@ -80,7 +80,7 @@ type lowRankTensor struct {
 	values []float32
 }
 
-// stacked returns A and B for a scale of alpha divided by their rank, which all matrices of a stack share.
+// stacked returns A and B. Their scale is alpha divided by their rank, which all matrices of a stack share.
 func (x *changedTensor) stacked(alpha float64) [2]lowRankTensor {
 	n, rank := max(1, x.stack), 1
 	byMatrix, all := make([][]*changePart, n), make([]changePart, n)
@@ -96,7 +96,7 @@ func (x *changedTensor) stacked(alpha float64) [2]lowRankTensor {
 	a, b := make([]float32, n*rank*x.width), make([]float32, n*x.rows*rank)
 	for i, c := range all {
 		copy(a[i*rank*x.width:], c.a)
-		by := c.scale / (alpha / float64(rank)) // 1 where the scale is that of the file
+		by := c.scale / (alpha / float64(rank)) // 1 if the part has the scale of the file
 		for j, v := range c.b {
 			b[(i*x.rows+j/c.rank)*rank+j%c.rank] = float32(float64(v) * by)
 		}
@@ -113,13 +113,13 @@ func isGGUFAdapter(path string) bool {
 	}
 	f, err := checkpoint.OpenGGUF(path)
 	if err != nil {
-		return false // reported where the model is read
+		return false // the error is reported when the model is read
 	}
 	defer f.Close()
 	return f.Values()[ggufType] == "adapter"
 }
 
-// readGGUF reads the values of a GGUF file. Its rank is that of the first tensor.
+// readGGUF reads the values of a GGUF file. The adapter's rank is that of the first tensor.
 func (a *Adapter) readGGUF() error {
 	f, err := checkpoint.OpenGGUF(a.Dir)
 	if err != nil {
@@ -157,11 +157,11 @@ func (a *Adapter) readGGUF() error {
 	return nil
 }
 
-// ggufLowRankName matches the name of a tensor of such a file.
+// ggufLowRankName matches the name of a tensor of an adapter in a GGUF file.
 var ggufLowRankName = regexp.MustCompile(`^(.+)\.weight\.lora_([ab])$`)
 
 // ggufWeights returns the tensors of the parameters of a model, without values, and their forms in a GGUF file of the
-// adapter's architecture. path is that of the model.
+// adapter's architecture. path is the path of the model.
 func (a *Adapter) ggufWeights(m *model.Model, path string) (model.Weights, ggufForms, error) {
 	texts, err := ChatTexts(path)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ErrBase is the error of using an adapter with another model than its base.
+// ErrBase reports that an adapter was made for another base model.
 var ErrBase = errors.New("the adapter was made for another model")
 
 // FileFingerprint returns the model.Model.WeightsFingerprint of the model at a path. It does not depend on the
@@ -29,8 +29,8 @@ func FileFingerprint(path string) (sum string, err error) {
 }
 
 // Attach attaches the adapter to m, which has the weights of the model at a path in any precision. weights is the
-// FileFingerprint of that model, "" if not known yet. If the adapter names other weights as its base, the error is
-// ErrBase. Changes of unknown matrices, of other shapes or with non-finite values are an error that lists all of them.
+// FileFingerprint of that model, or "" if not known yet. If the adapter names other weights as its base, the error is
+// ErrBase. If changes are of unknown matrices or other shapes, or have non-finite values, the error lists all of them.
 // After an error m is unchanged.
 func (a *Adapter) Attach(m *model.Model, path, weights string) error {
 	_, _, err := withModel(path, func(like *model.Model, w model.Weights) (err error) {
@@ -67,7 +67,7 @@ func (a *Adapter) Attach(m *model.Model, path, weights string) error {
 	return err
 }
 
-// attach is Attach with the open file of the adapter, the weights of the model, and their forms in a GGUF file.
+// attach attaches the adapter in the open file f to m. forms are the forms of the weights in a GGUF file.
 func (a *Adapter) attach(m *model.Model, f *checkpoint.File, w model.Weights, forms ggufForms) error {
 	l := adapterLoad{config: &a.config, modules: map[string]*lowRankTensors{}}
 	l.collect(f, forms)
@@ -107,19 +107,19 @@ type adapterLoad struct {
 	problems config.Problems
 }
 
-// lowRankTensors are the two tensors of a module.
+// lowRankTensors holds the two tensors of a module.
 type lowRankTensors struct {
 	a, b *checkpoint.Tensor
 	used bool // by a matrix of the model
 }
 
-// lowRankValues are the values of a change: A (r, k), B (n, r).
+// lowRankValues holds the values of a change: A (r, k), B (n, r).
 type lowRankValues struct{ a, b []float32 }
 
 // lowRankName matches a tensor name of PEFT, which may include the name of the adapter.
 var lowRankName = regexp.MustCompile(`^(.+)\.lora_([AB])(?:\.\w+)?\.weight$`)
 
-// collect sorts the tensors of a file by modules, and gives those of a GGUF file the form of published models.
+// collect groups the tensors of a file by module, and converts those of a GGUF file to the form of published models.
 func (l *adapterLoad) collect(f *checkpoint.File, forms ggufForms) {
 	isGGUF, names := f.Format() == checkpoint.FormatGGUF, lowRankName
 	if isGGUF {
@@ -170,13 +170,13 @@ func (l *adapterLoad) collect(f *checkpoint.File, forms ggufForms) {
 // lowRankPart is a change of some rows of a matrix, by all or some of the rows of a module's B.
 type lowRankPart struct {
 	module     string
-	at, rows   int // of the matrix
-	first, all int // of B
+	at, rows   int // in the matrix
+	first, all int // in B
 	*lowRankTensors
 }
 
-// partsOf returns the changes of a matrix: the one with its own name, or those of the tensors in the model's file that
-// form it.
+// partsOf returns the changes of a matrix: the change with the matrix's own name, or the changes of the tensors in the
+// model's file that form the matrix.
 func (l *adapterLoad) partsOf(p model.Product, w model.Weights) (parts []lowRankPart) {
 	own := strings.TrimSuffix(p.Name, ".weight")
 	if t := l.modules[own]; t != nil {
@@ -210,7 +210,7 @@ func (part lowRankPart) of(n int) lowRankPart {
 	matrix := part.first / part.all
 	part.first %= part.all
 	cut := func(x *checkpoint.Tensor) *checkpoint.Tensor {
-		if len(x.Shape) != 3 || x.Shape[0] != n { // an error where it is read
+		if len(x.Shape) != 3 || x.Shape[0] != n { // reported when the tensor is read
 			return x
 		}
 		size := x.Shape[1] * x.Shape[2]
@@ -222,8 +222,8 @@ func (part lowRankPart) of(n int) lowRankPart {
 	return part
 }
 
-// join joins the changes of a matrix's parts to one change. The ranks add up: each part has its own rows of A and
-// columns of B, with its scale multiplied into B.
+// join joins the changes of a matrix's parts to one change, whose rank is the sum of theirs. Each part has its own rows
+// of A and columns of B. Its scale is multiplied into B.
 func (l *adapterLoad) join(p model.Product, parts []lowRankPart) (s model.ChangeShape, v lowRankValues) {
 	scales := make([]float64, len(parts))
 	before := len(l.problems)
@@ -267,7 +267,7 @@ func (l *adapterLoad) join(p model.Product, parts []lowRankPart) (s model.Change
 	return s, v
 }
 
-// read reads a tensor, whose values must be finite; nil after a problem.
+// read reads a tensor, whose values must be finite. After a problem it returns nil.
 func (l *adapterLoad) read(x *checkpoint.Tensor) []float32 {
 	values := make([]float32, x.Elements())
 	if err := model.ReadFinite(x, values); err != nil {

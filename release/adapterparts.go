@@ -6,23 +6,25 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// changedTensor is a tensor of files whose rows an adapter changes: a matrix, or matrices of experts in a stack.
+// changedTensor is a tensor of files whose rows an adapter changes: one matrix, or a stack of experts' matrices.
 type changedTensor struct {
 	name        string
-	rows, width int // of a matrix
-	stack       int // matrices in the tensor; 0 for one alone
+	rows, width int // of one matrix
+	stack       int // matrices in the tensor; 0 if it is not a stack
 	parts       []*changePart
 }
 
-// changePart is a change of some rows of a matrix: A (rank, width), and B (rows, rank), zero at the other rows.
+// changePart is a change of some rows of a matrix: A (rank, width), and B (rows, rank), which is zero at the other
+// rows.
 type changePart struct {
 	a, b   []float32
 	rank   int
 	scale  float64
-	matrix int // of a stack
+	matrix int // index in the stack
 }
 
-// changedTensors returns the tensors whose rows the adapter of m changes. sources are the tensors of a parameter.
+// changedTensors returns the tensors whose rows the adapter of m changes. sources returns the tensors that make up a
+// parameter.
 func changedTensors(m *model.Model, sources func(parameter string) []model.Source) (all []*changedTensor) {
 	found := map[string]*changedTensor{}
 	for _, c := range m.Adapter().Changes {
@@ -56,7 +58,7 @@ func changedTensors(m *model.Model, sources func(parameter string) []model.Sourc
 	return all
 }
 
-// shrink drops the ranks at which B is zero in all rows.
+// shrink removes the ranks for which B is zero in all rows.
 func (p *changePart) shrink() {
 	var used []int
 	for r := range p.rank {
@@ -83,7 +85,8 @@ func (p *changePart) shrink() {
 	p.a, p.b, p.rank = a, b, len(used)
 }
 
-// joined joins changes of one matrix: each has its own rows of A and columns of B. Scales that differ go into B.
+// joined joins changes of one matrix. Each has its own rows of A and columns of B. If the scales differ, they are
+// multiplied into B.
 func joined(parts []*changePart) changePart {
 	all := changePart{scale: parts[0].scale}
 	for _, p := range parts {

@@ -13,9 +13,9 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// WritePEFT writes the adapter of m, whose base is the model at a path, into a folder with the modules of that model's
-// files, as the PEFT library has them. A matrix that is several tensors there becomes a change of each, one that is a
-// part of a tensor a change of some of its rows. a describes the base.
+// WritePEFT writes the adapter of m into a folder, in the layout of the PEFT library. The base of m is the model at a
+// path, and the modules are named as in that model's files. A matrix that is made of several tensors there becomes a
+// change of each. A matrix that is a part of a tensor becomes a change of some of its rows. a describes the base.
 func WritePEFT(dir string, m *model.Model, a *Adapter, path string) error {
 	config := adapterConfig{
 		Type: "LORA", Task: "CAUSAL_LM", Base: &a.Name, R: a.Rank, Alpha: a.Alpha, Dropout: a.Dropout,

@@ -1,7 +1,7 @@
 package release
 
-// bamba is Bamba (IBM, Princeton, CMU, UIUC): Mamba-2 or attention with rotary positions on half of each head, then an
-// MLP.
+// bamba is the family of Bamba (IBM, Princeton, CMU, UIUC): Mamba-2 or attention with rotary positions on half of each
+// head, then an MLP.
 var bamba = hfFamily{options: func() hfOptions {
 	return &bambaOptions{hfMambaHybrid: mambaHybridDefaults(), Eps: 1e-5}
 }}

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ChatFiles are the files of a model's folder that describe its chat format, and the configuration that it was
-// published with. They go with a model that is made of it.
+// ChatFiles lists the files of a model's folder that describe its chat format, and the configuration that it was
+// published with. They are copied to models that are made from it.
 var ChatFiles = []string{template.ConfigFile, template.SourceFile, template.GenerationFile, PublishedFile}
 
 // ChatTexts returns the contents of ChatFiles by name for the model at a path: from its folder, from inside its GGUF
@@ -51,7 +51,7 @@ func ChatTexts(path string) (map[string][]byte, error) {
 	return texts, nil
 }
 
-// folderOf is the folder at a path, or of the file at a path.
+// folderOf returns path if it is a folder, else the folder that contains it.
 func folderOf(path string) string {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return filepath.Dir(path)

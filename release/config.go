@@ -9,10 +9,10 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// maxConfig bounds a configuration in bytes.
+// maxConfig is the maximum size of a configuration in bytes.
 const maxConfig = 1 << 20
 
-// ParseConfig reads a config.json, in hippo's flat form or in that of any family.
+// ParseConfig parses a config.json, in hippo's flat form or in that of any family.
 func ParseConfig(data []byte) (model.Config, error) {
 	p, err := parse(data)
 	return p.config, brief.Error(err)

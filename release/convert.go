@@ -9,16 +9,16 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ShapeOptions say how FromCheckpoint determines the shape of a model.
+// ShapeOptions specifies how FromCheckpoint determines the shape of a model.
 type ShapeOptions struct {
-	// Config is the path of a config.json; "" stands for the one next to the checkpoint or, if there is none, for
-	// InferConfig. A GGUF file contains its own.
+	// Config is the path of a config.json. If it is "", the one next to the checkpoint is used or, if there is none,
+	// InferConfig. A GGUF file contains its own configuration.
 	Config string
 	Heads  int // number of attention heads, overrides the configuration; 0 for no change
 }
 
-// FromCheckpoint loads the model whose weights f holds. It returns the path of the configuration that it used, "" if it
-// used the shapes of the tensors instead. Errors come from ParseConfig, InferConfig and Load, which lists every
+// FromCheckpoint loads the model whose weights f holds. It returns the path of the configuration that it used, or "" if
+// it used the shapes of the tensors instead. Errors come from ParseConfig, InferConfig and Load, which lists every
 // missing, unexpected, misshapen and non-finite tensor.
 func FromCheckpoint(f *checkpoint.File, o ShapeOptions) (m *model.Model, configPath string, err error) {
 	m, w, configPath, err := newModel(f, o)
@@ -28,7 +28,7 @@ func FromCheckpoint(f *checkpoint.File, o ShapeOptions) (m *model.Model, configP
 	return m, configPath, err
 }
 
-// DescribeCheckpoint is FromCheckpoint without reading weights: it compares their shapes only.
+// DescribeCheckpoint is like FromCheckpoint, but reads no weights: it compares only their shapes.
 func DescribeCheckpoint(f *checkpoint.File, o ShapeOptions) (m *model.Model, configPath string, err error) {
 	m, w, configPath, err := newModel(f, o)
 	if err == nil {
@@ -56,7 +56,7 @@ func newModel(f *checkpoint.File, o ShapeOptions) (m *model.Model, w model.Weigh
 }
 
 func shapeOf(f *checkpoint.File, o ShapeOptions) (p published, path string, err error) {
-	if f.Format() == checkpoint.FormatGGUF { // it has its own
+	if f.Format() == checkpoint.FormatGGUF { // contains its own configuration
 		p, err = ggufPublished(f)
 		return p, f.Path(), err
 	}

@@ -33,25 +33,26 @@ func (d *Diff) Equal() bool { return len(d.OnlyA)+len(d.OnlyB)+len(d.Other) == 0
 // TensorDiff describes the difference of two tensors of one name: in shape, type or values.
 type TensorDiff struct {
 	Name   string           `json:"name"`
-	Layer  string           `json:"layer"` // such as backbone.layers.3; the name itself if it belongs to none
+	Layer  string           `json:"layer"` // such as backbone.layers.3; the tensor's name if it belongs to no layer
 	ShapeA []int            `json:"shape_a"`
 	ShapeB []int            `json:"shape_b"`
 	TypeA  checkpoint.DType `json:"type_a"`
 	TypeB  checkpoint.DType `json:"type_b"`
 
-	// Values are compared if the shapes are equal. A value that is finite in only one tensor differs by NotFinite.
+	// The values are compared only if the shapes are equal. If a value is finite in only one tensor, its difference is
+	// NotFinite.
 	Count    int     `json:"count"`    // elements that differ
 	Max      float64 `json:"max"`      // the largest difference
-	Relative float64 `json:"relative"` // Max by the largest magnitude in a
-	At       int     `json:"at"`       // the element with the largest difference
-	A        Number  `json:"a"`        // it, in both
+	Relative float64 `json:"relative"` // Max divided by the largest magnitude in a
+	At       int     `json:"at"`       // index of the element with the largest difference
+	A        Number  `json:"a"`        // the element at At, in both tensors
 	B        Number  `json:"b"`
 }
 
-// NotFinite stands for the difference to a number that is NaN or infinite.
+// NotFinite is the difference to a number that is NaN or infinite.
 const NotFinite = math.MaxFloat64
 
-// Number is a float64 that is text in JSON when it is NaN or infinite.
+// Number is a float64 that is encoded in JSON as a string if it is NaN or infinite.
 type Number float64
 
 // MarshalJSON implements json.Marshaler.
@@ -109,7 +110,7 @@ func withTensors(path string, use func(side) error) error {
 	return use(sideOfFile(f))
 }
 
-// side is one side of a comparison: named tensors, each made of parts one after another by rows.
+// side is one side of a comparison: named tensors, each made of parts that are concatenated by rows.
 type side struct {
 	path  string
 	order []string
@@ -240,7 +241,7 @@ func compareTensors(name string, a, b []checkpoint.Tensor) (TensorDiff, error) {
 	return d, nil
 }
 
-// shapeOfParts returns the shape of the tensor that several parts form by rows.
+// shapeOfParts returns the shape of the tensor that parts form when they are concatenated by rows.
 func shapeOfParts(parts []checkpoint.Tensor) []int {
 	if len(parts) == 1 {
 		return parts[0].Shape
@@ -270,7 +271,7 @@ func sameForm(a, b checkpoint.Tensor) bool {
 
 func sameData(a, b checkpoint.Tensor) bool { return bytes.Equal(a.Data, b.Data) }
 
-// parts reads tensors one after another.
+// parts reads the elements of several tensors in sequence.
 type parts struct {
 	rest []checkpoint.Tensor
 	at   int // in the first of rest

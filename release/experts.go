@@ -6,10 +6,10 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// maxExperts limits the cost of a hostile configuration.
+// maxExperts is the maximum number of experts. It limits the cost of a hostile configuration.
 const maxExperts = 1024
 
-// someExperts returns an error unless the number of experts and the number used by a position are valid.
+// someExperts returns an error unless the number of experts and the number that a position uses are valid.
 func someExperts(fields string, n, used int) error {
 	if n < 1 || n > maxExperts || used < 1 || used > n {
 		return fmt.Errorf("%s: found %d and %d, want 1 to %d, and at most that many used", fields, n, used,
@@ -18,7 +18,7 @@ func someExperts(fields string, n, used int) error {
 	return nil
 }
 
-// expertNames returns the names of experts with separate tensors. A name is "" for a matrix that they do not have.
+// expertNames returns the names of experts with separate tensors. gate is "" if they have no gate matrix.
 func expertNames(own, prefix string, n int, gate, up, down string) (names []rename) {
 	for e := range n {
 		mine, theirs := fmt.Sprintf("%sexperts.%d.", own, e), fmt.Sprintf("%sexperts.%d.", prefix, e)
@@ -30,7 +30,8 @@ func expertNames(own, prefix string, n int, gate, up, down string) (names []rena
 	return names
 }
 
-// stackedNames returns the names of experts with stacked matrices: input alternates those of gate and up.
+// stackedNames returns the names of experts with stacked matrices. In the tensor named input, the matrices of gate and
+// up alternate.
 func stackedNames(own, input, output string, n int) (names []rename) {
 	for e := range n {
 		mine := fmt.Sprintf("%sexperts.%d.", own, e)

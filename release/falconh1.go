@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// falconH1 is Falcon-H1 (arXiv:2507.22448): Mamba-2 and attention in parallel in every layer, then an MLP, with
-// multipliers almost everywhere.
+// falconH1 is the family of Falcon-H1 (arXiv:2507.22448): Mamba-2 and attention in parallel in every layer, then an
+// MLP, with multipliers almost everywhere.
 var falconH1 = hfFamily{options: func() hfOptions {
 	return &falconH1Options{hfMambaHybrid: mambaHybridDefaults(), Eps: 1e-5}
 }}
@@ -34,14 +34,14 @@ type falconH1Options struct {
 	MLPScales  []float64 `json:"mlp_multipliers"`
 }
 
-// factor is a multiplier; null means 1.
+// factor returns a multiplier: 1 for null.
 func factor(x *float64) float64 {
 	one := 1.0
 	set(&one, x)
 	return one
 }
 
-// factors returns n multipliers.
+// factors returns n multipliers: xs, or ones if xs is nil.
 func (c *hfCommon) factors(field string, xs []float64, n int) []float64 {
 	if len(xs) == n {
 		return xs

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// DescribeFloat builds the model at a path (see withModel), without values, as a start for training: weights that are
-// not floating-point numbers are an error. It also returns the folder or file that it used.
+// DescribeFloat builds the model at a path (see withModel), without values, as a start for training. Weights that are
+// not floating-point numbers are an error. DescribeFloat also returns the folder or file that it used.
 func DescribeFloat(path string) (*model.Model, string, error) {
 	return withModel(path, func(m *model.Model, w model.Weights) error {
 		if err := wantFloat(m, w); err != nil {
@@ -22,12 +22,12 @@ func DescribeFloat(path string) (*model.Model, string, error) {
 	})
 }
 
-// LoadFloat loads the values of the folder or file from DescribeFloat into the parameters of m, a model of the same
-// shape.
+// LoadFloat loads the values from the folder or file that DescribeFloat returned into the parameters of m, a model of
+// the same shape.
 func LoadFloat(m *model.Model, at string) error { return loadFloat(m, at, m.Load) }
 
-// LoadFrozen is LoadFloat for a model that is trained only through an adapter: it rounds matrices as it reads them, see
-// model.Model.PackFrozen.
+// LoadFrozen is like LoadFloat, for a model that is trained only through an adapter. It rounds matrices as it reads
+// them, see model.Model.PackFrozen.
 func LoadFrozen(m *model.Model, at string, p engine.Precision) error {
 	return loadFloat(m, at, func(w model.Weights) error { return m.LoadFrozen(w, p) })
 }
@@ -42,8 +42,8 @@ func loadFloat(m *model.Model, at string, load func(model.Weights) error) error 
 	return err
 }
 
-// withModel builds the model of any path that LoadDir reads, or of a checkpoint file (see DescribeCheckpoint), and
-// calls use to compare or read its weights. It returns the folder or file that it used.
+// withModel builds the model at a path, which may be any path that LoadDir accepts or a checkpoint file (see
+// DescribeCheckpoint), and calls use to compare or read its weights. It returns the folder or file that it used.
 func withModel(path string, use func(*model.Model, model.Weights) error) (*model.Model, string, error) {
 	if info, err := os.Stat(path); err != nil || info.IsDir() || IsGGUF(path) {
 		return loadDir(path, use)
@@ -60,11 +60,11 @@ func withModel(path string, use func(*model.Model, model.Weights) error) (*model
 	return m, path, err
 }
 
-// floats are the types of elements that training can start from.
+// floats lists the element types that training can start from.
 var floats = []checkpoint.DType{checkpoint.F64, checkpoint.F32, checkpoint.BF16, checkpoint.F16}
 
-// wantFloat returns an error for parameters in a file of other types than floats. Blocks are rounded to few bits, and
-// the meaning of integers is unknown.
+// wantFloat returns an error if parameters in a file have other types than floats. The values of quantized blocks are
+// rounded to few bits, and the meaning of integers is unknown.
 func wantFloat(m *model.Model, w model.Weights) error {
 	var found []string
 	for _, p := range w.Match(m) {

@@ -13,40 +13,40 @@ import (
 )
 
 // A GGUF file is a whole model. Its values hold the configuration (ggufPublished) and the tokenizer (ReadGGUFTexts).
-// Its tensors have their own names, the same for all families, and some have other shapes and values than published
-// (ggufParameters). The meanings follow llama.cpp's conversion (conversion/*.py).
+// Its tensors have names of their own, the same for all families, and some have other shapes and values than in
+// published models (ggufParameters). The meanings follow llama.cpp's conversion (conversion/*.py).
 
-// ggufArch describes an architecture of llama.cpp: how models of it are read, and what a model must be to be written.
+// ggufArch describes an architecture of llama.cpp: how to read its models, and which models can be written as it.
 type ggufArch struct {
-	// model interprets the values: it returns the layers of the model, the names of its tensors and their forms.
-	// Writing uses it, too: see ggufShape.
+	// model interprets the values: it sets the layers of the model, the names of its tensors and their forms. Writing
+	// uses it, too: see ggufShape.
 	model func(k *ggufKeys, p *published)
-	marks string // kinds of tensors that distinguish it, for an error
+	marks string // kinds of tensors that distinguish it, to suggest it in an error
 
-	mixers string // kinds of its layers; of a feed-forward part in the place of a mixer, too
-	mlp    string // feed-forward parts after them
-	biases string // tensors of layers that may have a bias besides those of the filter and of dt
-	zeros  string // biases that llama.cpp requires: where a model has none, they are written as zeros
+	mixers string // kinds of its layers, including feed-forward parts that take the position of a mixer
+	mlp    string // kinds of feed-forward parts after the mixers
+	biases string // tensors of layers that may have a bias, besides the filter and dt
+	zeros  string // biases that llama.cpp requires: if a model has none, zeros are written
 	twice  bool   // d_inner is twice d_model
-	square bool   // the heads of queries are as wide as d_model
-	baked  bool   // multipliers are in the weights
-	headed bool   // the head has weights of its own
+	square bool   // the queries of all heads together are as wide as d_model
+	baked  bool   // multipliers are multiplied into the weights
+	headed bool   // the head has its own weights
 	norms  bool   // the epsilon is also written under the name of LayerNorm
 
-	learned  bool // LayerNorms, and learned positions
-	embedded bool // LayerNorms, and one after the embedding
+	learned  bool // has LayerNorms and learned positions
+	embedded bool // has LayerNorms, and one after the embedding
 
-	adapted string // beginnings of the names of tensors that llama.cpp's adapters change; "" for all products
+	adapted string // prefixes of the names of tensors that llama.cpp's adapters may change; "" for all products
 
-	copies map[string]string // tensors that are written a second time, by what the first are called
+	copies map[string]string // tensors that are written a second time: from the first name to the second
 
 	plusOne bool   // norms multiply by 1 + w
-	family  string // model_type of the models that are written as this rather than as another of the same layers
+	family  string // model_type of models to write as this, not as another architecture with the same layers
 
 	fixed map[string]string // options that llama.cpp does not read from a file
 }
 
-// ggufArchs are the supported architectures, by name. Each is tested by a golden model (ggufOf), and by
+// ggufArchs contains the supported architectures by name. Each is tested by a golden model (ggufOf), and against
 // llama.cpp's logits of written files (docs/models.md).
 var ggufArchs = map[string]ggufArch{
 	"mamba": {model: ggufMamba, marks: "ssm_a ssm_x ssm_dt", mixers: "mamba", mlp: model.MLPNone,
@@ -94,7 +94,7 @@ var ggufArchs = map[string]ggufArch{
 		fixed: map[string]string{"scale": "1"}},
 }
 
-// ggufHead is the name of the head's weights. A head that shares the embedding's is left out.
+// ggufHead is the name of the head's weights. A file has no such tensor if the head shares the embedding's weights.
 const ggufHead = "output.weight"
 
 // ggufNames returns the tensor names of a model with the given norms and mixers.
@@ -103,7 +103,7 @@ func ggufNames(layer []rename, mixers map[string][]rename) hfNames {
 		layer: layer, mixers: mixers, ignored: []string{ggufDivisors}}
 }
 
-// ggufMambaNames returns the tensor names of Mamba and Mamba-2.
+// ggufMambaNames contains the tensor names of Mamba and Mamba-2.
 var ggufMambaNames = []rename{
 	to("in_proj.", "ssm_in."), to("conv1d.", "ssm_conv1d."), to("x_proj.", "ssm_x."), to("dt_proj.", "ssm_dt."),
 	to("dt_bias", "ssm_dt.bias"), to("A_log", "ssm_a"), to("D", "ssm_d"), to("norm.", "ssm_norm."),
@@ -128,7 +128,7 @@ func IsGGUF(path string) bool {
 }
 
 // ggufPublished reads the configuration of a model and the names of its tensors from the values of a GGUF file. The
-// sizes may come from a hostile file, so it computes numbers from them and allocates nothing.
+// sizes may come from a hostile file, so ggufPublished only computes with them and allocates nothing.
 func ggufPublished(f *checkpoint.File) (p published, err error) {
 	if err := model.CheckTensors(f); err != nil {
 		return p, err
@@ -159,8 +159,8 @@ func unknownArch(name string, f *checkpoint.File) error {
 	return fmt.Errorf("general.architecture: found %q, want one of %s%s", name, strings.Join(known, ", "), meant)
 }
 
-// nearestArch returns the architecture with the most kinds of tensors in common with a file, and the fewest others. It
-// returns "" if no mixer resembles a supported one.
+// nearestArch returns the architecture with the most kinds of tensors in common with a file and, among those, the
+// fewest other kinds. It returns "" if no mixer resembles a supported one.
 func nearestArch(f *checkpoint.File) string {
 	has := map[string]bool{}
 	for _, name := range f.Names() {

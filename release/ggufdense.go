@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ggufLlama is Llama, Mistral, Qwen2 and Qwen3: attention with rotary positions in every layer, then a gated MLP. The
-// rows of queries and keys of Llama and Mistral are reordered: see interleaved.
+// ggufLlama reads Llama, Mistral, Qwen2 and Qwen3: attention with rotary positions in every layer, then a gated MLP.
+// The rows of queries and keys of Llama and Mistral are reordered: see interleaved.
 func ggufLlama(k *ggufKeys, p *published) {
 	if k.hasExperts() {
 		k.failf(k.arch+".expert_count", "found experts, want none")
@@ -26,10 +26,10 @@ func ggufLlama(k *ggufKeys, p *published) {
 	}
 }
 
-// llamaArch is the architecture of Llama and Mistral.
+// llamaArch is the name of the architecture of Llama and Mistral.
 const llamaArch = "llama"
 
-// ggufGPT2 is GPT-2: learned positions, attention in every layer, then an MLP with GELU.
+// ggufGPT2 reads GPT-2: learned positions, attention in every layer, then an MLP with GELU.
 func ggufGPT2(k *ggufKeys, p *published) {
 	layer := entry("attention", given{"num_heads": k.most("attention.head_count")})
 	k.layers(p, model.MLPGelu, func(int) string { return layer })

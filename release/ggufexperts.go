@@ -6,13 +6,14 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ggufRouter is the tensor that only layers with experts have.
+// ggufRouter is the name of a tensor that only layers with experts have.
 const ggufRouter = "ffn_gate_inp.weight"
 
-// ggufSigmoid is the value of expert_gating_func for scores by sigmoids; those by a softmax have 1.
+// ggufSigmoid is the value of expert_gating_func if scores are sigmoids. For a softmax the value is 1.
 const ggufSigmoid = 2
 
-// experts returns the common options of mixtures of experts with the given inner width. It is for files with experts.
+// experts returns the common options of mixtures of experts with the given inner width, and the number of experts. It
+// must be called only for files with experts.
 func (k *ggufKeys) experts(inner int) (o given, count int) {
 	count, used := k.size("expert_count", 1), k.size("expert_used_count", 1)
 	if err := someExperts(k.arch+".expert_count, expert_used_count", count, used); err != nil {
@@ -27,7 +28,7 @@ func (k *ggufKeys) hasExperts() bool {
 	return k.sizeOr("expert_count", 0, 0) > 1 || k.hasInLayers(ggufRouter)
 }
 
-// routing returns the options for the choice of experts. Some families have no keys for it.
+// routing returns the options that control the choice of experts. Some families have no keys for them.
 func (k *ggufKeys) routing(normalize bool) given {
 	o := given{"choice_bias": k.hasInLayers("exp_probs_b.bias"), "scale": k.number("expert_weights_scale", 1)}
 	if _, v := k.value("expert_weights_norm"); v != nil {
@@ -47,7 +48,7 @@ func (k *ggufKeys) routing(normalize bool) given {
 	return o
 }
 
-// ggufExpertNames returns the names of experts. Their matrices are stacked: one tensor holds those of all.
+// ggufExpertNames returns the names of experts. Their matrices are stacked: one tensor holds those of all experts.
 func ggufExpertNames(own string, n int) []rename {
 	var names []rename
 	for e := range n {
@@ -60,7 +61,7 @@ func ggufExpertNames(own string, n int) []rename {
 	return names
 }
 
-// ggufRouterNames returns the names of the tensors next to the experts.
+// ggufRouterNames returns the names of the other tensors of a mixture of experts: routers, and shared experts.
 func ggufRouterNames(own string) []rename {
 	return []rename{
 		to(own+"router.weight", ggufRouter), to(own+"router.bias", "exp_probs_b.bias"),
@@ -70,7 +71,7 @@ func ggufRouterNames(own string) []rename {
 	}
 }
 
-// routed returns the gated MLP of a layer, or its experts if it has them.
+// routed sets the layers. The feed-forward part of a layer is its experts if it has them, else a gated MLP.
 func (k *ggufKeys) routed(p *published, experts given, count int, entryOf func(layer int) string) {
 	half := "/" + entry("swiglu-experts", experts)
 	k.layers(p, ggufSwiGLU(nil), func(layer int) string {

@@ -11,13 +11,14 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/gguf"
 )
 
-// ggufRoles are the named tokens of tokenizer_config.json by their names in a GGUF file, in llama.cpp's spelling.
+// ggufRoles maps the names of special tokens in a GGUF file, in llama.cpp's spelling, to their names in
+// tokenizer_config.json.
 var ggufRoles = map[string]string{
 	"bos": "bos_token", "eos": "eos_token", "unknown": "unk_token", "seperator": "sep_token", "padding": "pad_token",
 	"cls": "cls_token", "mask": "mask_token",
 }
 
-// ggufSampling are the fields of generation_config.json by the keys of a GGUF file.
+// ggufSampling maps keys of a GGUF file to fields of generation_config.json.
 var ggufSampling = []struct {
 	key, field string
 	whole      bool
@@ -26,7 +27,7 @@ var ggufSampling = []struct {
 	{"penalty_repeat", "repetition_penalty", false},
 }
 
-// ggufTokenizerConfig returns the values of a GGUF file that a folder has in tokenizer_config.json.
+// ggufTokenizerConfig returns the content of a tokenizer_config.json with the values of a GGUF file.
 func ggufTokenizerConfig(f *checkpoint.File, v *gguf.Vocabulary) ([]byte, error) {
 	values, said := f.Values(), map[string]any{}
 	var more []string
@@ -67,7 +68,8 @@ func ggufTokenizerConfig(f *checkpoint.File, v *gguf.Vocabulary) ([]byte, error)
 	return json.MarshalIndent(said, "", "  ")
 }
 
-// ggufTemplates returns the chat template of a file, or a list of named ones if it has several; nil for none.
+// ggufTemplates returns the chat template of a file, a list of named templates if it has several, or nil if it has
+// none.
 func ggufTemplates(values map[string]any) (any, error) {
 	const key = "tokenizer.chat_template"
 	var plain string
@@ -100,7 +102,7 @@ func ggufTemplates(values map[string]any) (any, error) {
 	return nil, nil
 }
 
-// ggufGeneration returns the values of a GGUF file that a folder has in generation_config.json, nil for none.
+// ggufGeneration returns the content of a generation_config.json with the values of a GGUF file, nil if there are none.
 func ggufGeneration(f *checkpoint.File, endIDs []int32) ([]byte, error) {
 	const prefix = "general.sampling."
 	said := map[string]any{}
@@ -111,9 +113,9 @@ func ggufGeneration(f *checkpoint.File, endIDs []int32) ([]byte, error) {
 		switch {
 		case !ok:
 		case isWhole:
-			said[s.field] = max(0, n) // llama.cpp's -1 is 0 elsewhere: all of them
+			said[s.field] = max(0, n) // all tokens: -1 in llama.cpp, 0 elsewhere
 		case isNumber && !s.whole:
-			said[s.field] = float32(x) // as the file has it: fewer digits
+			said[s.field] = float32(x) // the precision of the file, which needs fewer digits
 		default:
 			return nil, fmt.Errorf("%s%s: found %s, want a number", prefix, s.key, brief.Value(v))
 		}
@@ -164,13 +166,13 @@ func ggufSamplingValues(generation []byte) (values []checkpoint.GGUFValue, err e
 	return values, nil
 }
 
-// ggufTokenKeys are the keys of the tokens that start and end a text, and of those that end a reply.
+// ggufTokenKeys lists the keys of the tokens that start and end a text, and of those that end a reply.
 var ggufTokenKeys = []string{"bos_token_id", "eos_token_id", "eot_token_id", "eom_token_id"}
 
-// maxGGUFEnds is the number of tokens that end a reply in a file.
+// maxGGUFEnds is the maximum number of tokens in a file that end a reply.
 const maxGGUFEnds = 3
 
-// name sets id to the token of a text, if it is one.
+// name sets id to the token whose text is the given one. It leaves id unchanged if text is not exactly one token.
 func (o *GGUFOptions) name(id *int32, text string) {
 	if ids, err := o.Tokenizer.Encode(nil, []byte(text)); err == nil && len(ids) == 1 {
 		*id = ids[0]
@@ -191,8 +193,8 @@ func (o *GGUFOptions) ends(v *gguf.Vocabulary) (ids []int32) {
 	return ids
 }
 
-// ggufTextValues returns the values about tokens, for a table of the given number of rows. Rows without a token become
-// unused tokens.
+// ggufTextValues returns the values about tokens, for an embedding with the given number of rows. Rows without a token
+// become unused tokens.
 func ggufTextValues(o GGUFOptions, rows int) ([]checkpoint.GGUFValue, error) {
 	v, err := gguf.VocabularyOf(o.Tokenizer)
 	if err != nil {
@@ -207,10 +209,10 @@ func ggufTextValues(o GGUFOptions, rows int) ([]checkpoint.GGUFValue, error) {
 	for id := n; id < rows; id++ {
 		v.Tokens, v.Types = append(v.Tokens, gguf.UnusedToken(id)), append(v.Types, ggufUnused)
 		if v.Scores != nil {
-			v.Scores = append(v.Scores, -10000) // as llama.cpp's conversion
+			v.Scores = append(v.Scores, -10000) // as in llama.cpp's conversion
 		}
 	}
-	if n < rows { // llama.cpp assumes id 11 if the file names none: a padding id, which no text has, is safer
+	if n < rows { // llama.cpp assumes id 11 if the file names none: a padding id is safer, as no text has it
 		if v.EOS < 0 {
 			v.EOS = int32(n)
 		}

@@ -12,24 +12,25 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 )
 
-// ggufForm is how a tensor of a GGUF file differs from the tensor of published models that parameters are read from.
-// Reading and writing follow from it: parameter and stored are inverse.
+// ggufForm describes how a tensor of a GGUF file differs from the tensor in a published model. Reading and writing
+// follow from it: the methods parameter and stored are inverse.
 type ggufForm struct {
-	squeeze bool  // (channels, 1, taps) is (channels, taps)
-	column  bool  // (n) is (n, 1)
-	groups  int   // (n) is (groups, n/groups); 0 for none
-	negExp  bool  // a is -exp(a)
-	plusOne bool  // w is 1 + w
-	row     bool  // (1, n) is (n)
-	trim    bool  // a file may have axes of 1 before others
-	columns []int // the places in a file of the pieces that the columns of a matrix are; nil where they are the same
+	squeeze bool  // (channels, 1, taps) is stored as (channels, taps)
+	column  bool  // (n) is stored as (n, 1)
+	groups  int   // (n) is stored as (groups, n/groups); 0 for none
+	negExp  bool  // a is stored as -exp(a)
+	plusOne bool  // w is stored as 1 + w
+	row     bool  // (1, n) is stored as (n)
+	trim    bool  // a file may have extra leading axes of size 1
+	columns []int // index in the file of each piece of a matrix's columns; nil for the same order
 
-	// heads is the number of heads whose components i and i + half of the first rotated ones are adjacent, for
-	// llama.cpp's rotation of neighbours; 0 for none. rotated is 0 for all components of a head.
+	// heads is the number of heads for which components i and i + half of the rotated part are adjacent in the file,
+	// since llama.cpp rotates neighbours; 0 for none. rotated is the number of rotated components of a head, which come
+	// first; 0 means all of them.
 	heads, rotated int
 
-	factors []rowFactor // multipliers that are in the weights, of rows in order; one without rows is of all
-	axes    *ggufAxes   // nil for the same
+	factors []rowFactor // multipliers in the weights, for successive rows; a factor without rows applies to all
+	axes    *ggufAxes   // nil for the same axes
 }
 
 // rowFactor is a multiplier of some rows.
@@ -38,10 +39,10 @@ type rowFactor struct {
 	by   float64
 }
 
-// ggufForms are the forms of the tensors of an architecture that differ, by their names without the layer.
+// ggufForms maps names of tensors, without the layer, to their forms, for the tensors of an architecture that differ.
 type ggufForms map[string]ggufForm
 
-// of returns the form of the tensor of a name.
+// of returns the form of the tensor with the given name.
 func (forms ggufForms) of(name string) ggufForm {
 	if rest, ok := strings.CutPrefix(name, "blk."); ok {
 		_, name, _ = strings.Cut(rest, ".")
@@ -49,7 +50,8 @@ func (forms ggufForms) of(name string) ggufForm {
 	return forms[name]
 }
 
-// ggufMambaForms are those of Mamba. ggufMamba2Forms are those of Mamba-2, whose A and D have a number for each head.
+// ggufMambaForms has the forms of Mamba's tensors. ggufMamba2Forms returns those of Mamba-2, whose A and D have one
+// number for each head.
 var ggufMambaForms = ggufForms{"ssm_conv1d.weight": {squeeze: true}, "ssm_a": {negExp: true}}
 
 func ggufMamba2Forms(groups int) ggufForms {
@@ -57,7 +59,7 @@ func ggufMamba2Forms(groups int) ggufForms {
 		"ssm_d": {column: true}, "ssm_norm.weight": {groups: groups}}
 }
 
-// with returns forms with the factors of others.
+// with returns a copy of forms that has the factors of others.
 func (forms ggufForms) with(factors ggufForms) ggufForms {
 	all := maps.Clone(forms)
 	for name, other := range factors {
@@ -68,17 +70,17 @@ func (forms ggufForms) with(factors ggufForms) ggufForms {
 	return all
 }
 
-// same reports whether the tensor of the file is that of published models.
+// same reports whether the tensor in the file equals that of published models.
 func (form ggufForm) same() bool {
 	return form.axes == nil && !form.squeeze && !form.column && form.groups == 0 && !form.negExp && !form.plusOne &&
 		!form.row && !form.trim && form.columns == nil && form.heads == 0 && form.factors == nil
 }
 
-// ggufExact is the beginning of the names of values that hold numbers of a vector before they were changed, where the
-// changed ones do not give them back to the last bit.
+// ggufExact is the prefix of the names of values that hold the original numbers of a vector. They are written if the
+// converted numbers do not give the original ones back to the last bit.
 const ggufExact = "hippo.exact."
 
-// ggufParameters is a GGUF file whose tensors have the shapes and values of those of published models.
+// ggufParameters returns a GGUF file whose tensors have the shapes and values of published models.
 func ggufParameters(f *checkpoint.File, forms ggufForms) (*checkpoint.File, error) {
 	var others []*checkpoint.Tensor
 	var errs []error
@@ -100,8 +102,8 @@ func ggufParameters(f *checkpoint.File, forms ggufForms) (*checkpoint.File, erro
 	return f.With(others), nil
 }
 
-// exact sets the values of y, which parameter gave for x, to the numbers that a file has for it, if they are those of
-// x. Another program may have changed the weights.
+// exact sets the values of y, which parameter returned for x, to the original numbers that a file has for them. It does
+// so only if these numbers convert to x, because another program may have changed the weights.
 func (form ggufForm) exact(y, x *checkpoint.Tensor, numbers any) error {
 	all, ok := numbers.([]float64)
 	if !ok || len(all) != x.Elements() {
@@ -122,8 +124,8 @@ func (form ggufForm) exact(y, x *checkpoint.Tensor, numbers any) error {
 	return nil
 }
 
-// parameter returns a tensor in the form of published models. It does not change one of an unexpected shape, so that
-// the error reports the found shape.
+// parameter returns a tensor in the form of published models. A tensor of an unexpected shape stays unchanged, so that
+// the error reports the shape that was found.
 func (form ggufForm) parameter(x *checkpoint.Tensor) (*checkpoint.Tensor, error) {
 	y := *x
 	if form.trim {
@@ -176,7 +178,7 @@ func (form ggufForm) parameter(x *checkpoint.Tensor) (*checkpoint.Tensor, error)
 		}
 	}
 	form.eachFactor(y.Shape, values, func(rows []float32, by float64) {
-		if by == 0 { // what it was is lost, and has no effect
+		if by == 0 { // the original value is lost, and has no effect
 			return
 		}
 		times := func(w float32) float32 { return float32(float64(w) * by) }
@@ -192,11 +194,11 @@ func minusExp(x float32) float32 { return float32(-math.Exp(float64(x))) }
 
 func plusOne(x float32) float32 { return 1 + x }
 
-// shortest returns a number near x for which f gives y: one that bfloat16 or float16 can hold if there is one, since
+// shortest returns a number near x for which f returns y. It prefers one that bfloat16 or float16 can represent, since
 // weights are published in these types.
 func shortest(x float64, y float32, f func(float32) float32) float32 {
 	near := float32(x)
-	for _, dropped := range []uint{16, 13} { // bits of float32's that these do not have
+	for _, dropped := range []uint{16, 13} { // bits of a float32 that bfloat16 and float16 do not have
 		half := uint32(1) << (dropped - 1)
 		if r := math.Float32frombits((math.Float32bits(near) + half) &^ (2*half - 1)); f(r) == y {
 			return r
@@ -212,7 +214,7 @@ func shortest(x float64, y float32, f func(float32) float32) float32 {
 	return near
 }
 
-// reorder puts the rows of a tensor of a file in the order of components.
+// reorder puts the rows of a tensor of a file into the order of published models.
 func (form ggufForm) reorder(x *checkpoint.Tensor) error {
 	rows := x.Shape[0]
 	order := form.order(rows)
@@ -230,7 +232,8 @@ func (form ggufForm) reorder(x *checkpoint.Tensor) error {
 	return err
 }
 
-// order returns the row of a parameter that each row of the file is; nil where the rows cannot be heads.
+// order returns, for each row of the file, the index of the parameter's row. It returns nil if the rows cannot be
+// heads.
 func (form ggufForm) order(rows int) []int {
 	if form.heads < 1 || rows < 1 || rows%(2*form.heads) != 0 {
 		return nil
@@ -249,7 +252,7 @@ func (form ggufForm) order(rows int) []int {
 	return order
 }
 
-// eachFactor calls f with the rows of each multiplier.
+// eachFactor calls f with each multiplier and the values of its rows.
 func (form ggufForm) eachFactor(shape []int, values []float32, f func(rows []float32, by float64)) {
 	if len(values) == 0 {
 		return
@@ -260,13 +263,13 @@ func (form ggufForm) eachFactor(shape []int, values []float32, f func(rows []flo
 		if m.rows == 0 {
 			n = len(values)
 		}
-		n = min(n, len(values)) // a file of another shape, which is an error elsewhere
+		n = min(n, len(values)) // if a file has another shape, the error is reported elsewhere
 		f(values[:n], m.by)
 		values = values[n:]
 	}
 }
 
-// change changes values in place as a file has them.
+// change converts values in place to those of a file.
 func (form ggufForm) change(shape []int, values []float32) {
 	if form.negExp {
 		for i, v := range values {
@@ -300,7 +303,7 @@ func (form ggufForm) change(shape []int, values []float32) {
 	}
 }
 
-// stored is the inverse of parameter: it changes values in place and returns their shape in a file.
+// stored is the inverse of parameter: it converts values in place and returns their shape in a file.
 func (form ggufForm) stored(shape []int, values []float32) []int {
 	form.change(shape, values)
 	switch {

@@ -17,10 +17,10 @@ func ggufAttentionNames(heads, kvHeads int) []rename {
 	}
 }
 
-// ggufTwoNorms returns the norms of a layer of a mixer and a gated MLP.
+// ggufTwoNorms contains the names of a layer's two norms and of its gated MLP.
 var ggufTwoNorms = append(layerNorms("attn_norm", "ffn_norm"), swiGLU("", "ffn_gate", "ffn_up", "ffn_down")...)
 
-// each returns a size for each layer. The file has one for all layers or a list.
+// each returns a size for each layer. The file has one number for all layers or a list.
 func (k *ggufKeys) each(key string) []int {
 	layers := min(k.blocks(), maxLayers)
 	full, v := k.value(key)
@@ -47,10 +47,10 @@ func (k *ggufKeys) each(key string) []int {
 	return list
 }
 
-// most returns the largest size of a layer.
+// most returns the largest size of any layer.
 func (k *ggufKeys) most(key string) int { return slices.Max(k.each(key)) }
 
-// number returns a number, otherwise if the file has none.
+// number returns the number of a key, or otherwise if the file has none.
 func (k *ggufKeys) number(key string, otherwise float64) float64 {
 	if _, v := k.value(key); v == nil {
 		return otherwise
@@ -81,7 +81,7 @@ func (k *ggufKeys) attention() (o given, heads, kvHeads, headDim int) {
 	return o, heads, kvHeads, headDim
 }
 
-// layers sets the layers of a model, with mixers by kind, and its gated MLPs.
+// layers sets the layers of a model to entryOf(layer), and the kind and width of the MLPs.
 func (k *ggufKeys) layers(p *published, mlp string, entryOf func(layer int) string) {
 	n := min(k.blocks(), maxLayers)
 	entries := make([]string, n)
@@ -90,12 +90,12 @@ func (k *ggufKeys) layers(p *published, mlp string, entryOf func(layer int) stri
 	}
 	p.config.Layers, p.config.NLayer, p.config.MLP = joinLayers(entries), 0, mlp
 	p.config.DInner = 0
-	if _, v := k.value("feed_forward_length"); v != nil || !k.hasExperts() { // of experts alone there may be none
+	if _, v := k.value("feed_forward_length"); v != nil || !k.hasExperts() { // may be absent if all have experts
 		p.config.DInner = k.most("feed_forward_length")
 	}
 }
 
-// either returns attention for layers with key heads, and another mixer for the rest.
+// either returns a function that returns attention for layers with key heads, and other for the rest.
 func (k *ggufKeys) either(attention, other string) func(int) string {
 	kv := k.each("attention.head_count_kv")
 	return func(layer int) string {
@@ -106,10 +106,10 @@ func (k *ggufKeys) either(attention, other string) func(int) string {
 	}
 }
 
-// ggufSwiGLU is the gated MLP of all these families.
+// ggufSwiGLU returns the entry of the gated MLP of all these families.
 func ggufSwiGLU(more given) string { return entry("swiglu", given{"bias": false}.with(more)) }
 
-// ggufJamba is Jamba: Mamba with norms inside, or attention without positions.
+// ggufJamba reads Jamba: Mamba with norms inside, or attention without positions.
 func ggufJamba(k *ggufKeys, p *published) {
 	attention, heads, kv, _ := k.attention()
 	mamba := k.mamba().with(given{"bcdt_norm": "learned", "norm_eps": p.config.LayerNormEpsilon})
@@ -125,14 +125,14 @@ func ggufJamba(k *ggufKeys, p *published) {
 	k.routed(p, experts.with(given{"normalize": false}), n, mixer)
 }
 
-// ggufFalconH1 is Falcon-H1: Mamba-2 and attention in parallel. Its multipliers are in the weights.
+// ggufFalconH1 reads Falcon-H1: Mamba-2 and attention in parallel. Its multipliers are in the weights.
 func ggufFalconH1(k *ggufKeys, p *published) {
 	attention, heads, kv, headDim := k.attention()
 	mamba := k.mamba2(p.config.LayerNormEpsilon).with(given{"rmsnorm": k.hasInLayers("ssm_norm.weight")})
 	both := entry("mamba2", mamba) + "+" + entry("attention", k.rotated(attention, headDim, 10000))
 	k.layers(p, ggufSwiGLU(given{"bias": k.hasInLayers("ffn_up.bias")}), func(int) string { return both })
 	layer := slices.Clone(ggufTwoNorms)
-	if k.hasInLayers("ffn_norm") { // this one has no ".weight" behind it
+	if k.hasInLayers("ffn_norm") { // this name has no ".weight" at its end
 		layer = slices.Insert(layer, 0, to("norm2.weight", "ffn_norm"))
 	}
 	p.names = ggufNames(layer,
@@ -140,13 +140,13 @@ func ggufFalconH1(k *ggufKeys, p *published) {
 	p.forms = k.mamba2Forms()
 }
 
-// ggufPairs is the name of the value which says that only the rotated components of a head are interleaved.
-// llama.cpp's conversion interleaves all of them, so that where a part of a head is rotated (Bamba), llama.cpp rotates
-// other pairs than the definition. In files that hippo writes it rotates the right ones.
+// ggufPairs is the name of a value that is true if only the rotated components of a head are interleaved. llama.cpp's
+// conversion interleaves all components. So if only a part of a head is rotated, as in Bamba, llama.cpp rotates other
+// pairs than the definition. In files that hippo writes it rotates the right ones.
 const ggufPairs = "hippo.rotated_pairs"
 
-// interleaved adds the forms of queries and keys that the conversion has reordered for llama.cpp's rotation of
-// neighbours. Without rotary positions, the order of components does not matter.
+// interleaved adds the forms of queries and keys, which the conversion reorders because llama.cpp rotates neighbours.
+// Without rotary positions, the order of components does not matter.
 func (k *ggufKeys) interleaved(forms ggufForms, heads, kvHeads, headDim int) {
 	rotated := headDim
 	if pairs, _ := k.values[ggufPairs].(bool); pairs {
@@ -158,7 +158,7 @@ func (k *ggufKeys) interleaved(forms ggufForms, heads, kvHeads, headDim int) {
 	}
 }
 
-// ggufGranite is Granite 4.0-H: Mamba-2 or attention, with multipliers; or Bamba.
+// ggufGranite reads Granite 4.0-H: Mamba-2 or attention, with multipliers. It also reads Bamba.
 func ggufGranite(k *ggufKeys, p *published) {
 	attention, heads, kv, headDim := k.attention()
 	p.forms = k.mamba2Forms()
@@ -183,8 +183,8 @@ func ggufGranite(k *ggufKeys, p *published) {
 		map[string][]rename{"mamba2": ggufMambaNames, "attention": ggufAttentionNames(heads, kv)})
 }
 
-// ggufNemotronH is Nemotron-H: each layer is a Mamba-2, an attention, an MLP with a squared ReLU, or experts that are
-// such MLPs.
+// ggufNemotronH reads Nemotron-H: each layer is a Mamba-2, an attention, an MLP with a squared ReLU, or experts that
+// are such MLPs.
 func ggufNemotronH(k *ggufKeys, p *published) {
 	attention, heads, kv, _ := k.attention()
 	mixer := k.either(entry("attention", attention), entry("mamba2", k.mamba2(p.config.LayerNormEpsilon)))
@@ -214,7 +214,7 @@ func ggufNemotronH(k *ggufKeys, p *published) {
 	p.forms = k.mamba2Forms()
 }
 
-// ggufLFM2 is LFM2: a gated short convolution, or attention with norms of queries and keys, then an MLP or experts.
+// ggufLFM2 reads LFM2: a gated short convolution, or attention with norms of queries and keys, then an MLP or experts.
 func ggufLFM2(k *ggufKeys, p *published) {
 	attention, heads, kv, headDim := k.attention()
 	attention = k.rotated(attention, headDim, 1e6).with(given{"qk_norm": true, "norm_eps": p.config.LayerNormEpsilon})
@@ -238,7 +238,7 @@ func ggufLFM2(k *ggufKeys, p *published) {
 	k.routed(p, experts.with(k.routing(true)).with(given{"epsilon": 1e-6}), n, mixer)
 }
 
-// hasInLayers reports whether a layer of the file has a tensor.
+// hasInLayers reports whether any layer of the file has the given tensor.
 func (k *ggufKeys) hasInLayers(part string) bool {
 	for i := range min(k.blocks(), maxLayers) {
 		if k.has(fmt.Sprintf("blk.%d.%s", i, part)) {

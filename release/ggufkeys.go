@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ggufKeys reads the values of a GGUF file that describe its model. errs are the problems found so far.
+// ggufKeys reads the values of a GGUF file that describe its model. errs contains the problems found so far.
 type ggufKeys struct {
 	arch   string
 	values map[string]any
@@ -23,7 +23,7 @@ type ggufKeys struct {
 	errs   []error
 }
 
-// ggufKeysOf finds the architecture of a file.
+// ggufKeysOf returns the architecture of a file, and a reader of its values.
 func ggufKeysOf(f *checkpoint.File) (*ggufKeys, ggufArch, error) {
 	name, _ := f.Values()["general.architecture"].(string)
 	arch, ok := ggufArchs[name]
@@ -45,23 +45,23 @@ func ggufKeysOf(f *checkpoint.File) (*ggufKeys, ggufArch, error) {
 	}}, arch, nil
 }
 
-// maxGGUFSize bounds a size, so that products of two sizes fit into an int.
+// maxGGUFSize is the maximum of a size, so that products of two sizes fit into an int.
 const maxGGUFSize = 1 << 30
 
 func (k *ggufKeys) failf(key, format string, args ...any) {
 	err := fmt.Errorf("%s: "+format, append([]any{key}, args...)...)
-	if !slices.ContainsFunc(k.errs, func(e error) bool { return e.Error() == err.Error() }) { // read twice
+	if !slices.ContainsFunc(k.errs, func(e error) bool { return e.Error() == err.Error() }) { // key read twice
 		k.errs = append(k.errs, err)
 	}
 }
 
-// value returns the value of a key of the architecture, nil for none.
+// value returns the full name and the value of a key of the architecture. The value is nil if the file has none.
 func (k *ggufKeys) value(key string) (full string, v any) {
 	full = k.arch + "." + key
 	return full, k.values[full]
 }
 
-// size returns a required size. If there is a problem, it is at least 1.
+// size returns a required size. After a problem it returns at least 1.
 func (k *ggufKeys) size(key string, least int) int {
 	full, v := k.value(key)
 	n, ok := wholeNumber(v)
@@ -72,7 +72,7 @@ func (k *ggufKeys) size(key string, least int) int {
 	return max(1, least)
 }
 
-// sizeOr returns a size, otherwise if the file has none.
+// sizeOr returns the size of a key, or otherwise if the file has none.
 func (k *ggufKeys) sizeOr(key string, least, otherwise int) int {
 	if _, v := k.value(key); v == nil {
 		return otherwise
@@ -106,7 +106,7 @@ func (k *ggufKeys) epsilon() float64 {
 	return k.positive(rms)
 }
 
-// truth returns a truth value, false if the file has none.
+// truth returns a boolean, false if the file has none.
 func (k *ggufKeys) truth(key string) bool {
 	full, v := k.value(key)
 	b, ok := v.(bool)
@@ -116,7 +116,7 @@ func (k *ggufKeys) truth(key string) bool {
 	return b
 }
 
-// has reports whether the file has a tensor.
+// has reports whether the file has the given tensor.
 func (k *ggufKeys) has(name string) bool { return k.shape(name) != nil }
 
 // published returns the model that the file describes.
@@ -131,8 +131,8 @@ func (k *ggufKeys) published(arch ggufArch) (p published, err error) {
 	return p, errors.Join(k.errs...)
 }
 
-// vocabulary returns the number of tokens and the number of rows of the padded table. Unused tokens at the end stand
-// for rows of padding.
+// vocabulary returns the number of tokens and the number of rows of the padded table. Unused tokens at the end are
+// counted as padding.
 func (k *ggufKeys) vocabulary() (size, pad int) {
 	shape := k.shape("token_embd.weight")
 	if len(shape) != 2 || shape[0] < 1 || shape[0] > maxGGUFSize {
@@ -161,7 +161,7 @@ func (k *ggufKeys) vocabulary() (size, pad int) {
 	return size, rows
 }
 
-// ggufMamba is Mamba and, with dt_b_c_rms, Falcon-Mamba.
+// ggufMamba reads Mamba and, with dt_b_c_rms, Falcon-Mamba.
 func ggufMamba(k *ggufKeys, p *published) {
 	options := k.mamba()
 	if k.truth("ssm.dt_b_c_rms") {
@@ -172,7 +172,7 @@ func ggufMamba(k *ggufKeys, p *published) {
 	p.forms = ggufMambaForms
 }
 
-// ggufMamba2 is Mamba-2.
+// ggufMamba2 reads Mamba-2.
 func ggufMamba2(k *ggufKeys, p *published) {
 	p.config.Mixer = entry("mamba2", k.mamba2(p.config.LayerNormEpsilon))
 	p.names = ggufNames([]rename{to("norm.", "attn_norm.")}, map[string][]rename{"mamba2": ggufMambaNames})
@@ -186,7 +186,7 @@ func (k *ggufKeys) mamba() given {
 		"dt_rank": rank(auto(k.size("ssm.time_step_rank", 1)), d)})
 }
 
-// mamba2 returns the options of Mamba-2. In its files time_step_rank is the number of heads.
+// mamba2 returns the options of Mamba-2. In files with Mamba-2, time_step_rank is the number of heads.
 func (k *ggufKeys) mamba2(eps float64) given {
 	inner, heads := k.size("ssm.inner_size", 1), k.size("ssm.time_step_rank", 1)
 	if inner%heads != 0 {
@@ -197,16 +197,16 @@ func (k *ggufKeys) mamba2(eps float64) given {
 		"d_state": k.size("ssm.state_size", 1), "ngroups": k.sizeOr("ssm.group_count", 1, 1), "norm_eps": eps})
 }
 
-// mamba2Forms are the forms of the tensors of Mamba-2.
+// mamba2Forms returns the forms of the tensors of Mamba-2.
 func (k *ggufKeys) mamba2Forms() ggufForms { return ggufMamba2Forms(k.sizeOr("ssm.group_count", 1, 1)) }
 
-// common returns the options that both have. Either all layers have a bias in the filter, or none.
+// common returns the options that Mamba and Mamba-2 share. Either the filters of all layers have a bias, or none.
 func (k *ggufKeys) common(d int) given {
 	return innerOptions(k.size("ssm.inner_size", 1), d).with(given{"d_conv": k.size("ssm.conv_kernel", 1),
 		"conv_bias": k.hasInLayers("ssm_conv1d.bias")})
 }
 
-// wholeNumber reads a signed or unsigned integer of a file.
+// wholeNumber returns a signed or unsigned integer of a file as an int64.
 func wholeNumber(v any) (int64, bool) {
 	switch n := v.(type) {
 	case uint64:

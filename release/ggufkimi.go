@@ -2,12 +2,13 @@ package release
 
 import "github.com/hippo-ssm/hippo/model"
 
-// kimiArch is the architecture of Kimi Linear.
+// kimiArch is the name of the architecture of Kimi Linear.
 const kimiArch = "kimi-linear"
 
-// ggufKimi is Kimi Linear: Kimi Delta Attention, or multi-head latent attention without positions, then an MLP in the
-// first layers and experts in all others. A file has the two parts of kv_b_proj apart, for each head the keys' as
-// (rank, keys) and the values' as (values, rank). Axes of 1 are before others (conversion/kimi_linear.py).
+// ggufKimi reads Kimi Linear: Kimi Delta Attention, or multi-head latent attention without positions, then an MLP in
+// the first layers and experts in all others. A file stores the two parts of kv_b_proj separately, for each head the
+// keys' part as (rank, keys) and the values' part as (values, rank). Axes of size 1 precede others
+// (conversion/kimi_linear.py).
 func ggufKimi(k *ggufKeys, p *published) {
 	heads, shared := k.size("attention.head_count", 1), k.size("rope.dimension_count", 1)
 	keys, eps := k.size("attention.key_length_mla", 1)-shared, p.config.LayerNormEpsilon
@@ -48,7 +49,7 @@ func ggufKimi(k *ggufKeys, p *published) {
 		"ssm_conv1d_k.weight": {trim: true}, "ssm_conv1d_v.weight": {trim: true}}
 }
 
-// kda adds the sizes of Kimi Delta Attention. Its heads are those of latent attention.
+// kda adds the sizes of Kimi Delta Attention. It has as many heads as the latent attention.
 func (v *ggufValuesOf) kda(p part) {
 	v.size("kda.head_dim", p.size("head_k_dim"))
 	v.size("ssm.conv_kernel", p.size("d_conv"))

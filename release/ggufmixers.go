@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ggufMixers returns an error that names the parts of layers that no architecture of llama.cpp has, and their layers;
-// or else, since each of them is in one, the kinds of layers that no architecture has together.
+// ggufMixers returns an error that names the parts that no architecture of llama.cpp has, and their layers. If each
+// part is in some architecture, the error names the kinds of layers that no architecture combines.
 func ggufMixers(layers []layerParts) error {
 	known := map[string]bool{model.MLPNone: true}
 	for _, arch := range ggufArchs {

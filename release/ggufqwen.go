@@ -9,10 +9,10 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ggufQwen35 is Qwen3.5 and, with experts, Qwen3.5-MoE and Qwen3-Next: gated delta networks, in every few layers
-// attention with a gate, then an MLP or experts. Norms multiply by 1 + w, and a file has 1 + w, but for the norm of the
-// heads. Where several heads of values belong to one of keys, all files but Qwen3-Next's have them in another order:
-// see tiledHeads.
+// ggufQwen35 reads Qwen3.5 and, with experts, Qwen3.5-MoE and Qwen3-Next: gated delta networks, in every few layers
+// attention with a gate, then an MLP or experts. Norms multiply by 1 + w, and a file stores 1 + w, except for the norm
+// of the heads. If several value heads share a key head, all files except Qwen3-Next's have the value heads in another
+// order: see tiledHeads.
 func ggufQwen35(k *ggufKeys, p *published) {
 	attention, heads, kv, headDim := k.attention()
 	attention = k.rotated(attention, headDim, 10000).with(given{"norm_eps": p.config.LayerNormEpsilon})
@@ -54,10 +54,10 @@ func ggufQwen35(k *ggufKeys, p *published) {
 	p.mtp, p.names.mtp, p.names.apart = gated, ggufMTP(k.blocks()), k.guessing()
 }
 
-// qwen3NextArch is the architecture of Qwen3-Next.
+// qwen3NextArch is the name of the architecture of Qwen3-Next.
 const qwen3NextArch = "qwen3next"
 
-// delta returns the sizes of gated delta networks. If there is a problem, they are small.
+// delta returns the sizes of gated delta networks. After a problem it returns sizes of 1.
 func (k *ggufKeys) delta() deltaSizes {
 	d := deltaSizes{keyHeads: k.size("ssm.group_count", 1), heads: k.size("ssm.time_step_rank", 1),
 		keyDim: k.size("ssm.state_size", 1), taps: k.size("ssm.conv_kernel", 1)}
@@ -81,8 +81,8 @@ func (d *deltaSizes) options(eps float64) given {
 		"d_conv": d.taps, "norm_eps": eps}
 }
 
-// tiledHeads returns the place in a file of each head of values. The heads that belong to one of keys lie together in
-// the transformers library, and keyHeads apart in a file: k0v0 k0v1 k1v0 k1v1 is k0v0 k1v0 k0v1 k1v1 there.
+// tiledHeads returns the index in a file of each value head. In the transformers library the value heads of one key
+// head are adjacent. In a file they are keyHeads apart: k0v0 k0v1 k1v0 k1v1 becomes k0v0 k1v0 k0v1 k1v1.
 func tiledHeads(keyHeads, heads int) []int {
 	places := make([]int, heads)
 	for i := range places {
@@ -92,10 +92,10 @@ func tiledHeads(keyHeads, heads int) []int {
 	return places
 }
 
-// tiled returns the names of tensors with heads of values among their rows, in the order of files.
+// tiled returns the names of tensors whose rows include value heads, in the order of files.
 func (k *ggufKeys) tiled(d deltaSizes) []rename {
 	unit := divisor(2*d.keyHeads*d.keyDim, d.valueDim)
-	before, each := 2*d.keyHeads*d.keyDim/unit, d.valueDim/unit // pieces of queries and keys, and of a head of values
+	before, each := 2*d.keyHeads*d.keyDim/unit, d.valueDim/unit // pieces of queries and keys, and of a value head
 	if before+d.heads*each > maxPieces {
 		k.failf(k.arch+".ssm.group_count, ssm.time_step_rank", "found %d and %d, want sizes that cut the projections "+
 			"into at most %d equal pieces", d.keyHeads, d.heads, maxPieces)
@@ -114,8 +114,8 @@ func (k *ggufKeys) tiled(d deltaSizes) []rename {
 		rows("in_proj_a.", "ssm_alpha.", 0, 1), rows("A_log", "ssm_a", 0, 1), rows("dt_bias", "ssm_dt.bias", 0, 1)}
 }
 
-// joined returns the names of Qwen3-Next's projections that are one tensor, by heads of keys: those of b and a, and in
-// files of older conversions all others, too.
+// joined returns the names of Qwen3-Next's projections that one tensor combines, by key heads: b and a and, in files of
+// older conversions, all others, too.
 func (k *ggufKeys) joined(d deltaSizes) []rename {
 	ba := "ssm_ba."
 	if other := "ssm_beta_alpha."; k.hasInLayers(other+"weight") && !k.hasInLayers(ba+"weight") {
@@ -129,13 +129,13 @@ func (k *ggufKeys) joined(d deltaSizes) []rename {
 		return nil
 	}
 	if k.hasInLayers("attn_qkv.weight") || !k.hasInLayers("ssm_in.weight") {
-		return names[2:] // those of b and a
+		return names[2:] // those for b and a
 	}
 	return names
 }
 
-// recurrent says of each layer whether it is a gated delta network. The file has a list, or says that every few layers
-// have attention, by default every fourth.
+// recurrent reports for each layer whether it is a gated delta network. The file has a list, or the interval of layers
+// with attention, by default every fourth.
 func (k *ggufKeys) recurrent() []bool {
 	n := min(k.blocks(), maxLayers)
 	layers := make([]bool, n)
@@ -152,7 +152,7 @@ func (k *ggufKeys) recurrent() []bool {
 	return layers
 }
 
-// blocks is the number of layers but for those at the end that guess further tokens, which are not read.
+// blocks returns the number of layers without those at the end that predict further tokens.
 func (k *ggufKeys) blocks() int {
 	all := k.size("block_count", 1)
 	guessing := k.sizeOr("nextn_predict_layers", 0, 0)
@@ -163,7 +163,7 @@ func (k *ggufKeys) blocks() int {
 	return all - guessing
 }
 
-// ggufMTP are the names of the layer that guesses one token more.
+// ggufMTP returns the names of the tensors of the layer that predicts one more token.
 func ggufMTP(layer int) *mtpNames {
 	prefix := fmt.Sprintf("blk.%d.", layer)
 	in := prefix + "nextn."
@@ -173,7 +173,7 @@ func ggufMTP(layer int) *mtpNames {
 		"backbone.ln_f.weight":          in + "shared_head_norm.weight"}}
 }
 
-// guessing returns the beginnings of the names of layers that guess further tokens.
+// guessing returns the prefixes of the names of layers that predict further tokens.
 func (k *ggufKeys) guessing() (prefixes []string) {
 	for i := k.blocks(); i < k.size("block_count", 1) && k.has(fmt.Sprintf("blk.%d.attn_norm.weight", i)); i++ {
 		prefixes = append(prefixes, fmt.Sprintf("blk.%d.", i))
@@ -190,7 +190,7 @@ func (v *ggufValuesOf) delta(p part) {
 	v.size("ssm.inner_size", p.size("num_v_heads")*p.size("head_v_dim"))
 }
 
-// interval says which layers are gated delta networks.
+// interval adds the interval of layers that are not gated delta networks, if it is regular.
 func (v *ggufValuesOf) interval(layers []layerParts) {
 	recurrent, regular := make([]bool, len(layers)), true
 	for i, l := range layers {
@@ -210,8 +210,9 @@ func (v *ggufValuesOf) interval(layers []layerParts) {
 	v.size("full_attention_interval", every)
 }
 
-// ggufSections are the numbers of pairs that turn by the time, the height and the width of a picture: those of a
-// published configuration, or what llama.cpp's conversion writes where there is none. Text does not depend on them.
+// ggufSections returns the numbers of frequency pairs for the time, the height and the width of a picture. It takes
+// them from the published configuration, or uses those that llama.cpp's conversion writes by default. They do not
+// affect text.
 func ggufSections(arch string, config []byte) checkpoint.GGUFValue {
 	sections := []int32{11, 11, 10, 0}
 	type text struct {

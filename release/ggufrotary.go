@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// ggufDivisors is the tensor of the numbers that divide the frequencies of rotary positions: Llama 3's scaling.
+// ggufDivisors is the name of the tensor with the divisors of the frequencies of rotary positions: Llama 3's scaling.
 const ggufDivisors = "rope_freqs.weight"
 
 // rotated adds rotary positions to the options of attention.
@@ -22,12 +22,12 @@ func (k *ggufKeys) rotated(o given, headDim int, base float64) given {
 	return o.rotated(dim, rotary)
 }
 
-// rotaryScaling returns the options of a scaling of dim/2 frequencies. llama.cpp multiplies yarn's factor of cosines
-// and sines by attn_factor.
+// rotaryScaling returns the options for scaling dim/2 frequencies. llama.cpp multiplies yarn's factor of cosines and
+// sines by attn_factor.
 func (k *ggufKeys) rotaryScaling(dim int) given {
 	kind, by := "none", k.number("rope.scaling.factor", k.number("rope.scale_linear", 1))
 	if by != 1 {
-		kind = "linear" // unless the file says another
+		kind = "linear" // unless the file specifies another kind
 	}
 	full, v := k.value("rope.scaling.type")
 	if text, ok := v.(string); ok {
@@ -60,7 +60,7 @@ func (k *ggufKeys) rotaryScaling(dim int) given {
 	return given{}
 }
 
-// divisors returns the numbers of a tensor as a text.
+// divisors returns the n numbers of the tensor of divisors as text.
 func (k *ggufKeys) divisors(n int) string {
 	if shape := k.shape(ggufDivisors); len(shape) != 1 || shape[0] != n {
 		k.errs = append(k.errs, fmt.Errorf("%s: found shape %v, want one number for each of %d frequencies",
@@ -74,7 +74,7 @@ func (k *ggufKeys) divisors(n int) string {
 	return divisorsText(values)
 }
 
-// divisorsText is the option rotary_divisors of numbers.
+// divisorsText formats numbers as the option rotary_divisors.
 func divisorsText(values []float32) string {
 	var texts []string
 	for _, v := range values {
@@ -83,7 +83,7 @@ func divisorsText(values []float32) string {
 	return strings.Join(texts, ":")
 }
 
-// divided replaces the options of Llama 3's scaling by the numbers that divide the frequencies, as GGUF files have it.
+// divided replaces the options of Llama 3's scaling by the divisors of the frequencies, as in GGUF files.
 func (p part) divided() {
 	r := engine.Rotary{Dim: p.size("rotary_emb_dim"), Base: p.number("rotary_base"), Scaling: engine.RotaryScaling{
 		Kind: p.text("rotary_scaling"), Factor: p.number("rotary_factor"), Original: p.number("rotary_original"),
@@ -94,7 +94,7 @@ func (p part) divided() {
 	}
 }
 
-// rotaryValues adds the values of a scaling.
+// rotaryValues adds the values of a linear or yarn scaling.
 func (v *ggufValuesOf) rotaryValues(p part) {
 	kind, by := p.text("rotary_scaling"), p.number("rotary_factor")
 	if kind != "linear" && kind != "yarn" {
@@ -110,7 +110,7 @@ func (v *ggufValuesOf) rotaryValues(p part) {
 	}
 }
 
-// ggufDivisorsOf returns the numbers of the tensor of divisors, nil for none.
+// ggufDivisorsOf returns the divisors of the frequencies, nil if no layer has any.
 func ggufDivisorsOf(layers []layerParts) (values []float32) {
 	for _, l := range layers {
 		for _, p := range l.mixers {
@@ -121,7 +121,7 @@ func ggufDivisorsOf(layers []layerParts) (values []float32) {
 			for _, x := range all {
 				values = append(values, float32(x))
 			}
-			return values // those of all layers are the same, or else reading them back finds it
+			return values // if other layers differ, reading the file back detects it
 		}
 	}
 	return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ggufRWKV7 is RWKV-7. The mixtures of a layer are rows of one tensor, r_k is a vector, and the first layer has a map
-// to the part of its own values that has no effect: in conversion/rwkv.py, and in files written here, that of a.
+// ggufRWKV7 reads RWKV-7. The mixtures of a layer are rows of one tensor, and r_k is a vector. The tensors v of the
+// first layer have no effect. conversion/rwkv.py, and hippo too, writes the tensors a there.
 func ggufRWKV7(k *ggufKeys, p *published) {
 	head := k.size("wkv.head_size", 1)
 	layer := entry("rwkv7", given{"head_size": head, "w_rank": k.size("attention.decay_lora_rank", 1),
@@ -23,13 +23,13 @@ func ggufRWKV7(k *ggufKeys, p *published) {
 		"time_mix_r_k.weight": {axes: rowsAxes(head)}}
 }
 
-// ggufRWKV7Copies are the tensors that are written a second time, and under which names.
+// ggufRWKV7Copies maps the tensors that are written a second time to their second names.
 var ggufRWKV7Copies = map[string]string{
 	"blk.0.time_mix_a0.weight": "blk.0.time_mix_v0.weight", "blk.0.time_mix_a1.weight": "blk.0.time_mix_v1.weight",
 	"blk.0.time_mix_a2.weight": "blk.0.time_mix_v2.weight",
 }
 
-// ggufRWKV7Mixer are the names of time mixing.
+// ggufRWKV7Mixer returns the names of the tensors of time mixing.
 func ggufRWKV7Mixer() []rename {
 	const at = "time_mix_"
 	var names []rename
@@ -42,11 +42,11 @@ func ggufRWKV7Mixer() []rename {
 	return append(names, to("ln_x.", at+"ln."), to("", at))
 }
 
-// ggufAxes are the axes of a tensor where those of a file are others. Of an unexpected shape they are the same, so that
-// the error reports what was found.
+// ggufAxes converts between the axes of a published tensor and the axes in a file. Unexpected shapes stay unchanged, so
+// that the error reports the shape that was found.
 type ggufAxes struct{ own, file func(shape []int) []int }
 
-// fusedAxes are those of six vectors, one after another: (6·d) is (6, 1, 1, d).
+// fusedAxes are the axes of six concatenated vectors: (6·d) is stored as (6, 1, 1, d).
 var fusedAxes = &ggufAxes{
 	own: func(s []int) []int {
 		if len(s) == 4 && slices.Equal(s[:3], []int{6, 1, 1}) {
@@ -57,7 +57,7 @@ var fusedAxes = &ggufAxes{
 	file: func(s []int) []int { return []int{6, 1, 1, s[0] / 6} },
 }
 
-// rowsAxes are those of rows of so many columns: (rows, columns) is (rows·columns).
+// rowsAxes returns the axes of a matrix that is stored as a vector: (rows, columns) is stored as (rows·columns).
 func rowsAxes(columns int) *ggufAxes {
 	return &ggufAxes{
 		own: func(s []int) []int {

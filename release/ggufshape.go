@@ -16,31 +16,31 @@ import (
 // ggufTable is the name of the embedding's weights.
 const ggufTable = "token_embd.weight"
 
-// ggufConfig is the name of the value with the config.json that a model was published with. It has numbers with more
-// digits than a file's, and the multipliers that a file has in its weights.
+// ggufConfig is the name of the value with the config.json that a model was published with. Its numbers have more
+// digits than those of a file, and it has the multipliers that a file has in its weights.
 const ggufConfig = "hippo.published_config"
 
 // ggufShape is the shape of a model in a GGUF file.
 type ggufShape struct {
 	arch      string
 	values    []checkpoint.GGUFValue
-	published published      // what reading these values gives
-	forms     ggufForms      // of the tensors
+	published published      // what reading these values returns
+	forms     ggufForms      // forms of the tensors
 	zeros     map[string]int // lengths of the biases to write that the model does not have
-	divisors  []float32      // of the frequencies of rotary positions; nil for none
+	divisors  []float32      // divisors of the frequencies of rotary positions; nil for none
 	mtp       *model.MTP     // nil for none
-	ownHead   bool           // the file has a head, the embedding's weights with another multiplier
+	ownHead   bool           // the file has a head: the embedding's weights with another multiplier
 }
 
-// ggufShapeOf returns the shape of a model: of the first architecture, by name, that has its layers and whose reading
-// of the shape's values gives the model again. So there is one table for reading and writing, and whatever an
-// architecture does not have is found.
+// ggufShapeOf returns the shape of a model as a GGUF file. It uses the first architecture, by name, that has the
+// model's layers and for which reading the values gives the same model again. So reading and writing share one table,
+// and everything that an architecture cannot represent is detected.
 func ggufShapeOf(m *model.Model, config []byte) (ggufShape, error) {
 	layers, err := layersOf(&m.Config)
 	if err != nil {
 		return ggufShape{}, err
 	}
-	var nearest, unread error // of an architecture that has such layers, or that cannot have such a model at all
+	var nearest, unread error // the closest architecture's problems; an architecture cannot read its own values
 	least := math.MaxInt
 	for _, name := range archsFor(hfType(config)) {
 		if !ggufArchs[name].has(layers) {
@@ -59,7 +59,7 @@ func ggufShapeOf(m *model.Model, config []byte) (ggufShape, error) {
 	return ggufShape{}, cmp.Or(nearest, unread, ggufMixers(layers))
 }
 
-// archsFor returns the architectures by name, with that of a model_type first.
+// archsFor returns the architectures by name, except that the one for the model_type comes first.
 func archsFor(family string) []string {
 	names := sortedKeys(ggufArchs)
 	slices.SortStableFunc(names, func(a, b string) int {
@@ -74,8 +74,8 @@ func archsFor(family string) []string {
 	return names
 }
 
-// has reports whether an architecture has the mixers and feed-forward parts of layers. A hybrid has more than
-// attention.
+// has reports whether an architecture has the mixers and feed-forward parts of all layers. An architecture with other
+// mixers than attention does not match a model with attention only.
 func (a ggufArch) has(layers []layerParts) bool {
 	other := func(l layerParts) bool { return l.kind() != "attention" }
 	if a.mixers != "attention" && !slices.ContainsFunc(layers, other) {
@@ -87,8 +87,8 @@ func (a ggufArch) has(layers []layerParts) bool {
 	})
 }
 
-// ggufShapeIn returns the shape of a model in an architecture that has its layers, and what stands in the way. It is an
-// error if the architecture cannot read its own values.
+// ggufShapeIn returns the shape of a model in an architecture that has its layers, and the problems that prevent it. It
+// returns an error if the architecture cannot read its own values.
 func ggufShapeIn(name string, m *model.Model, config []byte) (s ggufShape, problems []string, err error) {
 	arch, c := ggufArchs[name], m.Config
 	s.arch, s.zeros = name, map[string]int{}
@@ -114,7 +114,8 @@ func ggufShapeIn(name string, m *model.Model, config []byte) (s ggufShape, probl
 		s.values = append(s.values, ggufSections(name, config))
 	}
 	s.divisors = ggufDivisorsOf(layers)
-	// The names of tensors follow from the values, as if the file had every tensor, and what it has from the names.
+	// The names of tensors follow from the values, as if the file had every tensor. The tensors of the file follow from
+	// the names.
 	k := &ggufKeys{arch: name, values: asRead(s.values)}
 	routed := k.sizeOr("expert_count", 0, 0) > 0
 	rows := []int{c.PaddedVocab(), c.DModel}
@@ -150,7 +151,7 @@ func ggufShapeIn(name string, m *model.Model, config []byte) (s ggufShape, probl
 		differences(arch.withZeros(layers), read)), err
 }
 
-// divisorsShape is the shape of the tensor of divisors, nil for none.
+// divisorsShape returns the shape of the tensor of divisors, nil for none.
 func (s *ggufShape) divisorsShape() []int {
 	if s.divisors == nil {
 		return nil
@@ -158,7 +159,7 @@ func (s *ggufShape) divisorsShape() []int {
 	return []int{len(s.divisors)}
 }
 
-// unfit lists what llama.cpp fixes in an architecture and is otherwise in a model.
+// unfit lists the properties of a model that llama.cpp does not support in an architecture.
 func (a ggufArch) unfit(c *model.Config, layers []layerParts) []string {
 	frame := *c
 	frame.Norm, frame.MaxPositions, frame.LogitCap = model.NormRMS, 0, 0
@@ -202,8 +203,7 @@ func (a ggufArch) unfit(c *model.Config, layers []layerParts) []string {
 	return problems
 }
 
-// tensorNames returns the names of the tensors to write with their shapes, as far as reading asks for them, and notes
-// the biases of zeros.
+// tensorNames returns the names and shapes of the tensors to write, and records the biases to write as zeros.
 func (s *ggufShape) tensorNames(m *model.Model, names *hfNames, arch ggufArch) map[string][]int {
 	has := map[string][]int{}
 	m.Shapes(func(name string, shape []int) {
@@ -254,7 +254,7 @@ func (a ggufArch) unknownBiases(has map[string][]int) (problems []string) {
 	return problems
 }
 
-// sameFrame lists in what two models differ outside of their layers. Multipliers of 0 stand for none.
+// sameFrame lists the differences of two models outside of their layers. A multiplier of 0 means none.
 func sameFrame(a, b *model.Config) (lines []string) {
 	add := func(key string, x, y any) {
 		if x != y {
@@ -273,7 +273,7 @@ func sameFrame(a, b *model.Config) (lines []string) {
 	return lines
 }
 
-// orOne is a multiplier, as float32: that of a GGUF file. 0 stands for none.
+// orOne returns a multiplier as float32, the type in a GGUF file. 0 means none and gives 1.
 func orOne(x float64) float32 {
 	if x == 0 {
 		return 1
@@ -281,7 +281,7 @@ func orOne(x float64) float32 {
 	return float32(x)
 }
 
-// asRead are values as a file returns them.
+// asRead returns values in the types that reading a file gives.
 func asRead(values []checkpoint.GGUFValue) map[string]any {
 	read := map[string]any{}
 	for _, v := range values {
@@ -303,8 +303,9 @@ func asRead(values []checkpoint.GGUFValue) map[string]any {
 	return read
 }
 
-// asPublished returns the model with the configuration that it was published with, and true, if the file has one that
-// is of the same model. Then numbers have all their digits, and multipliers come out of the weights.
+// asPublished returns the model with the configuration that it was published with, and true, if the file has such a
+// configuration and it describes the same model. Then numbers have all their digits, and multipliers are divided out of
+// the weights.
 func (p published) asPublished(k *ggufKeys) (published, bool) {
 	text, _ := k.values[ggufConfig].(string)
 	if text == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/gguf"
 )
 
-// ggufUnused is the type of a token that no text contains.
+// ggufUnused is the type of a token that does not occur in texts.
 const ggufUnused = 5
 
 // ggufText is the prefix of the names of the values about tokens.
@@ -64,7 +64,7 @@ func ggufVocabulary(values map[string]any) (*gguf.Vocabulary, error) {
 	return v, errors.Join(errs...)
 }
 
-// ggufGet sets a variable to the value in a file, if there is one.
+// ggufGet sets a variable to the value in a file if there is one.
 func ggufGet[T any](values map[string]any, name string, to *T) error {
 	v, there := values[ggufText+name]
 	if !there {
@@ -112,7 +112,7 @@ func ggufID(values map[string]any, name string) (int32, error) {
 	return int32(n), nil
 }
 
-// ggufSwitch returns a truth value, nil if there is none.
+// ggufSwitch returns a boolean, nil if there is none.
 func ggufSwitch(values map[string]any, name string) (*bool, error) {
 	if values[ggufText+name] == nil {
 		return nil, nil
@@ -131,10 +131,10 @@ func usedTokens(v *gguf.Vocabulary) int {
 	return n
 }
 
-// GGUFTexts is the information of a GGUF file on texts.
+// GGUFTexts holds what a GGUF file contains about texts.
 type GGUFTexts struct {
-	Tokenizer tokenizer.Tokenizer // nil if it has none
-	Template  string              // of chats; "" for none
+	Tokenizer tokenizer.Tokenizer // nil if the file has none
+	Template  string              // of a chat; "" for none
 	BOS, EOS  string              // texts of the tokens that start and end a text
 	EndIDs    []int32             // the tokens that end a reply
 
@@ -142,11 +142,11 @@ type GGUFTexts struct {
 	// in a folder: special tokens, chat templates, sampling, the tokens that end a reply. They are nil if empty.
 	TokenizerConfig, Generation []byte
 
-	// Published is the content of PublishedFile, nil if the file has none that is of its model.
+	// Published is the content of PublishedFile. It is nil if the file has none or has one of another model.
 	Published []byte
 }
 
-// ReadGGUFTexts reads the tokenizer, the chat template and the other information of a GGUF file on texts.
+// ReadGGUFTexts reads the tokenizer, the chat template and the other information about texts of a GGUF file.
 func ReadGGUFTexts(path string) (GGUFTexts, error) {
 	f, err := checkpoint.OpenGGUF(path)
 	if err != nil {
@@ -181,7 +181,7 @@ func ggufTextsOf(f *checkpoint.File) (t GGUFTexts, err error) {
 		v.Scores = v.Scores[:n]
 	}
 	text := func(id *int32) string {
-		if *id < 0 || int(*id) >= n { // none, or one of the padding, which stands for none
+		if *id < 0 || int(*id) >= n { // none, or a padding token, which means none
 			*id = -1
 			return ""
 		}

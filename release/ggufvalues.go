@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ggufPartValues are the values of a file that describe each kind of part. An architecture reads those that it has:
-// what it does not read is found by reading them back (see ggufShapeOf).
+// ggufPartValues maps each kind of part to the function that adds its values. An architecture reads only the values
+// that it knows. A value that it does not read is detected by reading the values back (see ggufShapeOf).
 var ggufPartValues = map[string]func(v *ggufValuesOf, p part){
 	"mamba": func(v *ggufValuesOf, p part) {
 		v.size("ssm.time_step_rank", p.size("dt_rank"))
@@ -39,7 +39,7 @@ var ggufPartValues = map[string]func(v *ggufValuesOf, p part){
 	},
 }
 
-// ggufValuesOf collects values of an architecture.
+// ggufValuesOf collects the values of a model in an architecture.
 type ggufValuesOf struct {
 	arch   string
 	values []checkpoint.GGUFValue
@@ -52,14 +52,14 @@ func (v *ggufValuesOf) add(key string, value any) {
 func (v *ggufValuesOf) size(key string, n int)       { v.add(key, uint32(n)) }
 func (v *ggufValuesOf) number(key string, x float64) { v.add(key, float32(x)) }
 
-// scale adds a multiplier unless it is 1 or 0, which stands for none.
+// scale adds a multiplier unless it is 1, or 0, which means none.
 func (v *ggufValuesOf) scale(key string, x float64) {
 	if orOne(x) != 1 {
 		v.number(key, x)
 	}
 }
 
-// each adds a size of each layer: one number if all are the same.
+// each adds a size of each layer: one number if all are equal.
 func (v *ggufValuesOf) each(key string, sizes []uint32) {
 	if slices.Min(sizes) == slices.Max(sizes) {
 		v.add(key, sizes[0])
@@ -68,7 +68,7 @@ func (v *ggufValuesOf) each(key string, sizes []uint32) {
 	v.add(key, sizes)
 }
 
-// mamba adds what both Mambas have.
+// mamba adds the values that Mamba and Mamba-2 share.
 func (v *ggufValuesOf) mamba(p part) {
 	v.size("ssm.conv_kernel", p.size("d_conv"))
 	v.size("ssm.inner_size", p.size("d_inner"))
@@ -103,7 +103,7 @@ func (v *ggufValuesOf) experts(p part) {
 	if shared := p.size("d_shared"); shared > 0 {
 		v.size("expert_shared_feed_forward_length", shared)
 		n := 1
-		if v.arch == kimiArch { // it has no width of their own
+		if v.arch == kimiArch { // it has no separate width of shared experts
 			n = shared / max(1, p.size("d_inner"))
 		}
 		v.size("expert_shared_count", n)
@@ -124,7 +124,7 @@ func (v *ggufValuesOf) experts(p part) {
 	}
 }
 
-// ggufValues returns the values of a model that describe its layers and what is around them.
+// ggufValues returns the values that describe a model: its layers, and the embedding and head around them.
 func ggufValues(arch string, c *model.Config, layers []layerParts) []checkpoint.GGUFValue {
 	v, seen := &ggufValuesOf{arch: arch}, map[string]bool{}
 	v.size("block_count", len(layers))
@@ -159,7 +159,7 @@ func ggufValues(arch string, c *model.Config, layers []layerParts) []checkpoint.
 			dense++
 		}
 	}
-	if seen["swiglu"] && seen["swiglu-experts"] { // one width, that of the layers without experts
+	if seen["swiglu"] && seen["swiglu-experts"] { // the only width is that of the layers without experts
 		for i, l := range layers {
 			if l.mlp.name != "swiglu" {
 				inner[i] = inner[max(0, slices.IndexFunc(layers, isDense))]
@@ -167,7 +167,7 @@ func ggufValues(arch string, c *model.Config, layers []layerParts) []checkpoint.
 		}
 		v.size("leading_dense_block_count", dense)
 	}
-	if seen["gated-attention"] { // llama.cpp takes the number of the first layer for those of all
+	if seen["gated-attention"] { // llama.cpp applies the number of the first layer to all
 		kv = slices.Repeat([]uint32{slices.Max(kv)}, len(kv))
 		v.interval(layers)
 	} else if !seen["attention"] && !seen["mla"] {
@@ -180,7 +180,7 @@ func ggufValues(arch string, c *model.Config, layers []layerParts) []checkpoint.
 
 func isDense(l layerParts) bool { return l.mlp.name == "swiglu" }
 
-// isFeedForward reports whether a part is no mixer.
+// isFeedForward reports whether a part is a feed-forward part rather than a mixer.
 func isFeedForward(p part) bool {
 	switch p.name {
 	case "swiglu", "swiglu-experts", "relu2", "relu2-experts", "gelu", "channel-mix":
@@ -189,8 +189,8 @@ func isFeedForward(p part) bool {
 	return false
 }
 
-// bare returns layers, all the same, without their multipliers, and these as the factors of tensors: Falcon-H1's
-// (conversion/falcon_h1.py). It takes those of c, too.
+// bare returns layers, which are all equal, without their multipliers, and the multipliers as factors of tensors, for
+// Falcon-H1 (conversion/falcon_h1.py). It also removes the multipliers of c.
 func bare(c *model.Config, layers []layerParts) ([]layerParts, ggufForms) {
 	first := layers[0]
 	plain := layerParts{mixers: slices.Clone(first.mixers), mlp: first.mlp}

@@ -15,17 +15,17 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// GGUFOptions say how WriteGGUF writes a model.
+// GGUFOptions specifies how WriteGGUF writes a model.
 type GGUFOptions struct {
 	Type      checkpoint.DType    // one of GGUFTypes
 	Name      string              // general.name
-	Tokenizer tokenizer.Tokenizer // nil for none, which llama.cpp does not load
-	Template  string              // of chats; "" for none
+	Tokenizer tokenizer.Tokenizer // nil for none; llama.cpp does not load such a file
+	Template  string              // of a chat; "" for none
 	BOS, EOS  string              // tokens that start and end a text; "" for those of Tokenizer
 	EndIDs    []int32             // tokens that end a reply; a file has at most maxGGUFEnds
 	Sampling  []byte              // content of generation_config.json; nil for none
 	Published []byte              // content of PublishedFile; nil for none
-	MTP       *model.MTP          // nil for none, and left out where llama.cpp has none
+	MTP       *model.MTP          // nil for none; left out if llama.cpp does not support it
 }
 
 // WriteGGUF writes a model of one of the architectures of ggufArchs as a GGUF file that llama.cpp runs. If llama.cpp
@@ -64,7 +64,7 @@ func WriteGGUF(w io.Writer, m *model.Model, o GGUFOptions) error {
 	return checkpoint.WriteGGUF(w, append(values, exact...), tensors)
 }
 
-// tensors are those of the file, by layers, and the values that restore numbers exactly.
+// tensors returns the tensors of the file, ordered by layer, and the values that restore numbers exactly.
 func (s *ggufShape) tensors(m *model.Model, to checkpoint.DType) (out []checkpoint.Tensor,
 	exact []checkpoint.GGUFValue, err error) {
 	if out, err = s.published.names.tensorsOf(&m.Backbone, m.Tensors()); err != nil {
@@ -119,10 +119,10 @@ func (s *ggufShape) tensors(m *model.Model, to checkpoint.DType) (out []checkpoi
 	return out, exact, err
 }
 
-// maxGGUFExact bounds the numbers that are kept to restore others exactly: the arrays of a file are bounded, too.
+// maxGGUFExact limits the numbers that are stored to restore others exactly, since the arrays of a file are limited.
 const maxGGUFExact = 1 << 21
 
-// ggufLayer is the number of the layer of a tensor, -1 outside of the layers.
+// ggufLayer returns the index of a tensor's layer, or -1 if it is in none.
 func ggufLayer(name string) int {
 	if rest, ok := strings.CutPrefix(name, "blk."); ok {
 		number, _, _ := strings.Cut(rest, ".")
@@ -136,8 +136,8 @@ func ggufLayer(name string) int {
 // byLayer compares the names of tensors by their layers.
 func byLayer(a, b string) int { return cmp.Or(ggufLayer(a)-ggufLayer(b), strings.Compare(a, b)) }
 
-// contextLength is the number of positions that a model was published for, or as many as llama.cpp's conversion
-// writes for models without a maximum.
+// contextLength returns the number of positions that a model was published for. If there is no maximum, it returns the
+// number that llama.cpp's conversion writes.
 func contextLength(config []byte) uint32 {
 	type text struct {
 		Positions uint32 `json:"max_position_embeddings"`
@@ -150,8 +150,8 @@ func contextLength(config []byte) uint32 {
 	return 1 << 20
 }
 
-// withTextConfig reads fields of a config.json, and the same of its part for texts. There are none if one cannot be
-// read.
+// withTextConfig parses the fields T of a config.json, and those of its text_config. It returns nil if either cannot be
+// parsed.
 func withTextConfig[T any](config []byte) []T {
 	var whole T
 	var part struct {

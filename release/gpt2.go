@@ -6,8 +6,9 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// gpt2 is GPT-2 ("Language Models are Unsupervised Multitask Learners", Radford et al. 2019): learned positions,
-// attention, then an MLP with GELU. Its matrices lie in files as (in, out), the other way around than everywhere else.
+// gpt2 is the family of GPT-2 ("Language Models are Unsupervised Multitask Learners", Radford et al. 2019): learned
+// positions, attention, then an MLP with GELU. Its files store matrices as (in, out), transposed relative to all
+// others.
 var gpt2 = hfFamily{tied: true, options: func() hfOptions {
 	return &gpt2Options{Vocab: 50257, Positions: 1024, Width: 768, Layers: 12, Heads: 12, Eps: 1e-5, Scaled: true}
 }}

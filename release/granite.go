@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// granite is Granite 4.0-H (IBM): Mamba-2 or attention, then an MLP, with multipliers of the embedding, of what is
-// added to the stream and of the logits.
+// granite is the family of Granite 4.0-H (IBM): Mamba-2 or attention, then an MLP, with multipliers of the embedding,
+// of the outputs that are added to the residual stream, and of the logits.
 var granite = hfFamily{options: func() hfOptions {
 	return &graniteOptions{hfMambaHybrid: mambaHybridDefaults(), Eps: 1e-6, EmbedScale: 1, LogitScale: 1, ResidScale: 1,
 		AttnScale: 1, Balance: 0.001}

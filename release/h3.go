@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// h3 is the family of H3 (arXiv:2212.14052) and of hippo's own models with MLPs, which have its names. Its tensors do
-// not show the number of attention heads.
+// h3 is the family of H3 (arXiv:2212.14052) and of hippo's own models with MLPs, which use its names. The number of
+// attention heads cannot be found from its tensors.
 var h3 = family{
 	hasConfig: func([]byte) bool { return true },
 	config:    h3Config,
@@ -22,16 +22,16 @@ var h3 = family{
 	infer:     h3Infer,
 }
 
-// h3Type is its value of model_type, which most configurations do not have.
+// h3Type is the family's model_type, which most configurations do not have.
 const h3Type = "h3"
 
-// The official names of the embedding's weights and of learned positions.
+// The official names of the weights of the embedding and of the learned positions.
 const (
 	h3Table     = "backbone.embeddings.word_embeddings.weight"
 	h3Positions = "backbone.embeddings.position_embeddings.weight"
 )
 
-// h3Nested is the form that the official constructor takes some of its arguments in. The others have the names of
+// h3Nested is the nested form in which the official constructor takes some arguments. The others have the names of
 // model.Config.
 type h3Nested struct {
 	SSM *struct {
@@ -49,7 +49,7 @@ type h3Nested struct {
 	} `json:"attn_cfg"`
 }
 
-// h3Config reads hippo's flat form, with the nested ssm_cfg and attn_cfg of the official release.
+// h3Config parses hippo's flat form, or the official release's form with nested ssm_cfg and attn_cfg.
 func h3Config(data []byte) (model.Config, error) {
 	c := model.DefaultConfig()
 	if err := json.Unmarshal(data, &c); err != nil {
@@ -77,22 +77,22 @@ func h3Config(data []byte) (model.Config, error) {
 	return c, nil
 }
 
-// h3Names maps the parameter names of the official H3 and HyenaDNA releases to the names they have in a file, for every
-// layout in which those were published. The key is the official name, the value the name in the file. It depends on
-// names only.
+// h3Names maps the official parameter names of the H3 and HyenaDNA releases to the names in a file, for every layout in
+// which they were published. It uses only the names.
 //
-//   - Lightning files: names start with "model." and others (of metrics, of the loss) are left out.
-//   - Files of models trained with checkpointed activations, as HyenaDNA's larger ones: ".mixer.layer." is ".mixer."
-//     and ".mlp.layer." is ".mlp.".
-//   - Older names: "s4seq.encoder." is "backbone.", "embedding." is "backbone.embeddings.word_embeddings." and
-//     "backbone.norm." is "backbone.ln_0.".
-//   - The older order of norms, recognized by ln_0: a layer was mixer, add, norm1, MLP, add, norm2 after a norm ln_0 in
-//     front of all. The official order counts the same norms from the other side: ln_0 is norm1 of layer 0, norm1 of a
-//     layer is norm2 of the same layer, norm2 of a layer is norm1 of the next one, and of the last layer it is ln_f.
+//   - Lightning files: names start with "model.". Other names (of metrics, of the loss) are left out.
+//   - Files of models trained with checkpointed activations, such as the larger HyenaDNA models: ".mixer.layer." means
+//     ".mixer." and ".mlp.layer." means ".mlp.".
+//   - Older names: "s4seq.encoder." means "backbone.", "embedding." means "backbone.embeddings.word_embeddings." and
+//     "backbone.norm." means "backbone.ln_0.".
+//   - The older order of norms, recognized by ln_0: a norm ln_0 came before all layers, and a layer was mixer, add,
+//     norm1, MLP, add, norm2. The official order assigns the same norms to the next part: ln_0 is norm1 of layer 0,
+//     norm1 of a layer is norm2 of the same layer, norm2 of a layer is norm1 of the next one, and norm2 of the last
+//     layer is ln_f.
 //
-// All other names stay as they are, so a file with the official names maps to itself. It is an error when two names of
-// the file map to one or when the older order lacks a norm. Sources: load_state_dict in src/models/ssm_seq.py of the H3
-// repository (arXiv:2212.14052), load_weights in huggingface.py of HyenaDNA's (arXiv:2306.15794).
+// All other names stay the same, so the official names map to themselves. It is an error if two names of the file map
+// to one, or if the older order lacks a norm. Sources: load_state_dict in src/models/ssm_seq.py of the H3 repository
+// (arXiv:2212.14052), load_weights in huggingface.py of the HyenaDNA repository (arXiv:2306.15794).
 func h3Names(names []string) (map[string]string, error) {
 	const lightning = "model."
 	isLightning := slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, lightning) })
@@ -121,7 +121,7 @@ func h3Rename(name string) string {
 	for _, r := range [][2]string{
 		{"s4seq.encoder.", "backbone."},
 		{"embedding.", "backbone.embeddings.word_embeddings."},
-		{"backbone.norm.", "backbone.ln_0."}, // after the first: the file may have s4seq.encoder.norm.
+		{"backbone.norm.", "backbone.ln_0."}, // after the first pair: the file may have s4seq.encoder.norm.
 	} {
 		if rest, ok := strings.CutPrefix(name, r[0]); ok {
 			name = r[1] + rest
@@ -145,7 +145,7 @@ func h3ReorderNorms(names map[string]string, kind string) error {
 		}
 	}
 	norm := func(layer, n int) string { return fmt.Sprintf("backbone.layers.%d.norm%d.%s", layer, n, kind) }
-	// In the order of computation the same norms are called, from old[k] to official[k]:
+	// The same norms in the order of computation: old[k] is called official[k].
 	old, official := []string{"backbone.ln_0." + kind}, []string{}
 	for l := range layers {
 		old = append(old, norm(l, 1), norm(l, 2))
@@ -171,10 +171,10 @@ func h3ReorderNorms(names map[string]string, kind string) error {
 	return nil
 }
 
-// h3Heads are the attention heads of the released models by d_model.
+// h3Heads maps d_model to the number of attention heads of the released models.
 var h3Heads = map[int]int{768: 12, 1024: 16, 2048: 16, 2560: 20}
 
-// h3Infer finds the configuration from the tensors.
+// h3Infer infers the configuration from the tensors.
 func h3Infer(t tensors, heads int) (model.Config, error) {
 	c := model.DefaultConfig()
 	table := t.embedding(h3Table)

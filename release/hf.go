@@ -14,18 +14,18 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// hfFamily describes how to read a family published in the layout of the transformers library, whose configuration has
-// a model_type and determines the tensors. Each family is a file of this package.
+// hfFamily describes how to read a family that is published in the layout of the transformers library. Its
+// configuration has a model_type and determines the tensors. Each family is a file of this package.
 type hfFamily struct {
 	tied bool // the head shares the embedding's weights by default
-	// options returns a new struct of the fields that the family reads, filled with the class's defaults.
+	// options returns a new struct with the fields that the family reads, set to the defaults of the Python class.
 	options func() hfOptions
 }
 
-// hfOptions are the fields of a configuration.
+// hfOptions holds the fields of a configuration.
 type hfOptions interface {
-	// model returns the shape of the model that the fields describe, and the names of its tensors. It reports errors
-	// to common.
+	// model returns the shape of the model that the fields describe, and the names of its tensors. Errors are recorded
+	// in common.
 	model(common *hfCommon) published
 }
 
@@ -33,11 +33,11 @@ type hfOptions interface {
 type published struct {
 	config model.Config
 	names  hfNames   // without an embedding if the names in the file identify the family
-	forms  ggufForms // of the tensors of a GGUF file
-	mtp    string    // the mixer of the head that guesses one token more, where the family may have one
+	forms  ggufForms // forms of the tensors of a GGUF file
+	mtp    string    // mixer of the head that predicts one more token, if the family may have one
 }
 
-// hfFamilies has the families by their values of model_type.
+// hfFamilies maps values of model_type to families.
 var hfFamilies = map[string]hfFamily{
 	"bamba":            bamba,
 	"falcon_h1":        falconH1,
@@ -65,7 +65,7 @@ var hfFamilies = map[string]hfFamily{
 	"zamba2":           zamba2,
 }
 
-// hfCommon has the fields with the same meaning in all families.
+// hfCommon holds the fields with the same meaning in all families.
 type hfCommon struct {
 	Type      string `json:"model_type"`
 	Hidden    int    `json:"hidden_size"`
@@ -75,15 +75,16 @@ type hfCommon struct {
 	TiedToo   *bool  `json:"tie_embedding"` // LFM2's name for it
 	Positions int    `json:"max_position_embeddings"`
 
-	// Text has the fields of the part for texts, nil where they are not apart, in a model that also sees pictures.
+	// Text holds the fields of the language model of a model that also accepts pictures. It is nil if they are not
+	// separate.
 	Text *json.RawMessage `json:"text_config"`
 
 	hfRotary
 
-	err error // the first one
+	err error // the first error
 }
 
-// failf records an error, unless there is one already.
+// failf records an error unless there is one already.
 func (c *hfCommon) failf(format string, args ...any) published {
 	if c.err == nil {
 		c.err = fmt.Errorf(format, args...)
@@ -91,7 +92,7 @@ func (c *hfCommon) failf(format string, args ...any) published {
 	return published{}
 }
 
-// hfType is the model_type of a configuration of the transformers library, "" of another.
+// hfType returns the model_type of a configuration of the transformers library, or "" for other configurations.
 func hfType(data []byte) string {
 	var c struct {
 		Type any `json:"model_type"`
@@ -102,22 +103,22 @@ func hfType(data []byte) string {
 	return fmt.Sprint(c.Type)
 }
 
-// hfFamilyOf returns the family of a model_type, which may be that of the part for texts alone.
+// hfFamilyOf returns the family of a model_type, which may also be that of a language model within a larger model.
 func hfFamilyOf(name string) (f hfFamily, ok bool) {
 	f, ok = hfFamilies[strings.TrimSuffix(name, textSuffix)]
 	return f, ok
 }
 
-// textSuffix ends the model_type of the part for texts of a model that also sees pictures.
+// textSuffix is the suffix of the model_type of a language model that is part of a model for text and pictures.
 const textSuffix = "_text"
 
-// isHF reports whether a configuration is of a family that is read.
+// isHF reports whether a model_type is supported.
 func isHF(name string) bool {
 	_, ok := hfFamilyOf(name)
 	return ok
 }
 
-// readHF reads a configuration of the transformers library.
+// readHF parses a configuration of the transformers library.
 func readHF(data []byte) (published, error) {
 	family, _ := hfFamilyOf(hfType(data))
 	var common hfCommon
@@ -147,14 +148,14 @@ func readHF(data []byte) (published, error) {
 	return m, nil
 }
 
-// newHFConfig returns the configuration from which all families start.
+// newHFConfig returns the configuration with which all families start.
 func newHFConfig(layers []string, mlp string, eps float64) model.Config {
 	c := model.DefaultConfig()
 	c.Layers, c.MLP, c.Norm, c.LayerNormEpsilon = joinLayers(layers), mlp, model.NormRMS, eps
 	return c
 }
 
-// joinLayers returns the list of layers of entries, with equal neighbors joined.
+// joinLayers returns the entries as a list of layers, with equal neighbors joined.
 func joinLayers(entries []string) string {
 	var out []string
 	for len(entries) > 0 {
@@ -171,8 +172,8 @@ func joinLayers(entries []string) string {
 	return strings.Join(out, ",")
 }
 
-// open builds the model for a file of weights and finds its tensors. If the file has none for an untied head, the head
-// shares the embedding's.
+// open builds the model for a file of weights and finds its tensors. If the file has no weights for an untied head, the
+// head shares the embedding's weights.
 func (p published) open(f *checkpoint.File) (*model.Model, model.Weights, error) {
 	named := len(p.names.embedding) > 0
 	if _, ok := f.Tensor(cmp.Or(p.names.head, headName)); named && !ok {

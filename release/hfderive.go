@@ -11,9 +11,9 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// hfConfigOf derives the config.json of a model that was not published in this layout: one of Mamba, Mamba-2 or RWKV-7
-// alone. WriteHF compares it with the model, so what these families do not have is an error there. Weights have the
-// type of all those in like, nil if unknown.
+// hfConfigOf derives the config.json of a model that was not published in this layout. All its layers must be Mamba,
+// Mamba-2 or RWKV-7. WriteHF compares the result with the model, so properties that these families do not have are an
+// error there. The type of the weights is the common type of those in like, which is nil if unknown.
 func hfConfigOf(m *model.Model, like *checkpoint.File) ([]byte, error) {
 	c := &m.Config
 	layers, err := layersOf(c)
@@ -42,7 +42,7 @@ func hfConfigOf(m *model.Model, like *checkpoint.File) ([]byte, error) {
 	return append(bytes.ReplaceAll(data, []byte(`"`+infinity+`"`), []byte(infinity)), '\n'), err
 }
 
-// torchType is the type that all tensors of a file have, float32 if there is none.
+// torchType returns the common type of all tensors of a file, or float32 if they differ.
 func torchType(f *checkpoint.File) string {
 	if f == nil {
 		return "float32"
@@ -61,7 +61,7 @@ func torchType(f *checkpoint.File) string {
 	return "float32"
 }
 
-// mambaDerived are the fields of a config.json for a model of Mamba or Mamba-2 alone.
+// mambaDerived returns the fields of a config.json for a model with only Mamba or Mamba-2.
 func mambaDerived(c *model.Config, p part) map[string]any {
 	inner := p.size("d_inner")
 	fields := map[string]any{
@@ -95,5 +95,5 @@ func mambaDerived(c *model.Config, p part) map[string]any {
 	return fields
 }
 
-// infinity is a number in Python's JSON.
+// infinity is how Python's JSON writes this number.
 const infinity = "Infinity"

@@ -10,9 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 )
 
-// Tensors that lie in files in another form than parameters do.
+// Tensors whose form in files differs from that of parameters.
 
-// isFused returns the end of the name of a matrix whose rows are tensors of their own, "" for other names.
+// isFused returns the suffix of the name of a matrix that combines several tensors by rows, or "" for other names.
 func (n *hfNames) isFused(name string) string {
 	for end := range n.fused {
 		if strings.HasSuffix(name, end) {
@@ -22,11 +22,11 @@ func (n *hfNames) isFused(name string) string {
 	return ""
 }
 
-// mostCopied bounds the bytes of matrices that are turned: tensors of a hostile archive may share their memory.
+// mostCopied returns the limit for the bytes of transposed matrices: tensors of a hostile archive may share memory.
 func mostCopied(f *checkpoint.File) int { return 16<<20 + 16*f.Size() }
 
 // formed returns a file in which all tensors have the form of parameters: matrices are (out, in), vectors have one
-// axis, and what is one tensor for several parameters stands apart.
+// axis, and combined tensors are split.
 func (n *hfNames) formed(f *checkpoint.File) (*checkpoint.File, error) {
 	var others []*checkpoint.Tensor
 	var errs []error
@@ -79,14 +79,14 @@ func (n *hfNames) formed(f *checkpoint.File) (*checkpoint.File, error) {
 	return f.With(others), errors.Join(errs...)
 }
 
-// unformed gives tensors the form that they have in files, where they are as in like, nil for none.
+// unformed converts tensors to the form that they have in files. like is the file to follow, nil for none.
 func (n *hfNames) unformed(tensors []checkpoint.Tensor, like *checkpoint.File) (out []checkpoint.Tensor, err error) {
-	for i, x := range tensors { // in the order of their names, keys before values
+	for i, x := range tensors { // in the order of names: keys precede values
 		var failed error
 		keys, isKeys := strings.CutSuffix(x.Name, latentKeys)
 		values, isValues := strings.CutSuffix(x.Name, latentValues)
 		switch {
-		case isValues && n.isLatent(values): // written with the keys
+		case isValues && n.isLatent(values): // already written with the keys
 			continue
 		case isKeys && n.isLatent(keys):
 			x, failed = n.latent.write(keys, &x, &tensors[i+1])
@@ -109,7 +109,7 @@ func (n *hfNames) unformed(tensors []checkpoint.Tensor, like *checkpoint.File) (
 	return out, err
 }
 
-// shaped returns a tensor with other axes.
+// shaped returns a tensor with another shape for the same data.
 func shaped(x *checkpoint.Tensor, shape []int) *checkpoint.Tensor {
 	y := *x
 	y.Shape = shape

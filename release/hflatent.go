@@ -10,13 +10,13 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// latentHeads are the sizes of a matrix of multi-head latent attention that makes keys and values of heads from a
-// latent vector: (heads·(keys + values), rank), for each head the rows of its keys and those of its values. Parameters
-// are of each head the transpose of the keys' part and the values' part, as the mixer mla multiplies by them: here
-// stacked to (heads, rank, keys) and (heads, values, rank), as GGUF files have them, too.
+// latentHeads holds the sizes of a matrix of multi-head latent attention, which maps a latent vector to the keys and
+// values of heads: (heads·(keys + values), rank), with the rows for the keys of each head before those for its values.
+// The mixer mla has two parameters for each head: the transpose of the part for keys, and the part for values. Here
+// they are stacked to (heads, rank, keys) and (heads, values, rank), as in GGUF files.
 type latentHeads struct{ heads, keys, values, rank int }
 
-// latentMatrix is the end of the name of such a matrix, and latentKeys and latentValues are added to it for its parts.
+// latentMatrix is the suffix of the name of such a matrix. latentKeys and latentValues are appended for its parts.
 const (
 	latentMatrix = "kv_b_proj.weight"
 	latentKeys   = ", keys"
@@ -25,7 +25,7 @@ const (
 
 func (l *latentHeads) shape() []int { return []int{l.heads * (l.keys + l.values), l.rank} }
 
-// read returns the two parts of a matrix.
+// read splits a matrix into its two parts.
 func (l *latentHeads) read(x *checkpoint.Tensor) ([]*checkpoint.Tensor, error) {
 	if want := l.shape(); !slices.Equal(x.Shape, want) {
 		return nil, fmt.Errorf("%s: found shape %v, want %v", x.Name, x.Shape, want)
@@ -37,7 +37,7 @@ func (l *latentHeads) read(x *checkpoint.Tensor) ([]*checkpoint.Tensor, error) {
 	return []*checkpoint.Tensor{k, v}, x.UseData(func(from []byte) { l.each(len(from), from, k.Data, v.Data, copyTo) })
 }
 
-// write is the reverse of read.
+// write is the inverse of read.
 func (l *latentHeads) write(name string, k, v *checkpoint.Tensor) (checkpoint.Tensor, error) {
 	x := checkpoint.Tensor{Name: name, DType: k.DType, Shape: l.shape(),
 		Data: make([]byte, len(k.Data)+len(v.Data))}
@@ -51,7 +51,7 @@ func (l *latentHeads) write(name string, k, v *checkpoint.Tensor) (checkpoint.Te
 func copyTo(whole, part []byte)   { copy(part, whole) }
 func copyFrom(whole, part []byte) { copy(whole, part) }
 
-// each calls f for all pieces of a matrix of n bytes, and for what they are in the parts.
+// each calls f with each piece of a matrix of n bytes, and the same piece in the parts.
 func (l *latentHeads) each(n int, whole, k, v []byte, f func(whole, part []byte)) {
 	row := n / (l.heads * (l.keys + l.values))
 	width := row / l.rank
@@ -66,9 +66,9 @@ func (l *latentHeads) each(n int, whole, k, v []byte, f func(whole, part []byte)
 	}
 }
 
-// latentNames are the names of the parameters of some heads, whose matrices are stacked in two tensors.
+// latentNames returns the names of the parameters of each head. Their matrices are stacked in two tensors.
 func latentNames(heads int, keys, values string) (names []rename) {
-	for h := range min(heads, maxExperts) { // more are an error of the mixer
+	for h := range min(heads, maxExperts) { // the mixer reports an error for more
 		part := func(own, name string) rename {
 			return rename{fmt.Sprintf("%s.%d.weight", own, h),
 				[]model.Source{{Name: name, Part: h, Of: heads, Stack: heads}}}
@@ -78,7 +78,7 @@ func latentNames(heads int, keys, values string) (names []rename) {
 	return names
 }
 
-// madeOf is the matrix that a part has been made of.
+// madeOf returns the name and shape of the matrix that a part belongs to.
 func (n *hfNames) madeOf(part string) (name string, shape []int, ok bool) {
 	if name, ok = strings.CutSuffix(part, latentKeys); !ok {
 		name, ok = strings.CutSuffix(part, latentValues)

@@ -4,9 +4,9 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// hfMamba, falconMamba and hfMamba2 are models of one mixer alone, in the layout of the transformers library: Mamba
-// (arXiv:2312.00752), Falcon Mamba (arXiv:2410.05355), which divides the projections for dt, B and C by their root mean
-// squares, and Mamba-2 (arXiv:2405.21060), with Codestral Mamba among them.
+// hfMamba, falconMamba and hfMamba2 are the families of models with a single kind of mixer, in the layout of the
+// transformers library: Mamba (arXiv:2312.00752), Falcon Mamba (arXiv:2410.05355), which divides the projections for
+// dt, B and C by their root mean squares, and Mamba-2 (arXiv:2405.21060), including Codestral Mamba.
 var (
 	hfMamba = hfFamily{tied: true, options: func() hfOptions {
 		return &hfMambaOptions{hfMambaOnly: hfMambaOnlyDefaults(16)}
@@ -20,7 +20,7 @@ var (
 	}}
 )
 
-// hfMambaOnly has the fields that these have in common.
+// hfMambaOnly holds the fields that these families share.
 type hfMambaOnly struct {
 	Expand   int     `json:"expand"`
 	State    int     `json:"state_size"`
@@ -37,7 +37,7 @@ func hfMambaOnlyDefaults(state int) hfMambaOnly {
 	return hfMambaOnly{Expand: 2, State: state, Conv: 4, ConvBias: true, DtMin: 0.001, DtMax: 0.1, Eps: 1e-5}
 }
 
-// model returns a model of one mixer alone.
+// model returns a model with a single kind of mixer.
 func (o *hfMambaOnly) model(c *hfCommon, kind string, options given) (m published) {
 	c.wantAct("hidden_act", o.Act, "silu", "swish")
 	mixer := entry(kind, options.with(given{"d_state": o.State, "d_conv": o.Conv, "bias": o.Bias,
@@ -87,12 +87,12 @@ type hfMamba2Options struct {
 	Groups  int      `json:"n_groups"`
 	Limit   []number `json:"time_step_limit"`
 
-	// GroupedNorm is a field of hippo's own. If true, the norm at the gate is over each group of heads, as in the
-	// training code (mamba_ssm), else over all channels, as in the transformers library.
+	// GroupedNorm is a field of hippo. If true, the norm after the gate is over each group of heads, as in the training
+	// code (mamba_ssm), else over all channels, as in the transformers library.
 	GroupedNorm bool `json:"grouped_norm"`
 }
 
-// model does not read norm_before_gate and rms_norm: all models have the gate before a norm, whatever their values.
+// model ignores norm_before_gate and rms_norm: all models apply the gate before a norm, whatever their values.
 func (o *hfMamba2Options) model(c *hfCommon) (m published) {
 	inner := o.Expand * c.Hidden
 	if o.Heads != nil && *o.Heads*o.HeadDim != inner {

@@ -11,57 +11,57 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// hfNames has the names of a family for the tensors of a model.
+// hfNames holds the names that a family gives the tensors of a model.
 type hfNames struct {
-	embedding []string // and other names that files have for it
-	positions string   // learned ones; "" for none
-	entry     string   // the norm after the embedding; "" for none
-	norm      string   // the final one
+	embedding []string // the first is the usual one
+	positions string   // learned positions; "" for none
+	entry     string   // norm after the embedding; "" for none
+	norm      string   // final norm
 	head      string   // "" for headName
 	layers    string   // prefix of the names of all layers
 	first     int      // number of the first layer
-	layer     []rename // of a layer without its mixers
+	layer     []rename // parts of a layer except its mixers
 	mixers    map[string][]rename
-	special   map[int][]rename // of exceptional layers: all their names, in full
+	special   map[int][]rename // exceptional layers: all their names, in full
 	ignored   []string         // prefixes of names that do not belong to the model
-	masks     []string         // ends of such names
-	apart     []string         // prefixes of names of other parts, which are written again as they were read
+	masks     []string         // suffixes of names that do not belong to the model
+	apart     []string         // prefixes of the names of other parts, which are written back unchanged
 
-	apartExperts []rename // of a layer, in files that have experts in tensors of their own and not stacked
+	apartExperts []rename // parts of a layer in files that have separate tensors for experts instead of stacked ones
 
-	optional string   // a prefix that files leave out in all names or in none
-	turned   []string // ends of the names of matrices that lie in files as (in, out)
-	lone     []string // ends of the names of vectors that lie in files as (1, 1, d)
+	optional string   // prefix that a file omits from all names or from none
+	turned   []string // suffixes of the names of matrices that files store as (in, out)
+	lone     []string // suffixes of the names of vectors that files store as (1, 1, d)
 
-	// fused has ends of the names of matrices in older files, and of the tensors that are their rows.
+	// fused maps suffixes of the names of matrices in older files to those of the tensors that their rows contain.
 	fused  map[string][]string
-	spread []string // ends of the names of vectors that lie in files as (1, 1, n, 1)
+	spread []string // suffixes of the names of vectors that files store as (1, 1, n, 1)
 	latent *latentHeads
 
-	others map[string]string // of parameters outside of the layers, by their whole names
+	others map[string]string // full names of parameters outside of the layers
 	mtp    *mtpNames
 }
 
-// rename maps parameters whose names start with own to tensors. The rest of the name is the same.
+// rename maps parameters whose names start with own to tensors. The rest of the name stays the same.
 type rename struct {
 	own  string
 	from []model.Source
 }
 
-// to returns a rename of one tensor.
+// to returns a rename to one tensor.
 func to(own, name string) rename { return rename{own, []model.Source{{Name: name}}} }
 
-// swiGLU are the names of a gated part of three matrices.
+// swiGLU returns the names of a gated MLP with three matrices.
 func swiGLU(prefix, gate, up, down string) []rename {
 	return []rename{to("mlp.gate.", prefix+gate+"."), to("mlp.fc1.", prefix+up+"."), to("mlp.fc2.", prefix+down+".")}
 }
 
-// layerNorms are the names of the two norms of a layer.
+// layerNorms returns the names of the two norms of a layer.
 func layerNorms(first, second string) []rename {
 	return []rename{to("norm1.", first+"."), to("norm2.", second+".")}
 }
 
-// attentionNames are the names of an attention with separate projections for queries, keys and values.
+// attentionNames returns the names of an attention with separate projections for queries, keys and values.
 func attentionNames(prefix, out string, heads, kvHeads int) []rename {
 	return []rename{
 		{"Wqkv.", []model.Source{{Name: prefix + "q_proj.", Share: heads}, {Name: prefix + "k_proj.", Share: kvHeads},
@@ -93,7 +93,7 @@ func jambaNames(heads, kvHeads int) hfNames {
 			"attention": attentionNames("self_attn.", "o_proj", heads, kvHeads)})
 }
 
-// in returns the names as they are in a file, nil for one that is not there yet.
+// in returns the names as they are in a file, or nil for a file that does not exist yet.
 func (n hfNames) in(f *checkpoint.File) hfNames {
 	if f == nil || len(n.apartExperts) == 0 {
 		return n
@@ -107,7 +107,7 @@ func (n hfNames) in(f *checkpoint.File) hfNames {
 	return n
 }
 
-// weights finds the weights of a model in a file.
+// weights returns the weights of a model in a file.
 func (n *hfNames) weights(m *model.Model, f *checkpoint.File) model.Weights {
 	w := model.Weights{File: f, Keys: map[string]string{}, Made: n.madeOf}
 	short := n.leftOut(f)
@@ -140,17 +140,17 @@ func (n *hfNames) weights(m *model.Model, f *checkpoint.File) model.Weights {
 	return w
 }
 
-// hasPrefix reports whether a name starts with one of some prefixes.
+// hasPrefix reports whether a name starts with one of the prefixes.
 func hasPrefix(name string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(s string) bool { return strings.HasPrefix(name, s) })
 }
 
-// hasSuffix reports whether a name ends with one of some ends.
+// hasSuffix reports whether a name ends with one of the suffixes.
 func hasSuffix(name string, ends []string) bool {
 	return slices.ContainsFunc(ends, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
-// otherParts returns the tensors of other parts in a file, nil for none.
+// otherParts returns the tensors of a file that belong to other parts. f may be nil.
 func (n *hfNames) otherParts(f *checkpoint.File) (out []checkpoint.Tensor) {
 	if f == nil {
 		return nil
@@ -163,8 +163,8 @@ func (n *hfNames) otherParts(f *checkpoint.File) (out []checkpoint.Tensor) {
 	return out
 }
 
-// LeftOut describes the tensors of a file that belong to other parts than the language model of a folder, or of a GGUF
-// file, where dir has no meaning: PREFIX* and how many there are.
+// LeftOut lists the tensors of a file that do not belong to the language model, as PREFIX* with their number. The file
+// is that of the model in the folder dir, or a GGUF file, for which dir is ignored.
 func LeftOut(dir string, f *checkpoint.File) (lines []string) {
 	read := func() (published, error) { return readConfig(filepath.Join(dir, model.ConfigFile), 0) }
 	if f.Format() == checkpoint.FormatGGUF {
@@ -172,7 +172,7 @@ func LeftOut(dir string, f *checkpoint.File) (lines []string) {
 	}
 	p, err := read()
 	if err != nil {
-		return nil // reported where the model is read
+		return nil // the error is reported when the model is read
 	}
 	for _, prefix := range p.names.apart {
 		n := 0
@@ -197,7 +197,7 @@ func (n *hfNames) leftOut(f *checkpoint.File) bool {
 	return ok
 }
 
-// sources returns the tensors of a parameter.
+// sources returns the tensors that make up a parameter.
 func (n *hfNames) sources(bb *model.Backbone, parameter string) []model.Source {
 	rest, inLayer := strings.CutPrefix(parameter, "backbone.layers.")
 	if !inLayer {

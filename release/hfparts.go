@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// given has the options of an entry of a list of layers.
+// given holds the options of an entry of a list of layers.
 type given map[string]any
 
 // entry returns NAME(OPTION=VALUE,...) without options that equal the mixer's defaults.
@@ -54,14 +54,14 @@ func mixerDefaults(name string) map[string]string {
 	return defaults
 }
 
-// with adds options to others.
+// with returns a copy of g with more options, which override those of g.
 func (g given) with(more given) given {
 	out := maps.Clone(g)
 	maps.Copy(out, more)
 	return out
 }
 
-// hfAttention are the fields of attention.
+// hfAttention holds the fields of attention.
 type hfAttention struct {
 	Heads   int  `json:"num_attention_heads"`
 	KVHeads *int `json:"num_key_value_heads"`
@@ -69,7 +69,7 @@ type hfAttention struct {
 	Bias    bool `json:"attention_bias"`
 }
 
-// options returns the options of the mixer, the components of a head and the number of heads of keys.
+// options returns the options of the mixer, the number of components of a head, and the number of key heads.
 func (a *hfAttention) options(c *hfCommon, kvHeads int) (o given, headDim, kv int) {
 	set(&kvHeads, a.KVHeads)
 	if a.Heads < 1 || kvHeads < 1 || a.Heads%kvHeads != 0 {
@@ -89,7 +89,7 @@ func (a *hfAttention) options(c *hfCommon, kvHeads int) (o given, headDim, kv in
 	return o, headDim, kvHeads
 }
 
-// hfMambaHybrid are the fields of Mamba-2 in hybrids.
+// hfMambaHybrid holds the fields of Mamba-2 in hybrids.
 type hfMambaHybrid struct {
 	Expand   int      `json:"mamba_expand"`
 	Heads    int      `json:"mamba_n_heads"`
@@ -102,12 +102,12 @@ type hfMambaHybrid struct {
 	Limit    []number `json:"time_step_limit"`
 }
 
-// mambaHybridDefaults are those of the classes.
+// mambaHybridDefaults returns the defaults of the Python classes.
 func mambaHybridDefaults() hfMambaHybrid {
 	return hfMambaHybrid{Expand: 2, Heads: 128, State: 256, Groups: 1, Conv: 4, ConvBias: true}
 }
 
-// options returns the options of a mixer of the given number of inner channels; 0 means expand·d_model.
+// options returns the options of a mixer with the given number of inner channels. 0 means expand·d_model.
 func (h *hfMambaHybrid) options(c *hfCommon, inner int, eps float64) given {
 	if inner == 0 {
 		inner = h.Expand * c.Hidden
@@ -157,14 +157,14 @@ func (c *hfCommon) dtLimits(limit []number) given {
 	return o
 }
 
-// wantAct reports an error unless an activation is one that the mixers have.
+// wantAct records an error unless the mixers have the given activation.
 func (c *hfCommon) wantAct(field string, act *string, want ...string) {
 	if act != nil && !slices.Contains(want, *act) {
 		c.failf("%s: found %q, want %s", field, *act, strings.Join(want, " or "))
 	}
 }
 
-// someLayers reports an error, and continues without layers, unless their number is possible.
+// someLayers records an error and sets the number of layers to 0, unless the number is valid.
 func (c *hfCommon) someLayers() {
 	if c.Layers < 1 || c.Layers > maxLayers {
 		c.failf("num_hidden_layers: found %d, want 1 to %d", c.Layers, maxLayers)
@@ -172,7 +172,7 @@ func (c *hfCommon) someLayers() {
 	}
 }
 
-// entriesOf returns the entries of layers by their kinds. want lists the kinds for an error.
+// entriesOf returns the entries of layers by their kinds. want is the list of valid kinds for an error.
 func (c *hfCommon) entriesOf(field string, kinds []string, mixers map[string]string, want string) []string {
 	layers := make([]string, len(kinds))
 	for i, kind := range kinds {
@@ -195,10 +195,10 @@ func (c *hfCommon) someExperts(fields string, n, used int) bool {
 // maxLayers limits the cost of a hostile configuration.
 const maxLayers = 10_000
 
-// maxWidth is the most that a size of a mixer may be: products of such sizes are computed.
+// maxWidth is the maximum of a mixer's sizes, so that products of sizes do not overflow.
 const maxWidth = 1 << 16
 
-// kindOf returns the kind of a layer under the first of its names in the two dialects.
+// kindOf returns the kind of a layer: the first of the names that the two dialects give it.
 func kindOf(name string) string {
 	switch name {
 	case "linear_attention":

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// hfRotary are the rotary positions in both dialects. transformers 5 has them in one struct.
+// hfRotary holds the fields of rotary positions in both dialects. transformers 5 has them in one struct.
 type hfRotary struct {
 	Theta      *float64 `json:"rope_theta"`
 	Part       *float64 `json:"partial_rotary_factor"`
@@ -13,7 +13,7 @@ type hfRotary struct {
 	Parameters *hfRoPE  `json:"rope_parameters"`
 }
 
-// hfRoPE has the fields of rope_parameters, and of rope_scaling in the dialect before.
+// hfRoPE holds the fields of rope_parameters or, in the older dialect, of rope_scaling.
 type hfRoPE struct {
 	Type     string   `json:"rope_type"`
 	OldType  string   `json:"type"`
@@ -52,7 +52,7 @@ func (c *hfCommon) rotary(otherwise float64) given {
 	return o
 }
 
-// plainRotary is rotary for a family without a scaling.
+// plainRotary is like rotary, for a family that does not support scaling.
 func (c *hfCommon) plainRotary(otherwise float64) given {
 	o := c.rotary(otherwise)
 	if kind, ok := o["rotary_scaling"]; ok {
@@ -74,9 +74,9 @@ func (c *hfCommon) dim(headDim int, part float64) int {
 	return n
 }
 
-// scaled returns the options of a scaling, as the transformers library's modeling_rope_utils.py has it. Where the
-// dialects differ, it follows transformers 5: yarn goes by factor, and by the ratio of the two numbers of positions
-// only where there is none. prefix is that of the names of fields.
+// scaled returns the options of a scaling as in the transformers library's modeling_rope_utils.py. If the dialects
+// differ, it follows transformers 5: yarn uses factor, and the ratio of the two numbers of positions only if there is
+// no factor. prefix is the prefix of the fields' names.
 func (c *hfCommon) scaled(prefix string, p *hfRoPE) given {
 	kind := cmp.Or(p.Type, p.OldType, "default")
 	number := func(field string, x *float64, otherwise float64) float64 {
@@ -129,7 +129,7 @@ func (c *hfCommon) scaled(prefix string, p *hfRoPE) given {
 	return o
 }
 
-// notZero is x, nil for 0: the library's own words for what is not set.
+// notZero returns x, or nil if *x is 0. The library also treats 0 as unset.
 func notZero(x *float64) *float64 {
 	if x != nil && *x == 0 {
 		return nil
@@ -137,7 +137,7 @@ func notZero(x *float64) *float64 {
 	return x
 }
 
-// yarnMagnitude is the factor of cosines and sines by YaRN (arXiv:2309.00071, §3.4), with the multiplier of DeepSeek.
+// yarnMagnitude returns YaRN's factor of cosines and sines (arXiv:2309.00071, §3.4), with DeepSeek's multiplier.
 func yarnMagnitude(factor, scale float64) float64 {
 	if factor <= 1 {
 		return 1
@@ -145,7 +145,7 @@ func yarnMagnitude(factor, scale float64) float64 {
 	return 0.1*scale*math.Log(factor) + 1
 }
 
-// rotated adds rotary positions of dim components of a head.
+// rotated returns o with rotary positions for dim components of a head.
 func (o given) rotated(dim int, rotary given) given {
 	if dim == 0 {
 		return o

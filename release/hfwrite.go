@@ -15,14 +15,14 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// PublishedFile is the file in a folder of hippo's own layout that holds the config.json with which the model, or the
-// one that it was trained or merged from, was published in the layout of the transformers library.
+// PublishedFile is the name of a file in a folder of hippo's own layout. It holds the config.json, in the layout of the
+// transformers library, with which the model was published, or the model that it was trained or merged from.
 const PublishedFile = "published_config.json"
 
-// WriteHF writes a model into a folder in the layout of the transformers library: config.json and the weights, by the
-// same table of names that reads them. published is the config.json of its family, nil to derive one. like is the file
-// that the weights came from, nil if unknown: what has not changed has the same type and the same name as there.
-// Weights that the type of the configuration cannot hold are written in float32.
+// WriteHF writes a model into a folder in the layout of the transformers library: config.json and the weights. It uses
+// the same table of names as reading does. published is the config.json of the family; if nil, it is derived. like is
+// the file that the weights came from, nil if unknown: unchanged tensors keep the type and the name that they have
+// there. Weights that the type of the configuration cannot represent are written as float32.
 func WriteHF(dir string, m *model.Model, published []byte, like *checkpoint.File) error {
 	if m.Adapter() != nil {
 		return errors.New("found a model with an adapter, want one without: hippo merge makes it")
@@ -73,7 +73,7 @@ func WriteHF(dir string, m *model.Model, published []byte, like *checkpoint.File
 	return disk.WriteBytes(filepath.Join(dir, model.ConfigFile), hfEdited(published, m, kept))
 }
 
-// sameModel returns an error unless the configuration describes a model, except for settings of training.
+// sameModel returns an error unless the configuration describes m, apart from settings of training.
 func (p *published) sameModel(m *model.Model) error {
 	got, err := layersOf(&m.Config)
 	want, failed := layersOf(&p.config)
@@ -136,7 +136,7 @@ func (n *hfNames) tensorsOf(bb *model.Backbone, own []checkpoint.Tensor) (out []
 	return out, err
 }
 
-// asFile gives tensors the names of a file, nil for none.
+// asFile gives tensors the names that they have in f, which may be nil.
 func (n *hfNames) asFile(tensors []checkpoint.Tensor, f *checkpoint.File) {
 	renamed, short := n.renamed(f), n.leftOut(f)
 	for i := range tensors {
@@ -159,8 +159,8 @@ func (n *hfNames) renamed(f *checkpoint.File) bool {
 	return ok
 }
 
-// inTypes changes tensors of float32 to the types that they have in a file or else to the given one, if that loses
-// nothing. It reports whether all of them have the given type or that of the file.
+// inTypes converts float32 tensors to the types that they have in like or, if they are not there, to the given type,
+// unless that loses information. It reports whether all of them have the given type or that in like.
 func inTypes(tensors []checkpoint.Tensor, kind checkpoint.DType, like *checkpoint.File) (all bool, err error) {
 	all = true
 	for i, x := range tensors {
@@ -197,7 +197,7 @@ var (
 	hfTiedField = regexp.MustCompile(`("(?:tie_word_embeddings|tie_embedding)"\s*:\s*)(?:true|false|null)`)
 )
 
-// hfDType returns the type of the weights of a config.json.
+// hfDType returns the type of the weights in a config.json.
 func hfDType(data []byte) checkpoint.DType {
 	if found := hfTypeField.FindSubmatch(data); found != nil {
 		switch string(found[2]) {
@@ -210,8 +210,8 @@ func hfDType(data []byte) checkpoint.DType {
 	return checkpoint.F32
 }
 
-// hfEdited returns a config.json for the weights of a model: with its head, and with float32 if not all tensors have
-// the type of the configuration. All else stays as it is, to the byte.
+// hfEdited returns a config.json adapted to the weights of a model: it sets whether the head is tied, and sets the type
+// to float32 if not all tensors have the type of the configuration. All other bytes stay the same.
 func hfEdited(data []byte, m *model.Model, sameType bool) []byte {
 	if !sameType {
 		data = hfTypeField.ReplaceAll(data, []byte(`$1"float32"`))

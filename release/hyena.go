@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// hyena is the family of HyenaDNA (arXiv:2306.15794). Its tensors have the names of H3. They do not show the window of
-// the filters, so a config.json is required. Its -hf releases are not supported.
+// hyena is the family of HyenaDNA (arXiv:2306.15794). Its tensors have the names of H3. They do not determine the
+// window of the filters, so a config.json is required. The -hf releases are not supported.
 var hyena = family{
 	unread:    map[string]string{"hyenadna": hyenaHF},
 	hasConfig: isHyenaConfig,
@@ -28,7 +28,7 @@ var hyena = family{
 	},
 }
 
-// hyenaHF is the error for the -hf releases, which have the same model under other names of fields and tensors.
+// hyenaHF is the error for the -hf releases, which store the same model with other names of fields and tensors.
 const hyenaHF = "the layout of HyenaDNA's -hf releases, which is not read; want that of the first one: weights.ckpt " +
 	"and a config.json with a layer"
 
@@ -74,7 +74,7 @@ func isHyenaConfig(data []byte) bool {
 	return json.Unmarshal(data, &c) == nil && c.Layer != nil
 }
 
-// parseHyenaConfig reads H3's form with a layer.
+// parseHyenaConfig parses H3's form with the field layer.
 func parseHyenaConfig(data []byte) (model.Config, error) {
 	c, err := h3Config(data)
 	if err != nil {
@@ -87,27 +87,26 @@ func parseHyenaConfig(data []byte) (model.Config, error) {
 	return c, err
 }
 
-// hyenaDNAShift is the default shift of the window for a configuration of HyenaDNA, as in the code published with its
-// weights (standalone_hyenadna.py). In the code that trained them it is 0.
+// hyenaDNAShift is the default shift of the window in a configuration of HyenaDNA, as in the code that was published
+// with its weights (standalone_hyenadna.py). In the code that trained them it is 0.
 const hyenaDNAShift = 0.05
 
-// hyenaOptions are the options of the mixer that the layer of a HyenaDNA configuration may set. They have the same
-// names in both.
+// hyenaOptions lists the options of the mixer that the layer of a HyenaDNA configuration may set, under the same names.
 var hyenaOptions = []string{"emb_dim", "fast_decay_pct", "filter_order", "l_max", "modulate", "num_inner_mlps", "order",
 	"short_filter_order", "shift", "slow_decay_pct", "target", "w"}
 
-// hyenaDefaults are the official constructor's defaults where they differ from the mixer's.
+// hyenaDefaults contains the official constructor's defaults that differ from the mixer's.
 var hyenaDefaults = map[string]string{"emb_dim": "3", "w": "1", "shift": fmt.Sprint(hyenaDNAShift)}
 
-// hyenaOnly are the arguments of the official constructor that may have one value only.
+// hyenaOnly contains the arguments of the official constructor for which only one value is supported.
 var hyenaOnly = map[string]string{
 	"_name_": `"hyena"`, "num_heads": "1", "inner_factor": "1", "num_blocks": "1", "outer_mixing": "false",
 	"post_order_ffn": "false", "activation": `"id"`, "normalized": "false", "bias": "true", "bidirectional": "false",
 	"dropout": "0", "filter_dropout": "0", "filter_cls": `"hyena-filter"`, "modulation_lr": "0", "train_freq": "true",
 }
 
-// hyenaEntry is the entry of a list of layers for the layer of a HyenaDNA configuration. Settings that do not change
-// the arithmetic (learning rates, fused kernels) are ignored. An lr_pos_emb of 0 means that positional features are not
+// hyenaEntry returns the entry of a list of layers for the layer of a HyenaDNA configuration. It ignores settings that
+// do not change the results (learning rates, fused kernels). An lr_pos_emb of 0 means that positional features are not
 // trained.
 func hyenaEntry(layer map[string]json.RawMessage) (string, error) {
 	for _, key := range slices.Sorted(maps.Keys(hyenaOnly)) {
@@ -132,7 +131,7 @@ func hyenaEntry(layer map[string]json.RawMessage) (string, error) {
 	return "hyena(" + strings.Join(list, ",") + ")", nil
 }
 
-// sameJSON compares two simple values.
+// sameJSON reports whether two simple JSON values are equal.
 func sameJSON(a, b string) bool {
 	var x, y any
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && x == y

@@ -11,9 +11,9 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// InferConfig finds the configuration of a model from the shapes of its tensors, for families where they determine it,
-// or from the values of a GGUF file. heads is the number of attention heads, 0 for the number of the published model of
-// the same width. Only models with attention need it.
+// InferConfig infers the configuration of a model from the shapes of its tensors, for families whose shapes determine
+// it, or from the values of a GGUF file. heads is the number of attention heads, which only models with attention need.
+// 0 means the number of the published model of the same width.
 func InferConfig(f *checkpoint.File, heads int) (model.Config, error) {
 	if f.Format() == checkpoint.FormatGGUF {
 		p, err := ggufPublished(f)
@@ -65,7 +65,7 @@ func (t tensors) layers(visit func(layer int, part string, shape []int)) (int, e
 	return n, nil
 }
 
-// some returns a list of the first few of many names.
+// some returns a list of the first three names.
 func some(names []string) string {
 	if len(names) > 3 {
 		return strings.Join(names[:3], ", ") + ", …"

@@ -1,7 +1,7 @@
 package release
 
-// jamba is Jamba (arXiv:2403.19887): Mamba with norms inside, or attention without positions, then an MLP or
-// experts.
+// jamba is the family of Jamba (arXiv:2403.19887): Mamba with norms inside, or attention without positions, then an MLP
+// or experts.
 var jamba = hfFamily{options: func() hfOptions {
 	return &jambaOptions{Eps: 1e-6, Period: 8, Offset: 4, Expand: 2, State: 16, Conv: 4, ConvBias: true, Experts: 16,
 		Used: 2, ExpertPeriod: 2, ExpertOffset: 1, Balance: 0.001}
@@ -69,7 +69,7 @@ func (o *jambaOptions) model(c *hfCommon) (m published) {
 	return m
 }
 
-// rank returns the mixer's dt_rank: 0 for d_model/16, rounded up.
+// rank returns the mixer's dt_rank. It is 0, the default, for d_model/16 rounded up.
 func rank(r auto, hidden int) int {
 	if int(r) == (hidden+15)/16 {
 		return 0

@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// kimiLinear is Kimi Linear (Moonshot AI, arXiv:2510.26692): Kimi Delta Attention, in every fourth layer multi-head
-// latent attention without positions, then experts, in the first layers an MLP.
+// kimiLinear is the family of Kimi Linear (Moonshot AI, arXiv:2510.26692): Kimi Delta Attention, in every fourth layer
+// multi-head latent attention without positions, then experts, or an MLP in the first layers.
 var kimiLinear = hfFamily{options: func() hfOptions {
 	return &kimiOptions{Heads: 32, Inner: 11008, Eps: 1e-6,
 		kimiExperts: kimiExperts{Scores: "sigmoid", Normalize: true, Scale: 1, Grouped: true, Groups: 1, TopGroups: 1,
@@ -31,7 +31,7 @@ type kimiOptions struct {
 	kimiExperts
 }
 
-// kimiLinearConfig has the layers of both kinds, counted from 1, and the sizes of the recurrent ones.
+// kimiLinearConfig holds the numbers of the layers of both kinds, counted from 1, and the sizes of the recurrent ones.
 type kimiLinearConfig struct {
 	KDA     []int    `json:"kda_layers"`
 	Full    []int    `json:"full_attn_layers"`
@@ -41,7 +41,7 @@ type kimiLinearConfig struct {
 	Bound   *float64 `json:"gate_lower_bound"`
 }
 
-// latentEps is the epsilon of the norm of latent vectors, whatever the configuration says.
+// latentEps is the epsilon of the norm of latent vectors. The configuration has no influence on it.
 const latentEps = 1e-6
 
 func (o *kimiOptions) model(c *hfCommon) (m published) {
@@ -98,7 +98,7 @@ func (o *kimiOptions) model(c *hfCommon) (m published) {
 	return m
 }
 
-// kinds returns the kinds of layers, each of which is in one of the two lists.
+// kinds returns the kinds of the layers. Each layer must be in exactly one of the two lists.
 func (o *kimiOptions) kinds(c *hfCommon) []string {
 	kinds := make([]string, c.Layers)
 	for kind, list := range map[string][]int{"linear_attention": o.Linear.KDA, "full_attention": o.Linear.Full} {
@@ -118,7 +118,7 @@ func (o *kimiOptions) kinds(c *hfCommon) []string {
 	return kinds
 }
 
-// kimiDeltaNames are the names of Kimi Delta Attention.
+// kimiDeltaNames returns the names of Kimi Delta Attention.
 func kimiDeltaNames(in string) []rename {
 	three := func(own, end string) rename {
 		return rename{own, []model.Source{{Name: in + "q_" + end}, {Name: in + "k_" + end}, {Name: in + "v_" + end}}}
@@ -129,8 +129,8 @@ func kimiDeltaNames(in string) []rename {
 		to("", in)}
 }
 
-// kimiExperts are the fields of experts. They are chosen by the sum of score and bias, and weighted by the score alone,
-// as in the transformers library, vLLM and llama.cpp. Moonshot's own class adds the bias to the weights, too.
+// kimiExperts holds the fields of experts. They are chosen by the sum of score and bias, and weighted by the score
+// alone, as in the transformers library, vLLM and llama.cpp. Moonshot's own class also adds the bias to the weights.
 type kimiExperts struct {
 	Experts   *int     `json:"num_experts"`
 	Used      int      `json:"num_experts_per_token"`
@@ -153,7 +153,7 @@ func (o *kimiExperts) in(layer int) bool {
 	return o.Experts != nil && layer >= o.Dense && layer%o.Step == 0
 }
 
-// entry returns the part of experts, "" for a model without.
+// entry returns the entry of the experts, "" for a model without experts.
 func (o *kimiExperts) entry(c *hfCommon) string {
 	switch {
 	case o.Residuals != nil:
@@ -187,7 +187,7 @@ func (o *kimiExperts) entry(c *hfCommon) string {
 	return ""
 }
 
-// names are those of its tensors.
+// names returns the names of the tensors of experts.
 func (o *kimiExperts) names() []rename {
 	if o.Experts == nil {
 		return nil

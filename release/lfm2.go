@@ -4,7 +4,8 @@ import (
 	"slices"
 )
 
-// lfm2 is LFM2 (Liquid AI): a gated short convolution or attention with norms of queries and keys, then an MLP.
+// lfm2 is the family of LFM2 (Liquid AI): a gated short convolution or attention with norms of queries and keys, then
+// an MLP.
 var lfm2 = hfFamily{tied: true, options: func() hfOptions {
 	return &lfm2Options{Eps: 1e-5, Taps: 3, Multiple: 256, Factor: 1, Adjust: true}
 }}
@@ -22,7 +23,7 @@ type lfm2Options struct {
 	ConvBias  bool     `json:"conv_bias"`
 	Eps       float64  `json:"norm_eps"`
 
-	half func(layer int) string // suffix of its entry that names its feed-forward part; nil for none
+	half func(layer int) string // suffix of a layer's entry that names its feed-forward part; nil for none
 }
 
 // width returns the inner width of the MLPs.

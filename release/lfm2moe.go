@@ -1,6 +1,6 @@
 package release
 
-// lfm2MoE is LFM2 with experts (Liquid AI): they replace the MLP in all layers but the first ones.
+// lfm2MoE is the family of LFM2 with experts (Liquid AI). They replace the MLP in all layers except the first ones.
 var lfm2MoE = hfFamily{tied: true, options: func() hfOptions {
 	o := lfm2.options().(*lfm2Options)
 	o.Adjust = false

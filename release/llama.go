@@ -2,10 +2,10 @@ package release
 
 import "slices"
 
-// llama, mistral, qwen2 and qwen3 are attention with rotary positions, then a gated MLP, in every layer: Llama
-// (arXiv:2302.13971, Llama 3 arXiv:2407.21783), Mistral (arXiv:2310.06825), whose attention may have a window, Qwen2
-// (arXiv:2407.10671), with biases of queries, keys and values, and Qwen3 (arXiv:2505.09388), with norms of queries and
-// keys.
+// llama, mistral, qwen2 and qwen3 are families with attention with rotary positions, then a gated MLP, in every layer:
+// Llama (arXiv:2302.13971, Llama 3 arXiv:2407.21783), Mistral (arXiv:2310.06825), whose attention may have a window,
+// Qwen2 (arXiv:2407.10671), with biases of queries, keys and values, and Qwen3 (arXiv:2505.09388), with norms of
+// queries and keys.
 var (
 	llama = hfFamily{options: func() hfOptions {
 		return &llamaOptions{Inner: 11008, Eps: 1e-6}
@@ -37,7 +37,7 @@ type llamaOptions struct {
 	Eps        float64  `json:"rms_norm_eps"`
 	Act        *string  `json:"hidden_act"`
 
-	kvHeads int // by default; 0 for as many as those of queries
+	kvHeads int // default number; 0 for as many as query heads
 	bias    bool
 	norms   bool
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// headName is the name of the head's weights in every family. They are the embedding's.
+// headName is the name of the head's weights in every family. They are shared with the embedding.
 const headName = "lm_head.weight"
 
-// tensors are the tensors of a file by their official names.
+// tensors gives access to the tensors of a file by their official names.
 type tensors struct {
 	file *checkpoint.File
-	keys map[string]string // names in the file
+	keys map[string]string // from official names to names in the file
 }
 
 // shape returns the shape of a tensor, nil if there is none.
@@ -38,13 +38,13 @@ func (t tensors) same(a, b string) bool {
 	x, okX := t.file.Tensor(a)
 	y, okY := t.file.Tensor(b)
 	equal := false
-	fault := disk.Guard(func() { // a file truncated in the meantime lacks the data
+	fault := disk.Guard(func() { // the data is missing if the file was truncated in the meantime
 		equal = okX && okY && slices.Equal(x.Shape, y.Shape) && string(x.Data) == string(y.Data)
 	})
 	return equal && fault == nil
 }
 
-// officialTensors determines the family of a file by its names and returns its tensors.
+// officialTensors determines the family of a file by the names of its tensors, and returns both.
 func officialTensors(f *checkpoint.File) (family, tensors, error) {
 	names := f.Names()
 	fam := familyOfNames(names)
@@ -55,7 +55,7 @@ func officialTensors(f *checkpoint.File) (family, tensors, error) {
 	return fam, tensors{f, keys}, nil
 }
 
-// Weights finds the weights of a model in a file, in any layout that its family was published in.
+// Weights finds the weights of a model in a file, in any layout in which its family was published.
 func Weights(f *checkpoint.File) (model.Weights, error) {
 	if f.Format() == checkpoint.FormatGGUF {
 		return model.Weights{}, fmt.Errorf("%s: found a GGUF file, which says itself what model it is: want "+
@@ -74,7 +74,7 @@ func Weights(f *checkpoint.File) (model.Weights, error) {
 	}
 	extra := func(name, key string) error {
 		switch {
-		case name == headName: // replaces the table, or equals it
+		case name == headName: // replaces the embedding, or equals it
 			if hasTable && !t.same(key, table) {
 				return fmt.Errorf("differs from %s, want the same (tied) weights", table)
 			}
@@ -91,11 +91,11 @@ func Weights(f *checkpoint.File) (model.Weights, error) {
 	return model.Weights{File: f, Keys: t.keys, Extra: extra}, nil
 }
 
-// errExtra is the error for a tensor that no family has.
+// errExtra is the error for a tensor that is not in any family.
 var errExtra = errors.New("unexpected")
 
-// Load fills a model's parameters from a file in any layout that its family was published in. It changes nothing unless
-// everything fits: a missing, unexpected, misshapen or non-finite tensor is an error, and the error lists all of them.
+// Load loads a model's parameters from a file in any layout in which its family was published. If tensors are missing,
+// unexpected, misshapen or non-finite, it returns an error that lists all of them, and changes nothing.
 func Load(m *model.Model, f *checkpoint.File) error {
 	w, err := Weights(f)
 	if err != nil {
@@ -106,18 +106,18 @@ func Load(m *model.Model, f *checkpoint.File) error {
 
 // LoadDir reads a model from a folder with config.json and model.safetensors (or several such files and their index,
 // model.safetensors.index.json), as written by hippo or by a family's release. It also reads a GGUF file, or the folder
-// of a training run, of which it takes the best checkpoint or else the last. It returns the folder or the file that it
-// read.
+// of a training run, from which it takes the best checkpoint or, if there is none, the last one. It returns the folder
+// or file that it read.
 func LoadDir(dir string) (*model.Model, string, error) { return loadDir(dir, (*model.Model).Load) }
 
-// LoadDirPacked is LoadDir for inference alone: weights are packed at a precision as they are read, see
+// LoadDirPacked is like LoadDir, for inference only: it packs weights at a precision as it reads them, see
 // model.Model.Pack.
 func LoadDirPacked(dir string, p engine.Precision) (*model.Model, string, error) {
 	return loadDir(dir, func(m *model.Model, w model.Weights) error { return m.LoadPacked(w, p) })
 }
 
-// LoadDirStored is LoadDirPacked in the precision of the file, see model.Model.LoadStored: weights of bfloat16 and of
-// integers take no more memory than in the file, and results equal those of float32 except for products with integers.
+// LoadDirStored is like LoadDirPacked with the precision of the file, see model.Model.LoadStored. Weights of bfloat16
+// and integers take no more memory than in the file. Results equal those of float32, except for products with integers.
 func LoadDirStored(dir string) (*model.Model, string, error) {
 	return loadDir(dir, (*model.Model).LoadStored)
 }
@@ -139,8 +139,8 @@ func loadDir(dir string, load func(*model.Model, model.Weights) error) (*model.M
 	return m, dir, err
 }
 
-// Describe builds the model of a folder or a GGUF file like LoadDir, but does not read its weights: its parameters have
-// no values. It checks their shapes against the file of weights, so their sizes can be trusted.
+// Describe builds the model of a folder or a GGUF file like LoadDir, but does not read its weights: the parameters have
+// no values. It checks the parameters' shapes against the file of weights, so their sizes can be trusted.
 func Describe(dir string) (*model.Model, string, error) {
 	if IsGGUF(dir) {
 		m, err := openGGUF(dir, (*model.Model).CheckShapes)
@@ -172,7 +172,7 @@ func openModel(dir string, use func(*model.Model, model.Weights) error) (*model.
 	return m, use(m, w)
 }
 
-// OpenWeights opens the weights of a folder: in one file, or in several that an index names.
+// OpenWeights opens the weights of a folder: one file, or the files that an index names.
 func OpenWeights(dir string) (*checkpoint.File, error) {
 	path := filepath.Join(dir, model.WeightsFile)
 	f, err := checkpoint.OpenSafetensors(path)

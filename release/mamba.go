@@ -12,7 +12,7 @@ import (
 )
 
 // mamba is the family of Mamba and Mamba-2 (arXiv:2312.00752, arXiv:2405.21060) and of hippo's own models without MLPs,
-// which have its names. The tensors of Mamba-2 show neither its number of groups nor the place of its norm: one group
+// which use its names. The tensors of Mamba-2 show neither its number of groups nor the position of its norm: one group
 // and a norm after the gate are assumed.
 var mamba = family{
 	hasConfig: isMambaConfig,
@@ -26,14 +26,14 @@ var mamba = family{
 // mambaTable is the official name of the embedding's weights.
 const mambaTable = "backbone.embedding.weight"
 
-// isMambaNames reports whether names are those of the family: its final norm is called norm_f.
+// isMambaNames reports whether the names are those of the family, whose final norm is called norm_f.
 func isMambaNames(names []string) bool {
 	return slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, "backbone.norm_f.") })
 }
 
-// mambaNames maps the parameter names of the official releases to the names they have in a file: the same names, or
-// those of the transformers library, in which "backbone.embeddings." is "backbone.embedding.". It is an error when two
-// names of the file map to one.
+// mambaNames maps the official parameter names to the names in a file. They are the same, or those of the transformers
+// library, which has "backbone.embeddings." instead of "backbone.embedding.". It is an error if two names of the file
+// map to one.
 func mambaNames(names []string) (map[string]string, error) {
 	out := make(map[string]string, len(names))
 	for _, inFile := range names {
@@ -48,8 +48,8 @@ func mambaNames(names []string) (map[string]string, error) {
 	return out, nil
 }
 
-// mambaConfig is a config.json of Mamba or Mamba-2 in the form of the official release (MambaConfig of mamba_ssm, as
-// save_pretrained writes it).
+// mambaConfig is the config.json of Mamba or Mamba-2 in the form of the official release (MambaConfig of mamba_ssm, as
+// written by save_pretrained).
 type mambaConfig struct {
 	DModel    int                        `json:"d_model"`
 	NLayer    int                        `json:"n_layer"`
@@ -80,8 +80,7 @@ var officialOptions = map[string]string{
 	"dt_init": "", "dt_scale": "", "dt_init_floor": "", "A_init_range": "",
 }
 
-// parseMambaConfig reads a config.json of Mamba or Mamba-2. A setting that hippo does not support is an error that
-// names the field.
+// parseMambaConfig parses a config.json of Mamba or Mamba-2. If a setting is not supported, the error names the field.
 func parseMambaConfig(data []byte) (model.Config, error) {
 	c := model.DefaultConfig()
 	var o mambaConfig
@@ -127,8 +126,8 @@ func parseMambaConfig(data []byte) (model.Config, error) {
 // officialHeadDim is the default number of channels of a Mamba-2 head in configurations of its release.
 const officialHeadDim = 64
 
-// withHeadDim sets the head size of Mamba-2 to the official default of 64 unless it is the mixer's default for this
-// width.
+// withHeadDim adds the official default head size of Mamba-2, 64, unless fields has another. It removes the field if 64
+// is also the mixer's default for this width.
 func withHeadDim(fields map[string]json.RawMessage, key string, dModel int) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{key: json.RawMessage("64"), "expand": json.RawMessage("2")}
 	maps.Copy(out, fields)
@@ -139,8 +138,8 @@ func withHeadDim(fields map[string]json.RawMessage, key string, dModel int) map[
 	return out
 }
 
-// mambaEntry is the entry of a list of layers for a mixer with the options that fields set, without those that equal
-// its defaults.
+// mambaEntry returns the entry of a list of layers for a mixer with the options in fields, without those that equal the
+// mixer's defaults.
 func mambaEntry(kind string, fields map[string]json.RawMessage, options map[string]string) (string, error) {
 	defaults := mixerDefaults(kind)
 	var pairs []string
@@ -154,7 +153,7 @@ func mambaEntry(kind string, fields map[string]json.RawMessage, options map[stri
 			text = "0"
 		}
 		if f, err := strconv.ParseFloat(text, 64); err == nil {
-			text = strconv.FormatFloat(f, 'g', -1, 64) // as a default is written
+			text = strconv.FormatFloat(f, 'g', -1, 64) // in the form of the defaults
 		}
 		switch text {
 		case defaults[option], "null":
@@ -168,7 +167,7 @@ func mambaEntry(kind string, fields map[string]json.RawMessage, options map[stri
 	return entryOf(kind, pairs), nil
 }
 
-// mambaInfer finds the configuration from the tensors.
+// mambaInfer infers the configuration from the tensors.
 func mambaInfer(t tensors, _ int) (model.Config, error) {
 	c := model.DefaultConfig()
 	c.Norm, c.MLP, c.EmbedDropout, c.AttnDropout = model.NormRMS, model.MLPNone, 0, 0

@@ -14,23 +14,23 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ErrNoMTP is the error of a model whose files have no head for multi-token prediction.
+// ErrNoMTP reports that a model's files have no head for multi-token prediction.
 var ErrNoMTP = errors.New("found no head for multi-token prediction, want a model with one, such as Qwen3.5 or " +
 	"Qwen3-Next, in its published files or in a folder made of them")
 
-// MTPFile is the file in a folder of hippo's own layout that holds the head for multi-token prediction of the model it
-// was made of, with the tensors that were published. PublishedFile is its configuration.
+// MTPFile is the name of a file in a folder of hippo's own layout. It holds the head for multi-token prediction of the
+// model that the folder was made from, with the tensors as published. PublishedFile is its configuration.
 const MTPFile = "mtp.safetensors"
 
-// FolderTexts returns all files that go with a model that is made of the one at a path: ChatTexts, and MTPFile if that
-// has a head.
+// FolderTexts returns all files to copy to a model that is made from the one at a path: ChatTexts, and MTPFile if the
+// model has a head for multi-token prediction.
 func FolderTexts(path string) (map[string][]byte, error) {
 	texts, err := ChatTexts(path)
 	if err != nil {
 		return nil, err
 	}
 	p, err := parse(texts[PublishedFile])
-	if err != nil || p.mtp == "" || p.names.mtp == nil { // a wrong configuration is an error where the model is read
+	if err != nil || p.mtp == "" || p.names.mtp == nil { // an invalid configuration is reported when the model is read
 		return texts, nil
 	}
 	head, err := p.headOf(path)
@@ -40,7 +40,7 @@ func FolderTexts(path string) (map[string][]byte, error) {
 	return texts, err
 }
 
-// headOf returns the contents of MTPFile for the model at a path, nil for a model without a head.
+// headOf returns the content of MTPFile for the model at a path, nil for a model without such a head.
 func (p *published) headOf(path string) ([]byte, error) {
 	dir := folderOf(path)
 	open := func(string) (*checkpoint.File, error) { return OpenWeights(dir) }
@@ -50,7 +50,7 @@ func (p *published) headOf(path string) ([]byte, error) {
 		return head, err
 	}
 	f, err := open(path)
-	if errors.Is(err, fs.ErrNotExist) { // of another name
+	if errors.Is(err, fs.ErrNotExist) { // the weights have another name
 		return nil, nil
 	} else if err != nil {
 		return nil, err
@@ -77,21 +77,22 @@ func (p *published) headOf(path string) ([]byte, error) {
 	return head.Bytes(), err
 }
 
-// mtpNames are the names of such a head: of its layer, which is like the others, and of what is around it.
+// mtpNames holds the names of such a head: those of its layer, which is like the others, and those around it.
 type mtpNames struct {
-	prefix string // of all its tensors
+	prefix string // prefix of the names of all its tensors
 	layers string // as in hfNames
 	first  int
 	others map[string]string
 }
 
-// ofMTP returns the names of the head's tensors in a file, nil for one that is not there yet.
+// ofMTP returns the names of the head's tensors in a file, or nil for a file that does not exist yet.
 func (n hfNames) ofMTP(f *checkpoint.File) hfNames {
 	n.layers, n.first, n.others = n.mtp.layers, n.mtp.first, n.mtp.others
 	return n.in(f)
 }
 
-// LoadMTP reads the head of the model at a path, whose layers and embedding are those of m: load is a method of it.
+// LoadMTP reads the head for multi-token prediction of the model at a path. m has the same layers and embedding. load
+// is a method of model.MTP.
 func LoadMTP(path string, m *model.Model, load func(*model.MTP, model.Weights) error) (*model.MTP, error) {
 	open, read := checkpoint.OpenGGUF, ggufPublished
 	if !IsGGUF(path) {
@@ -125,7 +126,7 @@ func LoadMTP(path string, m *model.Model, load func(*model.MTP, model.Weights) e
 	return h, nil
 }
 
-// isThere reports whether there is a file.
+// isThere reports whether a file exists.
 func isThere(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -161,8 +162,8 @@ func (p *published) loadMTP(m *model.Model, f *checkpoint.File,
 	return h, nil
 }
 
-// mtpOf returns the tensors of the head in a GGUF file, or in the MTPFile beside one, nil for none, as they are in the
-// layout of the transformers library.
+// mtpOf returns the tensors of the head in the layout of the transformers library, from a GGUF file, or from the
+// MTPFile next to another file. It returns nil if there is no head.
 func (p *published) mtpOf(m *model.Model, like *checkpoint.File) ([]checkpoint.Tensor, error) {
 	if p.mtp == "" || like == nil {
 		return nil, nil
@@ -184,7 +185,7 @@ func (p *published) mtpOf(m *model.Model, like *checkpoint.File) ([]checkpoint.T
 	return n.tensorsOf(&h.Backbone, h.Tensors())
 }
 
-// tensorsIn returns the tensors of a file, nil if there is none.
+// tensorsIn returns the tensors of a file, nil if the file does not exist.
 func tensorsIn(path string) (out []checkpoint.Tensor, err error) {
 	f, err := checkpoint.OpenSafetensors(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -204,7 +205,7 @@ func tensorsIn(path string) (out []checkpoint.Tensor, err error) {
 	return out, nil
 }
 
-// addMTP adds a head, nil for none, which is one layer more.
+// addMTP adds a head as one more layer. h may be nil.
 func (s *ggufShape) addMTP(h *model.MTP) {
 	if h == nil || s.arch == qwen3NextArch || s.published.names.mtp == nil {
 		return

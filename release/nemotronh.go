@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// nemotronH is Nemotron-H (arXiv:2504.03624): each layer is a Mamba-2, an attention, an MLP with a squared ReLU,
-// or experts that are such MLPs.
+// nemotronH is the family of Nemotron-H (arXiv:2504.03624): each layer is a Mamba-2, an attention, an MLP with a
+// squared ReLU, or experts that are such MLPs.
 var nemotronH = hfFamily{options: func() hfOptions {
 	return &nemotronOptions{OldHeadDim: 128, Eps: 1e-5, Conv: 4, ConvBias: true, Groups: 8, State: 128,
 		MambaHeads: 128, MambaHeadDim: 64,
@@ -35,7 +35,7 @@ type nemotronOptions struct {
 	nemotronExperts
 }
 
-// nemotronKinds are the kinds of layers by their letters.
+// nemotronKinds maps letters to kinds of layers.
 var nemotronKinds = map[rune]string{'M': "mamba", '*': "attention", '-': "mlp", 'E': "moe"}
 
 // kinds returns the kinds of all layers.
@@ -60,7 +60,7 @@ func (o *nemotronOptions) model(c *hfCommon) (m published) {
 	c.wantAct("mlp_hidden_act", o.MLPAct, "relu2")
 	c.wantAct("mamba_hidden_act", o.MambaAct, "silu")
 	kinds := o.kinds(c)
-	c.Layers = len(kinds) // also where the field of that name differs
+	c.Layers = len(kinds) // even if the field of that name differs
 	c.someLayers()
 	if o.HeadDim == nil {
 		o.HeadDim = &o.OldHeadDim
@@ -102,7 +102,7 @@ func (o *nemotronOptions) model(c *hfCommon) (m published) {
 	return m
 }
 
-// nemotronExperts are the fields of a mixture of experts.
+// nemotronExperts holds the fields of a mixture of experts.
 type nemotronExperts struct {
 	Experts   int     `json:"n_routed_experts"`
 	Used      int     `json:"num_experts_per_tok"`
@@ -127,7 +127,7 @@ func (o *nemotronExperts) entry() string {
 	return entry("relu2-experts", options)
 }
 
-// names are those of its tensors.
+// names returns the names of the tensors of experts.
 func (o *nemotronExperts) names() []rename {
 	return append(expertNames("", "mixer.", o.Experts, "", "up_proj", "down_proj"),
 		to("router.weight", "mixer.gate.weight"), to("router.bias", "mixer.gate.e_score_correction_bias"),

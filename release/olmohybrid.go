@@ -7,8 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// olmoHybrid is Olmo Hybrid (Ai2): gated delta networks, in every fourth layer attention, then a gated MLP. The norms
-// of a layer of attention come after its parts, and those of queries and keys are over all heads at once.
+// olmoHybrid is the family of Olmo Hybrid (Ai2): gated delta networks, in every fourth layer attention, then a gated
+// MLP. In a layer with attention the norms come after the parts, and the norms of queries and keys are over all heads
+// at once.
 var olmoHybrid = hfFamily{options: func() hfOptions {
 	return &olmoHybridOptions{hfAttention: hfAttention{Heads: 30}, hfLinearHeads: hfLinearHeads{Conv: 4},
 		NegEigval: true, Inner: 11008, Eps: 1e-6}
@@ -25,7 +26,7 @@ type olmoHybridOptions struct {
 	Rope      *olmoRoPE `json:"rope_parameters"`
 }
 
-// olmoRoPE tells a rope_theta of null, for no positions, from none.
+// olmoRoPE distinguishes a rope_theta of null, which means no positions, from a missing one.
 type olmoRoPE struct {
 	Theta json.RawMessage `json:"rope_theta"`
 }
@@ -97,5 +98,5 @@ func (o *olmoHybridOptions) model(c *hfCommon) (m published) {
 	return m
 }
 
-// olmoHeadEps is the epsilon of the norm of each head, whatever the configuration says.
+// olmoHeadEps is the epsilon of the norm of each head. The configuration has no influence on it.
 const olmoHeadEps = 1e-5

@@ -12,20 +12,20 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// part is a mixer or a feed-forward part of a layer with all of its options that say what it computes: what an entry
-// leaves out has the value that the configuration or another option gives it.
+// part is a mixer or a feed-forward part of a layer with all options that determine its results. Options that an entry
+// omits have the value that the configuration or another option implies.
 type part struct {
 	name    string
 	options map[string]string
 }
 
-// layerParts are the parts of a layer. The name of mlp is model.MLPNone for none.
+// layerParts holds the parts of a layer. The name of mlp is model.MLPNone for none.
 type layerParts struct {
 	mixers []part
 	mlp    part
 }
 
-// kind is the name of the mixers, as in model.Block.
+// kind returns the name of the mixers, as in model.Block.
 func (l *layerParts) kind() string {
 	names := make([]string, len(l.mixers))
 	for i, p := range l.mixers {
@@ -34,7 +34,7 @@ func (l *layerParts) kind() string {
 	return strings.Join(names, "+")
 }
 
-// all are the mixers and the feed-forward part.
+// all returns the mixers and the feed-forward part.
 func (l *layerParts) all() []part { return append(slices.Clone(l.mixers), l.mlp) }
 
 // layersOf returns the parts of all layers of a valid configuration.
@@ -66,7 +66,7 @@ func layersOf(c *model.Config) ([]layerParts, error) {
 	return layers, nil
 }
 
-// partOf returns the part that a text names.
+// partOf returns the part that an entry describes.
 func partOf(c *model.Config, text string) (part, error) {
 	name, given, err := model.ParseEntry(text)
 	p := part{name, map[string]string{"in_scale": "1", "out_scale": "1"}}
@@ -78,7 +78,7 @@ func partOf(c *model.Config, text string) (part, error) {
 	return p, err
 }
 
-// resolve fills in what 0 stands for, and drops what has no effect on results.
+// resolve replaces values of 0 by the defaults they stand for, and deletes options that do not affect results.
 func (p part) resolve(c *model.Config) {
 	fill := func(key string, v float64) {
 		if p.number(key) == 0 {
@@ -161,7 +161,7 @@ func (p part) text(key string) string { return p.options[key] }
 
 func (p part) is(key string) bool { return p.options[key] == "true" }
 
-// number returns an option, 0 if there is none. The configuration has been checked.
+// number returns an option, 0 if there is none. The configuration must be valid.
 func (p part) number(key string) float64 {
 	x, _ := strconv.ParseFloat(p.options[key], 64)
 	return x
@@ -171,8 +171,8 @@ func (p part) size(key string) int { return int(p.number(key)) }
 
 func (p part) set(key string, v float64) { p.options[key] = strconv.FormatFloat(v, 'g', -1, 64) }
 
-// differences lists the options in which a part differs from a wanted one. Numbers are the same if they differ by what
-// two roundings to float32 can do.
+// differences lists the options in which a part differs from the wanted one. Numbers are equal if they differ by no
+// more than two roundings to float32 can cause.
 func (p part) differences(want part) (lines []string) {
 	if p.name != want.name {
 		return []string{fmt.Sprintf("found %s, want %s", p.name, want.name)}
@@ -208,7 +208,7 @@ func orNone(text string) string {
 	return text
 }
 
-// differences lists in what the layers of two configurations differ, each with the numbers of its layers.
+// differences lists the differences between the layers of two configurations, each with the numbers of its layers.
 func differences(got, want []layerParts) (lines []string) {
 	if len(got) != len(want) {
 		return []string{fmt.Sprintf("layers: found %d, want %d", len(got), len(want))}

@@ -9,7 +9,7 @@ import (
 )
 
 // pythonJSON converts the numbers that Python adds to JSON (Infinity, -Infinity, NaN) to the form of transformers 5,
-// {"__float__": "Infinity"}. Texts stay unchanged.
+// {"__float__": "Infinity"}. Strings stay unchanged.
 func pythonJSON(data []byte) []byte {
 	if json.Valid(data) {
 		return data
@@ -36,7 +36,7 @@ func pythonJSON(data []byte) []byte {
 	return out
 }
 
-// constantAt returns the number of Python but not of JSON at the start of a text, "" for none.
+// constantAt returns the number at the start of a text that is valid in Python but not in JSON, "" for none.
 func constantAt(text []byte) string {
 	for _, word := range []string{"-Infinity", "Infinity", "NaN"} {
 		if bytes.HasPrefix(text, []byte(word)) {

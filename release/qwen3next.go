@@ -6,9 +6,9 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// qwen35, qwen35MoE and qwen3Next are Qwen3.5, Qwen3.5 with experts and Qwen3-Next (Alibaba): gated delta networks, in
-// every fourth layer attention with a gate, then an MLP or experts. Every norm but that of the heads multiplies by
-// 1 + w. Of Qwen3.5, whose releases also see pictures, the part for texts is read.
+// qwen35, qwen35MoE and qwen3Next are the families of Qwen3.5, Qwen3.5 with experts and Qwen3-Next (Alibaba): gated
+// delta networks, in every fourth layer attention with a gate, then an MLP or experts. Every norm except that of the
+// heads multiplies by 1 + w. Releases of Qwen3.5 also accept pictures; only the language model is read.
 var (
 	qwen35 = hfFamily{options: func() hfOptions {
 		return &qwen35Options{qwenHybrid: qwenDefaults()}
@@ -22,7 +22,7 @@ var (
 	}}
 )
 
-// qwenHybrid are the fields of the three.
+// qwenHybrid holds the fields that the three families share.
 type qwenHybrid struct {
 	hfAttention
 	hfLinearHeads
@@ -39,7 +39,7 @@ func qwenDefaults() qwenHybrid {
 		Interval:      4, Inner: 5632, Eps: 1e-6}
 }
 
-// hfLinearHeads are the fields of gated delta networks.
+// hfLinearHeads holds the fields of gated delta networks.
 type hfLinearHeads struct {
 	KeyHeads int  `json:"linear_num_key_heads"`
 	Heads    int  `json:"linear_num_value_heads"`
@@ -64,7 +64,7 @@ func (h *hfLinearHeads) options(c *hfCommon, eps float64) given {
 		"d_conv": h.Conv, "norm_eps": eps}
 }
 
-// kinds returns the kinds of layers: linear_attention, and full_attention in every few of them.
+// kinds returns the kinds of layers: linear_attention, and full_attention at regular intervals.
 func (o *qwenHybrid) kinds(c *hfCommon) []string {
 	kinds := o.Kinds
 	if len(kinds) == 0 {
@@ -83,8 +83,8 @@ func (o *qwenHybrid) kinds(c *hfCommon) []string {
 	return kinds
 }
 
-// published returns the model but for its feed-forward parts, in which half gives the part of a layer if it is another
-// than that of the configuration, as "/PART". linear are the names of a gated delta network.
+// published returns the model without its feed-forward parts. half returns the feed-forward part of a layer as "/PART",
+// or "" for that of the configuration. linear contains the names of a gated delta network.
 func (o *qwenHybrid) published(c *hfCommon, half func(layer int) string, linear []rename) (m published) {
 	c.wantAct("hidden_act", o.Act, "silu")
 	c.someLayers()
@@ -117,10 +117,10 @@ func (o *qwenHybrid) published(c *hfCommon, half func(layer int) string, linear 
 	return m
 }
 
-// qwenMLP is the part that is no mixture of experts.
+// qwenMLP is the entry of the MLP in layers without experts.
 const qwenMLP = "swiglu(bias=false)"
 
-// qwenExperts are the fields of experts.
+// qwenExperts holds the fields of experts.
 type qwenExperts struct {
 	Experts int     `json:"num_experts"`
 	Used    int     `json:"num_experts_per_tok"`
@@ -133,7 +133,7 @@ func qwenExpertsDefaults(experts, used int) qwenExperts {
 	return qwenExperts{Experts: experts, Used: used, Expert: 512, Shared: 512, Balance: 0.001}
 }
 
-// part returns the part of experts, and the names of what all positions use.
+// part returns the entry of the experts, and the names of the tensors that all positions use.
 func (e *qwenExperts) part(c *hfCommon, normalize bool) (part string, names []rename) {
 	if !c.someExperts("num_experts, num_experts_per_tok", e.Experts, e.Used) {
 		return model.MLPNone, nil
@@ -145,7 +145,7 @@ func (e *qwenExperts) part(c *hfCommon, normalize bool) (part string, names []re
 			to("mlp.shared_gate.", "mlp.shared_expert_gate.")}
 }
 
-// qwenApart are the names of experts in tensors of their own.
+// qwenApart returns the names of experts with separate tensors.
 func qwenApart(experts int) []rename {
 	return expertNames("mlp.", "mlp.", experts, "gate_proj", "up_proj", "down_proj")
 }
@@ -201,10 +201,10 @@ func (o *qwen3NextOptions) model(c *hfCommon) published {
 	return m
 }
 
-// maxPieces bounds the number of pieces that a tensor consists of.
+// maxPieces is the maximum number of pieces that a tensor consists of.
 const maxPieces = 1 << 14
 
-// pieces are n equal pieces of a tensor, from one of them on, of so many in all.
+// pieces returns n successive pieces of a tensor that is divided into of equal pieces. The first is number from.
 func pieces(name string, from, n, of int) []model.Source {
 	sources := make([]model.Source, n)
 	for i := range sources {
@@ -213,10 +213,10 @@ func pieces(name string, from, n, of int) []model.Source {
 	return sources
 }
 
-// byKeyHead returns the names of projections whose rows lie together by heads of keys.
+// byKeyHead returns the names of projections whose rows are grouped by key heads.
 func (h *hfLinearHeads) byKeyHead(c *hfCommon) []rename {
 	if c.err != nil || h.KeyHeads < 1 || h.Heads < h.KeyHeads || *h.KeyDim < 1 || *h.ValueDim < 1 {
-		return nil // reported by options
+		return nil // options reports the error
 	}
 	d := deltaSizes{keyHeads: h.KeyHeads, heads: h.Heads, keyDim: *h.KeyDim, valueDim: *h.ValueDim}
 	names, fit := keyHeadNames(d, "linear_attn.in_proj_qkvz.", "linear_attn.in_proj_ba.")
@@ -227,16 +227,16 @@ func (h *hfLinearHeads) byKeyHead(c *hfCommon) []rename {
 	return names
 }
 
-// deltaSizes are the sizes of a gated delta network.
+// deltaSizes holds the sizes of a gated delta network.
 type deltaSizes struct{ keyHeads, heads, keyDim, valueDim, taps int }
 
-// keyHeadNames returns the names of projections of which the tensor qkvz has, for each head of keys, the rows of its
-// query and its key, those of the values that belong to it and those of their gates; and the tensor ba the rows of b
-// and of a. The last two names are those of ba. It reports whether the pieces are few enough.
+// keyHeadNames returns the names of projections that two tensors combine. For each key head, the tensor qkvz contains
+// the rows of its query, its key, its values and their gates, and the tensor ba contains the rows of b and a. The last
+// two names are those of ba. fit reports whether the number of pieces is within the limit.
 func keyHeadNames(d deltaSizes, qkvz, ba string) (names []rename, fit bool) {
 	perGroup := d.heads / d.keyHeads * d.valueDim
 	unit := divisor(d.keyDim, perGroup)
-	keys, values := d.keyDim/unit, perGroup/unit // pieces of a head
+	keys, values := d.keyDim/unit, perGroup/unit // pieces of one head
 	each := 2 * (keys + values)
 	if d.keyHeads > maxPieces/each {
 		return nil, false
@@ -255,7 +255,7 @@ func keyHeadNames(d deltaSizes, qkvz, ba string) (names []rename, fit bool) {
 	}, true
 }
 
-// divisor is the greatest common divisor of two numbers above 0.
+// divisor returns the greatest common divisor of two positive numbers.
 func divisor(a, b int) int {
 	for b > 0 {
 		a, b = b, a%b

@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// recurrentGemma is RecurrentGemma (arXiv:2404.07839): the recurrence of Griffin or attention over a window, then a
-// gated MLP. The code that its weights were trained with is DeepMind's.
+// recurrentGemma is the family of RecurrentGemma (arXiv:2404.07839): the recurrence of Griffin or attention over a
+// window, then a gated MLP. Its weights were trained with DeepMind's code.
 var recurrentGemma = hfFamily{tied: true, options: func() hfOptions {
 	return &recurrentGemmaOptions{Window: 2048, Taps: 4, Cap: 30, Eps: 1e-6,
 		Kinds: []string{"recurrent", "recurrent", "attention"}}
@@ -39,7 +39,7 @@ func (o *recurrentGemmaOptions) model(c *hfCommon) (m published) {
 	mixers := map[string]string{
 		"recurrent": entry("rg-lru", given{"width": width, "num_heads": o.hfAttention.Heads, "d_conv": o.Taps}),
 		"attention": entry("window-attention", attention.rotated(rotated, rotary).
-			with(given{"out_bias": true, "window": o.Window + 1})), // the size does not count the position itself
+			with(given{"out_bias": true, "window": o.Window + 1})), // the size excludes the position itself
 	}
 	kinds := make([]string, c.Layers)
 	for i := range kinds {

@@ -4,7 +4,7 @@
 // supported. Models that hippo saved are read the same way: their tensors have the names of H3 or Mamba, and their
 // configuration is flat.
 //
-// Package model knows only the names of its own parameters, and package checkpoint knows formats but no names.
+// Package model knows only the names of its own parameters. Package checkpoint knows formats but no names.
 package release
 
 import (
@@ -14,30 +14,33 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// family describes how to read the models of a family published in its own layout.
+// family describes how to read models that are published in a layout of their own.
 type family struct {
 	// unread explains unsupported values of model_type, by which the transformers library identifies families.
 	unread map[string]string
-	// hasConfig reports whether a config.json is of this family rather than of one after it in families.
+	// hasConfig reports whether a config.json is of this family. Families that come later in families are not
+	// considered.
 	hasConfig func(data []byte) bool
 	config    func(data []byte) (model.Config, error)
 
-	// hasNames reports the same of the names of tensors.
+	// hasNames reports the same for the names of tensors.
 	hasNames func(names []string) bool
 	// names maps official names of tensors to those in a file.
 	names func(names []string) (map[string]string, error)
 	// table is the official name of the embedding's weights.
 	table string
-	// extra decides on a tensor, by its name in the file, that is neither a parameter nor permitted in every family:
-	// nil ignores it. Without this function each is an error.
+	// extra decides about a tensor that is neither a parameter nor permitted in every family, given its name in the
+	// file: nil ignores it. If extra is nil, each such tensor is an error.
 	extra func(t tensors, key string) error
-	// hf returns the names of a family that are not one for one those of parameters; nil for others.
+	// hf returns the names of a family whose tensors do not correspond one to one to parameters. It is nil for other
+	// families.
 	hf func() hfNames
-	// infer finds the configuration from the tensors. heads is the number of attention heads, 0 if unknown.
+	// infer infers the configuration from the tensors. heads is the number of attention heads, 0 if unknown.
 	infer func(t tensors, heads int) (model.Config, error)
 }
 
-// families are the supported families. The last accepts everything that no other does, including hippo's own models.
+// families contains the supported families. The last one accepts everything that no other does, including hippo's own
+// models.
 var families = []family{rwkv7Pth, mamba, hyena, h3}
 
 func familyOfConfig(data []byte) family {
@@ -48,7 +51,7 @@ func familyOfNames(names []string) family {
 	return families[slices.IndexFunc(families, func(f family) bool { return f.hasNames(names) })]
 }
 
-// parse reads a configuration of any family.
+// parse parses a configuration of any family.
 func parse(data []byte) (published, error) {
 	data = pythonJSON(data)
 	switch name := hfType(data); {
@@ -66,14 +69,14 @@ func parse(data []byte) (published, error) {
 	return published{config: c}, err
 }
 
-// set sets a field that a configuration has.
+// set sets *dst to *src unless src is nil.
 func set[T any](dst *T, src *T) {
 	if src != nil {
 		*dst = *src
 	}
 }
 
-// addName sets the name of a parameter in the file.
+// addName records the name that a parameter has in the file.
 func addName(names map[string]string, name, inFile string) error {
 	if other, ok := names[name]; ok {
 		return fmt.Errorf("both %q and %q of the file are the parameter %q", other, inFile, name)

@@ -10,9 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// rwkv7 is RWKV-7 (arXiv:2503.14456) in the layout of flash-linear-attention for the transformers library: time mixing,
-// then channel mixing, with a norm after the embedding. Package mixer has the equations; rwkv7pth.go has the layout of
-// the authors.
+// rwkv7 is the family of RWKV-7 (arXiv:2503.14456) in the layout of flash-linear-attention for the transformers
+// library: time mixing, then channel mixing, with a norm after the embedding. Package mixer has the equations;
+// rwkv7pth.go has the layout of the authors.
 var rwkv7 = hfFamily{options: func() hfOptions {
 	return &rwkv7Options{HeadDim: pointer(64), Ratio: pointer(4.), W: pointer(64), A: pointer(64), V: pointer(16),
 		G: pointer(128), Eps: 1e-5, First: true, Bias: true}
@@ -20,7 +20,7 @@ var rwkv7 = hfFamily{options: func() hfOptions {
 
 type rwkv7Options struct {
 	HeadDim *int           `json:"head_dim"`
-	Heads   *int           `json:"num_heads"` // where head_dim is null
+	Heads   *int           `json:"num_heads"` // used if head_dim is null
 	Values  layered        `json:"value_dim"`
 	Inner   *int           `json:"intermediate_size"`
 	Ratio   *float64       `json:"hidden_ratio"`
@@ -109,10 +109,10 @@ func (o *rwkv7Options) inner(c *hfCommon) int {
 	return (int(n) + 31) / 32 * 32
 }
 
-// layered is a number of all layers, or one of each; null for none.
+// layered holds one number for all layers, or one for each. It is empty for null.
 type layered []int
 
-// UnmarshalJSON reads either.
+// UnmarshalJSON parses a number, a list of numbers, or null.
 func (l *layered) UnmarshalJSON(data []byte) error {
 	var one *int
 	if err := json.Unmarshal(data, &one); err != nil {
@@ -124,7 +124,7 @@ func (l *layered) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// rwkv7Names are the names of flash-linear-attention. Its first files have all mixtures of a layer in one tensor.
+// rwkv7Names returns the names of flash-linear-attention. Its first files have all mixtures of a layer in one tensor.
 func rwkv7Names() hfNames {
 	const at = "attn."
 	names := []rename{to("receptance.", at+"r_proj."), to("key.", at+"k_proj."), to("value.", at+"v_proj."),
@@ -145,7 +145,7 @@ func rwkv7Names() hfNames {
 	return n
 }
 
-// rwkv7Derived are the fields of a config.json for a model of RWKV-7 alone.
+// rwkv7Derived returns the fields of a config.json for a model with only RWKV-7.
 func rwkv7Derived(c *model.Config, p part) map[string]any {
 	head := p.size("head_size")
 	return map[string]any{

@@ -9,7 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// rwkv7Pth is RWKV-7 in the layout of its authors: a .pth without a configuration, whose sizes its shapes tell.
+// rwkv7Pth is the family of RWKV-7 in the layout of its authors: a .pth without a configuration. The shapes of the
+// tensors determine the sizes.
 var rwkv7Pth = family{
 	hasConfig: func([]byte) bool { return false },
 	hasNames: func(names []string) bool {
@@ -29,8 +30,8 @@ var rwkv7Pth = family{
 	hf:    rwkv7PthNames,
 }
 
-// rwkv7PthNames are the names of the authors. Matrices of low rank are (in, out), vectors of a layer (1, 1, d). The
-// first layer may have a map to the part of its own values, which has no effect.
+// rwkv7PthNames returns the authors' names. Low-rank matrices are (in, out), vectors of a layer are (1, 1, d). The
+// first layer may have tensors for mixing in its own values, which have no effect.
 func rwkv7PthNames() hfNames {
 	n := hfNames{embedding: []string{"emb."}, entry: "blocks.0.ln0.", norm: "ln_out.", head: "head.weight",
 		layers: "blocks.", layer: append(layerNorms("ln1", "ln2"), to("mlp.", "ffn.")),
@@ -52,7 +53,7 @@ func rwkv7PthNames() hfNames {
 	return n
 }
 
-// rwkv7Infer finds the configuration from the tensors.
+// rwkv7Infer infers the configuration from the tensors.
 func rwkv7Infer(t tensors, _ int) (model.Config, error) {
 	wanted := func(name string) ([]int, error) {
 		shape := t.shape(name)
@@ -76,7 +77,7 @@ func rwkv7Infer(t tensors, _ int) (model.Config, error) {
 	for _, s := range []string{"w", "a", "g", "v"} {
 		block := 0
 		if s == "v" {
-			block = 1 // which the first has, if at all, for nothing
+			block = 1 // the first layer may have it, without effect
 		}
 		if block < layers {
 			shape, failed := wanted(fmt.Sprintf("blocks.%d.att.%s1", block, s))

@@ -16,12 +16,12 @@ const gpt2Vocab = 50257
 
 // NoTokenizerError reports that a model comes without a tokenizer.
 type NoTokenizerError struct {
-	Path  string // the model's folder or file
-	Vocab int    // tokens of the model
-	Other string // the file of a tokenizer that is not read, in the folder; "" for none
+	Path  string // folder or file of the model
+	Vocab int    // number of the model's tokens
+	Other string // file in the folder with a tokenizer that is not supported; "" for none
 }
 
-// Error reports where the tokenizer was searched and which commands work without.
+// Error reports where the tokenizer was expected and which commands work without it.
 func (e *NoTokenizerError) Error() string {
 	what := tokenizer.FileName
 	if IsGGUF(e.Path) {
@@ -34,13 +34,13 @@ func (e *NoTokenizerError) Error() string {
 		"generate --ids do without)", e.Path, what, e.Vocab)
 }
 
-// tiktokenName is the file of tokens that Kimi's releases have. What splits a text before them stands in a program.
+// tiktokenName is the file of tokens in Kimi's releases. The rules that split a text into words are in a program.
 const tiktokenName = "tiktoken.model"
 
 // errNoTokens names the missing values of a GGUF file without a tokenizer.
 var errNoTokens = errors.New(ggufText + "tokens in it")
 
-// Tokenizer reads the tokenizer of a model that LoadDir reads: from the folder or from inside the GGUF file.
+// Tokenizer reads the tokenizer of a model that LoadDir can read: from its folder or from inside its GGUF file.
 func Tokenizer(path string) (tokenizer.Tokenizer, error) {
 	if !IsGGUF(path) {
 		return tokenizer.Load(path)
@@ -52,9 +52,9 @@ func Tokenizer(path string) (tokenizer.Tokenizer, error) {
 	return t.Tokenizer, err
 }
 
-// LoadTokenizer finds the tokenizer of the model at a path, as Tokenizer does, or GPT-2's if there is none and the
-// vocabulary is GPT-2's. A tokenizer that the model was not trained with is an error. If there is none, the error is a
-// *NoTokenizerError.
+// LoadTokenizer returns the tokenizer of the model at a path, like Tokenizer. If there is none and the vocabulary is
+// GPT-2's, it returns GPT-2's. It is an error if the model was trained with another tokenizer. If there is none, the
+// error is a *NoTokenizerError.
 func LoadTokenizer(path string, cfg *model.Config) (tokenizer.Tokenizer, error) {
 	tok, err := Tokenizer(path)
 	switch none := errors.Is(err, fs.ErrNotExist); {
@@ -89,7 +89,7 @@ func CheckTokenizer(tok tokenizer.Tokenizer, path string, cfg *model.Config) err
 	return nil
 }
 
-// ParseTokenizer returns the tokenizer that a user names: as tokenizer.Parse, or from inside a GGUF file.
+// ParseTokenizer returns the tokenizer that a user names, like tokenizer.Parse, or the one inside a GGUF file.
 func ParseTokenizer(spec string) (tokenizer.Tokenizer, error) {
 	if IsGGUF(spec) {
 		return Tokenizer(spec)
@@ -97,7 +97,7 @@ func ParseTokenizer(spec string) (tokenizer.Tokenizer, error) {
 	return tokenizer.Parse(spec)
 }
 
-// FindTokenizer returns the tokenizer that a user names: as ParseTokenizer, or from a training run's folder.
+// FindTokenizer returns the tokenizer that a user names, like ParseTokenizer, or that of a training run's folder.
 func FindTokenizer(spec string) (tokenizer.Tokenizer, error) {
 	tok, err := ParseTokenizer(spec)
 	if errors.Is(err, fs.ErrNotExist) {

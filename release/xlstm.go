@@ -2,8 +2,8 @@ package release
 
 import "slices"
 
-// xLSTM is xLSTM-7B (arXiv:2503.13427): the matrix memory of an mLSTM, then a gated MLP, and logits with a soft cap.
-// Parallel projections lie in tensors of their own (weight_mode "single"), or one below the other in one ("fused").
+// xLSTM is the family of xLSTM-7B (arXiv:2503.13427): the matrix memory of an mLSTM, then a gated MLP, and logits with
+// a soft cap. Parallel projections are separate tensors (weight_mode "single"), or stacked in one ("fused").
 var xLSTM = hfFamily{options: func() hfOptions {
 	return &xLSTMOptions{Heads: 8, Keys: 0.5, Values: 1, Inner: 2.667, Multiple: 64, GateCap: pointer(15.0),
 		LogitCap: pointer(30.0), Eps: 1e-6, NormEps: 1e-6, LastNorm: true, Mode: "single"}
@@ -43,7 +43,7 @@ func (c *hfCommon) size(field, oldField string, n, old *int, byDefault, most int
 	return size
 }
 
-// factor returns the product of the width and a factor, at most the given one.
+// factor returns the product of the width and a factor. It is an error if the product is above most.
 func (c *hfCommon) factor(field string, factor float64, most int) float64 {
 	x := factor * float64(c.Hidden)
 	if !(x >= 1 && x <= float64(most)) {
@@ -53,10 +53,10 @@ func (c *hfCommon) factor(field string, factor float64, most int) float64 {
 	return x
 }
 
-// maxInner is the most channels of an MLP.
+// maxInner is the maximum number of channels of an MLP.
 const maxInner = 1 << 24
 
-// check reports what is not supported.
+// check records errors for unsupported settings.
 func (o *xLSTMOptions) check(c *hfCommon) {
 	c.Hidden = c.size("hidden_size", "embedding_dim", o.Width, o.OldWidth, 4096, maxWidth)
 	c.Layers = c.size("num_hidden_layers", "num_blocks", o.Layers, o.Blocks, 32, maxLayers)
@@ -114,8 +114,8 @@ func (o *xLSTMOptions) model(c *hfCommon) (m published) {
 	return m
 }
 
-// fused returns the names of projections whose rows lie one below the other: those of q, k, v and the output gate in a
-// tensor, those of the input gate and the forget gate in another.
+// fused returns the names of projections whose rows are stacked: those of q, k, v and the output gate in one tensor,
+// those of the input gate and the forget gate in another.
 func (o *xLSTMOptions) fused(c *hfCommon, keys, values int) []rename {
 	unit := divisor(keys, values)
 	k, v := keys/unit, values/unit

@@ -6,8 +6,9 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// zamba2 is Zamba2 (arXiv:2411.15242): Mamba-2, in which some layers also see the output of blocks of attention and an
-// MLP over the stream and the embedding. The layers share the weights of these blocks, except for adapters.
+// zamba2 is the family of Zamba2 (arXiv:2411.15242): Mamba-2, in which some layers also receive the output of blocks of
+// attention and an MLP over the residual stream and the embedding. The layers share the weights of these blocks, except
+// for adapters.
 var zamba2 = hfFamily{tied: true, options: func() hfOptions {
 	return &zamba2Options{Expand: 2, Heads: 8, State: 64, Groups: 1, Conv: 4, Blocks: 1, Rank: 128, MLPAdapter: true,
 		Eps: 1e-5, KVHeads: 32, AttentionHeads: 32}
@@ -77,7 +78,7 @@ func (o *zamba2Options) model(c *hfCommon) (m published) {
 		layer:  []rename{to("norm.", "input_layernorm.")},
 		mixers: map[string][]rename{"mamba2": mambaNamesIn("mamba.")}, special: map[int][]rename{},
 	}
-	layers, homes := make([]string, len(o.Kinds)), []string{} // homes holds the places of the blocks' tensors
+	layers, homes := make([]string, len(o.Kinds)), []string{} // homes holds the prefixes of the blocks' tensors
 	hybrids := 0
 	for i, kind := range o.Kinds {
 		switch kindOf(kind) {
@@ -88,7 +89,7 @@ func (o *zamba2Options) model(c *hfCommon) (m published) {
 			if block == len(homes) {
 				homes = append(homes, at+"shared_transformer.")
 			} else {
-				m.names.ignored = append(m.names.ignored, at+"shared_transformer.") // some files repeat them
+				m.names.ignored = append(m.names.ignored, at+"shared_transformer.") // some files repeat the block
 			}
 			layers[i] = entry("zamba2-shared", shared.with(given{"block": block})) + ">" + mamba
 			m.names.special[i] = zamba2Names(at, homes[block], hybrids)
@@ -101,8 +102,8 @@ func (o *zamba2Options) model(c *hfCommon) (m published) {
 	return m
 }
 
-// zamba2Names returns the names of hybrid layer k. Its tensors have the prefix at, those of its block and adapters the
-// prefix home.
+// zamba2Names returns the names of hybrid layer k. at is the prefix of its own tensors, home is the prefix of those of
+// its block and adapters.
 func zamba2Names(at, home string, k int) []rename {
 	attention, mlp := home+"self_attn.", home+"feed_forward."
 	adapters := func(list string) string { return fmt.Sprintf("%s_adapter_list.%d.", list, k) }

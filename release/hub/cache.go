@@ -13,13 +13,13 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Cache is the folder of downloaded models:
+// Cache is a folder of downloaded models. Its layout is:
 //
 //	models--ORG--NAME/blobs/SUM              contents, by their SHA-256, or their git id for small files
-//	models--ORG--NAME/blobs/SUM.incomplete   what has come so far
-//	models--ORG--NAME/snapshots/COMMIT/FILE  link to ../../blobs/SUM; where there are no links, the file itself
+//	models--ORG--NAME/blobs/SUM.incomplete   bytes received so far
+//	models--ORG--NAME/snapshots/COMMIT/FILE  link to ../../blobs/SUM; on systems without links, the file itself
 //	models--ORG--NAME/refs/main              the commit of a branch or a tag
-//	.locks/models--ORG--NAME/SUM.lock        locked by who fetches it
+//	.locks/models--ORG--NAME/SUM.lock        locked during the download
 type Cache struct {
 	Dir string
 
@@ -96,7 +96,7 @@ func (r repo) locks() string { return filepath.Join(r.cache.Dir, locksDir, r.fol
 
 func (r repo) lock(sum string) string { return filepath.Join(r.locks(), sum+".lock") }
 
-// commit returns the commit of a revision. The error is fs.ErrNotExist if the cache does not know it.
+// commit returns the commit of a revision. The error is fs.ErrNotExist if the cache does not know the revision.
 func (r repo) commit(revision string) (string, error) {
 	if commitPattern.MatchString(revision) {
 		_, err := os.Stat(r.snapshot(revision))
@@ -155,7 +155,7 @@ func (r repo) has(commit string, f File) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() == f.Size
 }
 
-// link adds a file in blobs to a snapshot: by a relative link or, on a system without links, by moving it, as Python's
+// link adds a file in blobs to a snapshot by a relative link. On a system without links it moves the file, as Python's
 // tools do.
 func (r repo) link(commit string, f File) error {
 	at := r.pointer(commit, f.Path)

@@ -32,7 +32,7 @@ func (f File) sum() string {
 	return f.GitID
 }
 
-// small are the files that describe weights: the configuration, the tokenizer, the chat template.
+// small lists the files that accompany weights: the configuration, the tokenizer, the chat template.
 var small = []string{
 	"config.json", "generation_config.json", "params.json", "rwkv_vocab_v20230424.txt",
 	"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "tokenizer.model.v3", "special_tokens_map.json",
@@ -45,29 +45,29 @@ const (
 	indexEnding = ".index.json"
 )
 
-// pickles are the endings of PyTorch's files.
+// pickles lists the extensions of PyTorch's files.
 var pickles = []string{".bin", ".pt", ".pth", ".ckpt"}
 
-// notWeights are files that trainers save next to weights.
+// notWeights lists files that trainers save next to weights.
 var notWeights = []string{"training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.bin", "scheduler.pt"}
 
-// isWeights reports, by its name, whether a file holds weights.
+// isWeights reports, by its name, whether a file contains weights.
 func isWeights(name string) bool {
 	ending := path.Ext(name)
 	return ending == safetensors || ending == gguf || slices.Contains(pickles, ending)
 }
 
-// choice lists the files that are needed of a repository.
+// choice lists the files of a repository that are needed.
 type choice struct {
-	weights []string // the first is what a program opens
+	weights []string // the first is the one to open
 	others  []string
-	whole   bool // the weights belong to the folder, not to a file that is opened alone
+	whole   bool // load the folder rather than a single file
 }
 
 // all returns the paths, each once.
 func (c choice) all() []string { return append(slices.Clone(c.weights), c.others...) }
 
-// chooser chooses files. read returns the content of a small one of them.
+// chooser chooses files. read returns the content of a small file.
 type chooser struct {
 	name  Name
 	files map[string]File
@@ -85,9 +85,9 @@ func newChooser(name Name, files []File, read func(File) ([]byte, error)) *choos
 	return c
 }
 
-// choose finds the files for a name: the named ones, the .gguf file of its quantisation, or else weights as
-// safetensors, a single .gguf file, or PyTorch's, in this order. It adds the small files, except for a .gguf file,
-// which contains its configuration and tokenizer.
+// choose returns the files for a name: the named files, the .gguf file of its quantisation, or else weights as
+// safetensors, a single .gguf file, or PyTorch's files, in this order. It adds the small files, except for a .gguf
+// file, which contains its configuration and tokenizer.
 func (c *chooser) choose() (choice, error) {
 	switch {
 	case len(c.name.Files) > 0:
@@ -110,7 +110,7 @@ func (c *chooser) choose() (choice, error) {
 		c.name.Repo, len(c.paths), c.some(func(string) bool { return true }), strings.Join(pickles, ", "))
 }
 
-// some lists the paths that match, in brackets.
+// some lists the matching paths in parentheses.
 func (c *chooser) some(match func(string) bool) string {
 	var found []string
 	for _, p := range c.paths {
@@ -170,8 +170,8 @@ func (c *chooser) gguf() (choice, error) {
 	return c.one(gguf, func(string) bool { return true }, c.name.Repo+":QUANTISATION")
 }
 
-// one finds the single matching file of an ending, with all its parts. how is the advice in the error if there are
-// several.
+// one finds the single matching file with the given extension, including all its parts. how is the advice in the error
+// if there are several.
 func (c *chooser) one(ending string, match func(string) bool, how string) (choice, error) {
 	var found []string
 	isModel := func(p string) bool {
@@ -197,7 +197,7 @@ func (c *chooser) one(ending string, match func(string) bool, how string) (choic
 
 var partPattern = regexp.MustCompile(`-(\d{5})-of-(\d{5})$`)
 
-// stem returns a path without its ending and without the number of its part.
+// stem returns a path without its extension and without the number of its part.
 func stem(p string) string {
 	return partPattern.ReplaceAllString(strings.TrimSuffix(p, path.Ext(p)), "")
 }
@@ -207,7 +207,7 @@ func isFirstPart(p string) bool {
 	return part == nil || part[1] == "00001"
 }
 
-// parts returns all parts of a file that is split by number, its own path first.
+// parts returns all numbered parts of a split file, its own path first.
 func (c *chooser) parts(name string) ([]string, error) {
 	found := []string{name}
 	part := partPattern.FindStringSubmatch(strings.TrimSuffix(name, path.Ext(name)))
@@ -225,12 +225,12 @@ func (c *chooser) parts(name string) ([]string, error) {
 	return found, nil
 }
 
-// safetensors finds the files of an index, or model.safetensors, or all at the top.
+// safetensors finds the files of an index, or model.safetensors, or all such files at the top level.
 func (c *chooser) safetensors() (choice, error) {
 	return c.folder("model", safetensors, func(p string) bool { return true })
 }
 
-// pickle finds the files of an index, or pytorch_model.bin, or the only one at the top.
+// pickle finds the files of an index, or pytorch_model.bin, or the only such file at the top level.
 func (c *chooser) pickle() (choice, error) {
 	found, err := c.folder("pytorch_model", ".bin", func(string) bool { return false })
 	if len(found.weights) > 0 || err != nil {
@@ -250,8 +250,8 @@ func (c *chooser) pickle() (choice, error) {
 	return choice{at, c.smallFiles(), true}, nil
 }
 
-// folder finds the weights of a folder: base + ending + .index.json and what it names, or base + ending, or all at the
-// top that match.
+// folder finds the weights of a folder: base + ending + .index.json and the files that it names, or base + ending, or
+// all matching files at the top level.
 func (c *chooser) folder(base, ending string, match func(string) bool) (choice, error) {
 	if f, ok := c.files[base+ending+indexEnding]; ok {
 		shards, err := c.index(f)
@@ -269,7 +269,7 @@ func (c *chooser) folder(base, ending string, match func(string) bool) (choice, 
 	return choice{at, c.smallFiles(), true}, nil
 }
 
-// index reads the names of the files that hold the tensors of an index. All of them must be in the repository.
+// index returns the names of the files in an index. All of them must be in the repository.
 func (c *chooser) index(f File) ([]string, error) {
 	where := c.name.Repo + ": " + f.Path
 	if f.Size > disk.MaxText {
@@ -305,7 +305,7 @@ func (c *chooser) index(f File) ([]string, error) {
 	return shards, nil
 }
 
-// missing returns the error that a repository lacks the named files.
+// missing reports that a repository lacks the named files.
 type missing string
 
 func (m missing) Error() string { return string(m) }

@@ -23,7 +23,7 @@ import (
 // DefaultEndpoint is the hub to use unless HF_ENDPOINT names another.
 const DefaultEndpoint = "https://huggingface.co"
 
-// Client fetches from a hub into a cache.
+// Client downloads from a hub into a cache.
 type Client struct {
 	Cache Cache
 	Watch Watch
@@ -32,8 +32,8 @@ type Client struct {
 	token    string
 	http     *http.Client
 	stall    time.Duration // a connection without data for this long is closed
-	wait     time.Duration // before the second attempt; doubled each time
-	slow     int64         // bytes per second: a connection with fewer, over 2*stall, is closed
+	wait     time.Duration // delay before the second attempt; doubled each time
+	slow     int64         // bytes per second: a connection that is slower over 2*stall is closed
 
 	// Tests replace these.
 	transport http.RoundTripper
@@ -41,9 +41,9 @@ type Client struct {
 	write     func(f *os.File, p []byte) (int, error)
 }
 
-// Watch reports the progress of a pull. Nil functions are not called.
+// Watch reports the progress of a pull. Its functions may be nil.
 type Watch struct {
-	Bytes func(done, total int64)          // of all files, including those already cached
+	Bytes func(done, total int64)          // for all files, including those already cached
 	File  func(f File, fetched bool)       // a file is complete
 	Note  func(format string, args ...any) // messages for a waiting user
 }
@@ -53,11 +53,11 @@ const (
 	defaultWait  = time.Second
 	defaultSlow  = 1 << 10
 	tries        = 6               // attempts in a row without a byte: the waits sum to half a minute
-	longestWait  = 5 * time.Minute // that a hub may ask for
+	longestWait  = 5 * time.Minute // that a hub may request
 )
 
-// NewClient returns a client of the hub at endpoint, an https address, or http if it says so or is this machine. The
-// token may be empty.
+// NewClient returns a client of the hub at endpoint. The default scheme is https, or http if the host is this machine.
+// The token may be empty.
 func NewClient(endpoint, token string, cache Cache) (*Client, error) {
 	if !strings.Contains(endpoint, "://") {
 		scheme := "https://"
@@ -72,7 +72,7 @@ func NewClient(endpoint, token string, cache Cache) (*Client, error) {
 		return nil, fmt.Errorf("found %.200q, want the address of a hub such as %s", endpoint, DefaultEndpoint)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DisableCompression = true // sizes and ranges are those of the file
+	transport.DisableCompression = true // so that sizes and ranges refer to the file
 	c := &Client{
 		Cache: cache, endpoint: u, token: token, stall: defaultStall, wait: defaultWait, slow: defaultSlow,
 		transport: transport, space: disk.Space, write: (*os.File).Write,
@@ -81,7 +81,7 @@ func NewClient(endpoint, token string, cache Cache) (*Client, error) {
 	return c, nil
 }
 
-// isThisMachine reports whether a host, perhaps with a port, is this machine by its name or address.
+// isThisMachine reports whether a host, with or without a port, is localhost or a loopback address.
 func isThisMachine(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -118,7 +118,7 @@ func FromEnvironment() (*Client, error) {
 	return c, nil
 }
 
-// isOn reads a variable as the hub's tools do.
+// isOn interprets an environment variable as the hub's tools do.
 func isOn(variable string) bool {
 	switch strings.ToUpper(os.Getenv(variable)) {
 	case "1", "ON", "YES", "TRUE":
@@ -152,7 +152,7 @@ func readToken() (string, error) {
 	return token, nil
 }
 
-// guard sends the token to the hub only, whatever the redirections.
+// guard sends the token only to the hub, also after redirects.
 type guard struct{ c *Client }
 
 // RoundTrip sends a request.
@@ -165,10 +165,10 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.c.transport.RoundTrip(req)
 }
 
-// errRedirect is the cause if a redirection is not followed.
+// errRedirect reports that a redirect was not followed.
 var errRedirect = errors.New("redirection refused")
 
-// mayFollow refuses to leave https.
+// mayFollow rejects redirects from https to another scheme, and more than 10 in a row.
 func (c *Client) mayFollow(req *http.Request, via []*http.Request) error {
 	const most = 10
 	switch {
@@ -183,19 +183,19 @@ func (c *Client) mayFollow(req *http.Request, via []*http.Request) error {
 // transient is an error after which the same request may succeed.
 type transient struct {
 	err   error
-	after time.Duration // that the hub asked for
+	after time.Duration // delay that the hub requested
 }
 
 func (e *transient) Error() string { return e.err.Error() }
 func (e *transient) Unwrap() error { return e.err }
 
-// errStalled is the cause if a request is canceled because no data arrives.
+// errStalled reports that a request was canceled because no data arrived.
 var errStalled = errors.New("no byte came")
 
-// errSlow is the cause if data arrives, but so slowly that a pull would take days.
+// errSlow reports that data arrives so slowly that a pull would take days.
 var errSlow = errors.New("the hub is too slow")
 
-// NotFoundError is the error of a model, revision or file that a hub does not have, or not for everyone.
+// NotFoundError reports that a hub does not have a model, revision or file, or that it is not public.
 type NotFoundError struct{ text string }
 
 func (e *NotFoundError) Error() string { return e.text }
@@ -203,7 +203,7 @@ func (e *NotFoundError) Error() string { return e.text }
 // notFound returns a NotFoundError.
 func notFound(format string, args ...any) error { return &NotFoundError{fmt.Sprintf(format, args...)} }
 
-// responseBody is the body of a response. Reading fails if no data arrives for too long, or too little.
+// responseBody is the body of a response. Reads fail if no data arrives for too long, or if it arrives too slowly.
 type responseBody struct {
 	*http.Response
 	ctx    context.Context
@@ -211,11 +211,11 @@ type responseBody struct {
 	slow   int64
 	timer  *time.Timer
 	cancel context.CancelCauseFunc
-	waited time.Duration // for the bytes that came
+	waited time.Duration // time waited for the received bytes
 	came   int64
 }
 
-// get requests an address. header may be nil. The caller closes the response.
+// get sends a GET request. header may be nil. The caller must close the response.
 func (c *Client) get(ctx context.Context, address string, header http.Header) (*responseBody, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	a := &responseBody{ctx: ctx, stall: c.stall, slow: c.slow, cancel: cancel}
@@ -272,7 +272,7 @@ func (a *responseBody) close() {
 	a.Body.Close() // nothing is lost: the needed part has been read
 }
 
-// cause returns why a request ended, without its address, which may hold a signature.
+// cause returns why a request ended, without its address, which may contain a signature.
 func (a *responseBody) cause(err error) error {
 	switch cause := context.Cause(a.ctx); {
 	case errors.Is(cause, errStalled):
@@ -292,7 +292,7 @@ func (a *responseBody) cause(err error) error {
 	return &transient{err: err}
 }
 
-// refusal returns the error of an unsuccessful status.
+// refusal returns an error for an unsuccessful status, nil otherwise.
 func refusal(a *responseBody) error {
 	code := a.StatusCode
 	if code == http.StatusOK || code == http.StatusPartialContent {
@@ -320,10 +320,10 @@ func refusal(a *responseBody) error {
 	return fmt.Errorf("the hub responds with %s", said)
 }
 
-// errRange is the cause if a hub does not have the requested part of a file.
+// errRange reports that a hub does not have the requested part of a file.
 var errRange = errors.New("the hub has no such part of the file")
 
-// retryAfter reads a number of seconds or a date.
+// retryAfter parses a number of seconds or a date, and returns the delay.
 func retryAfter(text string) time.Duration {
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
 		return time.Duration(seconds) * time.Second
@@ -334,7 +334,7 @@ func retryAfter(text string) time.Duration {
 	return 0
 }
 
-// again waits before another attempt, longer each time. It returns err if another attempt makes no sense.
+// again waits before another attempt, longer each time. It returns err if another attempt is pointless.
 func (c *Client) again(ctx context.Context, what string, err error, try int) error {
 	var t *transient
 	switch {

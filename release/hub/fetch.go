@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// hash starts the sum of a file: SHA-256, or git's SHA-1 of a small file, which begins with its size.
+// hash returns a new hash for the file's sum: SHA-256 or, for a small file, git's SHA-1, which starts with the size.
 func (f File) hash() hash.Hash {
 	if f.SHA256 != "" {
 		return sha256.New()
@@ -29,7 +29,7 @@ func (f File) hash() hash.Hash {
 	return h
 }
 
-// errSum is the cause if the content differs from what the hub announced.
+// errSum reports that the content differs from what the hub announced.
 var errSum = errors.New("the content is not the one that the hub announced")
 
 // check compares the received size and sum with the announced ones.
@@ -136,8 +136,8 @@ func (d *download) run(ctx context.Context) error {
 	for try := 0; ; {
 		for d.at < d.file.Size {
 			err := d.more(ctx)
-			// Only this counts as progress: a hub without ranges starts again each time, and one that sends some bytes
-			// and hangs up is as slow as one that drips.
+			// Only this counts as progress: a hub without ranges starts over each time, and a hub that sends a few
+			// bytes and then disconnects is as slow as one that trickles.
 			if d.at-best >= max(1, int64(d.c.stall.Seconds()*float64(d.c.slow))) {
 				best, try = d.at, 0
 			}
@@ -187,7 +187,7 @@ func (d *download) more(ctx context.Context) error {
 	switch n := a.ContentLength; {
 	case a.StatusCode == http.StatusPartialContent:
 		err = d.checkRange(a.Header.Get("Content-Range"))
-	case n >= 0 && n != d.file.Size: // an unrelated page: the stored bytes stay
+	case n >= 0 && n != d.file.Size: // an unrelated page: keep the stored bytes
 		return fmt.Errorf("the hub does not send what it listed: it sends %d bytes, want %d", n, d.file.Size)
 	case d.at > 0: // a hub without ranges sends the whole file
 		err = d.restart()
@@ -212,7 +212,7 @@ func (d *download) checkRange(text string) error {
 	return nil
 }
 
-// copy appends the bytes that arrive.
+// copy appends the bytes that arrive to the file.
 func (d *download) copy(a io.Reader) error {
 	buffer := make([]byte, 1<<18)
 	for {
@@ -239,7 +239,7 @@ func (d *download) copy(a io.Reader) error {
 	}
 }
 
-// lock waits until no other program downloads a file. On a file system without locks it locks nothing.
+// lock waits until no other program downloads the file. On a file system without locks it does nothing.
 func (c *Client) lock(ctx context.Context, path, what string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return nil, err
@@ -251,7 +251,7 @@ func (c *Client) lock(ctx context.Context, path, what string) (unlock func(), er
 		}
 		locked, err := disk.TryLock(f, false)
 		if errors.Is(err, errors.ErrUnsupported) || err == nil && locked && disk.IsAt(f, path) {
-			return func() { f.Close() }, nil // which ends the lock; Python's tools leave the file, too
+			return func() { f.Close() }, nil // closing it releases the lock; Python's tools leave the file, too
 		}
 		if err := errors.Join(err, f.Close()); err != nil {
 			return nil, err

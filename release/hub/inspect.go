@@ -20,20 +20,20 @@ import (
 
 // Entry is a model in the cache, or a part of one.
 type Entry struct {
-	Name       string    `json:"name"` // as commands take it
+	Name       string    `json:"name"` // as commands accept it
 	Revision   string    `json:"revision,omitempty"`
 	Commit     string    `json:"commit,omitempty"`
-	Path       string    `json:"path"` // that a loader takes
+	Path       string    `json:"path"` // for a loader
 	Family     string    `json:"family,omitempty"`
 	Parameters int64     `json:"parameters,omitempty"` // 0: unknown without reading the weights
-	Precision  string    `json:"precision,omitempty"`  // of the most numbers
+	Precision  string    `json:"precision,omitempty"`  // type of most numbers
 	Bytes      int64     `json:"bytes"`
 	Pulled     time.Time `json:"pulled"`
 	Problem    string    `json:"problem,omitempty"` // why it cannot be used
 }
 
-// List lists the models of a cache, the most recently pulled first. A snapshot with several .gguf files is several
-// models.
+// List returns the models of a cache, the most recently pulled first. A snapshot with several .gguf files counts as
+// several models.
 func (c Cache) List() ([]Entry, error) {
 	repos, err := c.repos()
 	if err != nil {
@@ -82,7 +82,7 @@ func (r repo) entries() ([]Entry, error) {
 	return all, nil
 }
 
-// revisionOf returns the name of a commit: main, another branch or tag, or the commit itself.
+// revisionOf returns a name for a commit: main, another branch or tag, or the commit itself.
 func revisionOf(refs map[string]string, commit string) string {
 	if refs[MainRevision] == commit {
 		return MainRevision
@@ -109,7 +109,7 @@ func (r repo) commits() (found []string, err error) {
 	return found, nil
 }
 
-// models returns the models of a snapshot: the one that its revision names, and each other .gguf file.
+// models returns the models of a snapshot: the one that its revision selects, and each other .gguf file.
 func (r repo) models(revision, commit string) ([]Entry, error) {
 	files, err := r.files(commit)
 	if err != nil {
@@ -144,7 +144,7 @@ func (r repo) models(revision, commit string) ([]Entry, error) {
 	return all, nil
 }
 
-// later returns the time at which a file or a link was created, or t if that is later.
+// later returns the time at which a file or a link was created, or t if t is later.
 func later(t time.Time, path string) time.Time {
 	if info, err := os.Lstat(path); err == nil && info.ModTime().After(t) {
 		return info.ModTime()
@@ -152,7 +152,7 @@ func later(t time.Time, path string) time.Time {
 	return t
 }
 
-// pieces returns the size of the contents that no snapshot names, left by an interrupted pull.
+// pieces returns the total size of the contents that no snapshot uses, left by an interrupted pull.
 func (r repo) pieces() (size int64, when time.Time, err error) {
 	entries, err := os.ReadDir(r.blobs())
 	if errors.Is(err, os.ErrNotExist) {
@@ -184,19 +184,19 @@ func describe(n Name, f Found) (Entry, Summary) {
 	return e, s
 }
 
-// Summary is the description in the files of a model.
+// Summary holds what the files of a model say about it.
 type Summary struct {
 	Family     string
 	Parameters int64  // 0 if unknown without reading the weights
-	Precision  string // kind of the most numbers
+	Precision  string // type of most numbers
 	Said       map[string]any
 }
 
-// configFile is the configuration in a model's folder.
+// configFile is the name of the configuration in a model's folder.
 const configFile = "config.json"
 
-// Summarize reads the configuration in a folder and the headers of weights. Headers of PyTorch files show nothing, so
-// these are skipped.
+// Summarize reads the configuration in a folder and the headers of weights. It skips PyTorch files, whose headers
+// contain no such information.
 func Summarize(dir string, weights []string) (Summary, error) {
 	var s Summary
 	var errs []error
@@ -204,7 +204,7 @@ func Summarize(dir string, weights []string) (Summary, error) {
 	path := filepath.Join(dir, configFile)
 	isGGUF := len(weights) > 0 && filepath.Ext(weights[0]) == gguf
 	if isGGUF {
-		weights = weights[:1] // which leads to its other parts
+		weights = weights[:1] // the other parts are found from it
 	} else {
 		var err error
 		if text, err = disk.ReadText(path, disk.MaxText); err == nil {
@@ -248,7 +248,7 @@ func familyOf(said map[string]any) string {
 	return ""
 }
 
-// count adds the numbers in a file of weights by kind, and reads the values of a .gguf file.
+// count adds up the numbers in a file of weights by type, and reads the values of a .gguf file.
 func count(path string, isGGUF bool, numbers map[checkpoint.DType]int64, s *Summary) (err error) {
 	open := checkpoint.OpenSafetensors
 	if isGGUF {
@@ -274,7 +274,7 @@ func count(path string, isGGUF bool, numbers map[checkpoint.DType]int64, s *Summ
 // Shown describes a cached model as far as possible without reading its weights.
 type Shown struct {
 	Entry
-	Said  map[string]any `json:"said,omitempty"` // in its configuration or .gguf file
+	Said  map[string]any `json:"said,omitempty"` // contents of its configuration or .gguf file
 	Files []File         `json:"files"`
 }
 
@@ -303,7 +303,7 @@ func (c Cache) Show(n Name) (Shown, error) {
 	return s, nil
 }
 
-// isShort reports whether a value fits in a line: not the vocabulary of a .gguf file, nor its chat template.
+// isShort reports whether a value fits on a line. The vocabulary of a .gguf file does not, nor does its chat template.
 func isShort(value any) bool {
 	const longest = 200
 	switch v := value.(type) {

@@ -12,17 +12,17 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// maxListing is the limit in bytes. It allows the listing of a repository with 100,000 files.
+// maxListing is the maximum size in bytes. It is enough for the listing of a repository with 100,000 files.
 const maxListing = 32 << 20
 
 // listing is a hub's description of a revision.
 type listing struct {
 	commit string
 	files  []File
-	unsafe []string // names that no file of a repository has
+	unsafe []string // invalid file names
 }
 
-// address returns an address of the hub.
+// address returns an address at the hub.
 func (c *Client) address(parts ...string) string {
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
@@ -41,7 +41,7 @@ func (c *Client) list(ctx context.Context, n Name) (*listing, error) {
 	return parseListing(n, text)
 }
 
-// parseListing reads a response of the hub. It separates names that no file can have.
+// parseListing parses a response of the hub. It puts invalid file names into unsafe.
 func parseListing(n Name, text []byte) (*listing, error) {
 	var said struct {
 		Commit string `json:"sha"`
@@ -83,7 +83,7 @@ func parseListing(n Name, text []byte) (*listing, error) {
 	return l, nil
 }
 
-// checkable returns an error if the hub's entry for a file is not enough to check it.
+// checkable returns an error if the hub's entry does not suffice to verify the file.
 func (f File) checkable() error {
 	isSum := sumPattern.MatchString(f.SHA256) || f.SHA256 == "" && commitPattern.MatchString(f.GitID)
 	if !isSum || f.Size < 0 {

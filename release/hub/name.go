@@ -35,9 +35,8 @@ var (
 	sumPattern    = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// ParseName reads org/name, org/name:FILE, org/name:QUANTISATION, org/name:REVISION, or a revision and a file with a
-// second colon between them. A name with the ending of a weights file is a file; a name of a quantisation in llama.cpp
-// is a quantisation.
+// ParseName parses org/name, org/name:FILE, org/name:QUANTISATION, org/name:REVISION, or org/name:REVISION:FILE. A
+// detail with the extension of a weights file is a file. One that llama.cpp uses for a quantisation is a quantisation.
 func ParseName(text string) (Name, error) {
 	repo, detail, hasDetail := strings.Cut(text, ":")
 	const longest = 200
@@ -65,7 +64,7 @@ func ParseName(text string) (Name, error) {
 	return n, n.check()
 }
 
-// check returns an error for a revision or a file that cannot be one.
+// check returns an error if a revision or a file is invalid.
 func (n Name) check() error {
 	if n.Revision != "" && !isSafePath(n.Revision) {
 		return fmt.Errorf("%s: found the revision %.100q, want a branch, a tag or a commit", n.Repo, n.Revision)
@@ -105,8 +104,8 @@ func (n Name) revision() string {
 	return n.Revision
 }
 
-// isSafePath reports whether a path of a list of files, with slashes, stays inside the folder it is put into, on any
-// system, and can be printed.
+// isSafePath reports whether a path with slashes, from a list of files, stays inside its folder on any system, and is
+// printable.
 func isSafePath(p string) bool {
 	const longest = 1000
 	if p == "" || len(p) > longest || path.Clean(p) != p || strings.ContainsAny(p, `\:*?"<>|`) {

@@ -72,9 +72,9 @@ func (c *Client) Plan(ctx context.Context, n Name) (*Plan, error) {
 	return p, nil
 }
 
-// Pull downloads the files of a plan that are not cached, or with force all of them. A file gets its name after its
-// size and sum are checked, and the branch gets its new commit after all files are complete. An interrupted pull leaves
-// its bytes, and the next pull resumes there.
+// Pull downloads the files of a plan that are not cached or, with force, all of them. A file gets its name only after
+// its size and sum are verified, and the branch gets its new commit only after all files are complete. An interrupted
+// pull leaves its bytes in the cache, and the next pull resumes there.
 func (c *Client) Pull(ctx context.Context, p *Plan, force bool) (Found, error) {
 	r := c.Cache.repo(p.Name.Repo)
 	if err := os.MkdirAll(r.dir(), 0o777); err != nil {
@@ -84,7 +84,7 @@ func (c *Client) Pull(ctx context.Context, p *Plan, force bool) (Found, error) {
 		return Found{}, err
 	}
 	total, _ := p.Bytes()
-	var before int64 // of the files that are done
+	var before int64 // bytes of the completed files
 	for _, f := range p.Files {
 		fetched, err := c.fetch(ctx, p.Name, p.Commit, f, force, func(at int64) {
 			if c.Watch.Bytes != nil {
@@ -108,12 +108,12 @@ func (c *Client) Pull(ctx context.Context, p *Plan, force bool) (Found, error) {
 	return foundIn(r, p.Name, p.Commit, p.choice), nil
 }
 
-// linkUnchanged links files that were pulled for the previous commit and are the same in this one. So other parts of a
+// linkUnchanged links files that were pulled for the previous commit and have not changed. So other parts of a
 // repository stay usable.
 func (c *Client) linkUnchanged(r repo, p *Plan) error {
 	before, err := r.commit(p.Name.revision())
 	if err != nil || before == p.Commit {
-		return nil // there is none
+		return nil // there is no other commit
 	}
 	for _, f := range p.other {
 		if !r.has(before, f) || !isFile(r.blob(f.sum()), f.Size) || r.has(p.Commit, f) {
@@ -138,7 +138,7 @@ func (c *Client) checkSpace(r repo, p *Plan, force bool) error {
 		}
 	}
 	free, err := c.space(r.dir())
-	if err != nil || free >= need { // if it is unknown, writing reports it
+	if err != nil || free >= need { // if unknown, writing reports the error
 		return nil
 	}
 	return fmt.Errorf("%s needs %d bytes, and %d are free on the disk of %s: free some space, or choose another disk "+
@@ -150,7 +150,7 @@ type Found struct {
 	Name    Name
 	Commit  string
 	Dir     string   // of the snapshot
-	Weights []string // paths, the first is what a program opens
+	Weights []string // the first is the one to open
 	Files   []string // paths of all
 
 	whole bool
@@ -165,7 +165,7 @@ func foundIn(r repo, n Name, commit string, c choice) Found {
 	return f
 }
 
-// Path returns the path for a loader: the folder, or the file if that was named or contains everything.
+// Path returns the path for a loader: the folder, or the file if the file was named or contains everything.
 func (f Found) Path() string {
 	if f.whole || len(f.Weights) == 0 {
 		return f.Dir
@@ -173,7 +173,7 @@ func (f Found) Path() string {
 	return f.Weights[0]
 }
 
-// NotCachedError is the error of a model that is not in the cache.
+// NotCachedError reports that a model is not in the cache.
 type NotCachedError struct {
 	Name Name
 	Dir  string // of the cache
@@ -192,7 +192,7 @@ func (e *NotCachedError) Error() string {
 // Unwrap returns the cause.
 func (e *NotCachedError) Unwrap() error { return e.Why }
 
-// Find finds a model in the cache, without asking a hub. If files are missing, the error is a *NotCachedError.
+// Find finds a model in the cache, without contacting a hub. If files are missing, the error is a *NotCachedError.
 func (c Cache) Find(n Name) (Found, error) {
 	r := c.repo(n.Repo)
 	commit, err := r.commit(n.revision())

@@ -15,17 +15,17 @@ import (
 type Removal struct {
 	Name  Name
 	Files int   // names of files
-	Bytes int64 // that become free
+	Bytes int64 // bytes that become free
 
 	repo  repo
-	whole bool     // all of the repository
+	whole bool     // the whole repository
 	refs  []string // paths
 	names []string // paths in snapshots
 	blobs []string // paths
 }
 
-// PlanRemoval finds the files that belong only to a name: a whole repository, the snapshot of a revision, or the file
-// of a file name or quantisation. Contents that another snapshot uses stay.
+// PlanRemoval finds the files that belong only to a name: a whole repository, the snapshot of a revision, or a file
+// that is given by name or quantisation. Contents that another snapshot uses are kept.
 func (c Cache) PlanRemoval(n Name) (*Removal, error) {
 	r := c.repo(n.Repo)
 	p := &Removal{Name: n, repo: r}
@@ -94,7 +94,8 @@ func (p *Removal) choose(n Name) error {
 	return p.repo.walk(commit, func(at, _ string) { p.names = append(p.names, at) })
 }
 
-// walk visits the names of files in a snapshot, with the blob that each links to, "" for none of this repository.
+// walk visits the files of a snapshot. blob is the path of the blob that a file links to, or "" if the file links to
+// none of this repository.
 func (r repo) walk(commit string, visit func(at, blob string)) error {
 	err := filepath.WalkDir(r.snapshot(commit), func(at string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -115,7 +116,7 @@ func (r repo) walk(commit string, visit func(at, blob string)) error {
 	return err
 }
 
-// measure finds the blobs that nothing else uses, and their total size.
+// measure finds the blobs that nothing else uses, and adds up the sizes.
 func (p *Removal) measure(used map[string]bool) error {
 	if p.whole {
 		return filepath.WalkDir(p.repo.dir(), func(_ string, entry fs.DirEntry, err error) error {
@@ -152,7 +153,7 @@ func (p *Removal) measure(used map[string]bool) error {
 	return nil
 }
 
-// Remove removes the planned files: first the names, then the contents. It is an error if another program is
+// Remove removes the planned files: first the names, then the contents. It returns an error if another program is
 // downloading one of them.
 func (p *Removal) Remove() error {
 	release, err := p.repo.lockAll()
@@ -173,7 +174,7 @@ func (p *Removal) Remove() error {
 	}
 	for _, at := range p.names {
 		for dir := filepath.Dir(at); dir != filepath.Join(p.repo.dir(), "snapshots"); dir = filepath.Dir(dir) {
-			if os.Remove(dir) != nil { // something is in it
+			if os.Remove(dir) != nil { // it is not empty
 				break
 			}
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/checkpoint"
 )
 
-// Resolve returns the path of the model that a user names. An existing path takes precedence. Otherwise the name is
-// that of a published model in the cache (org/name, with :file, :quantisation or :revision), and of returns its path.
-// If there is neither, the error is the one from absent and names the command that downloads the model.
+// Resolve returns the path of the model that a user names. An existing path takes precedence. Otherwise name is that of
+// a published model in the cache (org/name, with :file, :quantisation or :revision), and of returns the model's path.
+// If there is neither, the error comes from absent and names the command that downloads the model.
 func Resolve(name string, of func(Found) string, absent func(error) error) (string, error) {
 	_, noPath := os.Stat(name)
 	if noPath == nil {
@@ -23,7 +23,7 @@ func Resolve(name string, of func(Found) string, absent func(error) error) (stri
 		if errors.Is(noPath, fs.ErrNotExist) {
 			return "", absent(noPath)
 		}
-		return name, nil // its reader reports problems
+		return name, nil // whoever reads it reports problems
 	}
 	cache, err := DefaultCache()
 	if err != nil {
@@ -33,7 +33,7 @@ func Resolve(name string, of func(Found) string, absent func(error) error) (stri
 	if err == nil {
 		return of(found), nil
 	}
-	if errors.Is(err, fs.ErrNotExist) { // nothing of it is cached: it may be meant as a path
+	if errors.Is(err, fs.ErrNotExist) { // nothing is cached, so it may be meant as a path
 		err = absent(noPath)
 		if strings.Contains(name, ":") || strings.Contains(name, "/") && !checkpoint.HasEnding(name) {
 			err = fmt.Errorf("%w; if it is the name of a published model, hippo pull %s fetches it", err, published)
@@ -42,7 +42,7 @@ func Resolve(name string, of func(Found) string, absent func(error) error) (stri
 	return "", err
 }
 
-// File returns the file of the weights if there is only one, or else Path.
+// File returns the weights' file if there is only one, or else Path.
 func (f Found) File() string {
 	if len(f.Weights) == 1 {
 		return f.Weights[0]
