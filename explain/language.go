@@ -20,7 +20,7 @@ type Language struct {
 	// Forward runs the model with its blocks replaced.
 	Forward func(t *autograd.Tape, blocks []*model.Block, ids []int32)
 
-	// One of the two is what it is made of.
+	// Exactly one of Model and Network is set.
 	Model   *model.Model
 	Network *model.Network
 }
@@ -39,7 +39,8 @@ func OfModel(m *model.Model) *Language {
 	}
 }
 
-// OfNetwork returns a network for inspection. Errors: it does not map tokens to tokens at each position.
+// OfNetwork returns a network for inspection. It returns an error if the network does not map tokens to tokens at each
+// position.
 func OfNetwork(m *model.Network) (*Language, error) {
 	c := &m.Config
 	if c.Vocab == 0 || !c.Everywhere || c.Outputs != c.Vocab {
@@ -63,8 +64,8 @@ func OfNetwork(m *model.Network) (*Language, error) {
 	return l, nil
 }
 
-// Each calls see with the mixer of every block up to a last one, and its input (l, d_model) when the model reads ids.
-// Later layers are not computed.
+// Each calls see with every block up to last, and the input of its mixer (l, d_model), when the model reads ids. Later
+// layers are not computed.
 func (g *Language) Each(t *autograd.Tape, ids []int32, last int,
 	see func(layer int, b *model.Block, u *tensor.Tensor)) {
 	var blocks []*model.Block
@@ -75,8 +76,8 @@ func (g *Language) Each(t *autograd.Tape, ids []int32, last int,
 	t.Reset()
 }
 
-// ShowInput is a block that shows the input of its mixer, with a block whose mixer needs no other layer (see
-// mixer.Given). The last block that is observed ends there.
+// ShowInput returns a block that passes the input of its mixer to see, with a block whose mixer needs no other layer
+// (see mixer.Given). If last is true, the forward pass ends there.
 func ShowInput(b *model.Block, last bool, see func(b *model.Block, u *tensor.Tensor)) *model.Block {
 	with := *b
 	with.Mixer = watched{b.Mixer, func(u *tensor.Tensor, r *mixer.Rows) {
@@ -94,7 +95,7 @@ func ShowInput(b *model.Block, last bool, see func(b *model.Block, u *tensor.Ten
 type watched struct {
 	mixer.Mixer
 	see  func(u *tensor.Tensor, r *mixer.Rows)
-	last bool // what it makes is not needed
+	last bool // its output is not needed
 }
 
 func (w watched) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *tensor.Tensor {
@@ -105,10 +106,10 @@ func (w watched) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *ten
 	return w.Mixer.Forward(t, u, r)
 }
 
-// Directions returns the rows (n, d_model) whose products with an addition to the stream are its contributions to the
-// scores of some tokens: the rows of the unembedding times the weights of the final norm. If that is a LayerNorm, which
-// subtracts the mean, the rows are centered too. The division by the deviation is left out: it is the same for all
-// additions to a position.
+// Directions returns rows (n, d_model). The product of a row with an addition to the residual stream is the addition's
+// contribution to the score of a token. The rows are those of the unembedding times the weights of the final norm. If
+// the norm is a LayerNorm, which subtracts the mean, the rows are centered too. The division by the deviation is left
+// out: it is the same for all additions to a position.
 func (g *Language) Directions(t *autograd.Tape, tokens []int32) ([]float64, error) {
 	var weights []float32
 	centered := false
@@ -135,7 +136,7 @@ func (g *Language) Directions(t *autograd.Tape, tokens []int32) ([]float64, erro
 	return rows, nil
 }
 
-// Center subtracts the mean of x from it.
+// Center subtracts from x its mean.
 func Center(x []float64) {
 	mean := 0.0
 	for _, v := range x {
@@ -146,11 +147,11 @@ func Center(x []float64) {
 	}
 }
 
-// IsModel reports whether it is a language model, and not the network of a task.
+// IsModel reports whether g is a language model rather than a network of a task.
 func (g *Language) IsModel() bool { return g.Model != nil }
 
 // Vocab returns the size of the vocabulary.
 func (g *Language) Vocab() int { return g.vocab }
 
-// MaxLength returns the length of the longest sequence that the model takes, 0 for any.
+// MaxLength returns the maximum length of a sequence, 0 for any.
 func (g *Language) MaxLength() int { return g.maxLength }

@@ -10,11 +10,11 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// nextTop is how many tokens are shown of each of several predictions.
+// nextTop is the number of tokens shown for each of several predictions.
 const nextTop = 10
 
-// Beside shows several predictions of one token side by side: as bars and as a table, of the most probable tokens of
-// each, and those that are watched.
+// Beside returns panels with several predictions of one token side by side, as bars and as a table: the most probable
+// tokens of each, and those that are watched.
 func Beside(tok tokenizer.Tokenizer, names []string, watched []int32, scores ...[]float32) []figure.Panel {
 	of, ids := make([]Softmax, len(scores)), slices.Compact(slices.Sorted(slices.Values(watched)))
 	for i, z := range scores {
@@ -58,10 +58,11 @@ func Beside(tok tokenizer.Tokenizer, names []string, watched []int32, scores ...
 	return []figure.Panel{{X: figure.Axis{Label: "probability"}, Bars: bars}, {Table: table}}
 }
 
-// maxShown is how many tokens of a text are shown.
+// MostShown is the maximum number of tokens of a text that are shown.
 const MostShown = 2048
 
-// movedText is a text in the colors of the changes of the log-probabilities of its tokens. more says what is not shown.
+// ChangedText returns a text colored by the changes of the log-probabilities of its tokens. more describes what is not
+// shown.
 func ChangedText(tok tokenizer.Tokenizer, ids []int32, a, b []float64, nameA, nameB string) (text *figure.Text,
 	more string) {
 	if len(ids) > MostShown {

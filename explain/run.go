@@ -13,54 +13,54 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// PieceLen is how many tokens a causal model reads at a time. Only the streams of one such piece are stored.
+// PieceLen is the number of tokens that a causal model reads at a time. Only the streams of one such piece are stored.
 const PieceLen = 256
 
-// Place is where in a layer a hook sits.
+// Place is the position of a hook in a layer.
 type Place int
 
 const (
-	MixerOut   Place = iota // what the mixer adds to the stream
-	MLPOut                  // what the feed-forward part adds to the stream
-	MixerInner              // what the mixer's last projection is given
+	MixerOut   Place = iota // output of the mixer, which is added to the stream
+	MLPOut                  // output of the feed-forward part, which is added to the stream
+	MixerInner              // input of the mixer's last projection
 )
 
-// Hook observes, and may change, what a layer computes: rows x (n, width) of the tokens from number at on. It reports
-// whether it has changed them.
+// Hook observes, and may change, what a layer computes. See gets rows x (n, width) of the tokens from number at on, and
+// reports whether it has changed them.
 type Hook struct {
 	Layer int
 	Place Place
 	See   func(at, width int, x []float32) (changed bool)
-	Part  string // of mixerInner: which of several mixers
+	Part  string // for MixerInner: which of several mixers
 }
 
-// Probe is how a run of the model is observed and changed. The zero value leaves the model as it is.
+// Probe specifies how a run of the model is observed and changed. The zero value does neither.
 type Probe struct {
 	Hooks  []Hook
 	Forget []int // layers whose mixers carry nothing from token to token
-	// Stream, if not nil, is called with the stream (n, d_model) before each layer and, as the layer after the last,
-	// before the final norm.
+	// Stream, unless it is nil, is called with the residual stream (n, d_model) before each layer and, as the layer
+	// after the last, before the final norm.
 	Stream func(layer, at int, x []float32)
-	// Only is the one layer whose stream is observed, all if it is negative.
+	// Only is the only layer whose stream is observed. If it is negative, all are.
 	Only int
-	// Cuts are called after as many tokens.
+	// Cuts are functions to call after the given numbers of tokens.
 	Cuts map[int]func(s *model.State)
-	// From is the first layer that runs, if Streams has what the layers before it did.
+	// From is the first layer that runs. Streams must then hold the streams of earlier layers.
 	From    int
 	Streams *Streams
 }
 
-// Streams are the streams before all layers in an earlier run of a language model, on which later runs build.
+// Streams holds the residual streams before all layers in an earlier run of a language model, for reuse in later runs.
 type Streams struct {
-	at     int // the first token
+	at     int // number of the first token
 	layers [][]float32
 }
 
-// mostStreams bounds the numbers of streams that are stored.
+// mostStreams is the maximum number of elements of streams that are stored.
 const mostStreams = 1 << 26
 
-// KeepStreams makes w store the streams of n tokens from number at on, and returns them: nil if they are too large, if
-// the model is not run by layers, or if its layers hand on what is not in the stream.
+// KeepStreams makes w store the streams of n tokens from number at on, and returns them. It returns nil if they are too
+// large, if the model is not run by layers, or if its layers pass on data that are not in the stream.
 func (g *Language) KeepStreams(w *Probe, at, n int) *Streams {
 	layers := len(g.Backbone.Blocks)
 	if g.Model == nil || g.Backbone.HandsOn() || layers*n > mostStreams/g.Unembedding.Dim(1) {
@@ -76,7 +76,7 @@ func (s *Streams) put(x *tensor.Tensor, layer, at int) {
 	x.CopyFrom(s.layers[layer][(at-s.at)*x.Dim(-1):][:x.Len()])
 }
 
-// Final adds an observer of the stream before the final norm.
+// Final returns w with an additional observer of the stream before the final norm.
 func (w Probe) Final(g *Language, see func(x []float32)) Probe {
 	last, told := len(g.Backbone.Blocks), w.Stream
 	if told == nil {
@@ -93,13 +93,13 @@ func (w Probe) Final(g *Language, see func(x []float32)) Probe {
 	return w
 }
 
-// Run is a sequence on its way through a model.
+// Run reads a sequence with a model.
 type Run struct {
 	Of    *Language
-	State *model.State // nil where the whole sequence has to be read at once
+	State *model.State // nil if the whole sequence must be read at once
 	step  func(ids []int32) error
 	Probe Probe
-	At    int // tokens read
+	At    int // number of tokens read
 }
 
 // Causal reports whether a sequence can be read in pieces.
@@ -180,7 +180,7 @@ func (g *Language) Check(ids []int32) error {
 	return nil
 }
 
-// CheckWatched returns an error unless there are such tokens.
+// CheckWatched returns an error unless the model has these tokens.
 func (g *Language) CheckWatched(ids []int32) error {
 	for _, id := range ids {
 		if id < 0 || int(id) >= g.vocab {
@@ -190,7 +190,7 @@ func (g *Language) CheckWatched(ids []int32) error {
 	return nil
 }
 
-// Read reads further tokens, in pieces, and calls after, if not nil, after each piece.
+// Read reads more tokens, in pieces, and calls after, unless it is nil, after each piece.
 func (r *Run) Read(ctx context.Context, ids []int32, after func(at int, ids []int32) error) error {
 	for len(ids) > 0 {
 		if err := ctx.Err(); err != nil {
@@ -221,7 +221,7 @@ func (r *Run) Read(ctx context.Context, ids []int32, after func(at int, ids []in
 	return nil
 }
 
-// watched is the backbone with its observers.
+// watched returns the backbone with its observers.
 func (r *Run) watched() (model.Backbone, error) {
 	bb := r.Of.Backbone
 	bb.Blocks = nil
@@ -241,7 +241,7 @@ func (r *Run) watched() (model.Backbone, error) {
 	return bb, nil
 }
 
-// streamOf is the observer of the stream before a layer, nil for none.
+// streamOf returns the observer of the stream before a layer, nil for none.
 func (r *Run) streamOf(layer int) func(x *tensor.Tensor) {
 	if r.Probe.Stream == nil || r.Probe.Only >= 0 && r.Probe.Only != layer {
 		return nil
@@ -249,7 +249,7 @@ func (r *Run) streamOf(layer int) func(x *tensor.Tensor) {
 	return func(x *tensor.Tensor) { r.Probe.Stream(layer, r.At, x.Floats()) }
 }
 
-// hook puts the hooks of a layer into its block.
+// hook adds the hooks of a layer to its block.
 func (r *Run) hook(layer int, b *model.Block) error {
 	of := map[Place][]Hook{}
 	for _, h := range r.Probe.Hooks {
@@ -285,7 +285,7 @@ func (r *Run) hook(layer int, b *model.Block) error {
 	return nil
 }
 
-// edited is x as hooks leave it.
+// edited returns x after the hooks.
 func (r *Run) edited(t *autograd.Tape, x *tensor.Tensor, hooks []Hook) *tensor.Tensor {
 	values, changed := x.Floats(), false
 	for _, h := range hooks {
@@ -299,8 +299,8 @@ func (r *Run) edited(t *autograd.Tape, x *tensor.Tensor, hooks []Hook) *tensor.T
 	return y
 }
 
-// seenNorm is a norm of the stream that shows it. In front of a mixer that shares a block, what is normed is more than
-// the stream, which then comes second.
+// ShownNorm is a norm of the stream that shows the stream. If a mixer shares a block, the norm before it has more
+// inputs than the stream, and the stream is the second one.
 type ShownNorm struct {
 	nn.AddNorm
 	Show   func(x *tensor.Tensor)
@@ -329,10 +329,10 @@ func (m editedMixer) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) 
 	return m.edit(t, m.Mixer.Forward(t, u, r))
 }
 
-// forgetful is a mixer that reads every token as the first of a sequence, at its place.
+// forgetful is a mixer that reads every token as the first of a sequence, at its position.
 type forgetful struct{ mixer.Mixer }
 
-// Forward mixes each position of u alone.
+// Forward processes each position of u separately.
 func (m forgetful) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *tensor.Tensor {
 	alone := &engine.Rows{}
 	for i := range r.Count() {
@@ -343,7 +343,7 @@ func (m forgetful) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *t
 	return m.Mixer.Forward(t, u, &mixer.Rows{Rows: alone, Handed: r.Handed})
 }
 
-// Pass reads ids.
+// Pass reads ids with a new run.
 func (g *Language) Pass(ctx context.Context, ids []int32, w Probe) error {
 	r, err := g.Start(w)
 	if err != nil {
@@ -352,7 +352,7 @@ func (g *Language) Pass(ctx context.Context, ids []int32, w Probe) error {
 	return r.Read(ctx, ids, nil)
 }
 
-// Cut has do be done when n tokens have been read.
+// Cut adds do to the functions to call after n tokens.
 func (w *Probe) Cut(n int, do func(s *model.State)) {
 	if before := w.Cuts[n]; before != nil {
 		then := do

@@ -15,11 +15,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// ScoreRows is how many positions are scored at a time. A position has a score for each token of the vocabulary, so
-// more would take much memory; with this many the product with the unembedding runs at nearly full speed.
+// ScoreRows is the number of positions that are scored at a time. A position has a score for each token of the
+// vocabulary, so more would need much memory. With this number, the product with the unembedding runs at nearly full
+// speed.
 const ScoreRows = 128
 
-// Scorer turns the stream into scores of tokens.
+// Scorer computes scores of tokens from the residual stream.
 type Scorer struct {
 	g      *Language
 	tape   *autograd.Tape
@@ -28,8 +29,8 @@ type Scorer struct {
 
 func (g *Language) NewScorer() *Scorer { return &Scorer{g: g, tape: g.Backbone.NewTape()} }
 
-// of returns the scores (n, vocabulary) of the stream x (n, d_model): by the final norm and the unembedding. The next
-// call reuses them.
+// Scores returns the scores (n, vocabulary) of the stream x (n, d_model), by the final norm and the unembedding. The
+// next call overwrites them.
 func (s *Scorer) Scores(x []float32) (scores []float32, vocab int) {
 	t, d := s.tape, s.g.Unembedding.Dim(1)
 	t.Reset()
@@ -60,17 +61,17 @@ func (g *Language) Head(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor 
 type Softmax struct {
 	Norm    float64 // log Σ e^z, so that log p = z - norm
 	Entropy float64 // -Σ p log p, in nats
-	top     float32 // the largest of z
-	share   float32 // its probability: p = share·e^(z - top)
+	top     float32 // largest of z
+	share   float32 // probability of top: p = share·e^(z - top)
 }
 
-// scoresAtOnce is how many scores are looked at together: their sums are made in float32, and added up in float64.
+// scoresAtOnce is the number of scores that are added in float32 before the sum is added in float64.
 const scoresAtOnce = 1024
 
-// Ones are as many ones.
+// Ones contains scoresAtOnce ones.
 var Ones = slices.Repeat([]float32{1}, scoresAtOnce)
 
-// SoftmaxOf returns the softmax of scores. It is false if they are not finite.
+// SoftmaxOf returns the softmax of scores. It returns false if they are not finite.
 func SoftmaxOf(z []float32) (Softmax, bool) {
 	p, err := sample.LogProbsOf(z)
 	if err != nil || !kernel.AllFinite(z) {
@@ -79,7 +80,7 @@ func SoftmaxOf(z []float32) (Softmax, bool) {
 	return Softmax{p.Norm, p.Entropy(), p.Largest, float32(math.Exp(float64(p.Largest) - p.Norm))}, true
 }
 
-// Divergence is KL(p‖q) = Σ p (log p - log q), in nats, of the distributions of scores a and b.
+// Divergence returns KL(p‖q) = Σ p (log p - log q), in nats, of the distributions of scores a and b.
 func Divergence(a, b []float32, of, from Softmax) float64 {
 	p := make([]float32, len(a))
 	of.Fill(p, a)
@@ -92,7 +93,7 @@ func (s Softmax) Fill(p, scores []float32) {
 	kernel.ExpShift(p, s.top, s.share)
 }
 
-// Divergence is KL(p‖q) for p the probabilities of scores a, and q those of b.
+// Divergence returns KL(p‖q), where p are the probabilities of scores a, and q those of b.
 func (s Softmax) Divergence(p, a, b []float32, from Softmax) float64 {
 	apart := s.Norm - from.Norm // log p - log q = a - b - apart
 	shift := float32(apart)
@@ -115,10 +116,10 @@ type Likely struct {
 	P  float64 `json:"p"`
 }
 
-// Likeliest returns the n most probable tokens, the most probable first, among equals the lower token.
+// Likeliest returns the n most probable tokens in descending order. Among equals, the lower token comes first.
 func Likeliest(z []float32, s Softmax, n int) []Likely {
 	var at []int32
-	least := float32(math.Inf(-1)) // of those in at, when there are n
+	least := float32(math.Inf(-1)) // smallest score in at, if it has n entries
 	for i, x := range z {
 		if len(at) == n && x <= least {
 			continue
@@ -143,12 +144,12 @@ func Likeliest(z []float32, s Softmax, n int) []Likely {
 	return out
 }
 
-// Prediction is how a model predicts a sequence of n tokens.
+// Prediction holds a model's predictions for a sequence of n tokens.
 type Prediction struct {
-	LogP    []float64 // of the tokens that came, after each but the last: n-1
-	Entropy []float64 // of what comes next, after each: n
+	LogP    []float64 // of the next tokens of the text, after each token except the last: n-1
+	Entropy []float64 // of the next token's distribution, after each token: n
 	Last    []float32 // the scores after the last token
-	Softmax Softmax   // of last
+	Softmax Softmax   // of Last
 }
 
 // Predict reads ids, observed and changed by w.
@@ -184,13 +185,13 @@ func (g *Language) Predict(ctx context.Context, ids []int32, w Probe) (*Predicti
 	})
 }
 
-// Ruined returns the error of scores that are not finite.
+// Ruined returns the error for scores that are not finite.
 func (g *Language) Ruined(layers, at int) error {
 	return fmt.Errorf("found scores that are not finite after %s at token %d: the weights are invalid, "+
 		"or a change is too large", g.DepthName(layers), at)
 }
 
-// DepthName returns the name of the stream after some layers.
+// DepthName returns the name of the stream after the given number of layers.
 func (g *Language) DepthName(layers int) string {
 	if layers == 0 {
 		return "embedding"
@@ -221,8 +222,8 @@ func MeanOf(x []float64) float64 {
 	return sum / float64(max(1, len(x)))
 }
 
-// apart is the Jensen-Shannon divergence ½KL(p‖m) + ½KL(q‖m), m = (p+q)/2, of the distributions of scores a and b. With
-// u = (p-q)/(p+q) it is
+// JensenShannon returns the Jensen-Shannon divergence ½KL(p‖m) + ½KL(q‖m), m = (p+q)/2, of the distributions of scores
+// a and b. With u = (p-q)/(p+q) it is
 //
 //	½ Σ m ((1+u) log(1+u) + (1-u) log(1-u))
 func JensenShannon(a, b []float32, of, from Softmax) float64 {
@@ -242,7 +243,7 @@ func JensenShannon(a, b []float32, of, from Softmax) float64 {
 	return max(0, sum)
 }
 
-// disagreement is (1+u) log(1+u) + (1-u) log(1-u), for u from -1 to 1.
+// disagreement returns (1+u) log(1+u) + (1-u) log(1-u), for u from -1 to 1.
 func disagreement(u float64) float64 {
 	switch x := u * u; {
 	case x < 0.01: // the first terms of Σ_k u^(2k) / (k (2k-1)): a relative error below 1e-12
@@ -253,5 +254,5 @@ func disagreement(u float64) float64 {
 	return 2 * math.Ln2
 }
 
-// Finite reports whether x has neither NaN nor infinity.
+// Finite reports whether x contains neither NaN nor infinities.
 func Finite(x []float32) bool { return kernel.AllFinite(x) }

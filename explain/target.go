@@ -21,25 +21,25 @@ const (
 	WholeBlock  Part = ""        // what the layer adds to the stream
 	MixerPart   Part = "mixer"   // what its mixer adds
 	MLPPart     Part = "mlp"     // what its feed-forward part adds
-	HeadPart    Part = "head"    // what the mixer's last projection is given by a head
-	ChannelPart Part = "channel" // what it is given by a channel
+	HeadPart    Part = "head"    // a head's part of the input of the mixer's last projection
+	ChannelPart Part = "channel" // a channel of that input
 	StatePart   Part = "state"   // what the layer carries from token to token
 )
 
-// Target is a part of a model that can be taken away, or replaced by that of another text.
+// Target is a part of a model that can be ablated, or replaced by its value in another text.
 type Target struct {
 	Layer int
 	Part  Part
-	Index int // of a head or a channel
-	// Mixer is whose head or channel it is, in a layer of several mixers.
+	Index int // index of a head or a channel
+	// Mixer is the mixer of the head or channel, in a layer with several mixers.
 	Mixer string
 }
 
 var targetForm = regexp.MustCompile(
 	`^layer(\d+)(?:\.(mixer|mlp|state)|(?:\.([a-z][a-z0-9-]*))?\.(head|channel)(\d+))?$`)
 
-// ParseTarget reads layer3, layer3.mixer, layer3.mlp, layer3.head2, layer3.channel17 or layer3.state, and of a layer of
-// several mixers layer3.attention.head2.
+// ParseTarget parses layer3, layer3.mixer, layer3.mlp, layer3.head2, layer3.channel17 or layer3.state and, for a layer
+// with several mixers, layer3.attention.head2.
 func ParseTarget(text string) (Target, error) {
 	m := targetForm.FindStringSubmatch(text)
 	if m == nil {
@@ -59,7 +59,7 @@ func ParseTarget(text string) (Target, error) {
 	return t, nil
 }
 
-// String is what ParseTarget reads.
+// String returns the target in the form that ParseTarget parses.
 func (t Target) String() string {
 	s := fmt.Sprintf("layer%d", t.Layer)
 	switch t.Part {
@@ -74,14 +74,14 @@ func (t Target) String() string {
 	return s + "." + string(t.Part)
 }
 
-// Interior is what the last projection of a layer's mixer, or of one of several, is given.
+// Interior returns the input of the last projection of a layer's mixer, or of one of several mixers.
 func (g *Language) Interior(layer int, part string) (mixer.Interior, bool) {
 	_, in, ok := mixer.Inside(g.Backbone.Blocks[layer].Mixer, part,
 		func(_ *autograd.Tape, x *tensor.Tensor) *tensor.Tensor { return x })
 	return in, ok
 }
 
-// CheckLayers returns an error unless there are such layers.
+// CheckLayers returns an error unless the layers exist.
 func (g *Language) CheckLayers(layers ...int) error {
 	n := len(g.Backbone.Blocks)
 	for _, i := range layers {
@@ -92,7 +92,7 @@ func (g *Language) CheckLayers(layers ...int) error {
 	return nil
 }
 
-// CheckTarget returns an error that says what there is, unless there is such a part.
+// CheckTarget returns an error unless the part exists. The error lists what exists.
 func (g *Language) CheckTarget(t Target) error {
 	if err := g.CheckLayers(t.Layer); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (g *Language) CheckTarget(t Target) error {
 	return nil
 }
 
-// noInterior is the error of a layer that is no single mixer, and of a name that none of several has.
+// noInterior returns the error for a layer with several mixers if none, or an unknown one, is named.
 func (g *Language) noInterior(layer int) error {
 	want := fmt.Sprintf("layer%d.mixer", layer)
 	for _, part := range mixer.Parts(g.Backbone.Blocks[layer].Mixer) {
@@ -151,15 +151,15 @@ func (g *Language) noInterior(layer int) error {
 	return fmt.Errorf("%s: found no single mixer to look into, want %s", g.LayerName(layer), want)
 }
 
-// Site is where the values of a part pass.
+// Site is where the values of a part can be observed.
 type Site struct {
 	Layer   int
 	Place   Place
-	Columns []int // of the width there; nil for all
+	Columns []int // columns of the values there; nil for all
 	Part    string
 }
 
-// Sites are the places in a layer that make up a part; a state has none.
+// Sites returns the sites in a layer that make up a part. A state has none.
 func (g *Language) Sites(t Target) []Site {
 	switch t.Part {
 	case MixerPart:
@@ -179,8 +179,8 @@ func (g *Language) Sites(t Target) []Site {
 	return all
 }
 
-// Read is a hook that passes the values of a site to use: those of one token at a time. use reports whether it has
-// changed them.
+// Read returns a hook that passes the values of a site to use, one token at a time. use reports whether it has changed
+// them.
 func (s Site) Read(use func(token int, values []float32) bool) Hook {
 	see := func(at, width int, x []float32) (changed bool) {
 		columns := s.Columns
@@ -206,7 +206,7 @@ func (s Site) Read(use func(token int, values []float32) bool) Hook {
 	return Hook{s.Layer, s.Place, see, s.Part}
 }
 
-// LayerTargets are all layers.
+// LayerTargets returns all layers.
 func (g *Language) LayerTargets() []Target {
 	out := make([]Target, len(g.Backbone.Blocks))
 	for i := range out {
@@ -215,7 +215,7 @@ func (g *Language) LayerTargets() []Target {
 	return out
 }
 
-// StateTargets are the states of all layers that have one of their own.
+// StateTargets returns the states of all layers that have their own state.
 func (g *Language) StateTargets() (out []Target) {
 	for i, b := range g.Backbone.Blocks {
 		if t := (Target{Layer: i, Part: StatePart}); b.Shared == nil && g.CheckTarget(t) == nil {
@@ -225,7 +225,8 @@ func (g *Language) StateTargets() (out []Target) {
 	return out
 }
 
-// HeadTargets are the heads of a layer, or its channels where it has no heads. Errors: no such layer, none of either.
+// HeadTargets returns the heads of a layer, or its channels if it has no heads. It returns an error if there is no such
+// layer, or if it has neither.
 func (g *Language) HeadTargets(layer int) ([]Target, error) {
 	if err := g.CheckLayers(layer); err != nil {
 		return nil, err
@@ -254,8 +255,8 @@ func (g *Language) HeadTargets(layer int) ([]Target, error) {
 	return out, nil
 }
 
-// Movable returns an error unless a layer's state means the same whatever the number of tokens before it: one that
-// holds something of each token does not.
+// Movable returns an error unless the meaning of a layer's state is independent of the number of tokens before it. A
+// state that stores something for each token is not movable.
 func (g *Language) Movable(layer int, s *model.State) error {
 	bound := fmt.Errorf("%s stores something of every token, so its state fits only after as many tokens",
 		g.LayerName(layer))

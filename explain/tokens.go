@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TokenText is a token as it is shown: what cannot be seen is written by a sign, bytes that are no text as \xff. A
-// token without text has its number.
+// TokenText returns a token in readable form: invisible characters are replaced by signs, and bytes that are not text
+// by escapes such as \xff. For a token without text it returns the number.
 func TokenText(tok tokenizer.Tokenizer, id int32) string {
 	text := string(tok.Decode(nil, []int32{id}))
 	if text == "" {
@@ -37,7 +37,7 @@ func TokenText(tok tokenizer.Tokenizer, id int32) string {
 	return b.String()
 }
 
-// TokenTexts are tokens as they are shown.
+// TokenTexts returns tokens in readable form.
 func TokenTexts(tok tokenizer.Tokenizer, ids []int32) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
@@ -46,7 +46,7 @@ func TokenTexts(tok tokenizer.Tokenizer, ids []int32) []string {
 	return out
 }
 
-// Quoted is a token in a sentence, where its spaces must be seen.
+// Quoted returns a token in quotes, for use in a sentence, so that its spaces are visible.
 func Quoted(tok tokenizer.Tokenizer, id int32) string { return "“" + TokenText(tok, id) + "”" }
 
 // LikelyText lists tokens and their probabilities.
@@ -61,10 +61,10 @@ func LikelyText(tok tokenizer.Tokenizer, all []Likely) string {
 	return b.String()
 }
 
-// Percent is a probability as text.
+// Percent formats a probability.
 func Percent(p float64) string { return fmt.Sprintf("%.3g %%", 100*p) }
 
-// mixerSource is the papers of the mixers that a layer's kind names.
+// Papers returns the papers of the mixers that a layer's kind names.
 func Papers(kind string) string {
 	var papers []string
 	for _, info := range model.Mixers() {
@@ -75,7 +75,7 @@ func Papers(kind string) string {
 	return strings.Join(papers, "; ")
 }
 
-// TokenNames are the texts of tokens, with what has no picture made visible.
+// TokenNames returns the texts of tokens, with invisible characters made visible.
 func TokenNames(tok tokenizer.Tokenizer, ids []int32) []string {
 	names := make([]string, len(ids))
 	for i := range ids {

@@ -1,6 +1,6 @@
-// Package action finds what a mixer does to one sequence, as a linear map from position to position. It derives that
-// map from the mixer's own run: an engine that writes down what the mixer computes. So no mixer is defined twice, and
-// one that is new needs nothing here unless it uses a new operation.
+// Package action computes the effect of a mixer on one sequence, as a linear map from position to position. It derives
+// the map from the mixer's own forward pass, which runs on an engine that records the operations. So no mixer is
+// defined twice, and a new mixer needs no code here unless it uses a new operation.
 package action
 
 import (
@@ -15,22 +15,23 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Action is what a mixer does to one sequence of l positions, in the form of "A Unified Implicit Attention Formulation
-// for Gated-Linear Recurrent Sequence Models" (arXiv:2405.16504, §3):
+// Action is the effect of a mixer on one sequence of l positions, in the form of "A Unified Implicit Attention
+// Formulation for Gated-Linear Recurrent Sequence Models" (arXiv:2405.16504, §3):
 //
 //	y[t] = b[t] + Σ_s C[t,s],   C[t,s] = U[t] M[t,s] x[s]
 //
-// x[s] are the values at position s: what the mixer computes of the input at s alone, before anything reaches another
-// position. M is the operator of all that goes along the sequence, short filters included, and U[t] what happens at t
-// afterwards. All that depends on the sequence and multiplies values is held fixed at what it is for this sequence:
+// x[s] are the values at position s: what the mixer computes from the input at s alone, before anything reaches another
+// position. M is the operator of everything that moves along the sequence, including short filters. U[t] is what
+// happens at t afterwards. Factors that depend on the sequence and multiply values are held fixed:
 //
 //   - gates, attention weights, steps Δ and the B and C of selective models;
 //   - activations after a filter or a state, f(z) = (f(z)/z)·z, as the paper has SiLU;
 //   - the size that a norm divides by.
 //
-// Then the formula is exact. b is what is left where all values are 0: biases, and where an encoder's or a state's own
-// vectors are read. Of attention M is the pattern; of S4, H3 and Hyena gates times kernels; of Mamba, Mamba-2, RG-LRU
-// and retention gates times products of decays; of an RNN products of its matrix and the factors tanh(z)/z.
+// With these factors fixed, the formula is exact. b is the output if all values are 0: biases, and contributions of an
+// encoder's or a state's own vectors. For attention M is the pattern; for S4, H3 and Hyena gates times kernels; for
+// Mamba, Mamba-2, RG-LRU and retention gates times products of decays; for an RNN products of its matrix and the
+// factors tanh(z)/z.
 type Action struct {
 	Length, Width int
 
@@ -42,29 +43,30 @@ type Action struct {
 	by      map[*tensor.Tensor]*step
 }
 
-// Of finds what a mixer does to u (l, d_model). The tape's kind of engine computes. Errors: a mixer that is not linear
-// in values however much is held fixed.
+// Of computes the effect of a mixer on u (l, d_model), on an engine of the tape's kind. It returns an error if the
+// mixer is not linear in the values with all factors held fixed.
 func Of(t *autograd.Tape, m mixer.Mixer, u *tensor.Tensor) (*Action, error) {
 	return of(t, func(t *autograd.Tape, in []*tensor.Tensor, r *mixer.Rows) *tensor.Tensor {
 		return m.Forward(t, in[0], r)
 	}, u)
 }
 
-// OfShared finds what a block that layers share adds to what a layer's mixer sees, for a stream x (l, d_model) that
-// began as e (l, d_model): see mixer.Shared. Values at s are made of x[s] and e[s] together. Errors: those of Of.
+// OfShared computes what a block that layers share adds to the input of a layer's mixer, for a residual stream x (l,
+// d_model) that started as e (l, d_model): see mixer.Shared. Values at s depend on x[s] and e[s] together. The errors
+// are those of Of.
 func OfShared(t *autograd.Tape, m *mixer.Shared, x, e *tensor.Tensor) (*Action, error) {
 	return of(t, func(t *autograd.Tape, in []*tensor.Tensor, r *mixer.Rows) *tensor.Tensor {
 		return m.Forward(t, in[0], in[1], r)
 	}, x, e)
 }
 
-// of finds what forward does to sequences of one length, position by position side by side.
+// of computes the effect of forward on sequences of one length, which are side by side at each position.
 func of(t *autograd.Tape, forward func(t *autograd.Tape, in []*tensor.Tensor, r *mixer.Rows) *tensor.Tensor,
 	in ...*tensor.Tensor) (*Action, error) {
 	e := newTracer()
 	a := &Action{Length: in[0].Rows(), e: e, by: map[*tensor.Tensor]*step{}}
 	a.tape = t.Through(func(inner engine.Engine) engine.Engine {
-		if e.Engine != nil { // of a tape beside, that a mixer makes for what does not depend on the sequence
+		if e.Engine != nil { // of another tape, which a mixer makes for what does not depend on the sequence
 			return inner
 		}
 		e.through(inner)
@@ -101,8 +103,8 @@ func (a *Action) trim() error {
 	return nil
 }
 
-// leading are those of some steps that lead to tensors. It adds what they need to these. stop, if not nil, is called
-// with a step that makes one of them, and reports whether it is left out.
+// leading returns the steps that lead to the needed tensors, and adds the steps' inputs to needed. If stop is not nil,
+// it is called with each step that makes a needed tensor, and reports whether to omit the step.
 func leading(steps []*step, needed map[*tensor.Tensor]bool, stop func(s *step) bool) (out []*step) {
 	for _, s := range slices.Backward(steps) {
 		some := slices.ContainsFunc(s.out, func(y *tensor.Tensor) bool { return needed[y] })
@@ -118,7 +120,7 @@ func leading(steps []*step, needed map[*tensor.Tensor]bool, stop func(s *step) b
 	return out
 }
 
-// source adds those of xs that are values to the sources.
+// source adds the tensors of xs that are values to the sources.
 func (a *Action) source(xs ...*tensor.Tensor) {
 	for _, x := range xs {
 		if a.local(x) && !slices.Contains(a.sources, x) {
@@ -127,13 +129,13 @@ func (a *Action) source(xs ...*tensor.Tensor) {
 	}
 }
 
-// local reports whether a tensor depends on the sequence's own position alone: whether it is values.
+// local reports whether a tensor is values: it depends only on the input at its own position.
 func (a *Action) local(x *tensor.Tensor) bool { return a.e.known(x) && !a.e.mixed(x) }
 
 // Output is y (l, d_model).
 func (a *Action) Output() []float32 { return a.y.Floats() }
 
-// From is what position s adds to all outputs, C[·,s] (l, d_model), given b.
+// From returns the contribution of position s to all outputs, C[·,s] (l, d_model). b is the result of Constant.
 func (a *Action) From(s int, b []float32) []float32 {
 	y := a.replay(a.steps, a.y, func(x []float32, width int) []float32 {
 		alone := make([]float32, len(x))
@@ -146,22 +148,22 @@ func (a *Action) From(s int, b []float32) []float32 {
 	return y
 }
 
-// Select says which part of an action is requested.
+// Select specifies the part of an action.
 type Select struct {
-	Head int // of all heads; AllHeads for all
+	Head int // index among all heads; AllHeads for all
 }
 
 // AllHeads selects all heads.
 const AllHeads = -1
 
-// Along is the length of C[t,s] along p[t], Σ_i p_i[t] C_i[t,s], for directions p (l, d_model): (l, l), 0 where s has
-// no way to t. The sum of a row over s is that of y[t] - b[t] along p[t].
+// Along returns the lengths of C[t,s] along p[t], Σ_i p_i[t] C_i[t,s], for directions p (l, d_model). The result is (l,
+// l), with 0 if s has no effect on t. The sum of a row over s is the length of y[t] - b[t] along p[t].
 func (a *Action) Along(ctx context.Context, p []float32, of Select) ([]float32, error) {
 	return a.sums(ctx, seeds{a.y: p}, false, of)
 }
 
-// Mean is the mean over the channels before the last projection of what reaches them at t from a value of 1 in
-// each channel at s: the mean of the paper's matrices over channels.
+// Mean returns the mean of the paper's matrices over channels: the mean, over the channels before the last projection,
+// of what they receive at t if each channel has the value 1 at s.
 func (a *Action) Mean(ctx context.Context, of Select) ([]float32, error) {
 	from := seeds{}
 	var inner func(y *tensor.Tensor)
@@ -183,13 +185,13 @@ func (a *Action) Mean(ctx context.Context, of Select) ([]float32, error) {
 	return a.sums(ctx, from, true, of)
 }
 
-// even are the weights of a mean over the last axis.
+// even returns the weights of a mean over the last axis.
 func even(x *tensor.Tensor) []float32 {
 	return slices.Repeat([]float32{1 / float32(x.Dim(-1))}, x.Len())
 }
 
-// upper are the steps between the seeds and the last operations along the sequence, which are tops; bare are values
-// that get there without any.
+// upper returns the steps between the seeds and the last operations along the sequence, and these operations, tops.
+// bare contains the values that reach the seeds without an operation along the sequence.
 func (a *Action) upper(from seeds) (steps, tops []*step, bare []*tensor.Tensor) {
 	reached := map[*tensor.Tensor]bool{}
 	for x := range from {
@@ -209,7 +211,8 @@ func (a *Action) upper(from seeds) (steps, tops []*step, bare []*tensor.Tensor) 
 	return steps, tops, bare
 }
 
-// sums are Σ_c of the derivatives by values x_c[s] of the seeds' sum at t, times x_c[s], or times 1 for ones.
+// sums returns Σ_c of the derivatives of the seeds' sum at t with respect to values x_c[s], times x_c[s], or times 1 if
+// ones is true.
 func (a *Action) sums(ctx context.Context, from seeds, ones bool, of Select) ([]float32, error) {
 	steps, tops, bare := a.upper(from)
 	leaves := append(list(nil), bare...)
@@ -255,7 +258,7 @@ func (a *Action) sums(ctx context.Context, from seeds, ones bool, of Select) ([]
 	return w.m, ctx.Err()
 }
 
-// mask leaves of p what belongs to a head of s, and reports whether s has it.
+// mask keeps only the part of p that belongs to a head of s, and reports whether s has that head.
 func mask(p []float32, s *step, head int) bool {
 	n := 0
 	if s.spread != nil {
@@ -277,8 +280,8 @@ func mask(p []float32, s *step, head int) bool {
 	return true
 }
 
-// Heads is the number of heads that Select can pick: those of the last operation along the sequence, or its channels;
-// where there are several such operations, of the last one first.
+// Heads returns the number of heads that Select can pick: the heads or channels of the last operation along the
+// sequence. If there are several such operations, it counts the heads of all, those of the last one first.
 func (a *Action) Heads() int {
 	_, tops, _ := a.upper(seeds{a.y: nil})
 	n := 0
@@ -290,7 +293,7 @@ func (a *Action) Heads() int {
 	return n
 }
 
-// values returns the values of a source, or as many ones.
+// values returns the values of a source, or ones in their place.
 func (a *Action) values(x *tensor.Tensor, ones bool) []float32 {
 	values := x.Floats()
 	if ones {
@@ -301,7 +304,7 @@ func (a *Action) values(x *tensor.Tensor, ones bool) []float32 {
 	return values
 }
 
-// slowly adds the sums of an operation along the sequence by going back from each target.
+// slowly adds the sums of an operation along the sequence by a backward pass for each target.
 func (a *Action) slowly(w *work, top *step, ones bool) error {
 	steps := leading(a.steps, map[*tensor.Tensor]bool{top.out[0]: true}, nil)
 	width := top.out[0].Dim(-1)

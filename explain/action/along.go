@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The operations along the sequence. Their values are what they carry from position to position; what decides how much
-// of them arrives is held fixed.
+// The operations along the sequence. Their values are what they move from position to position. The factors that
+// determine how much of the values arrives are held fixed.
 
 func (e *tracer) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
@@ -21,20 +21,20 @@ func (e *tracer) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *e
 	})
 }
 
-// GatedLongConv holds its gates fixed.
+// GatedLongConv is traced with its gates held fixed.
 func (e *tracer) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	return e.convolved("GatedLongConv", g, g.V.Dim(-1),
 		func(g engine.Gates) *tensor.Tensor { return e.Engine.GatedLongConv(g, k, e.held(skip), r) })
 }
 
-// DiagSSM holds its gates fixed.
+// DiagSSM is traced with its gates held fixed.
 func (e *tracer) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	return e.convolved("DiagSSM", g, s.H,
 		func(g engine.Gates) *tensor.Tensor { return e.Engine.DiagSSM(g, s, e.held(skip), r, fresh(e, slots)) })
 }
 
-// DiagScan holds nothing fixed but the steps, which do not depend on the sequence.
+// DiagScan is traced with the steps held fixed, which do not depend on the sequence.
 func (e *tracer) DiagScan(u, steps *tensor.Tensor, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	return e.carried("DiagScan", u, nil, func(u *tensor.Tensor) *tensor.Tensor {
@@ -48,7 +48,7 @@ func (e *tracer) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip *tensor.Te
 		func(g engine.Gates) *tensor.Tensor { return e.Engine.DPLRSSM(g.V, s, e.held(skip), r, fresh(e, slots)) })
 }
 
-// convolved is a convolution between gates, with so many kernels.
+// convolved traces a convolution between gates, with the given number of kernels.
 func (e *tracer) convolved(name string, g engine.Gates, kernels int,
 	run func(g engine.Gates) *tensor.Tensor) *tensor.Tensor {
 	y := run(g)
@@ -57,14 +57,14 @@ func (e *tracer) convolved(name string, g engine.Gates, kernels int,
 	}
 	g.HeadDim = max(1, g.HeadDim)
 	if g.Q == nil && g.K == nil {
-		name = "LongConv" // which holds nothing fixed
+		name = "LongConv" // nothing is held fixed
 	}
 	how := &longConv{n: kernels, gates: g}
 	how.taps = e.impulse(g.V.Rows(), kernels, 0, func(x *tensor.Tensor) *tensor.Tensor {
 		if g.HeadDim == 1 {
 			return run(engine.Gates{V: x, HeadDim: 1})
 		}
-		// Gates that let the first channel of each head through.
+		// Use gates that pass only the first channel of each head.
 		wide := e.Engine.New(x.Rows(), kernels*g.HeadDim)
 		one := make([]float32, wide.Len())
 		for i := 0; i < len(one); i += g.HeadDim {
@@ -92,7 +92,7 @@ func (e *tracer) convolved(name string, g engine.Gates, kernels int,
 	return y
 }
 
-// impulse is the answer (l, d) to 1 at one position of d channels.
+// impulse returns the response (l, d) to 1 at one position in all d channels.
 func (e *tracer) impulse(l, d, at int, run func(x *tensor.Tensor) *tensor.Tensor) []float32 {
 	x := make([]float32, l*d)
 	for c := range d {
@@ -103,7 +103,7 @@ func (e *tracer) impulse(l, d, at int, run func(x *tensor.Tensor) *tensor.Tensor
 	return e.again(func() *tensor.Tensor { return run(u) }).Floats()
 }
 
-// CachedLongConv goes on from a state.
+// CachedLongConv cannot be traced, since it continues from a state.
 func (e *tracer) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	caches []*engine.ConvCache) *tensor.Tensor {
 	y := e.Engine.CachedLongConv(u, k, skip, r, caches)
@@ -128,7 +128,7 @@ func (e *tracer) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots en
 	})
 }
 
-// SelectiveScan holds Δ, B and C fixed.
+// SelectiveScan is traced with Δ, B and C held fixed.
 func (e *tracer) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	return e.carried("SelectiveScan", u, func() spread {
@@ -139,7 +139,7 @@ func (e *tracer) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r
 	})
 }
 
-// SelectiveScanComplex holds Δ, B and C fixed.
+// SelectiveScanComplex is traced with Δ, B and C held fixed.
 func (e *tracer) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	return e.carried("SelectiveScanComplex", u, nil, func(u *tensor.Tensor) *tensor.Tensor {
@@ -147,7 +147,7 @@ func (e *tracer) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups
 	})
 }
 
-// RGLRU holds its gates fixed.
+// RGLRU is traced with its gates held fixed.
 func (e *tracer) RGLRU(u, r, i, lambda *tensor.Tensor, rows *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	return e.carried("RGLRU", u, func() spread { return newFading(r.Floats(), i.Floats(), lambda.Floats()) },
 		func(u *tensor.Tensor) *tensor.Tensor {
@@ -155,7 +155,7 @@ func (e *tracer) RGLRU(u, r, i, lambda *tensor.Tensor, rows *engine.Rows, slots 
 		})
 }
 
-// Recurrence holds the factors tanh(x)/x fixed, as the paper has activations.
+// Recurrence is traced with the factors tanh(x)/x held fixed, as the paper treats activations.
 func (e *tracer) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	y := e.Engine.Recurrence(u, rw, tanhs, r, slots)
 	if e.traced(u) {
@@ -165,7 +165,7 @@ func (e *tracer) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slo
 	return y
 }
 
-// SSD holds dt, B and C fixed.
+// SSD is traced with dt, B and C held fixed.
 func (e *tracer) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	y := e.Engine.SSD(xbc, dt, a, dw, headDim, groups, r, slots)
@@ -180,7 +180,7 @@ func (e *tracer) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engi
 		}})
 }
 
-// DeltaRule holds queries, keys, decays and what is erased fixed.
+// DeltaRule is traced with queries, keys, decays and what is erased held fixed.
 func (e *tracer) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	run := func(v *tensor.Tensor) *tensor.Tensor {
 		with := x
@@ -190,7 +190,7 @@ func (e *tracer) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots) *
 	return e.headed("DeltaRule", x.V, run(x.V), 0, x.V.Dim(-1), &pattern{n: x.Heads, keyHeads: x.Heads, unit: run})
 }
 
-// MLSTM holds queries, keys, gates and the normalizer fixed.
+// MLSTM is traced with queries, keys, gates and the normalizer held fixed.
 func (e *tracer) MLSTM(x engine.MLSTM, r *engine.Rows, slots engine.MLSTMSlots) *tensor.Tensor {
 	run := func(v *tensor.Tensor) *tensor.Tensor {
 		with := x
@@ -201,8 +201,8 @@ func (e *tracer) MLSTM(x engine.MLSTM, r *engine.Rows, slots engine.MLSTMSlots) 
 	return e.headed("MLSTM", x.V, run(x.V), 0, x.V.Dim(-1), &pattern{n: x.Heads, keyHeads: x.Heads, unit: run})
 }
 
-// Trapezoid holds steps, queries and keys fixed. The ranks of a head write to one state, and read it: only one rank has
-// a pattern.
+// Trapezoid is traced with steps, queries and keys held fixed. All ranks of a head write to one state and read it, so
+// there is a pattern only if there is one rank.
 func (e *tracer) Trapezoid(x engine.Trapezoid, r *engine.Rows, slots engine.TrapezoidSlots) *tensor.Tensor {
 	run := func(v *tensor.Tensor) *tensor.Tensor {
 		with := x
@@ -216,7 +216,7 @@ func (e *tracer) Trapezoid(x engine.Trapezoid, r *engine.Rows, slots engine.Trap
 	return e.headed("Trapezoid", x.V, run(x.V), 0, x.V.Dim(-1), &pattern{n: x.Heads, keyHeads: x.Heads, unit: run})
 }
 
-// SLSTM holds gates fixed, and the factors tanh(z)/z, as the paper of this algebra has activations.
+// SLSTM is traced with the gates and the factors tanh(z)/z held fixed, as the paper of this algebra treats activations.
 func (e *tracer) SLSTM(x engine.SLSTM, r *engine.Rows, slots engine.SLSTMSlots) *tensor.Tensor {
 	y := e.Engine.SLSTM(x, r, slots)
 	if e.traced(x.X) {
@@ -225,7 +225,7 @@ func (e *tracer) SLSTM(x engine.SLSTM, r *engine.Rows, slots engine.SLSTMSlots) 
 	return y
 }
 
-// Phase is part of keys and queries only.
+// Phase can be part only of keys and queries.
 func (e *tracer) Phase(rates, dt *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	return e.gate("Phase", e.Engine.Phase(rates, dt, r, slots), rates, dt)
 }
@@ -253,7 +253,7 @@ func (e *tracer) headed(name string, x, y *tensor.Tensor, at, width int, how *pa
 	return y
 }
 
-// Attention holds queries and keys fixed, also where these are the values.
+// Attention is traced with queries and keys held fixed, even if these are also the values.
 func (e *tracer) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions,
 	drop uint64) *tensor.Tensor {
 	y := e.Engine.Attention(qkv, r, caches, o, drop)
@@ -272,7 +272,7 @@ func (e *tracer) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.
 		unit: func(v *tensor.Tensor) *tensor.Tensor { return e.Engine.Attention(e.Engine.Join(qk, v), r, nil, o, 0) }})
 }
 
-// CrossAttention holds queries and keys fixed.
+// CrossAttention is traced with queries and keys held fixed.
 func (e *tracer) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine.Rows) *tensor.Tensor {
 	y := e.Engine.CrossAttention(q, kv, heads, rq, rkv)
 	if !e.traced(kv) {
@@ -286,7 +286,7 @@ func (e *tracer) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine
 	return y
 }
 
-// LinearAttention holds queries and keys fixed.
+// LinearAttention is traced with queries and keys held fixed.
 func (e *tracer) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows,
 	s, z engine.Slots) *tensor.Tensor {
 	run := func(v *tensor.Tensor) *tensor.Tensor {
@@ -295,7 +295,7 @@ func (e *tracer) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions,
 	return e.headed("LinearAttention", v, run(v), 0, v.Dim(-1), &pattern{n: o.Heads, keyHeads: o.Heads, unit: run})
 }
 
-// SquaredReLUAttention holds queries and keys fixed.
+// SquaredReLUAttention is traced with queries and keys held fixed.
 func (e *tracer) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows,
 	keys, values []*engine.RowCache) *tensor.Tensor {
 	run := func(v *tensor.Tensor) *tensor.Tensor {
@@ -311,7 +311,7 @@ func (e *tracer) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []
 	return e.headed("SpatialMix", x, run(x), 0, x.Dim(-1), &pattern{n: 1, keyHeads: 1, affine: true, unit: run})
 }
 
-// BucketAttention holds queries, keys and the choice of buckets fixed.
+// BucketAttention is traced with queries, keys and the choice of buckets held fixed.
 func (e *tracer) BucketAttention(q, kv *tensor.Tensor, p engine.BucketParams, o engine.BucketOptions,
 	r *engine.Rows, caches []*engine.BucketCache) *tensor.Tensor {
 	y := e.Engine.BucketAttention(q, kv, p, o, r, caches)
@@ -332,14 +332,14 @@ func (e *tracer) BucketAttention(q, kv *tensor.Tensor, p engine.BucketParams, o 
 		}})
 }
 
-// MixBlocks holds the weights of blocks fixed.
+// MixBlocks is traced with the weights of blocks held fixed.
 func (e *tracer) MixBlocks(x, w *tensor.Tensor, heads, block int) *tensor.Tensor {
 	return e.carried("MixBlocks", x, nil, func(x *tensor.Tensor) *tensor.Tensor {
 		return e.Engine.MixBlocks(x, w, heads, block)
 	})
 }
 
-// SpAtten holds queries, keys and what is pruned fixed.
+// SpAtten is traced with queries, keys and the choice of what is pruned held fixed.
 func (e *tracer) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
 	states []*engine.SpAttenState) *tensor.Tensor {
 	y := e.Engine.SpAtten(qkv, o, r, states)
@@ -353,12 +353,12 @@ func (e *tracer) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.
 	}
 	d := qkv.Dim(-1) / 3
 	qk := e.Engine.Split(qkv, 2*d, d)[0]
-	o.Below = nil // it has been written
+	o.Below = nil // has been written already
 	return e.headed("SpAtten", qkv, y, 2*d, d, &pattern{n: o.Heads, keyHeads: o.Heads,
 		unit: func(v *tensor.Tensor) *tensor.Tensor { return e.Engine.SpAtten(e.Engine.Join(qk, v), o, r, nil) }})
 }
 
-// The operations that move positions are linear in all that they are given.
+// The operations that move positions are linear in all their inputs.
 
 func (e *tracer) Append(past, x *tensor.Tensor, p, r *engine.Rows) *tensor.Tensor {
 	return e.each(step{name: "Append", along: true},

@@ -2,7 +2,7 @@ package action
 
 import "slices"
 
-// Held names what is held fixed of the mixer, along the way from its values to its output.
+// Held returns the names of what is held fixed between the mixer's values and its output.
 func (a *Action) Held() []string {
 	var out []string
 	for _, s := range a.steps {
@@ -14,7 +14,7 @@ func (a *Action) Held() []string {
 	return out
 }
 
-// held is what operations hold fixed. Filters and kernels are the same for every sequence.
+// held names what each operation holds fixed. Filters and kernels are the same for every sequence.
 var held = map[string]string{
 	"Mul": "gates", "Gate": "gates", "GLU": "gates",
 	"Activate": "the factor f(z)/z of activations", "AddRMSNorm": "the size that the norm divides by",

@@ -8,9 +8,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The operations that take each position alone.
+// The operations that act on each position separately.
 
-// atZero are the value and the slope of activations at 0.
+// atZero returns the value and the slope of an activation at 0.
 func atZero(a engine.Activation) (value, slope float64) {
 	switch a {
 	case engine.GeluTanh, engine.GeluErf, engine.SiLU:
@@ -27,14 +27,14 @@ func atZero(a engine.Activation) (value, slope float64) {
 	return 0, 1
 }
 
-// secant adds the step y = a(x) = a(0) + ((a(x) - a(0))/x)·x, whose factor is held fixed: as the paper has SiLU.
+// secant adds the step y = a(x) = a(0) + ((a(x) - a(0))/x)·x. The factor is held fixed, as in the paper for SiLU.
 func (e *tracer) secant(x, y *tensor.Tensor, a engine.Activation) {
 	zero, slope := atZero(a)
 	k := slopes(x.Floats(), y.Floats(), zero, slope)
 	e.scaled("Activate", x, y, tensor.FromSlice(k, y.Shape()...), zero)
 }
 
-// slopes are (y - zero)/x, slope where x is next to 0.
+// slopes returns (y - zero)/x, or slope where x is close to 0.
 func slopes(x, y []float32, zero, slope float64) []float32 {
 	k := make([]float32, len(x))
 	for i, v := range x {
@@ -110,7 +110,7 @@ func (e *tracer) Add(a, b *tensor.Tensor) *tensor.Tensor {
 		b)
 }
 
-// Mul holds the factor fixed that has passed fewer operations along the sequence: the gate.
+// Mul holds one factor fixed, the gate: the one that has passed fewer operations along the sequence.
 func (e *tracer) Mul(x, y *tensor.Tensor) *tensor.Tensor {
 	z := e.Engine.Mul(x, y)
 	if !e.follow(list{x, y}, list{z}) {
@@ -136,7 +136,7 @@ func (e *tracer) gated(name string, value, gate, z *tensor.Tensor) {
 		run: one(func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.Mul(x, gate) })})
 }
 
-// Gate holds a(z) fixed, or x where only z depends on other positions.
+// Gate holds a(z) fixed, or x if only z depends on other positions.
 func (e *tracer) Gate(x, z *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	y := e.Engine.Gate(x, z, a)
 	if !e.follow(list{x, z}, list{y}) {
@@ -175,7 +175,7 @@ func (e *tracer) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
 	}, x)
 }
 
-// Rotate is the same rotation whatever it turns.
+// Rotate is linear: the rotation does not depend on x.
 func (e *tracer) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.Rows) *tensor.Tensor {
 	return e.each(step{name: "Rotate"},
 		func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Rotate(xs[0], heads, rot, r) }, x)
@@ -187,7 +187,7 @@ func (e *tracer) Join(xs ...*tensor.Tensor) *tensor.Tensor {
 		func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Join(xs...) }, xs...)
 }
 
-// Split is linear with several results.
+// Split is linear and has several results.
 func (e *tracer) Split(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
 	ys := e.Engine.Split(x, widths...)
 	widths = slices.Clone(widths)
@@ -200,7 +200,7 @@ func (e *tracer) Split(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
 	return ys
 }
 
-// AddRMSNorm holds the root mean square fixed.
+// AddRMSNorm is traced with the root mean square held fixed.
 func (e *tracer) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
 	s, y = e.Engine.AddRMSNorm(x, r, w, groups, eps)
 	if !e.normed("AddRMSNorm", x, r, s, y) {
@@ -223,7 +223,7 @@ func (e *tracer) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s,
 	return s, y
 }
 
-// AddLayerNorm holds the deviation fixed.
+// AddLayerNorm is traced with the deviation held fixed.
 func (e *tracer) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
 	s, y = e.Engine.AddLayerNorm(x, r, w, b, groups, eps)
 	if !e.normed("AddLayerNorm", x, r, s, y) {
@@ -244,7 +244,7 @@ func (e *tracer) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64
 			row[i] = float32(1 / math.Sqrt(square+eps))
 		}
 	}
-	center := make([]float32, groups*d*d) // I - 1/d of each group
+	center := make([]float32, groups*d*d) // I - 1/d for each group
 	for i := range center {
 		center[i] = float32(-1 / float64(d))
 		if i%(d*d)%(d+1) == 0 {
@@ -261,7 +261,7 @@ func (e *tracer) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64
 	return s, y
 }
 
-// normed traces s = x + r, and reports whether the norm y of it needs a step.
+// normed traces s = x + r, and reports whether the norm y of s needs a step.
 func (e *tracer) normed(name string, x, r, s, y *tensor.Tensor) bool {
 	if r != nil {
 		e.linear(&step{name: name}, list{x, r}, list{s},

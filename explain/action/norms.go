@@ -10,9 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Norms are ‖C[t,s]‖ (l, l). Where one operation along the sequence stands before one or more matrices, as in nearly
-// every mixer, what each channel adds is multiplied by these, a block of pairs at a time: l²/2 products of a vector and
-// a matrix. Elsewhere the mixer is run once for each position.
+// Norms returns ‖C[t,s]‖ (l, l). In nearly every mixer, one operation along the sequence is followed by one or more
+// matrices. Then the contributions of each channel are multiplied by the matrices, a block of pairs at a time: l²/2
+// products of a vector and a matrix. For other mixers, the mixer is run once for each position.
 func (a *Action) Norms(ctx context.Context) ([]float32, error) {
 	w := &work{ctx: ctx, l: a.Length, m: make([]float32, a.Length*a.Length)}
 	if up, top, ok := a.above(); ok {
@@ -39,32 +39,33 @@ func (a *Action) Norms(ctx context.Context) ([]float32, error) {
 	return w.m, nil
 }
 
-// norm is ‖x‖.
+// norm returns ‖x‖.
 func norm(x []float32) float32 { return float32(math.Sqrt(kernel.SumSquares(x))) }
 
-// splitter is a spread that can tell what each channel adds.
+// splitter is a spread that can compute the contributions of each channel.
 type splitter interface {
-	// fits reports whether the memory for l positions is no more than a map's own should be.
+	// fits reports whether the memory needed for l positions is acceptable compared with that of the map.
 	fits(l int) bool
-	// split returns a function that adds p_c[t] α_c[t,r] x_c[r], of each part of the values, to z[r-lag] (l, channels),
-	// for one target.
+	// split returns a function that adds p_c[t] α_c[t,r] x_c[r] to z[r-lag] (l, channels) for one target t, for each
+	// part of the values.
 	split(w *work) (func(t int, z []float32), error)
 }
 
-// above is what happens at each position after the last operation along the sequence.
+// above describes what happens at each position after the last operation along the sequence.
 type above struct {
-	first  []float32 // factors (l, n) of its result
+	first  []float32 // factors (l, n) of the operation's result
 	stages []stage
 }
 
-// stage is y = k[t] ⊙ (W x), of some columns.
+// stage is y = k[t] ⊙ (W x), for some columns.
 type stage struct {
 	weight    *tensor.Tensor
 	factors   []float32 // (l, width), nil for ones
 	at, width int
 }
 
-// above finds what is between the one operation along the sequence and y; ok is false where it is not one way alone.
+// above returns the stages between the only operation along the sequence and y. ok is false unless y depends on the
+// values only in this way.
 func (a *Action) above() (up above, top *step, ok bool) {
 	var steps []*step
 	var results []*tensor.Tensor
@@ -114,10 +115,10 @@ func (a *Action) above() (up above, top *step, ok bool) {
 	return up, top, true
 }
 
-// pairsAtOnce is how many pairs of positions are multiplied at a time.
+// pairsAtOnce is the number of pairs of positions that are multiplied at a time.
 const pairsAtOnce = 4096
 
-// normsThrough finds the norms of what split tells, after what is above it.
+// normsThrough computes the norms of the results of split after the stages of up.
 func (a *Action) normsThrough(w *work, up above, split func(t int, z []float32)) error {
 	d := len(up.first) / w.l
 	n := max(1, pairsAtOnce/w.l)
@@ -131,7 +132,7 @@ func (a *Action) normsThrough(w *work, up above, split func(t int, z []float32))
 		}); err != nil {
 			return err
 		}
-		seen := 0 // by some of the targets
+		seen := 0 // number of rows that some target uses
 		for t := range count {
 			seen = max(seen, lastRow(z[t*w.l*d:][:w.l*d], d))
 		}
@@ -146,7 +147,7 @@ func (a *Action) normsThrough(w *work, up above, split func(t int, z []float32))
 	return nil
 }
 
-// lastRow is the number of rows of z (n, d) up to the last that is not 0, at least 1.
+// lastRow returns the number of rows of z (n, d) up to the last that is not 0, at least 1.
 func lastRow(z []float32, d int) int {
 	for i := len(z) - 1; i >= d; i-- {
 		if z[i] != 0 {
@@ -156,7 +157,7 @@ func lastRow(z []float32, d int) int {
 	return 1
 }
 
-// raise takes z (targets·l, d) through stages, for targets from one on.
+// raise passes z (targets·l, d) through stages, for targets that start at from.
 func (a *Action) raise(z []float32, d, from, l int, stages []stage) (y []float32, width int) {
 	for _, s := range stages {
 		mark := a.e.Engine.Mark()
@@ -234,13 +235,13 @@ func (f *fading) split(w *work) (func(t int, z []float32), error) {
 	}, nil
 }
 
-// mostWeights bounds the matrices of all heads that are kept at a time, in numbers.
+// mostWeights is the maximum number of elements, in the matrices of all heads, that are kept at a time.
 const mostWeights = 64 << 20
 
 func (p *pattern) fits(l int) bool { return l*l*p.n <= mostWeights }
 
 func (p *pattern) split(w *work) (func(t int, z []float32), error) {
-	var all [][]float32 // of each block of sources: (l, heads·width)
+	var all [][]float32 // for each block of sources: (l, heads·width)
 	if err := p.weights(w, func(_, _ int, y []float32) error {
 		all = append(all, y)
 		return nil

@@ -2,11 +2,12 @@ package action
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// mostParts is how many positions a short filter may look back for its values to be told apart by them.
+// mostParts is the maximum lag of a short filter for which its values are separated by lag.
 const mostParts = 64
 
-// parts are the values that an operation along the sequence is given, by how many positions ago they were the mixer's:
-// 0 without a short filter before it. ok is false where they come by another way.
+// parts returns the input values of an operation along the sequence, separated by lag: how many positions ago they were
+// the mixer's values. The lag is 0 if no short filter precedes the operation. ok is false if the values depend on the
+// mixer's in another way.
 func (a *Action) parts(x *tensor.Tensor, ones bool) (parts []part, ok bool) {
 	if !a.e.known(x) {
 		return nil, true
@@ -46,8 +47,8 @@ func (a *Action) parts(x *tensor.Tensor, ones bool) (parts []part, ok bool) {
 	return parts, true
 }
 
-// factors returns the numbers by which a pointwise step multiplies the elements of its value: its result for ones,
-// less its result for zeros.
+// factors returns the numbers by which a pointwise step multiplies its value: the result for ones minus the result for
+// zeros.
 func (a *Action) factors(s *step) []float32 {
 	mark := a.e.Engine.Mark()
 	defer a.e.Engine.ReleaseSince(mark)
@@ -62,7 +63,7 @@ func (a *Action) factors(s *step) []float32 {
 	return k
 }
 
-// columns are the columns [at, at+width) of parts.
+// columns returns the columns [at, at+width) of parts.
 func columns(parts []part, at, width int) []part {
 	out := make([]part, len(parts))
 	for i, p := range parts {
@@ -74,7 +75,7 @@ func columns(parts []part, at, width int) []part {
 	return out
 }
 
-// filtered are parts after a short filter.
+// filtered returns parts after a short filter.
 func filtered(parts []part, f *filter) ([]part, bool) {
 	if len(parts)*f.width > mostParts {
 		return nil, false
@@ -92,7 +93,7 @@ func filtered(parts []part, f *filter) ([]part, bool) {
 	return merged(out), true
 }
 
-// merged adds up parts of the same lag.
+// merged adds up parts with the same lag.
 func merged(parts []part) (out []part) {
 	at := map[int]int{}
 	for _, p := range parts {
@@ -109,7 +110,7 @@ func merged(parts []part) (out []part) {
 	return out
 }
 
-// joined are the parts of values side by side.
+// joined returns the parts of values that a step puts side by side.
 func (a *Action) joined(s *step, ones bool) ([]part, bool) {
 	var out []part
 	width, at := s.out[0].Dim(-1), 0

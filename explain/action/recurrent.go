@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// recurrent is s[t] = k[t] ⊙ (x[t] + R s[t-1]) with factors k that are held fixed: tanh(z)/z where a network has tanh.
+// recurrent is s[t] = k[t] ⊙ (x[t] + R s[t-1]) with factors k that are held fixed: tanh(z)/z if the network has tanh.
 type recurrent struct {
 	engine  engine.Engine
 	r       *tensor.Tensor // (n, n)
@@ -15,7 +15,7 @@ type recurrent struct {
 	n       int
 }
 
-// newRecurrent finds the factors of the first tanhs components from the inputs u and the results s.
+// newRecurrent computes the factors of the first tanhs components from the inputs u and the results s.
 func newRecurrent(eng engine.Engine, u, s, r []float32, tanhs int) *recurrent {
 	n := 0
 	for n*n < len(r) {
@@ -46,7 +46,7 @@ func newRecurrent(eng engine.Engine, u, s, r []float32, tanhs int) *recurrent {
 	return m
 }
 
-// run is the recurrence for other inputs.
+// run computes the recurrence for other inputs.
 func (m *recurrent) run(x *tensor.Tensor) *tensor.Tensor {
 	var all []*tensor.Tensor
 	for t := range x.Rows() {
@@ -62,7 +62,7 @@ func (m *recurrent) run(x *tensor.Tensor) *tensor.Tensor {
 	return m.engine.Stack(all...)
 }
 
-// heads is one: all components go into each other.
+// heads returns 1, since all components affect each other.
 func (m *recurrent) heads() int { return 1 }
 
 func (m *recurrent) channels(int) []int {
@@ -73,10 +73,10 @@ func (m *recurrent) channels(int) []int {
 	return out
 }
 
-// add goes back from all targets at once, a position at a time.
+// add goes back from all targets at once, one position at a time.
 func (m *recurrent) add(w *work) error {
 	n := m.n
-	g := append([]float32(nil), w.p...) // of each target, at position r
+	g := append([]float32(nil), w.p...) // for each target, at position r
 	for r := w.l - 1; r >= 0; r-- {
 		if err := w.ctx.Err(); err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// replay is y, to which steps lead, for other values.
+// replay returns y for other values. steps lead to y.
 func (a *Action) replay(steps []*step, y *tensor.Tensor, values func(x []float32, width int) []float32) []float32 {
 	mark := a.e.Engine.Mark()
 	defer a.e.Engine.ReleaseSince(mark)
@@ -18,7 +18,7 @@ func (a *Action) replay(steps []*step, y *tensor.Tensor, values func(x []float32
 	return a.again(steps, with, y).Floats()
 }
 
-// again runs steps with some tensors replaced, and gives y.
+// again runs steps with some tensors replaced, and returns y.
 func (a *Action) again(steps []*step, with map[*tensor.Tensor]*tensor.Tensor, y *tensor.Tensor) *tensor.Tensor {
 	for _, s := range steps {
 		if with[s.out[0]] != nil {
@@ -43,7 +43,8 @@ func (a *Action) again(steps []*step, with map[*tensor.Tensor]*tensor.Tensor, y 
 	return y
 }
 
-// Constant is b (l, d_model): y for values of 0. The last product then is often of zeros: its rows are all the same.
+// Constant returns b (l, d_model): y for values of 0. The input of the last product is then often 0, so all rows are
+// the same.
 func (a *Action) Constant() []float32 {
 	zeros := func(x []float32, _ int) []float32 { return make([]float32, len(x)) }
 	n := len(a.steps) - 1
@@ -63,8 +64,8 @@ func (a *Action) Constant() []float32 {
 	return slices.Repeat(row, a.Length)
 }
 
-// throughLast goes back from the seeds through the last steps while these are products alone, which need not be run
-// again for it. It gives the steps before them, and seeds of what these make.
+// throughLast goes back from the seeds through the last steps as long as these are only products, for which the steps
+// need not be run again. It returns the remaining steps, and the seeds for their results.
 func throughLast(steps []*step, from seeds) ([]*step, seeds) {
 	for n := len(steps) - 1; n >= 0 && len(from) == 1; n-- {
 		s := steps[n]
@@ -81,11 +82,11 @@ func throughLast(steps []*step, from seeds) ([]*step, seeds) {
 	return steps, from
 }
 
-// seeds are weights of the elements of tensors.
+// seeds holds weights for the elements of tensors.
 type seeds map[*tensor.Tensor][]float32
 
-// pull gives what the weighted sum over the seeds' tensors has for derivatives by each of the leaves, from which steps
-// lead to them.
+// pull returns the derivatives of the weighted sum over the seeds' tensors with respect to each of the leaves. steps
+// lead from the leaves to the seeds' tensors.
 func (a *Action) pull(steps []*step, from seeds, leaves []*tensor.Tensor) [][]float32 {
 	mark := a.e.Engine.Mark()
 	a.tape.Record(true)

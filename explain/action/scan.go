@@ -9,20 +9,21 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// scan is Mamba's selective state-space model, for each channel c with states n:
+// scan is Mamba's selective state-space model. For each channel c with states n:
 //
 //	α_c[t,r] = Σ_n C_n[t] · exp(A_cn Σ_{r<k≤t} Δ_c[k]) · Δ_c[r] B_n[r]  (+ D_c where t = r)
 //
-// Pairs of positions in different blocks meet at the end e of the block of r: what the state at e owes to r is one
-// vector of all (c, n), what t reads of the state at e is another, and a block of sums is a product of two matrices.
-// Pairs inside a block go through it step by step.
+// For pairs of positions in different blocks, let e be the end of the block of r. The contribution of r to the state at
+// e is one vector over all (c, n), and the weights with which t reads the state at e are another. So a block of sums is
+// a product of two matrices.
+// Pairs within a block are computed step by step.
 type scan struct {
 	engine             engine.Engine
 	delta, a, bc, skip []float32 // (l, d), (d, n), (l, 2·groups·n), (d)
 	groups             int
 }
 
-// scanBlock is the positions of a block, and scanChannels the channels that are looked at together.
+// scanBlock is the number of positions in a block. scanChannels is the number of channels that are computed together.
 const (
 	scanBlock    = 32
 	scanChannels = 64
@@ -31,10 +32,10 @@ const (
 func (s *scan) heads() int           { return len(s.skip) }
 func (s *scan) channels(h int) []int { return []int{h} }
 
-// states is the number of states of a channel.
+// states returns the number of states of a channel.
 func (s *scan) states() int { return len(s.a) / len(s.skip) }
 
-// at is B or C (part 0 or 1) of the group of channel c at position t.
+// at returns B or C (part 0 or 1) of the group of channel c at position t.
 func (s *scan) at(t, part, c int) []float32 {
 	n := s.states()
 	group := c / (len(s.skip) / s.groups)
@@ -53,20 +54,20 @@ func (s *scan) add(w *work) error {
 	return nil
 }
 
-// stretch is the positions [start, stop) of the channels [from, from+d), with numbers (c, n) of each.
+// stretch holds the numbers (c, n) for the positions [start, stop) and the channels [from, from+d).
 type stretch struct {
 	start, stop, from, d int
 	decay                []float32   // (positions, d·n): exp(A_cn Δ_c[r])
-	writes               [][]float32 // of each part of the values, (positions, d·n): Δ_c[r] B_n[r] x_c[r]
+	writes               [][]float32 // for each part of the values, (positions, d·n): Δ_c[r] B_n[r] x_c[r]
 }
 
-// row is what x has of position r.
+// row returns the numbers of x for position r.
 func (b *stretch) row(x []float32, r int) []float32 {
 	wide := len(x) / (b.stop - b.start)
 	return x[(r-b.start)*wide:][:wide]
 }
 
-// stretch finds the decays and the writes of some positions and channels.
+// stretch computes the decays and the writes of some positions and channels.
 func (s *scan) stretch(w *work, start, stop, from, d int) *stretch {
 	n, all := s.states(), s.heads()
 	b := &stretch{start: start, stop: stop, from: from, d: d, decay: make([]float32, (stop-start)*d*n),
@@ -100,10 +101,10 @@ func (s *scan) stretch(w *work, start, stop, from, d int) *stretch {
 	return b
 }
 
-// addChannels is add of the channels [from, from+d).
+// addChannels is like add, for the channels [from, from+d).
 func (s *scan) addChannels(w *work, from, d int) error {
 	l, wide := w.l, d*s.states()
-	// reads is what each target reads of the state at the end of a block before it.
+	// reads holds, for each target, the weights of the state at the end of a block before it.
 	reads := make([]float32, l*wide)
 	for start := (l - 1) / scanBlock * scanBlock; start >= 0; start -= scanBlock {
 		stop := min(l, start+scanBlock)
@@ -111,7 +112,7 @@ func (s *scan) addChannels(w *work, from, d int) error {
 		if stop < l {
 			s.meet(w, b, reads[stop*wide:])
 		}
-		// What is read at the end of the block is read at its beginning, too, less what fades on the way.
+		// The weights at the beginning of the block are those at its end times the decay within the block.
 		through := slices.Repeat([]float32{1}, wide)
 		for r := start; r < stop; r++ {
 			kernel.Mul(through, b.row(b.decay, r))
@@ -134,12 +135,12 @@ func (s *scan) addChannels(w *work, from, d int) error {
 	return nil
 }
 
-// faded is what is left of a state after a block where it counts no more: far below it, products would become numbers
-// that processors are slow at.
+// faded is the limit below which a state's remainder after a block is ignored. Far below it, products would become
+// numbers with which processors are slow.
 const faded = 1e-20
 
-// inside adds the sums of target t for sources of its own block, and leaves in read what t reads of the state before
-// the block.
+// inside adds the sums of target t for sources in its own block. It stores in read the weights with which t reads the
+// state before the block.
 func (s *scan) inside(w *work, b *stretch, t int, read []float32) {
 	n, all := s.states(), s.heads()
 	own := w.p[t*all+b.from:][:b.d]
@@ -148,7 +149,7 @@ func (s *scan) inside(w *work, b *stretch, t int, read []float32) {
 		copy(to, s.at(t, 1, b.from+c))
 		kernel.Scale(to, p)
 	}
-	for i := range w.parts { // what the skip lets through
+	for i := range w.parts { // contribution of the skip
 		if x, ok := w.parts[i].row(t); ok {
 			sum := float32(0)
 			for c, p := range own {
@@ -167,15 +168,16 @@ func (s *scan) inside(w *work, b *stretch, t int, read []float32) {
 	}
 }
 
-// meet adds what the sources of a block give to all targets after it. reads (targets, d·n) is what each target reads
-// of the state at the block's end.
+// meet adds the contributions of a block's sources to all targets after it. reads (targets, d·n) holds the weights with
+// which each target reads the state at the block's end.
 func (s *scan) meet(w *work, b *stretch, reads []float32) {
 	wide := b.d * s.states()
 	most := 0
 	for _, p := range w.parts {
 		most = max(most, p.lag)
 	}
-	// owes is what the state at the end owes to each source, which may lie up to most before the block.
+	// owes holds the contribution of each source to the state at the end. Sources may be up to most positions before
+	// the block.
 	sources := b.stop - b.start + most
 	owes := make([]float32, sources*wide)
 	left := slices.Repeat([]float32{1}, wide)

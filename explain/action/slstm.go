@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// scalarMemory is an sLSTM whose gates and factors tanh(z)/z are held fixed: with the part z of W, R and b alone,
+// scalarMemory is an sLSTM whose gates and factors tanh(z)/z are held fixed. W, R and b are only the part z:
 //
 //	c[t] = ā·c[t-1] + ī·(tanh(z)/z)·(W x[t] + R y[t-1] + b),   y[t] = (σ(o)/n[t])·c[t]
 type scalarMemory struct {
@@ -16,7 +16,7 @@ type scalarMemory struct {
 	keep, write, read []*tensor.Tensor
 }
 
-// newScalarMemory finds the gates from the inputs and the results y, one sequence from its start.
+// newScalarMemory computes the gates from the inputs and the results y of one sequence, from its start.
 func newScalarMemory(eng engine.Engine, x *engine.SLSTM, y []float32) *scalarMemory {
 	d, n := x.X.Dim(-1), x.HeadDim()
 	in, r, bias := x.X.Floats(), x.R.Floats(), x.Bias.Floats()
@@ -67,7 +67,7 @@ func newScalarMemory(eng engine.Engine, x *engine.SLSTM, y []float32) *scalarMem
 	return m
 }
 
-// run is the recurrence for other inputs.
+// run computes the recurrence for other inputs.
 func (m *scalarMemory) run(x *tensor.Tensor) *tensor.Tensor {
 	eng := m.engine
 	in := eng.Linear(x, m.w, m.bias, engine.None)

@@ -11,17 +11,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// spread knows how an operation along the sequence spreads its values, y[t] = α[t,r] x[r], better than by going back
-// through it once for each position.
+// spread describes how an operation along the sequence spreads its values, y[t] = α[t,r] x[r]. It is more efficient
+// than a backward pass for each position.
 type spread interface {
-	// add adds Σ_c p_c[t] α_c[t,r] x_c[r], of each part of the values, to m[t, r-lag].
+	// add adds Σ_c p_c[t] α_c[t,r] x_c[r] to m[t, r-lag], for each part of the values.
 	add(w *work) error
-	// heads is the number of heads, and channels those of one in the results.
+	// heads returns the number of heads. channels returns the channels of one head in the results.
 	heads() int
 	channels(h int) []int
 }
 
-// work is the sums that are requested.
+// work describes the requested sums.
 type work struct {
 	ctx   context.Context
 	l     int
@@ -30,22 +30,23 @@ type work struct {
 	m     []float32 // (l, l)
 }
 
-// part is what values x (l, width) at position r owe to position r-lag.
+// part holds the contribution of position r-lag to the values x (l, width) at position r.
 type part struct {
 	lag   int
 	width int
 	x     []float32
 }
 
-// row is the part at position r, and whether there is a position r-lag.
+// row returns the part at position r, and whether there is a position r-lag.
 func (p *part) row(r int) ([]float32, bool) { return p.x[r*p.width:][:p.width], r >= p.lag }
 
-// rows calls f for every target, on all cores. f writes only to its own row of m.
+// rows calls f for every target, on all cores. f must write only to its own row of m.
 func (w *work) rows(f func(t int)) error {
 	return w.blocks(1, func(t, _ int) { f(t) })
 }
 
-// blocks calls f for the targets [from, to) of each block of so many, on all cores. f writes only to their rows of m.
+// blocks calls f for each block [from, to) of size targets, on all cores. f must write only to the rows of its block in
+// m.
 func (w *work) blocks(size int, f func(from, to int)) error {
 	parallel.For(w.l, size, func(from, to int) {
 		if w.ctx.Err() == nil {
@@ -55,26 +56,26 @@ func (w *work) blocks(size int, f func(from, to int)) error {
 	return w.ctx.Err()
 }
 
-// triple is Σ a b c. scratch has room for as many numbers.
+// triple returns Σ a b c. scratch must have room for as many numbers.
 func triple(scratch, a, b, c []float32) float32 {
 	kernel.MulInto(scratch, a, b)
 	return kernel.Dot(scratch, c)
 }
 
-// product is a ⊙ b.
+// product returns a ⊙ b.
 func product(a, b []float32) []float32 {
 	out := make([]float32, len(a))
 	kernel.MulInto(out, a, b)
 	return out
 }
 
-// each is the channels of an operation whose channels are its heads.
+// each is the number of channels of an operation whose channels are its heads.
 type each int
 
 func (d each) heads() int           { return int(d) }
 func (d each) channels(h int) []int { return []int{h} }
 
-// filter is a causal filter of a few taps: α_c[t, t-i] = taps[c, width-1-i].
+// filter is a causal filter with a few taps: α_c[t, t-i] = taps[c, width-1-i].
 type filter struct {
 	taps  []float32 // (d, width)
 	width int
@@ -83,7 +84,7 @@ type filter struct {
 func (f *filter) heads() int           { return len(f.taps) / f.width }
 func (f *filter) channels(h int) []int { return []int{h} }
 
-// tap is the weight (d) that each channel gives to its input of i positions ago.
+// tap returns the weights (d) of the channels for the input i positions ago.
 func (f *filter) tap(i int) []float32 {
 	out := make([]float32, f.heads())
 	for c := range out {
@@ -110,11 +111,11 @@ func (f *filter) add(w *work) error {
 	})
 }
 
-// longConv is a long convolution between gates: α_c[t,r] = q_c[t] K_c[t-r] k_c[r], or with heads of several channels
+// longConv is a long convolution between gates: α_c[t,r] = q_c[t] K_c[t-r] k_c[r]. With heads of several channels it is
 // the sum of q_i[t] K_h[t-r] k_i[r] over the channels of the head.
 type longConv struct {
-	taps  []float32 // (l, heads), with the skip
-	ahead []float32 // (l, heads): what position l-1 adds to all before it; nil for nothing
+	taps  []float32 // (l, heads), including the skip
+	ahead []float32 // (l, heads): contribution of position l-1 to all before it; nil for none
 	gates engine.Gates
 	n     int
 }
@@ -129,7 +130,7 @@ func (k *longConv) channels(h int) []int {
 	return out
 }
 
-// between is the kernels from position r to position t.
+// between returns the kernels from position r to position t.
 func (k *longConv) between(t, r, l int) []float32 {
 	if r <= t {
 		return k.taps[(t-r)*k.n:][:k.n]
@@ -137,7 +138,7 @@ func (k *longConv) between(t, r, l int) []float32 {
 	return k.ahead[(l-1-(r-t))*k.n:][:k.n]
 }
 
-// last is the last position that target t sees.
+// last returns the last position that affects target t.
 func (k *longConv) last(t, l int) int {
 	if k.ahead != nil {
 		return l - 1
@@ -145,7 +146,7 @@ func (k *longConv) last(t, l int) int {
 	return t
 }
 
-// folded is p and the parts with the gates multiplied in.
+// folded returns p and the parts, multiplied by the gates.
 func (k *longConv) folded(w *work) (p []float32, parts []part) {
 	p, parts = w.p, append([]part(nil), w.parts...)
 	if k.gates.Q != nil {
@@ -183,18 +184,18 @@ func (k *longConv) add(w *work) error {
 	})
 }
 
-// kernelBlock is how many targets, and sources, are looked at together: so the kernels between them, which depend on
-// the distance alone, are still in the cache.
+// kernelBlock is the number of targets, and of sources, that are computed together. The kernels between them depend
+// only on the distance, and so stay in the cache.
 const kernelBlock = 16
 
-// headBlock is how many targets are looked at together where heads have several channels.
+// headBlock is the number of targets that are computed together if heads have several channels.
 const headBlock = 64
 
-// addHeads is add for heads of several channels: the sums over the channels of a head are products of matrices.
+// addHeads is like add, for heads of several channels: the sums over the channels of a head are matrix products.
 func (k *longConv) addHeads(w *work) error {
 	l, hd, d := w.l, k.gates.HeadDim, k.n*k.gates.HeadDim
 	q, key := k.gates.Q.Floats(), k.gates.K.Floats()
-	p := make([]float32, len(w.p)) // head by head
+	p := make([]float32, len(w.p)) // ordered by head
 	for t := range l {
 		for h := range k.n {
 			for j := range hd {
@@ -202,14 +203,14 @@ func (k *longConv) addHeads(w *work) error {
 			}
 		}
 	}
-	taps := make([]float32, k.n*l) // of each head, the farthest first
+	taps := make([]float32, k.n*l) // for each head, the largest distance first
 	for h := range k.n {
 		for i := range l {
 			taps[h*l+i] = k.taps[(l-1-i)*k.n+h]
 		}
 	}
 	return w.blocks(headBlock, func(from, to int) {
-		gates, values := make([]float32, (to-from)*to), make([]float32, (to-from)*to) // of all pairs
+		gates, values := make([]float32, (to-from)*to), make([]float32, (to-from)*to) // for all pairs
 		products := func(c, a, b []float32, ldb int) {
 			kernel.GemmInline(kernel.Product{Op: kernel.NT, M: to - from, N: to, K: hd, A: a, LDA: d, B: b, LDB: ldb,
 				C: c, LDC: to})
@@ -230,15 +231,15 @@ func (k *longConv) addHeads(w *work) error {
 	})
 }
 
-// pattern is an operation of heads, in each of which all channels have the same α. It is found by running the
-// operation on values that are unit vectors, a position for each channel of a head, so that nothing is defined twice.
+// pattern is an operation with heads. Within a head all channels have the same α. α is found by running the operation
+// on values that are unit vectors, one position for each channel of a head, so that no operation is defined twice.
 type pattern struct {
 	engine      engine.Engine
-	n, keyHeads int // of the results, and of the values
+	n, keyHeads int // heads of the results, and of the values
 	width       int // channels of a head
-	at          int // where the values begin in what the operation is given
+	at          int // first column of the values in the operation's input
 	affine      bool
-	unit        func(v *tensor.Tensor) *tensor.Tensor // of values alone
+	unit        func(v *tensor.Tensor) *tensor.Tensor // computes the operation for the given values
 }
 
 func (p *pattern) heads() int { return p.n }
@@ -257,8 +258,8 @@ func (p *pattern) add(w *work) error {
 	})
 }
 
-// weights calls use with the weights of all targets and heads (l, heads·width) for n sources, the columns of each head,
-// for one block of sources after the other.
+// weights calls use with the weights of all targets and heads (l, heads·width) for n sources, which are the columns of
+// each head. It does so for one block of sources after another.
 func (p *pattern) weights(w *work, use func(from, n int, y []float32) error) error {
 	d := p.keyHeads * p.width
 	var base []float32
@@ -284,7 +285,7 @@ func (p *pattern) weights(w *work, use func(from, n int, y []float32) error) err
 	return nil
 }
 
-// addRow adds the sums of a target for n sources, of which y has the weights.
+// addRow adds the sums of a target for n sources. y holds their weights.
 func (p *pattern) addRow(w *work, t, from, n int, y []float32) {
 	for h := range p.n {
 		own := w.p[(t*p.n+h)*p.width:][:p.width]
@@ -317,7 +318,7 @@ type fading struct {
 	a, b []float32 // (l, d)
 }
 
-// newFading has the coefficients of RGLRU: see engine.Scans.
+// newFading returns the coefficients of RGLRU: see engine.Scans.
 func newFading(r, i, lambda []float32) *fading {
 	d := len(lambda)
 	f := &fading{each: each(d), a: make([]float32, len(r)), b: make([]float32, len(r))}
@@ -332,7 +333,7 @@ func newFading(r, i, lambda []float32) *fading {
 	return f
 }
 
-// What is below gone is too small to be carried further. It is looked for each goneAfter positions.
+// Numbers below gone are too small to be carried further. This is checked every goneAfter positions.
 const (
 	gone      = 1e-30
 	goneAfter = 16

@@ -5,8 +5,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The operations that mixers make gates and parameters with, and those that no mixer has. What depends on the sequence
-// through one of them is no value any more.
+// The operations that mixers use for gates and parameters, and those that no mixer uses. If a result depends on the
+// sequence through one of them, it is not a value.
 
 func (e *tracer) NegExp(x *tensor.Tensor) *tensor.Tensor {
 	return e.gate("NegExp", e.Engine.NegExp(x), x)

@@ -5,17 +5,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// tracer is an engine that computes with another one, and writes down how results depend on the sequence: the steps by
-// which each is linear in values while all else is held fixed. It does not embed Engine: an operation that has no entry
-// in along.go, local.go or static.go does not compile.
+// tracer is an engine that computes with another one and records how results depend on the sequence: the steps, each of
+// which is linear in values with all other inputs held fixed. It does not embed Engine, so that the code compiles only
+// if every operation is in along.go, local.go or static.go.
 type tracer struct {
 	engine.Memory
 	engine.Gradients
 
-	Engine engine.Engine                     // that computes
-	on     bool                              // the mixer runs; later its steps run again
-	of     map[*tensor.Tensor]origin         // of what depends on the sequence
-	copies map[*tensor.Tensor]*tensor.Tensor // of parameters, for the steps
+	Engine engine.Engine                     // does the computation
+	on     bool                              // true while the mixer runs, false when its steps run again
+	of     map[*tensor.Tensor]origin         // tensors that depend on the sequence
+	copies map[*tensor.Tensor]*tensor.Tensor // copies of parameters, for the steps
 	steps  []*step
 }
 
@@ -25,28 +25,29 @@ func newTracer() *tracer {
 	return &tracer{of: map[*tensor.Tensor]origin{}, copies: map[*tensor.Tensor]*tensor.Tensor{}}
 }
 
-// through has e compute with an engine.
+// through sets the engine that e computes with.
 func (e *tracer) through(inner engine.Engine) { e.Memory, e.Gradients, e.Engine = inner, inner, inner }
 
-// origin says how a tensor depends on the sequence. One that is not known is the same for every sequence.
+// origin describes how a tensor depends on the sequence. A tensor without an origin is the same for every sequence.
 type origin struct {
-	mixed bool // on other positions too; else on the sequence's position of each row
-	depth int  // operations along the sequence that it has passed
+	mixed bool // depends on other positions too; else each row depends only on its own position
+	depth int  // number of operations along the sequence that it has passed
 }
 
-// step is an operation as a linear map of its values: run computes it for other values, with all else held fixed.
+// step is an operation as a linear map of its values. run computes it for other values, with everything else held
+// fixed.
 type step struct {
 	name    string
 	in, out []*tensor.Tensor
-	run     func(in []*tensor.Tensor) []*tensor.Tensor // nil where it is not linear
+	run     func(in []*tensor.Tensor) []*tensor.Tensor // nil if it is not linear
 
-	along bool // it takes something from one position to another
-	// What is known beside: one of these, or nothing.
-	pointwise bool           // each element of the one result is a multiple of that of the one value, plus a constant
-	weight    *tensor.Tensor // the one result is the one value times this matrix (n, k), plus a constant
-	at        []int          // result i is the columns of the one value from at[i] on
-	joined    bool           // the one result is the values side by side
-	spread    spread         // how an operation along the sequence spreads the one value
+	along bool // it moves something from one position to another
+	// At most one of these additional properties is set.
+	pointwise bool           // each element of the only result is a multiple of that of the only value, plus a constant
+	weight    *tensor.Tensor // the only result is the only value times this matrix (n, k), plus a constant
+	at        []int          // result i is the columns of the only value from at[i] on
+	joined    bool           // the only result is the values side by side
+	spread    spread         // how an operation along the sequence spreads its only value
 	why       string         // why run is nil
 }
 
@@ -62,8 +63,8 @@ func (e *tracer) known(x *tensor.Tensor) bool {
 // mixed reports whether a tensor depends on other positions.
 func (e *tracer) mixed(x *tensor.Tensor) bool { return x != nil && e.of[x].mixed }
 
-// follow notes that xs made ys position by position. It reports whether some of xs depends on other positions: then the
-// caller adds a step.
+// follow records that ys were computed from xs position by position. It reports whether some of xs depend on other
+// positions. In that case the caller must add a step.
 func (e *tracer) follow(xs, ys []*tensor.Tensor) bool {
 	if !e.on {
 		return false
@@ -100,15 +101,15 @@ func (e *tracer) add(s *step) {
 	e.steps = append(e.steps, s)
 }
 
-// traced reports whether values x that an operation along the sequence carries have to be followed.
+// traced reports whether the values x of an operation along the sequence must be followed.
 func (e *tracer) traced(x *tensor.Tensor) bool { return e.on && e.known(x) }
 
-// along appends a step along the sequence of one value.
+// along appends a step along the sequence with one value.
 func (e *tracer) along(name string, x, y *tensor.Tensor, how spread, run func(x *tensor.Tensor) *tensor.Tensor) {
 	e.add(&step{name: name, in: list{x}, out: list{y}, along: true, spread: how, run: one(run)})
 }
 
-// linear appends a step that is linear in all of xs together. along says that it moves positions.
+// linear appends a step that is linear in all of xs together. If s.along is set, it moves positions.
 func (e *tracer) linear(s *step, xs, ys []*tensor.Tensor, op func(xs []*tensor.Tensor) []*tensor.Tensor) {
 	if s.along {
 		if !e.on || !e.some(xs) {
@@ -145,7 +146,7 @@ func (e *tracer) some(xs []*tensor.Tensor) bool {
 	return false
 }
 
-// unknown appends a step that is not linear in x, for a result that is to be a gate.
+// unknown appends a step that is not linear in x, for a result that should be a gate.
 func (e *tracer) unknown(name, why string, xs []*tensor.Tensor, ys ...*tensor.Tensor) {
 	if e.follow(xs, ys) {
 		e.add(&step{name: name, in: xs, out: ys, why: why})
@@ -154,12 +155,12 @@ func (e *tracer) unknown(name, why string, xs []*tensor.Tensor, ys ...*tensor.Te
 
 type list = []*tensor.Tensor
 
-// one is run for an operation of one value and one result.
+// one returns run for an operation with one value and one result.
 func one(run func(x *tensor.Tensor) *tensor.Tensor) func(in []*tensor.Tensor) []*tensor.Tensor {
 	return func(in []*tensor.Tensor) []*tensor.Tensor { return list{run(in[0])} }
 }
 
-// held returns a parameter as a step has it: x itself while the mixer runs, later a copy that wants no gradient.
+// held returns a parameter for use in a step: x itself while the mixer runs, later a copy that needs no gradient.
 func (e *tracer) held(x *tensor.Tensor) *tensor.Tensor {
 	if e.on {
 		return x
@@ -167,7 +168,7 @@ func (e *tracer) held(x *tensor.Tensor) *tensor.Tensor {
 	return e.copied(x)
 }
 
-// copied returns a copy of a parameter that wants no gradient, or x if it wants none.
+// copied returns a copy of a parameter that needs no gradient, or x if x itself needs none.
 func (e *tracer) copied(x *tensor.Tensor) *tensor.Tensor {
 	if x == nil || !x.NeedsGrad() && x.Packed() == nil {
 		return x
@@ -178,7 +179,7 @@ func (e *tracer) copied(x *tensor.Tensor) *tensor.Tensor {
 	return e.copies[x]
 }
 
-// again runs f as steps run, not as the mixer does.
+// again runs f as part of a step, not of the mixer.
 func (e *tracer) again(f func() *tensor.Tensor) *tensor.Tensor {
 	on := e.on
 	e.on = false
@@ -186,7 +187,7 @@ func (e *tracer) again(f func() *tensor.Tensor) *tensor.Tensor {
 	return f()
 }
 
-// fresh returns states or caches while the mixer runs; steps run without.
+// fresh returns states or caches while the mixer runs. Steps run without them.
 func fresh[S ~[]E, E any](e *tracer, states S) S {
 	if e.on {
 		return states
@@ -194,16 +195,16 @@ func fresh[S ~[]E, E any](e *tracer, states S) S {
 	return nil
 }
 
-// The forms that operations have. Each computes the operation and notes it.
+// The forms of operations. Each method computes the operation and records it.
 
-// each is an operation that is linear in all of xs together.
+// each traces an operation that is linear in all of xs together.
 func (e *tracer) each(s step, run func(xs []*tensor.Tensor) *tensor.Tensor, xs ...*tensor.Tensor) *tensor.Tensor {
 	y := run(xs)
 	e.linear(&s, xs, list{y}, func(xs []*tensor.Tensor) []*tensor.Tensor { return list{run(xs)} })
 	return y
 }
 
-// activated is an operation that is linear in x before its activation.
+// activated traces an operation that is linear in x before its activation.
 func (e *tracer) activated(s step, x *tensor.Tensor, a engine.Activation,
 	run func(x *tensor.Tensor, a engine.Activation) *tensor.Tensor) *tensor.Tensor {
 	y := run(x, a)
@@ -222,7 +223,7 @@ func (e *tracer) activated(s step, x *tensor.Tensor, a engine.Activation,
 	return y
 }
 
-// carried is an operation that carries x along the sequence. how says how, and may be nil.
+// carried traces an operation that carries x along the sequence. how returns its spread, and may be nil.
 func (e *tracer) carried(name string, x *tensor.Tensor, how func() spread,
 	run func(x *tensor.Tensor) *tensor.Tensor) *tensor.Tensor {
 	y := run(x)
@@ -236,7 +237,7 @@ func (e *tracer) carried(name string, x *tensor.Tensor, how func() spread,
 	return y
 }
 
-// gate is an operation that is not linear, and is known as part of a gate only.
+// gate traces an operation that is not linear and may occur only in a gate.
 func (e *tracer) gate(name string, y *tensor.Tensor, xs ...*tensor.Tensor) *tensor.Tensor {
 	e.unknown(name, "it is not linear, and is known as part of a gate only", xs, y)
 	return y

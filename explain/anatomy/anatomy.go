@@ -1,5 +1,5 @@
-// Package anatomy takes a model apart: its architecture, parameters, time constants, kernels and poles, beside those of
-// an earlier checkpoint, and where its time goes.
+// Package anatomy analyzes a model: its architecture, parameters, time constants, kernels and poles, compared with
+// those of an earlier checkpoint, and how long its parts take.
 package anatomy
 
 import (
@@ -21,11 +21,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Anatomy is a model taken apart: its systems, its parameters, and where its time goes.
+// Report describes a model: its systems, its parameters, and how long its parts take.
 type Report struct {
-	Name   string // what pages call the model: "now", "before"
+	Name   string // label of the model on pages: "now", "before"
 	Shape  *model.Config
-	Seen   string // what the short run read, in words
+	Seen   string // description of the short run's input
 	Layers []Layer
 	Params []ParamShare // by kind of part, in the order of the model
 	Times  []PartTime
@@ -33,38 +33,39 @@ type Report struct {
 	tied bool
 }
 
-// Layer is one layer.
+// Layer describes one layer.
 type Layer struct {
 	Kind    string
 	Shared  bool
-	MLP     string // in words, "" for none
+	MLP     string // description, "" for none
 	Kernels []Kernel
 	Systems []System
 	Norms   []ParamNorm
 }
 
-// Kernel is the impulse responses of systems that are the same at every position, (Taps, Channels).
+// Kernel holds impulse responses of systems that are the same at every position, (Taps, Channels).
 type Kernel struct {
 	Name           string
 	Taps, Channels int
 	K              []float32
 }
 
-// System is the recurrence of a part of a layer's state.
+// System describes the recurrence of a part of a layer's state.
 type System struct {
 	Part string
 	Rule string
-	// Dt are the steps of the channels, and Poles the eigenvalues of A, where the parameters have them: of systems of
-	// some channels of S4, and of all of others.
+	// Dt holds the steps of the channels, and Poles the eigenvalues of A, if the parameters determine them. For S4 they
+	// are those of some channels, otherwise those of all.
 	Dt    []float64
 	Poles []complex128
-	// Discrete are the eigenvalues of what multiplies the state from token to token, as the model computes it: the mean
-	// over the tokens of the short run where they depend on the token.
+	// Discrete holds the eigenvalues of the matrix that multiplies the state from token to token, as the model computes
+	// it. If they depend on the token, they are means over the tokens of the short run.
 	Discrete []complex128
-	Selects  bool // they depend on the token
+	Selects  bool // Discrete depends on the token
 }
 
-// TimeConstants are -1/ln|ā| of the discrete poles, in tokens, in rising order: after that long a mode is down to 1/e.
+// TimeConstants returns -1/ln|ā| of the discrete poles, in tokens, in ascending order. After that time a mode has
+// decayed to 1/e.
 func (s *System) TimeConstants() []float64 {
 	var out []float64
 	for _, z := range s.Discrete {
@@ -76,38 +77,38 @@ func (s *System) TimeConstants() []float64 {
 
 // ParamNorm is the root mean square of one parameter.
 type ParamNorm struct {
-	Name string // without its layer
+	Name string // without the layer's prefix
 	RMS  float64
 	N    int
 }
 
-// ParamShare is how many parameters the parts of one kind have.
+// ParamShare is the number of parameters in the parts of one kind.
 type ParamShare struct {
 	Kind  string
-	Layer int // -1 for those outside of layers
+	Layer int // -1 for parts outside of layers
 	N     int
 }
 
-// PartTime is how long one part of the model takes in the short run.
+// PartTime is the time that one part of the model takes in the short run.
 type PartTime struct {
 	Name  string
-	Layer int // -1 for those outside of layers
+	Layer int // -1 for parts outside of layers
 	Time  time.Duration
 }
 
-// Subject is a model to take apart.
+// Subject is a model to analyze.
 type Subject struct {
 	shape    *model.Config
 	backbone *model.Backbone
 	module   nn.Module
-	most     int // positions that it takes, 0 for any
+	most     int // maximum number of positions, 0 for any
 	unit     int // the length of a sequence must be a multiple of it; 0 or 1 for any length
 	taps     int // of kernels, 0 for KernelTaps
 	run      func(t *autograd.Tape, b *model.Backbone, l int)
 	seen     string
 }
 
-// OfModel is a language model. ids, if there are some, are what the short run reads.
+// OfModel returns the Subject of a language model. The short run reads ids, or random tokens if there are none.
 func OfModel(m *model.Model, ids []int32) *Subject {
 	s := &Subject{shape: &m.Config, backbone: &m.Backbone, module: m, most: m.MaxLength(), seen: "its own tokens"}
 	if len(ids) == 0 {
@@ -125,7 +126,7 @@ func OfModel(m *model.Model, ids []int32) *Subject {
 	return s
 }
 
-// OfNetwork is a network of any kind. The short run reads random tokens, or white noise.
+// OfNetwork returns the Subject of a network. The short run reads random tokens, or white noise.
 func OfNetwork(m *model.Network) *Subject {
 	s := &Subject{shape: &m.Config.Model, backbone: &m.Backbone, module: m, most: m.MaxLength(), seen: "white noise"}
 	for _, b := range m.Blocks {
@@ -168,7 +169,7 @@ func shorterOf(a, b int) int {
 	return min(a, b)
 }
 
-// shortRun is how many positions the run reads that measures times and decays.
+// shortRun is the number of positions in the run that measures times and decays.
 const shortRun = 256
 
 func randomTokens(vocab, n int) []int32 {
@@ -180,7 +181,7 @@ func randomTokens(vocab, n int) []int32 {
 	return ids
 }
 
-// length is how many positions the short run reads: shortRun, or what the model takes if that is less.
+// length returns the number of positions in the short run: shortRun, or the model's maximum if that is less.
 func (s *Subject) length() int {
 	l := shortRun
 	if s.most > 0 {
@@ -192,13 +193,14 @@ func (s *Subject) length() int {
 	return l
 }
 
-// KernelTaps is how many taps of kernels an Anatomy has by default.
+// KernelTaps is the default number of kernel taps in a Report.
 const KernelTaps = 512
 
-// Taps has an Anatomy hold n taps of kernels.
+// Taps sets the number of kernel taps in a Report.
 func (s *Subject) Taps(n int) { s.taps = n }
 
-// Examine takes a model apart. timed measures where its time goes. Errors: weights that are not numbers; ctx.
+// Examine analyzes a model. If timed is true, it measures how long the parts take. It returns an error if weights are
+// not numbers or if ctx is done.
 func (s *Subject) Examine(ctx context.Context, name string, timed bool) (*Report, error) {
 	a := &Report{Name: name, Shape: s.shape, Seen: s.seen, tied: !s.shape.UntiedHead}
 	var wrong error
@@ -219,7 +221,7 @@ func (s *Subject) Examine(ctx context.Context, name string, timed bool) (*Report
 	return a, ctx.Err()
 }
 
-// count counts a parameter and notes how large it is.
+// count adds a parameter to the counts and computes its size.
 func (a *Report) count(bb *model.Backbone, name string, p *nn.Param) error {
 	for len(a.Layers) < len(bb.Blocks) {
 		b := bb.Blocks[len(a.Layers)]
@@ -247,7 +249,8 @@ func (a *Report) count(bb *model.Backbone, name string, p *nn.Param) error {
 	return nil
 }
 
-// partAt is the layer of a parameter, -1 for none, the kind of the part it belongs to, and its name in the layer.
+// partAt returns the layer of a parameter, -1 for none, the kind of the part it belongs to, and its name within the
+// layer.
 func partAt(bb *model.Backbone, name string) (layer int, kind, rest string) {
 	after, ok := strings.CutPrefix(name, "backbone.layers.")
 	if !ok {
@@ -276,7 +279,7 @@ func partAt(bb *model.Backbone, name string) (layer int, kind, rest string) {
 	return layer, "norms", rest
 }
 
-// secondWords describes the second part of a block, nil for none.
+// secondWords describes the second part of a block, which may be nil.
 func secondWords(m mixer.Mixer) string {
 	switch m := m.(type) {
 	case nil:
@@ -304,7 +307,8 @@ func mlpWords(m nn.FeedForward) string {
 	return "MLP"
 }
 
-// time measures the parts of the model on its short run: the least of several, by the names that the tape shows.
+// time measures the parts of the model in the short run by the names that the tape shows. It keeps the minimum of
+// several runs.
 func (s *Subject) time(a *Report) {
 	const runs = 4
 	t := s.backbone.NewTape()

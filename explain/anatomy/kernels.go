@@ -12,10 +12,10 @@ import (
 	"github.com/hippo-ssm/hippo/ssm"
 )
 
-// shownKernels is how many channels of a layer are drawn as curves.
+// shownKernels is the number of channels of a layer that are drawn as curves.
 const shownKernels = 4
 
-// kernelFigures show the kernels in time and frequency, and how the states of selective systems fade.
+// kernelFigures returns figures of the kernels in time and frequency, and of how the states of selective systems fade.
 func kernelFigures(both []*Report) (all []*figure.Figure) {
 	now := both[0]
 	for i, l := range now.Layers {
@@ -68,7 +68,7 @@ func kernelFigures(both []*Report) (all []*figure.Figure) {
 	return all
 }
 
-// channel is the kernel of one channel.
+// channel returns the kernel of one channel.
 func (k *Kernel) channel(c int) figure.Floats {
 	out := make(figure.Floats, k.Taps)
 	for j := range out {
@@ -77,8 +77,8 @@ func (k *Kernel) channel(c int) figure.Floats {
 	return out
 }
 
-// spreadChannels are some channels from the one whose kernel is over first to the one that lasts longest, by the mean
-// lag of their energies.
+// spreadChannels returns some channels, from the one with the shortest kernel to the one with the longest, measured by
+// the mean lag of their energy.
 func spreadChannels(k *Kernel) []int {
 	type lag struct {
 		c    int
@@ -108,7 +108,7 @@ func counting(n int) figure.Floats {
 	return x
 }
 
-// spectrumOf is the gain of a kernel at frequencies from 0 to half a cycle per position.
+// spectrumOf returns the gain of a kernel at frequencies from 0 to half a cycle per position.
 func spectrumOf(k figure.Floats) (f, gain figure.Floats) {
 	n := 64
 	for n < 2*len(k) {
@@ -127,7 +127,8 @@ func spectrumOf(k figure.Floats) (f, gain figure.Floats) {
 	return f, gain
 }
 
-// heat is the kernels of at most 96 channels at 256 lags, and of less of a model of many layers.
+// heat returns a map of the kernels, of at most 96 channels at 256 lags. The map is smaller if the model has many
+// layers.
 func (k *Kernel) heat(layers int) *figure.Map {
 	rows, cols := min(96, k.Channels), min(256, k.Taps)
 	if layers > 24 {
@@ -142,7 +143,7 @@ func (k *Kernel) heat(layers int) *figure.Map {
 	return m
 }
 
-// fading shows how the state of a selective system fades at its mean decays.
+// fading returns a figure of how the state of a selective system fades with its mean decays.
 func fading(both []*Report, i, k int, kind string, s *System) *figure.Figure {
 	lines := &figure.Lines{}
 	for n, a := range both {
@@ -169,10 +170,10 @@ func fading(both []*Report, i, k int, kind string, s *System) *figure.Figure {
 			Y: figure.Axis{Label: "left", Max: 1}, Lines: lines}}}}}
 }
 
-// shownPoles is how many poles of a system are drawn.
+// shownPoles is the maximum number of poles of a system that are drawn.
 const shownPoles = 1200
 
-// poleFigures show the poles of each layer in both planes.
+// poleFigures returns figures of the poles of each layer in both planes.
 func poleFigures(both []*Report) (all []*figure.Figure) {
 	for i, l := range both[0].Layers {
 		for k := range l.Systems {
@@ -215,7 +216,7 @@ func poleFigures(both []*Report) (all []*figure.Figure) {
 	return all
 }
 
-// cloud is points in the complex plane.
+// cloud returns points in the complex plane.
 func cloud(name string, z []complex128) figure.Series {
 	s := figure.Series{Name: name, Points: true}
 	for _, x := range figure.Some(z, shownPoles) {

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// Page draws a model, beside what it was before where before is not nil. rate is how many positions there are in
-// a second, 0 where that is not known.
+// Page returns a page about a model, compared with its earlier state if before is not nil. rate is the number of
+// positions in a second, 0 if it is unknown.
 func Page(now, before *Report, rate float64) *figure.Page {
 	p := &figure.Page{Title: "A model taken apart"}
 	both := []*Report{now}
@@ -41,14 +41,14 @@ func Page(now, before *Report, rate float64) *figure.Page {
 	return p
 }
 
-// diagramWidth is the width of a band of a diagram, in boxes.
+// diagramWidth is the width of one row of a diagram, in boxes.
 const diagramWidth = 8
 
-// drawing places the boxes of a diagram. The stream goes to the right, and what is added to it stands below.
+// drawing places the boxes of a diagram. The residual stream goes to the right. What is added to it is drawn below.
 type drawing struct {
 	figure.Diagram
 	x, y float64
-	last string // on the stream
+	last string // last box on the stream
 }
 
 func (d *drawing) box(id, label, note, kind string, x, y float64, from ...string) {
@@ -76,7 +76,7 @@ func (d *drawing) branch(id, label, note, kind string, more ...string) {
 	d.last, d.x = "add-"+id, d.x+1.4
 }
 
-// diagram shows the layers in order. Equal layers in a row are drawn once.
+// diagram returns a figure of the layers in order. Adjacent equal layers are drawn once.
 func (a *Report) diagram() *figure.Figure {
 	d := &drawing{}
 	d.stream("in", "embedding", fmt.Sprintf("width %d", a.Shape.DModel), "embedding")
@@ -121,7 +121,7 @@ func (a *Report) diagram() *figure.Figure {
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Diagram: &d.Diagram}}}}}
 }
 
-// layerNames are the places of parameters and times: before the layers, each layer, after the layers.
+// layerNames returns the labels for parameters and times: before the layers, each layer, after the layers.
 func (a *Report) layerNames() []string {
 	names := []string{"embedding"}
 	for i, l := range a.Layers {
@@ -130,7 +130,7 @@ func (a *Report) layerNames() []string {
 	return append(names, "norm and head")
 }
 
-// parameters shows how many there are of each kind in each layer.
+// parameters returns a figure of the number of parameters of each kind in each layer.
 func (a *Report) parameters() *figure.Figure {
 	names := a.layerNames()
 	var kinds []string
@@ -157,7 +157,7 @@ func (a *Report) parameters() *figure.Figure {
 		Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "parameters"}, Bars: bars}}}}}
 }
 
-// times shows where the time goes.
+// times returns a figure of how long the parts take.
 func (a *Report) times() *figure.Figure {
 	names := a.layerNames()
 	kinds := []string{"mixer", "mlp", "other"}
@@ -185,7 +185,7 @@ func (a *Report) times() *figure.Figure {
 		Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "ms"}, Bars: bars}}}}}
 }
 
-// overLayers shows the median and the spread of numbers of the systems of each layer, and a table.
+// overLayers returns a figure of the median and the spread of a quantity of each layer's systems, with a table.
 func overLayers(both []*Report, name, title, caption, unit string, of func(*System) []float64,
 	rate float64) *figure.Figure {
 	lines := &figure.Lines{}
@@ -214,7 +214,7 @@ func overLayers(both []*Report, name, title, caption, unit string, of func(*Syst
 					x  float64
 				}{{&s.Y, mid}, {&s.Low, lo}, {&s.High, hi}} {
 					if v.x <= 0 || math.IsInf(v.x, 0) {
-						v.x = math.NaN() // no place on a logarithmic axis
+						v.x = math.NaN() // cannot be shown on a logarithmic axis
 					}
 					*v.to = append(*v.to, v.x)
 				}
@@ -233,7 +233,7 @@ func overLayers(both []*Report, name, title, caption, unit string, of func(*Syst
 			{X: figure.Axis{Label: "layer"}, Y: figure.Axis{Label: unit, Log: true}, Lines: lines}, {Table: table}}}}}
 }
 
-// short is a number in a table.
+// short formats a number for a table.
 func short(x float64) string {
 	if math.IsInf(x, 0) {
 		return "never"
@@ -241,7 +241,7 @@ func short(x float64) string {
 	return figure.Number(x)
 }
 
-// shortNames leave out what most names of parameters begin with.
+// shortNames removes prefixes that most names of parameters have.
 func shortNames(names []string) (out []string) {
 	for _, name := range names {
 		out = append(out, strings.ReplaceAll(strings.TrimPrefix(name, "mixer."), "kernel.kernel.", "kernel."))
@@ -249,7 +249,7 @@ func shortNames(names []string) (out []string) {
 	return out
 }
 
-// normFigures show how large the parameters are, and what training has changed.
+// normFigures returns figures of the sizes of the parameters, and of their changes in training.
 func normFigures(both []*Report) (all []*figure.Figure) {
 	now := both[0]
 	var rows []string

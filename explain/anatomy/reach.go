@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Reach is, of each channel whose kernel is not zero, the least lag up to which a share of its energy Σ_j K[j]² lies,
-// in rising order: how far back the channel looks.
+// Reach returns, for each channel whose kernel is not zero, the smallest lag up to which a share of its energy Σ_j
+// K[j]² lies: how far back the channel looks. The lags are in ascending order.
 func (k *Kernel) Reach(share float64) []float64 {
 	var all []float64
 	for c := range k.Channels {
@@ -24,8 +24,8 @@ func (k *Kernel) Reach(share float64) []float64 {
 	return all
 }
 
-// Left is the part of the energy of the kernels at a lag and further back, by lag: the mean over the channels whose
-// kernels are not zero; nil if there are none. It is 1 at lag 0.
+// Left returns, for each lag, the part of the kernels' energy at this lag and further back. It is the mean over the
+// channels whose kernels are not zero, and nil if there are none. It is 1 at lag 0.
 func (k *Kernel) Left() []float64 {
 	var mean []float64
 	n := 0.0
@@ -45,8 +45,8 @@ func (k *Kernel) Left() []float64 {
 	return mean
 }
 
-// left is the part of the energy of one channel's kernel at each lag and further back; nil for a kernel of zeros, or
-// of numbers too large.
+// left returns, for each lag, the part of the energy of one channel's kernel at this lag and further back. It returns
+// nil if the kernel is zero or has too large numbers.
 func (k *Kernel) left(c int) []float64 {
 	left, sum := make([]float64, k.Taps), 0.0
 	for j := k.Taps - 1; j >= 0; j-- {

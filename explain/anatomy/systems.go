@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// systems looks at the systems of all layers while the model reads a short sequence.
+// systems analyzes the systems of all layers while the model reads a short sequence.
 func (s *Subject) systems(ctx context.Context, a *Report) error {
 	var failed error
 	bb := *s.backbone
@@ -36,7 +36,7 @@ func (s *Subject) systems(ctx context.Context, a *Report) error {
 	return failed
 }
 
-// layer looks at the systems of a layer, which is given u.
+// layer analyzes the systems of a layer, whose input is u.
 func (a *Report) layer(ctx context.Context, t *autograd.Tape, i int, b *model.Block, u *tensor.Tensor, taps int) error {
 	l := &a.Layers[i]
 	for _, k := range mixer.Responses(t, b.Mixer, taps) {
@@ -78,8 +78,8 @@ func continuousSystems(m mixer.Mixer) (all []System) {
 	return all
 }
 
-// lowRankPoles are the eigenvalues of Λ - P P^* in some channels of S4. With the conjugate pairs that only one half of
-// is kept, x' = Λ x - 2 P Re(P^* x), which is linear in real and imaginary parts.
+// lowRankPoles returns the eigenvalues of Λ - P P^* in some channels of S4. Only one half of each conjugate pair is
+// stored, so x' = Λ x - 2 P Re(P^* x), which is linear in real and imaginary parts.
 func lowRankPoles(lambda []complex128, p []float64, channels int) []complex128 {
 	n := len(lambda) / channels
 	rank := len(p) / (2 * len(lambda))
@@ -113,7 +113,7 @@ func lowRankPoles(lambda []complex128, p []float64, channels int) []complex128 {
 	return out
 }
 
-// stable counts the poles of a discrete system inside the unit circle, up to rounding.
+// stable returns the number of poles of a discrete system inside the unit circle, up to rounding.
 func stable(poles []complex128) (n int) {
 	for _, z := range poles {
 		if cmplx.Abs(z) <= 1+1e-6 {

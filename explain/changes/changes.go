@@ -18,52 +18,53 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// Model is a model of any kind, for comparing its weights with those of another.
+// Model is a model of any kind whose weights are compared with those of another.
 type Model struct {
 	Name           string
 	Params         nn.Module
-	model.Backbone // none of a model without layers
+	model.Backbone // empty for a model without layers
 }
 
-// Report says what differs between two models A and B, such as two checkpoints of a run.
+// Report describes the differences between two models A and B, such as two checkpoints of a run.
 type Report struct {
 	Names  [2]string
-	Layers []string // names of the layers of A and, where they are others, of B
+	Layers []string // names of the layers of A and, if different, of B
 	Params []Param
 	OnlyA  []string // parameters that only A has
 	OnlyB  []string
-	Other  []string // those of other shapes
-	// Systems has the layers that have a state-space system in both models.
+	Other  []string // parameters whose shapes differ
+	// Systems contains the layers that have a state-space system in both models.
 	Systems []SystemPair
 }
 
-// Param is a parameter of both models, with a and b all its numbers.
+// Param compares a parameter of both models. a and b are all its numbers.
 type Param struct {
 	Name  string
-	Layer int    // -1 outside of layers
-	Kind  string // its name within the layer
+	Layer int    // -1 if it is outside of layers
+	Kind  string // name within the layer
 	Count int
-	// Relative is ‖b - a‖/‖a‖, Cosine a·b/(‖a‖ ‖b‖), Norms are ‖a‖ and ‖b‖. A parameter that was 0 has a Relative of
-	// infinity, unless it still is.
+	// Relative is ‖b - a‖/‖a‖, Cosine is a·b/(‖a‖ ‖b‖), Norms are ‖a‖ and ‖b‖. If a is 0, Relative is infinity, unless
+	// b is 0 too.
 	Relative, Cosine float64
 	Norms            [2]float64
 }
 
-// SystemPair is the systems of one layer before and after.
+// SystemPair holds the systems of one layer before and after.
 type SystemPair struct {
 	Layer int
 	A, B  System
 }
 
-// System is what decides how long a layer remembers, read from its parameters. What a mixer does not have is empty.
+// System describes how long a layer remembers, from its parameters. Fields that a mixer does not have are empty.
 type System struct {
-	// Poles are the eigenvalues of the continuous A: the diagonal, without the term of low rank of S4.
+	// Poles holds the eigenvalues of the continuous A: its diagonal, without the low-rank term of S4.
 	Poles []complex128
-	// Dt is the step of each channel, or of each head. Of mixers that choose it by token, it is softplus of the bias.
+	// Dt holds the step of each channel or head. For mixers whose steps depend on the token, it is softplus of the
+	// bias.
 	Dt []float64
-	// Tokens are the time constants of the slowest mode of each channel, 1/(dt·min|Re A|), in tokens.
+	// Tokens holds the time constant of the slowest mode of each channel, 1/(dt·min|Re A|), in tokens.
 	Tokens []float64
-	// Kernel is the root mean square over all channels of each tap of the kernels; KernelOf (taps, channels) the taps.
+	// Kernel holds the root mean square of each tap over all channels. KernelOf holds all taps (taps, channels).
 	Kernel   []float64
 	KernelOf []float32
 }
@@ -83,11 +84,11 @@ func kindOf(name string) (layer int, kind string) {
 	return layer, m[2]
 }
 
-// kernelTaps is how many taps of kernels are compared.
+// kernelTaps is the number of kernel taps that are compared.
 const kernelTaps = 256
 
-// Between compares the weights of two models. It keeps the numbers of one parameter at a time. Errors: models that have
-// no parameter of the same name and shape, weights that are not finite, cancellation.
+// Between compares the weights of two models, one parameter at a time. It returns an error if the models have no
+// parameter with the same name and shape, if weights are not finite, or if ctx is done.
 func Between(ctx context.Context, a, b Model) (*Report, error) {
 	rep := &Report{Names: [2]string{a.Name, b.Name}}
 	others := map[string]*nn.Param{}
@@ -170,7 +171,7 @@ func (r *Report) systems(a, b Model) {
 	}
 }
 
-// systemOf reads the systems of a mixer.
+// systemOf returns the systems of a mixer.
 func systemOf(t *autograd.Tape, m mixer.Mixer) (s System) {
 	for _, d := range mixer.Systems(m) {
 		s.Poles, s.Dt = append(s.Poles, d.Poles...), append(s.Dt, d.Dt...)

@@ -12,11 +12,11 @@ import (
 
 const (
 	listed      = 40   // parameters in the table
-	maxPoles    = 2000 // of a layer that are drawn
-	kernelsSeen = 2    // channels whose kernels are drawn: those that moved most
+	maxPoles    = 2000 // poles of a layer that are drawn
+	kernelsSeen = 2    // channels whose kernels are drawn: those that changed most
 )
 
-// Figures draws the report.
+// Figures returns the figures of the report.
 func (r *Report) Figures() []*figure.Figure {
 	var figures []*figure.Figure
 	if f := r.maps(); f != nil {
@@ -32,7 +32,7 @@ func (r *Report) Figures() []*figure.Figure {
 	return figures
 }
 
-// maps are the changes of the parameters of layers, by layer and kind.
+// maps returns a figure of the changes of the layers' parameters, by layer and kind.
 func (r *Report) maps() *figure.Figure {
 	var kinds []string
 	at := map[string]*Param{}
@@ -85,7 +85,7 @@ func (r *Report) maps() *figure.Figure {
 			axes("change of the norm", norm)}}}}
 }
 
-// shortKinds are names of parameters by their last two parts, in full where two would have the same.
+// shortKinds returns the last two parts of each name, or the full name if two would be equal.
 func shortKinds(kinds []string) []string {
 	out, times := make([]string, len(kinds)), map[string]int{}
 	for i, kind := range kinds {
@@ -101,7 +101,7 @@ func shortKinds(kinds []string) []string {
 	return out
 }
 
-// table lists the parameters that moved most.
+// table lists the parameters that changed most.
 func (r *Report) table() *figure.Figure {
 	all := slices.Clone(r.Params)
 	slices.SortStableFunc(all, func(a, b Param) int { return cmp.Compare(b.Relative, a.Relative) })
@@ -141,7 +141,7 @@ func (r *Report) unlike() *figure.Figure {
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: table}}}}}
 }
 
-// system shows the systems of a layer before and after.
+// system returns a figure of the systems of a layer before and after.
 func (r *Report) system(s SystemPair) *figure.Figure {
 	var panels []figure.Panel
 	if len(s.A.Poles) > 0 {
@@ -184,8 +184,8 @@ func (r *Report) system(s SystemPair) *figure.Figure {
 		Frames: []figure.Frame{{Panels: panels}}}
 }
 
-// kernels draws the kernels of the channels that moved most. ok is false if there are none, or where the two models
-// have other channels.
+// kernels draws the kernels of the channels that changed most. ok is false if there are no kernels, or if the two
+// models have different channels.
 func (s *SystemPair) kernels() (p figure.Panel, ok bool) {
 	a, b := s.A.KernelOf, s.B.KernelOf
 	if len(a) != len(b) || len(s.A.Kernel) != len(s.B.Kernel) {
@@ -225,7 +225,7 @@ func (s *SystemPair) kernels() (p figure.Panel, ok bool) {
 		Y: figure.Axis{Label: "K"}, Lines: lines}, len(lines.Series) > 0
 }
 
-// poles are points in the plane; of very many, as many as can be seen.
+// poles returns points in the complex plane, at most about maxPoles of them.
 func poles(name string, all []complex128) figure.Series {
 	s := figure.Series{Name: name, Points: true}
 	step := (len(all) + maxPoles - 1) / maxPoles
@@ -235,7 +235,7 @@ func poles(name string, all []complex128) figure.Series {
 	return s
 }
 
-// sorted is a line through the sorted numbers; of very many, as many as can be seen.
+// sorted returns a line through the sorted numbers, thinned to what can be seen.
 func sorted(name string, x []float64) figure.Series {
 	s := figure.Series{Name: name}
 	x = slices.Sorted(slices.Values(x))
@@ -246,7 +246,7 @@ func sorted(name string, x []float64) figure.Series {
 	return s
 }
 
-// taps is a line through a kernel.
+// taps returns a line through a kernel.
 func taps(name string, k []float64) figure.Series {
 	s := figure.Series{Name: name, Y: k}
 	for i := range k {

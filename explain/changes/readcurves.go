@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// MetricsOf returns the file of the metrics of a run, "" if there is none. dir is the folder of the run, or that of its
-// best or last checkpoint.
+// MetricsOf returns the file with the metrics of a run, "" if there is none. dir is the folder of the run, or that of
+// its best or last checkpoint.
 func MetricsOf(dir string) string {
 	for _, at := range []string{dir, filepath.Dir(filepath.Clean(dir))} {
 		path := filepath.Join(at, "metrics.jsonl")
@@ -28,7 +28,7 @@ func MetricsOf(dir string) string {
 	return ""
 }
 
-// ReadCurves reads the losses of a file of metrics, a line at a time. A last line without its end is skipped.
+// ReadCurves reads the losses in a file of metrics, line by line. It skips an incomplete last line.
 func ReadCurves(path string) (c RunCurves, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -61,5 +61,5 @@ func ReadCurves(path string) (c RunCurves, err error) {
 	}
 }
 
-// maxMetrics bounds what is read of a run's metrics: a line for each of a million steps.
+// maxMetrics limits the bytes read of a run's metrics: enough for a line for each of a million steps.
 const maxMetrics = 256 << 20

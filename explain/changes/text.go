@@ -9,15 +9,15 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TextDifference is how two models of one tokenizer predict a text.
+// TextDifference compares the predictions of two models with the same tokenizer for a text.
 type TextDifference struct {
 	IDs    []int32
-	LogP   [2][]float64 // of the tokens that came, after each but the last
-	Next   [2][]float32 // the scores after the text
+	LogP   [2][]float64 // log-probability of the next token, after each token except the last
+	Next   [2][]float32 // scores after the text
 	Losses [2]float64   // means of -LogP, in nats
 }
 
-// Differ reads ids with two models.
+// Differ compares the predictions of two models for ids.
 func Differ(ctx context.Context, a, b *explain.Language, ids []int32) (*TextDifference, error) {
 	d := &TextDifference{IDs: ids}
 	for i, g := range []*explain.Language{a, b} {
@@ -37,7 +37,7 @@ func Differ(ctx context.Context, a, b *explain.Language, ids []int32) (*TextDiff
 	return d, nil
 }
 
-// Figures draws the difference.
+// Figures returns the figures of the difference.
 func (d *TextDifference) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	figures := []*figure.Figure{{Name: "moved-next", Title: "What comes after the text, by A and by B", Columns: 1,
 		Frames: []figure.Frame{{Panels: explain.Beside(tok, []string{"A", "B"}, nil, d.Next[0], d.Next[1])}}}}
@@ -51,13 +51,13 @@ func (d *TextDifference) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: text}}}}}}, figures...)
 }
 
-// RunCurves are the losses of a training run.
+// RunCurves holds the losses of a training run.
 type RunCurves struct {
 	Name         string
 	Train, Valid Curve
 }
 
-// Curve is losses by step.
+// Curve holds losses by step.
 type Curve struct{ Step, Loss []float64 }
 
 // CurvesFigure draws the losses of runs side by side.
@@ -83,7 +83,7 @@ func CurvesFigure(runs ...RunCurves) *figure.Figure {
 			Y: figure.Axis{Label: "loss, nats"}, Lines: lines}}}}}
 }
 
-// averaged are means of neighbors: no more than can be seen.
+// averaged returns means of adjacent numbers, reduced to what can be seen.
 func averaged(x []float64) (out []float64) {
 	step := (len(x) + figure.MostCells - 1) / figure.MostCells
 	for i := 0; i < len(x); i += step {

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/ssm"
 )
 
-// Chapters are those of docs/course in order.
+// Chapters returns the chapters of docs/course in order.
 func Chapters() []Chapter {
 	return []Chapter{
 		{"Convolution", "1-convolution.md", convolution},
@@ -28,17 +28,17 @@ func Chapters() []Chapter {
 	}
 }
 
-// exactly is an answer that needs no computation that can fail.
+// exactly returns an answer whose computation cannot fail.
 func exactly(f func() []float64) func() ([]float64, error) {
 	return func() ([]float64, error) { return f(), nil }
 }
 
-// one is an answer of one number.
+// one returns an answer that is one number.
 func one(f func() float64) func() ([]float64, error) {
 	return exactly(func() []float64 { return []float64{f()} })
 }
 
-// is is an answer of a number that is written down.
+// is returns an answer that is a constant.
 func is(x float64) func() ([]float64, error) {
 	return one(func() float64 { return x })
 }
@@ -81,12 +81,12 @@ var convolution = []Exercise{
 	},
 }
 
-// tank is x' = -2x + u, y = x.
+// tank returns the system x' = -2x + u, y = x.
 func tank() *ssm.Continuous {
 	return &ssm.Continuous{A: mat.NewDense(1, 1, []float64{-2}), B: []float64{1}, C: []float64{1}}
 }
 
-// tankPole is Abar of the tank.
+// tankPole returns Abar of the tank.
 func tankPole(m ssm.Method, dt float64) func() ([]float64, error) {
 	return func() ([]float64, error) {
 		d, err := tank().Discretize(dt, m)
@@ -113,7 +113,7 @@ var state = []Exercise{
 		ID:       "2.2",
 		Question: "Beyond which dt is Euler's rule unstable for this tank?",
 		Numbers: func() ([]float64, error) {
-			lo, hi := 0.01, 100.0 // stable and not
+			lo, hi := 0.01, 100.0 // a stable step, and an unstable one
 			for range 60 {
 				dt := (lo + hi) / 2
 				pole, err := tankPole(ssm.Euler, dt)()
@@ -215,12 +215,12 @@ var hippo = []Exercise{
 	},
 }
 
-// mode is a pair of modes A, B = C = 1.
+// mode returns a pair of modes A with B = C = 1.
 func mode(a complex128, dt float64) *ssm.Diagonal {
 	return &ssm.Diagonal{A: []complex128{a}, B: []complex128{1}, C: []complex128{1}, Dt: dt, Pairs: true}
 }
 
-// halfLife is the number of samples in which a mode falls to half.
+// halfLife returns the number of samples in which a mode decays to half.
 func halfLife(a complex128, dt float64) float64 {
 	abar, _ := mode(a, dt).Discretize(ssm.ZOH)
 	return -math.Ln2 / math.Log(cmplx.Abs(abar[0]))
@@ -308,15 +308,15 @@ var long = []Exercise{
 	},
 }
 
-// past is what the state 1 adds to the outputs of a real mode.
+// past returns the outputs of a real mode with the initial state 1.
 func past(l int) []float64 {
 	s := mode(-1, 0.5)
 	s.Pairs = false
 	return s.ZeroInput(ssm.ZOH, []complex128{1}, l)
 }
 
-// recall is what the circuit of H3 reads at the last token of a text of letters: a number for each letter in the order
-// in which they appear.
+// recall returns what the circuit of H3 reads at the last token of a text of letters: a number for each letter, in the
+// order in which they first appear.
 func recall(text string, decay float64) (names []string, y []float64) {
 	tokens := strings.Split(text, "")
 	for _, token := range tokens {
@@ -361,7 +361,7 @@ var h3 = []Exercise{
 	},
 }
 
-// joined is the map of two steps x → a x + b after each other.
+// joined returns the composition of two steps x → a x + b.
 func joined(a1, b1, a2, b2 float64) []float64 {
 	s := &ssm.Selective{A: []complex128{-1}}
 	var u []float64
@@ -415,7 +415,7 @@ var mamba = []Exercise{
 	},
 }
 
-// waited is what is left of a state of 5 after 100 steps of dt.
+// waited returns what remains of a state of 5 after 100 steps of dt.
 func waited(dt float64) float64 {
 	const steps = 100
 	s := &ssm.Selective{A: []complex128{-1}}

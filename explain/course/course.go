@@ -1,5 +1,5 @@
-// Package course has the exercises of docs/course, with answers that package ssm computes when they are checked. It may
-// import explain/theory, ssm and gonum's matrices.
+// Package course contains the exercises of docs/course. Package ssm computes the answers when they are checked. Package
+// course may import explain/theory, ssm and gonum's matrices.
 package course
 
 import (
@@ -10,33 +10,33 @@ import (
 	"strings"
 )
 
-// Exercise is a question with a way to the answer, which is numbers or words.
+// Exercise is a question whose answer is numbers or words, with an explanation of the answer.
 type Exercise struct {
-	ID       string // chapter and place, such as "3.2"
-	Question string // ends with what to give, as it stands in the chapter
-	// Numbers computes the answer; it is nil where the answer is Words.
+	ID       string // chapter and number, such as "3.2"
+	Question string // ends with the form of the answer, as in the chapter
+	// Numbers computes the answer. It is nil if the answer is Words.
 	Numbers func() ([]float64, error)
 	Words   func() ([]string, error)
-	// Slips are wrong answers that one comes to easily.
+	// Slips contains common wrong answers.
 	Slips []Slip
-	// Why is the way to the answer, in a sentence or two.
+	// Why explains the answer in a sentence or two.
 	Why string
 }
 
-// Slip is a wrong answer and what must have happened.
+// Slip is a wrong answer and its probable cause.
 type Slip struct {
 	Numbers func() ([]float64, error)
 	Says    string
 }
 
-// Chapter is a chapter of the course: its number is its place, counted from 1.
+// Chapter is a chapter of the course. Its number is its index, counted from 1.
 type Chapter struct {
 	Title     string
 	File      string // in docs/course
 	Exercises []Exercise
 }
 
-// Find returns the exercise with the given ID, or an error that lists those that are there.
+// Find returns the exercise with the given ID. If there is none, the error lists all IDs.
 func Find(id string) (*Exercise, error) {
 	var known []string
 	for _, c := range Chapters() {
@@ -51,11 +51,11 @@ func Find(id string) (*Exercise, error) {
 		strings.Join(known, ", "))
 }
 
-// tolerance is how far a number may be from the answer: four digits are enough.
+// tolerance is the allowed relative error of a number: four digits are enough.
 const tolerance = 2e-4
 
-// Check compares a text with the answer. It is empty if the text is right, else it says what is off without telling the
-// answer. A text that cannot be read is an error.
+// Check compares a text with the answer. off is empty if the text is right. Otherwise it describes what is wrong
+// without revealing the answer. If the text cannot be parsed, Check returns an error.
 func (e *Exercise) Check(text string) (off string, err error) {
 	if e.Words != nil {
 		return e.checkWords(text)
@@ -106,7 +106,7 @@ func (e *Exercise) checkWords(text string) (off string, err error) {
 	return "", nil
 }
 
-// Answer is the answer as text that Check takes.
+// Answer returns the answer as text that Check accepts.
 func (e *Exercise) Answer() (string, error) {
 	if e.Words != nil {
 		words, err := e.Words()
@@ -122,7 +122,7 @@ func (e *Exercise) Answer() (string, error) {
 
 func isDivider(r rune) bool { return r == ',' || r == ' ' || r == ';' || r == '\t' || r == '\n' }
 
-// parse reads numbers and fractions with commas or spaces between them.
+// parse parses numbers and fractions that are separated by commas or spaces.
 func parse(text string) ([]float64, error) {
 	var all []float64
 	for _, part := range strings.FieldsFunc(text, isDivider) {
@@ -145,14 +145,14 @@ func parse(text string) ([]float64, error) {
 	return all, nil
 }
 
-// near says whether all numbers agree to tolerance.
+// near reports whether all numbers agree within tolerance.
 func near(got, want []float64) bool {
 	return slices.EqualFunc(got, want, close4)
 }
 
 func close4(got, want float64) bool { return math.Abs(got-want) <= tolerance*max(math.Abs(want), 1e-3) }
 
-// compare says what is off where the count of numbers is right.
+// compare describes what is wrong if the number of numbers is right.
 func compare(got, want []float64) string {
 	all := func(relation func(w float64) float64) bool {
 		changed := make([]float64, len(want))

@@ -14,19 +14,19 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Chart is a picture of lines. All have one style: names stand beside the right ends of their lines, ticks are round,
-// and a line of one point is a marker with its value.
+// Chart is a picture of lines. All charts have one style: names are next to the right ends of their lines, ticks are
+// round numbers, and a line with one point is a marker with its value.
 type Chart struct {
 	Title    string
-	Subtitle string // a line below the title
-	X, Y     string // what the axes show, with its unit
-	LogX     bool   // a logarithmic axis, to compare ratios: points that are not above zero are left out
+	Subtitle string // one line below the title
+	X, Y     string // labels of the axes, with units
+	LogX     bool   // a logarithmic axis, to compare ratios: points that are not above zero are omitted
 	LogY     bool
 	Lines    []Line
-	At       []float64 // thin vertical lines at these places of the horizontal axis
+	At       []float64 // positions of thin vertical lines
 }
 
-// Line is one line of a chart, in the order of its points. A NaN or infinite point is left out and leaves a gap.
+// Line is one line of a chart, in the order of its points. NaN and infinite points are omitted and leave gaps.
 type Line struct {
 	Name string
 	X, Y []float64
@@ -39,11 +39,11 @@ const (
 	chartDPI    = 150
 )
 
-// largest bounds the values drawn, and 1/largest bounds a logarithmic axis from below, so that differences and ratios
-// stay finite.
+// largest is the maximum of the values drawn, and 1/largest the minimum on a logarithmic axis, so that differences and
+// ratios stay finite.
 const largest = 1e100
 
-// WritePNG draws the chart into the file at path, all of it or nothing.
+// WritePNG writes the chart atomically to the file at path.
 func (c Chart) WritePNG(path string) error {
 	lines := c.lines()
 	if len(lines.curves) == 0 {
@@ -57,7 +57,7 @@ func (c Chart) WritePNG(path string) error {
 	})
 }
 
-// lines is what the chart shows below its words.
+// lines returns the part of the chart below its title.
 func (c Chart) lines() *linesDrawer {
 	p := Panel{X: Axis{Label: c.X, Log: c.LogX}, Y: Axis{Log: c.LogY}, Lines: &Lines{At: c.At}}
 	for _, l := range c.Lines {
@@ -76,7 +76,8 @@ func (c Chart) draw(page draw.Canvas, lines *linesDrawer) {
 	lines.draw(page)
 }
 
-// drawWords writes title, subtitle and the name of the vertical axis at the top left. It returns where the rest begins.
+// drawWords writes title, subtitle and the name of the vertical axis at the top left. It returns the top of the
+// remaining area.
 func (c Chart) drawWords(page draw.Canvas) vg.Length {
 	w := &writer{page: page, width: page.Size().X}
 	title := letters(titleSize, inkColor)

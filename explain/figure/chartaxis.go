@@ -15,21 +15,21 @@ const (
 	mostTicks = 9
 )
 
-// axis is the range of an axis with its ticks.
+// axis is the range of an axis, and its ticks.
 type axis struct {
 	lo, hi float64
 	log    bool
 	ticks  []plot.Tick
 }
 
-// newAxis returns an axis for values, which are sorted and not empty; for a logarithmic axis they are above zero. A
-// vertical axis ends at ticks.
+// newAxis returns an axis for values, which must be sorted and not empty and, for a logarithmic axis, above zero. A
+// vertical axis starts and ends at ticks.
 func newAxis(values []float64, log, vertical bool) axis {
 	values = slices.Compact(slices.Clone(values))
 	a := axis{lo: values[0], hi: values[len(values)-1], log: log}
 	var at []float64
 	switch {
-	case a.hi-a.lo <= max(1/largest, 1e-9*math.Abs(a.hi)): // ticks between them would have the same labels
+	case a.hi-a.lo <= max(1/largest, 1e-9*math.Abs(a.hi)): // otherwise several ticks would have the same label
 		a.around(a.lo)
 		at = values[:1]
 		if vertical {
@@ -57,7 +57,7 @@ func newAxis(values []float64, log, vertical bool) axis {
 	return a
 }
 
-// around is the range of a single value.
+// around sets the range for a single value.
 func (a *axis) around(v float64) {
 	switch {
 	case a.log:
@@ -69,7 +69,7 @@ func (a *axis) around(v float64) {
 	}
 }
 
-// widen moves the ends of a linear axis out to ticks, and to zero if that is near. It returns the ticks.
+// widen extends the range of a linear axis to ticks, and to zero if that is near. It returns the ticks.
 func (a *axis) widen() []float64 {
 	if a.lo > 0 && a.lo < .35*a.hi {
 		a.lo = 0
@@ -79,12 +79,12 @@ func (a *axis) widen() []float64 {
 	return multiples(a.lo, a.hi, step)
 }
 
-// ticksAt are the round numbers within the axis. A logarithmic axis of more than a decade has its powers of ten, with
-// 2 and 5 between where there is room.
+// ticksAt returns the round numbers within the axis. A logarithmic axis of more than a decade has powers of ten, and 2
+// and 5 times these if there is room.
 func (a *axis) ticksAt() []float64 {
 	if !a.log || a.hi/a.lo < 10 {
 		at := multiples(a.lo, a.hi, roundStep(a.lo, a.hi, wantTicks))
-		for n := wantTicks + 1; len(at) < 3; n++ { // a range that begins right after one tick and ends before another
+		for n := wantTicks + 1; len(at) < 3; n++ { // the range starts right after one tick and ends before another
 			at = multiples(a.lo, a.hi, roundStep(a.lo, a.hi, n))
 		}
 		return at
@@ -110,7 +110,7 @@ func (a *axis) ticksAt() []float64 {
 	}
 }
 
-// roundStep is 1, 2 or 5 times a power of ten, about so that there are as many ticks from lo to hi.
+// roundStep returns 1, 2 or 5 times a power of ten, so that there are about the given number of ticks from lo to hi.
 func roundStep(lo, hi float64, ticks int) float64 {
 	rough := (hi - lo) / float64(ticks-1)
 	power := math.Pow(10, math.Floor(math.Log10(rough)))
@@ -138,7 +138,7 @@ func powersOfTwo(values []float64) bool {
 	})
 }
 
-// binaryTicks are powers of two from lo to hi, all of them or each second, third, ...
+// binaryTicks returns powers of two from lo to hi: all of them or every second, third, ...
 func binaryTicks(lo, hi float64) []float64 {
 	n := int(math.Round(math.Log2(hi / lo)))
 	every := n/mostTicks + 1
@@ -149,7 +149,7 @@ func binaryTicks(lo, hi float64) []float64 {
 	return at
 }
 
-// set gives an axis of a plot its range and ticks.
+// set sets the range and the ticks of an axis of a plot.
 func (a axis) set(p *plot.Axis) {
 	p.Min, p.Max = a.lo, a.hi
 	p.Tick.Marker = plot.ConstantTicks(a.ticks)
@@ -158,7 +158,7 @@ func (a axis) set(p *plot.Axis) {
 	}
 }
 
-// label is the text of tick i of at, with as many decimals as the ticks beside it need: 0.5, 20, 15k, 2M, 5e-6.
+// label returns the text of tick i of at, with as many decimals as the adjacent ticks need: 0.5, 20, 15k, 2M, 5e-6.
 func (a *axis) label(v float64, at []float64, i int) string {
 	size := math.Abs(v)
 	switch {
@@ -166,7 +166,7 @@ func (a *axis) label(v float64, at []float64, i int) string {
 		return "0"
 	case size < .9e-3 || size >= 1e13:
 		digits := 3
-		if !a.log && len(at) > 1 { // as many as tell neighbors apart
+		if !a.log && len(at) > 1 { // enough to distinguish adjacent ticks
 			digits = max(digits, int(math.Floor(math.Log10(size))-math.Floor(math.Log10(at[1]-at[0])+1e-9)))
 		}
 		return scientific(v, digits)
@@ -191,13 +191,13 @@ func (a *axis) label(v float64, at []float64, i int) string {
 	return strconv.FormatFloat(v, 'f', max(0, int(math.Ceil(-math.Log10(step)-1e-9))), 64)
 }
 
-// trim is a number with as many digits, without zeros at the end.
+// trim formats a number with at most the given number of digits, without zeros at the end.
 func trim(v float64, digits int) string { return strconv.FormatFloat(v, 'g', digits, 64) }
 
-// scientific writes a number as 2e-5, where strconv writes 2e-05, with at most the given number of decimals. The font
-// has no raised minus, so powers cannot be written as such.
+// scientific formats a number as 2e-5, where strconv writes 2e-05, with at most the given number of decimals. It does
+// not use raised powers because the font has no raised minus.
 func scientific(v float64, decimals int) string {
 	digits, power, _ := strings.Cut(strconv.FormatFloat(v, 'e', decimals, 64), "e")
-	n, _ := strconv.Atoi(power) // FormatFloat wrote it
+	n, _ := strconv.Atoi(power) // the text is from FormatFloat
 	return strings.TrimRight(strings.TrimRight(digits, "0"), ".") + "e" + strconv.Itoa(n)
 }

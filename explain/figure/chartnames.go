@@ -13,16 +13,16 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Names are on the right of the plot.
+// The names on the right of the plot.
 const (
-	mostForNames = .32           // the largest part of the page's width
-	beforeName   = vg.Length(14) // from the plot to a name; a thin line joins it to the end of its line
-	nameLines    = 3             // the most lines of one name
+	mostForNames = .32           // maximum part of the page's width
+	beforeName   = vg.Length(14) // from the plot to a name; a thin line joins the name to the end of its line
+	nameLines    = 3             // maximum number of lines of a name
 )
 
-// names are the labels beside the right ends of the lines.
+// names holds the labels next to the right ends of the lines.
 type names struct {
-	width vg.Length // with the space before them
+	width vg.Length // including the space before them
 	style text.Style
 	all   []name
 }
@@ -34,7 +34,7 @@ type name struct {
 	at    plotter.XY
 }
 
-// newNames breaks names into lines of at most the width most, in letters small enough for all to fit within height.
+// newNames breaks names into lines no wider than most, in letters small enough for all to fit within height.
 func newNames(curves []curve, most, height vg.Length) names {
 	n := names{style: letters(textSize, inkColor)}
 	for size := textSize; ; size -= .5 {
@@ -63,7 +63,7 @@ func newNames(curves []curve, most, height vg.Length) names {
 
 func (n *names) lineHeight() vg.Length { return n.style.FontExtents().Height * 1.05 }
 
-// draw writes the names to the right of the plot's data, each as near to the end of its line as the others permit.
+// draw writes the names to the right of the plot's data, each as close to the end of its line as the others permit.
 func (n *names) draw(page, data draw.Canvas, place func(plotter.XY) vg.Point) {
 	all := slices.Clone(n.all)
 	slices.SortStableFunc(all, func(a, b name) int { return cmp.Compare(place(a.at).Y, place(b.at).Y) })
@@ -92,22 +92,22 @@ func (n *names) draw(page, data draw.Canvas, place func(plotter.XY) vg.Point) {
 
 func lighter(c uint8) uint8 { return 255 - (255-c)/2 }
 
-// darker darkens a component of a line's color, so that letters in it are readable.
+// darker darkens a component of a line's color, so that letters in this color are readable.
 func darker(c uint8) uint8 { return uint8(int(c) * 3 / 4) }
 
-// spread moves boxes in a row apart. Given their wanted middles, in ascending order, and heights, it returns the
-// middles nearest to the wanted ones, by mean square, such that the boxes do not overlap and stay between lo and hi. If
-// there is no room for all, they overlap evenly.
+// spread moves boxes in a column apart. Given their wanted centers, in ascending order, and heights, it returns the
+// centers closest to the wanted ones, by mean square, such that the boxes do not overlap and stay between lo and hi. If
+// there is not enough room, they overlap evenly.
 func spread(want, height []float64, lo, hi float64) []float64 {
 	total := 0.0
 	for _, h := range height {
 		total += h
 	}
 	squeeze := min(1, (hi-lo)/max(total, 1e-9))
-	// Blocks of boxes that touch: the first box, their number, and the low edge of the first.
+	// Blocks of adjacent boxes: the first box, their number, and the low edge of the first.
 	type block struct {
 		first, count  int
-		edges, height float64 // the sum of the edges that each box wants for the block's low end; of all boxes
+		edges, height float64 // the sum of the low ends that the boxes want for the block; the total height
 	}
 	low := func(b block) float64 { return min(max(b.edges/float64(b.count), lo), max(lo, hi-b.height)) }
 	var blocks []block
@@ -137,5 +137,5 @@ func spread(want, height []float64, lo, hi float64) []float64 {
 	return out
 }
 
-// valueText is a number for a reader, with four digits.
+// valueText formats a number for readers, with four digits.
 func valueText(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }

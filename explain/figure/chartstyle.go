@@ -11,18 +11,18 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// lineColors distinguish lines, also for color-blind readers: Okabe and Ito's palette, jfly.uni-koeln.de/color, without
-// its yellow, which is too light for a line on white, and with a gray.
+// lineColors distinguishes lines, also for color-blind readers: Okabe and Ito's palette, jfly.uni-koeln.de/color,
+// without its yellow, which is too light for a line on white, and with a gray.
 var lineColors = []color.RGBA{
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180,
 		233, 255},
 	{0, 0, 0, 255}, {127, 127, 127, 255},
 }
 
-// dashed is the look of lines that are to be dashed.
+// dashed is the dash pattern of lines that should be dashed.
 var dashed = []vg.Length{5, 3}
 
-// lineDashes distinguish lines of one color.
+// lineDashes distinguishes lines of the same color.
 var lineDashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 2, 2, 2}}
 
 var (
@@ -44,7 +44,7 @@ const (
 	textSize  = font.Length(9)
 )
 
-// letters is a style of text in the sans-serif font that comes with package plot: Liberation Sans.
+// letters returns a style of text in the sans-serif font of package plot: Liberation Sans.
 func letters(size font.Length, c color.Color) text.Style {
 	return text.Style{
 		Color: c, Handler: plot.DefaultTextHandler, YAlign: text.YTop,
@@ -52,7 +52,7 @@ func letters(size font.Length, c color.Color) text.Style {
 	}
 }
 
-// style gives a plot the look of all charts. drawWords writes its title and labels, not package plot.
+// style sets the common style of all charts. drawWords writes title and labels, not package plot.
 func style(p *plot.Plot) {
 	p.BackgroundColor = nil
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
@@ -66,11 +66,11 @@ func style(p *plot.Plot) {
 		axis.Tick.LineStyle.Color, axis.Tick.LineStyle.Width = axisColor, gridWidth
 		axis.Tick.Length = 3
 	}
-	p.Y.LineStyle.Width = 0 // its grid does
+	p.Y.LineStyle.Width = 0 // the grid marks it
 	p.Y.Tick.LineStyle.Width = 0
 }
 
-// grid is thin lines at the ticks.
+// grid draws thin lines at the ticks.
 type grid struct{}
 
 // Plot implements plot.Plotter.
@@ -85,8 +85,8 @@ func (grid) Plot(area draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// wrap divides words into lines no wider than width, at spaces if there are any, and into at most most lines: the last
-// one ends in an ellipsis if words are left out.
+// wrap divides words into lines no wider than width, at spaces if possible. It returns at most most lines. If words are
+// omitted, the last line ends in an ellipsis.
 func wrap(words string, s text.Style, width vg.Length, most int) []string {
 	var lines []string
 	fits := func(line string) bool { return s.Width(line) <= width }
@@ -108,7 +108,7 @@ func wrap(words string, s text.Style, width vg.Length, most int) []string {
 	return lines
 }
 
-// longestPrefix is the length of the longest start of words that fits, of one letter at least.
+// longestPrefix returns the length of the longest prefix of words that fits, which has at least one letter.
 func longestPrefix(words string, fits func(string) bool) int {
 	end := 0
 	for i, r := range words {

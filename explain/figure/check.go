@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// fileName is what the name of a figure may be: a part of a file's name on every system.
+// fileName matches valid names of figures, which are part of file names on every system.
 var fileName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,99}$`)
 
-// Check says what keeps a page from being drawn: names that are there twice or are none, panels of no kind or of two,
-// values that do not fit their sizes. All writers call it first, so that they need not ask again.
+// Check returns an error if a page cannot be drawn: names are repeated or invalid, panels have no kind or several,
+// values do not match their sizes. All writers call it first, so that they need no checks of their own.
 func (p *Page) Check() error {
 	if len(p.Figures) == 0 {
 		return errors.New("page: found no figure, want at least one")
@@ -36,7 +36,7 @@ func (p *Page) Check() error {
 	return nil
 }
 
-// check checks the frames, which must have panels of the same kinds.
+// check checks the frames. Their panels must have the same kinds.
 func (f *Figure) check() error {
 	if len(f.Frames) == 0 {
 		return errors.New("found no frame, want at least one")
@@ -62,8 +62,8 @@ func (f *Figure) check() error {
 	return nil
 }
 
-// Kind is what a panel shows, the name of its field in JSON: "lines", "map", "bars", "text", "diagram" or "table". It
-// is empty if the panel shows nothing, and has a + if it shows several things.
+// Kind returns the kind of a panel, which is the name of its field in JSON: "lines", "map", "bars", "text", "diagram"
+// or "table". It is empty if the panel shows nothing, and contains + if it shows several things.
 func (p *Panel) Kind() string {
 	var kinds []string
 	for _, k := range []struct {
@@ -103,15 +103,15 @@ func (p *Panel) check() error {
 	}
 }
 
-// fits reports whether a number can be an end or a place.
+// fits reports whether a number can be an end of a scale or a position.
 func fits(x float64) bool { return math.Abs(x) < largest }
 
-// sizes is what a list has and what it should have.
+// sizes is the actual and the required length of a list.
 type sizes struct {
 	name       string
 	found      int
 	want       int
-	emptyIsAll bool // none will do
+	emptyIsAll bool // an empty list is also valid
 }
 
 func checkSizes(of string, all ...sizes) error {

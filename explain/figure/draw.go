@@ -19,9 +19,9 @@ import (
 	"golang.org/x/image/font/sfnt"
 )
 
-// drawer draws the inside of a panel, below its title.
+// drawer draws the contents of a panel, below its title.
 type drawer interface {
-	// height is how high it wants to be at a width.
+	// height returns the preferred height at a width.
 	height(width vg.Length) vg.Length
 	draw(area draw.Canvas)
 }
@@ -42,38 +42,38 @@ func newDrawer(p *Panel) drawer {
 	return newLinesDrawer(p)
 }
 
-// panelWidth is how wide a panel is, by how many stand side by side: narrower where there are many, but so that the
-// letters in it stay readable.
+// panelWidth returns the width of a panel, which depends on the number of columns. More columns are narrower, but
+// letters stay readable.
 func panelWidth(columns int) vg.Length {
 	return map[int]vg.Length{1: 18, 2: 13, 3: 10.5}[min(columns, 3)] * vg.Centimeter
 }
 
-// The distances between panels.
+// Distances between panels.
 const (
 	betweenColumns = vg.Length(22)
 	betweenRows    = vg.Length(16)
 )
 
-// cell is a panel in its place on a sheet.
+// cell is a panel at its position on a sheet.
 type cell struct {
 	title, y string
 	drawer   drawer
-	header   vg.Length // the height of its words
+	header   vg.Length // height of its title and label
 }
 
-// sheet is a figure laid out for paper.
+// sheet is the layout of a figure on paper.
 type sheet struct {
 	figure        *Figure
-	label         string // of the frame
+	label         string // label of the frame
 	width, height vg.Length
 	columns       int
-	panel         vg.Length // width
-	words         vg.Length // the height of title and caption
+	panel         vg.Length // width of a panel
+	words         vg.Length // height of title and caption
 	cells         []cell
-	rows          []vg.Length // heights
+	rows          []vg.Length // heights of rows
 }
 
-// newSheet lays a frame out. Error: there is no such frame.
+// newSheet computes the layout of a frame. It returns an error if there is no such frame.
 func newSheet(f *Figure, frame int) (*sheet, error) {
 	if frame < 0 || frame >= len(f.Frames) {
 		return nil, fmt.Errorf("figure %s: found frame %d, want one from 0 to %d", f.Name, frame, len(f.Frames)-1)
@@ -94,7 +94,7 @@ func newSheet(f *Figure, frame int) (*sheet, error) {
 		p := &at.Panels[i]
 		c := cell{title: p.Title, y: p.Y.Label, drawer: newDrawer(p)}
 		if p.Map != nil || p.Diagram != nil || p.Text != nil || p.Table != nil {
-			c.y = "" // a map says it at its side
+			c.y = "" // a map writes the label at its side
 		}
 		c.header = c.drawWords(draw.Canvas{}, s.panel)
 		if i%s.columns == 0 {
@@ -115,7 +115,7 @@ func newSheet(f *Figure, frame int) (*sheet, error) {
 	return s, nil
 }
 
-// writer writes lines of words from the top down, or only measures them where it has no canvas.
+// writer writes lines of words from top to bottom. Without a canvas, it only measures them.
 type writer struct {
 	page  draw.Canvas
 	width vg.Length
@@ -184,7 +184,7 @@ func (s *sheet) draw(page draw.Canvas) {
 	}
 }
 
-// boxedCanvas shows a box for a letter that the font lacks: it has those of Latin, Greek, Cyrillic and Hebrew.
+// boxedCanvas draws a box for each letter that the font lacks. The font has Latin, Greek, Cyrillic and Hebrew.
 type boxedCanvas struct{ *vgimg.Canvas }
 
 // FillString implements vg.Canvas.
@@ -203,7 +203,8 @@ func (c boxedCanvas) FillString(f font.Face, at vg.Point, text string) {
 	c.Canvas.FillString(f, at, text)
 }
 
-// WritePNG draws a frame of a figure at 150 dots an inch. Letters that the font lacks are boxes; SVG has them.
+// WritePNG draws a frame of a figure at 150 dots per inch. Letters that the font lacks are drawn as boxes; use SVG for
+// those.
 func (f *Figure) WritePNG(frame int, w io.Writer) error {
 	s, err := newSheet(f, frame)
 	if err != nil {
@@ -215,7 +216,7 @@ func (f *Figure) WritePNG(frame int, w io.Writer) error {
 	return err
 }
 
-// WriteSVG draws a frame of a figure. Its letters are text, in the font of all pictures or one like it.
+// WriteSVG draws a frame of a figure. Letters are text, in the font of all pictures or a similar one.
 func (f *Figure) WriteSVG(frame int, w io.Writer) error {
 	s, err := newSheet(f, frame)
 	if err != nil {
@@ -227,7 +228,7 @@ func (f *Figure) WriteSVG(frame int, w io.Writer) error {
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return err
 	}
-	// Texts hold no quotes, which are escaped, so that these are found in tags only.
+	// Texts contain no quotes, which are escaped, so these strings are found only in tags.
 	out := bytes.ReplaceAll(b.Bytes(), []byte(`style="font-family:Liberation Sans;`),
 		[]byte(`style="font-family:'Liberation Sans',Arial,Helvetica,sans-serif;`))
 	out = bytes.ReplaceAll(out, []byte(`xlink:href="data:image/jpg;`), []byte(`xlink:href="data:image/png;`))
@@ -235,7 +236,7 @@ func (f *Figure) WriteSVG(frame int, w io.Writer) error {
 	return err
 }
 
-// newPlot is a plot in the style of all pictures, without data.
+// newPlot returns an empty plot in the style of all pictures.
 func newPlot(area draw.Canvas, x, y axis, xLabel string) *plot.Plot {
 	p := plot.New()
 	style(p)
@@ -247,7 +248,7 @@ func newPlot(area draw.Canvas, x, y axis, xLabel string) *plot.Plot {
 	return p
 }
 
-// axisOf is the axis for values, which are sorted, with the ends that are wanted.
+// axisOf returns the axis for values, which must be sorted, with the limits in a.
 func axisOf(a Axis, values []float64, vertical bool) axis {
 	if a.Min != a.Max {
 		lo, hi := a.Min, a.Max

@@ -14,12 +14,12 @@ import (
 // barsDrawer draws bars by name.
 type barsDrawer struct{ *Panel }
 
-// most bars are drawn; of more there are the first.
+// mostBars is the maximum number of bars drawn. If there are more, the first ones are drawn.
 const mostBars = 120
 
 func (b *barsDrawer) count() int { return min(len(b.Bars.Names), mostBars) }
 
-// side is how many bars stand side by side.
+// side returns the number of bars side by side.
 func (b *barsDrawer) side() int {
 	if b.Bars.Stack {
 		return 1
@@ -59,7 +59,7 @@ func (b *barsDrawer) draw(page draw.Canvas) {
 	if b.Bars.Across {
 		valueAxis = b.X
 	}
-	valueAxis.Log = false // bars begin at 0
+	valueAxis.Log = false // bars start at 0
 	axisOf(valueAxis, b.ends(n), true).set(numbers)
 	names.Min, names.Max = -.5, float64(n)-.5
 	room := page.Size().X - 50
@@ -111,7 +111,7 @@ func (b *barsDrawer) draw(page draw.Canvas) {
 	p.Draw(page)
 }
 
-// bar is the bars of a series. What has no value has none.
+// bar returns the bars of a series. NaN and infinite values have no bar.
 func (b *barsDrawer) bar(values []float64, i int, width vg.Length) *plotter.BarChart {
 	all := make(plotter.Values, len(values))
 	for j, v := range values {
@@ -123,7 +123,7 @@ func (b *barsDrawer) bar(values []float64, i int, width vg.Length) *plotter.BarC
 		Horizontal: b.Bars.Across}
 }
 
-// ends are the least and the largest value that bars reach, and 0, sorted.
+// ends returns the smallest and the largest value that bars reach, and 0, sorted.
 func (b *barsDrawer) ends(n int) []float64 {
 	lo, hi := 0.0, 0.0
 	for j := range n {
@@ -144,7 +144,7 @@ func (b *barsDrawer) ends(n int) []float64 {
 	return []float64{lo, hi}
 }
 
-// valueGrid is thin lines at the numbers of bars, and a darker one at 0.
+// valueGrid draws thin lines at the numbers of bars, and a darker one at 0.
 type valueGrid struct{ across bool }
 
 // Plot implements plot.Plotter.

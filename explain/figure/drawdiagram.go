@@ -13,8 +13,8 @@ import (
 // diagramDrawer draws boxes and arrows.
 type diagramDrawer struct{ *Diagram }
 
-// The distance of two boxes that are 1 apart, and the part of it that a box takes. The page's script has the same
-// (assets/diagram.js).
+// boxStepX and boxStepY are the distances of two boxes whose positions differ by 1. boxPartX and boxPartY are the parts
+// of them that a box takes. The page's script has the same numbers (assets/diagram.js).
 const (
 	boxStepX = vg.Length(104)
 	boxStepY = vg.Length(50)
@@ -22,7 +22,7 @@ const (
 	boxPartY = .66
 )
 
-// extent is the least place of a box and how far all go from there.
+// extent returns the smallest position of the boxes, and the size of the whole.
 func (d *diagramDrawer) extent() (x, y, wide, high float64) {
 	if len(d.Nodes) == 0 {
 		return 0, 0, 1, 1
@@ -35,7 +35,7 @@ func (d *diagramDrawer) extent() (x, y, wide, high float64) {
 	return x, y, right - x + 1, down - y + 1
 }
 
-// size is how many lengths a unit of place is: less than one box's where all would be too wide or too high.
+// size returns the scale of the diagram: 1, or less if it would be too wide or too high.
 func (d *diagramDrawer) size(width vg.Length) vg.Length {
 	const highest = 40 * vg.Centimeter
 	_, _, wide, high := d.extent()
@@ -115,7 +115,7 @@ func drawArrow(page draw.Canvas, from, to, half vg.Point, k vg.Length) {
 	if dx == 0 && dy == 0 {
 		return
 	}
-	// The part of the way that lies in a box.
+	// The part of the arrow that is inside a box.
 	inside := min(float64(half.X)/max(math.Abs(dx), 1e-9), float64(half.Y)/max(math.Abs(dy), 1e-9), .5)
 	at := func(t float64) vg.Point { return vg.Point{X: from.X + vg.Length(dx*t), Y: from.Y + vg.Length(dy*t)} }
 	start, end := at(inside), at(1-inside)

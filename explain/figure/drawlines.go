@@ -15,14 +15,14 @@ type curve struct {
 	name   string
 	color  color.RGBA
 	dash   []vg.Length
-	runs   []plotter.XYs // parts without a gap, none of them empty
+	runs   []plotter.XYs // parts without gaps, none of them empty
 	bands  []plotter.XYs // polygons
-	count  int           // points
-	points bool          // markers and no line
-	dotted bool          // a marker at each point of a line
+	count  int           // number of points
+	points bool          // markers without a line
+	dotted bool          // a marker at each point of the line
 }
 
-// last is the point that the name stands beside.
+// last returns the point next to the name.
 func (c *curve) last() plotter.XY {
 	run := c.runs[len(c.runs)-1]
 	return run[len(run)-1]
@@ -65,7 +65,7 @@ func curves(all []Series, x, y Axis) []curve {
 	return out
 }
 
-// bands are polygons between low and high, one for each part without a gap.
+// bands returns polygons between low and high, one for each part without a gap.
 func bands(s Series, fits func(x, low, high float64) bool) []plotter.XYs {
 	var all []plotter.XYs
 	var above, below plotter.XYs
@@ -110,7 +110,7 @@ type linesDrawer struct {
 	x, y           Axis
 	square, circle bool
 	at             []float64
-	legend         bool // above the plot, where names do not stand beside lines
+	legend         bool // above the plot, if names are not next to lines
 }
 
 func newLinesDrawer(p *Panel) *linesDrawer {
@@ -118,7 +118,7 @@ func newLinesDrawer(p *Panel) *linesDrawer {
 		circle: p.Lines.Circle && !p.X.Log && !p.Y.Log, at: slices.Clone(p.Lines.At)}
 	l.at = slices.DeleteFunc(l.at, func(x float64) bool { return p.X.Log && x <= 1/largest })
 	const mostBeside = 12 // names
-	// Where the end of the axis is given, a line may end far from the names.
+	// If the end of the axis is given, a line may end far from the names.
 	l.legend = p.Square || p.X.Min != p.X.Max || len(l.curves) > mostBeside ||
 		slices.ContainsFunc(l.curves, func(c curve) bool { return c.points })
 	return l
@@ -185,7 +185,7 @@ func (l *linesDrawer) draw(page draw.Canvas) {
 	}
 }
 
-// circle is the unit circle.
+// circle returns the points of the unit circle.
 func circle(place func(plotter.XY) vg.Point) []vg.Point {
 	const n = 180
 	points := make([]vg.Point, n+1)
@@ -196,8 +196,8 @@ func circle(place func(plotter.XY) vg.Point) []vg.Point {
 	return points
 }
 
-// sameScale widens one of two axes so that a unit is as long on both, where the area of data is wide times as wide as
-// high.
+// sameScale widens one of two axes so that a unit has the same length on both. wide is the ratio of the data area's
+// width to its height.
 func sameScale(x, y axis, wide float64) (axis, axis) {
 	spanX, spanY := x.hi-x.lo, y.hi-y.lo
 	wanted := max(spanX, spanY*wide)
@@ -208,10 +208,10 @@ func sameScale(x, y axis, wide float64) (axis, axis) {
 	return grow(x, wanted), grow(y, wanted/wide)
 }
 
-// A line of at most this many points has a dot at each; in a longer one the dots would merge.
+// mostDots is the maximum number of points of a line for which each has a dot. On a longer line the dots would merge.
 const mostDots = 25
 
-// drawBand fills what lies around the line.
+// drawBand fills the band around the line.
 func (c *curve) drawBand(area draw.Canvas, place func(plotter.XY) vg.Point) {
 	tint := color.NRGBA{c.color.R, c.color.G, c.color.B, 46}
 	for _, band := range c.bands {
@@ -255,7 +255,7 @@ func (c *curve) draw(area draw.Canvas, place func(plotter.XY) vg.Point, clip boo
 	}
 }
 
-// drawLegend names curves in rows at the top. It returns where the rest begins.
+// drawLegend writes the names of curves in rows at the top. It returns the top of the remaining area.
 func drawLegend(page draw.Canvas, all []curve) vg.Length {
 	const mark, gap, mostRows = vg.Length(12), vg.Length(10), 4
 	s := letters(textSize, inkColor)

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// mapDrawer draws a matrix in colors, with a bar of the colors beside it.
+// mapDrawer draws a matrix in colors, with a color bar next to it.
 type mapDrawer struct {
 	*Map
 	x, y   Axis
@@ -24,11 +24,11 @@ func newMapDrawer(p *Panel) *mapDrawer {
 		scale: newScale(m.Values, m.Min, m.Max, m.Log, m.Diverging)}
 }
 
-// barRoom is the width of the bar of colors with its numbers.
+// barRoom is the width of the color bar with its numbers.
 const barRoom = vg.Length(46)
 
 func (m *mapDrawer) height(width vg.Length) vg.Length {
-	// Few rows need no height of their own, and a matrix is about as high as it is wide.
+	// A matrix is about as high as it is wide, with a minimum if it has few rows.
 	cells := float64(m.Rows) / float64(m.Cols)
 	inside := (width - barRoom - 40) * vg.Length(min(max(cells, .15), 1.2))
 	return max(min(inside, 12*vg.Centimeter), vg.Length(min(m.Rows, 20))*12, 2.5*vg.Centimeter) + 40
@@ -43,7 +43,7 @@ func (m *mapDrawer) draw(page draw.Canvas) {
 	p.Y.Label.TextStyle.XAlign, p.Y.Label.TextStyle.YAlign = text.XCenter, text.YBottom
 	p.Y.Scale = plot.InvertedScale{Normalizer: plot.LinearScale{}}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(m.Cols), 0, float64(m.Rows)
-	const lowest = vg.Length(16) // between names, from line to line
+	const lowest = vg.Length(16) // minimum distance between names, from line to line
 	p.X.Tick.Marker = cellTicks(m.ColNames, m.Cols, m.ColStep, m.x, area.Size().X-60, lowest)
 	p.Y.Tick.Marker = cellTicks(m.RowNames, m.Rows, m.RowStep, m.y, area.Size().Y-40, lowest*.7)
 	if len(m.ColNames) > 0 {
@@ -60,7 +60,7 @@ func (m *mapDrawer) draw(page draw.Canvas) {
 	m.drawBar(bar)
 }
 
-// cellTicks are names at the middle of cells, or numbers if there are none: as many as there is room for.
+// cellTicks returns names at the middle of cells, or numbers if there are no names: as many as there is room for.
 func cellTicks(names []string, n, step int, a Axis, room, each vg.Length) plot.ConstantTicks {
 	var ticks plot.ConstantTicks
 	if len(names) > 0 {
@@ -88,7 +88,7 @@ func cellTicks(names []string, n, step int, a Axis, room, each vg.Length) plot.C
 	return ticks
 }
 
-// picture has some pixels for each cell, so that no program that shows it can blur it.
+// picture returns an image with several pixels for each cell, so that viewers do not blur it.
 func (m *mapDrawer) picture() image.Image {
 	const least = 800
 	k := max(1, (least+max(m.Rows, m.Cols)-1)/max(m.Rows, m.Cols))
@@ -108,7 +108,7 @@ func (m *mapDrawer) picture() image.Image {
 	return img
 }
 
-// drawBar draws the colors by value, with numbers.
+// drawBar draws the color bar with its numbers.
 func (m *mapDrawer) drawBar(bar draw.Canvas) {
 	const steps = 64
 	s := m.scale
@@ -116,7 +116,7 @@ func (m *mapDrawer) drawBar(bar draw.Canvas) {
 	if s.diverging {
 		lo = -s.hi
 	}
-	value := func(t float64) float64 { // at a height, for a color
+	value := func(t float64) float64 { // returns the value for a height on the bar
 		switch {
 		case s.log && s.diverging:
 			size := s.lo * math.Pow(s.hi/s.lo, math.Abs(2*t-1))

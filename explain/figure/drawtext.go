@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// textDrawer draws tokens as they are read, each on its color.
+// textDrawer draws tokens in reading order, each on the color of its value.
 type textDrawer struct {
 	*Text
 	scale scale
@@ -22,21 +22,21 @@ func newTextDrawer(t *Text) *textDrawer {
 		style: letters(textSize, inkColor)}
 }
 
-// mostTokens are drawn into a picture.
+// mostTokens is the maximum number of tokens that are drawn.
 const mostTokens = 3000
 
-// piece is a token in its place: from the top left, down.
+// piece is a token at its position, measured down from the top left.
 type piece struct {
 	i        int
 	x, y     vg.Length
 	width    vg.Length
 	words    string
-	indented vg.Length // of the words, within the token
+	indented vg.Length // space before the words, within the token
 }
 
 func (t *textDrawer) lineHeight() vg.Length { return t.style.FontExtents().Height * 1.55 }
 
-// layout is the places of the tokens and the height of all.
+// layout returns the positions of the tokens and the total height.
 func (t *textDrawer) layout(width vg.Length) ([]piece, vg.Length) {
 	var all []piece
 	space := t.style.Width(" ")
@@ -101,14 +101,14 @@ func (t *textDrawer) draw(page draw.Canvas) {
 		strings.TrimPrefix(said, " · "))
 }
 
-// tableDrawer draws rows of texts.
+// tableDrawer draws the rows of a table.
 type tableDrawer struct {
 	*Table
 	style draw.TextStyle
 	right []bool // columns of numbers
 }
 
-// mostRows of a table are drawn into a picture.
+// mostRows is the maximum number of rows of a table that are drawn.
 const mostRows = 200
 
 func newTableDrawer(t *Table) *tableDrawer {
@@ -123,8 +123,8 @@ func newTableDrawer(t *Table) *tableDrawer {
 	return d
 }
 
-// isNumber reports whether a cell stands to the right: it begins as a number does, or has nothing to say. The page's
-// script has the same rule (assets/panels.js).
+// isNumber reports whether a cell is aligned to the right: it starts like a number, or is empty. The page's script has
+// the same rule (assets/panels.js).
 func isNumber(cell string) bool {
 	cell = strings.TrimLeft(cell, "+-−±~<>≤≥ ")
 	return cell == "" || cell == "—" || cell[0] >= '0' && cell[0] <= '9' || strings.EqualFold(cell, "nan") ||
@@ -137,7 +137,7 @@ func (t *tableDrawer) height(vg.Length) vg.Length {
 	return t.rowHeight() * vg.Length(min(len(t.Rows), mostRows)+2)
 }
 
-// widths returns the widths of the columns: as much as their cells need, or less where they would not fit together.
+// widths returns the widths of the columns: those that their cells need, or less if they would not fit together.
 func (t *tableDrawer) widths(width vg.Length) []vg.Length {
 	widths := make([]vg.Length, len(t.Columns))
 	total := vg.Length(0)
@@ -197,7 +197,7 @@ func sum(all []vg.Length) (total vg.Length) {
 	return total
 }
 
-// cut is a text that is no wider than width.
+// cut shortens a text to the given width.
 func cut(words string, s draw.TextStyle, width vg.Length) string {
 	lines := wrap(words, s, max(width, font.Length(1)), 1)
 	if len(lines) == 0 {

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// Floats are numbers of a figure. JSON has them as numbers, and as null where they are not finite.
+// Floats holds numbers of a figure. In JSON, numbers that are not finite are null.
 type Floats []float64
 
-// MarshalJSON writes numbers with the fewest digits that give the same number again.
+// MarshalJSON writes each number with the fewest digits that give the same number when read.
 func (f Floats) MarshalJSON() ([]byte, error) {
 	out := make([]byte, 0, 2+8*len(f))
 	out = append(out, '[')

@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// MostCells is how many rows, or columns, a map shows at most.
+// MostCells is the maximum number of rows, and of columns, of a map.
 const MostCells = 512
 
-// GridOf is a map of the values at(row, column). More than MostCells rows or columns are averaged; values that are not
-// numbers do not count.
+// GridOf returns a map of the values at(row, column). If there are more than MostCells rows or columns, adjacent ones
+// are averaged. NaN values are ignored.
 func GridOf(rows, cols []string, at func(row, col int) float64) *Map {
 	rowStep, colStep := (len(rows)+MostCells-1)/MostCells, (len(cols)+MostCells-1)/MostCells
 	m := Means(len(rows), len(cols), max(1, rowStep), max(1, colStep), at)
@@ -17,8 +17,8 @@ func GridOf(rows, cols []string, at func(row, col int) float64) *Map {
 	return m
 }
 
-// Means is a map of the values at(row, column), whose cells are the means of rowStep × colStep values. Values that are
-// not numbers do not count.
+// Means returns a map of the values at(row, column). Each cell is the mean of rowStep × colStep values. NaN values are
+// ignored.
 func Means(rows, cols, rowStep, colStep int, at func(row, col int) float64) *Map {
 	m := &Map{Rows: (rows + rowStep - 1) / rowStep, Cols: (cols + colStep - 1) / colStep, RowStep: rowStep,
 		ColStep: colStep}
@@ -41,7 +41,7 @@ func Means(rows, cols, rowStep, colStep int, at func(row, col int) float64) *Map
 	return m
 }
 
-// everyName are the names of groups of step.
+// everyName returns the names of groups of step rows or columns.
 func everyName(names []string, step int) []string {
 	if step == 1 {
 		return names
@@ -53,10 +53,11 @@ func everyName(names []string, step int) []string {
 	return out
 }
 
-// MostLinks is the number of tokens of the longest text in which a reader may pick one to see the values of all others.
+// MostLinks is the maximum number of tokens in a text for which a reader can select one to see the values of all
+// others.
 const MostLinks = 256
 
-// Quantile is the quantile q of sorted numbers.
+// Quantile returns the quantile q of sorted numbers.
 func Quantile(x []float64, q float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
@@ -76,7 +77,7 @@ func Some[T any](all []T, n int) []T {
 	return out
 }
 
-// Slug turns a text into a part of a figure's name.
+// Slug converts a text to a part of a figure's name.
 func Slug(text string) string {
 	out := []byte(text)
 	for i, c := range out {

@@ -19,15 +19,15 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// The scripts and styles of a page, each script after those that it imports.
+// The scripts and styles of a page. Each script comes after those that it imports.
 var (
 	scripts = []string{"dom.js", "theme.js", "uplot/uPlot.js", "data.js", "scale.js", "tip.js", "lines.js", "map.js",
 		"text.js", "bars.js", "diagram.js", "panels.js", "figures.js", "viewer.js", "main.js"}
 	styles = []string{"style.css", "uplot/uPlot.css", "viewer.css"}
 )
 
-// WriteHTML writes a page as one file that needs nothing else: styles, scripts and data are inside, and its policy
-// forbids everything that is not. Texts become text and never markup.
+// WriteHTML writes a page as one self-contained file: styles, scripts and data are inside, and its policy forbids
+// everything else. Texts are inserted as text, never as markup.
 func (p *Page) WriteHTML(w io.Writer) error {
 	if err := p.Check(); err != nil {
 		return err
@@ -56,12 +56,13 @@ func (p *Page) WriteHTML(w io.Writer) error {
 	return err
 }
 
-// dataElement is an element that a browser neither shows nor runs. It holds base64, in which nothing ends it.
+// dataElement is an element that a browser neither shows nor runs. Its content is base64, which cannot contain an end
+// tag.
 const dataElement = `<script type="application/octet-stream" class="%s">%s</script>
 `
 
-// frame is a page around its styles, data and scripts. The policy names style and script by their hashes, so that
-// nothing else is either.
+// frame is the page around styles, data and scripts. Its policy allows only the style and the script with the given
+// hashes.
 const frame = `<!doctype html>
 <html lang="en">
 <head>
@@ -84,13 +85,13 @@ const frame = `<!doctype html>
 </html>
 `
 
-// hashOf names a text in a Content-Security-Policy.
+// hashOf returns the hash of a text in the form of a Content-Security-Policy.
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// entry is what the page's script knows of a figure that has not been seen yet.
+// entry describes a figure to the page's script before the figure is first shown.
 type entry struct {
 	Name   string `json:"name"`
 	Title  string `json:"title"`
@@ -109,7 +110,7 @@ type Head struct {
 	Colors   colors   `json:"colors"`
 }
 
-// Head describes a page without its numbers.
+// Head returns a description of the page without its numbers.
 func (p *Page) Head() Head {
 	h := Head{Title: p.Title, Subtitle: p.Subtitle, Command: p.Command, Notes: p.Notes, Colors: pageColors()}
 	for _, f := range p.Figures {
@@ -118,7 +119,7 @@ func (p *Page) Head() Head {
 	return h
 }
 
-// colors are the colors that a page draws with: [light, dark] where the two differ.
+// colors holds the colors of a page: [light, dark] if the two differ.
 type colors struct {
 	Lines      [2][]string `json:"lines"`
 	Sequential [2][]string `json:"sequential"`
@@ -133,19 +134,19 @@ func pageColors() colors {
 	}
 }
 
-// asset is a file of this package, or else one that all pages share.
+// asset returns a file of this package, or one that all pages share.
 func asset(name string) string {
 	data, err := assets.ReadFile("assets/" + name)
 	if err != nil {
 		data, err = web.Shared(name)
 	}
 	if err != nil {
-		panic(err) // they are in the program
+		panic(err) // the assets are embedded in the program
 	}
 	return string(data)
 }
 
-// pageStyle is the styles in one text.
+// pageStyle returns all styles as one text.
 var pageStyle = sync.OnceValue(func() string {
 	var b strings.Builder
 	for _, name := range styles {
@@ -154,23 +155,23 @@ var pageStyle = sync.OnceValue(func() string {
 	return b.String()
 })
 
-// The statements of the scripts that make modules of them. Each stands in a line of its own, at its start.
+// The statements by which the scripts form modules. Each is on its own line, at the start.
 var (
 	importing = regexp.MustCompile(`(?m)^import (\w+|\{[^}]*\}) from '\./([\w/]+)\.js';$`)
 	exporting = regexp.MustCompile(`(?m)^export ((?:async )?function\*?|const|class|let) (\w+)`)
 	byDefault = regexp.MustCompile(`(?m)^export \{ (\w+) as default \};$`)
 )
 
-// pageScript is the scripts in one text. A module becomes a function that is called at once and returns what the module
-// exports, in the order of scripts: the files themselves stay modules, which a server can send as they are. The license
-// of what others wrote goes with it.
+// pageScript returns all scripts as one text. Each module becomes a function that is called at once and returns its
+// exports. The files themselves stay modules, which a server can send unchanged. The license of included third-party
+// code is part of the text.
 var pageScript = sync.OnceValue(func() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "/* uPlot, a part of this script:\n\n%s*/\n'use strict';\n", asset("uplot/LICENSE"))
 	for _, name := range scripts {
 		var exports []string
 		text := asset(name)
-		if !strings.Contains(name, "/") { // a library says at its end what it exports
+		if !strings.Contains(name, "/") { // libraries list their exports at the end
 			text = exporting.ReplaceAllStringFunc(text, func(found string) string {
 				parts := exporting.FindStringSubmatch(found)
 				exports = append(exports, parts[2])
@@ -195,5 +196,5 @@ var pageScript = sync.OnceValue(func() string {
 	return b.String()
 })
 
-// moduleName is the variable that holds what a module exports.
+// moduleName returns the name of the variable with the exports of a module.
 func moduleName(name string) string { return "module_" + strings.ReplaceAll(name, "/", "_") }

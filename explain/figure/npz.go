@@ -14,8 +14,8 @@ import (
 )
 
 // WriteNPZ writes the numbers of a page for numpy.load: a zip archive of arrays in NumPy's format 1.0
-// (numpy.org/doc/stable/reference/generated/numpy.lib.format.html), float64 and C order, and texts as arrays of
-// Unicode. Their names are
+// (numpy.org/doc/stable/reference/generated/numpy.lib.format.html), with float64 in C order, and texts as Unicode
+// arrays. The names of the arrays are
 //
 //	FIGURE/PANEL/NAME       with one frame, or
 //	FIGURE/FRAME/PANEL/NAME with several
@@ -29,7 +29,7 @@ import (
 //	diagram  nodes and edges (from, to)
 //	table    columns, table
 //
-// SERIES is the series' name in lower case with hyphens, with a number where that is not unique.
+// SERIES is the series' name in lower case with hyphens, with a number appended if it is not unique.
 func (p *Page) WriteNPZ(w io.Writer) error {
 	if err := p.Check(); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (p *Page) WriteNPZ(w io.Writer) error {
 	return z.zip.Close()
 }
 
-// npz is an archive that is being written. After an error nothing more is.
+// npz writes an archive. After an error it writes no more.
 type npz struct {
 	zip *zip.Writer
 	err error
@@ -105,9 +105,9 @@ func (z *npz) panel(prefix string, p *Panel) {
 	}
 }
 
-// seriesNames are unique names for series, as parts of a path.
+// seriesNames returns unique names for series, as parts of a path.
 func seriesNames(all []Series) []string {
-	// Names that arrays beside the series have.
+	// The names of other arrays in the same place.
 	taken := map[string]bool{"names": true}
 	out := make([]string, len(all))
 	for i, s := range all {
@@ -120,7 +120,7 @@ func seriesNames(all []Series) []string {
 	return out
 }
 
-// slug is a name in lower-case letters and digits of any script, with hyphens between.
+// slug converts a name to lower-case letters and digits of any script, separated by hyphens.
 func slug(name string) string {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) || r == utf8.RuneError
@@ -143,13 +143,13 @@ func (z *npz) floats(name string, data Floats, shape ...int) {
 		var b [8]byte
 		for _, x := range data {
 			binary.LittleEndian.PutUint64(b[:], math.Float64bits(x))
-			w.Write(b[:]) // array asks for the error
+			w.Write(b[:]) // array checks for errors
 		}
 	})
 }
 
-// texts writes texts of one width in UCS-4, as NumPy keeps them: with zeros behind the shorter ones.
-// Of a longer text than mostRunes there is the start: one text is as wide as the widest.
+// texts writes texts of equal width in UCS-4, NumPy's format, padded with zeros. Since the longest text determines the
+// width of all, a text is truncated to mostRunes.
 func (z *npz) texts(name string, all []string, shape ...int) {
 	const mostRunes = 1000
 	width := 1
@@ -178,7 +178,7 @@ func (z *npz) texts(name string, all []string, shape ...int) {
 	})
 }
 
-// array adds NAME.npy.
+// array adds NAME.npy to the archive.
 func (z *npz) array(name, dtype string, shape []int, write func(*bufio.Writer)) {
 	if z.err != nil {
 		return
@@ -191,11 +191,11 @@ func (z *npz) array(name, dtype string, shape []int, write func(*bufio.Writer)) 
 	w := bufio.NewWriter(f)
 	w.Write(npyHeader(dtype, shape))
 	write(w)
-	z.err = w.Flush() // which remembers earlier errors
+	z.err = w.Flush() // returns earlier errors, too
 }
 
-// npyHeader is what stands before the data of an array: magic number, version 1.0, the length of the dictionary, and
-// the dictionary as a Python literal, with spaces so that data begins at a multiple of 64 bytes.
+// npyHeader returns the header of an array: magic number, version 1.0, the length of the dictionary, and the dictionary
+// as a Python literal, padded with spaces so that the data starts at a multiple of 64 bytes.
 func npyHeader(dtype string, shape []int) []byte {
 	var sizes strings.Builder
 	for _, n := range shape {

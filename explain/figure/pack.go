@@ -12,15 +12,15 @@ import (
 	"unicode/utf8"
 )
 
-// packed is a figure for the page's script, as assets/data.js reads it: gzip of
+// packed returns a figure for the page's script, in the form that assets/data.js reads. It is gzip of
 //
 //	4 bytes   the length n of the JSON, in little-endian order
 //	n bytes   the figure as JSON, padded by spaces so that what follows begins at a multiple of 8
 //	the rest  numbers in little-endian order
 //
-// in base64. In the JSON a long list of numbers is {"at": i, "count": n, "kind": "f4"} for n numbers of four bytes, or
-// eight ("f8"), from byte i of the rest on. It is read when the figure is first seen, without the time that a megabyte
-// of digits takes.
+// in base64. In the JSON a long list of numbers is {"at": i, "count": n, "kind": "f4"}, for n numbers of four bytes (or
+// eight, "f8") that start at byte i of the rest. The script unpacks a figure when it is first shown. This is faster
+// than parsing a megabyte of digits.
 func packed(f *Figure) (string, error) {
 	p := &packer{}
 	text, err := json.Marshal(p.value(reflect.ValueOf(f)))
@@ -30,7 +30,7 @@ func packed(f *Figure) (string, error) {
 	text = append(text, strings.Repeat(" ", (8-(4+len(text))%8)%8)...)
 	var out bytes.Buffer
 	b64 := base64.NewEncoder(base64.StdEncoding, &out)
-	z := gzip.NewWriter(b64) // all into memory, which has no errors
+	z := gzip.NewWriter(b64) // writing to memory cannot fail
 	var length [4]byte
 	binary.LittleEndian.PutUint32(length[:], uint32(len(text)))
 	z.Write(length[:])
@@ -45,24 +45,24 @@ func packed(f *Figure) (string, error) {
 	return out.String(), nil
 }
 
-// shortFloats is the length up to which numbers stand in the JSON.
+// shortFloats is the maximum length of a list of numbers that is written in the JSON.
 const shortFloats = 16
 
-// packer makes values for JSON, and keeps the long lists of numbers. Pages show fewer digits than files have: colors
-// need four, and lines the precision of float32.
+// packer converts values for JSON, and moves long lists of numbers to the rest. Pages show fewer digits than files
+// have: colors need four, and lines the precision of float32.
 type packer struct {
 	rest   []byte
-	colors bool // the numbers become colors
+	colors bool // numbers are used only for colors
 }
 
-// where says where numbers lie.
+// where is the position of numbers in the rest.
 type where struct {
 	At    int    `json:"at"`
 	Count int    `json:"count"`
 	Kind  string `json:"kind"`
 }
 
-// value is what package json writes of v, with long Floats replaced.
+// value returns v in the form that package json would write, with long Floats replaced.
 func (p *packer) value(v reflect.Value) any {
 	switch x := v.Interface().(type) {
 	case Floats:
@@ -90,7 +90,7 @@ func (p *packer) value(v reflect.Value) any {
 		}
 		return out
 	case reflect.String:
-		if s := v.String(); !utf8.ValidString(s) { // a part of a letter, as tokens of bytes are
+		if s := v.String(); !utf8.ValidString(s) { // a part of a character, as tokens of bytes may be
 			return visible(s)
 		}
 	case reflect.Slice:
@@ -106,7 +106,7 @@ func (p *packer) value(v reflect.Value) any {
 	return v.Interface()
 }
 
-// numbers returns rounded numbers: themselves if they are few, else where they lie in the rest.
+// numbers returns rounded numbers or, if there are many, their position in the rest.
 func (p *packer) numbers(f Floats) any {
 	out := make(Floats, len(f))
 	for i, x := range f {
@@ -122,7 +122,7 @@ func (p *packer) numbers(f Floats) any {
 
 func isEmptyList(v reflect.Value) bool { return v.Kind() == reflect.Slice && v.Len() == 0 }
 
-// floats adds numbers to the rest. Where float32 would make zero or infinity of one, all have eight bytes.
+// floats adds numbers to the rest. If float32 would make a number zero or infinite, all are written with eight bytes.
 func (p *packer) floats(f Floats) where {
 	w := where{At: len(p.rest), Count: len(f), Kind: "f4"}
 	for _, x := range f {

@@ -6,12 +6,12 @@ import (
 	"math"
 )
 
-// The scales of colors. Each grows in lightness from one end to the other, or from its middle to both ends, so that
-// color-blind readers see it, and so does who prints it in gray.
+// The color scales. Lightness grows from one end to the other, or from the middle to both ends, so that the scales work
+// for color-blind readers and for gray prints.
 //
-// Sequential on a light ground is ColorBrewer's YlGnBu from white on (colorbrewer2.org, marked there as safe for the
-// color-blind), on a dark one viridis (bids.github.io/colormap). Diverging is blue below zero and orange above it, the
-// two hues that all common forms of color blindness tell apart.
+// On a light background, sequential is ColorBrewer's YlGnBu starting from white (colorbrewer2.org, where it is marked
+// as safe for color-blind readers). On a dark one it is viridis (bids.github.io/colormap). Diverging is blue below zero
+// and orange above it, two hues that can be distinguished with all common forms of color blindness.
 var (
 	sequentialLight = stops("ffffff", "edf8b1", "c7e9b4", "7fcdbb", "41b6c4", "1d91c0", "225ea8", "253494", "081d58")
 	sequentialDark  = stops("2a1038", "472d7b", "3b528b", "2c728e", "21918c", "28ae80", "5ec962", "addc30", "fde725")
@@ -19,28 +19,29 @@ var (
 	divergingDark   = stops("9ad2ff", "55a3e6", "2f73b3", "254968", "232228", "6b411c", "ab661c", "e2933a", "ffcf8f")
 )
 
-// lineColorsDark are lineColors for a dark ground: those that are too dark for it lighter.
+// lineColorsDark is lineColors for a dark background, with lighter variants of colors that would be too dark.
 var lineColorsDark = stops("3b9fdc", "e8742a", "1fb98b", "dd8fb9", "e69f00", "7cc4ee", "f0ede8", "a3a3a3")
 
-// emptyColor is the color of a cell that has no value.
+// emptyColor is the color of a cell without a value.
 var emptyColor = color.RGBA{232, 232, 232, 255}
 
-// kindColors color the boxes of a diagram, in the order in which kinds of boxes appear: light tints of lineColors.
+// kindColors contains the colors of a diagram's boxes, in the order in which the kinds first appear: light tints of
+// lineColors.
 var kindColors = stops("cfe3f2", "f9d9c3", "c5e8dd", "f2dbe8", "f9e7c4", "d9eefa", "e4e4e4")
 
-// stops are colors by their hexadecimal names.
+// stops returns colors from hexadecimal names.
 func stops(names ...string) []color.RGBA {
 	out := make([]color.RGBA, len(names))
 	for i, name := range names {
 		if _, err := fmt.Sscanf(name, "%02x%02x%02x", &out[i].R, &out[i].G, &out[i].B); err != nil {
-			panic(err) // they are those above
+			panic(err) // the names are those above
 		}
 		out[i].A = 255
 	}
 	return out
 }
 
-// hex is the name of a color in CSS.
+// hex returns the CSS name of a color.
 func hex(c color.RGBA) string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B) }
 
 func hexes(all []color.RGBA) []string {
@@ -51,19 +52,20 @@ func hexes(all []color.RGBA) []string {
 	return out
 }
 
-// scale is the way from values to colors.
+// scale maps values to colors.
 type scale struct {
-	lo, hi         float64 // of the size of values, if log or diverging: then lo is the smallest that has a color
+	lo, hi         float64 // limits; if log or diverging, of magnitudes: lo is the smallest with a color
 	log, diverging bool
 	stops          []color.RGBA
 }
 
-// newScale is a scale for values, with ends at lo and hi, or those of the values where both are 0. The page's script
-// has the same rules (assets/scale.js):
+// newScale returns a scale for values with the ends lo and hi. If both are 0, the ends are those of the values. The
+// page's script has the same rules (assets/scale.js):
 //
-//   - a diverging scale goes as far on both sides of 0;
-//   - a logarithmic one goes by the size of values, from the smallest that is not 0, or six decades below the largest;
-//   - where all values are one, the other end is 0, or 1 if they are 0.
+//   - a diverging scale extends equally far on both sides of 0;
+//   - a logarithmic scale uses the magnitudes of values, from the smallest that is not 0, or six decades below the
+//     largest;
+//   - if all values are equal, the other end is 0, or 1 if the values are 0.
 func newScale(values []float64, lo, hi float64, log, diverging bool) scale {
 	s := scale{lo: lo, hi: hi, log: log, diverging: diverging, stops: sequentialLight}
 	if diverging {
@@ -108,7 +110,7 @@ func newScale(values []float64, lo, hi float64, log, diverging bool) scale {
 	return s
 }
 
-// at is the color of a value: emptyColor for NaN, that of an end for what is infinite.
+// at returns the color of a value: emptyColor for NaN, and the color of an end for infinities.
 func (s *scale) at(v float64) color.RGBA {
 	if math.IsNaN(v) {
 		return emptyColor
@@ -122,10 +124,10 @@ func (s *scale) at(v float64) color.RGBA {
 	}
 	t := (size - s.lo) / (s.hi - s.lo)
 	if s.log {
-		t = math.Log(size/s.lo) / math.Log(s.hi/s.lo) // of 0: -Inf
+		t = math.Log(size/s.lo) / math.Log(s.hi/s.lo) // -Inf for 0
 	}
 	if t = min(max(t, 0), 1); math.IsNaN(t) {
-		t = 0 // the ends are too far apart
+		t = 0 // the range is too large for float64
 	}
 	if s.diverging {
 		t = (1 + sign*t) / 2
@@ -133,7 +135,7 @@ func (s *scale) at(v float64) color.RGBA {
 	return mix(s.stops, t)
 }
 
-// mix is the color at t, from 0 to 1, along stops that lie at equal distances.
+// mix returns the color at t, from 0 to 1, along equidistant stops.
 func mix(stops []color.RGBA, t float64) color.RGBA {
 	place := t * float64(len(stops)-1)
 	i := min(int(place), len(stops)-2)
@@ -143,7 +145,7 @@ func mix(stops []color.RGBA, t float64) color.RGBA {
 	return color.RGBA{between(a.R, b.R), between(a.G, b.G), between(a.B, b.B), 255}
 }
 
-// inkOn is the color of letters that have the most contrast on a ground.
+// inkOn returns the color of letters with the most contrast on a background.
 func inkOn(ground color.RGBA) color.RGBA {
 	light := .299*float64(ground.R) + .587*float64(ground.G) + .114*float64(ground.B)
 	if light < 140 {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Number is the cell of a table for a number: in full, as files have it. Pages and pictures round it, see shown.
+// Number formats a number for a cell of a table with all digits, for files. Pages and pictures round it, see shown.
 func Number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// Share is the cell of a table for a share of 1, in percent.
+// Share formats a share of 1 in percent for a cell of a table.
 func Share(x float64) string { return Number(100*x) + " %" }
 
-// shownDigits are the digits of a number in a cell of a page.
+// shownDigits is the number of digits of a number on a page.
 const shownDigits = 5
 
-// shown returns a cell as pages show it: a number with many digits, and what may be written after it, is rounded.
+// shown returns a cell in the form for pages: it rounds a number with many digits, and keeps a unit after it.
 func shown(cell string) string {
 	number, unit, _ := strings.Cut(cell, " ")
 	x, err := strconv.ParseFloat(number, 64)
@@ -28,7 +28,7 @@ func shown(cell string) string {
 	return cell
 }
 
-// shown returns the table as pages show it.
+// shown returns the table in the form for pages.
 func (t *Table) shown() *Table {
 	out := &Table{Columns: t.Columns}
 	for _, row := range t.Rows {
@@ -41,7 +41,7 @@ func (t *Table) shown() *Table {
 	return out
 }
 
-// round4 rounds to four digits, which is enough for a color.
+// round4 rounds to four digits, which are enough for a color.
 func round4(x float64) float64 {
 	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
 		return x

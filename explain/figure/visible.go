@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// visible is text as it is shown: what has no form or moves other letters is written as an escape such as \u202e. A
-// token may hold anything, and one that turns the direction of writing would turn the page around it. The page's script
-// has the same rules (assets/scale.js).
+// visible replaces characters that are invisible, or that move other letters, by escapes such as \u202e. A token may
+// contain anything, and one that changes the direction of writing would also affect the page around it. The page's
+// script has the same rules (assets/scale.js).
 func visible(s string) string {
 	if !strings.ContainsFunc(s, isHidden) && utf8.ValidString(s) {
 		return s
@@ -34,15 +34,15 @@ func visible(s string) string {
 	return b.String()
 }
 
-// isHidden reports whether a letter is shown by an escape: controls, marks of direction and others without a form, and
-// what XML may not hold. The joiners within letters of Persian and within pictures stay.
+// isHidden reports whether a character is shown as an escape: controls, marks of direction and other invisible ones,
+// and characters that XML does not allow. The joiners within Persian letters and within emoji stay.
 func isHidden(r rune) bool {
 	const nonJoiner, joiner = 0x200c, 0x200d
 	return r != nonJoiner && r != joiner &&
 		unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Noncharacter_Code_Point)
 }
 
-// short is text of at most most letters, with an ellipsis where some are left out.
+// short returns the first most characters of a text, with an ellipsis if the text is longer.
 func short(s string, most int) string {
 	n := 0
 	for i := range s {
@@ -53,8 +53,8 @@ func short(s string, most int) string {
 	return s
 }
 
-// label is text for a place with room for few letters.
+// label shortens a text for a place with little room.
 func label(s string) string { return visible(short(s, mostLabel)) }
 
-// mostLabel is the most letters of a label that are drawn.
+// mostLabel is the maximum number of letters of a label.
 const mostLabel = 60

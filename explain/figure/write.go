@@ -11,20 +11,20 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// writers write a page as a file, by its ending.
+// writers maps file name extensions to functions that write a page.
 var writers = map[string]func(*Page, io.Writer) error{
 	".html": (*Page).WriteHTML, ".json": (*Page).WriteJSON, ".npz": (*Page).WriteNPZ,
 }
 
-// drawers write one figure as a file, by its ending.
+// drawers maps file name extensions to functions that draw one figure.
 var drawers = map[string]func(f *Figure, frame int, w io.Writer) error{
 	".png": (*Figure).WritePNG, ".svg": (*Figure).WriteSVG,
 }
 
-// Endings are the endings of the names of files that Write can write, in the order in which help lists them.
+// Endings returns the extensions of the files that Write can write, in the order of the help text.
 func Endings() []string { return []string{".html", ".png", ".svg", ".json", ".npz"} }
 
-// CheckEnding says what is wrong with the name of a file to write to: an ending that says no format.
+// CheckEnding returns an error if the extension of a file name does not determine a format.
 func CheckEnding(path string) error {
 	if !slices.Contains(Endings(), strings.ToLower(filepath.Ext(path))) {
 		return fmt.Errorf("%s: found the ending %q, want one of %s", path, filepath.Ext(path),
@@ -33,9 +33,9 @@ func CheckEnding(path string) error {
 	return nil
 }
 
-// Write writes a page into the file at path, in the format that its ending says, all of it or nothing. PNG and SVG have
-// one frame of each figure: with several figures there is a file for each, NAME-FIGURE.png. It returns the files that
-// were written.
+// Write writes a page atomically to the file at path. The extension determines the format. PNG and SVG show one frame
+// of each figure. If there are several figures, each has its own file, NAME-FIGURE.png. Write returns the names of the
+// files.
 func (p *Page) Write(path string, frame int) (files []string, err error) {
 	if err := CheckEnding(path); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (p *Page) Write(path string, frame int) (files []string, err error) {
 		return []string{path}, disk.WriteFile(path, func(w io.Writer) error { return write(p, w) })
 	}
 	for _, f := range p.Figures {
-		// A figure of one frame is the same at every frame of the others.
+		// A figure with one frame is the same at every frame of the others.
 		if n := len(f.Frames); n > 1 && (frame < 0 || frame >= n) {
 			return nil, fmt.Errorf("figure %s: found frame %d, want one from 0 to %d", f.Name, frame, n-1)
 		}
@@ -67,7 +67,7 @@ func (p *Page) Write(path string, frame int) (files []string, err error) {
 	return files, nil
 }
 
-// WriteJSON writes a page as JSON, which Read reads.
+// WriteJSON writes a page as JSON, which Read can read.
 func (p *Page) WriteJSON(w io.Writer) error {
 	if err := p.Check(); err != nil {
 		return err
@@ -77,7 +77,8 @@ func (p *Page) WriteJSON(w io.Writer) error {
 	return e.Encode(p)
 }
 
-// Read reads a page that WriteJSON has written. The file may be anybody's: what does not fit is an error that names it.
+// Read reads a page that WriteJSON has written. The file may come from anyone: if something is invalid, the error names
+// it.
 func Read(path string) (*Page, error) {
 	p := new(Page)
 	if err := disk.ReadJSON(path, p); err != nil {

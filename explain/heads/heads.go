@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Options define the input for scoring heads: strings of different random tokens, each repeated several times.
+// Options specifies the input for scoring heads: strings of different random tokens, each repeated several times.
 type Options struct {
 	Tokens  int    `json:"tokens" min:"2" max:"4096" help:"different tokens of a string; fewer if there is no room"`
 	Repeats int    `json:"repeats" min:"2" max:"64" help:"times a string occurs; fewer if there is no room"`
@@ -25,19 +25,19 @@ type Options struct {
 	At      []int  `json:"at" help:"score only at these tokens, such as the trigger of induction; empty: everywhere"`
 }
 
-// DefaultOptions are 25 tokens repeated four times, as in the paper.
+// DefaultOptions returns 25 tokens repeated four times, as in the paper.
 func DefaultOptions() Options {
 	return Options{Tokens: 25, Repeats: 4, Strings: 8, Seed: 1}
 }
 
-// WholeLayer stands for the head in the scores of a layer as a whole.
+// WholeLayer is the head of scores that are for a layer as a whole.
 const WholeLayer = -1
 
-// Score says how much a head behaves like an induction head: "In-context Learning and Induction Heads"
+// Score measures how much a head behaves like an induction head: "In-context Learning and Induction Heads"
 // (arXiv:2209.11895).
 //
 // Let t be a position from the second repetition of a string on, S(t) the positions right after all earlier occurrences
-// of its token, and
+// of the token at t, and
 //
 //	A[t,s] = |W[t,s]| / Σ_s' |W[t,s']|
 //
@@ -48,30 +48,30 @@ const WholeLayer = -1
 //	Copying(t) = Σ_s A[t,s] · c(W[t,s] · U O v[s])    c(z) = max(z_x - z̄, 0) / Σ_y max(z_y - z̄, 0)
 //
 // where z are the contributions of reading s to the scores of the string's tokens, z̄ is their mean and x the token at
-// s: the share of the raised scores that goes to the token it reads. Both are between 0 and 1. An induction head has
-// both near 1. A head that looks everywhere has a Prefix of Chance, and one that writes random tokens a Copying of
-// about 1/tokens.
+// s. So Copying is the share of the raised scores that goes to the token that is read. Both scores are between 0 and 1.
+// An induction head has both near 1. A head that looks everywhere has a Prefix of Chance. A head that writes random
+// tokens has a Copying of about 1/tokens.
 //
-// A layer as a whole writes z[t,s] = Σ_h W_h[t,s] U O_h v_h[s]; A is the share of |z[t,s] - z̄| in place of |W|. Use it
-// for H3, where a head is often one of many channels that are meaningful only together.
+// A layer as a whole writes z[t,s] = Σ_h W_h[t,s] U O_h v_h[s]. Its A is the share of |z[t,s] - z̄| instead of |W|. Use
+// it for H3, where a head is often one of many channels that are meaningful only together.
 type Score struct {
 	Layer   int     `json:"layer"`
 	Mixer   string  `json:"mixer"`
-	Head    int     `json:"head"` // WholeLayer for all of them
+	Head    int     `json:"head"` // WholeLayer for all heads together
 	Prefix  float64 `json:"prefix"`
 	Copying float64 `json:"copying"`
 }
 
-// Report is the scores of a model, in the order of its layers, each layer before its heads.
+// Report holds the scores of a model, in the order of its layers. Each layer as a whole precedes its heads.
 type Report struct {
-	Options Options `json:"options"` // the options that were used
-	Chance  float64 `json:"chance"`  // Prefix of a head that reads all positions so far alike
+	Options Options `json:"options"` // the options after adaptation to the model
+	Chance  float64 `json:"chance"`  // Prefix of a head that reads all positions so far equally
 	Scores  []Score `json:"scores"`
-	// Without are the layers that have no heads.
+	// Without lists the layers without heads.
 	Without []int `json:"without,omitempty"`
 }
 
-// Layers splits the scores by layers: first that of the whole layer, then those of its heads, the highest prefix first.
+// Layers groups the scores by layer: first that of the whole layer, then those of its heads, the highest prefix first.
 func (r *Report) Layers() [][]Score {
 	var layers [][]Score
 	for scores := r.Scores; len(scores) > 0; {
@@ -86,7 +86,7 @@ func (r *Report) Layers() [][]Score {
 	return layers
 }
 
-// Of scores the heads of a model. Errors: options that do not fit it, cancellation.
+// Of scores the heads of a model. It returns an error if the options do not fit the model or if ctx is done.
 func Of(ctx context.Context, g *explain.Language, o Options) (*Report, error) {
 	o, err := fit(g, o)
 	if err != nil {
@@ -140,7 +140,7 @@ func (r *Report) add(found []Score, chance float64) {
 	}
 }
 
-// fit makes strings as long as the vocabulary and the longest sequence of the model allow.
+// fit adapts the strings to the vocabulary and the maximum length of the model.
 func fit(g *explain.Language, o Options) (Options, error) {
 	if o.Tokens < 2 || o.Repeats < 2 || o.Strings < 1 {
 		return o, fmt.Errorf("found %d tokens repeated %d times in %d strings, want at least 2, 2 and 1",
@@ -170,7 +170,7 @@ func fit(g *explain.Language, o Options) (Options, error) {
 	return o, nil
 }
 
-// draw draws the different tokens of a string, including the scored ones, in random order.
+// draw returns the different tokens of a string, including the scored ones, in random order.
 func draw(g *explain.Language, rng *rand.Rand, o Options) []int32 {
 	var tokens []int32
 	for _, x := range o.At {
@@ -189,7 +189,7 @@ func draw(g *explain.Language, rng *rand.Rand, o Options) []int32 {
 type repeated struct {
 	tokens []int32
 	length int
-	at     []int // the positions that are scored
+	at     []int // positions that are scored
 }
 
 func newRepeated(tokens []int32, o Options) *repeated {
@@ -202,7 +202,7 @@ func newRepeated(tokens []int32, o Options) *repeated {
 	return s
 }
 
-// ids is the whole sequence.
+// ids returns the whole sequence.
 func (s *repeated) ids() []int32 { return slices.Repeat(s.tokens, s.length/len(s.tokens)) }
 
 // behind reports whether position at is right after an earlier occurrence of the token at t.
@@ -210,7 +210,7 @@ func (s *repeated) behind(at, t int) bool {
 	return at <= t && at > 0 && (at-1)%len(s.tokens) == t%len(s.tokens)
 }
 
-// chance is the Prefix of a head that reads all positions so far equally.
+// chance returns the Prefix of a head that reads all positions so far equally.
 func (s *repeated) chance() float64 {
 	sum := 0.0
 	for _, t := range s.at {
@@ -219,17 +219,18 @@ func (s *repeated) chance() float64 {
 	return sum
 }
 
-// headScore is the two scores of a head.
+// headScore holds the two scores of a head.
 type headScore struct{ prefix, copying float64 }
 
-// score is the scores of the layer as a whole, then of each head. rows are the directions of the string's tokens.
+// score returns the scores of the layer as a whole, then those of each head. rows are the directions of the string's
+// tokens.
 func (s *repeated) score(op *mixer.Operator, rows []float64) []headScore {
 	n, l := len(s.tokens), op.Length
 	scores := make([]headScore, 1+op.Heads)
 	w := make([]float64, l*l)
 	g := make([]float64, n*op.HeadDim)
-	z := make([]float64, l*n) // what the head writes when it reads a position
-	// what the layer does, by the position that it is written to
+	z := make([]float64, l*n) // what the head writes when it reads each position
+	// what the layer writes, by scored position and position read
 	all := make([]float64, len(s.at)*l*n)
 	shares := [2][]float64{make([]float64, l), make([]float64, l)} // c(z) and c(-z)
 	for h := range op.Heads {
@@ -265,7 +266,7 @@ func (s *repeated) score(op *mixer.Operator, rows []float64) []headScore {
 	return scores
 }
 
-// write fills z with the scores that the value v of a position adds to tokens, by g (n, head_dim), minus their mean.
+// write sets z to the scores that the value v of a position adds to the tokens, minus their mean. g is (n, head_dim).
 func (s *repeated) write(z, g []float64, v []float32) {
 	for y := range z {
 		z[y] = 0
@@ -276,7 +277,7 @@ func (s *repeated) write(z, g []float64, v []float32) {
 	explain.Center(z)
 }
 
-// scoreRow scores the reading at t with weights w. shares are the copying shares of each position, for a positive and
+// scoreRow scores the reading at t with weights w. shares holds the copying shares of each position for a positive and
 // for a negative weight.
 func (s *repeated) scoreRow(t int, w []float64, shares [2][]float64) (x headScore) {
 	sum := 0.0
@@ -322,7 +323,7 @@ func raised(z []float64, one int) (above, below float64) {
 	return above, below
 }
 
-// norm is the Euclidean length of x.
+// norm returns the Euclidean norm of x.
 func norm(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {

@@ -16,7 +16,7 @@ const (
 	gradientSource = "gradient × input: Not Just a Black Box, arXiv:1605.01713"
 )
 
-// Page shows where a prediction comes from. names are the tokens, next is the one whose prediction it is.
+// Page shows where a prediction comes from. names are the tokens, and next is the predicted token.
 func (r *Gradients) Page(names []string, next string) *figure.Page {
 	var notes []string
 	if r.Precision != engine.Float32 {
@@ -33,7 +33,7 @@ func (r *Gradients) Page(names []string, next string) *figure.Page {
 	}
 }
 
-// text is the tokens by their part in the prediction.
+// text shows the tokens by their contribution to the prediction.
 func (r *Gradients) text(names []string, next string) figure.Panel {
 	_, high, _ := scaleOf(r.Stream[0], func(s int) bool { return s == r.Token })
 	return figure.Panel{
@@ -45,7 +45,7 @@ func (r *Gradients) text(names []string, next string) figure.Panel {
 	}
 }
 
-// depths are the maps of layers and tokens, and what of them layers come to.
+// depths returns maps over layers and tokens, and totals by layer.
 func (r *Gradients) depths(names []string, next string) []*figure.Figure {
 	var before []string
 	for i := range r.Layers {
@@ -67,7 +67,7 @@ func (r *Gradients) depths(names []string, next string) []*figure.Figure {
 	}
 }
 
-// byLayer is a map of layers and tokens.
+// byLayer returns a map over layers and tokens.
 func (r *Gradients) byLayer(name, title, caption string, rows []string, values [][]float64,
 	names []string) *figure.Figure {
 	step := cellsOf(1, r.Tokens)
@@ -91,7 +91,7 @@ func (r *Gradients) byLayer(name, title, caption string, rows []string, values [
 	}
 }
 
-// table is a line for each layer.
+// table returns a table with a row for each layer.
 func (r *Gradients) table(names []string) *figure.Figure {
 	t := &figure.Table{Columns: []string{"layer", "adds, nats", "all sizes", fmt.Sprintf("at token %d", r.Token),
 		"most at"}}
@@ -111,7 +111,7 @@ func (r *Gradients) table(names []string) *figure.Figure {
 	}
 }
 
-// largest names the token with the largest size.
+// largest returns the name of the token with the largest magnitude.
 func largest(row []float64, names []string) string {
 	at := slices.MaxFunc(numbersTo(len(row)), func(a, b int) int {
 		return cmp.Compare(math.Abs(row[a]), math.Abs(row[b]))

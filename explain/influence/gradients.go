@@ -13,34 +13,35 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GradientOptions say what a prediction is to be attributed to.
+// GradientOptions specifies the prediction to attribute.
 type GradientOptions struct {
-	Token int   // after which the prediction stands, counted from 0, LastToken for the last
-	Next  int32 // whose log-probability there it is, LikeliestToken for the likeliest
-	// Progress is told how many of the layers are done; nil for none.
+	Token int   // token after which the prediction is made, counted from 0, LastToken for the last
+	Next  int32 // predicted token, LikeliestToken for the likeliest
+	// Progress, unless it is nil, is called with the number of layers that are done.
 	Progress func(done, total int)
 }
 
-// Gradients attribute a prediction, log p of a token, to tokens and layers by gradient times input
-// (arXiv:1605.01713): with nothing held fixed, and exact to the first order.
+// Gradients attributes a prediction, log p of a token, to tokens and layers by gradient times input (arXiv:1605.01713).
+// Nothing is held fixed, and it is exact to first order.
 type Gradients struct {
-	Tokens  int // of the text
-	Token   int // after which the prediction stands
+	Tokens  int // number of tokens of the text
+	Token   int // token after which the prediction is made
 	Next    int32
-	LogProb float64 // p of Next
+	LogProb float64 // log p of Next
 	Layers  []string
-	// Precision is that of the weights.
+	// Precision is the precision of the weights.
 	Precision engine.Precision
-	// Stream[i][s] is Σ_c x_i[s,c] ∂ log p/∂x_i[s,c] for the stream x_i before layer i. The last row is after the last
-	// layer.
+	// Stream[i][s] is Σ_c x_i[s,c] ∂ log p/∂x_i[s,c] for the residual stream x_i before layer i. The last row is after
+	// the last layer.
 	Stream [][]float64
-	// Added[i][s] is likewise of what layer i adds to the stream, Σ_c (x_{i+1}-x_i)[s,c] ∂ log p/∂x_{i+1}[s,c].
+	// Added[i][s] is the same for what layer i adds to the stream: Σ_c (x_{i+1}-x_i)[s,c] ∂ log p/∂x_{i+1}[s,c].
 	Added [][]float64
 }
 
-// Gradients finds where the prediction after a token comes from when the model reads ids. It goes back a layer at a
-// time, so that it keeps what one layer needs for that, and the streams; and it changes nothing of the model. Errors:
-// tokens and texts that the model does not have or take, weights that are not finite, cancellation.
+// GradientsOf computes where the prediction after a token comes from when the model reads ids. The backward pass goes
+// layer by layer, so it needs the memory of one layer and of the residual streams. It does not change the model. It
+// returns an error for tokens that the model does not have, texts that it cannot read, weights that are not finite, and
+// if ctx is done.
 func GradientsOf(ctx context.Context, g *explain.Language, ids []int32, o GradientOptions) (*Gradients, error) {
 	r := &Gradients{Tokens: len(ids), Token: o.Token, Next: o.Next}
 	if r.Token == LastToken {
@@ -52,7 +53,7 @@ func GradientsOf(ctx context.Context, g *explain.Language, ids []int32, o Gradie
 	if g.Model != nil {
 		r.Precision = g.Model.Precision()
 	}
-	if g.Causal() { // what comes later moves nothing
+	if g.Causal() { // later tokens have no effect
 		ids = ids[:r.Token+1]
 	}
 	b := &back{g: g, r: r, t: g.Backbone.NewTape(), n: len(ids), d: g.Unembedding.Dim(1)}
@@ -81,18 +82,18 @@ func GradientsOf(ctx context.Context, g *explain.Language, ids []int32, o Gradie
 	return r, nil
 }
 
-// back is a prediction on its way back through the layers.
+// back is the state of the backward pass of a prediction through the layers.
 type back struct {
 	g       *explain.Language
 	r       *Gradients
 	t       *autograd.Tape
-	n, d    int         // tokens, and numbers of the stream at each
-	streams [][]float32 // before each layer and after the last
-	dx      []float32   // of the stream after the layers that are still to come
-	first   []float32   // of what the stream began as, apart from that: of blocks that layers share
+	n, d    int         // number of tokens, and width of the stream
+	streams [][]float32 // residual streams before each layer and after the last
+	dx      []float32   // gradient of the stream after the layers that are still to come
+	first   []float32   // additional gradient of the initial stream, from blocks that layers share
 }
 
-// read keeps what stands before each layer.
+// read stores the stream before each layer.
 func (b *back) read(ctx context.Context, ids []int32) error {
 	b.streams = make([][]float32, len(b.g.Backbone.Blocks)+1)
 	r, err := b.g.Start(explain.Probe{Only: -1, Stream: func(layer, _ int, x []float32) {
@@ -117,14 +118,14 @@ func (b *back) read(ctx context.Context, ids []int32) error {
 	return nil
 }
 
-// begin empties the tape. No parameter wants a gradient on it.
+// begin empties the tape. No parameter on it needs a gradient.
 func (b *back) begin() {
 	b.t.Reset()
 	b.t.Record(true)
 	b.t.Freeze(true)
 }
 
-// leaf is a tensor of which a gradient is wanted.
+// leaf returns a tensor that needs a gradient.
 func (b *back) leaf(x []float32) *tensor.Tensor {
 	leaf := b.t.New(len(x)/b.d, b.d)
 	leaf.CopyFrom(x)
@@ -132,7 +133,7 @@ func (b *back) leaf(x []float32) *tensor.Tensor {
 	return leaf
 }
 
-// gradient copies that of a leaf; it is 0 where nothing depends on it.
+// gradient copies the gradient of a leaf. It is 0 if nothing depends on the leaf.
 func (b *back) gradient(of *tensor.Tensor, to []float32) error {
 	if g := b.t.Grad(of); g != nil {
 		g.CopyTo(to)
@@ -170,7 +171,7 @@ func (b *back) predict() error {
 	if err := b.gradient(at, row); err != nil {
 		return err
 	}
-	for i := range row { // of the log-probability
+	for i := range row { // gradient of the log-probability
 		row[i] = -row[i]
 	}
 	r.Stream = make([][]float64, len(b.streams))
@@ -208,7 +209,7 @@ func (b *back) layer(i int) error {
 			b.first[j] += v
 		}
 	}
-	if i == 0 { // where the stream is what it began as
+	if i == 0 { // here the stream is the initial one
 		for j, v := range b.first {
 			b.dx[j] += v
 		}
@@ -218,7 +219,7 @@ func (b *back) layer(i int) error {
 	return nil
 }
 
-// times is Σ_c dx[s,c] x[s,c] for each token s of the text.
+// times returns Σ_c dx[s,c] x[s,c] for each token s of the text.
 func (b *back) times(x []float32) []float64 {
 	out := make([]float64, b.r.Tokens)
 	for i, v := range x {

@@ -1,5 +1,6 @@
-// Package influence finds which tokens a prediction draws on, layer by layer and through all layers: the operators of
-// mixers (arXiv:2405.16504), attention rollout (arXiv:2005.00928) and gradient times input (arXiv:1605.01713).
+// Package influence computes which tokens a prediction depends on, layer by layer and through all layers: by the
+// operators of mixers (arXiv:2405.16504), attention rollout (arXiv:2005.00928) and gradient times input
+// (arXiv:1605.01713).
 package influence
 
 import (
@@ -16,17 +17,18 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Options say what of the influence of tokens on each other is requested.
+// Options specifies which influence of tokens on each other to compute.
 type Options struct {
 	Layers  []int  // empty for all
-	Head    int    // of these layers, AllHeads for all together
-	Token   int    // the token whose sources are shown, counted from 0, LastToken for the last
+	Head    int    // head of these layers, AllHeads for all together
+	Token   int    // token whose sources are shown, counted from 0, LastToken for the last
 	Measure string // one of Measures
-	// Gradient asks for gradients times inputs as well, which take about the time of a step of training.
+	// Gradient also requests gradients times inputs, which take about the time of a training step.
 	Gradient bool
-	// Next is the token whose log-probability after Token the gradient is of, LikeliestToken for the likeliest.
+	// Next is the predicted token after Token whose log-probability the gradient is of, LikeliestToken for the
+	// likeliest.
 	Next int32
-	// Progress is told how many of the layers are done; nil for none.
+	// Progress, unless it is nil, is called with the number of layers that are done.
 	Progress func(done, total int)
 }
 
@@ -37,65 +39,66 @@ const (
 	LikeliestToken = -1
 )
 
-// The measures of what position s adds to the output of a layer at t, C[t,s] of action.Action, with b what is left when
-// nothing is added.
+// The measures of the contribution of position s to the output of a layer at t, C[t,s] of action.Action. b is the
+// constant of action.Action.
 const (
-	// Share is the part of y[t] - b[t] that comes from s, ⟨C[t,s], y[t]-b[t]⟩/‖y[t]-b[t]‖²: those of a row sum to 1,
-	// and a negative one works against what the layer writes.
+	// Share is the part of y[t] - b[t] that comes from s, ⟨C[t,s], y[t]-b[t]⟩/‖y[t]-b[t]‖². The shares of a row sum to
+	// 1. A negative share opposes what the layer writes.
 	Share = "share"
 	// Mean is the mean of the matrices of all channels (arXiv:2405.16504, §3).
 	Mean = "mean"
-	// Norm is ‖C[t,s]‖. It takes some twenty times as long as the others: see action.Action.Norms.
+	// Norm is ‖C[t,s]‖. It takes about twenty times as long as the others: see action.Action.Norms.
 	Norm = "norm"
 )
 
-// Measures are all of them.
+// Measures lists all measures.
 var Measures = []string{Share, Mean, Norm}
 
-// maxTokens bounds the tokens of a text: a layer has a matrix of that many rows and columns, one layer at a time.
+// maxTokens is the maximum number of tokens of a text: a layer has a square matrix of that size, one layer at a time.
 const maxTokens = 8192
 
-// Report is what tokens draw on in each layer, and through all layers.
+// Report describes which tokens depend on which in each layer, and through all layers.
 type Report struct {
 	Options Options
 	Tokens  int
-	Token   int // the one that is looked at
+	Token   int // token whose sources are shown
 	Layers  []Layer
-	// Rollout is the share of each token in what Token comes to, before each layer and after the last. Row i is before
-	// layer i; the first row is for the input, the last is Token alone. Empty where not all layers were looked at.
+	// Rollout is the share of each token in Token, before each layer and after the last. Row i is before layer i: the
+	// first row is for the input, the last one is Token alone. It is empty unless all layers were measured.
 	Rollout [][]float64
-	// Sources is the first row of Rollout for every token in the place of Token, (tokens, tokens); empty where Rollout
-	// is, and for texts of more than linksTokens.
+	// Sources is the first row of Rollout for every token instead of Token, (tokens, tokens). It is empty if Rollout
+	// is, and for texts of more than figure.MostLinks tokens.
 	Sources []float64
-	// Gradients are those of the prediction after Token; nil where they were not requested.
+	// Gradients are those of the prediction after Token. They are nil if not requested.
 	Gradients *Gradients
 }
 
-// Layer is what tokens draw on in a layer.
+// Layer describes the dependence between tokens in a layer.
 type Layer struct {
 	Layer int
 	Mixer string
-	Held  []string  // what is held fixed
-	Map   []float64 // (cells, cells): the measure, summed over the sources of a cell, the mean over its targets
+	Held  []string  // names of what is held fixed
+	Map   []float64 // (cells, cells): the measure, summed over the sources of a cell, averaged over its targets
 	Cells int
-	Step  int       // tokens of a cell, the last may have less
-	Row   []float64 // the measure for Token, by source
-	// Reach is the mean distance to what is drawn on, weighed by the size of the measure, in tokens. Own is the mean
-	// size of a position itself in what it draws on.
+	Step  int       // tokens in a cell; the last may have fewer
+	Row   []float64 // the measure for target Token, by source
+	// Reach is the mean distance to the sources, weighted by the magnitude of the measure, in tokens. Own is the mean
+	// share of a position itself in its sources.
 	Reach, Own float64
-	// Writes is the size of what the layer writes beside the size of the stream: ‖y-b‖/(‖x‖+‖y-b‖), the mean.
+	// Writes is the mean size of what the layer writes relative to the stream: ‖y-b‖/(‖x‖+‖y-b‖).
 	Writes float64
-	Why    string // why the layer is left out; then Map and Row are empty
-	// Shared is the block of a layer that shares one with others (see mixer.Shared), nil for none: what positions draw
-	// on in what it adds to what the mixer sees. It reads the stream, and what that began as at the same position.
+	Why    string // reason if the layer is left out; then Map and Row are empty
+	// Shared describes the block that this layer shares with others (see mixer.Shared), nil for none: the sources of
+	// what the block adds to the input of the mixer. The block reads the residual stream and the initial stream at the
+	// same position.
 	Shared *Layer
-	Block  bool // it is such a block
+	Block  bool // this is such a block
 
 	colors mapColors
 }
 
-// Report finds what tokens draw on when the model reads ids. Errors: tokens, layers, heads and texts that the model
-// does not have or take, weights that are not finite, cancellation.
+// Of computes which tokens depend on which when the model reads ids. It returns an error for tokens, layers and heads
+// that the model does not have, texts that it cannot read, weights that are not finite, and if ctx is done.
 func Of(ctx context.Context, g *explain.Language, ids []int32, o Options) (*Report, error) {
 	r := &Report{Options: o, Tokens: len(ids), Token: o.Token}
 	if r.Token == LastToken {
@@ -143,7 +146,7 @@ func Of(ctx context.Context, g *explain.Language, ids []int32, o Options) (*Repo
 	return r, err
 }
 
-// numbersTo are 0 to n-1.
+// numbersTo returns 0 to n-1.
 func numbersTo(n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -171,7 +174,7 @@ func check(g *explain.Language, ids []int32, o *Options, token int) error {
 	return checkPrediction(g, ids, token, o.Next)
 }
 
-// checkPrediction returns an error unless a text has the token, and the model the next one.
+// checkPrediction returns an error unless the text has the token, and the model has the next token.
 func checkPrediction(g *explain.Language, ids []int32, token int, next int32) error {
 	if token < 0 || token >= len(ids) {
 		return fmt.Errorf("token: found %d, want one of the text's, 0 to %d", token, len(ids)-1)
@@ -182,18 +185,18 @@ func checkPrediction(g *explain.Language, ids []int32, token int, next int32) er
 	return nil
 }
 
-// layerInput is what a layer was given.
+// layerInput is the input of a layer.
 type layerInput struct {
 	number int
 	block  *model.Block
 	u      *tensor.Tensor // the mixer's input (l, d_model)
-	sizes  []float64      // of the stream before the layer, by position
-	// Of a layer with a block that layers share, the stream before it, and what that began as (l, d_model).
+	sizes  []float64      // norms of the stream before the layer, by position
+	// For a layer with a block that layers share, the stream before it, and the initial stream (l, d_model).
 	stream, first *tensor.Tensor
 }
 
-// inputs runs the model up to a last layer and keeps what each is given. It does not break off when ctx is done, but
-// asks at each layer: there are contexts that give way to others then.
+// inputs runs the model up to the layer last and keeps the input of each layer. It does not stop when ctx is done, but
+// checks ctx at each layer, because some contexts let other work run then.
 func inputs(ctx context.Context, g *explain.Language, ids []int32, last int) []layerInput {
 	seen := make([]layerInput, last+1)
 	var blocks []*model.Block
@@ -226,7 +229,7 @@ func inputs(ctx context.Context, g *explain.Language, ids []int32, last int) []l
 	return seen
 }
 
-// allFinite returns an error that names the part of the model that gave the first number that is not finite.
+// allFinite returns an error that names the part of the model with the first number that is not finite.
 func allFinite(seen []layerInput) error {
 	for i, in := range seen {
 		if explain.Finite(in.u.Floats()) {
@@ -243,7 +246,7 @@ func allFinite(seen []layerInput) error {
 
 var errNotFinite = errors.New("found an output that is not finite, want weights without NaN and infinities")
 
-// rowSizes are the lengths of the rows of x (n, d).
+// rowSizes returns the norms of the rows of x (n, d).
 func rowSizes(x []float32, d int) []float64 {
 	out := make([]float64, len(x)/d)
 	for i := range out {

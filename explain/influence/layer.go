@@ -14,35 +14,35 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// mostCells is the longest side of a map, and allCells how many numbers all maps of a page have.
+// mostCells is the maximum number of cells on one side of a map. allCells is the maximum total for a page.
 const (
 	mostCells = 512
 	allCells  = 2 << 20
 )
 
-// cellsOf is how many tokens a cell of a map has, for so many layers.
+// cellsOf returns the number of tokens in a cell of a map, for the given number of layers.
 func cellsOf(layers, tokens int) (step int) {
 	side := min(mostCells, int(math.Sqrt(allCells/float64(layers))))
 	return (tokens + side - 1) / side
 }
 
-// negligible is what a layer writes, in parts of the stream, when it writes nothing but rounding errors.
+// negligible is the size of a layer's output, relative to the stream, below which it consists only of rounding errors.
 const negligible = 1e-12
 
-// layerSums measures one layer, or the block before its mixer that layers share.
+// layerSums measures one layer, or the shared block before its mixer.
 type layerSums struct {
 	r      *Report
 	in     *layerInput
-	cells  int        // tokens of a cell
-	block  bool       // it is the block
+	cells  int        // tokens in a cell
+	block  bool       // measures the block
 	before *layerSums // the block of a layer that has one
 	out    Layer
 
-	heads  int       // that it has
-	lacks  bool      // the head that is requested is none of them
+	heads  int       // number of heads
+	lacks  bool      // the layer does not have the requested head
 	m      []float32 // the measure (l, l)
-	writes []float64 // of each position: the layer's part of the stream after it
-	sizes  []float64 // the sums of the sizes of the rows of m, for the rollout
+	writes []float64 // for each position: the layer's part of the stream after it
+	sizes  []float64 // sums of the magnitudes in the rows of m, for the rollout
 }
 
 func (l *layerSums) run(ctx context.Context, t *autograd.Tape) error {
@@ -89,7 +89,7 @@ func (l *layerSums) run(ctx context.Context, t *autograd.Tape) error {
 	return nil
 }
 
-// action is what is measured.
+// action returns the action to measure.
 func (l *layerSums) action(t *autograd.Tape) (*action.Action, error) {
 	if l.block {
 		return action.OfShared(t, l.in.block.Shared, l.in.stream, l.in.first)
@@ -97,7 +97,7 @@ func (l *layerSums) action(t *autograd.Tape) (*action.Action, error) {
 	return action.Of(t, l.in.block.Mixer, l.in.u)
 }
 
-// weigh finds how much the layer writes, y - b, beside the stream.
+// weigh computes the size of what the layer writes, y - b, relative to the stream.
 func (l *layerSums) weigh(written []float32, d int) {
 	for t, size := range rowSizes(written, d) {
 		part := 0.0
@@ -109,7 +109,7 @@ func (l *layerSums) weigh(written []float32, d int) {
 	}
 }
 
-// measure is the measure of all pairs (l, l).
+// measure returns the measure of all pairs (l, l).
 func (l *layerSums) measure(ctx context.Context, a *action.Action, written []float32) ([]float32, error) {
 	of := action.Select{Head: l.r.Options.Head}
 	switch l.r.Options.Measure {
@@ -130,7 +130,7 @@ func (l *layerSums) measure(ctx context.Context, a *action.Action, written []flo
 	return a.Along(ctx, written, of)
 }
 
-// sum makes the map's cells, the token's row and what describes the layer.
+// sum computes the map's cells, the token's row and the statistics of the layer.
 func (l *layerSums) sum() {
 	n, step := l.r.Tokens, l.cells
 	side := (n + step - 1) / step
@@ -154,21 +154,21 @@ func (l *layerSums) sum() {
 	}
 }
 
-// rollout follows the share of tokens in what one comes to, from the last layer to the first: "attention rollout"
-// (Quantifying Attention Flow in Transformers, arXiv:2005.00928, §3) with the operator of any mixer in the place of the
-// attention, and the sizes of what is added in the place of one half for the residual (as arXiv:2109.07152 weighs it):
+// rollout follows the share of tokens in one token, from the last layer to the first: "attention rollout" (Quantifying
+// Attention Flow in Transformers, arXiv:2005.00928, §3). It uses the operator of any mixer instead of the attention.
+// The weight of the residual is not one half but depends on the sizes of what is added (as in arXiv:2109.07152):
 //
 //	A[t,s] = (1-λ[t]) δ_ts + λ[t] |m[t,s]| / Σ_s' |m[t,s']|,   λ[t] = ‖y[t]-b[t]‖ / (‖x[t]‖ + ‖y[t]-b[t]‖)
 //	v ← v A
 //
-// with x the stream before the layer. It starts with 1 at the token. Of a layer whose mixer sees what a block adds
-// that layers share, m is the product of the mixer's and the block's A, and λ of the block weighs what it adds beside
-// x: what it reads of the stream's beginning counts as of the stream, at the same position. Feed-forward parts, which
-// take positions alone, do not move anything.
+// with x the stream before the layer. It starts with 1 at the token. If the mixer's input includes the output of a
+// shared block, m is the product of the A of the mixer and that of the block. The λ of the block weighs its output
+// relative to x. What the block reads from the initial stream counts as read from the stream at the same position.
+// Feed-forward parts act on each position separately and do not move anything.
 type rollout struct {
 	r   *Report
-	v   [][]float64 // for each token that is followed; nil where it is not requested, or broke off
-	row int         // of v: that of the token that is looked at
+	v   [][]float64 // for each token that is followed; nil if not requested, or abandoned
+	row int         // index in v of the token whose sources are shown
 }
 
 func newRollout(r *Report, on bool) *rollout {
@@ -189,7 +189,7 @@ func newRollout(r *Report, on bool) *rollout {
 	return o
 }
 
-// back takes all of v through a layer.
+// back passes all of v through a layer.
 func (o *rollout) back(l *layerSums) {
 	if o.v == nil {
 		return
@@ -207,7 +207,7 @@ func (o *rollout) back(l *layerSums) {
 	o.r.Rollout = append(o.r.Rollout, o.v[o.row])
 }
 
-// sumsOfSizes are those of the rows of m, of n numbers each.
+// sumsOfSizes returns the sums of magnitudes in the rows of m, with n numbers each.
 func sumsOfSizes(m []float32, n int) []float64 {
 	out := make([]float64, len(m)/n)
 	for t := range out {
@@ -218,7 +218,7 @@ func sumsOfSizes(m []float32, n int) []float64 {
 	return out
 }
 
-// through is v A.
+// through returns v A.
 func (l *layerSums) through(v []float64) []float64 {
 	n := len(v)
 	next := make([]float64, n)
@@ -249,7 +249,7 @@ func (l *layerSums) through(v []float64) []float64 {
 	return next
 }
 
-// end puts the rows in the order of the layers.
+// end reverses the rows into the order of the layers.
 func (o *rollout) end() {
 	slices.Reverse(o.r.Rollout)
 	if o.v == nil || o.r.Tokens > figure.MostLinks {

@@ -15,7 +15,7 @@ import (
 const operatorSource = "A Unified Implicit Attention Formulation for Gated-Linear Recurrent Sequence Models, " +
 	"arXiv:2405.16504, §3"
 
-// Page shows the influence. names are the tokens, next is the token of the gradient.
+// Page shows the influence. names are the tokens, and next is the predicted token of the gradient.
 func (r *Report) Page(names []string, next string) *figure.Page {
 	p := &figure.Page{Title: "Influence: what tokens draw on"}
 	p.Notes = r.notes()
@@ -42,7 +42,7 @@ func (r *Report) Page(names []string, next string) *figure.Page {
 	return p
 }
 
-// all are the layers, each behind the block that it shares with others, if it does.
+// all returns the layers. A shared block precedes its layer.
 func (r *Report) all() (all []*Layer) {
 	for i := range r.Layers {
 		if block := r.Layers[i].Shared; block != nil {
@@ -53,7 +53,7 @@ func (r *Report) all() (all []*Layer) {
 	return all
 }
 
-// notes say what was summarized, left out or is not what it seems.
+// notes lists what was summarized or omitted, and what needs explanation.
 func (r *Report) notes() []string {
 	var notes []string
 	if len(r.Layers) > 0 && r.Layers[0].Step > 1 {
@@ -83,7 +83,7 @@ func (r *Report) notes() []string {
 	return notes
 }
 
-// what is the measure in words: a title, and how it is read.
+// what describes the measure in words: a title, and a formula.
 func (r *Report) what() (title, formula string) {
 	switch r.Options.Measure {
 	case Mean:
@@ -95,9 +95,9 @@ func (r *Report) what() (title, formula string) {
 		"the shares of a row sum to 1, and negative ones work against the rest"
 }
 
-// scaleOf gives a map or a text its colors: up to the size of all but the largest percent, as one value that is
-// far above all others would leave the rest white; with the same size on both sides of 0 where there are values below
-// it. What a position draws on itself, at the places own, has no part in it.
+// scaleOf returns the color scale of a map or a text. It ends at the magnitude of all but the largest percent, since a
+// few far larger values would leave the rest white. If there are negative values, it is symmetric around 0. Values of a
+// position for itself, for which own returns true, are not counted.
 func scaleOf(values []float64, own func(i int) bool) (low, high float64, diverging bool) {
 	sizes := make([]float64, 0, len(values))
 	least := 0.0
@@ -118,13 +118,13 @@ func scaleOf(values []float64, own func(i int) bool) (low, high float64, divergi
 	return -high, high, true
 }
 
-// own reports whether i is the number of the token that is looked at.
+// own reports whether i is the index of the token whose sources are shown.
 func (r *Report) own(i int) bool { return i == r.Token }
 
-// pick names a layer among others.
+// pick returns the name of a layer among others.
 func (l *Layer) pick() string { return fmt.Sprintf("layer %d · %s", l.Layer, l.Mixer) }
 
-// key is the layer's part of the names of its figures.
+// key returns the layer's part of the names of its figures.
 func (l *Layer) key() string {
 	if l.Block {
 		return fmt.Sprintf("shared-%d", l.Layer)
@@ -132,7 +132,7 @@ func (l *Layer) key() string {
 	return fmt.Sprintf("layer-%d", l.Layer)
 }
 
-// output is what the operator makes, in words, and source the papers.
+// output returns the output of the operator in words, and the papers.
 func (l *Layer) output() (words, source string) {
 	if l.Block {
 		return "What the block adds to what the layer's mixer sees",
@@ -141,7 +141,7 @@ func (l *Layer) output() (words, source string) {
 	return "The layer's output", operatorSource
 }
 
-// links are the values of all tokens for each token that is picked, nil where the map has no row for each.
+// links returns the values of all tokens for each token that can be selected, or nil if there is no row for each.
 func (r *Report) links(values []float64, low, high float64, diverging bool, unit string) *figure.Map {
 	if n := r.Tokens; n <= figure.MostLinks && len(values) == n*n {
 		return &figure.Map{Rows: n, Cols: n, Values: values, Diverging: diverging, Min: low, Max: high,
@@ -150,7 +150,7 @@ func (r *Report) links(values []float64, low, high float64, diverging bool, unit
 	return nil
 }
 
-// fixed tells what is held fixed.
+// fixed describes what is held fixed.
 func (l *Layer) fixed() string {
 	if len(l.Held) == 0 {
 		return "Nothing is held fixed: the layer is linear after its values."
@@ -158,7 +158,7 @@ func (l *Layer) fixed() string {
 	return "Held fixed at their values for this text: " + strings.Join(l.Held, ", ") + "."
 }
 
-// mapOf is the map of a layer.
+// mapOf returns the figure of a layer's map.
 func (r *Report) mapOf(l *Layer, names []string) *figure.Figure {
 	title, formula := r.what()
 	low, high, diverging := l.colors.low, l.colors.high, l.colors.diverging
@@ -182,19 +182,19 @@ func (r *Report) mapOf(l *Layer, names []string) *figure.Figure {
 	}
 }
 
-// mapColors are the ends of a map's colors.
+// mapColors is the color scale of a map.
 type mapColors struct {
 	low, high float64
 	diverging bool
 }
 
-// scale gives the map its colors.
+// scale sets the color scale of the map.
 func (l *Layer) scale() {
 	c := &l.colors
 	c.low, c.high, c.diverging = scaleOf(l.Map, func(i int) bool { return i/l.Cells == i%l.Cells })
 }
 
-// drawn is what the token draws on in a layer.
+// drawn returns the figure of the token's sources in a layer.
 func (r *Report) drawn(l *Layer, names []string) *figure.Figure {
 	title, formula := r.what()
 	low, high, diverging := scaleOf(l.Row, r.own)
@@ -212,7 +212,7 @@ func (r *Report) drawn(l *Layer, names []string) *figure.Figure {
 	}
 }
 
-// attribution is what the token comes from through all layers.
+// attribution returns the figure of the token's sources through all layers.
 func (r *Report) attribution(names []string, next string) *figure.Figure {
 	fig := &figure.Figure{
 		Name: "attribution", Title: fmt.Sprintf("Where token %d, “%s”, comes from through all layers", r.Token,
@@ -247,7 +247,7 @@ func (r *Report) attribution(names []string, next string) *figure.Figure {
 	return fig
 }
 
-// depths is the rollout before each layer.
+// depths returns the figure of the rollout before each layer.
 func (r *Report) depths() *figure.Figure {
 	if r.Rollout == nil {
 		return nil
@@ -278,7 +278,7 @@ func (r *Report) depths() *figure.Figure {
 	}
 }
 
-// table is a line for each layer.
+// table returns a table with a row for each layer.
 func (r *Report) table() *figure.Figure {
 	t := &figure.Table{Columns: []string{"layer", "mixer", "writes", "itself", "reach", "draws most on"}}
 	for _, l := range r.all() {
@@ -301,7 +301,7 @@ func (r *Report) table() *figure.Figure {
 	}
 }
 
-// most names the positions of the largest sizes in a row.
+// most lists the positions with the largest magnitudes in a row.
 func most(row []float64) string {
 	at := numbersTo(len(row))
 	slices.SortStableFunc(at, func(a, b int) int { return cmp.Compare(math.Abs(row[b]), math.Abs(row[a])) })
@@ -314,7 +314,7 @@ func most(row []float64) string {
 	return strings.Join(out, ", ")
 }
 
-// cellNames are the names of cells of so many tokens: the first of them, and whether there are more.
+// cellNames returns the names of cells of step tokens: the first token, and an ellipsis if there are more.
 func cellNames(names []string, step int) []string {
 	if step <= 1 {
 		return names

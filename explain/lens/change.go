@@ -11,46 +11,46 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// Places of a change besides the number of a token.
+// Values of Changes.At besides the number of a token.
 const (
 	AtEveryToken = "all"
 	AtLastToken  = "last"
 )
 
-// Patch replaces a part by what it is in the run of another text.
+// Patch replaces a part by its value in the run of another text.
 type Patch struct {
 	Target explain.Target
 	IDs    []int32 // the other text
 }
 
-// Changes are what is changed in a model as it reads a text.
+// Changes specifies changes of a model as it reads a text.
 type Changes struct {
 	Ablate []explain.Target
-	// Mean replaces what is ablated by its mean over the tokens of the text, and not by zero. It is not for states.
+	// Mean replaces ablated parts by their mean over the tokens of the text instead of zero. It is not for states.
 	Mean  bool
 	Patch []Patch
-	// At is the token where it is changed: its number from 0, AtLastToken or AtEveryToken. A state is changed before
-	// that token is read. Empty is AtEveryToken, but AtLastToken for the patch of a state.
+	// At is the token at which the change applies: its number from 0, AtLastToken or AtEveryToken. A state is changed
+	// before that token is read. Empty means AtEveryToken, or AtLastToken for the patch of a state.
 	At string
-	// Watched are tokens that the report shows, too, however probable they are.
+	// Watched lists tokens that the report always shows, regardless of their probability.
 	Watched []int32
 }
 
-// ChangeReport is what a model predicts with and without a change.
+// ChangeReport compares a model's predictions with and without a change.
 type ChangeReport struct {
 	IDs    []int32
 	Labels []string // of the changes
-	// Before and After are the log-probabilities of the tokens that came, after each token but the last.
+	// Before and After are the log-probabilities of the next token of the text, after each token except the last.
 	Before, After []float64
-	// NextBefore and NextAfter are the scores of what comes after the text.
+	// NextBefore and NextAfter are the scores after the text.
 	NextBefore, NextAfter []float32
 	Watched               []int32
 	// KL is Σ p (log p - log q) of the distributions after the text before (p) and after (q) the change, in nats.
 	KL float64
 }
 
-// Change reads ids as they are and changed. Both readings are cut at the same places, so that a change that changes
-// nothing leaves every bit. Errors: parts that the model does not have, with what it has.
+// Change compares reading ids with and without changes. Both runs use the same pieces, so that a change without effect
+// leaves every bit the same. If the model does not have a part, the error lists those that it has.
 func Change(ctx context.Context, g *explain.Language, ids []int32, c Changes) (*ChangeReport, error) {
 	if err := g.Check(ids); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func Change(ctx context.Context, g *explain.Language, ids []int32, c Changes) (*
 	return rep, nil
 }
 
-// tokensAt are the numbers of the first token that At names, and of the one after the last.
+// tokensAt returns the number of the first token that at selects, and that of the token after the last.
 func tokensAt(at, otherwise string, n int) (from, to int, err error) {
 	if at == "" {
 		at = otherwise
@@ -115,7 +115,7 @@ func tokensAt(at, otherwise string, n int) (from, to int, err error) {
 	return i, i + 1, nil
 }
 
-// ablate adds to w what takes a part away.
+// ablate adds to w the hooks that ablate a part.
 func ablate(ctx context.Context, g *explain.Language, ids []int32, t explain.Target, c Changes,
 	w *explain.Probe) error {
 	if err := g.CheckTarget(t); err != nil {
@@ -163,7 +163,7 @@ func ablate(ctx context.Context, g *explain.Language, ids []int32, t explain.Tar
 	return nil
 }
 
-// means are, for each site, the mean over all tokens of what passes it as the model reads ids.
+// means returns, for each site, the mean over all tokens of its values as the model reads ids.
 func means(ctx context.Context, g *explain.Language, ids []int32, sites []explain.Site) ([][]float32, error) {
 	sums := make([][]float64, len(sites))
 	var w explain.Probe
@@ -191,7 +191,7 @@ func means(ctx context.Context, g *explain.Language, ids []int32, sites []explai
 	return out, nil
 }
 
-// patch adds to w what replaces a part by that of another text.
+// patch adds to w the hooks that replace a part by its value in another text.
 func patch(ctx context.Context, g *explain.Language, ids []int32, p Patch, c Changes, w *explain.Probe) error {
 	t := p.Target
 	if err := g.CheckTarget(t); err != nil {
@@ -207,7 +207,7 @@ func patch(ctx context.Context, g *explain.Language, ids []int32, p Patch, c Cha
 	if err != nil {
 		return err
 	}
-	shift := 0 // from a token of the text to that of the other
+	shift := 0 // from the number of a token of the text to that of the other text
 	switch {
 	case to-from > 1 && len(p.IDs) != len(ids):
 		return fmt.Errorf("found %d tokens in the other text, want %d as in the text, since each token is exchanged; "+
@@ -237,8 +237,8 @@ func patch(ctx context.Context, g *explain.Language, ids []int32, p Patch, c Cha
 	return nil
 }
 
-// patchState has the state of a layer replaced by that of another text before a token: before the same token of the
-// other, or before its last.
+// patchState replaces the state of a layer before a token by its state in another text: before the same token there, or
+// before the last one.
 func patchState(ctx context.Context, g *explain.Language, ids []int32, p Patch, c Changes, w *explain.Probe) error {
 	from, to, err := tokensAt(c.At, AtLastToken, len(ids))
 	switch {

@@ -14,9 +14,9 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Report is what a model would predict if it ended after some of its layers: the stream there, through the final
-// norm and the unembedding, as "the logit lens" has it (nostalgebraist 2020; arXiv:2303.08112, §2). Index k of the
-// slices by depth is the stream after k layers, 0 that of the embedding and len-1 the model itself.
+// Report holds what a model would predict if it ended after some of its layers: the residual stream there, through the
+// final norm and the unembedding, as in "the logit lens" (nostalgebraist 2020; arXiv:2303.08112, §2). Index k of the
+// slices by depth is the stream after k layers: 0 is the embedding, and len-1 is the model's own prediction.
 //
 // At each token x_i, with p_k the distribution of depth k and L the last,
 //
@@ -31,18 +31,19 @@ type Report struct {
 	LogP    [][]float64
 	Entropy [][]float64
 	KL      [][]float64
-	Top     [][][]explain.Likely // of each depth and token, the most probable next tokens
-	// Watched are tokens that the reader asks for, and WatchedP their probabilities after the text, by token and depth.
+	Top     [][][]explain.Likely // for each depth and token, the most probable next tokens
+	// Watched lists requested tokens. WatchedP has their probabilities after the text, by token and depth.
 	Watched  []int32
 	WatchedP [][]float64
 }
 
-// lensTop is how many of the most probable tokens are stored for each depth and token.
+// lensTop is the number of most probable tokens that are stored for each depth and token.
 const lensTop = 3
 
-// Of reads ids and tells what the model would predict after each of its layers. It keeps a few numbers for each token
-// and layer, and the stream of a piece of the text. watched are tokens whose probabilities after the text it tells,
-// too. Errors: ids that the model cannot read, scores that are not finite, cancellation.
+// Of reads ids and computes what the model would predict after each of its layers. It stores a few numbers for each
+// token and layer, and the stream of a piece of the text. watched are tokens whose probabilities after the text are
+// also reported. It returns an error for ids that the model cannot read, scores that are not finite, and if ctx is
+// done.
 func Of(ctx context.Context, g *explain.Language, ids []int32, watched ...int32) (*Report, error) {
 	if err := g.Check(ids); err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func Of(ctx context.Context, g *explain.Language, ids []int32, watched ...int32)
 	}
 	streams := make([][]float32, depths)
 	r, err := g.Start(explain.Probe{Only: -1, Stream: func(layer, _ int, x []float32) {
-		if ctx.Err() == nil { // which may give way to others between layers
+		if ctx.Err() == nil { // checking ctx may let other work run between layers
 			streams[layer] = x
 		}
 	}})
@@ -89,15 +90,15 @@ func Of(ctx context.Context, g *explain.Language, ids []int32, watched ...int32)
 	return rep, nil
 }
 
-// report makes a LensReport.
+// report builds a Report.
 type report struct {
 	g            *explain.Language
 	rep          *Report
 	final, early *explain.Scorer
-	p            []float32 // the probabilities of the final predictions
+	p            []float32 // probabilities of the final predictions
 }
 
-// rows reports n tokens from number at on, whose streams stand from row i on.
+// rows reports n tokens, the first with number at. Their streams start at row i.
 func (l *report) rows(streams [][]float32, i, at, n int) error {
 	d, last := l.g.Unembedding.Dim(1), len(streams)-1
 	var truth []float32
@@ -180,7 +181,7 @@ func (r *Report) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	return append(figures, r.curves(), r.next(tok))
 }
 
-// notes are the tips of the cells of the maps, none if a cell stands for several tokens.
+// notes returns the notes of the map's cells, nil if a cell combines several tokens.
 func (r *Report) notes(tok tokenizer.Tokenizer, step int) []string {
 	if step > 1 {
 		return nil
@@ -199,7 +200,7 @@ func (r *Report) notes(tok tokenizer.Tokenizer, step int) []string {
 	return notes
 }
 
-// curves are the means over all tokens, by depth.
+// curves returns a figure of the means over all tokens, by depth.
 func (r *Report) curves() *figure.Figure {
 	series := func(name string, of [][]float64, sign float64) figure.Series {
 		s := figure.Series{Name: name, Labels: r.Depths}
@@ -217,7 +218,7 @@ func (r *Report) curves() *figure.Figure {
 			"the model finds what comes next."}
 }
 
-// next is a table of what comes after the last token.
+// next returns a table of the predictions after the last token.
 func (r *Report) next(tok tokenizer.Tokenizer) *figure.Figure {
 	table := &figure.Table{Columns: []string{"stream after", "most probable", "", "", "entropy", "KL"}}
 	for _, id := range r.Watched {

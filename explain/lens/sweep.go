@@ -10,17 +10,17 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// SweepReport says what is lost without one part after the other.
+// SweepReport measures the effect of ablating each of several parts.
 type SweepReport struct {
 	IDs   []int32
-	Names []string // of the parts
-	// Change[p][i] is log p(x_{i+1}) without part p, less that of the whole model: below 0 where the part helps.
+	Names []string // names of the parts
+	// Change[p][i] is log p(x_{i+1}) without part p, minus that of the whole model. It is negative if the part helps.
 	Change [][]float64
-	// Base are the log-probabilities of the whole model.
+	// Base contains the log-probabilities of the whole model.
 	Base []float64
 }
 
-// Sweep reads ids once for each part, with that part replaced by zero, and once as they are.
+// Sweep reads ids once unchanged, and once for each part with that part replaced by zero.
 func Sweep(ctx context.Context, g *explain.Language, ids []int32, parts []explain.Target,
 	progress func(done, total int)) (*SweepReport,
 	error) {
@@ -28,7 +28,7 @@ func Sweep(ctx context.Context, g *explain.Language, ids []int32, parts []explai
 		return nil, err
 	}
 	whole := explain.Probe{}
-	streams := g.KeepStreams(&whole, 0, len(ids)) // layers below a part do the same with and without it
+	streams := g.KeepStreams(&whole, 0, len(ids)) // layers below a part are the same with and without it
 	base, err := g.Predict(ctx, ids, whole)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func Sweep(ctx context.Context, g *explain.Language, ids []int32, parts []explai
 	return rep, nil
 }
 
-// Figures draws the report under a name.
+// Figures draws the report. name is the name of the figure.
 func (r *SweepReport) Figures(name, of string, tok tokenizer.Tokenizer) []*figure.Figure {
 	if len(r.Base) == 0 {
 		return nil

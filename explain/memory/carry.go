@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/mixer"
 )
 
-// carry makes Φ_t x of x, numbers of a part. a are the decays at t, for each number, or nil where they are fixed; g the
-// gates of ruleTanh.
+// carry replaces x, numbers of a part, by Φ_t x. a holds the decays at t for each number, or is nil if they are fixed.
+// g holds the gates of ruleTanh.
 func (p *statePart) carry(a, g, x []float64) {
 	switch p.rule {
 	case ruleDecay:
@@ -52,7 +52,7 @@ func (p *statePart) carry(a, g, x []float64) {
 	}
 }
 
-// move shifts the numbers of one channel, which begin at x, by a place.
+// move shifts the numbers of one channel, which start at x, by one place.
 func (p *statePart) move(x []float64) {
 	at := func(i int) int { return i * p.iStep }
 	if p.turn > 0 {
@@ -68,7 +68,7 @@ func (p *statePart) move(x []float64) {
 	x[at(p.inner-1)] = 0
 }
 
-// gates are s/z of the state s = tanh(z) of ruleTanh, where it has a tanh, and 1 elsewhere.
+// gates returns s/z of the state s = tanh(z) of ruleTanh for numbers with a tanh, and 1 for others.
 func (p *statePart) gates(s []float32) []float64 {
 	g := make([]float64, len(s))
 	for i, v := range s {
@@ -88,7 +88,7 @@ func dotOf(a, b []float64) float64 {
 	return sum
 }
 
-// direction finds the b_c of a part whose transition is fixed, if what tokens write has one direction in each channel.
+// direction finds the b_c of a part whose transition is fixed, if tokens write in one direction in each channel.
 func (w *stateWalk) direction(p *statePart, at int) error {
 	if p.rule == ruleDecay && p.same {
 		return nil // it makes no difference
@@ -134,9 +134,9 @@ func (w *stateWalk) direction(p *statePart, at int) error {
 	return nil
 }
 
-// squares is the sum of the squares of the numbers of the channels [from, to).
+// squares returns the sum of the squares of the numbers of the channels [from, to).
 func (p *statePart) squares(x []float32, from, to int) float64 {
-	if p.iStep == 1 { // one channel after the other
+	if p.iStep == 1 { // channels are contiguous
 		return kernel.SumSquares(x[from*p.inner : to*p.inner])
 	}
 	sum := 0.0
@@ -146,14 +146,14 @@ func (p *statePart) squares(x []float32, from, to int) float64 {
 	return sum
 }
 
-// profiles are the energies E_c(τ) = |Φ^τ b_c|² for τ from 0 to l-1 of a part with one direction, (l, channels).
+// profiles returns the energies E_c(τ) = |Φ^τ b_c|² of a part with one direction, for τ from 0 to l-1, (l, channels).
 func (p *statePart) profiles(l int) []float32 {
 	if p.rule == ruleDecay || p.rule == ruleModes {
 		return p.fadingProfiles(l)
 	}
 	out := make([]float32, l*p.channels)
 	parallel.Each(p.channels, func(c int) {
-		one := *p // a part of this channel alone
+		one := *p // a part with only this channel
 		one.channels, one.cStep, one.iStep = 1, p.inner, 1
 		if p.m != nil {
 			one.m = p.m[c*p.inner*p.inner:][:p.inner*p.inner]
@@ -163,7 +163,7 @@ func (p *statePart) profiles(l int) []float32 {
 			e := dotOf(x, x)
 			out[t*p.channels+c] = float32(e)
 			if e < 1e-14 {
-				return // what is left is nothing
+				return // the rest is negligible
 			}
 			one.carry(nil, nil, x)
 		}
@@ -171,11 +171,12 @@ func (p *statePart) profiles(l int) []float32 {
 	return out
 }
 
-// fadingProfiles are the profiles of decays and modes, where every number or pair i of a channel fades by itself:
+// fadingProfiles returns the profiles of decays and modes, for which every number or pair i of a channel fades by
+// itself:
 //
 //	E_c(τ) = Σ_i e_i r_i^τ,   e_i = |b_i|², r_i = |a_i|²
 //
-// With τ = n·j + k they are the product of the matrices e_i r_i^(n·j) and r_i^k. The powers are made in float64.
+// With τ = n·j + k this is the product of the matrices e_i r_i^(n·j) and r_i^k. The powers are computed in float64.
 func (p *statePart) fadingProfiles(l int) []float32 {
 	n := int(math.Ceil(math.Sqrt(float64(l))))
 	out := make([]float32, l*p.channels)
@@ -184,7 +185,7 @@ func (p *statePart) fadingProfiles(l int) []float32 {
 		far, near, y := make([]float32, n*len(e)), make([]float32, n*len(e)), make([]float32, n*n)
 		for i, x := range e {
 			if x == 0 {
-				continue // whatever its decay: it may be above 1
+				continue // regardless of its decay, which may be above 1
 			}
 			step, power := math.Pow(r[i], float64(n)), 1.0
 			for j := range n {
@@ -201,7 +202,7 @@ func (p *statePart) fadingProfiles(l int) []float32 {
 	return out
 }
 
-// fading are |b_i|² and |a_i|² of the numbers, or the pairs of ruleModes, of a channel.
+// fading returns |b_i|² and |a_i|² of the numbers of a channel, or of its pairs for ruleModes.
 func (p *statePart) fading(c int) (e, r []float64) {
 	step := 1
 	if p.rule == ruleModes {
@@ -219,7 +220,7 @@ func (p *statePart) fading(c int) (e, r []float64) {
 	return e, r
 }
 
-// dual is bᵀΦ for the channels of a part with one direction: b_c·(Φ S)_c = dual_c·S_c.
+// dual returns bᵀΦ for the channels of a part with one direction: b_c·(Φ S)_c = dual_c·S_c.
 func (p *statePart) dual() []float64 {
 	out := make([]float64, len(p.b))
 	for c := range p.channels {
@@ -230,7 +231,7 @@ func (p *statePart) dual() []float64 {
 			switch p.rule {
 			case ruleDecay:
 				d[i] = b[i] * p.a[k]
-			case ruleModes: // of pairs, the conjugate
+			case ruleModes: // the conjugate, for pairs
 				j := i &^ 1
 				re, im := p.a[c*p.inner+j], p.a[c*p.inner+j+1]
 				if i == j {
@@ -252,7 +253,7 @@ func (p *statePart) dual() []float64 {
 	return out
 }
 
-// single are the places of the only number of each channel that is not 0, nil where some channel has several.
+// single returns the index of the only nonzero number of each channel, nil if some channel has several.
 func (p *statePart) single(x []float32) []int {
 	at := make([]int, p.channels)
 	for c := range at {
@@ -270,7 +271,7 @@ func (p *statePart) single(x []float32) []int {
 	return at
 }
 
-// laid puts numbers (channels, inner) where the state has them.
+// laid puts numbers (channels, inner) in the order of the state.
 func (p *statePart) laid(x []float64) []float32 {
 	out := make([]float32, len(x))
 	for c := range p.channels {

@@ -10,45 +10,45 @@ import (
 	"github.com/hippo-ssm/hippo/mixer"
 )
 
-// follow goes through a sequence and gathers what each part of a state does.
+// follow goes through a sequence and records what each part of a state does.
 type follow struct {
 	w           *stateWalk
-	step, cells int // tokens of a cell, and how many cells there are
+	step, cells int // tokens in a cell, and the number of cells
 	parts       []*followed
 	sketch      *sketch // nil for none
-	beside      bool    // some part's decays depend on the token
-	shots       int     // pictures of the state on the way
+	beside      bool    // the decays of some part depend on the token
+	shots       int     // number of pictures of the state
 }
 
-// followed is a part and what is gathered of it.
+// followed is a part and what is recorded about it.
 type followed struct {
 	*statePart
 	written, norm []float64
-	now           [][]float32 // the part of each piece after the last token, and before it
+	now           [][]float32 // for each piece, the part after the last token, and before it
 	before        [][]float32
 	other         [][]float32
 
-	// Of parts with one direction, laid out as the state is: b and bᵀΦ. Where no channel has more than one number other
-	// than 0 in either, as in a register, the places of these.
+	// For parts with one direction, in the layout of the state: b and bᵀΦ. If no channel has more than one nonzero
+	// number in either, as in a register, their indices.
 	along, dual     []float32
 	alongAt, dualAt []int
-	energies        []float32 // likewise: of what a token writes into a channel, (l, channels)
+	energies        []float32 // likewise: energies that each token writes into each channel, (l, channels)
 
-	groups   int         // of decays: channels, or numbers where those of a channel differ
-	sum      [][]float32 // of each piece: energies of what the cell has written so far, as they are now
-	fade     [][]float32 // and the product of the squares of the decays in the cell
-	cellSum  [][]float32 // (cells) of groups, at the ends of cells
+	groups   int         // of decays: channels, or numbers if those of a channel differ
+	sum      [][]float32 // for each piece: current energies of what the cell has written so far
+	fade     [][]float32 // for each piece: product of the squares of the decays in the cell
+	cellSum  [][]float32 // for each cell: energies of groups at the end of the cell
 	cellFade [][]float32
-	cellOf   []float64   // energy that a cell has written
-	slow     [][]float64 // of each piece: sums of -ln a
-	scratch  [][]float64 // of each piece: decays at a token
-	probe    []float32   // the value of all numbers that decays are measured with
+	cellOf   []float64   // energy that each cell has written
+	slow     [][]float64 // for each piece: sums of -ln a
+	scratch  [][]float64 // for each piece: decays at a token
+	probe    []float32   // value of all numbers with which decays are measured
 
-	trace [][]float32 // of ruleTanh: the state after each token
+	trace [][]float32 // for ruleTanh: the state after each token
 
-	rows  int // groups of channels of heat
+	rows  int // groups of channels in heat
 	heat  []float32
-	every int // tokens from shot to shot
+	every int // number of tokens between shots
 	shots [][]float32
 }
 
@@ -88,7 +88,8 @@ func (f *follow) add(p *statePart) {
 	f.parts = append(f.parts, x)
 }
 
-// groups is how many numbers of a part fade each in its own way, 0 for a part that is followed otherwise.
+// groups returns how many numbers or channels of a part fade in their own way, 0 for a part that is followed in another
+// way.
 func (p *statePart) groups() int {
 	switch {
 	case p.b != nil || p.rule != ruleDecay && p.rule != ruleModes:
@@ -104,7 +105,7 @@ func unknowns(n int) []float64 { return slices.Repeat([]float64{math.NaN()}, n) 
 // run goes through the sequence.
 func (f *follow) run(ctx context.Context) error {
 	piece := int(math.Ceil(math.Sqrt(float64(f.w.l))))
-	piece = (piece + f.step - 1) / f.step * f.step // of whole cells
+	piece = (piece + f.step - 1) / f.step * f.step // a multiple of the cell size
 	if slices.ContainsFunc(f.parts, func(x *followed) bool { return !x.steps() }) {
 		_, err := f.w.pieces(ctx, piece, func(from, to int, s mixer.State) {
 			for _, x := range f.parts {
@@ -119,7 +120,7 @@ func (f *follow) run(ctx context.Context) error {
 	}
 	rows := slices.ContainsFunc(f.parts, func(x *followed) bool { return !x.steps() })
 	if rows && !slices.ContainsFunc(f.parts, func(x *followed) bool { return x.steps() && x.rule != ruleRegister }) {
-		f.sketch = nil // the last inputs of a short filter beside rows of all tokens need not be looked at
+		f.sketch = nil // only the last inputs of a short filter would be left to sketch
 		return nil
 	}
 	begin := func(states []mixer.State) {
@@ -152,7 +153,7 @@ func (f *follow) run(ctx context.Context) error {
 	})
 }
 
-// other is a state with one value in all numbers of the parts whose decays are measured.
+// other returns a state in which all numbers of the parts whose decays are measured have one value.
 func (f *follow) other(s mixer.State) (mixer.State, error) {
 	c := s.Clone()
 	for _, x := range f.parts {
@@ -166,7 +167,7 @@ func (f *follow) other(s mixer.State) (mixer.State, error) {
 	return c, nil
 }
 
-// open makes memory for pieces that begin with some states.
+// open allocates memory for pieces that start with the given states.
 func (x *followed) open(states []mixer.State) {
 	n := len(states)
 	x.now, x.before, x.other = make([][]float32, n), make([][]float32, n), make([][]float32, n)
@@ -186,7 +187,7 @@ func (x *followed) open(states []mixer.State) {
 
 func allOnes(n int) []float32 { return slices.Repeat([]float32{1}, n) }
 
-// see looks at the part of piece c after token t.
+// see processes the part of piece c after token t.
 func (x *followed) see(f *follow, c, t int) {
 	now, before := x.now[c], x.before[c]
 	x.norm[t] = math.Sqrt(kernel.SumSquares(now))
@@ -216,7 +217,7 @@ func (x *followed) see(f *follow, c, t int) {
 	}
 }
 
-// seeDirection notes the numbers x of w_t = x·b_c: those of S_t - Φ S_{t-1} along b_c.
+// seeDirection records the numbers x of w_t = x·b_c: those of S_t - Φ S_{t-1} along b_c.
 func (x *followed) seeDirection(t int, now, before []float32) {
 	e := x.energies[t*x.channels:][:x.channels]
 	if x.alongAt != nil {
@@ -245,7 +246,7 @@ func (x *followed) seeDirection(t int, now, before []float32) {
 	x.written[t] = math.Sqrt(total)
 }
 
-// decays are those at a token, for each number.
+// decays returns the decays at a token, for each number.
 func (x *followed) decays(c int, now, before []float32) []float64 {
 	if x.fixed && !x.gate {
 		return x.a
@@ -272,8 +273,8 @@ func (x *followed) decays(c int, now, before []float32) []float64 {
 	return a
 }
 
-// decay is the one decay of all numbers of a channel. It is found from their sums, which rounding errors of single
-// numbers hardly move.
+// decay returns the common decay of all numbers of a channel. It uses their sums, on which rounding errors of single
+// numbers have little effect.
 func (x *followed) decay(c, channel int, now, before []float32) float64 {
 	at, n := channel*x.inner, x.inner
 	if x.fixed {
@@ -282,13 +283,13 @@ func (x *followed) decay(c, channel int, now, before []float32) float64 {
 	return (sumOf(x.other[c][at:][:n]) - sumOf(now[at:][:n])) / (probeScale*float64(n) - sumOf(before[at:][:n]))
 }
 
-// seeDecays adds the energy of w_t = S_t - a ⊙ S_{t-1} to what is left of the cell's.
+// seeDecays adds the energy of w_t = S_t - a ⊙ S_{t-1} to what is left of the cell's energy.
 func (x *followed) seeDecays(c, t int, now, before []float32) {
 	sum, fade, total := x.sum[c], x.fade[c], 0.0
-	wrote := func(group int, e, a2 float64) { // energy e into a group, whose energy fades by a2
+	wrote := func(group int, e, a2 float64) { // adds energy e to a group, whose energy fades by a2
 		total += e
 		sum[group] = sum[group]*float32(a2) + float32(e)
-		if t > 0 { // before there was nothing
+		if t > 0 { // before, the state is empty
 			fade[group] *= float32(a2)
 		}
 	}
@@ -317,7 +318,7 @@ func (x *followed) seeDecays(c, t int, now, before []float32) {
 	x.written[t] = math.Sqrt(total)
 }
 
-// warm notes how large the channels are at the end of a cell.
+// warm records the norms of the channels at the end of a cell.
 func (x *followed) warm(f *follow, cell int, now []float32) {
 	for r := range x.rows {
 		from, to := r*x.channels/x.rows, (r+1)*x.channels/x.rows
@@ -338,7 +339,7 @@ func (x *followed) shot(now []float32) []float32 {
 	return shot
 }
 
-// seeRows notes how large the rows are that a piece has added, where all of them are kept until its end.
+// seeRows records the norms of the rows that a piece has added, if all of them are kept until its end.
 func (x *followed) seeRows(from, to int, s mixer.State) {
 	v := readPart(s, x.name, nil)
 	if v == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// memory is what was gathered of a part, put together.
+// memory returns the Part with everything that was recorded.
 func (x *followed) memory(ctx context.Context, f *follow) (*Part, error) {
 	m := &Part{
 		Name: x.name, Rule: x.words(), Channels: x.channels, Numbers: x.size(), Step: f.step, Cells: f.cells,
@@ -27,7 +27,7 @@ func (x *followed) memory(ctx context.Context, f *follow) (*Part, error) {
 		}
 	}
 	if len(m.Shots) == 0 {
-		m.Rows, m.Heat = 0, nil // it was not looked at
+		m.Rows, m.Heat = 0, nil // it was not recorded
 	}
 	switch {
 	case x.rule == ruleRows:
@@ -62,7 +62,7 @@ func (x *followed) memory(ctx context.Context, f *follow) (*Part, error) {
 	return m, ctx.Err()
 }
 
-// words say what a part does from token to token.
+// words describes what a part does from token to token.
 func (x *followed) words() string {
 	switch x.rule {
 	case ruleDecay:
@@ -90,7 +90,8 @@ func (x *followed) words() string {
 	return "not linear in itself"
 }
 
-// bandLeft is the map of what is kept whole for some tokens and then forgotten; a kept of 0 is forever.
+// bandLeft returns the map of a part that keeps each token completely for kept tokens and then forgets it. A kept of 0
+// means forever.
 func bandLeft(f *follow, kept int) []float32 {
 	left := newLeft(f)
 	for t := range f.cells {
@@ -108,13 +109,13 @@ func bandLeft(f *follow, kept int) []float32 {
 	return left
 }
 
-// newLeft is a map without values.
+// newLeft returns a map filled with NaN.
 func newLeft(f *follow) []float32 {
 	return slices.Repeat([]float32{float32(math.NaN())}, f.cells*f.cells)
 }
 
-// profileLeft is the map of a part with one direction in each channel: what is left of token s at t has the energy Σ_c
-// e_c[s] E_c(t-s), a product of two matrices.
+// profileLeft returns the map of a part with one direction in each channel. What is left of token s at t has the energy
+// Σ_c e_c[s] E_c(t-s), a product of two matrices.
 func (x *followed) profileLeft(f *follow, profiles []float32) []float32 {
 	l, d := f.w.l, x.channels
 	tape := autograd.NewTape(f.w.tape.Backend())
@@ -123,7 +124,7 @@ func (x *followed) profileLeft(f *follow, profiles []float32) []float32 {
 	const block = 256
 	y := make([]float32, block*l)
 	for from := 0; from < l; from += block {
-		n, ages := min(block, l-from), l-from // that what was written from there on can have
+		n, ages := min(block, l-from), l-from // ages: possible ages of what was written from there on
 		p := tensor.FromSlice(profiles[:ages*d], ages, d)
 		tape.Linear(tape.Slice(e, from, n), p, nil, engine.None).CopyTo(y[:n*ages])
 		tape.Reset()
@@ -140,7 +141,7 @@ func (x *followed) profileLeft(f *follow, profiles []float32) []float32 {
 	return shares(f, sums, written)
 }
 
-// shares divides energies that are left by those that were written.
+// shares divides the remaining energies by those that were written.
 func shares(f *follow, sums, written []float64) []float32 {
 	left := newLeft(f)
 	for t := range f.cells {
@@ -153,7 +154,7 @@ func shares(f *follow, sums, written []float64) []float32 {
 	return left
 }
 
-// decayLeft is the map of a part whose numbers fade each by itself.
+// decayLeft returns the map of a part in which each number fades by itself.
 func (x *followed) decayLeft(f *follow) []float32 {
 	sums := make([]float64, f.cells*f.cells)
 	parallel.Each(f.cells, func(s int) {
@@ -164,14 +165,14 @@ func (x *followed) decayLeft(f *follow) []float32 {
 			}
 			total := sumOf(e)
 			if sums[t*f.cells+s] = total; total < 1e-14*x.cellOf[s] {
-				return // what is left is nothing
+				return // the rest is negligible
 			}
 		}
 	})
 	return shares(f, sums, x.cellOf)
 }
 
-// sumOf is Σ x, of some numbers at a time in float32.
+// sumOf returns Σ x. It adds a few numbers at a time in float32.
 func sumOf(x []float32) float64 {
 	sum := 0.0
 	for part := range slices.Chunk(x, 128) {
@@ -180,7 +181,7 @@ func sumOf(x []float32) float64 {
 	return sum
 }
 
-// decayHalves are half-lives at the mean of ln a over the text.
+// decayHalves returns half-lives for the mean of ln a over the text.
 func (x *followed) decayHalves(f *follow) []float64 {
 	step := 1
 	if x.rule == ruleModes {
@@ -197,7 +198,7 @@ func (x *followed) decayHalves(f *follow) []float64 {
 	return out
 }
 
-// HalfLife is ln 2/rate, +Inf where nothing fades that float32 could tell.
+// HalfLife returns ln 2/rate, or +Inf if the decay is too slow to be visible in float32.
 func HalfLife(rate float64) float64 {
 	if rate < 1e-7 {
 		return math.Inf(1)
@@ -205,8 +206,8 @@ func HalfLife(rate float64) float64 {
 	return math.Ln2 / rate
 }
 
-// profileHalves are the ages at which a quarter of the energy is left, which is half of the norm. Beyond the profile it
-// goes on at the rate of its second half.
+// profileHalves returns the ages at which a quarter of the energy is left, which is half of the norm. Beyond the
+// profile, the rate of its second half is extrapolated.
 func profileHalves(profiles []float32, channels int) []float64 {
 	l := len(profiles) / channels
 	out := make([]float64, 0, channels)
@@ -220,7 +221,7 @@ func profileHalves(profiles []float32, channels int) []float64 {
 		for t < l && at(t) > quarter {
 			t++
 		}
-		if t < l && at(t) < 1e-12*at(0) { // all of it falls off at once, as from a register
+		if t < l && at(t) < 1e-12*at(0) { // everything is lost at once, as from a register
 			out = append(out, float64(t))
 			continue
 		}
@@ -245,7 +246,7 @@ func (x *followed) tanhLeft(ctx context.Context, f *follow) ([]float32, error) {
 	n := x.size()
 	tape, r := autograd.NewTape(f.w.tape.Backend()), tensor.FromSlice(x.r, n, n)
 	left := newLeft(f)
-	v := make([]float32, 0, f.cells*n) // of each cell so far
+	v := make([]float32, 0, f.cells*n) // for each cell so far
 	first := make([]float64, f.cells)
 	before := make([]float32, n)
 	for t, s := range x.trace {

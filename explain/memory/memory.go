@@ -1,6 +1,6 @@
 // Package memory follows the states of a model through a text: what is left of each token, how fast it fades, and what
-// a linear map can read out of them. It finds the rule of each part of a state by experiment, so that a new mixer needs
-// nothing here.
+// a linear map can read from them. It determines the rule of each part of a state by experiment, so that a new mixer
+// needs no code here.
 package memory
 
 import (
@@ -17,70 +17,71 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Options say what of a model's memory is looked at.
+// Options specifies which parts of a model's memory to examine.
 type Options struct {
 	Layers  []int // empty for all
-	Cells   int   // the most rows and columns of a map, 0 for as many as a page has room for
-	ReadOut bool  // fit what can be read out of the states
+	Cells   int   // maximum number of rows and columns of a map, 0 for as many as a page has room for
+	ReadOut bool  // also fit what can be read from the states
 }
 
-// Report is what the layers of a model remember of a text.
+// Report describes what the layers of a model remember of a text.
 type Report struct {
 	Tokens []int32
-	Parts  []*Part    // of each layer the parts of its state, the one that reaches furthest first
-	Reads  []*ReadOut // of each layer with a state of fixed size
+	Parts  []*Part    // for each layer the parts of its state, the one with the longest reach first
+	Reads  []*ReadOut // for each layer with a state of fixed size
 	Notes  []string
 
-	shots int      // pictures of a state
-	fit   *fitting // of the last layer, nil for none
+	shots int      // number of pictures of a state
+	fit   *fitting // for the last layer, nil for none
 }
 
-// Part is a part of one layer's state while a text passes:
+// Part describes a part of one layer's state while the model reads a text:
 //
 //	S_t = Φ_t S_{t-1} + w_t      left(s, t) = |Φ_t … Φ_{s+1} w_s| / |w_s|
 //
-// with Φ_t as the model computes it at token t, gates and decays included. Since this is linear in what was written,
+// with Φ_t as the model computes it at token t, including gates and decays. Since this is linear in what was written,
 // the sum of Φ_t … Φ_{s+1} w_s over all s is the state itself.
 type Part struct {
 	Layer    int
 	Mixer    string
-	Name     string // of the part in the state
-	Rule     string // how it follows from token to token, in words
+	Name     string // name of the part in the state
+	Rule     string // description of the rule from token to token
 	Channels int
-	Numbers  int // of all channels; of a part with a row for each token, of a row
+	Numbers  int // in all channels; if the part has a row for each token, in a row
 
-	// Step is how many tokens a cell of Left stands for; there are Cells of them.
+	// Step is the number of tokens that a cell of Left combines. There are Cells cells.
 	Step, Cells int
-	// Left (cells, cells) is the share that is left, at the end of cell t, of what the tokens of cell s wrote: the
-	// root of the sum of squares of what is left over that of what was written. NaN where s is later, and everywhere
-	// if the part is not linear in itself.
+	// Left (cells, cells) is the share of what the tokens of cell s wrote that is left at the end of cell t: the root
+	// of the sum of squares of what is left divided by that of what was written. It is NaN if s is later than t, and
+	// everywhere if the part is not linear in itself.
 	Left []float32
-	// Written and Norm are |w_t| and |S_t| at each token, NaN where they are not known.
+	// Written and Norm are |w_t| and |S_t| at each token, NaN if unknown.
 	Written, Norm []float64
-	// HalfLives are after how many tokens half of what was written is left, by norm, for each channel, or for each
-	// number where those of a channel differ: in rising order, +Inf for never.
+	// HalfLives are the numbers of tokens after which half of what was written is left, by norm, for each channel, or
+	// for each number if those of a channel differ. They are in ascending order, with +Inf for never.
 	HalfLives []float64
-	// Rows and Heat show how large the channels are over time: the norms of Rows groups of channels at the end
-	// of each cell, (rows, cells).
+	// Rows and Heat show the sizes of the channels over time: the norms of Rows groups of channels at the end of each
+	// cell, (rows, cells).
 	Rows int
 	Heat []float32
-	// Shots are the state itself at some tokens, ShotRows channels of ShotCols numbers of each.
+	// Shots are copies of the state at some tokens, with ShotRows channels and ShotCols numbers of each.
 	ShotRows, ShotCols int
 	ShotAt             []int
 	Shots              [][]float32
 
-	reach int  // how far the part can reach back: for the order
-	rows  bool // it has a row for each token
+	reach int  // how far back the part can reach: for sorting
+	rows  bool // has a row for each token
 }
 
 // Linear reports whether it is known what is left of each token.
 func (p *Part) Linear() bool { return p.Left != nil }
 
-// maxTokens is the most tokens that a memory is shown of.
+// maxTokens is the maximum number of tokens of a text.
 const maxTokens = 16384
 
-// Report runs the model over ids and follows what its states keep. Errors: no layer has a state; a layer that is not
-// there; a text of less than 2 tokens or of more than the model or a map takes; weights that are not numbers; ctx.
+// Of runs the model over ids and follows what its states keep. It returns an error if no layer has a state, if a layer
+// does not exist, if the text has less than 2 tokens or more than the model or a map supports, if weights are not
+// numbers, and if ctx is done.
 func Of(ctx context.Context, g *explain.Language, ids []int32, opt Options) (*Report, error) {
 	if err := check(g, ids, opt); err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func Of(ctx context.Context, g *explain.Language, ids []int32, opt Options) (*Re
 	} else {
 		last = slices.Max(opt.Layers)
 	}
-	out.shots = min(24, max(4, allShots/layers)) // a page has room for so many numbers
+	out.shots = min(24, max(4, allShots/layers)) // the space of a page is limited
 	cells := opt.Cells
 	if cells == 0 {
 		cells = min(256, int(math.Sqrt(1.5e6/float64(layers))))
@@ -165,7 +166,7 @@ func (m *Report) layer(ctx context.Context, layer int, b *model.Block, w *stateW
 	if b.Remembers() {
 		m.note("The states of feed-forward parts are left out: these are those of the mixers before them.")
 	}
-	for _, p := range parts { // to follow g groups from cell to cell takes cells²·g/2 multiplications
+	for _, p := range parts { // following g groups from cell to cell takes cells²·g/2 multiplications
 		if g := p.groups(); g > 0 {
 			most := max(32, int(math.Sqrt(3e8/float64(g))))
 			step = max(step, (w.l+most-1)/most)
@@ -199,7 +200,7 @@ func (m *Report) layer(ctx context.Context, layer int, b *model.Block, w *stateW
 	if f.sketch == nil || f.sketch.size == 0 {
 		return nil
 	}
-	if err := m.settle(); err != nil { // that of the layer before: one at a time
+	if err := m.settle(); err != nil { // of the previous layer: one fit at a time
 		return err
 	}
 	fit, of := &fitting{done: make(chan struct{})}, f.sketch
@@ -213,7 +214,7 @@ func (m *Report) layer(ctx context.Context, layer int, b *model.Block, w *stateW
 	return nil
 }
 
-// fitting is a read-out that is fitted while the next layer is followed.
+// fitting is a read-out that is being fitted while the next layer is followed.
 type fitting struct {
 	done chan struct{}
 	read *ReadOut
@@ -233,7 +234,7 @@ func (m *Report) settle() error {
 	return fit.err
 }
 
-// note adds a note once.
+// note adds a note unless it is already there.
 func (m *Report) note(text string) {
 	if !slices.Contains(m.Notes, text) {
 		m.Notes = append(m.Notes, text)

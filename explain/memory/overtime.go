@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// channels shows how large the channels of each layer are over time.
+// channels returns figures of the sizes of the channels of each layer over time.
 func (m *Report) channels(names []string) (all []*figure.Figure) {
 	for _, p := range m.main() {
 		if p.Rows == 0 {
@@ -32,7 +32,7 @@ func (m *Report) channels(names []string) (all []*figure.Figure) {
 	return all
 }
 
-// playback plays the states as the text passes.
+// playback returns figures that play the states as the text is read.
 func (m *Report) playback(names []string) (all []*figure.Figure) {
 	for _, p := range m.main() {
 		if len(p.Shots) == 0 {
@@ -47,7 +47,7 @@ func (m *Report) playback(names []string) (all []*figure.Figure) {
 			}
 		}
 		if len(sizes) == 0 {
-			continue // of no finite number
+			continue // no finite number
 		}
 		slices.Sort(sizes)
 		most := figure.Quantile(sizes, 0.99) // a few numbers are often much larger than all others
@@ -73,7 +73,7 @@ func (m *Report) playback(names []string) (all []*figure.Figure) {
 	return all
 }
 
-// readOuts shows what can be read out of the states.
+// readOuts returns the figure of what can be read from the states.
 func (m *Report) readOuts() []*figure.Figure {
 	if len(m.Reads) == 0 {
 		return nil
@@ -113,7 +113,7 @@ func (m *Report) readOuts() []*figure.Figure {
 	}}
 }
 
-// floored keeps a curve in sight: what is worse than -0.25 stands there.
+// floored replaces values below -0.25 by -0.25, so that a curve stays visible.
 func floored(x []float64) figure.Floats {
 	out := make(figure.Floats, len(x))
 	for i, v := range x {

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// Page draws a memory. names are the texts of the tokens.
+// Page returns the page about a memory. names are the texts of the tokens.
 func (m *Report) Page(names []string) *figure.Page {
 	p := &figure.Page{Title: "What the states remember", Notes: m.Notes}
 	p.Figures = append(p.Figures, m.halfLives(), m.table())
@@ -28,15 +28,15 @@ func (m *Report) Page(names []string) *figure.Page {
 	return p
 }
 
-// title names a part.
+// title returns the name of a part.
 func (p *Part) title() string {
 	return fmt.Sprintf("layer %d · %s · %s", p.Layer, p.Mixer, p.Name)
 }
 
-// key is title as a part of a figure's name.
+// key returns the title in a form for the name of a figure.
 func (p *Part) key() string { return fmt.Sprintf("%d-%s", p.Layer, figure.Slug(p.Name)) }
 
-// main are the parts that reach furthest, one of each layer.
+// main returns the part with the longest reach of each layer.
 func (m *Report) main() []*Part {
 	var out []*Part
 	for _, p := range m.Parts {
@@ -47,10 +47,10 @@ func (m *Report) main() []*Part {
 	return out
 }
 
-// shown is a half-life as a page has it: one without end is as long as the picture.
+// shown returns a half-life for a page: an infinite one ends at the border of the picture.
 func shown(x, most float64) float64 { return min(x, most) }
 
-// halfLives shows the half-lives of all layers.
+// halfLives returns the figure of the half-lives of all layers.
 func (m *Report) halfLives() *figure.Figure {
 	most := 1.0
 	for _, p := range m.Parts {
@@ -145,7 +145,7 @@ func (m *Report) table() *figure.Figure {
 	}
 }
 
-// left shows for each part what is left of each token.
+// left returns figures of what is left of each token, for each part.
 func (m *Report) left(names []string) (all []*figure.Figure) {
 	for _, p := range m.Parts {
 		if !p.Linear() || p.reach == 0 {
@@ -154,7 +154,7 @@ func (m *Report) left(names []string) (all []*figure.Figure) {
 		cells := cellNames(names, p.Step)
 		values := make(figure.Floats, len(p.Left))
 		for i, v := range p.Left {
-			values[i] = math.Round(float64(v)*1e3) / 1e3 // short in a file
+			values[i] = math.Round(float64(v)*1e3) / 1e3 // fewer digits in a file
 		}
 		all = append(all, &figure.Figure{
 			Name: "left-" + p.key(), Group: "left", Pick: p.title(), Title: "What is left of each token",
@@ -173,7 +173,7 @@ func (m *Report) left(names []string) (all []*figure.Figure) {
 	return all
 }
 
-// cellNames are the names of cells of some tokens.
+// cellNames returns the names of cells of step tokens.
 func cellNames(names []string, step int) (out []string) {
 	for i := 0; i < len(names); i += step {
 		if end := min(len(names), i+step); step > 1 {
@@ -185,7 +185,7 @@ func cellNames(names []string, step int) (out []string) {
 	return out
 }
 
-// text shows the tokens themselves: what is left of them at the end, and at any other token that is picked.
+// text returns figures of the tokens: what is left of them at the end, and at any other token that is selected.
 func (m *Report) text(names []string) (all []*figure.Figure) {
 	for _, p := range m.main() {
 		if !p.Linear() || p.HalfLives != nil && p.HalfLives[0] == math.Inf(1) && len(p.HalfLives) == 1 {
@@ -212,8 +212,8 @@ func (m *Report) text(names []string) (all []*figure.Figure) {
 	return all
 }
 
-// overTime shows a number of each part at each token, if it is known of any: keys and values have no norm that grows or
-// fades.
+// overTime returns a figure of a quantity of each part at each token, if it is known for any. Keys and values have no
+// norm that grows or fades.
 func (m *Report) overTime(name, title string, names []string, of func(*Part) []float64,
 	caption string) []*figure.Figure {
 	step := (len(names) + 511) / 512
@@ -228,7 +228,7 @@ func (m *Report) overTime(name, title string, names []string, of func(*Part) []f
 			}
 		}
 		if n < len(v)/2 || mean == 0 {
-			continue // not known of most tokens
+			continue // unknown for most tokens
 		}
 		x.RowNames = append(x.RowNames, p.title())
 		for from := 0; from < len(v); from += step {

@@ -8,23 +8,23 @@ import (
 	"github.com/hippo-ssm/hippo/mixer"
 )
 
-// stateRule is how a part S of a state follows from token to token: S_t = Φ_t S_{t-1} + w_t, where Φ_t and what is
-// written, w_t, depend on the tokens, and Φ_t not on S.
+// stateRule is the rule by which a part S of a state changes from token to token: S_t = Φ_t S_{t-1} + w_t. Φ_t and w_t,
+// which is what is written, depend on the tokens. Φ_t does not depend on S.
 type stateRule int
 
 const (
-	// ruleDecay multiplies each number by one of its own, which may depend on the token: Mamba, RG-LRU, retention.
+	// ruleDecay multiplies each number by a factor of its own, which may depend on the token: Mamba, RG-LRU, retention.
 	ruleDecay stateRule = iota
-	// ruleModes multiplies each pair of numbers by a complex one: the diagonal systems of H3, S4D, DSS and GSS.
+	// ruleModes multiplies each pair of numbers by a complex factor: the diagonal systems of H3, S4D, DSS and GSS.
 	ruleModes
 	// ruleRegister moves all numbers of a channel by one place: the last inputs of a filter, the shift of H3.
 	ruleRegister
 	// ruleMatrix multiplies the numbers of each channel by a matrix: S4.
 	ruleMatrix
-	// ruleTanh is s = tanh(x + R s) in its first numbers, x + R s in the others, with the gates g = s/(x + R s) taken
-	// as they are: s = g ⊙ (x + R s): Elman's network and the LMU.
+	// ruleTanh is s = tanh(x + R s) in its first numbers and x + R s in the others. With the gates g = s/(x + R s) held
+	// fixed, s = g ⊙ (x + R s): Elman's network and the LMU.
 	ruleTanh
-	// ruleRows keeps a row for each token, up to a number of them: attention.
+	// ruleRows keeps a row for each token, up to a maximum number: attention.
 	ruleRows
 	// ruleUnknown is a part that is not linear in itself.
 	ruleUnknown
@@ -36,43 +36,43 @@ type statePart struct {
 	shape []int
 	rule  stateRule
 
-	// channels, and how many numbers of each there are. Number i of channel c is at c·cStep + i·iStep.
+	// Number of channels, and numbers in each. Number i of channel c is at index c·cStep + i·iStep.
 	channels, inner, cStep, iStep int
 
-	// Of decays, modes, registers and matrices:
+	// For decays, modes, registers and matrices:
 	fixed bool      // Φ is the same at every token
-	a     []float64 // of fixed decays, for each number; of modes, for each pair; of gates, where they act
-	m     []float64 // of matrices, (channels, inner, inner)
+	a     []float64 // factors: fixed decays for each number; modes for each pair; gates where they act
+	m     []float64 // matrices, (channels, inner, inner)
 	same  bool      // decays are equal within a channel
-	turn  int       // of registers: the place that a number goes to is this far
+	turn  int       // for registers: the distance that a number moves
 
-	// One direction: what is written into channel c is x·b_c with a number x that depends on the token.
+	// One direction: what is written into channel c is x·b_c, where the number x depends on the token.
 	b []float64 // nil if there is none
 
 	r       []float32 // R of ruleTanh, (n, n)
 	tanhs   int
-	kept    int  // of rows: how many there are at most, 0 for any number
-	rowAxis int  // of rows
-	gate    bool // a holds only where the state changes: at the ends of blocks
+	kept    int  // for rows: the maximum number, 0 for no limit
+	rowAxis int  // axis of the rows
+	gate    bool // a applies only when the state changes: at the ends of blocks
 }
 
 func (p *statePart) size() int { return p.channels * p.inner }
 
-// steps reports whether the part has to be seen after every token.
+// steps reports whether the part must be observed after every token.
 func (p *statePart) steps() bool { return p.rule != ruleRows }
 
-// probeScale is the size of the values that transitions are measured with: far above what is written, so that a
-// difference is exact to rounding.
+// probeScale is the size of the values with which transitions are measured. It is far larger than what is written, so
+// that differences are exact up to rounding.
 const probeScale = 1 << 14
 
-// lookAt is the token at which a rule is learned, and about twice of it where it is tried.
+// lookAt is the token at which a rule is learned. The rule is tested at about twice this number.
 const lookAt = 20
 
-// tolerance is how far, of the size of the values, a measured response may be from that of a rule.
+// tolerance is the maximum difference between a measured response and that of a rule, relative to the values.
 const tolerance = 2e-4
 
-// partsOf finds the parts of a mixer's state, by experiment: a part is given several values, and what becomes of them
-// after a token is compared with each rule.
+// partsOf determines the parts of a mixer's state by experiment: it sets a part to several values, and compares the
+// values after a token with each rule.
 func (w *stateWalk) partsOf() ([]*statePart, error) {
 	mid := min(w.l/2, lookAt)
 	w.prepare(0, 1, min(2, w.l), mid, min(w.l-1, 2*lookAt+1))
@@ -108,7 +108,7 @@ func (w *stateWalk) partsOf() ([]*statePart, error) {
 	return parts, nil
 }
 
-// lay puts the channels of a part on its first axis.
+// lay makes the first axis of a part that of its channels.
 func (p *statePart) lay() {
 	p.channels, p.inner = p.shape[0], 1
 	for _, n := range p.shape[1:] {
@@ -117,7 +117,7 @@ func (p *statePart) lay() {
 	p.cStep, p.iStep = p.inner, 1
 }
 
-// knownParts are the parts that an experiment would not show.
+// knownParts returns the parts that an experiment would not reveal.
 func (w *stateWalk) knownParts() map[string]*statePart {
 	defer w.tape.Reset()
 	parts := map[string]*statePart{}
@@ -134,7 +134,7 @@ func (w *stateWalk) knownParts() map[string]*statePart {
 	return parts
 }
 
-// rows describes a part of a row for each token. How many there are at most shows at the end of the sequence.
+// rows describes a part with a row for each token. The maximum number of rows is that at the end of the sequence.
 func (w *stateWalk) rows(p *statePart, one, two []int) {
 	for i := range one {
 		if i < len(two) && one[i] != two[i] {
@@ -154,7 +154,7 @@ func (w *stateWalk) rows(p *statePart, one, two []int) {
 	}
 }
 
-// learn finds the rule of a part from what the token at a position does to it.
+// learn determines the rule of a part from the effect of the token at a position.
 func (w *stateWalk) learn(p *statePart, at int, s mixer.State) error {
 	n := p.size()
 	rng := rand.New(rand.NewPCG(1, 17))
@@ -179,7 +179,7 @@ func (w *stateWalk) learn(p *statePart, at int, s mixer.State) error {
 		}
 	}
 	last := min(w.l-1, 2*lookAt+1)
-	// What the rule makes of other values, and at another token, decides.
+	// The rule must also give the right result for other values, and at another token.
 	agrees := func(x, y []float32) bool {
 		z := make([]float64, n)
 		for i, v := range x {
@@ -227,8 +227,8 @@ func (w *stateWalk) learn(p *statePart, at int, s mixer.State) error {
 	return nil
 }
 
-// steady reports whether the decays at another token, y/x, equal a. It is stricter than agrees: a small error in a
-// decay near 1 adds up over many tokens.
+// steady reports whether the decays at another token, y/x, equal a. It is stricter than agrees, since a small error in
+// a decay near 1 adds up over many tokens.
 func steady(a []float64, x, y []float32) bool {
 	for i := range a {
 		if math.Abs(float64(y[i])/float64(x[i])-a[i]) > 2e-6 {
@@ -238,7 +238,7 @@ func steady(a []float64, x, y []float32) bool {
 	return true
 }
 
-// setDecays reads the rule ruleDecay from the response to equal values.
+// setDecays sets the rule ruleDecay from the response to equal values.
 func (p *statePart) setDecays(y []float32) {
 	p.rule, p.same, p.a = ruleDecay, true, make([]float64, len(y))
 	for i, v := range y {
@@ -247,7 +247,7 @@ func (p *statePart) setDecays(y []float32) {
 	}
 }
 
-// setModes reads the rule ruleModes from the response to pairs (1, 0).
+// setModes sets the rule ruleModes from the response to pairs (1, 0). It reports whether the shape permits this.
 func (p *statePart) setModes(y []float32) bool {
 	if p.shape[len(p.shape)-1] != 2 {
 		return false
@@ -259,7 +259,7 @@ func (p *statePart) setModes(y []float32) bool {
 	return true
 }
 
-// setRegister finds in which direction the numbers x have moved.
+// setRegister determines the direction in which the numbers x have moved, and reports whether there is one.
 func (p *statePart) setRegister(x, y []float32) bool {
 	if len(p.shape) != 2 {
 		return false
@@ -290,10 +290,10 @@ func (p *statePart) setRegister(x, y []float32) bool {
 	return false
 }
 
-// maxMatrix is the most numbers of a channel whose matrix is measured.
+// maxMatrix is the maximum number of numbers of a channel whose matrix is measured.
 const maxMatrix = 256
 
-// matrix measures the rule ruleMatrix: what becomes of each unit vector, in all channels at a time.
+// matrix measures the rule ruleMatrix: the responses to each unit vector, in all channels at once.
 func (w *stateWalk) matrix(p *statePart, at int, s mixer.State) (bool, error) {
 	n, size := p.inner, p.size()
 	if n < 2 || n > maxMatrix {
@@ -308,7 +308,7 @@ func (w *stateWalk) matrix(p *statePart, at int, s mixer.State) (bool, error) {
 		values = append(values, v)
 	}
 	p.rule, p.a, p.m = ruleMatrix, nil, make([]float64, size*n)
-	for from := 1; from <= n; from += 8 { // few at a time, each has a state of its own
+	for from := 1; from <= n; from += 8 { // a few at a time, as each has its own state
 		some := append([][]float32{values[0]}, values[from:min(n+1, from+8)]...)
 		out, err := w.probe(at, s, p.name, p.shape, some...)
 		if err != nil {

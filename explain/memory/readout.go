@@ -14,49 +14,49 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// ReadOut is what a linear map can read of the past out of a layer's state: for each age a, a ridge regression from
+// ReadOut measures what a linear map can read of the past from a layer's state: for each age a, a ridge regression from
 // the state S_t to the embedding of the token at t-a,
 //
 //	W = argmin Σ_t |W (S_t - S̄) - (e[t-a] - ē)|² + λ|W|²
 //
-// fitted on the first part of the text, with the λ that does best on the next, and scored on the last. It is solved in
-// its dual form, by the products of the states of all tokens with each other. Each number is first divided by its
-// deviation. States of more numbers than Features are mixed into that many by sums with random signs, which keep
-// products but for a random error: what is found is then a lower bound.
+// It is fitted on the first part of the text, with the λ that is best on the next part, and scored on the last part. It
+// is solved in its dual form, from the products of the states of all tokens with each other. Each number is first
+// divided by its deviation. States with more numbers than Features are reduced to that many by sums with random signs,
+// which preserve products up to a random error. The result is then a lower bound.
 type ReadOut struct {
 	Layer    int
 	Mixer    string
-	Features int // numbers that the regression sees
-	Numbers  int // of the state
+	Features int // number of inputs of the regression
+	Numbers  int // numbers in the state
 	Ages     []int
-	// R2 is 1 - Σ|error|²/Σ|e - ē|² on the last part: 1 for all that can be read, 0 for no more than the mean.
+	// R2 is 1 - Σ|error|²/Σ|e - ē|² on the last part: 1 if everything can be read, 0 if no more than the mean.
 	R2 []float64
-	// Accuracy is how often the token's embedding is the nearest one to what was read, among those of the text's
-	// tokens; Chance is how often the most frequent token of the first part is right.
+	// Accuracy is the share of tokens for which the token's embedding is closest to what was read, among the embeddings
+	// of the text's tokens. Chance is the accuracy of always guessing the most frequent token of the first part.
 	Accuracy []float64
 	Chance   []float64
 }
 
-// readings fit read-outs of the states that see a text.
+// readings fits read-outs of the states while a text is read.
 type readings struct {
-	l      int // states that are looked at, one in step tokens
+	l      int // number of states used, one of every step tokens
 	step   int
 	ids    []int32
 	ages   []int
-	fitted int // tokens of the first part
-	tuned  int // tokens of the first two
+	fitted int // states of the first part
+	tuned  int // states of the first two parts
 	notes  []string
-	known  []int32   // different tokens of the text
-	place  []int     // of each token of the text, among known
-	of     []float32 // the targets of known, centered, (known, width)
+	known  []int32   // distinct tokens of the text
+	place  []int     // for each token of the text, its index in known
+	of     []float32 // targets of known, centered, (known, width)
 	width  int
 }
 
 const (
 	readWork    = 1<<31 - 1 // multiplications for the products of the states of a layer
-	readMost    = 2048      // states that are looked at
+	readMost    = 2048      // maximum number of states used
 	readTargets = 32
-	readLeast   = 64 // tokens that a read-out needs
+	readLeast   = 64 // minimum number of tokens for a read-out
 	readSeed    = 29
 )
 
@@ -117,10 +117,10 @@ func (r *readings) center() {
 	}
 }
 
-// target is the target of the known token number at.
+// target returns the target of known[at].
 func (r *readings) target(at int) []float32 { return r.of[at*r.width:][:r.width] }
 
-// sketch is the state after each token, in fewer numbers where there are very many.
+// sketch holds the state after each token, reduced to fewer numbers if there are very many.
 type sketch struct {
 	size, numbers int
 	parts         []sketched
@@ -128,10 +128,10 @@ type sketch struct {
 	step          int
 }
 
-// sketched says where the numbers of a part go: one after the other to places from at on, or, where there are more
-// numbers than places, with random signs around these places several times, from a random one on each time.
+// sketched determines where the numbers of a part go. If there is room, they are copied to the indices from at on.
+// Otherwise they are added with random signs, passing over these indices several times, each time from a random start.
 type sketched struct {
-	at, room int // no room for a part that is left out
+	at, room int // room is 0 for a part that is left out
 	turns    []int
 	sign     []float32 // nil if there is room for all
 }
@@ -191,7 +191,7 @@ func (r *readings) sketch(parts []*statePart) *sketch {
 	return s
 }
 
-// add notes the state after token t, of which value gives the parts.
+// add records the state after token t. value returns the parts.
 func (s *sketch) add(t int, value func(i int) []float32) {
 	if t%s.step != 0 || s.size == 0 {
 		return
@@ -214,7 +214,7 @@ func (r *readings) fit(ctx context.Context, s *sketch) (*ReadOut, error) {
 	fits := newRidges(s.x[from*s.size:], s.size, r.fitted-from, r.wanted(from, r.fitted))
 	yTune, yLast := r.wanted(r.fitted, r.tuned), r.wanted(r.tuned, r.l)
 	lambdas := []float64{1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100}
-	guesses := make([][]float32, len(lambdas)) // of all later tokens
+	guesses := make([][]float32, len(lambdas)) // for all later tokens
 	parallel.Each(len(lambdas), func(i int) {
 		if ctx.Err() == nil {
 			guesses[i] = fits.guess(lambdas[i])
@@ -245,7 +245,7 @@ func (r *readings) fit(ctx context.Context, s *sketch) (*ReadOut, error) {
 	return out, nil
 }
 
-// wanted are the targets of all ages side by side, of the states [a, b).
+// wanted returns the targets of all ages side by side, for the states [a, b).
 func (r *readings) wanted(a, b int) []float32 {
 	y := make([]float32, 0, (b-a)*r.width*len(r.ages))
 	for t := a; t < b; t++ {
@@ -275,7 +275,7 @@ func (s *sketch) standardize(l, fitted int) {
 		if square[j] > 1e-12*mean[j]*mean[j] {
 			square[j] = 1 / math.Sqrt(square[j])
 		} else {
-			square[j] = 0 // it hardly changes
+			square[j] = 0 // almost constant
 		}
 	}
 	for t := range l {
@@ -286,7 +286,7 @@ func (s *sketch) standardize(l, fitted int) {
 	}
 }
 
-// squaredError sums over the columns [from, from+n) of the rows of b, which are so wide.
+// squaredError returns the sum over the columns [from, from+n) of rows with the given width.
 func squaredError(a, b []float32, width, from, n int) float64 {
 	sum := 0.0
 	for at := from; at < len(b); at += width {
@@ -299,7 +299,8 @@ func squaredError(a, b []float32, width, from, n int) float64 {
 	return sum
 }
 
-// accuracy is how often the nearest embedding to what was read, for the age of number i, is the right one.
+// accuracy returns the share of states for which the nearest embedding to what was read is the right one. i is the
+// index of the age.
 func (r *readings) accuracy(read []float32, i, age int) float64 {
 	n, known := r.width, len(r.known)
 	products := make([]float32, (r.l-r.tuned)*known) // of what was read with all embeddings
@@ -313,7 +314,7 @@ func (r *readings) accuracy(read []float32, i, age int) float64 {
 	for t := r.tuned; t < r.l; t++ {
 		best, least := 0, math.Inf(1)
 		for k, p := range products[(t-r.tuned)*known:][:known] {
-			if d := sizes[k] - 2*float64(p); d < least { // the squared distance, but for the size of what was read
+			if d := sizes[k] - 2*float64(p); d < least { // squared distance, minus the constant |read|²
 				best, least = k, d
 			}
 		}
@@ -324,7 +325,7 @@ func (r *readings) accuracy(read []float32, i, age int) float64 {
 	return float64(hits) / float64(r.l-r.tuned)
 }
 
-// chance is how often the most frequent token of the first part is right.
+// chance returns the share of tokens for which the most frequent token of the first part is right.
 func (r *readings) chance(age int) float64 {
 	count := map[int32]int{}
 	most := r.ids[0]

@@ -6,8 +6,8 @@ import (
 )
 
 // recall is an engine for a walk. A walk passes every token through its mixer several times, always as part of the same
-// sequence: so the products of what the mixer is given with its matrices are made once, of all tokens, and looked up.
-// The product that makes what the mixer returns is left out, as a walk looks at states alone.
+// sequence. So the products of the mixer's input with its matrices are computed once for all tokens, and then looked
+// up. The product that gives the mixer's output is omitted, since a walk only observes states.
 type recall struct {
 	engine.Engine
 	w *stateWalk
@@ -19,23 +19,23 @@ type linear struct {
 	a       engine.Activation
 }
 
-// recalled is what a walk knows of the products of its mixer.
+// recalled caches the products of a walk's mixer.
 type recalled struct {
-	in   *tensor.Tensor // of the run that goes on, the tokens at the positions at
+	in   *tensor.Tensor // input of the current run: the tokens at the positions at
 	at   []int
-	of   map[linear][]float32 // products of all tokens
-	kept int                  // numbers of these
-	last linear               // the last product that was not of in, and what it made
+	of   map[linear][]float32 // products for all tokens
+	kept int                  // total number of cached elements
+	last linear               // the last product that was not of in, and its result
 	made *tensor.Tensor
-	out  map[linear]bool // products that make what the mixer returns
+	out  map[linear]bool // products that give the mixer's output
 
-	whole *tensor.Tensor // the whole sequence, as the model gives it to the mixer
+	whole *tensor.Tensor // the whole sequence, as the model passes it to the mixer
 }
 
-// mostRecalled is how many numbers are kept of the products of a sequence.
+// mostRecalled is the maximum number of cached elements for a sequence.
 const mostRecalled = 16 << 20
 
-// Linear looks up products of what the mixer is given.
+// Linear looks up products of the mixer's input.
 func (e recall) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	k, p := linear{w, bias, a}, &e.w.products
 	if x != p.in {
@@ -65,10 +65,10 @@ func (e recall) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.T
 	return y
 }
 
-// begin says what the mixer is given: the tokens at some positions.
+// begin sets the mixer's input: the tokens at some positions.
 func (p *recalled) begin(in *tensor.Tensor, at []int) { p.in, p.at, p.made = in, at, nil }
 
-// end says what the mixer returned.
+// end records the mixer's output.
 func (p *recalled) end(y *tensor.Tensor) {
 	if y == p.made {
 		p.out[p.last] = true
@@ -76,14 +76,14 @@ func (p *recalled) end(y *tensor.Tensor) {
 	p.in, p.made = nil, nil
 }
 
-// lookUp is an engine for the model whose layers are walked through, now through one: what the walk has made of the
-// products of its mixer's whole sequence need not be made again.
+// lookUp is an engine for the model whose layers are walked through. For the current layer, it reuses the products of
+// the mixer's whole sequence that the walk has computed.
 type lookUp struct {
 	engine.Engine
 	now **stateWalk
 }
 
-// Linear looks up products of what the walk's mixer is given.
+// Linear looks up products of the input of the walk's mixer.
 func (e lookUp) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	if now := *e.now; now != nil && now.products.whole == x {
 		if all := now.products.of[linear{w, bias, a}]; all != nil {

@@ -10,25 +10,24 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// ridges are ridge regressions of many λ in their dual form:
+// ridges solves ridge regressions for many λ in their dual form:
 //
 //	G_λ = L (K + λ k̄ I)⁻¹ Y
 //
-// K (n, n) are the products of the states that are fitted on with each other, k̄ the mean of their squares, L (r, n)
-// the products of later states with these, and Y (n, m) what is to be read. With K = Q T Qᵀ, where Q is orthogonal and
-// T tridiagonal (Golub and Van Loan, Matrix Computations, §8.3.1), all λ share what takes long:
+// K (n, n) contains the products of the fitted states with each other, k̄ is the mean of their squares, L (r, n)
+// contains the products of later states with the fitted ones, and Y (n, m) the targets. With K = Q T Qᵀ, where Q is
+// orthogonal and T tridiagonal (Golub and Van Loan, Matrix Computations, §8.3.1), all λ share the expensive part:
 //
 //	G_λ = (L Q) (T + λ k̄ I)⁻¹ (Qᵀ Y)
 type ridges struct {
 	n, m             int
-	diagonal, beside []float64 // of T: (n), (n-1)
+	diagonal, beside []float64 // of T: (n), and next to the diagonal (n-1)
 	mean             float64   // k̄
 	later            []float32 // L Q
 	y                []float32 // Qᵀ Y
 }
 
-// newRidges prepares the regressions of y (n, m) on the first n rows of x, the states. A state has as many numbers as
-// numbers says.
+// newRidges prepares the regressions of y (n, m) on the first n rows of x, the states. numbers is the length of a row.
 func newRidges(x []float32, numbers, n int, y []float32) *ridges {
 	all := len(x) / numbers
 	r := &ridges{n: n, m: len(y) / n, diagonal: make([]float64, n), beside: make([]float64, n-1)}
@@ -43,7 +42,7 @@ func newRidges(x []float32, numbers, n int, y []float32) *ridges {
 		r.mean += q[i*n+i] / float64(n)
 	}
 	if !(r.mean > 0) || !kernel.AllFinite(products) {
-		return r // there is nothing to read from
+		return r // there is nothing to read
 	}
 	tridiagonal(q, r.diagonal, r.beside)
 	turn := make([]float32, n*n)
@@ -57,8 +56,8 @@ func newRidges(x []float32, numbers, n int, y []float32) *ridges {
 	return r
 }
 
-// tridiagonal replaces a symmetric matrix a (n, n) by Q, and fills the diagonal (n) of T and what is beside it (n-1),
-// with a = Q T Qᵀ.
+// tridiagonal replaces a symmetric matrix a (n, n) by Q, and sets the diagonal (n) of T and the numbers next to it
+// (n-1), with a = Q T Qᵀ.
 func tridiagonal(a, diagonal, beside []float64) {
 	n := len(diagonal)
 	tau, size := make([]float64, n), make([]float64, 1)
@@ -71,7 +70,7 @@ func tridiagonal(a, diagonal, beside []float64) {
 	of.Dorgtr(blas.Lower, n, a, n, tau[:n-1], work, len(work))
 }
 
-// guess is G_λ (r, m), nil where rounding leaves nothing of the matrix.
+// guess returns G_λ (r, m), nil if the matrix is lost to rounding.
 func (r *ridges) guess(lambda float64) []float32 {
 	if r.y == nil {
 		return nil
@@ -81,7 +80,7 @@ func (r *ridges) guess(lambda float64) []float32 {
 	for i, v := range r.y {
 		x[i] = float64(v)
 	}
-	// T + λ k̄ I = B D Bᵀ with ones on the diagonal of B and numbers left of it.
+	// T + λ k̄ I = B D Bᵀ, where B has ones on the diagonal and the numbers left next to it.
 	d, left := slices.Clone(r.diagonal), make([]float64, n)
 	for i := range d {
 		d[i] += lambda * r.mean
@@ -113,7 +112,7 @@ func (r *ridges) guess(lambda float64) []float32 {
 	return y
 }
 
-// subtract takes k·x from y.
+// subtract subtracts k·x from y.
 func subtract(y []float64, k float64, x []float64) {
 	x = x[:len(y)]
 	for i, v := range x {

@@ -9,15 +9,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The most cells of a picture of a state: of more numbers each cell has the mean of some.
+// The maximum number of cells of a picture of a state. If there are more numbers, each cell is the mean of several.
 const (
 	mostStateRows = 48
 	mostStateCols = 96
 )
 
-// States shows what a text has left in a model: how surprising each token was, the size of each layer's state, and the
-// states themselves. tokens are the text, logProbs the natural logarithms of their probabilities, NaN where nobody
-// asked. It costs no run of the model.
+// States returns a page about what a text has left in a model: how surprising each token was, the size of each layer's
+// state, and the states themselves. tokens are the text, logProbs the natural logarithms of their probabilities, NaN if
+// unknown. It does not run the model.
 func States(bb *model.Backbone, s *model.State, tokens []string, logProbs []float32) *figure.Page {
 	p := &figure.Page{
 		Title:    "What the model holds",
@@ -59,7 +59,7 @@ func States(bb *model.Backbone, s *model.State, tokens []string, logProbs []floa
 	return p
 }
 
-// surpriseOf shows a text with the surprise of each token, -log p in nats, where it is known.
+// surpriseOf returns a figure of a text with the surprise of each token, -log p in nats, if it is known.
 func surpriseOf(tokens []string, logProbs []float32) *figure.Figure {
 	t := &figure.Text{Tokens: tokens, Mark: len(tokens) - 1, Unit: "nats"}
 	for i := range tokens {
@@ -76,7 +76,7 @@ func surpriseOf(tokens []string, logProbs []float32) *figure.Figure {
 	}
 }
 
-// statePanel is a part of a state as a map: its first axis as rows, all others as columns.
+// statePanel returns a part of a state as a map: its first axis as rows, all others as columns.
 func statePanel(name string, shape []int, values []float32) figure.Panel {
 	rows := 1
 	if len(shape) > 1 {

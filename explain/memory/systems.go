@@ -11,13 +11,13 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// DenseChannels is of how many channels of S4 the Eigenvalues are computed.
+// DenseChannels is the number of channels of S4 whose eigenvalues are computed.
 const DenseChannels = 16
 
-// SystemTokens is how many tokens the mean decays of selective systems are taken over.
+// SystemTokens is the number of tokens over which the decays of selective systems are averaged.
 const SystemTokens = 64
 
-// poles are the Eigenvalues of what multiplies a part from token to token; nil for what has none worth a picture.
+// poles returns the eigenvalues of the factors of a part from token to token, nil if they are not worth showing.
 func (x *followed) poles() []complex128 {
 	var out []complex128
 	switch {
@@ -59,7 +59,7 @@ func WideOf(x []float32) []float64 {
 	return out
 }
 
-// Eigenvalues of a matrix (n, n); nil where they are not found, or where n is too large to look for them.
+// Eigenvalues returns the eigenvalues of a matrix (n, n), nil if they cannot be computed or n is above 512.
 func Eigenvalues(m []float64, n int) []complex128 {
 	if n > 512 {
 		return nil
@@ -71,14 +71,14 @@ func Eigenvalues(m []float64, n int) []complex128 {
 	return e.Values(nil)
 }
 
-// System is the recurrence of a part of a mixer's state: what multiplies it from token to token.
+// System describes the recurrence of a part of a mixer's state.
 type System struct {
 	Part, Rule string
-	Poles      []complex128 // the mean over the tokens where they depend on the token
-	Selects    bool         // they do
+	Poles      []complex128 // means over the tokens if they depend on the token
+	Selects    bool         // Poles depend on the token
 }
 
-// Systems finds, on an engine, the systems of a mixer that reads u (l, d_model): of the parts of its state that are
+// Systems determines, on an engine, the systems of a mixer that reads u (l, d_model): those parts of its state that are
 // linear in themselves.
 func Systems(ctx context.Context, on engine.Backend, m mixer.Mixer, u *tensor.Tensor) (all []System, err error) {
 	w := newWalk(on, m, u)

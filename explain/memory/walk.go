@@ -10,13 +10,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// stateWalk runs a mixer over one sequence u (l, d), a token at a time, to see its state after each.
+// stateWalk runs a mixer over one sequence u (l, d), token by token, to observe its state after each.
 type stateWalk struct {
 	tape *autograd.Tape
 	m    mixer.Mixer
 	u    []float32
 	l, d int
-	seen map[int]mixer.State // of before
+	seen map[int]mixer.State // results of before
 
 	products recalled
 }
@@ -31,7 +31,7 @@ func newWalk(on engine.Backend, m mixer.Mixer, u *tensor.Tensor) *stateWalk {
 // begin returns the state before the first token.
 func (w *stateWalk) begin() mixer.State { return mixer.Begin(w.m.NewState())[0] }
 
-// run passes n tokens through each of some states, which are at the positions at.
+// run passes n tokens through each of several states, which are at the positions at.
 func (w *stateWalk) run(states []mixer.State, at []int, n int) {
 	w.runEach(states, at, slices.Repeat([]int{n}, len(at)))
 }
@@ -55,8 +55,8 @@ func (w *stateWalk) runEach(states []mixer.State, at, n []int) {
 	w.tape.Reset()
 }
 
-// pieces runs the whole sequence in pieces of n tokens. It returns the states before each, and calls see, where there
-// is one, with that after each.
+// pieces runs the whole sequence in pieces of n tokens. It returns the states before each piece, and calls see, unless
+// it is nil, with the state after each.
 func (w *stateWalk) pieces(ctx context.Context, n int, see func(from, to int, s mixer.State)) ([]mixer.State, error) {
 	var starts []mixer.State
 	s := w.begin()
@@ -74,13 +74,13 @@ func (w *stateWalk) pieces(ctx context.Context, n int, see func(from, to int, s 
 	return starts, nil
 }
 
-// before is the state before a position, which must not be changed: it is kept.
+// before returns the state before a position. It is cached and must not be changed.
 func (w *stateWalk) before(at int) mixer.State {
 	w.prepare(at)
 	return w.seen[at]
 }
 
-// prepare finds the states before several positions side by side.
+// prepare computes the states before several positions in parallel.
 func (w *stateWalk) prepare(at ...int) {
 	var states []mixer.State
 	var n []int
@@ -98,10 +98,10 @@ func (w *stateWalk) prepare(at ...int) {
 	}
 }
 
-// steps goes through the sequence a token at a time. To need few calls it goes through all pieces of n tokens side by
-// side: see is called for the tokens 0, n, 2n, ... at a time, then for 1, n+1, ..., with the state after each. begin is
-// called before with the states before the pieces. beside, if it is not nil, makes a second state out of each one
-// before a token, which is shown among others after the token has passed through it.
+// steps goes through the sequence token by token. To need few calls, it processes all pieces of n tokens in parallel:
+// see is called for the tokens 0, n, 2n, ..., then for 1, n+1, ..., with the state after each. Before that, begin is
+// called with the states before the pieces. If beside is not nil, it makes a second state from each state before a
+// token. The token passes through that state too, and the result is in others.
 func (w *stateWalk) steps(ctx context.Context, n int, begin func(states []mixer.State),
 	beside func(mixer.State) (mixer.State, error), see func(at []int, now, others []mixer.State)) error {
 	states, err := w.pieces(ctx, n, nil)
@@ -137,14 +137,14 @@ func (w *stateWalk) steps(ctx context.Context, n int, begin func(states []mixer.
 	return nil
 }
 
-// probe passes the token at a position through states that are s but for one part, which has other values, and returns
-// that part after each.
+// probe passes the token at a position through copies of s in which one part has other values, and returns that part
+// after each.
 func (w *stateWalk) probe(at int, s mixer.State, name string, shape []int, values ...[]float32) ([][]float32, error) {
 	n := len(values)
 	return w.probes(slices.Repeat([]int{at}, n), slices.Repeat([]mixer.State{s}, n), name, shape, values)
 }
 
-// probes is probe for several positions, with a state and values of the part at each.
+// probes is like probe for several positions, with a state and values of the part for each.
 func (w *stateWalk) probes(at []int, before []mixer.State, name string, shape []int, values [][]float32) ([][]float32,
 	error) {
 	states := make([]mixer.State, len(values))
@@ -162,7 +162,8 @@ func (w *stateWalk) probes(at []int, before []mixer.State, name string, shape []
 	return out, nil
 }
 
-// readPart copies a part of a state into memory of dst, if that is enough; nil if there is none of that name.
+// readPart copies a part of a state into dst, if it is large enough, or new memory. It returns nil if there is no part
+// with that name.
 func readPart(s mixer.State, name string, dst []float32) []float32 {
 	var out []float32
 	s.Tensors(func(n string, x *tensor.Tensor) {
@@ -174,7 +175,7 @@ func readPart(s mixer.State, name string, dst []float32) []float32 {
 	return out
 }
 
-// shapesIn are the shapes of the parts of a state, and their names in order.
+// shapesIn returns the names of the parts of a state in order, and their shapes.
 func shapesIn(s mixer.State) (names []string, shapes map[string][]int) {
 	shapes = map[string][]int{}
 	s.Tensors(func(n string, x *tensor.Tensor) {

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// parted is the relative distance from which on states count as parted.
+// parted is the relative distance above which states count as different.
 const parted = 0.01
 
 // Figures draws the report.
@@ -37,7 +37,7 @@ func (r *Report) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 		Columns: 1})
 }
 
-// places names the places by the tokens that have been read last.
+// places returns the names of the places: the tokens that have been read last.
 func (r *Report) places(tok tokenizer.Tokenizer) []string {
 	var names []string
 	for _, at := range r.At {
@@ -50,10 +50,10 @@ func (r *Report) places(tok tokenizer.Tokenizer) []string {
 	return names
 }
 
-// first is the number of the first token that is shown.
+// first returns the number of the first token that is shown.
 func (r *Report) first() int { return max(0, r.Common-beforeFork) }
 
-// texts shows both paths by how far the predictions are apart.
+// texts returns a figure of both paths, colored by the distance of their predictions.
 func (r *Report) texts(tok tokenizer.Tokenizer) *figure.Figure {
 	f := &figure.Figure{Name: "paths-texts", Title: "The two paths", Columns: 1,
 		Caption: fmt.Sprintf("They diverge at token %d, which is marked. "+
@@ -77,7 +77,7 @@ func (r *Report) texts(tok tokenizer.Tokenizer) *figure.Figure {
 	return f
 }
 
-// layers is the map of layers and tokens, and the predictions beside it.
+// layers returns a map of layers and tokens, and the predictions next to it.
 func (r *Report) layers(tok tokenizer.Tokenizer) *figure.Figure {
 	names := r.places(tok)
 	mp := figure.GridOf(r.Layers, names, func(k, i int) float64 { return r.Distance[k][i] })
@@ -106,7 +106,7 @@ func (r *Report) layers(tok tokenizer.Tokenizer) *figure.Figure {
 			{X: figure.Axis{Label: "tokens read"}, Y: figure.Axis{Label: "distance"}, Lines: lines}}}}}
 }
 
-// table tells of each layer which token parted its states.
+// table lists for each layer the token at which its states diverged.
 func (r *Report) table(tok tokenizer.Tokenizer) *figure.Figure {
 	table := &figure.Table{Columns: []string{"layer", "parts at", "largest step at", "step", "largest distance",
 		"distance at the end"}}
@@ -139,7 +139,7 @@ func (r *Report) table(tok tokenizer.Tokenizer) *figure.Figure {
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: table}}}}}
 }
 
-// blamed is what each other token does.
+// blamed returns a figure of the effect of each differing token.
 func (r *Report) blamed(tok tokenizer.Tokenizer) *figure.Figure {
 	bars := &figure.Bars{Across: true, Series: []figure.Series{{Name: "mean distance of the states behind the paths"},
 		{Name: "JS divergence of the predictions, nats"}}}
@@ -160,7 +160,8 @@ func (r *Report) blamed(tok tokenizer.Tokenizer) *figure.Figure {
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Bars: bars}}}}}
 }
 
-// contrast is the token that the distribution of scores a favors most over that of b, and the one that b favors most.
+// contrast returns the token that the distribution of scores a favors most over that of b, and the one that b favors
+// most over a.
 func contrast(a, b []float32, of, from explain.Softmax) (first, second int32) {
 	least, most := math.Inf(1), math.Inf(-1)
 	for i := range a {
@@ -175,7 +176,7 @@ func contrast(a, b []float32, of, from explain.Softmax) (first, second int32) {
 	return first, second
 }
 
-// exchanged is a table by layer.
+// exchanged returns a table by layer.
 func (r *Report) exchanged(tok tokenizer.Tokenizer) *figure.Figure {
 	var of [2]explain.Softmax
 	for i, z := range r.Next {

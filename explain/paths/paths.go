@@ -1,5 +1,5 @@
-// Package paths compares what a model carries of two texts that begin alike: where their states diverge, which token
-// did it, and, by causal tracing (arXiv:2202.05262), which layer and token make the predictions differ.
+// Package paths compares the states of a model for two texts with the same beginning: where the states diverge, which
+// token caused it, and, by causal tracing (arXiv:2202.05262), which layer and token make the predictions differ.
 package paths
 
 import (
@@ -11,54 +11,54 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// Report compares what a model carries of two texts that begin alike. Distances between states a and b are
+// Report compares the states of a model for two texts with the same beginning. Distances between states a and b are
 // relative,
 //
 //	‖a - b‖ / ((‖a‖ + ‖b‖)/2)
 //
-// 0 where they are the same, about 1.4 where they have nothing to do with each other, 2 where one is the other's
-// opposite or nothing at all.
+// which is 0 if they are equal, about 1.4 if they are unrelated, and 2 if one is the opposite of the other or one of
+// them is zero.
 type Report struct {
 	IDs    [2][]int32
-	Common int      // tokens that both begin with
+	Common int      // length of the common beginning
 	Layers []string // names
-	// At is after how many tokens of each path the states are compared, and the predictions.
+	// At lists the numbers of tokens after which the states and the predictions are compared.
 	At       []int
-	Distance [][]float64 // of each layer's state, at each place
-	// Channels are the distances of each layer's channels, or of groups of neighbors: (groups, places) for each layer.
+	Distance [][]float64 // for each layer's state, at each place
+	// Channels holds the distances of each layer's channels, or of groups of adjacent ones: (groups, places) for each
+	// layer.
 	Channels []ChannelDistance
 	// JS is the Jensen-Shannon divergence of the predictions at each place, in nats: 0 to log 2.
 	JS []float64
-	// Blame says how much closer the end of the second path comes to that of the first if one of its tokens is the
-	// first's. It is empty where the paths have other lengths or part in one token or in very many.
+	// Blame lists how much closer the end of the second path is to that of the first if one of its tokens is replaced
+	// by that of the first. It is empty if the paths differ in length, or differ in one token or in very many.
 	Blame    []Blame
 	Exchange []Exchange
-	// Next are the scores after each path.
+	// Next holds the scores after each path.
 	Next [2][]float32
 }
 
-// ChannelDistance is the distances of the channels of a layer's state: of each tensor of the state, its channels or
-// heads.
+// ChannelDistance holds the distances of the channels or heads of each tensor of a layer's state.
 type ChannelDistance struct {
 	Names  []string
 	Values [][]float64 // by group and place
 
-	rows map[string]int // by name
+	rows map[string]int // index by name
 }
 
-// Blame is what one token does.
+// Blame describes the effect of one token.
 type Blame struct {
 	Token int // its number
-	// Distance is the mean relative distance of all layers' states after the paths, and JS that of the predictions,
-	// with the token made equal.
+	// Distance is the mean relative distance of all layers' states after the paths, and JS that of the predictions, if
+	// the token is made equal.
 	Distance, JS float64
 }
 
-// Exchange is the prediction after the first path if one layer resumes, before the last token, from the state of the
-// second.
+// Exchange is the prediction after the first path if one layer continues, before the last token, from the state of the
+// second path.
 type Exchange struct {
 	Layer   int
-	Skipped string // why the state cannot be exchanged, "" where it can
+	Skipped string // why the state cannot be exchanged, "" if it can
 	// Scores are those after the last token of the first path.
 	Scores []float32
 	// FromFirst and FromSecond are KL(own ‖ exchanged) from the predictions of the two paths, in nats.
@@ -67,13 +67,13 @@ type Exchange struct {
 
 const (
 	maxPlaces   = 256     // at which states are compared
-	beforeFork  = 8       // tokens that are shown before the paths part
-	maxBlamed   = 32      // tokens that are made equal one by one
-	maxCellsSum = 1 << 20 // of all maps of channels
+	beforeFork  = 8       // tokens shown before the paths diverge
+	maxBlamed   = 32      // maximum number of tokens to make equal one by one
+	maxCellsSum = 1 << 20 // cells of all maps of channels
 )
 
-// Compare compares what a model carries of a and of b. It keeps the states at one place at a time. Errors: ids that the
-// model cannot read, paths that do not part, a model that looks ahead, cancellation.
+// Compare compares the states of a model for a and b. It keeps the states at one place at a time. It returns an error
+// for ids that the model cannot read, paths that do not diverge, a model that looks ahead, and if ctx is done.
 func Compare(ctx context.Context, g *explain.Language, a, b []int32) (*Report, error) {
 	rep, err := fork(g, a, b)
 	if err != nil {
@@ -88,7 +88,7 @@ func Compare(ctx context.Context, g *explain.Language, a, b []int32) (*Report, e
 	return rep, nil
 }
 
-// Common is how many tokens two texts begin with that are the same.
+// Common returns the length of the common prefix of two texts.
 func Common(a, b []int32) (n int) {
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
@@ -96,7 +96,7 @@ func Common(a, b []int32) (n int) {
 	return n
 }
 
-// fork begins a report: it finds where two paths part.
+// fork starts a report: it finds where two paths diverge.
 func fork(g *explain.Language, a, b []int32) (*Report, error) {
 	if !g.Causal() {
 		return nil, errors.New("found a model that looks ahead, which has no state; want a causal one")
@@ -118,12 +118,12 @@ func fork(g *explain.Language, a, b []int32) (*Report, error) {
 	return rep, nil
 }
 
-// walker is one of the paths on its way.
+// walker reads one of the paths.
 type walker struct {
 	*explain.Run
 	s     *explain.Scorer
 	final []float32
-	next  []float32 // scores after what has been read
+	next  []float32 // scores after the tokens read so far
 	of    explain.Softmax
 }
 
@@ -134,7 +134,7 @@ func newWalker(g *explain.Language, with explain.Probe) (*walker, error) {
 	return w, err
 }
 
-// goOn reads ids and makes the scores after the last of them.
+// goOn reads ids and computes the scores after the last of them.
 func (w *walker) goOn(ctx context.Context, ids []int32) error {
 	if len(ids) == 0 {
 		return nil
@@ -152,20 +152,20 @@ func (w *walker) goOn(ctx context.Context, ids []int32) error {
 	return nil
 }
 
-// from resumes from another place of a sequence.
+// from continues from another position of a sequence.
 func (w *walker) from(s *model.State) { *w.State, w.At = *s.Clone(), s.Position }
 
 // walk compares two paths.
 type walk struct {
 	g    *explain.Language
 	rep  *Report
-	fork *model.State       // where the paths part
-	ends [2]*model.State    // after them
-	last [2]*model.State    // before their last tokens
-	of   [2]explain.Softmax // of rep.Next
+	fork *model.State       // state where the paths diverge
+	ends [2]*model.State    // states after the paths
+	last [2]*model.State    // states before the last tokens
+	of   [2]explain.Softmax // softmax of rep.Next
 }
 
-// along goes both paths side by side.
+// along reads both paths in parallel.
 func (w *walk) along(ctx context.Context) error {
 	rep := w.rep
 	var walkers [2]*walker
@@ -210,7 +210,7 @@ func (w *walk) along(ctx context.Context) error {
 	return nil
 }
 
-// blame makes one token of the second path after the other equal to that of the first.
+// blame makes the tokens of the second path equal to those of the first, one at a time.
 func (w *walk) blame(ctx context.Context) error {
 	a, b := w.rep.IDs[0], w.rep.IDs[1]
 	if len(a) != len(b) {
@@ -245,7 +245,7 @@ func (w *walk) blame(ctx context.Context) error {
 	return nil
 }
 
-// exchange lets one layer of the first path after the other go on from the state of the second, before the last token.
+// exchange makes one layer of the first path at a time continue from the state of the second, before the last token.
 func (w *walk) exchange(ctx context.Context) error {
 	for i, ids := range w.rep.IDs {
 		p, err := newWalker(w.g, explain.Probe{})

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// squares are the sums of squares that a relative distance is made of.
+// squares holds the sums of squares that determine a relative distance.
 type squares struct{ difference, a, b float64 }
 
 func (s *squares) add(x, y float32) {
@@ -20,7 +20,7 @@ func (s *squares) add(x, y float32) {
 	s.b += float64(y) * float64(y)
 }
 
-// distance is the relative distance, 0 of nothing.
+// distance returns the relative distance, 0 if there are no numbers.
 func (s *squares) distance() float64 {
 	if s.difference == 0 {
 		return 0
@@ -28,10 +28,10 @@ func (s *squares) distance() float64 {
 	return 2 * math.Sqrt(s.difference) / (math.Sqrt(s.a) + math.Sqrt(s.b))
 }
 
-// meter measures distances of states. The channels of a layer are put into groups, so that maps stay small.
+// meter measures distances of states. It combines the channels of a layer into groups, so that maps stay small.
 type meter struct {
 	g    *explain.Language
-	rows int // groups of a layer, at most
+	rows int // maximum number of groups of a layer
 }
 
 func newMeter(g *explain.Language, places int) *meter {
@@ -43,10 +43,10 @@ type part struct {
 	name    string
 	shape   []int
 	values  []float32
-	channel int // the axis of channels or heads
+	channel int // axis of channels or heads
 }
 
-// partsOf are the tensors of a layer's state that have numbers of the model in them.
+// partsOf returns the tensors of a layer's state that contain numbers of the model.
 func partsOf(s *model.State, layer int) (out []part) {
 	for _, from := range mixer.StateParts(s.Mixers[layer]) {
 		shape, values := from.Values()
@@ -62,10 +62,10 @@ func partsOf(s *model.State, layer int) (out []part) {
 	return out
 }
 
-// channels is the number of channels of a part.
+// channels returns the number of channels of a part.
 func (p *part) channels() int { return p.shape[p.channel] }
 
-// of is the channel of value i.
+// of returns the channel of value i.
 func (p *part) of(i int) int {
 	for axis := len(p.shape) - 1; axis > p.channel; axis-- {
 		i /= p.shape[axis]
@@ -73,7 +73,7 @@ func (p *part) of(i int) int {
 	return i % p.shape[p.channel]
 }
 
-// layerDistance is the relative distance of the states of a layer.
+// layerDistance returns the relative distance of the states of a layer.
 func layerDistance(g *explain.Language, a, b *model.State, layer int) float64 {
 	var all squares
 	second := partsOf(b, layer)
@@ -86,7 +86,7 @@ func layerDistance(g *explain.Language, a, b *model.State, layer int) float64 {
 	return all.distance()
 }
 
-// partOf is the values of the part of that name and shape, zeros if there is none.
+// partOf returns the values of the part with that name and shape, zeros if there is none.
 func partOf(all []part, like *part) []float32 {
 	for i := range all {
 		if all[i].name == like.name && slices.Equal(all[i].shape, like.shape) {
@@ -121,7 +121,7 @@ func (m *meter) measure(rep *Report, a, b *model.State) {
 	}
 }
 
-// put sets a value at a place. Where a row has none, as long as what it shows is not there, it is no number.
+// put sets a value at a place. Places at which a row has no value, because what it shows does not exist yet, are NaN.
 func (c *ChannelDistance) put(name string, place int, v float64) {
 	row, ok := c.rows[name]
 	if !ok {
@@ -134,7 +134,7 @@ func (c *ChannelDistance) put(name string, place int, v float64) {
 	c.Values[row] = append(c.Values[row], v)
 }
 
-// at is a value, not a number if there is none.
+// at returns a value, NaN if there is none.
 func (c *ChannelDistance) at(row, place int) float64 {
 	if place >= len(c.Values[row]) {
 		return math.NaN()
@@ -142,9 +142,9 @@ func (c *ChannelDistance) at(row, place int) float64 {
 	return c.Values[row][place]
 }
 
-// grouped is the channels of a part in groups.
+// grouped holds the groups of a part's channels.
 type grouped struct {
-	group []int // of each channel
+	group []int // group of each channel
 	names []string
 	sums  []squares
 }

@@ -12,28 +12,29 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TraceReport says what of the second path, put into the first, moves the prediction after it: the causal tracing of
+// TraceReport shows what of the second path, put into the first, moves the prediction after it: the causal tracing of
 // "Locating and Editing Factual Associations in GPT" (arXiv:2202.05262, §2.1), of what layers add and of what they
-// remember. With p and q the predictions after the paths, r that after the first with one thing exchanged and JS
-// the Jensen-Shannon divergence, a value is
+// remember. Let p and q be the predictions after the paths, r the prediction after the first path with one thing
+// exchanged, and JS the Jensen-Shannon divergence. A value is
 //
 //	1 - JS(r, q)/JS(p, q)
 //
-// 0 where the prediction stays as far from the second path's as it is, 1 where it becomes that, below 0 where it moves
-// away.
+// which is 0 if the prediction stays as far from the second path's as before, 1 if it becomes the second path's, and
+// below 0 if it moves away.
 type TraceReport struct {
 	IDs    [2][]int32
 	Common int
 	Layers []string
 	Added  [][]float64 // what a layer adds to the stream, by layer and token from Common on
-	State  [][]float64 // what a layer carries when that token is read, likewise
+	State  [][]float64 // what a layer's state holds before that token, likewise
 }
 
-// maxTraced is how many tokens are traced: each is read once for each layer, with all after it.
+// maxTraced is the maximum number of traced tokens: each is read once for each layer, with all tokens after it.
 const maxTraced = 128
 
-// Trace exchanges what each layer adds at each token, and what it carries before each token. Errors: paths of other
-// lengths, of too many tokens after the place where they part, or of the same prediction; those of Paths.
+// Trace exchanges what each layer adds at each token, and its state before each token. It returns an error if the paths
+// differ in length, if there are too many tokens after the place where they diverge, if the predictions are equal, and
+// in the cases of Compare.
 func Trace(ctx context.Context, g *explain.Language, a, b []int32, progress func(done, total int)) (*TraceReport,
 	error) {
 	rep, err := fork(g, a, b)
@@ -75,11 +76,11 @@ func Trace(ctx context.Context, g *explain.Language, a, b []int32, progress func
 	return tr.rep, nil
 }
 
-// tracer makes a TraceReport.
+// tracer builds a TraceReport.
 type tracer struct {
 	g     *explain.Language
 	rep   *TraceReport
-	paths [2]*walker // before the present token
+	paths [2]*walker // before the current token
 	next  [2][]float32
 	of    [2]explain.Softmax
 	apart float64
@@ -88,14 +89,14 @@ type tracer struct {
 	now   struct{ layer, token int }
 }
 
-// added names what a layer adds at a token.
+// added identifies what a layer adds at a token.
 type added struct {
 	layer int
 	place explain.Place
 	token int
 }
 
-// hooks see what a layer adds.
+// hooks returns hooks that observe what a layer adds.
 func (tr *tracer) hooks(layer int, use func(at added, x []float32) bool) (hooks []explain.Hook) {
 	for _, s := range tr.g.Sites(explain.Target{Layer: layer}) {
 		hooks = append(hooks, s.Read(func(token int, x []float32) bool {
@@ -105,7 +106,7 @@ func (tr *tracer) hooks(layer int, use func(at added, x []float32) bool) (hooks 
 	return hooks
 }
 
-// ends reads both paths to their ends, and keeps what layers add in the second and the states where the paths part.
+// ends reads both paths to their ends. It keeps what layers add in the second, and the states where the paths diverge.
 func (tr *tracer) ends(ctx context.Context) error {
 	common := tr.rep.Common
 	tr.added = map[added][]float32{}
@@ -158,12 +159,12 @@ func (tr *tracer) ends(ctx context.Context) error {
 	return nil
 }
 
-// exchange lets a layer add at a token, and carry to it, what it does in the second path.
+// exchange replaces what a layer adds at a token, and then its state before the token, by those of the second path.
 func (tr *tracer) exchange(ctx context.Context, layer, i int) error {
 	at := tr.rep.Common + i
 	w := tr.with
 	rest := tr.rep.IDs[0][at:]
-	w.Probe.From = layer // those below do what they do in the first path
+	w.Probe.From = layer // lower layers are the same as in the first path
 	for j, to := range []*float64{&tr.rep.Added[layer][i], &tr.rep.State[layer][i]} {
 		w.from(tr.paths[0].State)
 		tr.now.layer, tr.now.token = layer, at

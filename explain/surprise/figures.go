@@ -35,7 +35,7 @@ func (r *Report) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	return append(figures, r.costly(tok))
 }
 
-// surpriseText is tokens in the colors of their surprises.
+// surpriseText returns tokens colored by their surprise.
 func surpriseText(tok tokenizer.Tokenizer, all []Token) *figure.Text {
 	text := &figure.Text{Unit: "nats", Mark: -1}
 	for _, x := range all {

@@ -14,20 +14,20 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// measurement makes a SurpriseReport.
+// measurement builds a Report.
 type measurement struct {
 	m      *model.Model
 	tokens *data.Tokens
 	rep    *Report
 	t      *autograd.Tape
 	state  *model.State // nil for windows
-	at     int          // tokens after the first that have been seen, predicted or not
+	at     int          // number of tokens after the first that were processed, predicted or not
 	scores []float32
 
 	costly map[int32]*CostlyToken
-	asked  []int   // of each part of the curve, the tokens that were predicted
-	last   []Token // the tokens behind which a passage ends
-	sum    float64 // of their surprises
+	asked  []int   // for each part of the curve, the number of predicted tokens
+	last   []Token // last tokens, at the end of which a passage ends
+	sum    float64 // sum of their surprises
 }
 
 func newSurpriser(g *explain.Language, tokens *data.Tokens, o Options) *measurement {
@@ -93,10 +93,10 @@ func (s *measurement) window(w data.Batch) error {
 	return nil
 }
 
-// unasked is a token that is not predicted.
+// unasked returns a token that is not predicted.
 func unasked(id int32) Token { return Token{ID: id, Nats: math.NaN(), Entropy: math.NaN()} }
 
-// next takes the next token, which may be one that is not to be predicted, such as the first of a document.
+// next processes the next token. It may be one that is not to be predicted, such as the first of a document.
 func (s *measurement) next(x Token) error {
 	r := s.rep
 	if s.at%r.CurveStep == 0 {
@@ -107,7 +107,7 @@ func (s *measurement) next(x Token) error {
 		s.add(x)
 		return nil
 	}
-	s.last, s.sum = nil, 0 // no passage goes through it
+	s.last, s.sum = nil, 0 // no passage contains it
 	if len(r.First) < firstKept {
 		var id [1]int32
 		if _, err := s.tokens.Read(id[:], s.at); err != nil {
@@ -146,7 +146,7 @@ func (s *measurement) add(x Token) {
 	s.offer(x)
 }
 
-// offer keeps the passage that ends with x if it is among the worst.
+// offer stores the passage that ends with x if it is among the worst.
 func (s *measurement) offer(x Token) {
 	o := &s.rep.Options
 	s.last, s.sum = append(s.last, x), s.sum+x.Nats
@@ -169,7 +169,7 @@ func (s *measurement) offer(x Token) {
 	s.rep.Passages = all[:min(len(all), o.Worst)]
 }
 
-// done ends the report.
+// done completes the report.
 func (s *measurement) done() error {
 	r := s.rep
 	if r.Tokens == 0 {

@@ -11,57 +11,57 @@ import (
 	"github.com/hippo-ssm/hippo/explain"
 )
 
-// Options say how a text is read.
+// Options specifies how a text is read.
 type Options struct {
 	SeqLen int  // tokens of a window or, with Stream, of a piece
-	Stream bool // carry the state through the whole text, in place of windows that begin from an empty one
-	Bins   int  // of the calibration
-	// Passage is how many tokens a passage has, and Worst how many of the worst predicted ones are kept.
+	Stream bool // carry the state through the whole text instead of starting each window from an empty one
+	Bins   int  // bins of the calibration
+	// Passage is the number of tokens in a passage, and Worst the number of the worst predicted passages to keep.
 	Passage, Worst int
 	Progress       func(done, total int)
 }
 
-// DefaultOptions are windows of 1,024 tokens, 15 bins as in arXiv:1706.04599, and 10 passages of 32 tokens.
+// DefaultOptions returns windows of 1,024 tokens, 15 bins as in arXiv:1706.04599, and 10 passages of 32 tokens.
 func DefaultOptions() Options {
 	return Options{SeqLen: 1024, Bins: 15, Passage: 32, Worst: 10}
 }
 
-// Report is how a model predicts a text. A surprise is -log p of the token that came, in nats.
+// Report describes how well a model predicts a text. A surprise is -log p of the token that came next, in nats.
 type Report struct {
 	Options Options
-	Tokens  int     // predicted: all but the first
-	Bytes   int64   // of text that they stand for
+	Tokens  int     // number of predicted tokens: all but the first
+	Bytes   int64   // bytes of text that they represent
 	Sum     float64 // of the surprises; Sum/Tokens is the loss of hippo eval
-	Entropy float64 // the sum of the entropies: what the model expected Sum to be
-	Right   int     // tokens that were the most probable
-	// Bins are the calibration by the probability of the most probable token, over equal parts of 0 to 1.
+	Entropy float64 // sum of the entropies: the value of Sum that the model expected
+	Right   int     // number of tokens that were the most probable
+	// Bins holds the calibration by the probability of the most probable token, in equal intervals of 0 to 1.
 	Bins []CalibrationBin
 	// ECE is the expected calibration error of "On Calibration of Modern Neural Networks" (arXiv:1706.04599, eq. 3;
 	// Naeini et al. 2015): Σ_m |B_m|/n · |acc(B_m) - conf(B_m)|. MCE is the largest |acc - conf| of a bin (eq. 5).
 	ECE, MCE float64
-	// Curve are means over equal parts of the text, at most curvePlaces of them, of CurveStep tokens each, NaN where
-	// none of these is predicted.
+	// Curve holds means over equal parts of the text, at most curvePlaces of them, with CurveStep tokens each. They are
+	// NaN if no token of the part is predicted.
 	Curve     []Part
 	CurveStep int
-	// Histogram counts surprises by halves of a nat; the last counts all larger ones.
+	// Histogram counts surprises in intervals of half a nat. The last one counts all larger surprises.
 	Histogram []int
 	First     []Token   // the first tokens of the text
-	Passages  []Passage // the worst predicted, the worst first; none overlaps another
+	Passages  []Passage // the worst predicted passages, the worst first, without overlap
 	Costly    []CostlyToken
 }
 
-// CalibrationBin counts predictions of about one confidence.
+// CalibrationBin counts predictions of similar confidence.
 type CalibrationBin struct {
 	Count      int
-	Confidence float64 // the mean probability of the most probable token
-	Accuracy   float64 // the part of them that came
+	Confidence float64 // mean probability of the most probable token
+	Accuracy   float64 // share of predictions that were right
 }
 
 // Part is a part of the text.
 type Part struct {
-	Start         int // its first predicted token
+	Start         int // number of its first predicted token
 	Mean, Entropy float64
-	Most          float64 // the largest surprise
+	Most          float64 // largest surprise
 }
 
 // Token is one predicted token.
@@ -69,13 +69,13 @@ type Token struct {
 	ID      int32
 	Nats    float64 // NaN for a token that is not predicted, or was not kept
 	Entropy float64
-	Top     explain.Likely // the most probable
+	Top     explain.Likely // most probable token
 }
 
-// Passage is a place in the text.
+// Passage is a part of the text.
 type Passage struct {
-	Start  int     // the number of its first token
-	Mean   float64 // of its surprises
+	Start  int     // number of its first token
+	Mean   float64 // mean surprise
 	Tokens []Token
 	Before []int32 // tokens before it
 	After  []int32
@@ -96,13 +96,13 @@ const (
 	costlyKept     = 20
 )
 
-// ErrNoLanguage is the error of a network where only a language model will do.
+// ErrNoLanguage reports that a language model is required, not a network of a task.
 var ErrNoLanguage = errors.New(
 	"found the network of a task, which has neither tokenizer nor text; want a language model")
 
-// Measure measures how a model predicts tokens, in the windows of train.Evaluate. Its memory does not grow with the
-// text. Errors: a network of a task, options that cannot be, a text of one token, scores that are not finite,
-// cancellation.
+// Measure measures how well a model predicts tokens, in the windows of train.Evaluate. Its memory does not grow with
+// the text. It returns an error for a network of a task, invalid options, a text of one token, scores that are not
+// finite, and if ctx is done.
 func Measure(ctx context.Context, g *explain.Language, tokens *data.Tokens, o Options) (*Report,
 	error) {
 	if g.Model == nil {

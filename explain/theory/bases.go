@@ -32,19 +32,19 @@ missing at the samples, over that of the signal.`,
 	},
 }
 
-// BasesOptions are those of the view bases.
+// BasesOptions holds the options of the view bases.
 type BasesOptions struct {
 	SignalOptions
 	N    int     `json:"n" min:"1" max:"128" help:"functions of each family"`
 	Span float64 `json:"span" min:"0" max:"1000" help:"where Laguerre has the beginning of the signal; 0: 2n"`
 }
 
-// family is a basis with the way to the coefficients of samples on [0, 1].
+// family is a basis with a function that computes the coefficients of samples on [0, 1].
 type family struct {
 	name    string
 	phi     ssm.Basis
 	project func(n int, f []float64) []float64
-	// at turns a place from 0 to 1 in the signal into the x of the basis.
+	// at maps a position from 0 to 1 in the signal to the x of the basis.
 	at func(v float64) float64
 }
 
@@ -65,7 +65,7 @@ func families(span float64) []family {
 	}
 }
 
-// Page shows the families and the approximations.
+// Page returns the page with the families and the approximations.
 func (o *BasesOptions) Page(ctx context.Context) (*figure.Page, error) {
 	s, err := o.take()
 	if err != nil {
@@ -127,8 +127,9 @@ func (o *BasesOptions) Page(ctx context.Context) (*figure.Page, error) {
 	return page, nil
 }
 
-// Errors returns the relative error of the signal u (l) as a sum of the first 1, 2, ..., n functions of a family, which
-// is "Fourier", "Legendre", "Chebyshev" or "Laguerre", as the view bases has it. The span is that of Laguerre.
+// Errors returns the relative errors of approximating the signal u (l) by the sum of the first 1, 2, ..., n functions
+// of a family, which is "Fourier", "Legendre", "Chebyshev" or "Laguerre", as in the view bases. span is for Laguerre
+// only.
 func Errors(name string, u []float64, n int, span float64) ([]float64, error) {
 	for _, fam := range families(span) {
 		if fam.name == name {
@@ -146,7 +147,7 @@ func errorsOf(partial [][]float64, u []float64) []float64 {
 	return all
 }
 
-// functions draws the first few functions of a family.
+// functions returns a panel of the first few functions of a family.
 func (o *BasesOptions) functions(fam family, span float64) figure.Panel {
 	const grid, most = 200, 5
 	n := min(o.N, most)
@@ -182,7 +183,8 @@ func partialSums(fam family, c []float64, l int) [][]float64 {
 	return sums
 }
 
-// frameCounts are numbers of functions to show one after another: all up to 8, then by about a fifth more, and n.
+// frameCounts returns the numbers of functions to show in succession: all up to 8, then about a fifth more each time,
+// and n.
 func frameCounts(n int) []int {
 	var counts []int
 	for k := 1; k < n; k = max(k+1, int(math.Round(1.2*float64(k)))) {

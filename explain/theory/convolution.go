@@ -37,17 +37,17 @@ A kernel is exponential, oscillation (a damped wave), box (a mean), difference o
 	},
 }
 
-// ConvolutionOptions are those of the view convolution.
+// ConvolutionOptions holds the options of the view convolution.
 type ConvolutionOptions struct {
 	SignalOptions
 	Kernel string  `json:"kernel" help:"exponential, oscillation, box, difference or echo, or numbers with commas"`
 	Memory float64 `json:"memory" min:"0.5" max:"4096" help:"samples that a kernel by name fades over or spans"`
 }
 
-// mostMatrix is the longest signal whose matrix is made.
+// mostMatrix is the maximum length of a signal, since its matrix is shown.
 const mostMatrix = 1024
 
-// kernels are kernels by name: how the kernel at lag j depends on the memory in samples.
+// kernels maps names to kernels: functions of the lag j and the memory in samples.
 var kernels = map[string]func(j int, memory float64) float64{
 	"exponential": func(j int, memory float64) float64 { return math.Exp(-float64(j)/memory) / memory },
 	"oscillation": func(j int, memory float64) float64 {
@@ -71,10 +71,10 @@ var kernels = map[string]func(j int, memory float64) float64{
 	},
 }
 
-// kernelNames are the names of kernels.
+// kernelNames lists the names of kernels.
 var kernelNames = []string{"exponential", "oscillation", "box", "difference", "echo"}
 
-// kernel returns the l values of the kernel that the options name or write down.
+// kernel returns the l values of the kernel that the options name or list.
 func (o *ConvolutionOptions) kernel(l int) ([]float64, error) {
 	kernel := make([]float64, l)
 	if f := kernels[o.Kernel]; f != nil {
@@ -98,7 +98,7 @@ func (o *ConvolutionOptions) kernel(l int) ([]float64, error) {
 	return kernel, nil
 }
 
-// Page shows the convolution.
+// Page returns the page of the convolution.
 func (o *ConvolutionOptions) Page(context.Context) (*figure.Page, error) {
 	s, err := o.take()
 	if err != nil {
@@ -158,7 +158,8 @@ func (o *ConvolutionOptions) Page(context.Context) (*figure.Page, error) {
 	return page, nil
 }
 
-// spectra shows the sizes of the transforms of kernel, signal and output, padded to twice their length.
+// spectra returns a panel of the magnitudes of the transforms of kernel, signal and output, each padded to twice its
+// length.
 func spectra(kernel, u, y []float64) figure.Panel {
 	var all []figure.Series
 	for _, s := range []struct {

@@ -31,7 +31,7 @@ and legs are close to HiPPO-LegS. C is 1, or random as before training (--random
 	},
 }
 
-// DiagonalOptions are those of the view diagonal.
+// DiagonalOptions holds the options of the view diagonal.
 type DiagonalOptions struct {
 	Init   string  `json:"init" enum:"lin,inv,inv2,quad,real,legs" help:"the initialization of A"`
 	N      int     `json:"n" min:"2" max:"64" help:"numbers in the state, even: n/2 modes"`
@@ -42,7 +42,7 @@ type DiagonalOptions struct {
 	Seed   uint64  `json:"seed" help:"of a random C"`
 }
 
-// model makes the system that the options say.
+// model returns the system that the options specify.
 func (o *DiagonalOptions) model() (*ssm.Diagonal, ssm.Method, error) {
 	method, err := ssm.ParseMethod(o.Method)
 	if err != nil {
@@ -63,7 +63,7 @@ func (o *DiagonalOptions) model() (*ssm.Diagonal, ssm.Method, error) {
 	return s, method, nil
 }
 
-// Page shows the modes and what they make together.
+// Page returns the page with the modes and their sum.
 func (o *DiagonalOptions) Page(context.Context) (*figure.Page, error) {
 	s, method, err := o.model()
 	if err != nil {
@@ -122,7 +122,7 @@ func (o *DiagonalOptions) Page(context.Context) (*figure.Page, error) {
 	return page, nil
 }
 
-// response is the frequency response of a system, from 0 to half the sampling rate.
+// response returns the frequency response of a system, from 0 to half the sampling rate.
 func response(name string, s *ssm.Diagonal, m ssm.Method) figure.Series {
 	out := figure.Series{Name: name}
 	for i := range mostPoints {

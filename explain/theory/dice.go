@@ -31,13 +31,13 @@ normal density with this mean and this variance, whatever the die: the central l
 	New: func() Options { return &DiceOptions{Faces: "1,1,1,1,1,1", Dice: 12} },
 }
 
-// DiceOptions are those of the view dice.
+// DiceOptions holds the options of the view dice.
 type DiceOptions struct {
 	Faces string `json:"faces" help:"weights of the faces 1, 2, 3, ...: 1,1,1,1,1,5 is a die that likes the 6"`
 	Dice  int    `json:"dice" min:"1" max:"64" help:"the most dice that are thrown at once"`
 }
 
-// mostFaces is how many faces a die has at most.
+// mostFaces is the maximum number of faces of a die.
 const mostFaces = 32
 
 // density returns the probabilities of the faces.
@@ -54,7 +54,7 @@ func (o *DiceOptions) density() ([]float64, error) {
 	return p, nil
 }
 
-// numbers are the numbers of a list of an option: least to most, from lo to hi.
+// numbers parses the list of numbers of an option: least to most numbers, from lo to hi.
 func numbers(option, list string, least, most int, lo, hi float64) ([]float64, error) {
 	parts := strings.Split(list, ",")
 	if len(parts) < least || len(parts) > most {
@@ -71,7 +71,7 @@ func numbers(option, list string, least, most int, lo, hi float64) ([]float64, e
 	return x, nil
 }
 
-// Page shows the sums.
+// Page returns the page with the sums.
 func (o *DiceOptions) Page(context.Context) (*figure.Page, error) {
 	die, err := o.density()
 	if err != nil {
@@ -81,7 +81,7 @@ func (o *DiceOptions) Page(context.Context) (*figure.Page, error) {
 		Caption: "n dice together: the density of one convolved with itself, n factors. The dashed line is the " +
 			"normal density with the same mean and variance.", Source: "Laplace 1812"}
 	var apart []float64
-	ofOne, spread := stat.PopMeanVariance(upTo(len(die), 1), die) // of a die that shows 0, 1, ...
+	ofOne, spread := stat.PopMeanVariance(upTo(len(die), 1), die) // for a die that shows 0, 1, ...
 	for n := 1; n <= o.Dice; n++ {
 		p := ssm.ConvolvePower(die, n)
 		mean, variance := float64(n)*(1+ofOne), float64(n)*spread

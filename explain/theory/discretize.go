@@ -33,7 +33,7 @@ Mamba, arXiv:2312.00752, zoh.`,
 	},
 }
 
-// SpringOptions are a mass on a spring.
+// SpringOptions specifies a mass on a spring.
 type SpringOptions struct {
 	Mass      float64 `json:"mass" min:"0.001" max:"1000" help:"of the body"`
 	Friction  float64 `json:"friction" min:"0" max:"1000" help:"force for a speed of 1"`
@@ -44,20 +44,20 @@ func (o SpringOptions) spring() ssm.Spring {
 	return ssm.Spring{Mass: o.Mass, Friction: o.Friction, Stiffness: o.Stiffness}
 }
 
-// DiscretizeOptions are those of the view discretize.
+// DiscretizeOptions holds the options of the view discretize.
 type DiscretizeOptions struct {
 	SpringOptions
 	Dt   float64 `json:"dt" min:"0.0001" max:"10" help:"time from one sample to the next"`
 	Time float64 `json:"time" min:"0.1" max:"1000" help:"how long the responses are"`
 }
 
-// rules are the rules of sampling in the order of the text.
+// rules lists the rules of sampling in the order of the text.
 var rules = []ssm.Method{ssm.Euler, ssm.BackwardEuler, ssm.Bilinear, ssm.ZOH}
 
-// mostSteps is how many steps a response has at most.
+// mostSteps is the maximum number of steps of a response.
 const mostSteps = 4096
 
-// Page shows the system and its four samplings.
+// Page returns the page with the system and its four samplings.
 func (o *DiscretizeOptions) Page(context.Context) (*figure.Page, error) {
 	steps := int(math.Round(o.Time / o.Dt))
 	if steps < 2 || steps > mostSteps {
@@ -153,8 +153,8 @@ func (o *DiscretizeOptions) Page(context.Context) (*figure.Page, error) {
 
 func ones(n int) []float64 { return slices.Repeat([]float64{1}, n) }
 
-// cut leaves out what comes after a number far outside of lo to hi, so that an unstable response does not flatten the
-// others.
+// cut replaces the numbers from the first one far outside of lo to hi by NaN, so that an unstable response does not
+// flatten the others.
 func cut(y []float64, lo, hi float64) []float64 {
 	margin := hi - lo
 	shown := slices.Clone(y)
@@ -188,8 +188,8 @@ func poleRow(rule ssm.Method, poles []complex128, worst float64) []string {
 	return []string{rule.String(), text, fmt.Sprintf("%.6f", size), stable, fmt.Sprintf("%.3g", worst)}
 }
 
-// response is the size of a response at frequencies up to half the sampling rate, without 0, where a spring of
-// stiffness 0 has a pole.
+// response returns the magnitude of a response at frequencies up to half the sampling rate. It omits 0, where a spring
+// of stiffness 0 has a pole.
 func (o *DiscretizeOptions) response(name string, at func(omega float64) complex128) figure.Series {
 	out := figure.Series{Name: name}
 	for i := range mostPoints {
@@ -199,7 +199,7 @@ func (o *DiscretizeOptions) response(name string, at func(omega float64) complex
 	return out
 }
 
-// regions shows where each rule is stable: the size of the pole z that it maps z' = dt s.
+// regions returns a figure of where each rule is stable: the magnitude of the pole z to which it maps z' = dt s.
 func (o *DiscretizeOptions) regions(own []complex128) *figure.Figure {
 	const cells, reach = 61, 3.0 // a cell is 0.1 wide
 	step := 2 * reach / (cells - 1)
@@ -235,7 +235,7 @@ func (o *DiscretizeOptions) regions(own []complex128) *figure.Figure {
 	return f
 }
 
-// order shows the largest error of the response to a beginning push, for dt, dt/2, dt/4, ...
+// order returns a figure of the largest error of the response to an initial push, for dt, dt/2, dt/4, ...
 func (o *DiscretizeOptions) order() *figure.Figure {
 	system := o.spring().System()
 	all := make([]figure.Series, len(rules))

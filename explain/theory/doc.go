@@ -1,6 +1,6 @@
-// Package theory explains the mathematics of state-space models in pictures: convolutions, bases, HiPPO's memory,
-// sampling, the Kalman filter, the parts of H3, and scans. Everything that a page shows is computed by package ssm,
-// which has the formulas by definition.
+// Package theory explains the mathematics of state-space models with pictures: convolutions, bases, HiPPO's memory,
+// sampling, the Kalman filter, the parts of H3, and scans. Package ssm, which has the formulas by definition, computes
+// everything that a page shows.
 //
-// [Views] lists the explanations. Each has options with defaults, and a function that turns them into a page.
+// [Views] lists the explanations. Each has options with defaults, and a function that makes a page from them.
 package theory

@@ -38,7 +38,7 @@ HiPPO is arXiv:2008.07669, How to Train Your HiPPO arXiv:2206.12037.`,
 	},
 }
 
-// HiPPOOptions are those of the view hippo.
+// HiPPOOptions holds the options of the view hippo.
 type HiPPOOptions struct {
 	SignalOptions
 	Measures []string `json:"measures" enum:"legs,legt,lagt,fout" help:"which memories to show"`
@@ -48,23 +48,23 @@ type HiPPOOptions struct {
 	Moments  int      `json:"moments" min:"1" max:"200" help:"moments to show, one frame each"`
 }
 
-// measureNames are the measures as papers write them.
+// measureNames maps measures to their names in papers.
 var measureNames = map[string]string{"legs": "LegS", "legt": "LegT", "lagt": "LagT", "fout": "FouT"}
 
-// memory is a HiPPO system that has seen a signal.
+// memory is a HiPPO system that has processed a signal.
 type memory struct {
 	name   string
 	states [][]float64 // after each sample (l, n)
-	// rebuild returns what the state after sample k says of the samples from, ..., k.
+	// rebuild returns the samples from, ..., k as reconstructed from the state after sample k.
 	rebuild func(k, from int) []float64
-	// reach is how many samples the memory is about, at sample k.
+	// reach returns the number of samples that the memory covers at sample k.
 	reach func(k int) int
 	about string
 }
 
-// Memory is what HiPPO's state of n numbers knows of the signal u (l) after each sample, by one of the measures that
-// the view hippo lists. window is a share of the signal. The result is the states (l, n), and a function that rebuilds
-// the samples from, ..., k from the state after sample k. Errors: another measure, a rule of sampling that overflows.
+// Memory returns the states (l, n) of a HiPPO system with n numbers after each sample of the signal u (l), for one of
+// the measures of the view hippo, and a function that reconstructs the samples from, ..., k from the state after sample
+// k. window is a share of the signal. It returns an error for an unknown measure, or if the rule of sampling overflows.
 func Memory(measure string, u []float64, n int, window float64, m ssm.Method) (states [][]float64,
 	rebuild func(k, from int) []float64, err error) {
 	mem, err := memorize(measure, u, n, window, m)
@@ -81,11 +81,11 @@ func memorize(measure string, u []float64, n int, window float64, m ssm.Method) 
 	var a *mat.Dense
 	var b []float64
 	var phi ssm.Basis
-	var x func(age, k float64) float64 // where the basis has a moment, by its age in samples
+	var x func(age, k float64) float64 // returns the x of the basis for a moment, from its age in samples
 	unit := span
 	switch measure {
 	case "legs":
-		// Time begins one sample before the signal: see ssm.MemorizeLegS.
+		// Time starts one sample before the signal: see ssm.MemorizeLegS.
 		phi, x = ssm.Legendre, func(age, k float64) float64 { return 1 - age/(k+2) }
 		mem.reach = func(k int) int { return k + 1 }
 		mem.about = "Legendre polynomials stretched over all of the past"
@@ -128,7 +128,7 @@ func memorize(measure string, u []float64, n int, window float64, m ssm.Method) 
 	return mem, nil
 }
 
-// Page shows the memories.
+// Page returns the page with the memories.
 func (o *HiPPOOptions) Page(ctx context.Context) (*figure.Page, error) {
 	s, err := o.take()
 	if err != nil {
@@ -189,7 +189,7 @@ func (o *HiPPOOptions) Page(ctx context.Context) (*figure.Page, error) {
 	return page, nil
 }
 
-// passing is the figure of a memory while the signal passes.
+// passing returns the figure of a memory as the signal passes.
 func (o *HiPPOOptions) passing(mem *memory, s *signal) *figure.Figure {
 	l := len(s.u)
 	f := &figure.Figure{Name: "memory-" + mem.name, Title: "What the state remembers", Group: "memory",
@@ -230,8 +230,8 @@ func (o *HiPPOOptions) passing(mem *memory, s *signal) *figure.Figure {
 	return f
 }
 
-// errorByAge is the root mean square error of a memory at each age over moments of the signal's second half, over that
-// of the signal.
+// errorByAge returns the root mean square error of a memory at each age, over moments in the second half of the signal,
+// divided by that of the signal.
 func errorByAge(mem *memory, u []float64) figure.Series {
 	l := len(u)
 	half := l / 2
@@ -251,7 +251,7 @@ func errorByAge(mem *memory, u []float64) figure.Series {
 	out := figure.Series{Name: measureNames[mem.name]}
 	for _, age := range evenly(half, mostPoints) {
 		if age >= mem.reach(l-1) {
-			break // a polynomial means nothing beyond its window
+			break // a polynomial has no meaning beyond its window
 		}
 		out.X = append(out.X, float64(age))
 		out.Y = append(out.Y, max(math.Sqrt(square[age])/scale, 1e-17))
@@ -259,7 +259,7 @@ func errorByAge(mem *memory, u []float64) figure.Series {
 	return out
 }
 
-// statesMap shows the state as rows, over time.
+// statesMap returns a panel of the state over time, with its numbers as rows.
 func statesMap(mem *memory) figure.Panel {
 	n := len(mem.states[0])
 	at := evenly(len(mem.states), mostCells)

@@ -11,13 +11,14 @@ import (
 	"github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// mostCells is how many rows and columns a map has at most, and mostPoints how many points a line in a frame.
+// mostCells is the maximum number of rows and columns of a map. mostPoints is the maximum number of points of a line in
+// a frame.
 const (
 	mostCells  = 256
 	mostPoints = 256
 )
 
-// upTo is 0, 1, ..., n-1 times step.
+// upTo returns 0, 1, ..., n-1 times step.
 func upTo(n int, step float64) figure.Floats {
 	x := make(figure.Floats, n)
 	for i := range x {
@@ -26,7 +27,7 @@ func upTo(n int, step float64) figure.Floats {
 	return x
 }
 
-// evenly returns at most count places from 0 to n-1, the last one always.
+// evenly returns at most count evenly spaced indices from 0 to n-1, always including the last one.
 func evenly(n, count int) []int {
 	count = min(n, count)
 	at := make([]int, count)
@@ -36,23 +37,23 @@ func evenly(n, count int) []int {
 	return at
 }
 
-// line is a series over 0, 1, 2, ...
+// line returns a series over 0, 1, 2, ...
 func line(name string, y []float64) figure.Series {
 	return figure.Series{Name: name, X: upTo(len(y), 1), Y: y}
 }
 
-// overTime is a series over times k·dt.
+// overTime returns a series over times k·dt.
 func overTime(name string, y []float64, dt float64) figure.Series {
 	return figure.Series{Name: name, X: upTo(len(y), dt), Y: y}
 }
 
-// lines is a panel of lines.
+// lines returns a panel of lines.
 func lines(title, x, y string, series ...figure.Series) figure.Panel {
 	return figure.Panel{Title: title, X: figure.Axis{Label: x}, Y: figure.Axis{Label: y},
 		Lines: &figure.Lines{Series: series}}
 }
 
-// points is a series of complex numbers in their plane.
+// points returns a series of complex numbers in the plane.
 func points(name string, z []complex128) figure.Series {
 	s := figure.Series{Name: name, Points: true}
 	for _, v := range z {
@@ -62,21 +63,21 @@ func points(name string, z []complex128) figure.Series {
 	return s
 }
 
-// plane is a panel of points in the complex plane.
+// plane returns a panel of points in the complex plane.
 func plane(title string, circle bool, series ...figure.Series) figure.Panel {
 	p := lines(title, "real part", "imaginary part", series...)
 	p.Square, p.Lines.Circle = true, circle
 	return p
 }
 
-// still is a figure of one frame.
+// still returns a figure with one frame.
 func still(name, title, caption, source string, panels ...figure.Panel) *figure.Figure {
 	return &figure.Figure{Name: name, Title: title, Caption: caption, Source: source,
 		Frames: []figure.Frame{{Panels: panels}}}
 }
 
-// matrixMap shows a matrix with a color for each sign. A larger one than mostCells is shown by blocks, whose cells have
-// the mean; note then says so, else it is empty.
+// matrixMap returns a map of a matrix with a color for each sign. If the matrix is larger than mostCells, cells are the
+// means of blocks, and note says so. Otherwise note is empty.
 func matrixMap(m mat.Matrix) (shown *figure.Map, note string) {
 	rows, cols := m.Dims()
 	step := max(1, (max(rows, cols)+mostCells-1)/mostCells)
@@ -90,21 +91,21 @@ func matrixMap(m mat.Matrix) (shown *figure.Map, note string) {
 	return shown, note
 }
 
-// mapPanel is a panel of a map.
+// mapPanel returns a panel of a map.
 func mapPanel(title, x, y string, m *figure.Map) figure.Panel {
 	return figure.Panel{Title: title, X: figure.Axis{Label: x}, Y: figure.Axis{Label: y}, Map: m}
 }
 
-// texts are the names of numbers 0 to n-1 times step from a start.
+// texts returns the numbers 0 to n-1, times step plus from, as text.
 func texts(n int, from, step float64) []string {
 	names := make([]string, n)
 	for i := range names {
-		names[i] = fmt.Sprintf("%.3g", math.Round(1e9*(from+float64(i)*step))/1e9) // no -1e-16 for 0
+		names[i] = fmt.Sprintf("%.3g", math.Round(1e9*(from+float64(i)*step))/1e9) // avoids -1e-16 for 0
 	}
 	return names
 }
 
-// bounds are the least and largest of all numbers of several slices, with a margin.
+// bounds returns the smallest and largest finite number of several slices, with a margin.
 func bounds(all ...[]float64) (lo, hi float64) {
 	lo, hi = math.Inf(1), math.Inf(-1)
 	for _, x := range all {
@@ -124,7 +125,7 @@ func bounds(all ...[]float64) (lo, hi float64) {
 	return lo - margin, hi + margin
 }
 
-// rms is the root of the mean square, 0 for nothing.
+// rms returns the root mean square of x, 0 if x is empty.
 func rms(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -136,7 +137,7 @@ func rms(x []float64) float64 {
 	return math.Sqrt(sum / float64(len(x)))
 }
 
-// relative is the root mean square of a - b over that of b, or that of a - b alone where b is zero.
+// relative returns the root mean square of a - b divided by that of b, or only the former if b is zero.
 func relative(a, b []float64) float64 {
 	diff := floats.SubTo(make([]float64, len(a)), a, b)
 	if scale := rms(b); scale > 0 {
@@ -145,7 +146,7 @@ func relative(a, b []float64) float64 {
 	return rms(diff)
 }
 
-// picked is a series of the entries of y at some places.
+// picked returns a series of the entries of y at the given indices.
 func picked(name string, y []float64, at []int) figure.Series {
 	s := figure.Series{Name: name, X: make(figure.Floats, len(at)), Y: make(figure.Floats, len(at))}
 	for i, k := range at {
@@ -154,19 +155,19 @@ func picked(name string, y []float64, at []int) figure.Series {
 	return s
 }
 
-// dashed is a series as a dashed line.
+// dashed returns a series as a dashed line.
 func dashed(s figure.Series) figure.Series {
 	s.Dashed = true
 	return s
 }
 
-// stepped is a series that stays at a value until the next.
+// stepped returns a series in which each value stays until the next.
 func stepped(s figure.Series) figure.Series {
 	s.Steps = true
 	return s
 }
 
-// onLog keeps numbers above rounding, so that a logarithmic axis can show them.
+// onLog returns magnitudes of at least the size of rounding errors, so that a logarithmic axis can show them.
 func onLog(x []float64) figure.Floats {
 	y := make(figure.Floats, len(x))
 	for i, v := range x {

@@ -32,7 +32,7 @@ and the sum of both is the output of the whole. Nothing else passes from piece t
 	},
 }
 
-// PiecesOptions are those of the view pieces.
+// PiecesOptions holds the options of the view pieces.
 type PiecesOptions struct {
 	SignalOptions
 	Init  string  `json:"init" enum:"lin,inv,inv2,quad,real,legs" help:"the initialization of A"`
@@ -41,7 +41,7 @@ type PiecesOptions struct {
 	Piece int     `json:"piece" min:"1" max:"4096" help:"samples in a piece"`
 }
 
-// Page shows the pieces one after another.
+// Page returns the page with the pieces in sequence.
 func (o *PiecesOptions) Page(context.Context) (*figure.Page, error) {
 	s, err := o.take()
 	if err != nil {

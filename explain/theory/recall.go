@@ -31,7 +31,7 @@ divided at spaces, or into letters if it has none. H3, arXiv:2212.14052, §3.1 a
 	New: func() Options { return &RecallOptions{text: "a 2 c 4 b 3 d 1 a"} },
 }
 
-// RecallOptions are those of the view recall.
+// RecallOptions holds the options of the view recall.
 type RecallOptions struct {
 	Decay float64 `json:"decay" min:"0" max:"10" help:"how fast pairs fade: one of a steps ago counts exp(-decay a)"`
 	text  string
@@ -40,14 +40,14 @@ type RecallOptions struct {
 // SetText sets the text that is read.
 func (o *RecallOptions) SetText(text string) { o.text = text }
 
-// The longest text that is shown, and its most different tokens: the memory has their square.
+// The maximum length of a text, and the maximum number of distinct tokens: the memory has the square of that size.
 const (
 	mostRecalled = 96
 	mostTokens   = 32
 )
 
-// tokens divides a text at spaces, or into letters if there are none, and returns a number for each token and the
-// names.
+// tokens splits a text at spaces, or into letters if there are none. It returns a number for each token, and the names
+// of the numbers.
 func tokens(text string) (ids []int, names []string, err error) {
 	if !utf8.ValidString(text) {
 		return nil, nil, fmt.Errorf("text: found %.60q, want UTF-8", text)
@@ -77,7 +77,7 @@ func tokens(text string) (ids []int, names []string, err error) {
 	return ids, names, nil
 }
 
-// Page shows the circuit at each token.
+// Page returns the page with the circuit at each token.
 func (o *RecallOptions) Page(context.Context) (*figure.Page, error) {
 	ids, names, err := tokens(o.text)
 	if err != nil {
@@ -150,7 +150,8 @@ func (o *RecallOptions) Page(context.Context) (*figure.Page, error) {
 	return page, nil
 }
 
-// recallRow says what happened at position t. What is read is the token that counts most, empty if none does.
+// recallRow describes what happens at position t. The token that is read is the one with the largest weight, empty if
+// there is none.
 func recallRow(t int, s ssm.H3Step, shown, names []string) []string {
 	key, written := "", ""
 	if t > 0 {
@@ -170,7 +171,7 @@ func recallRow(t int, s ssm.H3Step, shown, names []string) []string {
 	return row
 }
 
-// kernelOfRecall shows how much a pair counts by its age.
+// kernelOfRecall returns a figure of the weight of a pair by its age.
 func kernelOfRecall(fading []float64, decay float64) *figure.Figure {
 	p := lines("kernel of the diagonal SSM", "steps ago", "weight", line("K", fading))
 	p.Y.Min, p.Y.Max = 0, 1.05

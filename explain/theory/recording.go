@@ -13,22 +13,23 @@ import (
 	"unicode"
 )
 
-// Recording is a signal that was measured.
+// Recording is a measured signal.
 type Recording struct {
-	Name   string // of its file and column
+	Name   string // name of its file and column
 	Values []float64
-	Rate   float64 // samples a second, 0 if it is not known
+	Rate   float64 // samples per second, 0 if unknown
 }
 
-// largest is the largest size of a number in a signal: its square and sums of many squares are far from overflow.
+// largest is the maximum magnitude of a number in a signal, so that sums of many squares do not overflow.
 const largest = 1e30
 
-// MostSamples is how many samples of a file are read.
+// MostSamples is the maximum number of samples read from a file.
 const MostSamples = 1 << 24
 
-// ReadCSV reads a column of a file of numbers divided by commas, semicolons or tabs, with or without a line of names.
-// The column is named, or counted from 1; if it is empty the first column with a number in the second line is taken.
-// Errors name the line: a column that is not there, a value that is not a finite number, more than [MostSamples] lines.
+// ReadCSV reads a column of a file of numbers that are separated by commas, semicolons or tabs, with or without a
+// header. The column is given by name, or by number counted from 1. If it is empty, the first column with a number in
+// the second line is taken. If the column does not exist, a value is not a finite number, or there are more than
+// [MostSamples] lines, the error names the line.
 func ReadCSV(r io.Reader, column string) (name string, values []float64, err error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	if mark, err := in.Peek(3); err == nil && string(mark) == "\xef\xbb\xbf" {
@@ -56,7 +57,7 @@ func ReadCSV(r io.Reader, column string) (name string, values []float64, err err
 			return "", nil, err
 		}
 	}
-	var rows [][]string // the first two lines, which tell whether there is a header and where numbers stand
+	var rows [][]string // the first two lines, which show whether there is a header and which columns are numbers
 	rows = append(rows, head)
 	second, err := lines.Read()
 	if err == nil {
@@ -112,7 +113,7 @@ func ReadCSV(r io.Reader, column string) (name string, values []float64, err err
 	}
 }
 
-// divider is the sign between columns that occurs most in the first line.
+// divider returns the separator that occurs most in the first line.
 func divider(text string) rune {
 	text, _, _ = strings.Cut(text, "\n")
 	best := ','
@@ -124,7 +125,7 @@ func divider(text string) rune {
 	return best
 }
 
-// findColumn returns the place of a column that is named, or counted from 1.
+// findColumn returns the index of a column that is given by name, or by number counted from 1.
 func findColumn(head []string, column string) (int, error) {
 	if at := slices.Index(head, column); at >= 0 {
 		return at, nil
@@ -137,7 +138,7 @@ func findColumn(head []string, column string) (int, error) {
 	return n - 1, nil
 }
 
-// shortened lists a few names.
+// shortened lists at most 12 names.
 func shortened(names []string) string {
 	const most = 12
 	text := fmt.Sprintf("%.40q", names[:min(most, len(names))])
@@ -147,7 +148,7 @@ func shortened(names []string) string {
 	return text
 }
 
-// plain is a name of a file's own choice as a title may have it: at most 60 letters that can be printed.
+// plain returns a name from a file in a form for a title: at most 60 printable characters.
 func plain(name string) string {
 	letters := []rune(strings.ToValidUTF8(name, "?"))
 	for i, r := range letters {
@@ -158,7 +159,7 @@ func plain(name string) string {
 	return string(letters[:min(60, len(letters))])
 }
 
-// number reads a finite number of moderate size.
+// number parses a finite number of moderate magnitude.
 func number(text string) (float64, error) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || math.IsNaN(v) || math.Abs(v) > largest {

@@ -30,7 +30,7 @@ as well as its n numbers know it. S4, arXiv:2111.00396, theorem 1, lemma 3.2 and
 	New: func() Options { return &S4Options{Measure: "legs", N: 16, Dt: 0.02, Age: 40, Length: 256} },
 }
 
-// S4Options are those of the view s4.
+// S4Options holds the options of the view s4.
 type S4Options struct {
 	Measure string  `json:"measure" enum:"legs,legt,lagt,fout" help:"the HiPPO matrix"`
 	N       int     `json:"n" min:"2" max:"64" help:"numbers in the state, even"`
@@ -39,10 +39,10 @@ type S4Options struct {
 	Length  int     `json:"length" min:"8" max:"2048" help:"samples of the kernel"`
 }
 
-// readAt returns the C that reads what the state of a measure, with the scale of time of ssm.HiPPO, knows of the input
-// s units of time ago.
+// readAt returns the C that reads from the state of a measure, with the time scale of ssm.HiPPO, the input s units of
+// time ago.
 func readAt(measure string, n int, s float64) []float64 {
-	const window = 2 // of legt and fout
+	const window = 2 // for legt and fout
 	switch measure {
 	case "legs":
 		return ssm.Legendre(n, math.Exp(-s))
@@ -54,7 +54,7 @@ func readAt(measure string, n int, s float64) []float64 {
 	return ssm.FourierHiPPO(n, s/window)
 }
 
-// system returns the dense system, and the same as diagonal plus low rank.
+// system returns the dense system, and the same system as diagonal plus low rank.
 func (o *S4Options) system() (*ssm.Continuous, *ssm.DPLR, error) {
 	a, b, err := ssm.HiPPO(o.Measure, o.N)
 	if err != nil {
@@ -76,7 +76,7 @@ func (o *S4Options) system() (*ssm.Continuous, *ssm.DPLR, error) {
 	return dense, s, nil
 }
 
-// Page shows the matrices, their spectra and the kernel.
+// Page returns the page with the matrices, their spectra and the kernel.
 func (o *S4Options) Page(context.Context) (*figure.Page, error) {
 	dense, s, err := o.system()
 	if err != nil {
@@ -123,7 +123,7 @@ func (o *S4Options) Page(context.Context) (*figure.Page, error) {
 	}, nil
 }
 
-// spectrum shows the eigenvalues of A and of N, and how near to parallel the eigenvectors of A are.
+// spectrum returns a figure of the eigenvalues of A and of N, and of how close to parallel the eigenvectors of A are.
 func (o *S4Options) spectrum(dense *ssm.Continuous, s *ssm.DPLR) (*figure.Figure, error) {
 	own, err := ssm.Poles(dense.A)
 	if err != nil {
@@ -158,7 +158,8 @@ func (o *S4Options) spectrum(dense *ssm.Continuous, s *ssm.DPLR) (*figure.Figure
 			"and no basis of eigenvectors at all.", "S4, arXiv:2111.00396, lemma 3.2", left, right), nil
 }
 
-// eigenvectorCondition is the condition number of the matrix of eigenvectors of a, false if it has none that is finite.
+// eigenvectorCondition returns the condition number of the matrix of eigenvectors of a. It returns false if there is no
+// finite one.
 func eigenvectorCondition(a *mat.Dense) (float64, bool) {
 	var eigen mat.Eigen
 	if !eigen.Factorize(a, mat.EigenRight) {
@@ -181,7 +182,8 @@ func eigenvectorCondition(a *mat.Dense) (float64, bool) {
 	return c, !math.IsInf(c, 0) && !math.IsNaN(c)
 }
 
-// kernel shows the kernel by the dense recurrence, by the one of diagonal plus low rank and by the generating function.
+// kernel returns a figure of the kernel computed in three ways: by the dense recurrence, by the recurrence of diagonal
+// plus low rank, and by the generating function.
 func (o *S4Options) kernel(dense *ssm.Continuous, s *ssm.DPLR) (*figure.Figure, error) {
 	d, err := dense.Discretize(o.Dt, ssm.Bilinear)
 	if err != nil {

@@ -27,13 +27,13 @@ in what is between. Every box is one map; boxes of a round can be computed at th
 	New: func() Options { return &ScanOptions{Length: 8, Seed: 1} },
 }
 
-// ScanOptions are those of the view scan.
+// ScanOptions holds the options of the view scan.
 type ScanOptions struct {
 	Length int    `json:"length" min:"2" max:"64" help:"steps"`
 	Seed   uint64 `json:"seed" help:"of inputs and steps"`
 }
 
-// model draws a selective model of one real mode and an input.
+// model returns a random selective model with one real mode, and an input.
 func (o *ScanOptions) model() (*ssm.Selective, []float64) {
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
 	s := &ssm.Selective{A: []complex128{-1}}
@@ -46,7 +46,7 @@ func (o *ScanOptions) model() (*ssm.Selective, []float64) {
 	return s, u
 }
 
-// Page shows the tree, and how work and rounds grow with the length.
+// Page returns the page with the tree, and with how work and rounds grow with the length.
 func (o *ScanOptions) Page(context.Context) (*figure.Page, error) {
 	s, u := o.model()
 	nodes, prefix := s.ScanTree(u)
@@ -92,7 +92,7 @@ func (o *ScanOptions) Page(context.Context) (*figure.Page, error) {
 	return page, nil
 }
 
-// addNode adds a box and its arrows. Boxes stand over the last step of their stretch.
+// addNode adds a box and its arrows. A box is above the last step of its range.
 func addNode(d *figure.Diagram, i int, n ssm.ScanNode, result bool) {
 	id := func(i int) string { return fmt.Sprintf("n%d", i) }
 	kind, name := "join", fmt.Sprintf("%d to %d", n.From, n.To-1)
@@ -125,7 +125,7 @@ func (o *ScanOptions) table(s *ssm.Selective, u []float64, nodes []ssm.ScanNode,
 	return t
 }
 
-// growth counts rounds and joins for lengths up to 1024.
+// growth returns a figure of the rounds and joins for lengths up to 1024.
 func (o *ScanOptions) growth() *figure.Figure {
 	rounds, joins := figure.Series{Name: "rounds"}, figure.Series{Name: "joins"}
 	steps := figure.Series{Name: "steps one after another", Dashed: true}

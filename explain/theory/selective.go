@@ -36,7 +36,7 @@ Mamba, arXiv:2312.00752, §3.1 and figure 2: selective copying.`,
 	},
 }
 
-// SelectiveOptions are those of the view selective.
+// SelectiveOptions holds the options of the view selective.
 type SelectiveOptions struct {
 	Take float64 `json:"take" min:"0" max:"100" help:"dt at tokens that count"`
 	Skip float64 `json:"skip" min:"0" max:"100" help:"dt at dots"`
@@ -47,7 +47,7 @@ type SelectiveOptions struct {
 // SetText sets the text that is read.
 func (o *SelectiveOptions) SetText(text string) { o.text = text }
 
-// inputs turns a text of numbers, letters and dots into a signal. counts is false for dots.
+// inputs converts a text of numbers, letters and dots to a signal. counts is false for dots.
 func inputs(text string) (u []float64, counts []bool, shown []string, err error) {
 	shown = strings.Fields(text)
 	if len(shown) == 1 {
@@ -74,7 +74,7 @@ func inputs(text string) (u []float64, counts []bool, shown []string, err error)
 	return u, counts, shown, nil
 }
 
-// model is one mode A = -1 with C = 1 whose Bbar is 1 - exp(-dt), so that a large dt takes the whole input.
+// model returns a model with one mode A = -1 and C = 1. Bbar is 1 - exp(-dt), so a large dt takes the whole input.
 func (o *SelectiveOptions) model(counts []bool, take, skip float64) *ssm.Selective {
 	s := &ssm.Selective{A: []complex128{-1}}
 	for _, c := range counts {
@@ -92,7 +92,7 @@ func (o *SelectiveOptions) model(counts []bool, take, skip float64) *ssm.Selecti
 	return s
 }
 
-// Page shows the model with and without selection.
+// Page returns the page with the model with and without selection.
 func (o *SelectiveOptions) Page(context.Context) (*figure.Page, error) {
 	u, counts, shown, err := inputs(o.text)
 	if err != nil {

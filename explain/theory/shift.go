@@ -28,14 +28,14 @@ convolution. C here reads the input of --delay steps ago. H3, arXiv:2212.14052, 
 	},
 }
 
-// ShiftOptions are those of the view shift.
+// ShiftOptions holds the options of the view shift.
 type ShiftOptions struct {
 	SignalOptions
 	N     int `json:"n" min:"1" max:"64" help:"places in the register"`
 	Delay int `json:"delay" min:"0" max:"63" help:"which place is read: the input of so many steps ago"`
 }
 
-// Page shows the register step by step.
+// Page returns the page with the register at each step.
 func (o *ShiftOptions) Page(context.Context) (*figure.Page, error) {
 	s, err := o.take()
 	if err != nil {
@@ -105,7 +105,7 @@ func (o *ShiftOptions) Page(context.Context) (*figure.Page, error) {
 	return page, nil
 }
 
-// span is from, from+1, ..., to-1.
+// span returns from, from+1, ..., to-1.
 func span(from, to int) []int {
 	at := make([]int, to-from)
 	for i := range at {

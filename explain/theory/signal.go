@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// SignalOptions choose the signal that a view shows.
+// SignalOptions specifies the signal that a view shows.
 type SignalOptions struct {
 	Signal string  `json:"signal" help:"sine, chirp, step, square, noise, sum; sine+0.3*noise; or a file, WAV or CSV"`
 	Column string  `json:"column" help:"of a CSV: name, or place counted from 1; empty for the first of numbers"`
@@ -18,17 +18,17 @@ type SignalOptions struct {
 	Turns  float64 `json:"turns" min:"0" max:"2048" help:"periods of sine and square over the whole signal"`
 	Seed   uint64  `json:"seed" help:"of noise"`
 
-	// Recording is the content of the file that Signal names. Who reads options reads it, too.
+	// Recording is the content of the file that Signal names. The code that parses the options must also read the file.
 	Recording *Recording `json:"-"`
 }
 
-// Input returns o, which makes options that embed it a [WithSignal].
+// Input returns o. Options that embed SignalOptions thereby implement [WithSignal].
 func (o *SignalOptions) Input() *SignalOptions { return o }
 
-// builtIn are the signals that are not files, as functions of x from 0 to 1.
+// builtIn contains the signals that are not files, as functions of x from 0 to 1.
 var builtIn = map[string]func(x, turns float64) float64{
 	"sine": func(x, turns float64) float64 { return math.Sin(2 * math.Pi * turns * x) },
-	// The frequency rises from 0 to twice turns, so that there are turns periods in all.
+	// The frequency rises from 0 to twice turns, so that there are turns periods in total.
 	"chirp": func(x, turns float64) float64 { return math.Sin(2 * math.Pi * turns * x * x) },
 	"step": func(x, _ float64) float64 {
 		if x < 0.25 {
@@ -47,15 +47,16 @@ var builtIn = map[string]func(x, turns float64) float64{
 	},
 }
 
-const noise = "noise" // of variance 1/4, so that most of it is between -1 and 1
+const noise = "noise" // has variance 1/4, so that most of it is between -1 and 1
 
-// term is one part of a signal that is made: a weight and a name.
+// term is one term of a generated signal: a weight and a name.
 type term struct {
 	weight float64
 	name   string
 }
 
-// terms reads a text such as "sine+0.3*noise". It is false if the text names no signals, and so must be a file.
+// terms parses a text such as "sine+0.3*noise". It returns false if the text does not name signals, and so must name a
+// file.
 func terms(text string) ([]term, bool) {
 	var all []term
 	for part := range strings.SplitSeq(text, "+") {
@@ -75,13 +76,13 @@ func terms(text string) ([]term, bool) {
 	return all, true
 }
 
-// IsFile says whether the signal has to be read from the file that Signal names.
+// IsFile reports whether the signal must be read from the file that Signal names.
 func (o *SignalOptions) IsFile() bool {
 	_, made := terms(o.Signal)
 	return !made
 }
 
-// SignalNames are the names of the signals that are made.
+// SignalNames returns the names of the generated signals.
 func SignalNames() []string { return []string{"sine", "chirp", "step", "square", noise, "sum"} }
 
 // Samples returns the signal.
@@ -93,14 +94,14 @@ func (o *SignalOptions) Samples() ([]float64, error) {
 	return s.u, nil
 }
 
-// signal is what a view shows.
+// signal is the signal that a view shows.
 type signal struct {
 	name  string
 	u     []float64
 	notes []string
 }
 
-// take returns the signal, from the recording where there is one.
+// take returns the signal, from the recording if there is one.
 func (o *SignalOptions) take() (*signal, error) {
 	if o.Recording != nil {
 		return o.recorded()
@@ -170,7 +171,7 @@ func (o *SignalOptions) recorded() (*signal, error) {
 	return s, nil
 }
 
-// averages returns l means of pieces of x of almost equal length. x has more than l entries.
+// averages returns the means of l pieces of x with almost equal length. x must have more than l entries.
 func averages(x []float64, l int) []float64 {
 	y := make([]float64, l)
 	for k := range y {

@@ -38,7 +38,7 @@ The bands are two standard deviations to either side: about 95 of 100 true value
 	},
 }
 
-// KalmanOptions are those of the view spring.
+// KalmanOptions holds the options of the view spring.
 type KalmanOptions struct {
 	SignalOptions
 	SpringOptions
@@ -47,7 +47,7 @@ type KalmanOptions struct {
 	PushNoise float64 `json:"push_noise" min:"0" max:"1000" help:"standard deviation of what is added to the push"`
 }
 
-// tracked is a spring that was followed.
+// tracked is a spring with the estimates of its state.
 type tracked struct {
 	truth    [][]float64 // position and speed (l, 2)
 	seen     [][]float64 // (l, 1)
@@ -55,7 +55,7 @@ type tracked struct {
 	smoothed []ssm.Gaussian
 }
 
-// follow moves the spring by the push u with noise, and filters what is seen.
+// follow simulates the spring with the push u and noise, and filters the observations.
 func (o *KalmanOptions) follow(u []float64) (*tracked, error) {
 	d, err := o.spring().System().Discretize(o.Dt, ssm.ZOH)
 	if err != nil {
@@ -72,7 +72,7 @@ func (o *KalmanOptions) follow(u []float64) (*tracked, error) {
 		Move: ssm.LinearMap(d.Abar, b), See: ssm.LinearMap(mat.NewDense(1, 2, d.C), nil),
 		Q: q, R: mat.NewSymDense(1, []float64{o.Noise * o.Noise}),
 	}
-	// The state at sample k is that before the push of k.
+	// The state at sample k is that before the push at k.
 	t := &tracked{}
 	x := []float64{0, 0}
 	pushes := make([][]float64, len(u))
@@ -90,7 +90,7 @@ func (o *KalmanOptions) follow(u []float64) (*tracked, error) {
 	return t, err
 }
 
-// Page shows the spring and its filter.
+// Page returns the page with the spring and its filter.
 func (o *KalmanOptions) Page(context.Context) (*figure.Page, error) {
 	s, err := o.take()
 	if err != nil {
@@ -140,7 +140,7 @@ func (o *KalmanOptions) Page(context.Context) (*figure.Page, error) {
 	return page, nil
 }
 
-// band is one number of a sequence of estimates with two standard deviations to either side.
+// band returns one number of a sequence of estimates, with a band of two standard deviations on either side.
 func (o *KalmanOptions) band(name string, estimates []ssm.Gaussian, i int) figure.Series {
 	s := figure.Series{Name: name, X: upTo(len(estimates), o.Dt)}
 	for _, g := range estimates {
@@ -158,7 +158,7 @@ func (o *KalmanOptions) truth(t *tracked, i int) figure.Series {
 	return s
 }
 
-// system shows the spring without noise: pushed, let go, and shaken at each frequency.
+// system returns a figure of the spring without noise: pushed, released, and driven at each frequency.
 func (o *KalmanOptions) system(u []float64) *figure.Figure {
 	spring := o.spring()
 	free := figure.Series{Name: "position"}
@@ -184,7 +184,7 @@ func (o *KalmanOptions) system(u []float64) *figure.Figure {
 		lines("let go", "time", "", free, speed), lines("state", "position", "speed", orbit), shaken)
 }
 
-// errors compares estimates with the truth.
+// errors returns a table that compares estimates with the truth.
 func (o *KalmanOptions) errors(t *tracked) *figure.Table {
 	table := &figure.Table{Columns: []string{"estimate", "error of position", "error of speed", "position in band",
 		"speed in band"}}

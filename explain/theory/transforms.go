@@ -25,17 +25,17 @@ through, and takes away the tones at the zeros of its transform.`,
 	New: func() Options { return &TransformsOptions{Widths: "0.5,1,4", Tone: 1.5, Highest: 4} },
 }
 
-// TransformsOptions are those of the view transforms.
+// TransformsOptions holds the options of the view transforms.
 type TransformsOptions struct {
 	Widths  string  `json:"widths" help:"widths of the box, and of the piece of the sine, in seconds"`
 	Tone    float64 `json:"tone" min:"0" max:"1000" help:"of the sine, in turns a second"`
 	Highest float64 `json:"highest" min:"0.01" max:"1000" help:"the highest frequency that is shown, in turns a second"`
 }
 
-// mostWidths is how many widths are shown at most.
+// mostWidths is the maximum number of widths.
 const mostWidths = 8
 
-// Page shows the transforms.
+// Page returns the page with the transforms.
 func (o *TransformsOptions) Page(context.Context) (*figure.Page, error) {
 	widths, err := numbers("widths", o.Widths, 1, mostWidths, 1e-6, 1e6)
 	if err != nil {

@@ -8,27 +8,27 @@ import (
 
 // View is one explanation.
 type View struct {
-	Name  string // of one word
-	Short string // in one line
-	// Long says what is shown, by which formula, from which source. Example has command lines.
+	Name  string // one word
+	Short string // one line
+	// Long describes what is shown, by which formula, from which source. Example contains command lines.
 	Long, Example string
-	// New returns options with their defaults: a pointer to a struct with the tags of package config. It may also be a
-	// [WithSignal] and a [WithText].
+	// New returns options with their defaults: a pointer to a struct with the tags of package config. It may also
+	// implement [WithSignal] and [WithText].
 	New func() Options
 }
 
-// Options make the page of a view. An option that is out of range or does not fit the others is an error.
+// Options makes the page of a view. Page returns an error if an option is out of range or inconsistent with others.
 type Options interface {
 	Page(ctx context.Context) (*figure.Page, error)
 }
 
-// WithSignal are options of a view that shows a signal passing.
+// WithSignal is implemented by the options of views that show a signal.
 type WithSignal interface {
 	Options
 	Input() *SignalOptions
 }
 
-// WithText are options of a view that is about a text which the user may give.
+// WithText is implemented by the options of views about a text that the user may give.
 type WithText interface {
 	Options
 	SetText(text string)
