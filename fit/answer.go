@@ -14,50 +14,50 @@ import (
 // Query is a server's request for predictions.
 type Query struct {
 	Rows   io.Reader
-	Format string // of Rows: one of QueryFormats
-	As     string // of the output: AsCSV or AsJSONL
+	Format string // format of Rows: one of QueryFormats
+	As     string // format of the output: AsCSV or AsJSONL
 	All    bool   // all quantiles and probabilities
-	Live   bool   // each prediction is written before the next row is read
+	Live   bool   // write each prediction before reading the next row
 
-	MostRows, MostSeries int // of Rows; 0 for any
+	MostRows, MostSeries int // limits of Rows; 0 for any
 
-	Out  io.Writer         // receives what hippo predict prints
-	Note func(text string) // receives what hippo predict reports on standard error; may be nil
+	Out  io.Writer         // receives the output of hippo predict
+	Note func(text string) // receives the messages that hippo predict writes to standard error; may be nil
 
 	Count func() // called for each row; may be nil
 }
 
-// QueryFormats are the formats of rows in a query: those that can be read from a pipe.
+// QueryFormats lists the formats of rows in a query: those that can be read from a pipe.
 var QueryFormats = []string{"jsonl", "csv", "wav"}
 
-// InputError is an error in the rows of a query.
+// InputError reports an error in the rows of a query.
 type InputError struct {
-	At     int64  // the row or line, from 1; 0 if it is none
+	At     int64  // number of the row or line, from 1; 0 if unknown
 	Column string // "" for none
 	err    error
 }
 
-// Error names the row and the column.
+// Error returns the message with the row and the column.
 func (e *InputError) Error() string {
 	var row *table.RowError
 	if !errors.As(e.err, &row) {
 		text := strings.TrimPrefix(e.err.Error(), "-: ")
 		return strings.TrimPrefix(text, "standard input: ")
 	}
-	text := fmt.Sprintf("%s %d", row.Unit, row.At) // which file it is of goes without saying
+	text := fmt.Sprintf("%s %d", row.Unit, row.At) // there is only one file, so it is not named
 	if row.Column != "" {
 		text += ", column " + row.Column
 	}
 	return text + ": " + row.Text
 }
 
-// Unwrap returns the error of Predict.
+// Unwrap returns the underlying error.
 func (e *InputError) Unwrap() error { return e.err }
 
 // Where returns the row and the column of the error, 0 and "" for none.
 func (e *InputError) Where() (row int64, column string) { return e.At, e.Column }
 
-// Answer writes exactly what hippo predict prints for the rows of a query. Errors in the rows are an *InputError.
+// Answer writes exactly the output of hippo predict for the rows of a query. An error in the rows is an *InputError.
 func (m *Model) Answer(ctx context.Context, q Query) error {
 	if !slices.Contains(QueryFormats, q.Format) {
 		return &InputError{err: fmt.Errorf("format: found %.40q, want one of %v", q.Format, QueryFormats)}
@@ -84,7 +84,7 @@ func (m *Model) Answer(ctx context.Context, q Query) error {
 	}
 }
 
-// outlet remembers whether writing failed.
+// outlet records whether writing failed.
 type outlet struct {
 	to  io.Writer
 	err error
@@ -100,14 +100,14 @@ func (w *outlet) Write(p []byte) (n int, err error) {
 type Card struct {
 	Task    string       `json:"task"`
 	Columns []CardColumn `json:"columns"`
-	Time    string       `json:"time,omitempty"`   // the column of the time of a row
+	Time    string       `json:"time,omitempty"`   // column with the time of a row
 	Step    float64      `json:"step,omitempty"`   // seconds from one row to the next in training
-	Series  string       `json:"series,omitempty"` // the column that names the sequence of a row
-	// Horizon is how many rows a forecast predicts, and Lookback how many it sees.
+	Series  string       `json:"series,omitempty"` // column with the name of a row's sequence
+	// Horizon is the number of rows that a forecast predicts, and Lookback the number that it sees.
 	Horizon  int       `json:"horizon,omitempty"`
 	Lookback int       `json:"lookback,omitempty"`
-	Levels   []float64 `json:"levels,omitempty"` // of the quantiles
-	Use      string    `json:"use,omitempty"`    // what predicts, if that is not the network
+	Levels   []float64 `json:"levels,omitempty"` // levels of the quantiles
+	Use      string    `json:"use,omitempty"`    // what predicts, if not the network
 	Streams  bool      `json:"streams"`          // rows can be predicted one by one
 }
 
@@ -118,8 +118,8 @@ type CardColumn struct {
 	Unit    string     `json:"unit,omitempty"`
 	Input   bool       `json:"input"`
 	Target  bool       `json:"target"`
-	Known   bool       `json:"known,omitempty"`   // for the rows to come, when a forecast is made
-	Classes []string   `json:"classes,omitempty"` // that training had
+	Known   bool       `json:"known,omitempty"`   // known for future rows when a forecast is made
+	Classes []string   `json:"classes,omitempty"` // classes in training
 }
 
 // Card describes the data of a plan.

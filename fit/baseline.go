@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// fixed is what rivals share that have nothing to fit.
+// fixed is embedded in rivals that have nothing to fit.
 type fixed struct{}
 
 func (fixed) fit(context.Context, *frame, *windows, *windows) (bool, error) { return true, nil }
@@ -19,7 +19,7 @@ type mean struct{ fixed }
 
 func (mean) title(*Plan) string { return "mean of the training part" }
 
-// lastValue repeats the last value. For the next row that is 0 on the network's scale.
+// lastValue repeats the last value. For the next row, this is 0 on the network's scale.
 type lastValue struct{ fixed }
 
 func (lastValue) title(*Plan) string { return "last value repeated" }
@@ -50,7 +50,7 @@ func (lastSeason) guess(e *encoder, rows []float32, n int, dst []float64) {
 	e.p.repeat(e, rows, n, e.p.Season, dst)
 }
 
-// repeat forecasts the same row of the last season. For a season of 1 it is the last value.
+// repeat forecasts the same row of the last season. If the season is 1, this is the last value.
 func (p *Plan) repeat(e *encoder, rows []float32, n, season int, dst []float64) {
 	targets := p.targets()
 	for k, i := range targets {
@@ -61,7 +61,8 @@ func (p *Plan) repeat(e *encoder, rows []float32, n, season int, dst []float64) 
 	}
 }
 
-// seen are the numbers of column i in the rows before the last n. A missing one is that before it, or the mean.
+// seen returns the numbers of column i in the rows before the last n. A missing number is replaced by the previous one,
+// or by the mean.
 func (p *Plan) seen(rows []float32, n, i int) []float64 {
 	width := p.width()
 	x, last := make([]float64, len(rows)/width-n), p.Columns[i].Mean
@@ -74,7 +75,7 @@ func (p *Plan) seen(rows []float32, n, i int) []float64 {
 	return x
 }
 
-// seen are the numbers of each target that a forecast sees.
+// seen returns the numbers of each target that a forecast sees.
 func (f *frame) seen(at window) (all [][]float64) {
 	for _, i := range f.plan.targets() {
 		all = append(all, f.plan.seen(f.rows.rows(at.lo, at.hi), f.plan.Horizon, i))
@@ -82,7 +83,7 @@ func (f *frame) seen(at window) (all [][]float64) {
 	return all
 }
 
-// majority predicts how frequent each class is in the training set.
+// majority predicts the frequencies of the classes in the training set.
 type majority struct {
 	fixed
 	Logits []float64 `json:"logits"`

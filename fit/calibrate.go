@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// Limits of calibration: windows of the validation part, and the numbers that a step of a forecast needs for its own
-// interval.
+// Limits of calibration: the number of windows of the validation part, and how many numbers a step of a forecast needs
+// to have its own interval.
 const (
 	calibrationWindows = 3000
 	leastForStep       = 100
@@ -18,27 +18,30 @@ const (
 
 // Kinds of intervals.
 const (
-	recentIntervals = "recent" // calibrated on the validation part; for forecasts, on the most recent ones
-	learntIntervals = "learnt" // the quantiles as learnt, not calibrated
+	recentIntervals = "recent" // calibrated on the validation part and, for forecasts, on the most recent forecasts
+	learntIntervals = "learnt" // the learnt quantiles, not calibrated
 )
 
-// doubt weighs calibration against the learnt quantiles: with this many windows that share no row, both count the same.
+// doubt weighs calibration against the learnt quantiles: with this many windows without common rows, both have equal
+// weight.
 const doubt = 2
 
-// Calibration is what the intervals of a target hold, between the outermost levels: in percent of the truths, which
-// should be Nominal.
+// Calibration reports how often the intervals of a target, between the outermost levels, contain the truth: in percent,
+// which should be Nominal.
 type Calibration struct {
 	Target  string  `json:"target"`
 	Nominal float64 `json:"nominal"`
-	Windows int     `json:"windows"` // of the validation part
-	// Apart is how many of these windows predict no row in common; for tasks that predict each row, the number of rows.
+	Windows int     `json:"windows"` // number of windows of the validation part
+	// Apart is the number of these windows that predict no row in common. For tasks that predict each row, it is the
+	// number of rows.
 	Apart int `json:"apart"`
 	// Learnt and Calibrated are measured on the validation part, on which intervals are calibrated. Checked is measured
-	// there, too, with each half calibrated on the other; -1 if the part is too short for it.
+	// there, too, with each half calibrated on the other. It is -1 if the part is too short.
 	Learnt     float64 `json:"learnt"`
 	Calibrated float64 `json:"calibrated"`
 	Checked    float64 `json:"checked"`
-	// TestLearnt and TestCalibrated are measured on the test part, with recent forecasts calibrating, too.
+	// TestLearnt and TestCalibrated are measured on the test part, where recent forecasts are used for calibration,
+	// too.
 	TestLearnt     float64 `json:"test_learnt"`
 	TestCalibrated float64 `json:"test_calibrated"`
 }
@@ -54,15 +57,15 @@ func (c *Calibration) Sentence() string {
 		checked, c.TestLearnt, c.TestCalibrated)
 }
 
-// calibrate finds by how much intervals have to be widened, or narrowed where that is negative, so that they hold what
-// they promise on the validation part: conformalized quantile regression (Romano, Patterson and Candès,
-// arXiv:1905.03222, eq. 6 to 8). Of a pair of levels τ and 1-τ with the quantiles lo and hi and n truths y it is the
-// ⌈(1-2τ)(n+1)⌉-th smallest E of max(lo - y, y - hi), and the interval becomes
+// calibrate computes by how much intervals must be widened (or narrowed, if negative) to have their nominal coverage on
+// the validation part, by conformalized quantile regression (Romano, Patterson and Candès, arXiv:1905.03222, eq. 6 to
+// 8). For a pair of levels τ and 1-τ with the quantiles lo and hi and n truths y, E is the ⌈(1-2τ)(n+1)⌉-th smallest of
+// max(lo - y, y - hi), and the interval becomes
 //
 //	[min(lo - E a/(a+2), median), max(hi + E a/(a+2), median)]
 //
 // a is the number of windows that predict no row in common: the theorem assumes exchangeable truths, of which
-// overlapping forecasts have few. If n is so small that the rank is above it, E is 0: the intervals stay as learnt.
+// overlapping forecasts have few. If the rank is above n because n is small, E is 0: the intervals stay as learnt.
 func (m *Model) calibrate(ctx context.Context, valid *windows) (all []Calibration, err error) {
 	p := m.plan
 	p.Widen = nil
@@ -70,7 +73,7 @@ func (m *Model) calibrate(ctx context.Context, valid *windows) (all []Calibratio
 	if pairs == 0 {
 		return nil, nil
 	}
-	var off [parts]scores // of the earlier half, the later one, and what is between them
+	var off [parts]scores // for the earlier half, the later half, and what is between them
 	for i := range off {
 		off[i] = newScores(p)
 	}
@@ -119,15 +122,15 @@ func (m *Model) calibrate(ctx context.Context, valid *windows) (all []Calibratio
 // pairs returns the number of pairs of levels, one below the median and one above it.
 func (p *Plan) pairs() int { return min(p.middle(), len(p.Levels)-1-p.middle()) }
 
-// inside is the share of truths that should be between a pair of levels.
+// inside returns the share of truths that should be between a pair of levels.
 func (p *Plan) inside(pair int) float64 { return p.Levels[len(p.Levels)-1-pair] - p.Levels[pair] }
 
-// outside is how far a truth is outside the interval between a pair of quantiles q, negative inside it.
+// outside returns the distance of a truth from the interval between a pair of quantiles q, negative if it is inside.
 func outside(q []float64, pair int, truth float64) float64 {
 	return max(q[pair]-truth, truth-q[len(q)-1-pair])
 }
 
-// scores are how far truths are outside an interval, negative inside it: by target and pair, and by step.
+// scores holds the distances of truths from an interval, negative inside it: by target and pair, and by step.
 type scores [][][]float64
 
 func newScores(p *Plan) scores {
@@ -138,7 +141,7 @@ func newScores(p *Plan) scores {
 	return s
 }
 
-// join are all scores of some.
+// join returns the concatenation of several scores.
 func join(all ...scores) scores {
 	s := make(scores, len(all[0]))
 	for i := range s {
@@ -152,7 +155,7 @@ func join(all ...scores) scores {
 	return s
 }
 
-// count is how many scores of a target and pair there are.
+// count returns the number of scores of a target and pair.
 func (s scores) count(i int) (n float64) {
 	for _, x := range s[i] {
 		n += float64(len(x))
@@ -160,7 +163,7 @@ func (s scores) count(i int) (n float64) {
 	return n
 }
 
-// coverage returns the percentage of truths inside intervals that are widened by step, or in all steps alike.
+// coverage returns the percentage of truths inside intervals that are widened by step, or equally in all steps.
 func (s scores) coverage(i int, widen []float64) float64 {
 	in := 0.0
 	for step, x := range s[i] {
@@ -177,7 +180,7 @@ func (s scores) coverage(i int, widen []float64) float64 {
 	return 100 * in / max(1, s.count(i))
 }
 
-// widths are those of each target and pair, by step or one for all: see Plan.Widen.
+// widths returns the widths of each target and pair, by step or one for all steps: see Plan.Widen.
 func (s scores) widths(p *Plan, apart int) [][][]float64 {
 	all := make([][][]float64, len(p.targets()))
 	trust := float64(apart) / float64(apart+doubt)
@@ -193,8 +196,8 @@ func (s scores) widths(p *Plan, apart int) [][][]float64 {
 	return all
 }
 
-// widths are the conformal widths for a share of truths inside, times trust: of each step, or one for all where steps
-// have few truths.
+// widths returns the conformal widths for a share of truths inside, times trust: one for each step, or one for all if
+// steps have few truths.
 func widths(off [][]float64, inside, trust float64) (w []float64) {
 	least := math.MaxInt
 	for _, x := range off {
@@ -213,10 +216,10 @@ func widths(off [][]float64, inside, trust float64) (w []float64) {
 	return w
 }
 
-// rank is ⌈inside·(n+1)⌉.
+// rank returns ⌈inside·(n+1)⌉, at least 1.
 func rank(n int, inside float64) int { return max(1, int(math.Ceil(inside*float64(n+1)-1e-9))) }
 
-// conformal is the ⌈inside·(n+1)⌉-th smallest of n numbers, the largest where there are too few, 0 if there are none.
+// conformal returns the ⌈inside·(n+1)⌉-th smallest of n numbers, the largest if there are too few, 0 if there are none.
 func conformal(x []float64, inside float64) float64 {
 	if len(x) == 0 {
 		return 0
@@ -225,8 +228,8 @@ func conformal(x []float64, inside float64) float64 {
 	return x[min(rank(len(x), inside), len(x))-1]
 }
 
-// half returns the half of its part that a window lies in: 0 or 1, or 2 for a window between the halves, so that these
-// predict no row in common.
+// half returns the half of its part to which a window belongs: 0 or 1, or 2 for a window between the halves, so that
+// the halves predict no row in common.
 func (w *windows) half(i int) int {
 	k := w.segment(i)
 	n := w.ends[k]
@@ -246,7 +249,8 @@ func (w *windows) half(i int) int {
 	return 2
 }
 
-// apart returns how many windows predict no row in common; for tasks that predict each row, the number of rows.
+// apart returns the number of windows that predict no row in common or, for tasks that predict each row, the number of
+// rows.
 func (w *windows) apart() (n int) {
 	p := w.f.plan
 	if p.whole() {
@@ -258,7 +262,7 @@ func (w *windows) apart() (n int) {
 	return n
 }
 
-// few returns a note if there is little to calibrate on, else "".
+// few returns a note if there is little data for calibration, else "".
 func (c *Calibration) few(p *Plan) string {
 	switch {
 	case rank(c.Apart, p.inside(0)) <= c.Apart:

@@ -12,14 +12,14 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// Values of Config.ClassWeights. Others name classes with their weights.
+// Values of Config.ClassWeights. Other values list classes with their weights.
 const (
-	weightsAuto     = "auto"     // of the decision, by the validation part
-	weightsNone     = "none"     // all classes alike
-	weightsBalanced = "balanced" // in inverse proportion to the examples of a class
+	weightsAuto     = "auto"     // weights of the decision, chosen on the validation part
+	weightsNone     = "none"     // all classes equal
+	weightsBalanced = "balanced" // inversely proportional to the examples of a class
 )
 
-// checkClassWeights checks the setting as far as shows without the data.
+// checkClassWeights checks the setting as far as possible without the data.
 func checkClassWeights(text string) error {
 	if slices.Contains([]string{weightsAuto, weightsNone, weightsBalanced}, text) {
 		return nil
@@ -43,7 +43,7 @@ func weightsOf(text string) (map[string]float64, error) {
 	return all, nil
 }
 
-// weigh gives the classes of a set the weights that training counts them by. counts are those of the training part.
+// weigh sets the weights of the classes in training. counts are the class counts of the training part.
 func (p *Plan) weigh(setting string, set *task.Set, counts []int) error {
 	names, classes := p.classes()
 	switch {
@@ -72,7 +72,7 @@ func (p *Plan) weigh(setting string, set *task.Set, counts []int) error {
 		}
 	}
 	sum, n := 0.0, 0.0
-	for k, w := range p.Weights { // of mean 1 over the training part, so that the learning rate means what it did
+	for k, w := range p.Weights { // the mean over the training part is 1, so that the learning rate keeps its meaning
 		sum, n = sum+w*float64(counts[k]), n+float64(counts[k])
 	}
 	p.Weighted = true
@@ -84,7 +84,7 @@ func (p *Plan) weigh(setting string, set *task.Set, counts []int) error {
 	return nil
 }
 
-// balanced are the weights (n / (classes · n_c))^power of classes with n_c examples.
+// balanced returns the weights (n / (classes · n_c))^power of classes with n_c examples.
 func balanced(counts []int, power float64) []float64 {
 	sum := 0
 	for _, n := range counts {
@@ -97,8 +97,9 @@ func balanced(counts []int, power float64) []float64 {
 	return w
 }
 
-// probabilities are those of the classes, by scores of the network. One that was trained with weights w gives
-// softmax(log p + log w): they are taken out again, so that probabilities are those of the data.
+// probabilities returns the probabilities of the classes for scores of the network. A network that was trained with
+// weights w returns softmax(log p + log w). The weights are removed again, so that the probabilities are those of the
+// data.
 func (p *Plan) probabilities(scores []float32) []float64 {
 	if !p.Weighted {
 		return softmax(scores)
@@ -110,7 +111,7 @@ func (p *Plan) probabilities(scores []float32) []float64 {
 	return softmax(plain)
 }
 
-// predicted is the class of the largest probability times weight. weights may be nil.
+// predicted returns the class with the largest product of probability and weight. weights may be nil.
 func predicted(probabilities, weights []float64) int {
 	if weights == nil {
 		return largest(probabilities)
@@ -122,15 +123,15 @@ func predicted(probabilities, weights []float64) int {
 	return largest(weighted)
 }
 
-// weightPowers are the powers of balanced weights that are tried.
+// weightPowers lists the powers of balanced weights to try.
 var weightPowers = []float64{0.25, 0.5, 0.75, 1}
 
-// surely is how many standard errors are more than chance, at 5 % on one side.
+// surely is the number of standard errors above which a difference is significant at 5 %, one-sided.
 const surely = 1.645
 
-// chooseWeights chooses the weights of the decision by the macro F1 of the validation part. They stay alike unless the
-// balanced accuracy rises by more than chance. counts are those of the training part. It returns what a
-// user should know, "" for nothing.
+// chooseWeights chooses the weights of the decision by the macro F1 on the validation part. They stay equal unless the
+// balanced accuracy rises significantly. counts are the class counts of the training part. It also returns a note for
+// the user, "" for none.
 func (p *Plan) chooseWeights(probabilities [][]float64, truths []int,
 	counts []int) (weights []float64, note string) {
 	score := func(weights []float64) (told []int, s *ClassScore) {
@@ -148,7 +149,7 @@ func (p *Plan) chooseWeights(probabilities [][]float64, truths []int,
 	for _, power := range weightPowers {
 		now := balanced(counts, power)
 		told, s := score(now)
-		rise, square := 0.0, 0.0 // of the balanced accuracy, and its variance, over examples that are told otherwise
+		rise, square := 0.0, 0.0 // of the balanced accuracy, and its variance, over examples whose prediction changes
 		for i, truth := range truths {
 			d := float64(bit(told[i] == truth)-bit(before[i] == truth)) / float64(s.PerClass[truth].Count)
 			rise, square = rise+d, square+d*d
@@ -165,7 +166,7 @@ func (p *Plan) chooseWeights(probabilities [][]float64, truths []int,
 		"probabilities stay those of the data (--class_weights none: without)", name, best.F1, alike.F1)
 }
 
-// settleWeights chooses the weights of the decision of the network and of each rival, if that is left open.
+// settleWeights chooses the weights of the decision of the network and of each rival, unless they are set.
 func (j *job) settleWeights(ctx context.Context, counts []int, notes *[]string) error {
 	p := j.f.plan
 	for _, c := range p.contenders() {

@@ -1,7 +1,7 @@
 // Package fit trains networks on users' own data: tables, signals, recordings, sequences of letters. It infers the task
-// from the data unless the user names it, trains a network, measures it beside simple forecasts, and predicts. All that
-// prediction needs is saved with the network (see Plan). Package table reads the files. Progress is reported through
-// Events.
+// from the data unless the user names it, trains a network, compares it with simple forecasts, and predicts. Everything
+// that prediction needs is saved with the network (see Plan). Package table reads the files. Progress is reported
+// through Events.
 package fit
 
 import (
@@ -25,7 +25,7 @@ const (
 	Steps    = "steps"    // a class or numbers for each row, from the rows up to it
 	Next     = "next"     // the numbers of the next row
 	Forecast = "forecast" // the numbers of the next rows, as many as the horizon
-	Fill     = "fill"     // missing numbers, from the rows around them
+	Fill     = "fill"     // missing numbers, from the rows before and after them
 	Anomaly  = "anomaly"  // how unexpected each row is
 )
 
@@ -87,19 +87,19 @@ func DefaultConfig() Config {
 	return c
 }
 
-// What the numbers of a forecast are scaled by.
+// Values of the setting for scaling the numbers of a forecast.
 const (
 	scaleAuto   = "auto"   // window, or series if the horizon is longer than the lookback
 	scaleWindow = "window" // the deviation of the rows of the lookback
 )
 
-// mostLevels is the limit on quantiles.
+// mostLevels is the maximum number of quantiles.
 const mostLevels = 99
 
-// Check returns all problems that show without the data.
+// Check returns all problems that can be found without the data.
 func (c *Config) Check() error {
 	var p config.Problems
-	own := *c // what checks itself is checked below
+	own := *c // parts with their own Check are checked below
 	own.Config = labelled.Default()
 	p.Add(config.Check(own))
 	if len(c.Data) == 0 {
@@ -184,8 +184,8 @@ func (c *Config) split() (parts [3]float64, err error) {
 	return parts, nil
 }
 
-// ReadOptions are the options for reading data.
+// ReadOptions is the type of the options for reading data.
 type ReadOptions = table.Options
 
-// DefaultReadOptions detect everything from the data.
+// DefaultReadOptions returns options that detect everything from the data.
 func DefaultReadOptions() ReadOptions { return table.DefaultOptions() }

@@ -7,20 +7,20 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// How the time between rows is given to a network if rows are not evenly spaced.
+// The ways to give the time between rows to a network if rows are not evenly spaced.
 const (
-	DtInput = "input" // the logarithm of the time since the row before is an input
-	DtSteps = "steps" // the systems are discretized by it: Abar = exp(r·Δ·A), r that time in median steps
+	DtInput = "input" // the logarithm of the time since the previous row is an input
+	DtSteps = "steps" // it discretizes the systems: Abar = exp(r·Δ·A), where r is the time in median steps
 	DtBoth  = "both"
 	DtNone  = "none"
 )
 
-// timeGoesIn reports whether the time since the row before is an input.
+// timeGoesIn reports whether the time since the previous row is an input.
 func (p *Plan) timeGoesIn() bool {
 	return p.Irregular && (p.Dt == "" || p.Dt == DtInput || p.Dt == DtBoth)
 }
 
-// timeSteps reports whether the recurrences of the network go by the time since the row before.
+// timeSteps reports whether the recurrences of the network use the time since the previous row.
 func (p *Plan) timeSteps() bool { return p.Dt == DtSteps || p.Dt == DtBoth }
 
 // settleDt decides how the time between rows is given to the network.

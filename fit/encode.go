@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// calendar are the cycles of the calendar that can go in, by name.
+// calendar maps the names of the calendar's cycles to functions that return the elapsed part of the cycle.
 var calendar = map[string]func(t time.Time) float64{ // the part of the cycle that has gone
 	"hour": func(t time.Time) float64 {
 		return (float64(t.Hour()) + (float64(t.Minute())+float64(t.Second())/60)/60) / 24
@@ -17,7 +17,7 @@ var calendar = map[string]func(t time.Time) float64{ // the part of the cycle th
 	"day of the year":  func(t time.Time) float64 { return float64(t.YearDay()-1) / 366 },
 }
 
-// cycles are the names of calendar with the seconds that each takes, in order.
+// cycles lists the names in calendar, in order, with their lengths in seconds.
 var cycles = []struct {
 	name    string
 	seconds float64
@@ -25,7 +25,7 @@ var cycles = []struct {
 
 const day = 24 * 3600.0
 
-// calendarOf are the cycles that rows of a step show, of which the data has seen two or more.
+// calendarOf returns the cycles that are visible in rows with the given step, and of which the data has at least two.
 func calendarOf(step, span float64) (names []string) {
 	for _, c := range cycles {
 		if c.name != "day of the month" && step > 0 && step < c.seconds && span >= 2*c.seconds {
@@ -35,14 +35,14 @@ func calendarOf(step, span float64) (names []string) {
 	return names
 }
 
-// encoder turns stored rows into the inputs of a network.
+// encoder converts stored rows to the inputs of a network.
 type encoder struct {
 	p    *Plan
 	zone *time.Location
-	// last and scale are, of each column, what a number of a forecast's window is measured from and by; nil for the
-	// mean and the deviation of the training part.
+	// last and scale are, for each column, the offset and the scale of the numbers in a forecast's window. If nil, they
+	// are the mean and the deviation of the training part.
 	last, scale []float64
-	// ahead is, of each target, how far the forecast that the network's is added to is above last.
+	// ahead is, for each target, the forecast to which the network's output is added, minus last.
 	ahead [][]float64
 	past  []float64
 }
@@ -50,12 +50,12 @@ type encoder struct {
 func newEncoder(p *Plan) (*encoder, error) {
 	zone, err := time.LoadLocation(p.Zone)
 	if p.Time != nil && p.Time.Days() {
-		zone = time.UTC // as they are read
+		zone = time.UTC // as when they are read
 	}
 	return &encoder{p: p, zone: zone}, err
 }
 
-// scaled is a number of column i as it goes into the network.
+// scaled returns a number of column i on the network's scale.
 func (e *encoder) scaled(i int, x float64) float64 {
 	c := &e.p.Columns[i]
 	if e.last != nil && c.Target {
@@ -64,11 +64,11 @@ func (e *encoder) scaled(i int, x float64) float64 {
 	return (x - c.Mean) / c.Deviation
 }
 
-// row appends the inputs of a row. before is the time of the row before it, NaN for none. Of a row that is to be
-// predicted only what is known beforehand goes in. hidden columns go in as missing ones do; it may be nil.
+// row appends the inputs of a row. before is the time of the previous row, NaN for none. For a row to be predicted,
+// only what is known beforehand is used. hidden columns are treated as missing; it may be nil.
 //
-// Of a row that is asked, the forecast that the network's is added to goes in. step is that of the horizon, -1 for a
-// row that is not asked.
+// step is the step of the horizon for a row to be predicted, whose inputs include the forecast to which the network's
+// output is added. It is -1 for other rows.
 func (e *encoder) row(dst []float32, row []float32, before float64, step int, hidden []bool) []float32 {
 	p, asked, target := e.p, step >= 0, -1
 	for i := range p.Columns {
@@ -113,14 +113,14 @@ func (e *encoder) row(dst []float32, row []float32, before float64, step int, hi
 	return dst
 }
 
-// mostGap is the logarithm of the most steps that a recurrence advances at once, 100: an input of Mamba counts in
-// proportion to the time since the row before, and would drown all others after a long pause.
+// mostGap is the logarithm of the maximum number of steps that a recurrence advances at once, 100. Mamba weights an
+// input in proportion to the time since the previous row, so after a long pause it would outweigh all others.
 var mostGap = float32(math.Log(100))
 
-// mostSteps bounds how much later a row may seem to be than the one before, as a logarithm.
+// mostSteps is the maximum logarithm of the number of steps from one row to the next.
 const mostSteps = 10
 
-// logSteps is the logarithm of a time in steps, 0 if it is not known.
+// logSteps returns the logarithm of a time in steps, 0 if it is unknown.
 func logSteps(seconds, step float64) float32 {
 	if !(seconds > 0 && step > 0) {
 		return 0
@@ -133,7 +133,7 @@ func (e *encoder) calendar(dst []float32, now float64) []float32 {
 	if len(e.p.Calendar) == 0 {
 		return dst
 	}
-	known := math.Abs(now) < 1e12 // not NaN, and a year that has a calendar
+	known := math.Abs(now) < 1e12 // not NaN, and in a year that the calendar supports
 	var at time.Time
 	if known {
 		at = time.Unix(int64(now), 0).In(e.zone)
@@ -157,11 +157,11 @@ func bit(x bool) float32 {
 	return 0
 }
 
-// smallest is the least part of a column's deviation that numbers of a window are measured by.
+// smallest is the minimum scale of a window's numbers, as a part of the column's deviation.
 const smallest = 0.05
 
-// from sets what the numbers of a window are measured from: the last known ones of the rows that a forecast sees, and,
-// where the plan says so, by their deviation.
+// from sets the offset of the numbers of a window to the last known ones of the rows that a forecast sees. If the plan
+// says so, it sets their scale to the deviation of these rows.
 func (e *encoder) from(seen []float32) {
 	p, width := e.p, e.p.width()
 	e.last, e.scale = grow(e.last, len(p.Columns)), grow(e.scale, len(p.Columns))
@@ -197,8 +197,8 @@ func grow(x []float64, n int) []float64 {
 	return x
 }
 
-// target returns a number of target column i on the network's scale; back is its inverse. now is the number in the
-// current row for tasks that predict the next, and ahead for a forecast.
+// target returns a number of target column i on the network's scale. back is its inverse. now is the number in the
+// current row for tasks that predict the next row, and ahead for a forecast.
 func (e *encoder) target(i int, x, now float64) float64 {
 	if e.p.predictsNext() {
 		return (x - now) / e.p.Columns[i].Change

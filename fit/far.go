@@ -7,20 +7,21 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// largestNumber is the largest number that sums in 32 bits can hold.
+// largestNumber is the largest number for which 32-bit sums do not overflow.
 const largestNumber = math.MaxFloat32 / 1e6
 
-// mostDeviations is how far a number may be from those of training, in their deviations. The squares of larger ones
+// mostDeviations is the maximum distance of a number from those of training, in deviations. The squares of larger ones
 // are infinite in 32 bits.
 const mostDeviations = 1e12
 
-// farthest is the number of a column that is farthest from its base.
+// farthest is the number of a column with the largest distance from its base.
 type farthest struct {
-	x     float64 // less the base
+	x     float64 // minus the base
 	place table.Place
 }
 
-// lookFar returns an error for a number that is too large, and remembers the largest of each column.
+// lookFar returns an error for a number that is too large, and records the number farthest from the base of each
+// column.
 func (f *frame) lookFar(row []float32, v *table.Values) error {
 	if f.far == nil {
 		f.far = make([]farthest, len(f.plan.Columns))
@@ -43,12 +44,12 @@ func (f *frame) lookFar(row []float32, v *table.Values) error {
 	return nil
 }
 
-// usual is the median of the first numbers of a column, as its distance from the base, and their quartiles' distance.
+// usual holds the median of the first numbers of a column, relative to the base, and their interquartile range.
 type usual struct{ middle, spread float64 }
 
-// outliers are notes on numbers that are very far from most. Devices write such ones for missing values.
+// outliers returns notes about numbers that are very far from most. Some devices write such numbers for missing values.
 func (f *frame) outliers(usual []usual) (notes []string) {
-	const many = 1e5 // quartiles' distances
+	const many = 1e5 // interquartile ranges
 	for i, far := range f.far {
 		if c, u := &f.plan.Columns[i], usual[i]; c.Kind == table.Number && u.spread > 0 &&
 			far.x-u.middle > many*u.spread {
@@ -61,7 +62,7 @@ func (f *frame) outliers(usual []usual) (notes []string) {
 	return notes
 }
 
-// checkFar returns an error for a number that is so far from those of training that a network returns no numbers.
+// checkFar returns an error for a number so far from those of training that the network's output is not finite.
 func (f *frame) checkFar() error {
 	for i, far := range f.far {
 		c := &f.plan.Columns[i]

@@ -10,16 +10,16 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Rows of the final fit.
+// Values of the setting for the rows of the final fit.
 const (
 	finalAll   = "all"   // all rows, after measuring
-	finalTrain = "train" // the training set: what is measured is what predicts
+	finalTrain = "train" // the training set: the measured model is the one that predicts
 )
 
-// final fits what predicts once more, on all rows: the rows that chose it and that measured it are the latest, and a
-// forecast needs them most. Settings stay as chosen: a network is trained from the start for as many updates as the
-// best one had, a rival keeps its settings. Intervals stay as the validation set has calibrated them. It returns the
-// function that saves the network, nil if that of the run stays.
+// final fits the model again, on all rows. The rows that were used for choosing and measuring are the latest, which a
+// forecast needs most. Settings stay as chosen: a network is trained from the start for as many updates as the best one
+// had, a rival keeps its settings. Intervals keep their calibration on the validation set. final returns a function
+// that saves the network, nil if the run's network is kept.
 func (j *job) final(ctx context.Context, res *Result) (save func() error, err error) {
 	p := j.f.plan
 	whole := [parts][]segment{validPart: j.valid.parts, testPart: j.test.parts}
@@ -74,5 +74,6 @@ func (j *job) final(ctx context.Context, res *Result) (save func() error, err er
 	}, nil
 }
 
-// mostWorse is how much larger the error on the validation set may be of a network that has been trained on it.
+// mostWorse is the maximum ratio of the errors on the validation set of the final network, which was trained on it, and
+// the measured network.
 const mostWorse = 1.05

@@ -12,37 +12,37 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// Importance is how much each input column matters to a network: how much worse its predictions of validation windows
-// become when a column is permuted among them, that is, when each window gets the column's rows of another window
-// (Fisher, Rudin and Dominici, "All models are wrong, but many are useful", JMLR 20, 2019). Columns that say the same
-// share their importance, as each can stand in for the other.
+// Importance measures how much each input column matters to a network: how much worse its predictions of validation
+// windows become if a column is permuted among them, so that each window gets the column's rows of another window
+// (Fisher, Rudin and Dominici, "All models are wrong, but many are useful", JMLR 20, 2019). Columns with the same
+// information share their importance, since each can replace the other.
 type Importance struct {
-	How     string  `json:"how"`     // in words, and of what predicts
+	How     string  `json:"how"`     // description, including of what predicts
 	Windows int     `json:"windows"` // of the validation part
 	Repeats int     `json:"repeats"` // permutations of each column
-	Loss    float64 `json:"loss"`    // with all columns as they are: cross-entropy in nats, or pinball loss
-	// Columns begin with the one that matters most.
+	Loss    float64 `json:"loss"`    // with unchanged columns: cross-entropy in nats, or pinball loss
+	// Columns starts with the most important column.
 	Columns []ColumnImportance `json:"columns"`
 }
 
-// ColumnImportance is how much a column matters.
+// ColumnImportance measures how much one column matters.
 type ColumnImportance struct {
 	Column    string  `json:"column"`
-	Rise      float64 `json:"loss_rise"`     // the mean over permutations
-	Deviation float64 `json:"deviation"`     // of it, over permutations
-	Accuracy  float64 `json:"accuracy_fall"` // of classes: percentage points of accuracy that are lost
+	Rise      float64 `json:"loss_rise"`     // mean over permutations
+	Deviation float64 `json:"deviation"`     // standard deviation over permutations
+	Accuracy  float64 `json:"accuracy_fall"` // for classes: lost percentage points of accuracy
 }
 
 // Limits on the work of Importance.
 const (
 	importanceRepeats   = 3
-	importancePositions = 1 << 18 // in all
+	importancePositions = 1 << 18 // in total
 	leastImportance     = 8       // windows
-	longImportance      = 8       // how many times the limit so many windows may take
+	longImportance      = 8       // factor by which this many windows may exceed the limit
 )
 
-// importanceSize is how many of n windows, which have so many rows together, are permuted, and how often, so that the
-// work is bounded; 0 for none.
+// importanceSize returns how many of n windows to permute, and how often, so that the work is bounded. 0 means none.
+// rows is the total number of rows of the n windows.
 func importanceSize(n, rows, columns int) (windows, repeats int) {
 	each := max(1, rows/n)
 	if most := importancePositions / (each * (1 + importanceRepeats*columns)); most >= min(n, leastImportance) {
@@ -55,14 +55,14 @@ func importanceSize(n, rows, columns int) (windows, repeats int) {
 	return 0, 0
 }
 
-// mostPrinted is how many columns are printed.
+// mostPrinted is the maximum number of columns that are printed.
 const mostPrinted = 10
 
-// timeColumn is the place of a time that goes in, in place of that of a column.
+// timeColumn is used instead of a column index for the time as an input.
 const timeColumn = -1
 
-// importance measures the columns on at most limit validation windows. It is nil if there is nothing to permute, or too
-// much, which a note says.
+// importance measures the columns on at most limit validation windows. It returns nil if there is nothing to permute,
+// or, with a note, if there is too much.
 func (m *Model) importance(ctx context.Context, valid *windows, limit int, notes *[]string) (*Importance, error) {
 	p := m.plan
 	var columns []int
@@ -99,7 +99,7 @@ func (m *Model) importance(ctx context.Context, valid *windows, limit int, notes
 	}
 	out.Loss = plain
 	rng := rand.New(rand.NewPCG(valid.seed, 0x7065726d757465))
-	var shifts []int // of all columns: comparing them has less noise
+	var shifts []int // the same for all columns, which reduces the noise of comparisons
 	for range repeats {
 		shifts = append(shifts, 1+rng.IntN(n-1))
 	}
@@ -132,7 +132,7 @@ func (m *Model) importance(ctx context.Context, valid *windows, limit int, notes
 		out.Columns = append(out.Columns, one)
 	}
 	if !slices.ContainsFunc(out.Columns, func(c ColumnImportance) bool { return c.Rise != 0 }) {
-		return nil, nil // what predicts sees no column
+		return nil, nil // no column affects what predicts
 	}
 	slices.SortStableFunc(out.Columns, func(a, b ColumnImportance) int {
 		switch {
@@ -146,7 +146,7 @@ func (m *Model) importance(ctx context.Context, valid *windows, limit int, notes
 	return out, nil
 }
 
-// title names what predicts.
+// title returns the name of what predicts.
 func (m *Model) title() string {
 	if m.rival != nil {
 		return m.rival.Title
@@ -154,8 +154,8 @@ func (m *Model) title() string {
 	return "network"
 }
 
-// loss is the mean loss over what is asked in windows, with inputs from one source and targets from another, and, of
-// classes, the share that is right.
+// loss returns the mean loss over the questions of windows, with inputs from one source and targets from another. For
+// classes it also returns the share of right answers.
 func (m *Model) loss(ctx context.Context, inputs examples, targets *windows,
 	indices []int) (loss, right float64, err error) {
 	p := m.plan
@@ -189,14 +189,14 @@ func (m *Model) loss(ctx context.Context, inputs examples, targets *windows,
 	return loss / max(1, n), right / max(1, n), err
 }
 
-// permuted is windows in which a column is that of another window.
+// permuted is windows in which one column is from another window.
 type permuted struct {
 	*windows
 	column int
-	donor  map[int]int // of each window
+	donor  map[int]int // for each window, the window that its column comes from
 }
 
-// Example creates example i. What it asks follows from the changed rows, too, and is not to be used.
+// Example creates example i. Its targets come from the changed rows, too, and must not be used.
 func (s *permuted) Example(i int, ex *task.Example) {
 	ex.Reset()
 	at, before := s.at(i), s.before(s.at(i))
@@ -204,13 +204,13 @@ func (s *permuted) Example(i int, ex *task.Example) {
 		before = s.before(s.at(s.donor[i]))
 	}
 	e, err := newEncoder(s.f.plan)
-	if err != nil { // the zone was there when the data was read
+	if err != nil { // the zone existed when the data was read
 		panic(err)
 	}
 	e.example(ex, s.stretch(i, at.lo, at.hi), before, s.hides(i))
 }
 
-// stretch is rows of and before window i, with the column of the other window in those of the window.
+// stretch returns the rows of and before window i, in which the window's rows have the column of the other window.
 func (s *permuted) stretch(i, lo, hi int) []float32 {
 	f, at, from := s.f, s.at(i), s.at(s.donor[i])
 	width := f.plan.width()
@@ -245,5 +245,5 @@ func (im *Importance) print(out io.Writer) error {
 	return err
 }
 
-// rise is how much the loss rises, in words.
+// rise formats how much the loss rises.
 func (c ColumnImportance) rise() string { return fmt.Sprintf("%.3g ± %.2g", c.Rise, c.Deviation) }

@@ -8,18 +8,18 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// linear is the linear forecast of each row of the horizon from the rows before it, less the last of them, which is
-// added again: NLinear ("Are transformers effective for time series forecasting?", Zeng et al., arXiv:2205.13504),
-// fitted by least squares with a small ridge:
+// linear is the linear forecast of each row of the horizon from the rows before it, relative to the last of them:
+// NLinear ("Are transformers effective for time series forecasting?", Zeng et al., arXiv:2205.13504), fitted by least
+// squares with a small ridge:
 //
 //	ŷ[h] = x[L-1] + Σ_j W[j, h] (x[L-order+j] - x[L-1])
 type linear struct {
-	Order   int         `json:"order"`            // rows that it sees
-	Weights [][]float32 `json:"weights"`          // of each target, (order, horizon)
-	Ridges  []float64   `json:"ridges,omitempty"` // of each target, those of linearRidges that were best
+	Order   int         `json:"order"`            // number of rows that it sees
+	Weights [][]float32 `json:"weights"`          // for each target, (order, horizon)
+	Ridges  []float64   `json:"ridges,omitempty"` // for each target, the best of linearRidges
 }
 
-// Bounds of the linear forecast: rows that it sees, weights in all, and windows that it is fitted to.
+// Limits of the linear forecast: rows that it sees, total weights, and windows that it is fitted to.
 const (
 	linearOrder   = 336
 	linearWeights = 400_000
@@ -27,12 +27,12 @@ const (
 	linearChecks  = 500 // windows of the validation part
 )
 
-// linearRidges are the strengths of the ridge, as parts of the mean of the diagonal of XᵀX. The last ones leave little
-// but the last value repeated.
+// linearRidges lists the strengths of the ridge, relative to the mean of the diagonal of XᵀX. With the last ones, the
+// forecast is almost the last value.
 var linearRidges = []float64{1e-3, 1e-2, 1e-1, 1, 10, 100}
 
 // fitLinear fits the linear forecast to the training part, with the ridge that is best on the validation part, or with
-// the ridges of a forecast fitted before. It is nil if there are too few windows.
+// the ridges of an earlier forecast. It returns nil if there are too few windows.
 func (f *frame) fitLinear(train, valid *windows, before *linear) *linear {
 	p := f.plan
 	targets, indices := p.targets(), some(train.Len(), linearWindows)
@@ -73,8 +73,8 @@ func (f *frame) fitLinear(train, valid *windows, before *linear) *linear {
 	return l
 }
 
-// differences are, of windows, the last rows that a forecast of target k sees (n, order) and those that follow
-// (n, horizon), each less the last that is seen, on the scale of the window. One that is missing is 0.
+// differences returns, for windows, the last rows that a forecast of target k sees (n, order) and the rows that follow
+// (n, horizon), each minus the last row seen, on the scale of the window. Missing numbers are 0.
 func (f *frame) differences(w *windows, indices []int, k, order int) (x, y *mat.Dense) {
 	p := f.plan
 	e := &encoder{p: &Plan{Columns: p.Columns, Local: p.Local, Time: p.Time}}
@@ -97,8 +97,8 @@ func (f *frame) differences(w *windows, indices []int, k, order int) (x, y *mat.
 	return x, y
 }
 
-// ridges solve min |X W - Y|² + λ|W|² for several λ, parts of the mean of the diagonal of XᵀX, and call visit with
-// those that can be.
+// ridges solves min |X W - Y|² + λ|W|² for several λ, relative to the mean of the diagonal of XᵀX. It calls visit with
+// each solution that can be computed.
 func ridges(x, y *mat.Dense, parts []float64, visit func(part float64, w *mat.Dense)) {
 	_, n := x.Dims()
 	var gram mat.SymDense
@@ -120,13 +120,13 @@ func ridges(x, y *mat.Dense, parts []float64, visit func(part float64, w *mat.De
 		var chol mat.Cholesky
 		if chol.Factorize(with) {
 			w := new(mat.Dense)
-			_ = chol.SolveTo(w, &right) // an error says that it is not exact
+			_ = chol.SolveTo(w, &right) // an error means that the solution is inexact
 			visit(part, w)
 		}
 	}
 }
 
-// ahead fills dst with how far the forecast of target k is above the last of the rows that it sees.
+// ahead sets dst to the forecast of target k minus the last of the rows that it sees.
 func (l *linear) ahead(k int, past, dst []float64) {
 	clear(dst)
 	last := past[len(past)-1]
@@ -139,7 +139,7 @@ func (l *linear) ahead(k int, past, dst []float64) {
 
 // nlinear is the linear forecast as a rival of the network.
 type nlinear struct {
-	Own *linear `json:"own,omitempty"` // nil: that which the network's is added to, Plan.Linear
+	Own *linear `json:"own,omitempty"` // nil for Plan.Linear, the forecast to which the network's output is added
 }
 
 func (*nlinear) title(*Plan) string { return "linear (NLinear, least squares)" }
@@ -179,7 +179,7 @@ func (l *nlinear) guess(e *encoder, rows []float32, n int, dst []float64) {
 	}
 }
 
-// check checks weights that were read from a file.
+// check returns an error if weights that were read from a file are invalid.
 func (l *linear) check(p *Plan) error {
 	if l == nil {
 		return nil

@@ -11,22 +11,22 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// sequence is rows that follow each other.
+// sequence is a series of consecutive rows.
 type sequence struct {
 	name   string
-	group  int // what stays in one part of the split: the number of a group, from 0 in the order of their first rows
-	lo, hi int // of the store
+	group  int // number of the group that stays in one part of the split, from 0 in the order of first rows
+	lo, hi int // in the store
 }
 
-// frame is all rows of the data.
+// frame holds all rows of the data.
 type frame struct {
 	plan  *Plan
 	rows  *store
 	seqs  []sequence
 	notes []string
 
-	groups int        // of sequences
-	far    []farthest // of the plan's columns
+	groups int        // number of groups
+	far    []farthest // for each of the plan's columns
 
 	unlike bool // a target changes within a sequence
 }
@@ -37,46 +37,46 @@ type loader struct {
 	s       *roles
 	r       *table.Reader
 	f       *frame
-	number  map[seriesKey]int // of sequences, where a column names them
-	groups  map[string]int    // the numbers of groups that a column names
-	ids     *store            // the sequence of each row, where they are mixed; else nil
-	now     int               // the sequence of the row before
-	last    []lastRow         // of each sequence; of the last one where they follow each other
-	targets []int             // of the plan
-	classes []map[string]int  // of each column
-	usual   []usual           // numbers of each column
-	counts  []int             // of sequences
+	number  map[seriesKey]int // of sequences, if a column names them
+	groups  map[string]int    // numbers of groups that a column names
+	ids     *store            // sequence of each row if sequences are mixed; else nil
+	now     int               // sequence of the previous row
+	last    []lastRow         // of each sequence, or only the last one if they are not mixed
+	targets []int             // target columns of the plan
+	classes []map[string]int  // for each column
+	usual   []usual           // statistics of the numbers of each column
+	counts  []int             // rows of each sequence
 	id      [1]float32
 	row     []float32
 	view    table.Values // the columns of the plan
-	prev    struct {     // what the row before was of
+	prev    struct {     // sequence of the previous row
 		seq, sequence int
 		series        string
 	}
-	filled  int // rows that were not there
-	dropped int // rows of a time that was there
+	filled  int // inserted rows that were missing
+	dropped int // dropped rows whose time occurred before
 	steps   []float64
 }
 
-// seriesKey tells sequences apart: the number that the format gives them, and what a column says.
+// seriesKey identifies a sequence: the number that the format gives it, and the text of a column.
 type seriesKey struct {
 	sequence int
 	name     string
 }
 
-// lastRow is what is known of the last row of a sequence.
+// lastRow describes the last row of a sequence.
 type lastRow struct {
 	time   float64
 	place  table.Place
 	target []float32
 	steps  []float64 // seconds between its first rows
-	step   float64   // their median, where it is asked for
+	step   float64   // their median, if needed
 }
 
-// mostRows bounds the rows of data: what 32 bits can count.
+// mostRows is the maximum number of rows: what 32 bits can count.
 const mostRows = math.MaxInt32
 
-// load reads all rows. Sequences whose rows are mixed are put one after another.
+// load reads all rows. If the rows of sequences are mixed, it makes each sequence contiguous.
 func load(ctx context.Context, c *Config, r *table.Reader, s *roles, dir string) (*frame, error) {
 	f := &frame{plan: s.plan, notes: s.notes}
 	l := &loader{c: c, s: s, r: r, f: f, number: map[seriesKey]int{}, groups: map[string]int{}, now: -1,
@@ -111,8 +111,8 @@ func load(ctx context.Context, c *Config, r *table.Reader, s *roles, dir string)
 
 var errEnough = errors.New("enough rows")
 
-// setBases takes what is subtracted from the numbers of each column from the first rows: large numbers that differ
-// little would lose their differences in 32 bits.
+// setBases chooses, from the first rows, the number that is subtracted from each column. Large numbers with small
+// differences would lose them in 32 bits.
 func (l *loader) setBases() {
 	seen := make([][]float64, len(l.s.columns))
 	l.r.Ahead(func(v *table.Values) {
@@ -133,8 +133,8 @@ func (l *loader) setBases() {
 	}
 }
 
-// baseOf is what is subtracted from numbers: the first that is large and of the size of most, so that one outlier, such
-// as 1e9 for a value that is missing, does not take the fractions of all others.
+// baseOf returns the number to subtract: the first one that is large and of similar magnitude as most. So a single
+// outlier, such as 1e9 for a missing value, does not remove the fractions of all others.
 func baseOf(all []float64) float64 {
 	sizes := make([]float64, len(all))
 	for i, x := range all {
@@ -150,10 +150,10 @@ func baseOf(all []float64) float64 {
 	return 0
 }
 
-// largeBase is the size from which a number is kept as its difference from another.
+// largeBase is the magnitude from which a number is stored as a difference from another.
 const largeBase = 1000
 
-// class is the number of a class of a column.
+// class returns the number of a class of a column.
 func (l *loader) class(column int, text string) float32 {
 	if text == "" {
 		return float32(math.NaN())
@@ -162,16 +162,16 @@ func (l *loader) class(column int, text string) float32 {
 	n, ok := known[text]
 	if !ok {
 		if n = len(known); n > mostTargetClasses {
-			return float32(math.NaN()) // there are too many, which is told in the end
+			return float32(math.NaN()) // too many classes, which is reported at the end
 		}
-		text = strings.Clone(text) // it is part of a line, and others of it need not stay
+		text = strings.Clone(text) // text is part of a line, which must not be kept in memory
 		known[text] = n
 		l.s.plan.Columns[column].Classes = append(l.s.plan.Columns[column].Classes, text)
 	}
 	return float32(n)
 }
 
-// add takes a row.
+// add adds a row.
 func (l *loader) add(v *table.Values) error {
 	if l.f.rows.n >= mostRows {
 		return fmt.Errorf("%s: found more than %d rows, want at most that (--rows)", v.Place, mostRows)
@@ -183,7 +183,7 @@ func (l *loader) add(v *table.Values) error {
 	}
 	last := l.lastOf(seq)
 	if l.s.time >= 0 {
-		// clocks show an hour twice when they are put back: the order of rows tells which
+		// An hour occurs twice when clocks are put back. The order of rows shows which one it is.
 		if again, ok := l.r.Again(l.s.time, time); ok && time <= last.time && last.time <= again {
 			time = again
 		}
@@ -207,7 +207,7 @@ func (l *loader) add(v *table.Values) error {
 	return l.addRow(seq, l.row)
 }
 
-// plan is a row as it is kept.
+// plan returns a row in the form that is stored.
 func (l *loader) plan(v *table.Values, time float64) []float32 {
 	w := &l.view
 	w.Numbers, w.Texts = w.Numbers[:0], w.Texts[:0]
@@ -217,7 +217,7 @@ func (l *loader) plan(v *table.Values, time float64) []float32 {
 	return l.s.plan.raw(l.row[:0], w, time, l.class)
 }
 
-// checkTime checks that time continues within a sequence. drop says that a row is left out.
+// checkTime checks that time increases within a sequence. drop reports that the row must be left out.
 func (l *loader) checkTime(v *table.Values, last *lastRow, time float64) (drop bool, err error) {
 	wrong := func(format string, args ...any) error {
 		return &table.RowError{Place: v.Place, Column: l.s.plan.Time.Name, Text: fmt.Sprintf(format, args...)}
@@ -242,7 +242,7 @@ func (l *loader) checkTime(v *table.Values, last *lastRow, time float64) (drop b
 		l.seriesHint(), summer)
 }
 
-// seriesHint says how rows of several series are told apart, where no column does.
+// seriesHint explains how to distinguish the rows of several series, if no column does.
 func (l *loader) seriesHint() string {
 	if l.s.series >= 0 {
 		return " within a series"
@@ -250,13 +250,13 @@ func (l *loader) seriesHint() string {
 	return ", or --series COLUMN if a column names their series"
 }
 
-// firstSteps is how many rows of a sequence tell how far apart its rows are.
+// firstSteps is the number of rows of a sequence that determine its step.
 const firstSteps = 200
 
-// mostBridged is the most rows that are missing in one place where rows are put for them.
+// mostBridged is the maximum number of missing rows in one place that are inserted.
 const mostBridged = 10_000
 
-// bridge puts rows without values where rows of a series that is to be forecast are missing.
+// bridge inserts rows without values if rows of a series to be forecast are missing.
 func (l *loader) bridge(seq int, last *lastRow, time float64) error {
 	if last.time != last.time {
 		return nil
@@ -276,9 +276,9 @@ func (l *loader) bridge(seq int, last *lastRow, time float64) error {
 	n := math.Round(apart / step)
 	off := 0.01 * n * step
 	if step >= day && l.r.Unclear(l.s.time) {
-		off = max(off, 3600) // a day of 23 or 25 hours
+		off = max(off, 3600) // a day may have 23 or 25 hours
 	}
-	if n > mostBridged || math.Abs(apart-n*step) > off || step > 27*day { // months differ
+	if n > mostBridged || math.Abs(apart-n*step) > off || step > 27*day { // months differ in length
 		return nil
 	}
 	empty := make([]float32, len(l.s.plan.Columns), l.s.plan.width())
@@ -294,17 +294,17 @@ func (l *loader) bridge(seq int, last *lastRow, time float64) error {
 	return nil
 }
 
-// mostApart bounds the times between rows that tell how far apart rows are.
+// mostApart is the maximum number of times between rows that are stored to determine the step.
 const mostApart = 1 << 20
 
-// addStep takes a time between rows.
+// addStep records a time between rows.
 func (l *loader) addStep(seconds float64) {
 	if len(l.steps) < mostApart {
 		l.steps = append(l.steps, seconds)
 	}
 }
 
-// median is the middle one of some numbers.
+// median returns the median of x.
 func median(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
@@ -333,7 +333,7 @@ func (l *loader) compareTargets(last *lastRow) {
 	}
 }
 
-// finish puts the rows of each sequence one after another.
+// finish makes the rows of each sequence contiguous.
 func (l *loader) finish() error {
 	f := l.f
 	if f.rows.n == 0 {
@@ -349,7 +349,7 @@ func (l *loader) finish() error {
 	}
 	f.notes = append(f.notes, l.r.Notes()...)
 	f.notes = append(f.notes, f.outliers(l.usual)...)
-	for i, at := range l.s.columns { // rows may have decided on what the first ones left open
+	for i, at := range l.s.columns { // later rows may have settled what the first ones left open
 		l.s.plan.Columns[i].Decimal = l.r.Columns()[at].Decimal
 	}
 	if l.filled > 0 {
@@ -367,13 +367,14 @@ func (l *loader) finish() error {
 	return l.regroup()
 }
 
-// A step is irregular if more than this part of the times between rows is off the median by more than this part of it.
+// A step is irregular if more than irregularRows of the times between rows differ from the median by more than
+// irregularStep of it.
 const (
 	irregularRows = 0.02
 	irregularStep = 0.2
 )
 
-// findStep finds out how far apart rows are.
+// findStep determines the step between rows.
 func (l *loader) findStep() {
 	p := l.s.plan
 	p.Step = median(l.steps)

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// stored is how a number is stored, on which the network's scale is based; number is its inverse.
+// stored returns the form in which a number is stored, on which the network's scale is based. number is its inverse.
 func (c *Column) stored(x float64) float64 {
 	switch {
 	case !c.Log:
@@ -23,7 +23,7 @@ func (c *Column) number(y float64) float64 {
 	return y + c.Base
 }
 
-// deviation is that of the training set, in the units of the data.
+// deviation returns the deviation of the training set in the units of the data.
 func (c *Column) deviation() float64 {
 	if c.Log {
 		return c.Spread
@@ -31,8 +31,8 @@ func (c *Column) deviation() float64 {
 	return c.Deviation
 }
 
-// chooseLog stores the logarithm of targets whose linear forecast is better that way on the validation set: where the
-// season and the noise grow with the level. It is for positive numbers, and for data that fits into memory.
+// chooseLog stores the logarithm of targets if this improves their linear forecast on the validation set, as when the
+// season and the noise grow with the level. It applies to positive numbers, and to data that fits into memory.
 func (f *frame) chooseLog(c *Config, divided [parts][]segment) error {
 	p := f.plan
 	if p.Task != Forecast || c.Log == "off" || f.rows.file != nil && c.Log == "auto" {
@@ -74,7 +74,8 @@ func (f *frame) chooseLog(c *Config, divided [parts][]segment) error {
 	return nil
 }
 
-// toLog stores the logarithm of column i, and returns what was stored before; nil if a number has none.
+// toLog stores the logarithm of column i, and returns what was stored before. It returns nil if a number has no
+// logarithm.
 func (f *frame) toLog(i int) (before []float32) {
 	c := &f.plan.Columns[i]
 	if f.rows.file != nil {
@@ -94,15 +95,15 @@ func (f *frame) toLog(i int) (before []float32) {
 	return before
 }
 
-// put stores column i.
+// put replaces the stored values of column i.
 func (f *frame) put(i int, column []float32) {
 	for r, x := range column {
 		f.rows.row(r)[i] = x
 	}
 }
 
-// linearErrors are the mean absolute errors of the linear forecast of each target on the validation set, in the units
-// of the data; nil if there is no linear forecast.
+// linearErrors returns the mean absolute errors of the linear forecast of each target on the validation set, in the
+// units of the data. It returns nil if there is no linear forecast.
 func (f *frame) linearErrors(c *Config, divided [parts][]segment) ([]float64, error) {
 	if err := f.measure(divided[trainPart]); err != nil {
 		return nil, err

@@ -9,10 +9,10 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// measureWindows is the limit on the windows of the test part that are measured.
+// measureWindows is the maximum number of windows of the test part that are measured.
 const measureWindows = 20_000
 
-// numbers measures predicted numbers on windows. What is calibrated gets what intervals as learnt would have held.
+// numbers measures predicted numbers on windows. It adds to calibrated the coverage of the learnt intervals.
 func (m *Model) numbers(ctx context.Context, f *frame, w *windows, name string, past map[int]*recent,
 	calibrated []Calibration) (all []Errors, err error) {
 	sums := m.plan.newSums(name)
@@ -26,7 +26,7 @@ func (m *Model) numbers(ctx context.Context, f *frame, w *windows, name string, 
 	return all, err
 }
 
-// newSums are sums of errors of each target.
+// newSums returns empty sums of the errors of each target.
 func (p *Plan) newSums(name string) (sums []*errorSum) {
 	for k := range p.targets() {
 		sums = append(sums, p.newErrorSum(name, k))
@@ -34,7 +34,7 @@ func (p *Plan) newSums(name string) (sums []*errorSum) {
 	return sums
 }
 
-// sum adds the errors on windows to the sum of each target.
+// sum adds the errors on windows to the sums of the targets.
 func (m *Model) sum(ctx context.Context, f *frame, w *windows, indices []int, sums []*errorSum,
 	past map[int]*recent) error {
 	return m.outputs(ctx, w, indices, func(at window, ex *task.Example, y []float32) error {
@@ -51,8 +51,8 @@ func (m *Model) sum(ctx context.Context, f *frame, w *windows, indices []int, su
 	})
 }
 
-// truths calls visit with every number that is asked in a window, in the units of the data, and what was known when it
-// was asked: see encoder.back.
+// truths calls visit with every number to be predicted in a window, in the units of the data, and with what was known
+// at that time: see encoder.back.
 func (f *frame) truths(e *encoder, at window, ex *task.Example, visit func(r, k int, truth, now float64)) {
 	p := f.plan
 	targets := p.targets()
@@ -80,10 +80,10 @@ func (f *frame) truths(e *encoder, at window, ex *task.Example, visit func(r, k 
 	}
 }
 
-// mostWrong is how many wrong examples are reported.
+// mostWrong is the maximum number of wrong examples that are reported.
 const mostWrong = 10
 
-// classes measures a classifier. counts are those of the classes in the training part.
+// classes measures a classifier. counts are the class counts of the training part.
 func (m *Model) classes(ctx context.Context, f *frame, w *windows, counts []int) (*ClassScore, error) {
 	names, _ := m.plan.classes()
 	s := newClassScore(names)
@@ -133,7 +133,7 @@ func worst(all []WrongExample) []WrongExample {
 	return all[:min(len(all), mostWrong)]
 }
 
-// counts are those of the classes in windows of the training part.
+// counts returns the class counts of windows of the training part.
 func (f *frame) counts(w *windows) []int {
 	names, _ := f.plan.classes()
 	counts := make([]int, len(names))
@@ -149,7 +149,7 @@ func (f *frame) counts(w *windows) []int {
 	return counts
 }
 
-// softmax are the probabilities of scores.
+// softmax returns the probabilities of scores.
 func softmax(scores []float32) []float64 {
 	p, sum := make([]float64, len(scores)), 0.0
 	most := slices.Max(scores)
@@ -163,7 +163,7 @@ func softmax(scores []float32) []float64 {
 	return p
 }
 
-// largest is the place of the largest number.
+// largest returns the index of the largest number.
 func largest(x []float64) (best int) {
 	for i, v := range x {
 		if v > x[best] {
@@ -174,8 +174,8 @@ func largest(x []float64) (best int) {
 }
 
 // surprise returns how unexpected numbers are: the root mean square over the targets of the distance from the median,
-// in units in which the expected outer quantiles are those of a standard normal distribution. It is NaN if no number is
-// known.
+// in units in which the predicted outer quantiles are those of a standard normal distribution. It returns NaN if no
+// number is known.
 func (p *Plan) surprise(truths []float64, q [][]float64) float64 {
 	z := math.Sqrt2 * math.Erfinv(2*p.Levels[len(p.Levels)-1]-1)
 	sum, n := 0.0, 0.0
@@ -191,7 +191,7 @@ func (p *Plan) surprise(truths []float64, q [][]float64) float64 {
 	return math.Sqrt(sum / n)
 }
 
-// alarm returns the score that a share of the rows of the validation part exceed.
+// alarm returns the score that the given share of the rows of the validation part exceeds.
 func (m *Model) alarm(ctx context.Context, f *frame, valid *windows, share float64) (float64, error) {
 	p := m.plan
 	targets := len(p.targets())

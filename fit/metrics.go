@@ -2,7 +2,7 @@ package fit
 
 import "math"
 
-// Errors are the errors of forecasts of a target.
+// Errors holds the errors of forecasts of a target.
 type Errors struct {
 	Name   string `json:"name"`   // the model or baseline
 	Target string `json:"target"` // the column
@@ -10,11 +10,11 @@ type Errors struct {
 	// MAE and RMSE are the mean absolute and the root mean squared error of the median, in the units of the data.
 	MAE  float64 `json:"mae"`
 	RMSE float64 `json:"rmse"`
-	// MSE is the mean squared error in variances of the training part, as papers measure it.
+	// MSE is the mean squared error divided by the variance of the training part, as in papers.
 	MSE float64 `json:"mse_standardized"`
 	// CRPS is the continuous ranked probability score of the quantiles, in the units of the data: 2/Q Σ_k ρ_{τ_k}(y -
-	// q_k), the mean of the pinball losses over Q levels that are evenly apart, twice (Gneiting and Ranjan, "Comparing
-	// density forecasts using threshold- and quantile-weighted scoring rules", JBES 29, 2011, eq. 6).
+	// q_k), twice the mean of the pinball losses over Q evenly spaced levels (Gneiting and Ranjan, "Comparing density
+	// forecasts using threshold- and quantile-weighted scoring rules", JBES 29, 2011, eq. 6).
 	CRPS float64 `json:"crps"`
 	// Coverage is the percentage of truths inside the interval of the outermost levels, which should be Nominal.
 	Coverage float64 `json:"coverage"`
@@ -23,14 +23,14 @@ type Errors struct {
 	Steps []StepErrors `json:"steps,omitempty"`
 }
 
-// StepErrors are errors at one step of a horizon.
+// StepErrors holds the errors at one step of a horizon.
 type StepErrors struct {
 	MAE      float64 `json:"mae"`
 	CRPS     float64 `json:"crps"`
 	Coverage float64 `json:"coverage"`
 }
 
-// errorSum adds errors up.
+// errorSum adds up errors.
 type errorSum struct {
 	name, target string
 	deviation    float64 // of the training part
@@ -38,7 +38,7 @@ type errorSum struct {
 	middle       int
 	all          oneSum
 	steps        []oneSum
-	learnt       float64 // truths in the interval as learnt
+	learnt       float64 // number of truths in the learnt interval
 }
 
 type oneSum struct {
@@ -51,10 +51,10 @@ func (p *Plan) newErrorSum(name string, target int) *errorSum {
 		steps: make([]oneSum, p.Horizon)}
 }
 
-// pinball is the loss ρ_τ(y - q) = max(τ(y - q), (τ-1)(y - q)) of a quantile q of level τ.
+// pinball returns the loss ρ_τ(y - q) = max(τ(y - q), (τ-1)(y - q)) of a quantile q of level τ.
 func pinball(level, y, q float64) float64 { return max(level*(y-q), (level-1)*(y-q)) }
 
-// add counts the quantiles of a truth. step is that of a horizon, or 0.
+// add adds the errors of the quantiles for a truth. step is the step of a horizon, or 0.
 func (s *errorSum) add(step int, y float64, q []float64) {
 	if math.IsNaN(y) {
 		return
@@ -82,7 +82,7 @@ func (s *oneSum) add(o oneSum) {
 	s.inside += o.inside
 }
 
-// errors are the means.
+// errors returns the means.
 func (s *errorSum) errors() Errors {
 	n := max(1, s.all.n)
 	e := Errors{
@@ -104,32 +104,33 @@ type ClassScore struct {
 	Classes   []string `json:"classes"`
 	Count     int      `json:"count"`
 	Accuracy  float64  `json:"accuracy"`          // percent
-	Balanced  float64  `json:"balanced_accuracy"` // the mean recall of the classes, percent
+	Balanced  float64  `json:"balanced_accuracy"` // mean recall of the classes, percent
 	F1        float64  `json:"macro_f1"`
 	Loss      float64  `json:"loss"`     // cross-entropy, nats
-	Majority  float64  `json:"majority"` // the accuracy of the class most frequent in training, percent
+	Majority  float64  `json:"majority"` // accuracy of always predicting the most frequent class in training, percent
 	Confusion [][]int  `json:"confusion"`
-	// PerClass has each class. Floor says so if the network is not better than the class most frequent in training.
+	// PerClass has an entry for each class. Floor is a message if the network is not better than the most frequent
+	// class in training.
 	PerClass []ClassMetrics `json:"per_class"`
 	Floor    string         `json:"floor,omitempty"`
-	// Bins compare probabilities with how often the class was right: calibration. ECE is the mean difference.
+	// Bins compares probabilities with the share of right predictions: calibration. ECE is the mean difference.
 	Bins []CalibrationBin `json:"calibration"`
 	ECE  float64          `json:"expected_calibration_error"`
-	// Wrong are the sequences or rows with the most confident wrong predictions.
+	// Wrong lists the sequences or rows with the most confident wrong predictions.
 	Wrong []WrongExample `json:"most_wrong,omitempty"`
 }
 
-// ClassMetrics measure the predictions of one class.
+// ClassMetrics measures the predictions of one class.
 type ClassMetrics struct {
 	Class     string  `json:"class"`
-	Count     int     `json:"count"`     // that are of the class
-	Predicted int     `json:"predicted"` // that are predicted to be
-	Recall    float64 `json:"recall"`    // of those of the class, what is predicted so, percent
-	Precision float64 `json:"precision"` // of those predicted so, what is of the class, percent
+	Count     int     `json:"count"`     // number of examples of the class
+	Predicted int     `json:"predicted"` // number of examples predicted as the class
+	Recall    float64 `json:"recall"`    // share of the examples of the class that are predicted right, percent
+	Precision float64 `json:"precision"` // share of the examples predicted as the class that belong to it, percent
 	F1        float64 `json:"f1"`
 }
 
-// newClassScore returns the score of no example.
+// newClassScore returns the score of no examples.
 func newClassScore(names []string) *ClassScore {
 	s := &ClassScore{Classes: names, Bins: make([]CalibrationBin, calibrationBins)}
 	for range names {
@@ -138,26 +139,26 @@ func newClassScore(names []string) *ClassScore {
 	return s
 }
 
-// CalibrationBin holds the examples whose predicted class had a probability in one tenth.
+// CalibrationBin holds the examples whose predicted class had a probability in one of ten intervals.
 type CalibrationBin struct {
-	Probability float64 `json:"probability"` // the mean
-	Right       float64 `json:"right"`       // the part that was right
+	Probability float64 `json:"probability"` // mean probability
+	Right       float64 `json:"right"`       // share that was right
 	Count       int     `json:"count"`
 }
 
-// WrongExample is an example whose class was predicted wrong.
+// WrongExample is an example with a wrong predicted class.
 type WrongExample struct {
 	Name        string  `json:"name"`
-	Row         int     `json:"row,omitempty"` // of the sequence, from 1
+	Row         int     `json:"row,omitempty"` // row in the sequence, from 1
 	Truth       string  `json:"truth"`
 	Predicted   string  `json:"told"`
 	Probability float64 `json:"probability"`
 }
 
-// calibrationBins is how many parts probabilities are divided into.
+// calibrationBins is the number of intervals of probabilities.
 const calibrationBins = 10
 
-// finish computes what follows from the confusion matrix and the sums in bins.
+// finish computes the results from the confusion matrix and the sums in bins.
 func (s *ClassScore) finish() {
 	n := float64(max(1, s.Count))
 	right, classes, recall, f1 := 0, 0.0, 0.0, 0.0

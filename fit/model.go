@@ -16,11 +16,11 @@ type Model struct {
 	plan *Plan
 	enc  *encoder
 
-	rival   *Contender // predicts in the place of the network; nil for the network
-	network *Model     // the model whose network it is in the place of, whose plan is the network's; nil for itself
+	rival   *Contender // predicts instead of the network; nil for the network
+	network *Model     // the model with the network and its plan, if this one predicts instead of it; nil for itself
 }
 
-// Open loads what the run in a folder has chosen to predict by: its network, or a simple model that was better.
+// Open loads the model that the run in a folder has chosen: its network, or a simple model that was better.
 func Open(dir string) (*Model, error) {
 	net, p, err := openNetwork(dir)
 	if err != nil {
@@ -36,7 +36,7 @@ func Open(dir string) (*Model, error) {
 	return m, nil
 }
 
-// openNetwork loads the network of a run, with its plan.
+// openNetwork loads the network of a run and its plan.
 func openNetwork(dir string) (*model.Network, *Plan, error) {
 	net, err := model.FindNetwork(dir)
 	if err != nil {
@@ -64,21 +64,21 @@ func newModel(net *model.Network, p *Plan) (*Model, error) {
 // Plan returns how the model maps data to sequences.
 func (m *Model) Plan() *Plan { return m.plan }
 
-// Net returns the network itself.
+// Net returns the network.
 func (m *Model) Net() *model.Network { return m.net }
 
-// batchPositions is about how many positions are computed at a time.
+// batchPositions is the approximate number of positions that are computed at a time.
 const batchPositions = 16 << 10
 
-// examples are windows with the examples of them.
+// examples is a set of windows with their examples.
 type examples interface {
 	Example(i int, ex *task.Example)
 	at(i int) window
 	frame() *frame
-	stretch(i, lo, hi int) []float32 // stored rows, of and before window i
+	stretch(i, lo, hi int) []float32 // stored rows of and before window i
 }
 
-// outputs calls visit with the network's outputs of examples: those of the positions that are asked, in their order.
+// outputs calls visit with the network's outputs for examples: those at the positions to be predicted, in order.
 func (m *Model) outputs(ctx context.Context, w examples, indices []int,
 	visit func(at window, ex *task.Example, y []float32) error) error {
 	if m.rival != nil {
@@ -124,7 +124,7 @@ func (m *Model) outputs(ctx context.Context, w examples, indices []int,
 	return nil
 }
 
-// guesses is outputs of a rival.
+// guesses is like outputs, for a rival.
 func (m *Model) guesses(ctx context.Context, w examples, indices []int,
 	visit func(at window, ex *task.Example, y []float32) error) error {
 	p, f := m.plan, w.frame()
@@ -163,10 +163,9 @@ func some(n, limit int) []int {
 	return all
 }
 
-// quantiles are those of a number of target k at a step of a forecast, in the units of the data: outputs of the
-// network, in increasing order (Chernozhukov, Fernández-Val and Galichon, "Quantile and probability curves without
-// crossing", Econometrica 78, 2010), widened as calibration has found. now is the number at the row before; see
-// encoder.back.
+// quantiles returns the quantiles of a number of target k at a step of a forecast, in the units of the data: outputs of
+// the network, sorted (Chernozhukov, Fernández-Val and Galichon, "Quantile and probability curves without crossing",
+// Econometrica 78, 2010) and widened by the calibration. now is the number at the previous row; see encoder.back.
 func (m *Model) quantiles(e *encoder, y []float32, k, step int, now float64) []float64 {
 	p := m.plan
 	q := p.ordered(y, k)
@@ -179,12 +178,12 @@ func (m *Model) quantiles(e *encoder, y []float32, k, step int, now float64) []f
 	return m.inUnits(e, q, k, now)
 }
 
-// learnt are quantiles as the network has learnt them.
+// learnt returns the quantiles as the network has learnt them.
 func (m *Model) learnt(e *encoder, y []float32, k int, now float64) []float64 {
 	return m.inUnits(e, m.plan.ordered(y, k), k, now)
 }
 
-// ordered are the outputs for target k in increasing order, on the network's scale.
+// ordered returns the outputs for target k, sorted, on the network's scale.
 func (p *Plan) ordered(y []float32, k int) []float64 {
 	q := make([]float64, len(p.Levels))
 	for j := range q {
@@ -194,7 +193,7 @@ func (p *Plan) ordered(y []float32, k int) []float64 {
 	return q
 }
 
-// inUnits turns quantiles of target k on the network's scale into those in the units of the data, in place.
+// inUnits converts quantiles of target k from the network's scale to the units of the data, in place.
 func (m *Model) inUnits(e *encoder, q []float64, k int, now float64) []float64 {
 	i := m.plan.targets()[k]
 	for j := range q {
@@ -203,5 +202,5 @@ func (m *Model) inUnits(e *encoder, q []float64, k int, now float64) []float64 {
 	return q
 }
 
-// middle is the place of the median among the levels.
+// middle returns the index of the median among the levels.
 func (p *Plan) middle() int { return max(0, slices.Index(p.Levels, 0.5)) }

@@ -13,15 +13,16 @@ import (
 
 // The forms of a network as an ONNX model.
 const (
-	ONNXWhole = "whole" // a sequence in, its predictions out
-	ONNXStep  = "step"  // a row and a state in, the prediction and the next state out
+	ONNXWhole = "whole" // takes a sequence, returns its predictions
+	ONNXStep  = "step"  // takes a row and a state, returns the prediction and the next state
 )
 
-// ONNXForms are the forms, the default first.
+// ONNXForms lists the forms. The first is the default.
 var ONNXForms = []string{ONNXWhole, ONNXStep}
 
-// ONNX returns the network of a run as an ONNX model, with everything around it: numbers as they are in the data go in,
-// predictions in the units of the data come out. The JSON text "hippo" of its metadata, an ONNXCard, describes both.
+// ONNX returns the network of a run as an ONNX model, including all conversions: its inputs are numbers as they are in
+// the data, its outputs predictions in the units of the data. The JSON text "hippo" of its metadata, an ONNXCard,
+// describes both.
 func ONNX(dir, form string) (file []byte, card *ONNXCard, err error) {
 	if !slices.Contains(ONNXForms, form) {
 		return nil, nil, fmt.Errorf("form: found %.40q, want one of %s", form, strings.Join(ONNXForms, ", "))
@@ -71,14 +72,14 @@ func onnxOf(m *model.Network, p *Plan, form string) (file []byte, card *ONNXCard
 type ONNXCard struct {
 	Form string `json:"form"`
 	Card
-	Rows     []string    `json:"rows"`               // the columns of the input rows
-	Known    []string    `json:"known,omitempty"`    // those of the input known
-	Calendar []string    `json:"calendar,omitempty"` // those of the input calendar
-	Classes  []string    `json:"classes,omitempty"`  // of the output probabilities
+	Rows     []string    `json:"rows"`               // columns of the input rows
+	Known    []string    `json:"known,omitempty"`    // columns of the input known
+	Calendar []string    `json:"calendar,omitempty"` // columns of the input calendar
+	Classes  []string    `json:"classes,omitempty"`  // classes of the output probabilities
 	Alarm    float64     `json:"alarm,omitempty"`    // the score above which a row is unusual
-	Rate     float64     `json:"rate,omitempty"`     // of the input samples, in hertz
-	State    []onnx.Part `json:"state,omitempty"`    // what the state consists of, in this order
-	// Rival is what hippo predict uses in the place of the network, because it was better on the validation set.
+	Rate     float64     `json:"rate,omitempty"`     // sampling rate of the input samples, in hertz
+	State    []onnx.Part `json:"state,omitempty"`    // parts of the state, in order
+	// Rival is what hippo predict uses instead of the network, because it was better on the validation set.
 	Rival string `json:"rival,omitempty"`
 }
 
@@ -91,13 +92,13 @@ type onnxModel struct {
 	step bool
 	pool string
 
-	columns            []int // of the input rows
+	columns            []int // columns of the input rows
 	in, seconds, times onnx.Value
-	known              []int // places in columns of those that the input ahead has
+	known              []int // indices in columns of the columns of the input ahead
 	ahead              onnx.Value
 
 	carried []onnx.Value // parts of the next state
-	before  int          // numbers of the state that have been read
+	before  int          // number of elements of the state that have been read
 }
 
 // declare adds the inputs.
@@ -140,10 +141,10 @@ func (x *onnxModel) declare() {
 	}
 }
 
-// stateName is the name of the input with the state.
+// stateName is the name of the state's input.
 const stateName = "state"
 
-// carry returns n numbers of the state before a row, which carried takes as they are after it.
+// carry returns n numbers of the state before a row. Their values after the row must be added to carried.
 func (x *onnxModel) carry(name string, n int) onnx.Value {
 	x.card.State = append(x.card.State, onnx.Part{Name: name, Shape: []int{n}})
 	from := x.before
@@ -151,7 +152,7 @@ func (x *onnxModel) carry(name string, n int) onnx.Value {
 	return x.g.Slice(stateName, 0, x.g.Ints(from), x.g.Ints(x.before))
 }
 
-// rows adds what a network does that is not a forecast's.
+// rows adds the computation of a network that is not for forecasts.
 func (x *onnxModel) rows() error {
 	g := x.g
 	encoded := x.encode(x.in, x.seconds, x.times, nil, false)
@@ -188,7 +189,7 @@ func (x *onnxModel) rows() error {
 	return nil
 }
 
-// probabilities adds those of the classes, and the class that Prediction.Class chooses.
+// probabilities adds the probabilities of the classes, and the class that Prediction.Class chooses.
 func (x *onnxModel) probabilities(y onnx.Value, names []string, rows onnx.Dim) {
 	g := x.g
 	if x.Weighted {
@@ -208,8 +209,8 @@ func (x *onnxModel) probabilities(y onnx.Value, names []string, rows onnx.Dim) {
 	g.Output("class", best, onnx.Int64, "the index of the predicted class", rows)
 }
 
-// pooled is what the head of a network sees that has one output for a sequence, (1, d_model), from the outputs of the
-// backbone.
+// pooled returns the input of the head of a network with one output for a sequence, (1, d_model), computed from the
+// outputs of the backbone.
 func (x *onnxModel) pooled(y onnx.Value) onnx.Value {
 	g := x.g
 	switch {

@@ -9,21 +9,21 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// onnxWindow is what the numbers of a forecast are measured from and by: see encoder.from. Values are of type Double.
+// onnxWindow holds the offset and the scale of the numbers of a forecast: see encoder.from. Values are of type Double.
 type onnxWindow struct {
 	last, scale onnx.Value // (1, targets)
-	ahead       onnx.Value // (horizon, targets): the forecast that the network's is added to, less last
+	ahead       onnx.Value // (horizon, targets): the forecast to which the network's output is added, minus last
 }
 
-// encode adds encoder.row of rows (n, columns): the inputs of the network (n, channels), of type Float. w is nil unless
-// it is for a forecast. asked is true for the rows that it predicts.
+// encode adds the computation of encoder.row for rows (n, columns). It returns the inputs of the network (n, channels),
+// of type Float. w is nil unless it is for a forecast. asked is true for the rows to be predicted.
 func (x *onnxModel) encode(rows, seconds, times onnx.Value, w *onnxWindow, asked bool) onnx.Value {
 	g := x.g
 	var numbers, numbersOf, texts []int // places in x.columns, and of numbers whose targets they are
 	var sub, div, class []float64
-	var gaps []int                                                 // places in numbers
-	place := map[string]int{}                                      // of each input of the network in parts
-	numberAt, gapAt, classAt := []string{}, []string{}, []string{} // their names
+	var gaps []int                                                 // indices in numbers
+	place := map[string]int{}                                      // index in parts of each input of the network
+	numberAt, gapAt, classAt := []string{}, []string{}, []string{} // names of the parts
 	for at, i := range x.columns {
 		c := &x.Columns[i]
 		switch {
@@ -103,7 +103,7 @@ func (x *onnxModel) encode(rows, seconds, times onnx.Value, w *onnxWindow, asked
 	return g.Gather(g.Concat(1, parts...), 1, x.order(place)...)
 }
 
-// order is where the inputs of the network are, in its order: see Plan.inputs.
+// order returns the index in parts of each input of the network, in the network's order: see Plan.inputs.
 func (x *onnxModel) order(place map[string]int) (all []int) {
 	take := func(names ...any) {
 		if at, ok := place[fmt.Sprint(names...)]; ok {
@@ -126,7 +126,8 @@ func (x *onnxModel) order(place map[string]int) (all []int) {
 	return all
 }
 
-// ofTargets replaces columns of v by those of targets. of says of each column of v which target it is, -1 for none.
+// ofTargets replaces columns of v by those of targets. of holds for each column of v the index of the target, -1 for
+// none.
 func (x *onnxModel) ofTargets(v, targets onnx.Value, of []int) onnx.Value {
 	var places []int
 	for at, k := range of {
@@ -138,7 +139,7 @@ func (x *onnxModel) ofTargets(v, targets onnx.Value, of []int) onnx.Value {
 	return x.g.Gather(x.g.Concat(1, v, targets), 1, places...)
 }
 
-// logSteps is logSteps of seconds (n), as (n, 1).
+// logSteps adds the computation of the function logSteps for seconds (n), and returns (n, 1).
 func (x *onnxModel) logSteps(seconds onnx.Value) onnx.Value {
 	g, number := x.g, func(v float64) onnx.Value { return x.g.Number(onnx.Double, v) }
 	if !(x.Step > 0) {
@@ -149,12 +150,12 @@ func (x *onnxModel) logSteps(seconds onnx.Value) onnx.Value {
 	return g.Cast(g.Reshape(log, -1, 1), onnx.Float)
 }
 
-// Numbers of a column, for perTarget.
+// Functions for perTarget that return a number of a column.
 func meanOf(c *Column) float64      { return c.Mean }
 func deviationOf(c *Column) float64 { return c.Deviation }
 func changeOf(c *Column) float64    { return c.Change }
 
-// perTarget is a number of each target, (1, targets).
+// perTarget returns a constant with a number for each target, (1, targets).
 func (x *onnxModel) perTarget(f func(c *Column) float64) onnx.Value {
 	var all []float64
 	for _, i := range x.targets() {
@@ -163,7 +164,7 @@ func (x *onnxModel) perTarget(f func(c *Column) float64) onnx.Value {
 	return x.g.Doubles(all, 1, len(all))
 }
 
-// stored are columns of rows as Column.stored has them: less their bases, or their logarithms.
+// stored returns columns of rows in the form of Column.stored: minus their bases, or their logarithms.
 func (x *onnxModel) stored(rows onnx.Value, places []int) onnx.Value {
 	g, base, log := x.g, make([]float64, len(places)), make([]bool, len(places))
 	for k, at := range places {
@@ -175,14 +176,14 @@ func (x *onnxModel) stored(rows onnx.Value, places []int) onnx.Value {
 	}
 	v := g.Gather(rows, 1, places...)
 	y := g.Op("Sub", v, g.Doubles(base, 1, len(base)))
-	if slices.Contains(log, true) { // of what is not positive it is missing
+	if slices.Contains(log, true) { // the logarithm of a number that is not positive is missing
 		positive := g.Op("Where", g.Op("Greater", v, g.Number(onnx.Double, 0)), v, g.Number(onnx.Double, math.NaN()))
 		y = g.Op("Where", g.Bools(log, 1, len(log)), g.Op("Log", positive), y)
 	}
 	return y
 }
 
-// given are the targets of rows as stored, (n, targets).
+// given returns the targets of rows as stored, (n, targets).
 func (x *onnxModel) given(rows onnx.Value) onnx.Value {
 	var at []int
 	for _, i := range x.targets() {
@@ -191,7 +192,7 @@ func (x *onnxModel) given(rows onnx.Value) onnx.Value {
 	return x.stored(rows, at)
 }
 
-// filled replaces each NaN of v (n, targets) by the number before it, or by the mean.
+// filled replaces each NaN of v (n, targets) by the previous number, or by the mean.
 func (x *onnxModel) filled(v onnx.Value) onnx.Value {
 	k := []int{len(x.targets())}
 	_, all := x.g.Scan("filled", onnx.Double, x.g.Reshape(x.perTarget(meanOf), k...), k, v, k,
@@ -233,8 +234,8 @@ func (x *onnxModel) ordered(y onnx.Value) onnx.Value {
 	return g.Sort(q, levels)
 }
 
-// inUnits turns quantiles on the network's scale into those in the units of the data, by Column.number of q·scale +
-// from, both (1, targets) or (n, targets).
+// inUnits converts quantiles on the network's scale to the units of the data: Column.number of q·scale + from. scale
+// and from are (1, targets) or (n, targets).
 func (x *onnxModel) inUnits(q, scale onnx.Value, from ...onnx.Value) onnx.Value {
 	g, targets := x.g, len(x.targets())
 	column := func(v onnx.Value) onnx.Value { return g.Reshape(v, -1, targets, 1) }
@@ -255,7 +256,7 @@ func (x *onnxModel) inUnits(q, scale onnx.Value, from ...onnx.Value) onnx.Value 
 	return y
 }
 
-// numbers adds the quantiles of outputs, and for anomalies the score of a row.
+// numbers adds the quantiles of outputs and, for anomalies, the score of a row.
 func (x *onnxModel) numbers(y onnx.Value, rows onnx.Dim) {
 	g, targets, levels := x.g, len(x.targets()), len(x.Levels)
 	q, doc := x.ordered(y), "of the targets, at the levels"
@@ -273,7 +274,8 @@ func (x *onnxModel) numbers(y onnx.Value, rows onnx.Dim) {
 	g.Output("quantiles", q, onnx.Double, doc, rows, onnx.Dim{N: targets}, onnx.Dim{N: levels})
 }
 
-// now is the last number of each target up to a row, and, in the form of steps, up to the row before.
+// now returns the last number of each target up to a row. In the form of steps, it also returns that up to the previous
+// row.
 func (x *onnxModel) now() (now, before onnx.Value) {
 	g, v := x.g, x.given(x.in)
 	if !x.step {
@@ -285,7 +287,7 @@ func (x *onnxModel) now() (now, before onnx.Value) {
 	return now, before
 }
 
-// expected is what the row before has predicted of each row. q are quantiles of the next row on the network's scale.
+// expected returns the previous row's prediction for each row. q are quantiles of the next row on the network's scale.
 func (x *onnxModel) expected(q onnx.Value) onnx.Value {
 	g, targets, levels := x.g, len(x.targets()), len(x.Levels)
 	now, before := x.now()
@@ -301,7 +303,7 @@ func (x *onnxModel) expected(q onnx.Value) onnx.Value {
 		x.inUnits(last, x.perTarget(changeOf), before), nan)
 }
 
-// score is Plan.surprise of the rows, by the quantiles expected of them.
+// score adds the computation of Plan.surprise for the rows, from the quantiles expected of them.
 func (x *onnxModel) score(q onnx.Value) onnx.Value {
 	g, levels := x.g, len(x.Levels)
 	z := math.Sqrt2 * math.Erfinv(2*x.Levels[levels-1]-1)

@@ -8,21 +8,21 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// Limits on what the correlation of data is taken over.
+// Limits of the data over which the correlation is computed.
 const (
-	correlationRows   = 1 << 17 // in all
-	correlationSeries = 16      // numbers of a row: columns, or classes of categories
+	correlationRows   = 1 << 17 // in total
+	correlationSeries = 16      // numbers in a row: columns, or classes of categories
 	mostLag           = 1 << 13
 )
 
-// correlation is the autocorrelation of columns within the sequences of a part, by lag: over pairs of rows that both
-// have a value,
+// correlation returns the autocorrelation of columns within the sequences of a part, by lag. It is computed over pairs
+// of rows that both have a value:
 //
 //	r[k] = (1/n[k]) Σ_t x[t] x[t+k] / ((1/n[0]) Σ_t x[t]²)
 //
-// with x a column less its mean over the sequence, in units of its deviation there; a category is one column of zeros
-// and ones for each class. With changes, x is made of the differences of a row to the one before. It goes up to half of
-// the longest sequence. It is nil if no column changes. n is how many numbers it is from.
+// x is a column minus its mean over the sequence, in units of its deviation there. A category becomes one column of
+// zeros and ones for each class. If changes is true, x consists of the differences between successive rows. The lags go
+// up to half of the longest sequence. r is nil if no column changes. n is the number of numbers used.
 func (f *frame) correlation(parts []segment, columns []int, changes bool) (r []float64, n float64) {
 	longest, rows := 0, 0
 	for i, s := range parts {
@@ -72,7 +72,7 @@ func (f *frame) correlation(parts []segment, columns []int, changes bool) (r []f
 	return sums, n
 }
 
-// differences puts in the place of each number what it is above the one before.
+// differences replaces each number by its difference from the previous one.
 func differences(x []float64) {
 	for t := len(x) - 1; t > 0; t-- {
 		x[t] -= x[t-1]
@@ -82,8 +82,8 @@ func differences(x []float64) {
 	}
 }
 
-// addProducts adds Σ_t x[t] x[t+k] for each lag k to sums, and the number of pairs of numbers to pairs. x is first
-// standardized; where it does not change nothing is added. NaN is a number that is missing.
+// addProducts adds Σ_t x[t] x[t+k] for each lag k to sums, and the number of pairs of numbers to pairs. It first
+// standardizes x. If x is constant, it adds nothing. NaN means a missing number.
 func addProducts(x, sums, pairs []float64) {
 	n, mean, square := 0.0, 0.0, 0.0
 	for _, v := range x {
@@ -94,7 +94,7 @@ func addProducts(x, sums, pairs []float64) {
 			square += delta * (v - mean)
 		}
 	}
-	deviation := math.Sqrt(square / n) // NaN of no number
+	deviation := math.Sqrt(square / n) // NaN if there are no numbers
 	if !(deviation > 1e-9*max(1e-9, math.Abs(mean))) {
 		return
 	}
@@ -120,15 +120,17 @@ func addProducts(x, sums, pairs []float64) {
 	}
 }
 
-// A peak of the correlation of n numbers must stand leastProminence + noiseProminence/√n above what is on both sides of
-// it: of noise, correlations have the deviation 1/√n, and the highest and the lowest are some of these apart.
+// A peak of the correlation of n numbers must exceed the numbers on both sides of it by leastProminence +
+// noiseProminence/√n. Correlations of noise have the deviation 1/√n, and the highest and the lowest are several
+// deviations apart.
 const (
 	leastProminence = 0.03
 	noiseProminence = 5
 )
 
-// periods are the lags at which data repeats, in rising order: the first peak of its correlation that is there at twice
-// its lag, too; then, of the correlation at the peaks, the same again: of hours a day, and then a week of days.
+// periods returns the lags at which data repeats, in ascending order. It takes the first peak of the correlation that
+// also occurs at twice its lag. Then it does the same with the correlation at the peaks: for hourly data this finds a
+// day, and then a week of days.
 func periods(r []float64, n float64) (found []int) {
 	least := leastProminence + noiseProminence/math.Sqrt(max(1, n))
 	at := make([]int, len(r))
@@ -157,8 +159,8 @@ func periods(r []float64, n float64) (found []int) {
 	return found
 }
 
-// peaks returns the lags among at whose correlation is higher than at their neighbors, and higher by least than the
-// higher of the two valleys that separate them from a higher peak or the end.
+// peaks returns the lags among at whose correlation is higher than at their neighbors. It must exceed by least the
+// higher of the two valleys between the peak and a higher peak or the end.
 func peaks(r []float64, at []int, least float64) (tops []int) {
 	for i := 1; i+1 < len(at); i++ {
 		top := r[at[i]]
@@ -179,7 +181,7 @@ func peaks(r []float64, at []int, least float64) (tops []int) {
 	return tops
 }
 
-// fades is the first lag at which the correlation is below 1/e; 0 if it stays above.
+// fades returns the first lag at which the correlation is below 1/e, 0 if there is none.
 func fades(r []float64) int {
 	for k, x := range r {
 		if x < 1/math.E {

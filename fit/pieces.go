@@ -4,7 +4,7 @@ package fit
 // variables for tests.
 var mostWhole, pieceRows = 1 << 20, 1 << 14
 
-// pieces is the prediction for a sequence from those for its pieces: their mean, weighted by rows.
+// pieces computes the prediction for a sequence from those for its pieces: their mean, weighted by rows.
 type pieces struct {
 	sum  *Prediction
 	rows float64

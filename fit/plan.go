@@ -16,56 +16,56 @@ import (
 const planVersion = 1
 
 // Plan maps data to sequences for a network, and its outputs back to the data. It is saved with the network
-// (model.Signal.About), so that prediction treats new data as training did.
+// (model.Signal.About), so that prediction processes new data like training.
 type Plan struct {
 	Version int      `json:"version"`
 	Task    string   `json:"task"`
 	Columns []Column `json:"columns"` // inputs and targets
 
 	Time   *table.Column `json:"time,omitempty"`
-	Series string        `json:"series,omitempty"` // the column that names the sequence of a row
+	Series string        `json:"series,omitempty"` // the column with the name of a row's sequence
 	Zone   string        `json:"zone,omitempty"`
-	Comma  bool          `json:"comma,omitempty"` // before fractions, of runs whose columns do not have it
+	Comma  bool          `json:"comma,omitempty"` // decimal comma, for runs whose columns do not record it
 	Wide   bool          `json:"wide,omitempty"`
-	// Spectrum is how recordings are read; nil for samples.
+	// Spectrum specifies how recordings are read; nil for samples.
 	Spectrum *table.Spectrum `json:"spectrum,omitempty"`
 
-	// seconds from one row to the next, the median; 0 if it is not known
+	// Step is the median time in seconds from one row to the next, 0 if unknown.
 	Step      float64  `json:"step,omitempty"`
-	Irregular bool     `json:"irregular,omitempty"` // rows are not equally far apart
+	Irregular bool     `json:"irregular,omitempty"` // rows are not evenly spaced
 	Dt        string   `json:"dt,omitempty"`        // one of the Dt constants; "" is DtInput
-	Calendar  []string `json:"calendar,omitempty"`  // the column the time goes in
+	Calendar  []string `json:"calendar,omitempty"`  // calendar cycles that are inputs
 
 	Length   int       `json:"length,omitempty"` // rows of a training window
 	Pieces   bool      `json:"pieces,omitempty"` // whole sequences are learned in pieces of Length rows
 	Horizon  int       `json:"horizon,omitempty"`
 	Lookback int       `json:"lookback,omitempty"`
 	Season   int       `json:"season,omitempty"` // rows
-	Local    bool      `json:"local,omitempty"`  // each forecast has the scale of the rows that it sees
+	Local    bool      `json:"local,omitempty"`  // each forecast is scaled by the rows that it sees
 	Levels   []float64 `json:"levels,omitempty"`
 
-	// Linear are the weights of the linear forecast that the network's is added to: see linear.
+	// Linear holds the weights of the linear forecast to which the network's output is added: see linear.
 	Linear *linear `json:"linear,omitempty"`
 
-	// Widen is added to the outer side of the intervals, on the network's scale: of each target, pair of levels from
-	// the outermost, and step of the forecast or one for all.
+	// Widen is the width to add on the outer side of the intervals, on the network's scale: for each target, pair of
+	// levels from the outermost, and step of the forecast or one for all steps.
 	Widen [][][]float64 `json:"widen,omitempty"`
-	// Recent is how many recent rows calibrate the intervals of the next forecast; 0 for none.
+	// Recent is the number of recent rows that calibrate the intervals of the next forecast; 0 for none.
 	Recent int `json:"recent,omitempty"`
-	// Final says that the network was trained on all rows: its recent errors are smaller than those to come.
+	// Final reports that the network was trained on all rows, so its recent errors are smaller than future ones.
 	Final bool `json:"final,omitempty"`
 	// Use is the name of the contender that predicts, "" for the network. Contenders are the network and the simple
-	// models that it was measured beside.
+	// models with which it was compared.
 	Use        string       `json:"use,omitempty"`
 	Contenders []*Contender `json:"contenders,omitempty"`
 	// Alarm is the score above which a row is unusual.
 	Alarm float64 `json:"alarm,omitempty"`
-	// Doubt is how much lower than the network's the error of a rival has to be on the validation set. For classes it
-	// is what one example may add to the cross-entropy, 1 nat by the number of examples: of few examples that all are
-	// right, the surest is not the best.
+	// Doubt is how much lower than the network's the error of a rival must be on the validation set. For classes it is
+	// the amount that one example may add to the cross-entropy, 1 nat divided by the number of examples: if there are
+	// few examples and all are right, the most confident model is not necessarily the best.
 	Doubt float64 `json:"doubt,omitempty"`
-	// Weights are those of the classes: the one of the largest probability times weight is predicted. If Weighted is
-	// set, the network was trained with them.
+	// Weights are the weights of the classes. The class with the largest product of probability and weight is
+	// predicted. If Weighted is set, the network was trained with them.
 	Weights  []float64 `json:"class_weights,omitempty"`
 	Weighted bool      `json:"weighted_training,omitempty"`
 }
@@ -75,28 +75,29 @@ type Column struct {
 	table.Column
 	In     bool `json:"in,omitempty"`
 	Target bool `json:"target,omitempty"`
-	Known  bool `json:"known,omitempty"` // when a forecast is made, for the rows to come
+	Known  bool `json:"known,omitempty"` // known for future rows when a forecast is made
 
-	// For numbers: x is stored as x - Base, in 32 bits; Mean and the rest are of that, over the training part.
+	// For numbers: x is stored as x - Base, in 32 bits. Mean and the following fields are for this number, over the
+	// training part.
 	Base      float64  `json:"base,omitempty"`
 	Mean      float64  `json:"mean,omitempty"`
 	Deviation float64  `json:"deviation,omitempty"`
 	Log       bool     `json:"log,omitempty"`    // x is stored as log x
-	Spread    float64  `json:"spread,omitempty"` // the deviation of x, if its logarithm is stored
-	Change    float64  `json:"change,omitempty"` // the deviation of the difference to the row before
+	Spread    float64  `json:"spread,omitempty"` // deviation of x if its logarithm is stored
+	Change    float64  `json:"change,omitempty"` // deviation of the difference from the previous row
 	Low       float64  `json:"low,omitempty"`
 	High      float64  `json:"high,omitempty"`
-	Gaps      bool     `json:"gaps,omitempty"`    // whether a value is missing is an input, too
-	Classes   []string `json:"classes,omitempty"` // of a category
+	Gaps      bool     `json:"gaps,omitempty"`    // whether a value is missing is also an input
+	Classes   []string `json:"classes,omitempty"` // classes of a category
 }
 
-// Limits on the classes of a category, each of which is an input or an output.
+// Limits of the number of classes of a category. Each class is an input or an output.
 const (
 	mostInputClasses  = 64
 	mostTargetClasses = 1000
 )
 
-// width returns the numbers of a stored row: the columns, then the time in two parts.
+// width returns the number of elements of a stored row: the columns, then the time in two parts.
 func (p *Plan) width() int {
 	if p.Time != nil {
 		return len(p.Columns) + 2
@@ -104,7 +105,7 @@ func (p *Plan) width() int {
 	return len(p.Columns)
 }
 
-// targets are the indices of the columns to predict.
+// targets returns the indices of the columns to predict.
 func (p *Plan) targets() (at []int) {
 	for i := range p.Columns {
 		if p.Columns[i].Target {
@@ -114,7 +115,7 @@ func (p *Plan) targets() (at []int) {
 	return at
 }
 
-// classes reports whether a class is predicted, of the target with these names.
+// classes returns the names of the target's classes, and reports whether a class is predicted.
 func (p *Plan) classes() (names []string, ok bool) {
 	if at := p.targets(); len(at) == 1 && p.Columns[at[0]].Kind == table.Category {
 		return p.Columns[at[0]].Classes, true
@@ -134,8 +135,8 @@ func (p *Plan) whole() bool { return p.Task == Classify || p.Task == Regress }
 // predictsNext reports whether the network predicts the next row's targets from its own.
 func (p *Plan) predictsNext() bool { return p.Task == Next || p.Task == Anomaly }
 
-// raw appends a stored row to dst: values in the order of the plan's columns, and its time. Texts unknown in training
-// are missing.
+// raw appends a stored row to dst: values in the order of the plan's columns, and the time. Texts that are unknown in
+// training are missing.
 func (p *Plan) raw(dst []float32, v *table.Values, time float64, class func(column int,
 	text string) float32) []float32 {
 	for i := range p.Columns {
@@ -152,13 +153,13 @@ func (p *Plan) raw(dst []float32, v *table.Values, time float64, class func(colu
 	return dst
 }
 
-// appendTime appends a time in two numbers, whose sum is exact to a hundred-thousandth of a second.
+// appendTime appends a time as two numbers whose sum is exact to a hundred-thousandth of a second.
 func appendTime(dst []float32, seconds float64) []float32 {
 	whole := float32(seconds)
 	return append(dst, whole, float32(seconds-float64(whole)))
 }
 
-// time is the time of a row that is kept, NaN if it is not known.
+// time returns the time of a stored row, NaN if it is unknown.
 func (p *Plan) time(row []float32) float64 {
 	if p.Time == nil {
 		return math.NaN()
@@ -167,7 +168,7 @@ func (p *Plan) time(row []float32) float64 {
 	return float64(row[n]) + float64(row[n+1])
 }
 
-// inputs describe the inputs of the network, in the order of encode.
+// inputs describes the inputs of the network, in the order of encode.
 func (p *Plan) inputs() []task.Channel {
 	var all []task.Channel
 	for i := range p.Columns {
@@ -214,12 +215,12 @@ func (c *Column) channel(name string) task.Channel {
 		Mean: c.Mean + c.Base, Deviation: c.Deviation}
 }
 
-// plain is a name without signs that a line of text cannot have.
+// plain returns a name without control characters.
 func plain(name string) string {
 	return strings.Map(func(r rune) rune { return max(r, ' ') }, name)
 }
 
-// results describe the outputs of the network where they are numbers. Scales that change from row to row are left out.
+// results describes the outputs of the network if they are numbers. It omits scales that vary by row.
 func (p *Plan) results() []task.Channel {
 	var all []task.Channel
 	for _, i := range p.targets() {
@@ -240,7 +241,7 @@ func (p *Plan) results() []task.Channel {
 	return all
 }
 
-// about is the plan as a network keeps it.
+// about returns the plan in the form in which a network stores it.
 func (p *Plan) about() json.RawMessage {
 	text, err := json.Marshal(p)
 	if err != nil { // numbers are finite
@@ -266,10 +267,10 @@ func PlanOf(net *model.Network) (*Plan, error) {
 	return p, nil
 }
 
-// mostWindow is the limit on windows, so that a hostile plan cannot take much memory.
+// mostWindow is the maximum length of a window, so that a hostile plan cannot need much memory.
 const mostWindow = 1 << 24
 
-// check checks a plan that was read against its network.
+// check returns an error if a plan that was read does not fit its network.
 func (p *Plan) check(net *model.Network) error {
 	tasks := []string{Classify, Regress, Steps, Next, Forecast, Fill, Anomaly}
 	names, classes := p.classes()
@@ -342,7 +343,7 @@ func (p *Plan) check(net *model.Network) error {
 	return nil
 }
 
-// checkWiden checks what calibration has found.
+// checkWiden returns an error if the results of calibration are invalid.
 func (p *Plan) checkWiden() error {
 	if p.Recent < 0 || p.Recent > 0 && (p.Task != Forecast || p.Recent < p.Horizon || p.Recent > recentRows) {
 		return fmt.Errorf("found intervals of %d recent forecasts, want 0, or %d to %d", p.Recent, p.Horizon,

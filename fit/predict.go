@@ -12,48 +12,48 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// PredictOptions are the options of predictions.
+// PredictOptions holds the options of predictions.
 type PredictOptions struct {
 	table.Options
-	// Live predicts each row as it comes, and reads on only after its prediction has been visited. Otherwise rows are
-	// computed in batches. It is for causal networks that predict each row, and for forecasts, which are then repeated
-	// after each row that has a value of a target.
+	// Live predicts each row when it arrives, and reads on only after visit has returned. Otherwise rows are computed
+	// in batches. It is for causal networks that predict each row, and for forecasts, which are then repeated after
+	// each row that has a value of a target.
 	Live bool
-	// Rows and Series limit the data; 0 for any number of rows, and for the default limit on series.
+	// Rows and Series limit the data. 0 means any number of rows, and the default limit of series.
 	Rows, Series int
-	// Note receives what a user should know: missing columns, other sampling rates, numbers far from those of training.
+	// Note receives messages for the user: missing columns, other sampling rates, numbers far from those of training.
 	// It may be nil.
 	Note func(text string)
 	// Count is called for each row read. It may be nil.
 	Count func()
 }
 
-// Prediction is a network's prediction for a row, a sequence, or a row to come.
+// Prediction is a network's prediction for a row, a sequence, or a future row.
 type Prediction struct {
 	Series string
-	Place  table.Place // of the row; of the first row of a sequence
-	Time   float64     // seconds since 1970; NaN if it is not known
+	Place  table.Place // of the row, or of the first row of a sequence
+	Time   float64     // seconds since 1970; NaN if unknown
 	Step   int         // of a forecast, from 1; else 0
 
-	// Quantiles are those of each target, at the levels of the plan, in the units of the data.
+	// Quantiles holds the quantiles of each target, at the levels of the plan, in the units of the data.
 	Quantiles [][]float64
-	// Given are the numbers of the targets as the data has them, NaN if it has none.
+	// Given holds the numbers of the targets in the data, NaN if missing.
 	Given []float64
-	// Probabilities are those of the classes, and Weights what Class multiplies them by; nil for none.
+	// Probabilities holds the probabilities of the classes, and Weights the factors that Class uses; nil for none.
 	Probabilities []float64
 	Weights       []float64
-	Score         float64 // of an anomaly
-	Unusual       bool    // Score is above that of almost all rows of training
+	Score         float64 // score of an anomaly
+	Unusual       bool    // Score is above that of almost all rows in training
 }
 
-// Class is the class of the largest probability times weight, with its probability.
+// Class returns the class with the largest product of probability and weight, and its probability.
 func (p *Prediction) Class() (class int, probability float64) {
 	class = predicted(p.Probabilities, p.Weights)
 	return class, p.Probabilities[class]
 }
 
-// Predict calls visit with the predictions for data: files, a folder, or "-" for stdin. visit may keep what it
-// receives. The first error of a row ends it.
+// Predict calls visit with the predictions for data: files, a folder, or "-" for stdin. visit may keep the prediction.
+// Predict stops at the first error in a row.
 func (m *Model) Predict(ctx context.Context, paths []string, stdin io.Reader, opt PredictOptions,
 	visit func(p *Prediction) error) error {
 	d, err := m.open(paths, stdin, opt)
@@ -81,20 +81,20 @@ func (m *Model) Predict(ctx context.Context, paths []string, stdin io.Reader, op
 // input is the state of reading new data. A model may read several at a time.
 type input struct {
 	m        *Model
-	net      *model.Network // that of the model, or one for another rate
+	net      *model.Network // network of the model, or one adapted to another rate
 	enc      *encoder
 	p        *Plan
 	r        *table.Reader
 	opt      PredictOptions
 	classes  []map[string]int
-	series   int // of the reader's columns, -1 for none
+	series   int // index among the reader's columns, -1 for none
 	time     int
-	clocks   map[seriesKey]float64 // the last time of each series
+	clocks   map[seriesKey]float64 // last time of each series
 	reported map[string]bool
 	note     func(text string)
 }
 
-// open opens data and finds the columns of the plan in it. Targets need not be there where they do not go in.
+// open opens data and finds the plan's columns in it. Targets may be missing if they are not inputs.
 func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*input, error) {
 	p := m.plan
 	enc, err := newEncoder(p)
@@ -140,14 +140,14 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 	return d, err
 }
 
-// olderDecimal sets how a column's numbers are written if an earlier version has trained the network.
+// olderDecimal sets the decimal sign of a column if an earlier version trained the network.
 func (p *Plan) olderDecimal(c *table.Column) {
 	if c.Decimal == "" {
 		c.Decimal = map[bool]string{true: "comma", false: "point"}[p.Comma]
 	}
 }
 
-// soundRate is the rate of the recordings of training, 0 if that is not known.
+// soundRate returns the sampling rate of the training recordings, 0 if unknown.
 func (p *Plan) soundRate() int {
 	switch {
 	case p.Spectrum != nil:
@@ -158,10 +158,10 @@ func (p *Plan) soundRate() int {
 	return 0
 }
 
-// once reports a text once.
+// once reports a text unless it was reported before.
 func (d *input) once(text string) { d.onceOf(text, text) }
 
-// onceOf reports a text unless one has been reported on the same matter.
+// onceOf reports a text unless one was reported about the same matter before.
 func (d *input) onceOf(matter, text string) {
 	if !d.reported[matter] {
 		d.reported[matter] = true
@@ -177,7 +177,7 @@ type item struct {
 	step   float64
 	row    []float32
 	given  []float64
-	n      int // rows of its series before it
+	n      int // number of earlier rows of its series
 }
 
 // next reads a row.
@@ -205,7 +205,8 @@ func (d *input) next(v *table.Values) (item, error) {
 	return it, nil
 }
 
-// clock returns the time of a row. Clocks show an hour twice when they are put back: the order of rows tells which.
+// clock returns the time of a row. An hour occurs twice when clocks are put back. The order of rows shows which one it
+// is.
 func (d *input) clock(v *table.Values, series string) float64 {
 	now := v.Numbers[d.time]
 	if !d.r.Unclear(d.time) {
@@ -240,7 +241,7 @@ func (d *input) checkRange(v *table.Values, c *Column, x float64) {
 		"predictions from it mean little", v.Place, c.Name, x, low, high))
 }
 
-// class returns the index of a class of a column, NaN for one unknown in training.
+// class returns the index of a class of a column, NaN for a class that is unknown in training.
 func (d *input) class(v *table.Values, i int, text string) float32 {
 	n, ok := d.classes[i][text]
 	if ok {
@@ -254,7 +255,7 @@ func (d *input) class(v *table.Values, i int, text string) float32 {
 	return float32(math.NaN())
 }
 
-// A step is that of training if it differs by at most this part of it.
+// sameStep is the maximum relative difference between a step and that of training for them to count as equal.
 const sameStep = 0.02
 
 // atRate adapts the network to rows that are step seconds apart.
@@ -281,7 +282,8 @@ func (d *input) atRate(step float64) error {
 	return err
 }
 
-// each calls visit with all rows and a key of the sequence and series that each is of. No rows are an error.
+// each calls visit with all rows, and for each row a key of its sequence and series. It is an error if there are no
+// rows.
 func (d *input) each(ctx context.Context, visit func(key string, it item) error) error {
 	var v table.Values
 	for n := 0; ; n++ {

@@ -15,8 +15,8 @@ func (it *item) known() bool {
 	return slices.ContainsFunc(it.given, func(x float64) bool { return x == x })
 }
 
-// follow forecasts each series anew after each of its rows that has a number of a target. Rows without one say what is
-// known of the time to come, until the row itself comes.
+// follow repeats the forecast of each series after each of its rows that has a number of a target. Rows without one
+// contain what is known about the future, until the row itself arrives.
 func (d *input) follow(ctx context.Context, visit func(p *Prediction) error) error {
 	all, most := map[string][]item{}, 2*d.memory()
 	past := map[string]*recent{}
@@ -42,8 +42,8 @@ func (d *input) follow(ctx context.Context, visit func(p *Prediction) error) err
 	})
 }
 
-// insert puts a row after the rows of its series that are not of a later time. Those that are must be of the time to
-// come, and one of the same time gives way.
+// insert inserts a row after the rows of its series that are not later. Later rows must be future rows. A future row
+// with the same time is replaced.
 func (d *input) insert(items []item, it item) ([]item, error) {
 	at := len(items)
 	for at > 0 && it.time <= items[at-1].time && !items[at-1].known() {
@@ -61,13 +61,13 @@ func (d *input) insert(items []item, it item) ([]item, error) {
 		it.n = items[at-1].n + 1
 	}
 	items = slices.Insert(items, at, it)
-	for i := at + 1; i < len(items); i++ { // they move on
+	for i := at + 1; i < len(items); i++ { // their index increases
 		items[i].n++
 	}
 	return items, nil
 }
 
-// seriesText names a series, the only one where it has no name.
+// seriesText returns the name of a series, or a description if it has no name.
 func seriesText(name string) string {
 	if name == "" {
 		return "the series"
@@ -75,15 +75,15 @@ func seriesText(name string) string {
 	return fmt.Sprintf("the series %q", name)
 }
 
-// errTime is the error of a row whose time is not after that of the row before.
+// errTime returns the error for a row whose time is not after that of the previous row.
 func (d *input) errTime(it *item, before float64) error {
 	return &table.RowError{Place: it.place, Column: d.p.Time.Name, Text: fmt.Sprintf("found the time %s, "+
 		"which is not after that of the row before, want times that rise within a series%s", timeText(it.time),
 		d.r.SummerTime(d.time, before, it.time))}
 }
 
-// forecast predicts the rows after the last one of a series that has a number for a target. Rows after that one tell
-// what is known of the time to come.
+// forecast predicts the rows after the last one of a series that has a number for a target. Later rows contain what is
+// known about the future.
 func (d *input) forecast(items []item, step float64, past *recent, visit func(p *Prediction) error) error {
 	p, width := d.p, d.p.width()
 	targets := p.targets()
@@ -117,13 +117,13 @@ func (d *input) forecast(items []item, step float64, past *recent, visit func(p 
 	}
 	from := max(0, now-p.Lookback)
 	rows = rowsOf(rows, items[from:now])
-	given := make([]float64, p.Horizon) // times of the rows to come
+	given := make([]float64, p.Horizon) // times of the future rows
 	for h := range p.Horizon {
 		at := last.time + float64(h+1)*step
 		if month := step > 27*day && step < 32*day && p.Time != nil; month {
 			at = monthsLater(last.time, h+1)
 		}
-		if h > 0 && at <= given[h-1] { // rows to come that are given may be further apart
+		if h > 0 && at <= given[h-1] { // the given future rows may be further apart
 			at = given[h-1] + step
 		}
 		if now+h < len(items) {
@@ -162,8 +162,8 @@ func (d *input) forecast(items []item, step float64, past *recent, visit func(p 
 	return nil
 }
 
-// ahead returns the outputs for the rows to come. rows are those that a forecast sees and those to come; before are all
-// rows before those.
+// ahead returns the outputs for the future rows. rows are those that a forecast sees and the future ones. before are
+// all earlier rows.
 func (d *input) ahead(before []item, rows []float32) []float32 {
 	p := d.p
 	if r := d.m.rival; r != nil {
@@ -176,8 +176,8 @@ func (d *input) ahead(before []item, rows []float32) []float32 {
 	return d.net.Predict(in)[p.Lookback*d.net.Config.Outputs:]
 }
 
-// asks appends the inputs of a forecast from its rows, those that it sees and those that are asked, and measures from
-// the former.
+// asks appends the inputs of a forecast for its rows: those that it sees and those to be predicted. The former
+// determine offset and scale.
 func (d *input) asks(in *model.Input, rows []float32) {
 	p, e, width := d.p, d.enc, d.p.width()
 	e.from(rows[:p.Lookback*width])
@@ -190,7 +190,7 @@ func (d *input) asks(in *model.Input, rows []float32) {
 	in.Lengths = append(in.Lengths, p.Lookback+p.Horizon)
 }
 
-// memory is how many rows of a series a forecast may look at.
+// memory returns the number of rows of a series that a forecast may use.
 func (d *input) memory() int {
 	p := d.p
 	n := p.Lookback + p.Horizon
@@ -203,7 +203,7 @@ func (d *input) memory() int {
 	return n
 }
 
-// lookBack forecasts from recent rows of a series whose horizon has passed, and stores the errors.
+// lookBack makes forecasts for recent rows of a series whose horizon has passed, and stores the errors.
 func (d *input) lookBack(items []item, past *recent) error {
 	p, outputs := d.p, d.net.Config.Outputs
 	if !p.usesRecent() {

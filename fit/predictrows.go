@@ -10,7 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// monthsLater is the time some months after another, on the same day of the month or the last one before it.
+// monthsLater returns the time a number of months later, on the same day of the month or, if there is none, on the last
+// day.
 func monthsLater(seconds float64, months int) float64 {
 	at := time.Unix(int64(seconds), 0).UTC()
 	first := time.Date(at.Year(), at.Month()+time.Month(months), 1, at.Hour(), at.Minute(), at.Second(), 0, time.UTC)
@@ -18,20 +19,20 @@ func monthsLater(seconds float64, months int) float64 {
 	return float64(first.AddDate(0, 0, min(at.Day(), last)-1).Unix())
 }
 
-// atATime is how many rows are computed together unless each is predicted as it comes.
+// atATime is the number of rows that are computed together unless each is predicted when it arrives.
 const atATime = 256
 
-// track is a series that is followed row by row.
+// track is the state of a series that is processed row by row.
 type track struct {
 	s       *model.Stream // nil before the first row
 	before  float64
-	now     []float64 // the last number of each target
+	now     []float64 // last number of each target
 	next    [][]float64
 	waiting []item
-	past    []float32 // the last rows, as many as a rival sees
+	past    []float32 // last rows, as many as a rival sees
 }
 
-// rows predicts each row of data from those before it in its series, from the recurrent state of the network.
+// rows predicts each row from the earlier rows of its series, using the recurrent state of the network.
 func (d *input) rows(ctx context.Context, visit func(p *Prediction) error) error {
 	tracks, order := map[string]*track{}, []*track{}
 	waiting := 0
@@ -47,7 +48,7 @@ func (d *input) rows(ctx context.Context, visit func(p *Prediction) error) error
 	err := d.each(ctx, func(key string, it item) error {
 		t := tracks[key]
 		if t == nil {
-			if d.series < 0 { // sequences of files follow each other
+			if d.series < 0 { // the sequences of files are successive
 				if err := flush(); err != nil {
 					return err
 				}
@@ -76,7 +77,7 @@ func (d *input) rows(ctx context.Context, visit func(p *Prediction) error) error
 	return flush()
 }
 
-// mostTracks is the limit on series that are followed at a time.
+// mostTracks is the maximum number of series that are processed at a time.
 const mostTracks = 10_000
 
 func (d *input) newTrack() *track {
@@ -87,7 +88,7 @@ func (d *input) newTrack() *track {
 	return t
 }
 
-// advance feeds the waiting rows of a series to the network, and visits the prediction of each.
+// advance passes the waiting rows of a series to the network, and visits the prediction of each.
 func (d *input) advance(t *track, visit func(p *Prediction) error) error {
 	if len(t.waiting) == 0 {
 		return nil
@@ -141,7 +142,7 @@ func (d *input) advance(t *track, visit func(p *Prediction) error) error {
 	return nil
 }
 
-// follows returns the outputs for rows that follow those of a track. in are their inputs.
+// follows returns the outputs for rows that continue a track. in are the rows' inputs.
 func (d *input) follows(t *track, items []item, in []float32) (y []float32, err error) {
 	if r := d.m.rival; r != nil {
 		rows := rowsOf(t.past, items)
@@ -157,7 +158,7 @@ func (d *input) follows(t *track, items []item, in []float32) (y []float32, err 
 	return t.s.Values(in...)
 }
 
-// finite returns an error if an output of the network is not a number.
+// finite returns an error if an output of the network is NaN or infinite.
 func finite(y []float32, place table.Place) error {
 	for _, x := range y {
 		if x-x != 0 {

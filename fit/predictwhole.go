@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// sequences predicts series or sequences that are read whole.
+// sequences makes predictions for series or sequences that are read completely first.
 func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) error {
 	all, order := map[string][]item{}, []string{}
 	parts := map[string]*pieces{}
@@ -31,7 +31,7 @@ func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) 
 	before := ""
 	err := d.each(ctx, func(key string, it item) error {
 		if all[key] == nil {
-			if d.series < 0 && before != "" { // sequences of files follow each other
+			if d.series < 0 && before != "" { // the sequences of files are successive
 				if err := emit(before); err != nil {
 					return err
 				}
@@ -70,7 +70,7 @@ func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) 
 	return nil
 }
 
-// another returns an error if n series are the limit.
+// another returns an error if n series reach the limit.
 func (d *input) another(n int, place table.Place) error {
 	most := d.opt.Series
 	if most == 0 && (d.opt.Live || d.p.Task == Steps || d.p.predictsNext()) {
@@ -83,7 +83,7 @@ func (d *input) another(n int, place table.Place) error {
 		"found more than %d series at a time, want at most that", most)}
 }
 
-// sequence predicts from the rows of one series. past are its forecasts so far.
+// sequence makes predictions from the rows of one series. past holds its earlier forecasts.
 func (d *input) sequence(items []item, past *recent, visit func(p *Prediction) error) error {
 	var steps []float64
 	for i := range items {
@@ -150,7 +150,8 @@ func rowsOf(rows []float32, items []item) []float32 {
 	return rows
 }
 
-// prediction returns the prediction in outputs of the network for a row. now are the last known numbers of the targets.
+// prediction returns the prediction for a row from outputs of the network. now holds the last known numbers of the
+// targets.
 func (d *input) prediction(it *item, y []float32, now []float64) *Prediction {
 	out := &Prediction{Series: it.series, Place: it.place, Time: it.time, Given: it.given}
 	if _, ok := d.p.classes(); ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// Print prints how a run ended.
+// Print prints the result of a run.
 func (r *Result) Print(out io.Writer) error {
 	w := status.NewTable(out)
 	w.Row("task", "%s", r.Task)
@@ -78,8 +78,8 @@ func (r *Result) Print(out io.Writer) error {
 	return w.Flush()
 }
 
-// Predicting is the score of what predicts classes: the network, or the rival that is better on the validation set.
-// It is nil if numbers are predicted.
+// Predicting returns the score of the model that predicts classes: the network, or the rival that is better on the
+// validation set. It returns nil if numbers are predicted.
 func (r *Result) Predicting() *ClassScore {
 	for i, c := range r.Plan.Contenders {
 		if c.Name == r.Plan.uses() && i > 0 && i <= len(r.Rivals) {
@@ -106,5 +106,5 @@ func (s *ClassScore) print(out io.Writer) error {
 	return err
 }
 
-// digits writes an error with the digits that errors are compared by.
+// digits formats an error with the number of digits used for comparisons.
 func digits(x float64) string { return fmt.Sprintf("%.4g", x) }

@@ -8,39 +8,39 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// The rows whose forecasts calibrate intervals, how many of these forecasts are made, and into how many groups the
-// steps of a horizon fall: docs/evidence.md, "The intervals".
+// The number of recent rows whose forecasts calibrate intervals, the number of these forecasts, and the number of
+// groups of a horizon's steps: docs/evidence.md, "The intervals".
 const (
 	recentRows      = 720
 	recentForecasts = 96
 	recentGroups    = 6
-	leastRecent     = 40 // numbers that calibrate a group
+	leastRecent     = 40 // minimum of numbers that calibrate a group
 )
 
-// recent holds the latest forecasts of a series and their errors: intervals are calibrated on those whose horizon has
+// recent holds the latest forecasts of a series and their errors. Intervals are calibrated on those whose horizon has
 // passed. The last days predict the next ones better than a whole year does, and a theorem about exchangeable truths
-// says little about a series that changes (Barber, Candès, Ramdas and Tibshirani, "Conformal prediction beyond
+// has little to say about a series that changes (Barber, Candès, Ramdas and Tibshirani, "Conformal prediction beyond
 // exchangeability", arXiv:2202.13415).
 type recent struct {
 	p    *Plan
-	at   []int       // the rows that forecasts begin with, from 0, in increasing order
-	off  [][]float64 // of each forecast, by target and pair, then step: see scores
-	last [2]int      // the forecasts that widths are of
+	at   []int       // first rows of the forecasts, from 0, ascending
+	off  [][]float64 // for each forecast, by target and pair, then step: see scores
+	last [2]int      // range of the forecasts that wide is computed from
 	wide [][][]float64
 }
 
-// every is how many rows are from one of these forecasts to the next.
+// every returns the number of rows from one of these forecasts to the next.
 func (p *Plan) every() int { return max(1, (p.Recent+recentForecasts-1)/recentForecasts) }
 
-// groups is how many groups of steps there are, and group that of a step.
+// groups returns the number of groups of steps, and group that of a step.
 func (p *Plan) groups() int       { return min(recentGroups, p.Horizon) }
 func (p *Plan) group(h int) int   { return h * p.groups() / p.Horizon }
 func (p *Plan) history() int      { return p.Recent + p.Horizon }
 func (p *Plan) usesRecent() bool  { return p.Recent > 0 && p.pairs() > 0 }
 func (p *Plan) asked(at int) bool { return at%p.every() == 0 }
 
-// widths are by how much the intervals of a forecast that begins with row now are widened, by target, pair and group of
-// steps, in the units of the data; nil if there are too few forecasts to tell, or r is nil.
+// widths returns by how much to widen the intervals of a forecast that starts with row now, by target, pair and group
+// of steps, in the units of the data. It returns nil if there are too few forecasts, or if r is nil.
 func (r *recent) widths(now int) [][][]float64 {
 	if r == nil {
 		return nil
@@ -82,22 +82,22 @@ func (r *recent) widths(now int) [][][]float64 {
 	return all
 }
 
-// newOff returns the scores of a forecast, of truths that are not known yet.
+// newOff returns the scores of a forecast whose truths are not known yet.
 func (p *Plan) newOff() []float64 {
 	return slices.Repeat([]float64{math.NaN()}, len(p.targets())*p.pairs()*p.Horizon)
 }
 
-// score sets the scores of a truth of target k by its quantiles as learnt, at step h.
+// score sets the scores for a truth of target k at step h, from its learnt quantiles.
 func (p *Plan) score(off []float64, k, h int, truth float64, q []float64) {
 	for pair := range p.pairs() {
 		off[(k*p.pairs()+pair)*p.Horizon+h] = outside(q, pair, truth)
 	}
 }
 
-// add takes the scores of a forecast that begins with row at, after all others.
+// add adds the scores of a forecast that starts with row at. Forecasts must be added in order.
 func (r *recent) add(at int, off []float64) { r.at, r.off = append(r.at, at), append(r.off, off) }
 
-// drop removes forecasts that no forecast from row now on needs.
+// drop removes forecasts that are not needed for forecasts from row now on.
 func (r *recent) drop(now int) {
 	n, _ := slices.BinarySearch(r.at, now-r.p.history()+1)
 	if n > recentForecasts {
@@ -105,8 +105,9 @@ func (r *recent) drop(now int) {
 	}
 }
 
-// calibrated are the quantiles of a number of target k at a step of a forecast: widened by the last forecasts, or,
-// where wide is nil, as the validation part says; after a final fit on all rows, by whichever is wider. See quantiles.
+// calibrated returns the quantiles of a number of target k at a step of a forecast, widened by the latest forecasts or,
+// if wide is nil, by the calibration on the validation part. After a final fit on all rows, the wider of the two is
+// used. See quantiles.
 func (m *Model) calibrated(e *encoder, y []float32, k, step int, now float64, wide [][][]float64) []float64 {
 	if wide == nil {
 		return m.quantiles(e, y, k, step, now)
@@ -130,7 +131,7 @@ func (m *Model) calibrated(e *encoder, y []float32, k, step int, now float64, wi
 	return q
 }
 
-// widen widens a pair of quantiles, up to the median where add is negative.
+// widen widens a pair of quantiles. If add is negative, it narrows them, at most to the median.
 func (p *Plan) widen(q []float64, pair int, add float64) {
 	median, high := q[p.middle()], len(q)-1-pair
 	if pair < p.middle() && high > p.middle() {
@@ -138,10 +139,10 @@ func (p *Plan) widen(q []float64, pair int, add float64) {
 	}
 }
 
-// origin is the first row that a window's forecast is of, counted from 0 in its sequence.
+// origin returns the first row that a window's forecast predicts, counted from 0 in its sequence.
 func (f *frame) origin(at window) int { return at.lo + f.plan.Lookback - f.seqs[at.seq].lo }
 
-// backTests are the forecasts of each sequence, at some of the rows of some parts, against what came.
+// backTests returns the forecasts of each sequence, made at some rows of some parts, with their errors.
 func (m *Model) backTests(ctx context.Context, f *frame, sets ...*windows) (map[int]*recent, error) {
 	p := m.plan
 	if !p.usesRecent() {

@@ -13,17 +13,17 @@ import (
 	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
-// refitsDir is the folder of the networks of a run that are trained anew, as long as it has not ended.
+// refitsDir is the folder of a run's retrained networks while the run has not ended.
 const refitsDir = "refits"
 
-// mostRefits is the limit on refits.
+// mostRefits is the maximum number of refits.
 const mostRefits = 1000
 
-// refit measures forecasts of the test part by networks that are retrained every c.Refit origins, with all that is
-// known by then: the origins of the test part are divided in time, and before each group of them but the first, which
-// the network of the run forecasts, a network is trained from the start. The last rows before the group are its
-// validation part, as many as those of the run, and all rows before these its training part: scales, the linear
-// forecast and the widths of intervals come from them alone.
+// refit measures forecasts of the test part by networks that are retrained every c.Refit origins, with all data known
+// by then. The origins of the test part are divided into groups by time. The network of the run forecasts the first
+// group. Before each other group, a network is trained from the start. Its validation part is the last rows before the
+// group, as many as in the run, and its training part all rows before these. Scales, the linear forecast and the widths
+// of intervals come from these parts only.
 func (j *job) refit(ctx context.Context) (all []Errors, err error) {
 	p, every := j.f.plan, j.c.Refit
 	groups, err := j.f.refits(&j.c)
@@ -73,24 +73,24 @@ func (j *job) refit(ctx context.Context) (all []Errors, err error) {
 	return all, os.RemoveAll(filepath.Join(j.c.Out, refitsDir))
 }
 
-// sets are the windows of the parts.
+// sets holds the windows of the parts.
 type sets struct{ train, valid, test *windows }
 
 func setsOf(s *task.Set) sets {
 	return sets{s.Train.(*windows), s.Valid.(*thinned).windows, s.Test.(*windows)}
 }
 
-// refits are the parts of data at each time that a network is trained anew, the first of which are those of the run. In
-// each the test part has the origins up to the next time.
+// refits returns the parts of the data for each retraining. The first ones are those of the run. Each test part has the
+// origins up to the next retraining.
 func (f *frame) refits(c *Config) (all [][parts][]segment, err error) {
 	divided, _, err := f.divide(c)
 	if err != nil {
 		return nil, err
 	}
-	p, apart := f.plan, c.Refit*c.stride(f.plan) // rows
+	p, apart := f.plan, c.Refit*c.stride(f.plan) // distance in rows
 	first := map[int]segment{}
 	held := map[int]int{}
-	most := 0 // origins
+	most := 0 // number of origins
 	for _, s := range divided[validPart] {
 		held[s.seq] = s.hi - s.lo
 	}
@@ -109,7 +109,7 @@ func (f *frame) refits(c *Config) (all [][parts][]segment, err error) {
 		var now [parts][]segment
 		for i, seq := range f.seqs {
 			s, ok := first[i]
-			if !ok { // too short to be forecast, and not longer later
+			if !ok { // too short to be forecast, also later
 				for part := range now {
 					for _, other := range divided[part] {
 						if other.seq == i && part != testPart {
@@ -134,8 +134,8 @@ func (f *frame) refits(c *Config) (all [][parts][]segment, err error) {
 	return all, nil
 }
 
-// again trains a network on data that is divided otherwise. With updates, it trains as many and takes the last one;
-// without, it takes the best on the validation set.
+// again trains a network on data that is divided differently. If updates is above 0, it trains for that many updates
+// and takes the last state. Otherwise it takes the best state on the validation set.
 func (j *job) again(ctx context.Context, name string, divided [parts][]segment, updates int) (*Model, *frame, *sets,
 	*labelled.Work, error) {
 	plan := *j.f.plan
@@ -156,10 +156,10 @@ func (j *job) again(ctx context.Context, name string, divided [parts][]segment, 
 	if updates > 0 {
 		perEpoch := max(1, (set.Train.Len()+c.BatchSize-1)/c.BatchSize)
 		c.Epochs = max(1, (updates+perEpoch/2)/perEpoch)
-		c.EvalEvery, c.EvalLimit = float64(c.Epochs), 1 // nothing is chosen by it
+		c.EvalEvery, c.EvalLimit = float64(c.Epochs), 1 // it is not used for choosing
 		set.Valid = nil
 	}
-	w, loop, err := labelled.Open(c, &j.c, set, func([]byte) error { return nil }) // which the run has compared
+	w, loop, err := labelled.Open(c, &j.c, set, func([]byte) error { return nil }) // the run has compared it already
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}

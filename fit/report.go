@@ -16,7 +16,7 @@ import (
 )
 
 // ReportFile is the name of the report in the folder of a run: one self-contained file. Its pictures are also saved
-// beside it.
+// next to it.
 const ReportFile = "report.html"
 
 // picture is a chart of a report.
@@ -24,10 +24,10 @@ type picture struct {
 	File    string
 	Chart   figure.Chart
 	Caption string       // below it
-	Data    template.URL // of the file
+	Data    template.URL // contents of the file
 }
 
-// pictures are the charts of a run.
+// pictures returns the charts of a run.
 func (r *Result) pictures() []picture {
 	about := fmt.Sprintf("%s, seed %d", filepath.Base(r.Config.Data[0]), r.Config.Seed)
 	var epochs, training, valid []float64
@@ -57,7 +57,7 @@ func (r *Result) pictures() []picture {
 	return all
 }
 
-// chart draws a forecast with its interval beside the truth.
+// chart draws a forecast with its interval and the truth.
 func (f *ForecastChart) chart(p *Plan) figure.Chart {
 	line := func(name string, from int, values []float64) figure.Line {
 		l := figure.Line{Name: name, Y: values}
@@ -94,7 +94,7 @@ func (r *Result) stepChart(about string) figure.Chart {
 	return c
 }
 
-// chart draws how often the predicted class was right, by its probability.
+// chart draws the share of right predictions by the probability of the predicted class.
 func (s *ClassScore) chart(about string) figure.Chart {
 	l := figure.Line{Name: "network"}
 	for _, b := range s.Bins {
@@ -108,7 +108,7 @@ func (s *ClassScore) chart(about string) figure.Chart {
 	}
 }
 
-// page is what the report shows.
+// page is the content of the report.
 type page struct {
 	*Result
 	Pictures []picture
@@ -116,7 +116,7 @@ type page struct {
 	Settings string
 }
 
-// shade is the color of a cell of the confusion matrix: how much of its row it is.
+// shade returns the color of a cell of the confusion matrix, by its share of the row.
 func shade(count int, row []int) template.CSS {
 	sum := 0
 	for _, n := range row {
@@ -125,7 +125,7 @@ func shade(count int, row []int) template.CSS {
 	return template.CSS(fmt.Sprintf("background:rgba(31,119,180,%.2f)", 0.8*float64(count)/float64(max(1, sum))))
 }
 
-// mostShownClasses is up to how many classes the confusion matrix is shown.
+// mostShownClasses is the maximum number of classes for which the confusion matrix is shown.
 const mostShownClasses = 30
 
 var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{

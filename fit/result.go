@@ -10,29 +10,29 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// ResultFile is the name of a result in the folder of its run.
+// ResultFile is the name of the result in the folder of a run.
 const ResultFile = "result.json"
 
-// Result is the outcome of a run.
+// Result is the result of a run.
 type Result struct {
 	Task    string   `json:"task"`
 	Rows    int      `json:"rows"`
 	Series  int      `json:"series"`
-	Windows [3]int   `json:"windows"` // of training, validation and test
-	Divided string   `json:"divided"` // into these parts
+	Windows [3]int   `json:"windows"` // in training, validation and test
+	Divided string   `json:"divided"` // how the data was divided into these parts
 	Notes   []string `json:"notes"`
 	Params  int      `json:"params"`
 	Model   string   `json:"model"` // its layers
 
-	Errors []Errors `json:"errors,omitempty"` // of predicted numbers: the network's, then the baselines'
-	// Calibration is the coverage of the intervals of each target; none if they are as learnt.
+	Errors []Errors `json:"errors,omitempty"` // for predicted numbers: of the network, then of the baselines
+	// Calibration is the coverage of the intervals of each target. It is empty if the intervals are as learnt.
 	Calibration []Calibration   `json:"calibration,omitempty"`
 	Classes     *ClassScore     `json:"classes,omitempty"`
 	Rivals      []*ClassScore   `json:"class_rivals,omitempty"` // the simple models that Classes competes with
 	Forecasts   []ForecastChart `json:"forecasts,omitempty"`
-	Choice      string          `json:"choice,omitempty"`      // what predicts, in a sentence
-	Final       string          `json:"final,omitempty"`       // the rows that it has seen, in a sentence
-	Scales      *TimeScales     `json:"time_scales,omitempty"` // of the network, beside those of the data
+	Choice      string          `json:"choice,omitempty"`      // what predicts, as a sentence
+	Final       string          `json:"final,omitempty"`       // the rows of the final fit, as a sentence
+	Scales      *TimeScales     `json:"time_scales,omitempty"` // of the network and of the data
 	Importance  *Importance     `json:"importance,omitempty"`  // of the input columns
 
 	Steps        int     `json:"steps"`
@@ -47,7 +47,7 @@ type Result struct {
 	Curve  []train.Point `json:"curve"`
 }
 
-// ForecastChart is a forecast of the test part beside the truth, in the units of the data.
+// ForecastChart is a forecast of the test part with the truth, in the units of the data.
 type ForecastChart struct {
 	Series string    `json:"series"`
 	Target string    `json:"target"`
@@ -66,12 +66,12 @@ func ReadResult(dir string) (*Result, error) {
 		return nil, err
 	}
 	r.Config.Settle()
-	r.Config.Out = dir // it may have been moved
+	r.Config.Out = dir // the folder may have been moved
 	return r, nil
 }
 
-// Pinball is the network's mean pinball loss for the first target, in deviations of the training part; NaN if no
-// numbers are predicted.
+// Pinball returns the network's mean pinball loss for the first target, in deviations of the training part. It returns
+// NaN if no numbers are predicted.
 func (r *Result) Pinball() float64 {
 	if len(r.Errors) == 0 {
 		return math.NaN()
@@ -82,7 +82,7 @@ func (r *Result) Pinball() float64 {
 // write writes the result of a run.
 func (r *Result) write(dir string) error { return disk.WriteJSON(filepath.Join(dir, ResultFile), r) }
 
-// Forecasts drawn in the report, and the rows shown before them.
+// Number of forecasts drawn in the report, and of the rows shown before them.
 const (
 	drawnForecasts = 4
 	drawnKnown     = 96

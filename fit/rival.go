@@ -12,27 +12,27 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// rival is a simple model that a network competes with. It sees of the data what the network sees, and for forecasts
-// rows before that. Whichever is best on the validation set predicts: see Plan.Use.
+// rival is a simple model that a network is compared with. It sees the same data as the network and, for forecasts,
+// earlier rows too. The model that is best on the validation set predicts: see Plan.Use.
 type rival interface {
-	// title is its name in reports.
+	// title returns its name in reports.
 	title(p *Plan) string
-	// fit fits it to the training windows. valid chooses its settings; if valid is nil, they stay as chosen before. It
-	// reports false if the data does not suit it.
+	// fit fits it to the training windows. valid is used to choose its settings. If valid is nil, they stay as chosen
+	// before. fit returns false if the data is not suitable.
 	fit(ctx context.Context, f *frame, train, valid *windows) (bool, error)
-	// check returns an error if what was read from a file does not fit the plan.
+	// check returns an error if data that was read from a file does not fit the plan.
 	check(p *Plan) error
-	// memory is the maximum number of rows it sees before the predicted ones.
+	// memory returns the maximum number of rows before the predicted ones that it sees.
 	memory(p *Plan) int
-	// guess puts its predictions for the last n rows into dst, which is zero: of each row, the logit of each class, or
-	// the number of each target on the network's scale (encoder.target). Of the rows that a forecast predicts it may
-	// see columns that are known ahead of time.
+	// guess sets dst, which is zero, to its predictions for the last n rows: for each row, the logit of each class, or
+	// the number of each target on the network's scale (encoder.target). In the rows that a forecast predicts, it may
+	// use columns that are known ahead of time.
 	guess(e *encoder, rows []float32, n int, dst []float64)
 }
 
-// rivals are all simple models, in the order of reports.
+// rivals lists all simple models, in the order of reports.
 var rivals = []struct {
-	name  string // as --use takes it
+	name  string // as accepted by --use
 	suits func(p *Plan) bool
 	make  func() rival
 }{
@@ -49,16 +49,16 @@ var rivals = []struct {
 	{"boosted", (*Plan).suitsSimple, func() rival { return &boostedRival{} }},
 }
 
-// forecasts reports whether rows to come are predicted.
+// forecasts reports whether future rows are predicted.
 func (p *Plan) forecasts() bool { return p.Task == Forecast }
 
-// What predicts, beside the names of rivals.
+// Values of Config.Use besides the names of rivals.
 const (
-	useBest    = "best"    // on the validation set
+	useBest    = "best"    // best on the validation set
 	useNetwork = "network" // the network
 )
 
-// checkUse returns an error if the name is none of a contender.
+// checkUse returns an error unless name selects a contender.
 func (p *Plan) checkUse(name string) error {
 	if name == useBest || name == useNetwork || p.contender(name) != nil {
 		return nil
@@ -66,7 +66,7 @@ func (p *Plan) checkUse(name string) error {
 	return fmt.Errorf("use: found %.40q, want best or one of %s", name, p.contenderNames())
 }
 
-// contenders are the network and what it competes with.
+// contenders returns the network and its rivals.
 func (p *Plan) contenders() []*Contender {
 	if len(p.Contenders) == 0 {
 		return []*Contender{{Name: useNetwork, Title: "network"}}
@@ -74,7 +74,7 @@ func (p *Plan) contenders() []*Contender {
 	return p.Contenders
 }
 
-// contender is that of a name, nil if there is none.
+// contender returns the contender with the given name, nil if there is none.
 func (p *Plan) contender(name string) *Contender {
 	for _, c := range p.Contenders {
 		if c.Name == name {
@@ -84,22 +84,22 @@ func (p *Plan) contender(name string) *Contender {
 	return nil
 }
 
-// uses is the name of the contender that predicts.
+// uses returns the name of the contender that predicts.
 func (p *Plan) uses() string { return cmp.Or(p.Use, useNetwork) }
 
 // Contender is the network or a rival, as the plan stores it.
 type Contender struct {
-	Name  string `json:"name"`  // as --use takes it
+	Name  string `json:"name"`  // as accepted by --use
 	Title string `json:"title"` // in reports
-	// Error is its error on the validation set: see Plan.measure.
+	// Error is the error on the validation set: see Plan.measure.
 	Error float64 `json:"error"`
-	// Off are quantiles of its errors on the validation set, on the network's scale: of each target, of each step of a
-	// forecast or one for all, and of each level.
+	// Off holds quantiles of the errors on the validation set, on the network's scale: for each target, each step of a
+	// forecast or one for all steps, and each level.
 	Off   [][][]float64 `json:"off,omitempty"`
 	Alarm float64       `json:"alarm,omitempty"` // see Plan.Alarm
-	// Weights are those by which it predicts classes: see Plan.
+	// Weights are the weights by which it predicts classes: see Plan.
 	Weights []float64       `json:"class_weights,omitempty"`
-	Fitted  json.RawMessage `json:"fitted,omitempty"` // the rival
+	Fitted  json.RawMessage `json:"fitted,omitempty"` // the fitted rival
 	rival   rival
 }
 
@@ -125,13 +125,13 @@ func (f *frame) fitRivals(ctx context.Context, train, valid *windows) (all []*Co
 	return all, nil
 }
 
-// store makes Fitted what the rival is now.
+// store sets Fitted from the rival.
 func (c *Contender) store() (err error) {
 	c.Fitted, err = json.Marshal(c.rival)
 	return err
 }
 
-// load makes the rival from Fitted.
+// load sets the rival from Fitted.
 func (c *Contender) load(p *Plan) error {
 	if c.Name == useNetwork {
 		return nil
@@ -157,7 +157,7 @@ func (c *Contender) load(p *Plan) error {
 	return fmt.Errorf("found %.40q among what predicts %s", c.Name, p.Task)
 }
 
-// checkOff checks the shape of Off.
+// checkOff returns an error if the shape of Off is invalid.
 func (c *Contender) checkOff(p *Plan) error {
 	wrong := len(c.Off) != len(p.targets())
 	for _, steps := range c.Off {
@@ -172,7 +172,7 @@ func (c *Contender) checkOff(p *Plan) error {
 	return nil
 }
 
-// outputs are predictions of the last n rows in the form of the network's outputs.
+// outputs returns predictions for the last n rows in the form of the network's outputs.
 func (c *Contender) outputs(e *encoder, rows []float32, n int) []float32 {
 	p := e.p
 	width := len(p.targets())
@@ -202,10 +202,10 @@ func (c *Contender) outputs(e *encoder, rows []float32, n int) []float32 {
 	return y
 }
 
-// leastErrors is the number of errors from which a step of a forecast has its own quantiles.
+// leastErrors is the minimum number of errors for a step of a forecast to have its own quantiles.
 const leastErrors = 20
 
-// measureOff takes the quantiles of the errors on the validation set.
+// measureOff computes the quantiles of the errors on the validation set.
 func (c *Contender) measureOff(ctx context.Context, m *Model, valid *windows) error {
 	p := m.plan
 	if p.predictsClass() {
@@ -230,7 +230,7 @@ func (c *Contender) measureOff(ctx context.Context, m *Model, valid *windows) er
 	for k := range errs {
 		if slices.ContainsFunc(errs[k], func(x []float64) bool { return len(x) < leastErrors }) {
 			all := slices.Concat(errs[k]...)
-			for _, x := range all { // so few that their sign is chance
+			for _, x := range all { // there are so few that their signs are random
 				all = append(all, -x)
 			}
 			errs[k] = [][]float64{all}
@@ -243,7 +243,7 @@ func (c *Contender) measureOff(ctx context.Context, m *Model, valid *windows) er
 				if len(x) > 0 {
 					q[j] = x[min(len(x)-1, int(level*float64(len(x))))]
 				}
-				switch m := p.middle(); { // the guess itself is its median
+				switch m := p.middle(); { // the guess itself is the median
 				case j < m:
 					q[j] = min(0, q[j])
 				case j == m:
@@ -259,7 +259,7 @@ func (c *Contender) measureOff(ctx context.Context, m *Model, valid *windows) er
 	return err
 }
 
-// by returns the model with what predicts replaced by a contender.
+// by returns the model with a contender as what predicts.
 func (m *Model) by(c *Contender) *Model {
 	if m.network != nil {
 		m = m.network
@@ -269,12 +269,12 @@ func (m *Model) by(c *Contender) *Model {
 	}
 	plan := *m.plan
 	plan.Widen, plan.Alarm, plan.Final = nil, c.Alarm, false
-	plan.Weights, plan.Weighted = c.Weights, false // it was fitted without
+	plan.Weights, plan.Weighted = c.Weights, false // it was fitted without weights
 	return &Model{net: m.net, plan: &plan, enc: m.enc, rival: c, network: m}
 }
 
-// Use returns the model with what predicts replaced: "network", the name of a rival of its run, or "best" for what did
-// best on the validation set. "" leaves what the run has chosen.
+// Use returns the model with another contender as what predicts: "network", the name of a rival of its run, or "best"
+// for the best one on the validation set. "" keeps the run's choice.
 func (m *Model) Use(name string) (*Model, error) {
 	p := m.plan
 	switch {
@@ -291,7 +291,8 @@ func (m *Model) Use(name string) (*Model, error) {
 	return nil, p.checkUse(name)
 }
 
-// best is the contender with the least error on the validation set, the network in case of doubt.
+// best returns the contender with the smallest error on the validation set, or the network if the difference is within
+// the doubt.
 func (p *Plan) best() *Contender {
 	network := p.Contenders[0]
 	best := network
@@ -303,7 +304,7 @@ func (p *Plan) best() *Contender {
 	return best
 }
 
-// measure is what contenders are compared by on the validation set.
+// measure returns the name of the measure by which contenders are compared on the validation set.
 func (p *Plan) measure() string {
 	switch {
 	case p.predictsClass():
@@ -314,7 +315,7 @@ func (p *Plan) measure() string {
 	return "mean absolute error"
 }
 
-// Choice returns one sentence on what predicts, "" for a network without rivals.
+// Choice returns a sentence about what predicts, "" for a network without rivals.
 func (m *Model) Choice() string {
 	p := m.plan
 	if len(p.Contenders) < 2 {
@@ -340,13 +341,13 @@ func (m *Model) Choice() string {
 		digits(now.Error), next.Title, digits(next.Error), p.contenderNames())
 }
 
-// contenderNames are what --use takes.
+// contenderNames lists the values that --use accepts.
 func (p *Plan) contenderNames() string {
 	var names []string
 	for _, c := range p.contenders() {
 		names = append(names, c.Name)
 	}
-	if names[0] != useNetwork { // before they have competed
+	if names[0] != useNetwork { // before they were compared
 		names = append([]string{useNetwork}, names...)
 	}
 	return strings.Join(names, ", ")

@@ -13,20 +13,20 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// timeNames are names of columns of numbers that are times.
+// timeNames lists names that mark columns of numbers as times.
 var timeNames = []string{"time", "timestamp", "datetime", "date", "ts", "unixtime", "epoch"}
 
 // roles are the roles of a reader's columns.
 type roles struct {
 	plan    *Plan
-	columns []int // of the reader, for each of the plan
-	time    int   // of the reader, -1 for none
+	columns []int // index in the reader of each column of the plan
+	time    int   // index in the reader, -1 for none
 	series  int
 	group   int
 	notes   []string
 }
 
-// newRoles decides on the roles of the columns and on the task.
+// newRoles decides the roles of the columns, and the task.
 func newRoles(c *Config, r *table.Reader) (*roles, error) {
 	s := &roles{plan: &Plan{Version: planVersion, Task: c.Task, Zone: c.Zone, Wide: c.Wide}}
 	columns, about := r.Columns(), r.About()
@@ -89,7 +89,7 @@ func newRoles(c *Config, r *table.Reader) (*roles, error) {
 	if err := s.checkTargets(columns, target); err != nil {
 		return nil, err
 	}
-	own := slices.Contains([]string{Next, Forecast, Fill, Anomaly}, s.plan.Task) // targets go in, too
+	own := slices.Contains([]string{Next, Forecast, Fill, Anomaly}, s.plan.Task) // targets are inputs, too
 	for i, col := range columns {
 		k := Column{Column: col, Target: slices.Contains(target, i), Known: slices.Contains(c.Known, col.Name)}
 		k.In = !k.Target || own
@@ -121,7 +121,7 @@ func (s *roles) useless(col table.Column, about table.About) bool {
 	return col.Name == table.FileColumn || col.Name == table.FolderColumn || col.Name == about.Label
 }
 
-// findTime finds the column of times.
+// findTime finds the column with the times.
 func (s *roles) findTime(c *Config, r *table.Reader, target []int) {
 	columns := r.Columns()
 	for i, col := range columns {
@@ -140,14 +140,14 @@ func (s *roles) findTime(c *Config, r *table.Reader, target []int) {
 	}
 }
 
-// A column of small whole numbers with few values in the first rows is taken for classes.
+// A column of small whole numbers with few values in the first rows is treated as classes.
 const (
 	mostIntegerClasses = 10
 	largestClass       = 100
 )
 
-// settleTask decides on the task as far as the columns show it. Whether a target changes within a sequence shows only
-// after all rows have been read.
+// settleTask decides the task as far as the columns determine it. Whether a target changes within a sequence is known
+// only after all rows have been read.
 func (s *roles) settleTask(c *Config, r *table.Reader, target []int) error {
 	columns := r.Columns()
 	if len(target) == 0 && s.plan.Task == Auto {

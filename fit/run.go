@@ -27,30 +27,30 @@ type Events struct {
 	Note  func(text string)
 }
 
-// Start describes a run at its start.
+// Start describes a run when it starts.
 type Start struct {
 	Plan    *Plan
 	Rows    int
 	Series  int
 	Params  int
-	Windows [3]int // of training, validation and test
-	Resumed int    // the update that it continues from
+	Windows [3]int // in training, validation and test
+	Resumed int    // number of the update from which it continues
 }
 
-// ErrInterrupted is returned by a run that was interrupted: the next run in its folder resumes it.
+// ErrInterrupted reports that a run was interrupted. The next run in its folder resumes it.
 var ErrInterrupted = errors.New("interrupted")
 
 // Default networks.
 const (
 	causalLayers   = "s4d*3"
 	forecastLayers = "s4d*2"
-	smallLayers    = "s4d*1" // of forecasts from few windows
+	smallLayers    = "s4d*1" // for forecasts from few windows
 	fillLayers     = "s4d(bidirectional=true)*2"
 )
 
-// Run trains a network on data, measures it beside simple forecasts, and writes the folder of the run: the network, the
-// result and a report. An interrupted run is resumed; for a finished one the saved result is returned. stdin is read
-// for the data "-".
+// Run trains a network on data, compares it with simple forecasts, and writes the folder of the run: the network, the
+// result and a report. It resumes an interrupted run, and returns the saved result of a finished one. stdin is read for
+// the data "-".
 func Run(ctx context.Context, c Config, stdin io.Reader, ev Events) (res *Result, err error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func Folder(c *Config) string {
 	return filepath.Join("runs", folder, clean)
 }
 
-// runHere is Run in a folder that is this process's own.
+// runHere is like Run, in a folder that this process has locked.
 func runHere(ctx context.Context, c Config, stdin io.Reader, ev Events) (*Result, error) {
 	if done, err := ReadResult(c.Out); err == nil {
 		if err := c.same(&done.Config); err != nil {
@@ -110,7 +110,7 @@ func runHere(ctx context.Context, c Config, stdin io.Reader, ev Events) (*Result
 	return res, errors.Join(err, f.rows.close())
 }
 
-// Trial prepares a run of c as Run does, and lets do try what is to be trained. Nothing of it is saved.
+// Trial prepares a run of c like Run, and lets do try the training. Nothing is saved.
 func Trial(ctx context.Context, c Config, stdin io.Reader, ev Events,
 	do func(*labelled.Work, *train.Training) error) (err error) {
 	if err := c.Check(); err != nil {
@@ -133,7 +133,7 @@ func Trial(ctx context.Context, c Config, stdin io.Reader, ev Events,
 	return do(j.work, j.loop)
 }
 
-// read reads the data of a run and decides what is asked of it.
+// read reads the data of a run and decides the task.
 func read(ctx context.Context, c *Config, stdin io.Reader) (*frame, error) {
 	r, err := openTable(c, stdin)
 	if err != nil {
@@ -163,9 +163,9 @@ type job struct {
 	m    *Model
 	ev   Events
 	sets
-	how string // data was divided
+	how string // how the data was divided
 
-	networkError float64 // on the validation set
+	networkError float64 // of the network on the validation set
 }
 
 // learn trains and measures.
@@ -188,7 +188,7 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 	return res, errors.Join(err, j.loop.Close())
 }
 
-// start reports what the run is.
+// start reports the start of the run.
 func (j *job) start() {
 	f := j.f
 	if j.ev.Start != nil {
@@ -203,7 +203,7 @@ func (j *job) start() {
 	}
 }
 
-// prepare divides the data and makes the network and its loop, or takes up the unfinished run in the folder.
+// prepare divides the data and creates the network and its training loop, or resumes the unfinished run in the folder.
 func prepare(c *Config, f *frame, ev Events) (*job, error) {
 	divided, how, err := f.divide(c)
 	var set *task.Set
@@ -239,8 +239,8 @@ func prepare(c *Config, f *frame, ev Events) (*job, error) {
 	return &job{work: w, loop: loop, c: asked, f: f, m: m, ev: ev, sets: setsOf(set), how: how}, nil
 }
 
-// learnable is the data as package train learns it, by the scales and the linear forecast of its training part. That
-// has the ridges of one before, if there is one.
+// learnable returns the data in the form for package train, using the scales and the linear forecast of its training
+// part. The linear forecast has the ridges of before, unless that is nil.
 func (f *frame) learnable(c *Config, divided [parts][]segment, before *linear) (*task.Set, error) {
 	if err := f.measure(divided[trainPart]); err != nil {
 		return nil, err
@@ -264,13 +264,13 @@ const (
 	usualUpdates = 600
 	mostEpochs   = 100
 	usualBatch   = 32
-	smallBatch   = 8 // of data with few windows
+	smallBatch   = 8 // for data with few windows
 	usualWidth   = 32
 	smallWidth   = 16
 	fewWindows   = 400
 )
 
-// layers are those of the network for a task.
+// layers returns the layers of the network for a task.
 func (c *Config) layers(task string) string {
 	switch {
 	case c.Model.Layers != "":
@@ -283,7 +283,7 @@ func (c *Config) layers(task string) string {
 	return causalLayers
 }
 
-// choose fills in what the user has left open.
+// choose sets the options that the user has not set.
 func (c *Config) choose(p *Plan, set *task.Set) {
 	if small := set.Train.Len() < fewWindows; p.Task == Forecast && small {
 		c.Model.Layers = cmp.Or(c.Model.Layers, smallLayers)
@@ -305,7 +305,8 @@ func (c *Config) choose(p *Plan, set *task.Set) {
 	}
 }
 
-// same returns an error that names the settings in which two runs differ, unless these do not affect the result.
+// same returns an error that names the settings in which two runs differ, except for settings that do not affect the
+// result.
 func (c *Config) same(other *Config) error {
 	if !slices.Equal(c.Data, other.Data) {
 		return fmt.Errorf("the data %q, now %q", other.Data, c.Data)
@@ -318,7 +319,7 @@ func (c *Config) same(other *Config) error {
 	return nil
 }
 
-// finish trains what is left, then writes the result.
+// finish completes the training, then writes the result.
 func (j *job) finish(ctx context.Context) (*Result, error) {
 	interrupted, err := j.work.Train(ctx, j.loop)
 	if err == nil && !interrupted {
@@ -334,5 +335,5 @@ func (j *job) finish(ctx context.Context) (*Result, error) {
 	return nil, err
 }
 
-// rowsText is a number of rows in words.
+// rowsText formats a number of rows.
 func rowsText(n int) string { return status.Count(float64(n)) + " rows" }

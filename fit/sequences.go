@@ -10,7 +10,7 @@ import (
 
 // addRow appends a row of a sequence.
 func (l *loader) addRow(seq int, row []float32) error {
-	if seq != l.now && l.counts[seq] > 0 && l.ids == nil { // its rows are not one after another
+	if seq != l.now && l.counts[seq] > 0 && l.ids == nil { // the rows of sequences are mixed
 		l.ids = newStore(l.f.rows.dir, 1)
 		for i, n := range l.counts {
 			for range n {
@@ -30,14 +30,13 @@ func (l *loader) addRow(seq int, row []float32) error {
 	return l.f.rows.add(row)
 }
 
-// addID stores which sequence a row belongs to. The store holds float32 numbers: this one has the bits of the
-// sequence's index.
+// addID stores the sequence of a row. The store holds float32 numbers; the bits of the number are the sequence's index.
 func (l *loader) addID(seq int) error {
 	l.id[0] = math.Float32frombits(uint32(seq))
 	return l.ids.add(l.id[:])
 }
 
-// lastOf is the last row of a sequence.
+// lastOf returns the last row of a sequence.
 func (l *loader) lastOf(seq int) *lastRow {
 	if l.s.series < 0 {
 		return &l.last[0]
@@ -45,7 +44,7 @@ func (l *loader) lastOf(seq int) *lastRow {
 	return &l.last[seq]
 }
 
-// sequence is the number of the sequence of a row. Sequences that no column names follow each other.
+// sequence returns the number of a row's sequence. Sequences that no column names are successive.
 func (l *loader) sequence(v *table.Values) int {
 	name := v.Name
 	if l.s.series >= 0 {
@@ -64,7 +63,7 @@ func (l *loader) sequence(v *table.Values) int {
 	return seq
 }
 
-// begin begins a sequence.
+// begin starts a sequence.
 func (l *loader) begin(v *table.Values, name string) {
 	f := l.f
 	group, named := f.groups, false
@@ -89,11 +88,11 @@ func (l *loader) begin(v *table.Values, name string) {
 	l.counts = append(l.counts, 0)
 }
 
-// regroupBytes is the memory for sorting rows.
+// regroupBytes is the maximum memory for sorting rows.
 var regroupBytes = 64 << 20 // a variable for tests
 
-// regroup writes the rows anew, those of one sequence after those of another. Those of each sequence are collected
-// before they are written, as many as there is memory for.
+// regroup rewrites the rows so that those of each sequence are contiguous. It collects the rows of a sequence before
+// writing them, as many as fit into memory.
 func (l *loader) regroup() (err error) {
 	f, old := l.f, l.f.rows
 	if err := l.ids.finish(); err != nil {

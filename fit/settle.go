@@ -37,7 +37,7 @@ func (f *frame) settle(c *Config) error {
 	return f.settleLengths(c)
 }
 
-// ask infers the task of data with a target.
+// ask infers the task for data with a target.
 func (f *frame) ask() string {
 	_, classes := f.plan.classes()
 	task := Steps
@@ -53,7 +53,7 @@ func (f *frame) ask() string {
 	return task
 }
 
-// checkClasses checks the number of classes of targets, and drops inputs with too many.
+// checkClasses checks the number of classes of targets, and drops inputs with too many classes.
 func (f *frame) checkClasses() error {
 	p := f.plan
 	for i := range p.Columns {
@@ -79,7 +79,7 @@ func (f *frame) checkClasses() error {
 	return nil
 }
 
-// span is the seconds from the first row of a series to its last, of the longest.
+// span returns the longest time in seconds from the first row of a series to its last.
 func (f *frame) span() (most float64) {
 	for _, s := range f.seqs {
 		most = max(most, f.plan.time(f.rows.row(s.hi-1))-f.plan.time(f.rows.row(s.lo)))
@@ -87,7 +87,7 @@ func (f *frame) span() (most float64) {
 	return most
 }
 
-// longest is the rows of the longest sequence.
+// longest returns the number of rows of the longest sequence.
 func (f *frame) longest() (most int) {
 	for _, s := range f.seqs {
 		most = max(most, s.hi-s.lo)
@@ -103,7 +103,7 @@ const (
 	longLookback  = 336
 )
 
-// settleLengths decides on the rows of windows.
+// settleLengths decides the number of rows of windows.
 func (f *frame) settleLengths(c *Config) error {
 	p, most := f.plan, f.longest()
 	p.Length, p.Horizon, p.Lookback, p.Season = c.Length, c.Horizon, c.Lookback, c.Season
@@ -142,7 +142,7 @@ func (f *frame) settleLengths(c *Config) error {
 	train := partEnds(most, sizes)[0]
 	if p.Lookback == 0 {
 		p.Lookback = min(longLookback, max(shortLookback, 2*p.Horizon, 14*min(p.Season, 24)),
-			max(shortLookback, 2*min(p.Season, 24), train/3), // so that there are windows to learn from
+			max(shortLookback, 2*min(p.Season, 24), train/3), // so that there are windows to train on
 			max(1, train-2*p.Horizon))
 	}
 	if train < p.Lookback+p.Horizon {
@@ -160,12 +160,12 @@ func (f *frame) settleLengths(c *Config) error {
 		f.notes = append(f.notes, fmt.Sprintf("%d of %d series are shorter than lookback and horizon, %d rows: "+
 			"they have no part in training", short, len(f.seqs), p.Lookback+p.Horizon))
 	}
-	// How much a series has changed of late says little of a time that is longer: docs/evidence.md, "The recipe".
+	// Recent changes of a series say little about a horizon longer than the lookback: docs/evidence.md, "The recipe".
 	p.Local = c.Scale == scaleWindow || c.Scale == scaleAuto && p.Horizon <= p.Lookback
 	return nil
 }
 
-// period is the season that the targets show, 1 if there is none.
+// period returns the season of the targets, 1 if there is none.
 func (f *frame) period() int {
 	var parts []segment
 	for i, s := range f.seqs {
@@ -181,12 +181,12 @@ func (f *frame) period() int {
 	return 1
 }
 
-// seasonOf is the rows of a season of data with a step in seconds: a day of hours, a week of days, a year of months; 1
-// if there is none.
+// seasonOf returns the number of rows of a season for data with a step in seconds: a day of hours, a week of days, a
+// year of months. It returns 1 if there is none.
 func seasonOf(step float64) int {
 	near := func(a, b float64) bool { return math.Abs(a-b) < 0.01*b }
 	switch {
-	case step < day: // where it is not known, too
+	case step < day: // also if the step is unknown
 		n := day / step
 		if near(n, math.Round(n)) && n <= 1440 {
 			return int(math.Round(n))
@@ -203,10 +203,10 @@ func seasonOf(step float64) int {
 	return 1
 }
 
-// releaseRows is after how many rows of a pass memory is released.
+// releaseRows is the number of rows of a pass after which memory is released.
 const releaseRows = 1 << 16
 
-// measure takes the scales of all columns from the training part, in one pass over its rows.
+// measure computes the scales of all columns from the training part, in one pass over its rows.
 func (f *frame) measure(train []segment) error {
 	p := f.plan
 	var scales []*scaler
@@ -235,7 +235,7 @@ func (f *frame) measure(train []segment) error {
 			return err
 		}
 	}
-	if p.Task == Fill { // a value that is hidden goes in as missing
+	if p.Task == Fill { // a hidden value is treated as missing
 		for _, i := range p.targets() {
 			p.Columns[i].Gaps = true
 		}
@@ -243,17 +243,17 @@ func (f *frame) measure(train []segment) error {
 	return nil
 }
 
-// scaler takes the scale of a column.
+// scaler computes the scale of a column.
 type scaler struct {
 	column          int
-	mean, square    float64 // so far: of the numbers, and the sum of the squares of what they are off it
+	mean, square    float64 // so far: of the numbers, and the sum of squared deviations from it
 	n               float64
-	change, changes float64 // the sum of the squares of differences, and their number
+	change, changes float64 // sum of squared differences, and their number
 	low, high       float64
-	before          float64 // the number in the row before, NaN for none
+	before          float64 // number in the previous row, NaN for none
 }
 
-// add takes a number, NaN for one that is missing.
+// add adds a number, NaN for a missing one.
 func (k *scaler) add(x float64) {
 	if x != x {
 		return
@@ -270,7 +270,7 @@ func (k *scaler) add(x float64) {
 	k.before = x
 }
 
-// settle gives a column its scale. rows is how many rows the training part has.
+// settle sets the scale of a column. rows is the number of rows of the training part.
 func (k *scaler) settle(c *Column, task string, rows int) error {
 	if k.n == 0 && c.Target {
 		return fmt.Errorf("column %s: found no value in the %d rows of the training part, want some", c.Name, rows)
@@ -299,7 +299,7 @@ func (k *scaler) settle(c *Column, task string, rows int) error {
 	return nil
 }
 
-// classNames are the names of classes without signs that break lines.
+// classNames returns the names of classes without characters that break lines.
 func classNames(names []string) []string {
 	names = slices.Clone(names)
 	for i := range names {

@@ -9,21 +9,21 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// simple is what rivals share that see simple features of the network's inputs: of a whole sequence, or of the last
-// rows up to the one that is asked.
+// simple is embedded in rivals that use simple features of the network's inputs: of a whole sequence, or of the last
+// rows up to the predicted one.
 type simple struct {
-	Setting float64 `json:"setting"` // that validation has chosen
+	Setting float64 `json:"setting"` // chosen on the validation set
 }
 
-// Limits on the examples of simple rivals.
+// Limits of the examples of simple rivals.
 const (
 	leastSimple    = 10
 	mostSimple     = 20_000
 	mostFeatures   = 1500
-	simpleProducts = 3_000_000 // examples, features and outputs multiplied
+	simpleProducts = 3_000_000 // product of examples, features and outputs
 )
 
-// features is the number of features.
+// features returns the number of features.
 func (p *Plan) features() int {
 	if channels := len(p.inputs()); p.whole() {
 		return classic.WholeWidth(channels)
@@ -32,7 +32,7 @@ func (p *Plan) features() int {
 	}
 }
 
-// outputs is the number of classes or of numbers.
+// outputs returns the number of classes or of numbers.
 func (p *Plan) outputs() int {
 	if names, ok := p.classes(); ok {
 		return len(names)
@@ -40,14 +40,15 @@ func (p *Plan) outputs() int {
 	return len(p.targets())
 }
 
-// suitsSimple reports whether simple features say something of the task.
+// suitsSimple reports whether simple features are useful for the task.
 func (p *Plan) suitsSimple() bool { return p.whole() || p.Task == Steps }
 
 func (p *Plan) suitsLogistic() bool { return p.suitsSimple() && p.predictsClass() }
 
 func (p *Plan) suitsRidge() bool { return p.suitsSimple() && !p.predictsClass() }
 
-// data is the examples of the training and the validation set with scaled features; ok is false if there are too few.
+// data returns the examples of the training and the validation set with scaled features. ok is false if there are too
+// few.
 func (s *simple) data(ctx context.Context, f *frame, train,
 	valid *windows) (a, b *classic.Examples, scale classic.Scale, ok bool, err error) {
 	p := f.plan
@@ -67,8 +68,8 @@ func (s *simple) data(ctx context.Context, f *frame, train,
 	return a, b, scale, true, nil
 }
 
-// examples is at most most of what windows ask, evenly spaced, with the features of each on a scale, which is theirs if
-// it is not set.
+// examples returns at most most of the examples of windows, evenly spaced, with scaled features. If scale is not set,
+// it is set to the scale of these examples.
 func (f *frame) examples(ctx context.Context, w *windows, most int,
 	scale *classic.Scale) (*classic.Examples, error) {
 	p := f.plan
@@ -115,7 +116,7 @@ func (f *frame) examples(ctx context.Context, w *windows, most int,
 	return e, nil
 }
 
-// known are numbers, all of which are known if ok.
+// known returns the numbers, and reports whether none is missing.
 func known(numbers []float32) (y []float64, ok bool) {
 	for _, x := range numbers {
 		y = append(y, float64(x))
@@ -128,7 +129,8 @@ func known(numbers []float32) (y []float64, ok bool) {
 	return y, true
 }
 
-// memory is the rows before one that its features are of, and the one whose time the first of them follows.
+// memory returns the number of rows before a row that its features need, including the one before the first, whose time
+// is needed.
 func (*simple) memory(p *Plan) int {
 	if p.whole() {
 		return 0
@@ -136,7 +138,8 @@ func (*simple) memory(p *Plan) int {
 	return classic.Recent
 }
 
-// each calls predict with the features of each of the last n rows, or of all rows for one output.
+// each calls predict with the features of each of the last n rows, or once with those of all rows if there is one
+// output.
 func (*simple) each(e *encoder, rows []float32, n int, dst []float64, predict func(x, y []float64)) {
 	p, width := e.p, e.p.width()
 	var in []float32
@@ -198,7 +201,7 @@ func (l *linearRival) guess(e *encoder, rows []float32, n int, dst []float64) {
 	l.each(e, rows, n, dst, l.Model.Predict)
 }
 
-// boostedRival is boosted trees.
+// boostedRival uses boosted trees.
 type boostedRival struct {
 	simple
 	Model *classic.Boosted `json:"model"`
@@ -219,7 +222,7 @@ func (b *boostedRival) fit(ctx context.Context, f *frame, train, valid *windows)
 	var rounds int
 	b.Model, rounds = classic.FitBoosted(t, v, scale, f.plan.outputs(), int(b.Setting))
 	b.Setting = float64(rounds)
-	return rounds > 0, nil // else no tree is better than none
+	return rounds > 0, nil // otherwise it is best to have no trees
 }
 
 func (b *boostedRival) check(p *Plan) error {

@@ -14,14 +14,14 @@ type smoother interface {
 	Forecast(y, dst []float64) bool
 }
 
-// smoothing is what rivals share that forecast each target of a series from its own past, in the units of the data.
+// smoothing is embedded in rivals that forecast each target of a series from its own past, in the units of the data.
 type smoothing[M smoother] struct {
-	Models []M `json:"models"` // of each target
+	Models []M `json:"models"` // for each target
 }
 
-// Bounds of the rows by which a smoother is fitted, and of those that a forecast sees.
+// Limits of the rows to which a smoother is fitted, and of those that a forecast sees.
 const (
-	smoothRows   = 2000 // the last of a series
+	smoothRows   = 2000 // last rows of a series
 	smoothInAll  = 6000
 	leastSmooth  = 200
 	mostSmooth   = 1000
@@ -47,7 +47,7 @@ func (s *smoothing[M]) check(p *Plan) error {
 	return nil
 }
 
-// pasts are the last rows of series of target column i up to the ends of a part.
+// pasts returns the last rows of several series of target column i, up to the ends of a part.
 func (f *frame) pasts(w *windows, i int) (all [][]float64) {
 	most := max(1, smoothInAll/min(smoothRows, f.longest()))
 	for _, k := range some(len(w.parts), most) {
@@ -58,7 +58,7 @@ func (f *frame) pasts(w *windows, i int) (all [][]float64) {
 	return all
 }
 
-// numbers are the values of column i in the rows before the last n, in the units of the data.
+// numbers returns the values of column i in the rows before the last n, in the units of the data.
 func (p *Plan) numbers(rows []float32, n, i int) []float64 {
 	width := p.width()
 	y := make([]float64, len(rows)/width-n)
@@ -92,7 +92,7 @@ func (s *smoothing[M]) guess(e *encoder, rows []float32, n int, dst []float64) {
 		}
 		for h, x := range ahead {
 			y := e.target(i, e.p.Columns[i].stored(x), e.ahead[k][h])
-			if math.Abs(y) < math.MaxFloat32/2 { // else a multiplicative one has run away
+			if math.Abs(y) < math.MaxFloat32/2 { // otherwise a multiplicative model has diverged
 				dst[h*len(targets)+k] = y
 			}
 		}

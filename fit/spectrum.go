@@ -9,14 +9,14 @@ import (
 
 // Values of Config.Spectrum.
 const (
-	spectrumAuto = "auto" // frames if classes or numbers of recordings at audio rates are learnt
-	spectrumMel  = "mel"  // frames of any recordings
+	spectrumAuto = "auto" // frames if classes or numbers are predicted for recordings at audio rates
+	spectrumMel  = "mel"  // frames for any recordings
 )
 
-// audioRate is the rate in hertz from which recordings are taken for sound.
+// audioRate is the minimum sampling rate in hertz of recordings that are treated as sound.
 const audioRate = 4000
 
-// spectrum is how recordings are read; nil for samples.
+// spectrum returns how to read recordings; nil for samples.
 func (c *Config) spectrum() *table.Spectrum {
 	samples := slices.ContainsFunc(slices.Concat(c.Target, c.Inputs, c.Ignore, c.Known), func(name string) bool {
 		return strings.HasPrefix(name, "sample")

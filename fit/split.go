@@ -17,18 +17,18 @@ const (
 
 var partNames = [parts]string{"training", "validation", "test"}
 
-// segment is rows of a sequence that are in one part.
+// segment is a range of rows of a sequence in one part.
 type segment struct {
 	seq    int
-	lo, hi int // of the store
+	lo, hi int // in the store
 }
 
-// leastGroups is from how many groups on sequences are divided, and not each of them in time.
+// leastGroups is the minimum number of groups for dividing by sequences instead of dividing each sequence in time.
 const leastGroups = 10
 
-// divide divides the data into parts. Forecasts and long series are divided in time, each at the same share of its
-// rows, so that no part knows what is later in time in its own series. Many sequences are divided as a whole; those of
-// one group stay together. how says which it was.
+// divide divides the data into parts. Forecasts and long series are divided in time, at the same share of each series,
+// so that no part contains later rows of its own series. If there are many sequences, whole sequences are assigned to
+// parts, and those of one group stay together. how describes which of these was done.
 func (f *frame) divide(c *Config) (divided [parts][]segment, how string, err error) {
 	sizes, err := c.split()
 	if err != nil {
@@ -66,11 +66,11 @@ func (f *frame) divide(c *Config) (divided [parts][]segment, how string, err err
 		nil
 }
 
-// autoSplit is the split of forecasts: 0.7,0.1,0.2, but at least two horizons to choose by if half of the rows remain
-// to train on.
+// autoSplit is the split of forecasts: 0.7,0.1,0.2, but at least two horizons for validation if half of the rows remain
+// for training.
 const autoSplit = "auto"
 
-// lastRows gives the validation set of short series as many rows as choosing takes.
+// lastRows enlarges the validation set of short series to the number of rows needed for choosing.
 func (f *frame) lastRows(c *Config, sizes *[parts]float64) {
 	if n := float64(f.longest()); c.Split == autoSplit {
 		more := min(2*float64(f.plan.Horizon)/n-sizes[validPart], sizes[trainPart]-0.5)
@@ -81,13 +81,13 @@ func (f *frame) lastRows(c *Config, sizes *[parts]float64) {
 	}
 }
 
-// partEnds are the ends of the parts of n rows.
+// partEnds returns the ends of the parts of n rows.
 func partEnds(n int, sizes [parts]float64) (ends [parts]int) {
 	sum := sizes[0] + sizes[1] + sizes[2]
 	at := 0.0
 	for i, size := range sizes {
 		at += size
-		if sum > 2 { // rows
+		if sum > 2 { // a number of rows
 			ends[i] = min(n, int(at))
 		} else {
 			ends[i] = min(n, int(math.Round(at*float64(n))))
@@ -96,11 +96,11 @@ func partEnds(n int, sizes [parts]float64) (ends [parts]int) {
 	return ends
 }
 
-// deal gives each sequence its part. Groups are dealt in a random order that depends on the seed, those of one class
-// after those of another, so that each part gets its share of each class. From three groups on, no part is empty.
+// deal assigns a part to each sequence. Groups are assigned in a random order that depends on the seed, sorted by
+// class, so that each part gets its share of each class. If there are at least three groups, no part is empty.
 func (f *frame) deal(sizes [parts]float64, seed uint64) []int {
 	order, class := make([]int, f.groups), make([]int, f.groups)
-	for i := len(f.seqs) - 1; i >= 0; i-- { // that of its first sequence stays
+	for i := len(f.seqs) - 1; i >= 0; i-- { // the class of the group's first sequence remains
 		class[f.seqs[i].group] = f.classOf(i)
 	}
 	for i := range order {
@@ -114,7 +114,7 @@ func (f *frame) deal(sizes [parts]float64, seed uint64) []int {
 	part := make([]int, f.groups)
 	empty := parts
 	for n, group := range order {
-		// the part that lacks most of what it should have by now; the last groups are those of empty parts
+		// Choose the part with the largest deficit so far. The last groups go to empty parts.
 		best := 0
 		lack := math.Inf(-1)
 		for i, size := range sizes {
@@ -136,7 +136,7 @@ func (f *frame) deal(sizes [parts]float64, seed uint64) []int {
 	return all
 }
 
-// classOf is the class of a sequence, 0 if it has none.
+// classOf returns the class of a sequence, 0 if it has none.
 func (f *frame) classOf(seq int) int {
 	if _, ok := f.plan.classes(); !ok || !f.plan.whole() {
 		return 0

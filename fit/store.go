@@ -9,24 +9,24 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// store is a table of float32: in memory while it is small, else in a mapped file, so that memory does not grow with
-// the data.
+// store is a table of float32. It is in memory if small, else in a mapped file, so that memory does not grow with the
+// data.
 type store struct {
-	dir   string // of the file
-	width int    // of a row
-	n     int    // rows
+	dir   string // folder of the file
+	width int    // length of a row
+	n     int    // number of rows
 	mem   []float32
 	file  *os.File
 	out   *bufio.Writer
 	m     disk.Mapping
 }
 
-// mostInMemory is how many numbers of a store are kept in memory.
+// mostInMemory is the maximum number of elements of a store in memory.
 var mostInMemory = 8 << 20 // a variable for tests
 
 func newStore(dir string, width int) *store { return &store{dir: dir, width: width} }
 
-// sizedStore is a store of n rows, which put fills in any order.
+// sizedStore returns a store with n rows, which put sets in any order.
 func sizedStore(dir string, width, n int) (*store, error) {
 	s := &store{dir: dir, width: width, n: n}
 	if n*width <= mostInMemory {
@@ -42,7 +42,7 @@ func sizedStore(dir string, width, n int) (*store, error) {
 	return s, nil
 }
 
-// put writes rows to a sizedStore, from row at on.
+// put writes rows to a store from sizedStore, starting at row at.
 func (s *store) put(at int, rows []float32) error {
 	if s.file == nil {
 		copy(s.mem[at*s.width:], rows)
@@ -56,7 +56,7 @@ func (s *store) put(at int, rows []float32) error {
 func (s *store) add(row []float32) error {
 	s.n++
 	if s.file == nil && len(s.mem)+s.width <= mostInMemory {
-		if cap(s.mem) < len(s.mem)+s.width { // twice as many each time, so that little is left behind
+		if cap(s.mem) < len(s.mem)+s.width { // double the capacity, to leave little garbage
 			s.mem = append(make([]float32, 0, min(mostInMemory, max(1<<12, s.width, 2*cap(s.mem)))), s.mem...)
 		}
 		s.mem = append(s.mem, row...)
@@ -85,7 +85,7 @@ func (s *store) spill() (err error) {
 	return err
 }
 
-// finish ends adding: rows can be read from now on.
+// finish ends adding. After it, rows can be read.
 func (s *store) finish() error {
 	if s.file == nil {
 		return nil
@@ -102,10 +102,10 @@ func (s *store) finish() error {
 	return nil
 }
 
-// rows are the rows from lo to hi, which must not be changed.
+// rows returns the rows from lo to hi, which must not be changed.
 func (s *store) rows(lo, hi int) []float32 { return s.mem[lo*s.width : hi*s.width] }
 
-// row is row i, which must not be changed.
+// row returns row i, which must not be changed.
 func (s *store) row(i int) []float32 { return s.rows(i, i+1) }
 
 // release lets the system evict the memory of rows.
@@ -128,12 +128,12 @@ func (s *store) close() error {
 	return errors.Join(err, s.file.Close(), os.Remove(s.file.Name()))
 }
 
-// bytesOf is the memory of numbers, in the machine's own order: a store is read by the process that wrote it.
+// bytesOf returns the memory of numbers, in native byte order: only the process that wrote a store reads it.
 func bytesOf(x []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
-// floatsOf are the numbers in memory that bytesOf gave.
+// floatsOf is the inverse of bytesOf.
 func floatsOf(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }

@@ -12,45 +12,45 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TimeScales compare how far back a network looks with the time scales of its data.
+// TimeScales compares how far back a network looks with the time scales of its data.
 type TimeScales struct {
 	Summary string         `json:"said"`                   // a summary sentence
-	Step    float64        `json:"step_seconds,omitempty"` // from row to row, 0 if it is not known
+	Step    float64        `json:"step_seconds,omitempty"` // from row to row, 0 if unknown
 	Window  int            `json:"window"`                 // rows over which kernels are measured: the longest window
 	Cut     bool           `json:"cut,omitempty"`          // windows are longer than that
 	Network []NetworkScale `json:"network"`
 	Data    []DataScale    `json:"data"`
 
-	// Of is what the correlation is of, at Lags, in rows.
+	// Of describes the data whose correlation is given at Lags, in rows.
 	Of          string    `json:"of,omitempty"`
 	Lags        []int     `json:"lags"`
 	Correlation []float64 `json:"correlation,omitempty"`
 }
 
-// What a NetworkScale is of.
+// Values of NetworkScale.Of.
 const (
-	Modes   = "modes"   // of a state: their time constants -1/ln|ā|, after which they are down to 1/e
-	Kernels = "kernels" // of the channels: the lag up to which 90 % of the energy of each is, in a window
-	All     = "all"     // that a layer without a state reads: the whole window
+	Modes   = "modes"   // modes of a state: their time constants -1/ln|ā|, after which they have decayed to 1/e
+	Kernels = "kernels" // kernels of the channels: the lag up to which 90 % of each one's energy is, in a window
+	All     = "all"     // all that a layer without a state reads: the whole window
 )
 
 // kernelShare is the share of a kernel's energy that defines its reach.
 const kernelShare = 0.9
 
-// NetworkScale is how far back a part of a layer looks.
+// NetworkScale describes how far back a part of a layer looks.
 type NetworkScale struct {
 	Layer   int     `json:"layer"` // from 0
 	Kind    string  `json:"kind"`  // its mixer
 	Part    string  `json:"part,omitempty"`
 	Of      string  `json:"of"`
-	Count   int     `json:"count"` // modes or kernels
+	Count   int     `json:"count"` // number of modes or kernels
 	Rows    Spread  `json:"rows"`
 	Seconds *Spread `json:"seconds,omitempty"`
-	// Left is how much of the energy is at each of TimeScales.Lags and further back: the mean over kernels or modes.
+	// Left is the share of the energy at each of TimeScales.Lags and further back: the mean over kernels or modes.
 	Left []float64 `json:"left"`
 }
 
-// Spread is the quantiles 0.1, 0.5 and 0.9 of lengths, and the longest.
+// Spread holds the quantiles 0.1, 0.5 and 0.9 of lengths, and the maximum.
 type Spread struct {
 	Low     Reach `json:"low"`
 	Median  Reach `json:"median"`
@@ -58,7 +58,7 @@ type Spread struct {
 	Longest Reach `json:"longest"`
 }
 
-// Reach is a length of time. It is infinite, null in JSON, for what never fades.
+// Reach is a length of time. It is infinite, null in JSON, if nothing fades.
 type Reach float64
 
 // MarshalJSON implements json.Marshaler.
@@ -80,18 +80,18 @@ func (r *Reach) UnmarshalJSON(text []byte) error {
 
 // DataScale is a lag at which data repeats, or at which its correlation has faded.
 type DataScale struct {
-	Name    string  `json:"name"` // in words: "1 day", "24 rows"
+	Name    string  `json:"name"` // as text: "1 day", "24 rows"
 	Repeats bool    `json:"repeats"`
 	Rows    int     `json:"rows"`
 	Seconds float64 `json:"seconds,omitempty"`
-	// Correlation is the peak at this lag, where the data repeats; else it falls below 1/e here.
+	// Correlation is the peak at this lag if the data repeats; otherwise the correlation falls below 1/e here.
 	Correlation float64 `json:"correlation,omitempty"`
 }
 
-// kernelNumbers is the limit on the taps of a layer's kernels.
+// kernelNumbers is the maximum number of taps of a layer's kernels.
 const kernelNumbers = 1 << 22
 
-// timeScales measures the network that was trained and the training part.
+// timeScales measures the trained network and the training part.
 func (j *job) timeScales(ctx context.Context) (*TimeScales, error) {
 	p := j.f.plan
 	width := j.work.Net.Config.Model.DModel
@@ -102,7 +102,7 @@ func (j *job) timeScales(ctx context.Context) (*TimeScales, error) {
 	}
 	parts := slices.Clone(j.train.parts)
 	for i := range parts {
-		if p.Task == Forecast { // windows begin after the first rows
+		if p.Task == Forecast { // windows start after the first rows
 			parts[i].lo = j.f.seqs[parts[i].seq].lo
 		}
 	}
@@ -120,8 +120,8 @@ func (j *job) timeScales(ctx context.Context) (*TimeScales, error) {
 	return s, nil
 }
 
-// measured are the columns whose correlation is the data's: those that are predicted or, where there is one target for
-// a whole sequence, the inputs.
+// measured returns the columns whose correlation is computed: the predicted ones or, if there is one target for a whole
+// sequence, the inputs.
 func (p *Plan) measured() (at []int) {
 	for i := range p.Columns {
 		c := &p.Columns[i]
@@ -132,11 +132,11 @@ func (p *Plan) measured() (at []int) {
 	return at
 }
 
-// drawnLags is up to which lag all are kept; after it, they are about a 128th of themselves apart.
+// drawnLags is the lag up to which all lags are stored. Larger lags are about 1/128 of themselves apart.
 const drawnLags = 128
 
-// ofData finds the scales of some rows, and the lags that are kept. Where what repeats is hidden by what changes
-// slowly, it is looked for in the changes from row to row.
+// ofData determines the scales of some rows, and the lags to store. If slow changes hide what repeats, it uses the
+// changes from row to row.
 func (s *TimeScales) ofData(f *frame, parts []segment) {
 	var r []float64
 	var repeats []int
@@ -187,7 +187,7 @@ func (s *TimeScales) ofData(f *frame, parts []segment) {
 	}
 }
 
-// drawnModes bounds the modes that the fading of a state is drawn from.
+// drawnModes is the maximum number of modes from which the fading of a state is drawn.
 const drawnModes = 4096
 
 // ofLayer adds how far back the parts of a layer look.
@@ -229,7 +229,7 @@ func (s *TimeScales) ofLayer(i int, l *anatomy.Layer) {
 	}
 }
 
-// add adds lengths in rising order.
+// add adds lengths, which must be in ascending order.
 func (s *TimeScales) add(n NetworkScale, rows []float64) {
 	n.Count = len(rows)
 	at := func(q float64) Reach {
@@ -249,11 +249,12 @@ func (s *TimeScales) add(n NetworkScale, rows []float64) {
 	s.Network = append(s.Network, n)
 }
 
-// long tells kernels of systems and long filters from short filters.
+// long distinguishes kernels of systems and long filters from short filters.
 func (n *NetworkScale) long() bool { return n.Of == Kernels && !strings.HasSuffix(n.Part, "conv") }
 
 // main returns the part of a layer that shows how far back it looks: its long kernels or, if its systems depend on the
-// input, its modes; of several, the one that reaches furthest. It is nil for a layer of which nothing is known.
+// input, its modes. If there are several, it returns the one with the longest reach. It returns nil if nothing is known
+// about the layer.
 func (s *TimeScales) main(layer int) (main *NetworkScale) {
 	for i := range s.Network {
 		n := &s.Network[i]
@@ -265,7 +266,7 @@ func (s *TimeScales) main(layer int) (main *NetworkScale) {
 	return main
 }
 
-// furthest is the main part of the layer that looks furthest back.
+// furthest returns the main part of the layer that looks furthest back.
 func (s *TimeScales) furthest() (furthest *NetworkScale) {
 	for i := range s.Network {
 		n := s.main(s.Network[i].Layer)
@@ -276,5 +277,5 @@ func (s *TimeScales) furthest() (furthest *NetworkScale) {
 	return furthest
 }
 
-// round4 leaves four digits after the point.
+// round4 rounds to four decimals.
 func round4(x float64) float64 { return math.Round(x*1e4) / 1e4 }

@@ -65,7 +65,7 @@ func (s *TimeScales) sentence() string {
 	return b.String() + "."
 }
 
-// and joins words.
+// and joins words to a list.
 func and(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
@@ -73,7 +73,7 @@ func and(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// both are rows with what time that is, where it is known.
+// both formats rows, with the corresponding time if the step is known.
 func (s *TimeScales) both(rows float64) string {
 	text := lengthText(rows) + " rows"
 	if rows == 1 {
@@ -85,7 +85,7 @@ func (s *TimeScales) both(rows float64) string {
 	return text
 }
 
-// span is rows as a time, or as rows where that is not known.
+// span formats rows as a time, or as rows if the step is unknown.
 func (s *TimeScales) span(rows float64) string {
 	if s.Step > 0 {
 		return spanText(rows * s.Step)
@@ -93,7 +93,7 @@ func (s *TimeScales) span(rows float64) string {
 	return lengthText(rows) + " rows"
 }
 
-// lengthText is a length in three digits.
+// lengthText formats a length with three digits.
 func lengthText(x float64) string {
 	if x >= 100 {
 		x = math.Round(x)
@@ -102,7 +102,7 @@ func lengthText(x float64) string {
 	return fmt.Sprintf("%.3g", x)
 }
 
-// spanText is a time in the largest unit that it has one of: weeks only where they are whole.
+// spanText formats a time in the largest unit of which it has at least one. It uses weeks only for whole weeks.
 func spanText(seconds float64) string {
 	units := []struct {
 		name    string
@@ -126,7 +126,7 @@ func spanText(seconds float64) string {
 // ScalesFile is the name of the picture of the time scales.
 const ScalesFile = "scales.png"
 
-// chart draws how the memory of each layer fades beside the correlation of the data.
+// chart draws how the memory of each layer fades, together with the correlation of the data.
 func (s *TimeScales) chart(about string) figure.Chart {
 	c := figure.Chart{Title: "How far back the network looks, and the scales of the data", Subtitle: about,
 		X: "lag (rows)", Y: "energy of kernels that far back or further; correlation of the data", LogX: true}
@@ -163,7 +163,7 @@ func (s *TimeScales) chart(about string) figure.Chart {
 	return c
 }
 
-// layers is how many layers there are.
+// layers returns the number of layers.
 func layers(all []NetworkScale) (n int) {
 	for _, one := range all {
 		n = max(n, one.Layer+1)
@@ -171,7 +171,7 @@ func layers(all []NetworkScale) (n int) {
 	return n
 }
 
-// reach is a length as tables have it.
+// reach formats a length for tables.
 func (s *TimeScales) reach(r Reach) string {
 	if math.IsInf(float64(r), 0) {
 		return "never fades"

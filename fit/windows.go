@@ -12,21 +12,21 @@ import (
 // window is a range of rows of a sequence.
 type window struct {
 	seq    int
-	lo, hi int // of the store; of a forecast, lookback and horizon
+	lo, hi int // in the store; for a forecast, lookback and horizon
 }
 
 // windows is a task.Split of the windows of a part of the data. Examples are created on demand.
 type windows struct {
 	f      *frame
 	parts  []segment
-	ends   []int // windows of the segments up to each
+	ends   []int // number of windows in the segments up to each
 	length int   // rows, 0 for whole sequences
 	stride int
 	seed   uint64
 	part   int
 }
 
-// newWindows are the windows of a part.
+// newWindows returns the windows of a part.
 func (f *frame) newWindows(segments []segment, part, stride int, seed uint64) *windows {
 	p := f.plan
 	w := &windows{f: f, length: p.Length, stride: max(1, stride), seed: seed, part: part}
@@ -48,7 +48,7 @@ func (f *frame) newWindows(segments []segment, part, stride int, seed uint64) *w
 	return w
 }
 
-// count is how many windows a segment has. The rows that a forecast sees may lie in the part before.
+// count returns the number of windows of a segment. The rows that a forecast sees may be in the previous part.
 func (w *windows) count(s *segment) int {
 	p := w.f.plan
 	switch rows := s.hi - s.lo; {
@@ -69,7 +69,7 @@ func (w *windows) count(s *segment) int {
 	}
 }
 
-// Len is the number of windows.
+// Len returns the number of windows.
 func (w *windows) Len() int {
 	if len(w.ends) == 0 {
 		return 0
@@ -77,10 +77,10 @@ func (w *windows) Len() int {
 	return w.ends[len(w.ends)-1]
 }
 
-// segment is the place of the segment of window i.
+// segment returns the index of the segment of window i.
 func (w *windows) segment(i int) int { return sort.SearchInts(w.ends, i+1) }
 
-// at is window i.
+// at returns window i.
 func (w *windows) at(i int) window {
 	k := w.segment(i)
 	s := w.parts[k]
@@ -102,7 +102,7 @@ func (w *windows) at(i int) window {
 	return window{s.seq, lo, min(s.hi, lo+w.length)}
 }
 
-// Length is the number of positions of example i.
+// Length returns the number of positions of example i.
 func (w *windows) Length(i int) int {
 	at := w.at(i)
 	if w.f.plan.predictsNext() {
@@ -111,12 +111,12 @@ func (w *windows) Length(i int) int {
 	return at.hi - at.lo
 }
 
-// Example makes example i.
+// Example creates example i.
 func (w *windows) Example(i int, ex *task.Example) {
 	ex.Reset()
 	f, at := w.f, w.at(i)
 	e, err := newEncoder(f.plan)
-	if err != nil { // the zone was there when the data was read
+	if err != nil { // the zone existed when the data was read
 		panic(err)
 	}
 	rows := f.rows.rows(at.lo, at.hi)
@@ -128,7 +128,7 @@ func (w *windows) frame() *frame { return w.f }
 
 func (w *windows) stretch(_, lo, hi int) []float32 { return w.f.rows.rows(lo, hi) }
 
-// before is the time of the row before a window, NaN for none.
+// before returns the time of the row before a window, NaN for none.
 func (w *windows) before(at window) float64 {
 	if at.lo > w.f.seqs[at.seq].lo {
 		return w.f.plan.time(w.f.rows.row(at.lo - 1))
@@ -136,7 +136,7 @@ func (w *windows) before(at window) float64 {
 	return math.NaN()
 }
 
-// longest is how many windows the segment has that has most.
+// longest returns the largest number of windows of a segment.
 func (w *windows) longest() (n int) {
 	before := 0
 	for _, end := range w.ends {
@@ -145,7 +145,7 @@ func (w *windows) longest() (n int) {
 	return n
 }
 
-// hides returns a function that says which columns are hidden at a row of window i, for filling; else nil.
+// hides returns, for filling, a function that reports which columns are hidden at a row of window i; else nil.
 func (w *windows) hides(i int) func(row int) []bool {
 	p := w.f.plan
 	if p.Task != Fill {
@@ -154,10 +154,10 @@ func (w *windows) hides(i int) func(row int) []bool {
 	rng := rand.New(rand.NewPCG(w.seed^uint64(w.part), uint64(i)))
 	targets := p.targets()
 	hidden := make([]bool, len(p.Columns))
-	left := make([]int, len(p.Columns)) // rows that stay as they are
+	left := make([]int, len(p.Columns)) // remaining rows without a change
 	return func(int) []bool {
 		for _, k := range targets {
-			if left[k]--; left[k] < 0 { // gaps of 1 to 12 rows, four times as much between them
+			if left[k]--; left[k] < 0 { // gaps of 1 to 12 rows, with four times as many rows between them
 				hidden[k] = !hidden[k]
 				left[k] = rng.IntN(12)
 				if !hidden[k] {
@@ -169,7 +169,7 @@ func (w *windows) hides(i int) func(row int) []bool {
 	}
 }
 
-// example makes inputs and targets of the rows of a window.
+// example sets ex to the inputs and targets of the rows of a window.
 func (e *encoder) example(ex *task.Example, rows []float32, before float64, hide func(row int) []bool) {
 	p, width := e.p, e.p.width()
 	n := len(rows) / width
@@ -183,7 +183,7 @@ func (e *encoder) example(ex *task.Example, rows []float32, before float64, hide
 	}
 	targets := p.targets()
 	_, classes := p.classes()
-	known := make([]float64, len(p.Columns)) // the last number of each target
+	known := make([]float64, len(p.Columns)) // last number of each target
 	for i := range known {
 		if known[i] = p.Columns[i].Mean; p.whole() {
 			known[i] = math.NaN()
@@ -233,7 +233,7 @@ func (e *encoder) example(ex *task.Example, rows []float32, before float64, hide
 	}
 }
 
-// stride is the rows from one training window to the next.
+// stride returns the number of rows from one training window to the next.
 func (c *Config) stride(p *Plan) int {
 	switch {
 	case c.Stride > 0:
@@ -244,7 +244,7 @@ func (c *Config) stride(p *Plan) int {
 	return max(1, p.Length/2)
 }
 
-// set is the data as package train learns it.
+// set returns the data in the form for package train.
 func (f *frame) set(c *Config, divided [parts][]segment) (*task.Set, error) {
 	p := f.plan
 	train := f.newWindows(divided[trainPart], trainPart, c.stride(p), c.Seed)
@@ -266,7 +266,7 @@ func (f *frame) set(c *Config, divided [parts][]segment) (*task.Set, error) {
 	for i := range splits {
 		step := train.stride
 		if p.Task != Forecast {
-			step = max(1, p.Length) // windows that share no rows
+			step = max(1, p.Length) // windows without common rows
 		}
 		if i != trainPart {
 			splits[i] = f.newWindows(divided[i], i, step, c.Seed)
@@ -282,11 +282,11 @@ func (f *frame) set(c *Config, divided [parts][]segment) (*task.Set, error) {
 	return s, nil
 }
 
-// mostChosen bounds the number of training windows if the user does not set their distance, since their order is kept
+// mostChosen is the maximum number of training windows if the user does not set the stride, since their order is kept
 // in memory.
 var mostChosen = 1 << 20 // a variable for tests
 
-// thinOut returns the windows or, if there are more than mostChosen, some of them that are farther apart.
+// thinOut returns the windows or, if there are more than mostChosen, windows with a larger stride.
 func (f *frame) thinOut(w *windows) *windows {
 	n, stride := w.Len(), w.stride
 	if n <= mostChosen || f.plan.whole() {
@@ -298,11 +298,11 @@ func (f *frame) thinOut(w *windows) *windows {
 	return f.newWindows(w.parts, w.part, longer, w.seed)
 }
 
-// evalWindows is the limit on the windows of the validation part that are measured during training, by which the best
-// state is chosen.
+// evalWindows is the maximum number of windows of the validation part that are measured during training to choose the
+// best state.
 const evalWindows = 4000
 
-// thinned is at most evalWindows of a Split's windows, evenly spaced.
+// thinned is a selection of at most evalWindows of a Split's windows, evenly spaced.
 type thinned struct {
 	*windows
 	count int
@@ -310,19 +310,19 @@ type thinned struct {
 
 func thin(w *windows) *thinned { return &thinned{w, min(w.Len(), evalWindows)} }
 
-// Len is the number of windows.
+// Len returns the number of windows.
 func (t *thinned) Len() int { return t.count }
 
-// place is the place of window i among all.
+// place returns the index of window i among all windows.
 func (t *thinned) place(i int) int { return i * t.windows.Len() / t.count }
 
-// Length is the number of positions of example i.
+// Length returns the number of positions of example i.
 func (t *thinned) Length(i int) int { return t.windows.Length(t.place(i)) }
 
-// Example makes example i.
+// Example creates example i.
 func (t *thinned) Example(i int, ex *task.Example) { t.windows.Example(t.place(i), ex) }
 
-// most is the positions of the longest window of a segment.
+// most returns the number of positions of the longest window of a segment.
 func (w *windows) most(k int) int {
 	if w.length > 0 {
 		return w.length
@@ -330,7 +330,7 @@ func (w *windows) most(k int) int {
 	return w.parts[k].hi - w.parts[k].lo
 }
 
-// noWindows is the error of a part without windows.
+// noWindows returns the error for a part without windows.
 func (f *frame) noWindows(part int, segments []segment) error {
 	p, most := f.plan, 0
 	for _, s := range segments {

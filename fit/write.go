@@ -9,11 +9,11 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// WriteOptions are the options for writing predictions.
+// WriteOptions holds the options for writing predictions.
 type WriteOptions struct {
 	As   string // AsCSV, AsJSONL or AsParquet
 	All  bool   // all quantiles, not only the median and the outermost; all probabilities, for any number of classes
-	Live bool   // each prediction is flushed before the next is taken
+	Live bool   // flush after each prediction
 }
 
 // Writer writes predictions as rows.
@@ -21,13 +21,13 @@ type Writer struct {
 	rows   rowWriter
 	plan   *Plan
 	opt    WriteOptions
-	named  bool // the first prediction names its series: all rows do
+	named  bool // the first prediction has a name of its series, so all rows have one
 	begun  bool
 	names  []string
 	values []any
 }
 
-// NewWriter returns a writer of the predictions of a plan to out. Close must be called after the last one.
+// NewWriter returns a writer of a plan's predictions to out. Close must be called after the last prediction.
 func NewWriter(out io.Writer, p *Plan, opt WriteOptions) *Writer {
 	return &Writer{rows: newRowWriter(opt.As, out), plan: p, opt: opt}
 }
@@ -48,7 +48,7 @@ func (w *Writer) Write(p *Prediction) error {
 	return nil
 }
 
-// Close writes what has not been written yet. It leaves out open.
+// Close writes remaining data. It does not close out.
 func (w *Writer) Close() error { return w.rows.close() }
 
 // add adds a column to the row of a prediction.
@@ -62,7 +62,7 @@ func (w *Writer) fields(p *Prediction) {
 	if w.named {
 		add("series", p.Series)
 	}
-	if p.Step == 0 || w.opt.Live { // else forecasts are made once, after the last row
+	if p.Step == 0 || w.opt.Live { // otherwise forecasts are made once, after the last row
 		add(p.Place.Unit, p.Place.At)
 	}
 	if w.plan.Time != nil {
@@ -96,15 +96,15 @@ func (w *Writer) fields(p *Prediction) {
 	}
 }
 
-// mostProbabilities is the largest number of classes for which all probabilities are written.
+// mostProbabilities is the maximum number of classes for which all probabilities are written.
 const mostProbabilities = 20
 
-// addQuantiles adds the median and the outermost quantiles of target k, or all.
+// addQuantiles adds the median and the outermost quantiles of target k, or all quantiles.
 func (w *Writer) addQuantiles(name string, p *Prediction, k int) {
 	levels := w.plan.Levels
 	q := make([]float64, len(levels))
 	for j := range q {
-		q[j] = math.NaN() // the first row of a series was not expected
+		q[j] = math.NaN() // there is no expectation for the first row of a series
 		if k < len(p.Quantiles) {
 			q[j] = rounded(p.Quantiles[k][j])
 		}
@@ -119,7 +119,7 @@ func (w *Writer) addQuantiles(name string, p *Prediction, k int) {
 	}
 }
 
-// rounded returns a number with the significant digits that a float32 network can give.
+// rounded rounds a number to the significant digits of a float32 network.
 func rounded(x float64) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 7, 64), 64)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// rowWriter writes rows: a string, float64, int64, bool or table.Moment in each column. NaN is a missing value. All
+// rowWriter writes rows: a string, float64, int64, bool or table.Moment in each column. NaN means a missing value. All
 // rows have the same columns.
 type rowWriter interface {
 	write(names []string, values []any) error
@@ -40,7 +40,7 @@ func newRowWriter(form string, out io.Writer) rowWriter {
 	return &csvRows{csv: csv.NewWriter(out)}
 }
 
-// csvRows are lines below one that names the columns.
+// csvRows writes CSV with a header.
 type csvRows struct {
 	csv   *csv.Writer
 	begun bool
@@ -68,10 +68,10 @@ func (w *csvRows) flush() error {
 
 func (w *csvRows) close() error { return w.flush() }
 
-// jsonRows are an object a line.
+// jsonRows writes one object per line.
 type jsonRows struct{ out *bufio.Writer }
 
-// write writes an object, its fields in their order.
+// write writes an object with its fields in order.
 func (w *jsonRows) write(names []string, values []any) error {
 	for i, x := range values {
 		switch y := x.(type) {
@@ -99,7 +99,7 @@ func (w *jsonRows) write(names []string, values []any) error {
 func (w *jsonRows) flush() error { return w.out.Flush() }
 func (w *jsonRows) close() error { return w.flush() }
 
-// parquetRows are a file of Parquet.
+// parquetRows writes a Parquet file.
 type parquetRows struct {
 	out     io.Writer
 	parquet *table.ParquetWriter
@@ -123,7 +123,7 @@ func (w *parquetRows) close() error {
 	return w.parquet.Close()
 }
 
-// timeText is a time as RFC 3339 writes it, "" if it is not known.
+// timeText formats a time as RFC 3339, "" if it is unknown.
 func timeText(seconds float64) string {
 	if math.IsNaN(seconds) || math.Abs(seconds) > 1e11 {
 		return ""
@@ -132,7 +132,7 @@ func timeText(seconds float64) string {
 	return time.Unix(int64(whole), int64(math.Round(part*1e6))*1000).UTC().Format(time.RFC3339Nano)
 }
 
-// cellText is a value as a cell of CSV.
+// cellText formats a value as a cell of CSV.
 func cellText(value any) string {
 	switch x := value.(type) {
 	case float64:

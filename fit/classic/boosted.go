@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// Boosted is a sum of regression trees, each fitted to the gradient of the loss that the trees before it leave
+// Boosted is a sum of regression trees. Each is fitted to the gradient of the loss that the previous trees leave
 // (Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics 29, 2001), with second
-// derivatives as in XGBoost (arXiv:1603.02754): a leaf with the sums G of gradients and H of second derivatives adds
-// -rate G/(H + λ), and a node is cut where G²/(H + λ) of its parts exceeds its own by most.
+// derivatives as in XGBoost (arXiv:1603.02754). A leaf with the sums G of gradients and H of second derivatives adds
+// -rate G/(H + λ). A node is split where G²/(H + λ) of its parts exceeds its own by most.
 type Boosted struct {
 	Scale   Scale     `json:"scale"`
 	Outputs int       `json:"outputs"`
-	Start   []float64 `json:"start"` // of each output
-	// Trees are those of output 0, 1, ..., 0, 1, ...
+	Start   []float64 `json:"start"` // for each output
+	// Trees contains the trees of the outputs 0, 1, ..., 0, 1, ...
 	Trees []Tree `json:"trees"`
 }
 
-// Tree is a binary tree of depth cuts: node i has the children 2i+1 and 2i+2. At each node, an example with
-// x[Feature] <= Cut goes to the first.
+// Tree is a binary tree of splits: node i has the children 2i+1 and 2i+2. At each node, examples with x[Feature] <= Cut
+// go to the first child.
 type Tree struct {
 	Feature []int     `json:"f"`
 	Cut     []float32 `json:"c"`
@@ -33,7 +33,7 @@ const (
 	treePenalty = 1.0
 	treeBins    = 32
 	leastLeaf   = 5    // examples
-	mostTrees   = 1000 // of all outputs
+	mostTrees   = 1000 // for all outputs
 	mostRounds  = 150
 	patience    = 20 // rounds
 )
@@ -45,16 +45,16 @@ type booster struct {
 	depth   int
 	rate    float64
 	penalty float64
-	least   int         // examples of a leaf
-	cuts    [][]float64 // of each feature, rising
+	least   int         // minimum examples of a leaf
+	cuts    [][]float64 // of each feature, ascending
 	bins    []uint8     // (n, width): the number of cuts below each value
 	g, h    []float64
 	node    []int
 }
 
-// FitBoosted fits trees for classes, of which there are outputs, or for numbers. The number of rounds is that with the
-// least loss on the validation examples, or rounds if that is not 0; it is returned. It is 0 if no tree is better than
-// none.
+// FitBoosted fits trees for classes, of which there are outputs, or for numbers. If rounds is not 0, it is the number
+// of rounds. Otherwise it is the number with the smallest loss on the validation examples, 0 if no tree is better than
+// none. It is returned.
 func FitBoosted(train, valid *Examples, scale Scale, outputs, rounds int) (*Boosted, int) {
 	b := &booster{train: train, outputs: outputs, depth: treeDepth, rate: treeRate, penalty: treePenalty,
 		least: leastLeaf}
@@ -103,7 +103,7 @@ func (b *booster) fit(valid *Examples, scale Scale, rounds int) (*Boosted, int) 
 	return m, best
 }
 
-// start is the best constant: the logarithms of the shares of classes, or the means.
+// start returns the best constant: the logarithms of the shares of classes, or the means.
 func (b *booster) start() []float64 {
 	y := make([]float64, b.outputs)
 	n := b.train.Len()
@@ -129,7 +129,7 @@ func (m *Boosted) starts(n int) (all []float64) {
 	return all
 }
 
-// losses are the cross-entropy of each example, or the sum of its absolute errors.
+// losses returns the cross-entropy of each example, or the sum of its absolute errors.
 func losses(e *Examples, y []float64, outputs int) []float64 {
 	all := make([]float64, e.Len())
 	for i := range all {
@@ -152,8 +152,8 @@ func mean(x []float64) (sum float64) {
 	return sum
 }
 
-// lower reports whether losses are lower than others of the same examples by more than the standard error of their mean
-// difference: the best of many rounds is a little lower by chance.
+// lower reports whether losses are lower than others for the same examples by more than the standard error of their
+// mean difference: the best of many rounds is a little lower by chance.
 func lower(losses, others []float64) bool {
 	rise, square := 0.0, 0.0
 	for i := range losses {
@@ -163,7 +163,7 @@ func lower(losses, others []float64) bool {
 	return rise > math.Sqrt(square)
 }
 
-// derivatives sets g and h to those of the loss by output k.
+// derivatives sets g and h to the derivatives of the loss with respect to output k.
 func (b *booster) derivatives(now []float64, k int) {
 	for i := range b.g {
 		row := now[i*b.outputs : (i+1)*b.outputs]
@@ -179,7 +179,7 @@ func (b *booster) derivatives(now []float64, k int) {
 	}
 }
 
-// bin finds cuts of each feature, at most treeBins-1, between values that differ.
+// bin chooses cuts of each feature, at most treeBins-1, between distinct values.
 func (b *booster) bin() {
 	n, width := b.train.Len(), b.train.Width
 	b.cuts, b.bins = make([][]float64, width), make([]uint8, n*width)
@@ -209,7 +209,7 @@ func (b *booster) bin() {
 	}
 }
 
-// sums are those of gradients, second derivatives and examples.
+// sums holds the sums of gradients and second derivatives, and the number of examples.
 type sums struct{ g, h, n float64 }
 
 func (s sums) score(penalty float64) float64 { return s.g * s.g / (s.h + penalty) }
@@ -234,9 +234,9 @@ func (b *booster) grow() Tree {
 				h[j*treeBins+int(bin)].add(one)
 			}
 		}
-		at := make([]int, count) // the cut of each node: its number among those of the feature
+		at := make([]int, count) // for each node, the index of its cut among those of the feature
 		for node := range count {
-			t.Cut[first+node], at[node] = math.MaxFloat32, treeBins // all to the first child
+			t.Cut[first+node], at[node] = math.MaxFloat32, treeBins // all examples to the first child
 			most := all[node].score(b.penalty) + 1e-12
 			for j := range width {
 				var left sums
@@ -273,7 +273,7 @@ func (b *booster) grow() Tree {
 	return t
 }
 
-// value is that of the leaf of scaled features.
+// value returns the value of the leaf for scaled features.
 func (t *Tree) value(x []float64) float32 {
 	node := 0
 	for node < len(t.Feature) {

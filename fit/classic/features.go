@@ -1,5 +1,5 @@
-// Package classic has models of statistics, which networks are compared with: logistic and ridge regression, boosted
-// trees, and the simple features of sequences that they see. All are deterministic.
+// Package classic contains statistical models with which networks are compared: logistic and ridge regression, boosted
+// trees, and the simple features of sequences that they use. All are deterministic.
 package classic
 
 import (
@@ -13,18 +13,18 @@ import (
 // spectralBands is the number of bands of equal width on a logarithmic scale whose energies are features.
 const spectralBands = 4
 
-// wholeNames are the features of each channel of a whole sequence.
+// wholeNames lists the features of each channel of a whole sequence.
 var wholeNames = []string{"mean", "deviation", "minimum", "maximum", "last", "slope", "quantile 0.25", "median",
 	"quantile 0.75", "band 1", "band 2", "band 3", "band 4"}
 
-// Whole returns the features of a sequence of rows of channels: of each channel its mean, deviation, minimum, maximum,
-// last value, slope of the line of least squares from its first row (0) to its last (1), quartiles, and the logarithms
-// of its energy in bands of the spectrum; then the logarithm of the number of rows.
+// Whole returns the features of a sequence of rows of channels. For each channel these are its mean, deviation,
+// minimum, maximum, last value, slope of the least-squares line from its first row (0) to its last (1), quartiles, and
+// the logarithms of its energy in bands of the spectrum. The last feature is the logarithm of the number of rows.
 func Whole(rows []float32, channels int) []float64 {
 	n := len(rows) / channels
 	out := make([]float64, 0, WholeWidth(channels))
 	x := make([]float64, n)
-	size := 2 // a power of 2: others take long, a prime one the square of it
+	size := 2 // a power of 2: other lengths are slower, primes quadratic
 	for size < n {
 		size *= 2
 	}
@@ -68,17 +68,17 @@ func Whole(rows []float32, channels int) []float64 {
 // WholeWidth returns the number of features of a whole sequence.
 func WholeWidth(channels int) int { return channels*len(wholeNames) + 1 }
 
-// Recent is the number of rows up to one that its features are from.
+// Recent is the number of rows, up to a row, from which its features are computed.
 const Recent = 64
 
-// spans are the numbers of recent rows that features are taken over.
+// spans lists the numbers of recent rows over which features are computed.
 var spans = []int{4, 16, Recent}
 
 // RecentWidth returns the number of features of a row.
 func RecentWidth(channels int) int { return channels * (2 + 4*len(spans)) }
 
-// OfRow appends the features of row t, from it and the rows before it: of each channel its value, its change, and its
-// mean, deviation, minimum and maximum over recent rows.
+// OfRow appends the features of row t, from it and earlier rows: for each channel its value, its change, and its mean,
+// deviation, minimum and maximum over recent rows.
 func OfRow(dst []float64, rows []float32, channels, t int) []float64 {
 	for c := range channels {
 		now := float64(rows[t*channels+c])
@@ -88,7 +88,7 @@ func OfRow(dst []float64, rows []float32, channels, t int) []float64 {
 		}
 		dst = append(dst, now, change)
 		sum, square, low, high, n := 0.0, 0.0, now, now, 0
-		for _, span := range spans { // each continues the one before
+		for _, span := range spans { // each continues the previous one
 			for ; n < span && n <= t; n++ {
 				x := float64(rows[(t-n)*channels+c])
 				sum, square, low, high = sum+x, square+x*x, min(low, x), max(high, x)
@@ -100,7 +100,7 @@ func OfRow(dst []float64, rows []float32, channels, t int) []float64 {
 	return dst
 }
 
-// Scale is the mean and the deviation of each feature over the training examples.
+// Scale holds the mean and the deviation of each feature over the training examples.
 type Scale struct {
 	Mean      []float64 `json:"mean"`
 	Deviation []float64 `json:"deviation"`
@@ -125,7 +125,8 @@ func ScaleOf(x []float64, width int) Scale {
 	return s
 }
 
-// mostScaled bounds scaled features: one far from those of training must not decide alone.
+// mostScaled is the maximum magnitude of a scaled feature, so that one far from those of training does not decide
+// alone.
 const mostScaled = 8
 
 // Apply scales examples in place.
@@ -136,7 +137,7 @@ func (s *Scale) Apply(x []float64) {
 	}
 }
 
-// check returns an error unless the scale is that of width features.
+// check returns an error unless the scale is for width features.
 func (s *Scale) check(width int) error {
 	if len(s.Mean) != width || len(s.Deviation) != width || slices.Contains(s.Deviation, 0) {
 		return fmt.Errorf("found the scale of %d features, want %d with deviations other than 0", len(s.Mean), width)

@@ -15,18 +15,18 @@ type Linear struct {
 	Outputs int       `json:"outputs"`
 }
 
-// Examples are scaled features with what is to be predicted from them.
+// Examples holds scaled features and the classes or numbers to predict from them.
 type Examples struct {
 	X     []float64 // (n, width)
 	Width int
-	Class []int     // of each, or
+	Class []int     // of each example, or
 	Y     []float64 // (n, outputs)
 }
 
 // Len returns the number of examples.
 func (e *Examples) Len() int { return len(e.X) / e.Width }
 
-// strengths are those of the penalty that validation chooses from.
+// strengths lists the strengths of the penalty to choose from on the validation examples.
 var strengths = []float64{1e-4, 1e-3, 1e-2, 1e-1, 1}
 
 // FitLogistic fits multinomial logistic regression by L-BFGS, with the penalty that is best on the validation examples:
@@ -41,7 +41,7 @@ func FitLogistic(train, valid *Examples, scale Scale, classes int, strength floa
 	}
 	best, chosen, least := (*Linear)(nil), 0.0, math.Inf(1)
 	w := make([]float64, (train.Width+1)*classes)
-	for k := len(tried) - 1; k >= 0; k-- { // the strongest first, as each is a start for the next
+	for k := len(tried) - 1; k >= 0; k-- { // the strongest first, since each result is the start of the next fit
 		w = logistic(train, w, classes, tried[k])
 		l := &Linear{Scale: scale, Weights: rounded(w), Outputs: classes}
 		if loss := l.entropy(valid); best == nil || loss < least {
@@ -105,7 +105,7 @@ func logisticLoss(grad []float64, x *mat.Dense, class []int, w []float64, classe
 	return loss
 }
 
-// logSoftmax turns logits into logarithms of probabilities, in place.
+// logSoftmax converts logits to logarithms of probabilities, in place.
 func logSoftmax(row []float64) []float64 {
 	most, sum := math.Inf(-1), 0.0
 	for _, v := range row {
@@ -165,7 +165,7 @@ func FitRidge(train, valid *Examples, scale Scale, outputs int, strength float64
 	return best, chosen
 }
 
-// entropy is the mean cross-entropy on examples.
+// entropy returns the mean cross-entropy on examples.
 func (l *Linear) entropy(e *Examples) (loss float64) {
 	y := make([]float64, l.Outputs)
 	for i := range e.Len() {
@@ -202,7 +202,7 @@ func (l *Linear) Check(width, outputs int) error {
 	return l.Scale.check(width)
 }
 
-// rounded are weights as they are stored.
+// rounded returns weights as they are stored.
 func rounded(w []float64) []float32 {
 	all := make([]float32, len(w))
 	for i, x := range w {

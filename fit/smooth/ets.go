@@ -1,6 +1,6 @@
-// Package smooth forecasts single series by the classical methods that are hard to beat on short ones: exponential
+// Package smooth forecasts single series by the classical methods that are hard to beat on short series: exponential
 // smoothing as state-space models (Hyndman, Koehler, Ord and Snyder, "Forecasting with Exponential Smoothing", 2008)
-// and the Theta method. It imports no package of hippo. A missing value is NaN.
+// and the Theta method. It imports no other package of hippo. A missing value is NaN.
 package smooth
 
 import (
@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// Kinds of components: none, additive, multiplicative, and an additive trend that is damped.
+// Kinds of components: none, additive, multiplicative, and damped additive trend.
 const (
 	None           = "N"
 	Additive       = "A"
@@ -19,7 +19,8 @@ const (
 	Damped         = "Ad"
 )
 
-// ETS is an exponential smoothing model: error, trend and season, the parameters of each, and the length of the season.
+// ETS is an exponential smoothing model: the kinds of error, trend and season, their parameters, and the length of the
+// season.
 type ETS struct {
 	Error  string  `json:"error"`
 	Trend  string  `json:"trend"`
@@ -35,7 +36,7 @@ type ETS struct {
 // String returns the model's name, such as ETS(M,Ad,M).
 func (m *ETS) String() string { return fmt.Sprintf("ETS(%s,%s,%s)", m.Error, m.Trend, m.Season) }
 
-// Check returns an error if the model is none that Fit returns, such as one read from a broken file.
+// Check returns an error if Fit cannot have returned the model, for example if it was read from a broken file.
 func (m *ETS) Check() error {
 	kinds := []string{None, Additive, Multiplicative}
 	switch {
@@ -53,21 +54,22 @@ func (m *ETS) Check() error {
 	return nil
 }
 
-// mostPeriod is the limit on seasons.
+// mostPeriod is the maximum length of a season.
 const mostPeriod = 1000
 
-// state is the state of a model before a row: level, trend and the season by row of the season.
+// state is the state of a model before a row: level, trend, and the season by row of the season.
 type state struct {
 	l, b float64
 	s    []float64
-	at   int // rows so far
+	at   int // number of rows so far
 }
 
-// start is what the state before the first row is estimated from: the season, and the values of a series without it.
+// start holds the data for estimating the state before the first row: the season, and the values of a series without
+// it.
 type start struct{ s, x []float64 }
 
-// begin estimates the season before the first row of y by classical decomposition of all of y: nothing optimizes it
-// later.
+// begin estimates the season before the first row of y by classical decomposition of all of y. The season is not
+// optimized later.
 func (m *ETS) begin(y []float64) start {
 	if m.Season == None {
 		return start{nil, y}
@@ -76,8 +78,8 @@ func (m *ETS) begin(y []float64) start {
 	return start{s, deseason(y, s, m.Season == Multiplicative)}
 }
 
-// state is the state before the first row: level and trend are those of a line through the first rows without their
-// season, as Hyndman et al. (2008), §2.6.1, estimate them. The slower a model forgets them, the more rows it takes.
+// state returns the state before the first row. Level and trend are those of a line through the first rows without
+// their season, as in Hyndman et al. (2008), §2.6.1. The slower a model forgets them, the more rows it uses.
 func (m *ETS) state(from start) *state {
 	rows := max(10, 2*m.Period, int(min(mostPeriod, 2/m.Alpha)))
 	if m.Trend != None {
@@ -89,8 +91,8 @@ func (m *ETS) state(from start) *state {
 	return st
 }
 
-// run filters y from a state and returns the sum of the squared errors, the sum of the logarithms of what they are
-// relative to, and their number: with q = l + φ b and the one-step forecast μ = q, q + s or q s,
+// run filters y from a state. It returns the sum of the squared errors, the sum of the logarithms of the forecasts to
+// which the errors are relative, and their number. With q = l + φ b and the one-step forecast μ = q, q + s or q s,
 //
 //	e = y - μ    l = q + α r    b = φ b + β r    s = s + γ e/d
 //
@@ -140,7 +142,7 @@ func (m *ETS) run(y []float64, st *state) (squares, logs float64, n int) {
 	return squares, logs, n
 }
 
-// ahead fills dst with the forecasts from a state: l + (φ + … + φ^h) b, with the season.
+// ahead sets dst to the forecasts from a state: l + (φ + … + φ^h) b, with the season.
 func (m *ETS) ahead(st *state, dst []float64) {
 	sum, power := 0.0, 1.0
 	for h := range dst {
@@ -159,7 +161,7 @@ func (m *ETS) ahead(st *state, dst []float64) {
 	}
 }
 
-// Forecast fills dst with the values that follow y. It reports false if y has no value.
+// Forecast sets dst to the forecast of the values after y. It returns false if y has no value.
 func (m *ETS) Forecast(y, dst []float64) bool {
 	if y = trim(y); len(y) == 0 {
 		return false
@@ -170,8 +172,8 @@ func (m *ETS) Forecast(y, dst []float64) bool {
 	return true
 }
 
-// candidates are the models for data with a period: all with additive parts, and those with multiplicative ones for
-// positive data. Multiplicative seasons have multiplicative errors: the others are numerically unstable.
+// candidates returns the models for data with a period: all with additive parts and, for positive data, those with
+// multiplicative parts. Multiplicative seasons have multiplicative errors; other combinations are numerically unstable.
 func candidates(period int, positive bool) (all []*ETS) {
 	for _, trend := range []string{None, Additive, Damped} {
 		add := func(err, season string) {
@@ -192,9 +194,10 @@ func candidates(period int, positive bool) (all []*ETS) {
 	return all
 }
 
-// FitETS returns the model with the least AICc of series that share its parameters, but not their states and variances:
-// AICc = -2 log L + 2k + 2k(k+1)/(n-k-1) with n values and k parameters, initial states among them. The parameters
-// maximize the likelihood. period is the season's length, or 1. It is nil if there are too few values.
+// FitETS returns the model with the smallest AICc for series that share its parameters, but not their states and
+// variances: AICc = -2 log L + 2k + 2k(k+1)/(n-k-1) with n values and k parameters, including initial states. The
+// parameters maximize the likelihood. period is the length of the season, or 1. FitETS returns nil if there are too few
+// values.
 func FitETS(series [][]float64, period int) *ETS {
 	series, positive := prepared(series), true
 	for _, y := range series {
@@ -217,7 +220,7 @@ func FitETS(series [][]float64, period int) *ETS {
 	return best
 }
 
-// mostTries bounds the evaluations of the likelihood for one model.
+// mostTries is the maximum number of evaluations of the likelihood for one model.
 const mostTries = 400
 
 // fit finds the parameters that maximize the likelihood, by Nelder and Mead's method.

@@ -2,7 +2,7 @@ package smooth
 
 import "math"
 
-// trim returns y from its first value on.
+// trim returns y without missing values at the start.
 func trim(y []float64) []float64 {
 	for len(y) > 0 && y[0] != y[0] {
 		y = y[1:]
@@ -10,7 +10,7 @@ func trim(y []float64) []float64 {
 	return y
 }
 
-// prepared are the series that have values, from their first value on.
+// prepared returns the series that have values, each from its first value on.
 func prepared(series [][]float64) (all [][]float64) {
 	for _, y := range series {
 		if y = trim(y); len(y) > 0 {
@@ -20,7 +20,7 @@ func prepared(series [][]float64) (all [][]float64) {
 	return all
 }
 
-// filled returns y with missing values on the line between their neighbors. y begins with a value.
+// filled returns y with missing values interpolated linearly. y must start with a value.
 func filled(y []float64) []float64 {
 	x := append([]float64(nil), y...)
 	last := 0
@@ -39,8 +39,9 @@ func filled(y []float64) []float64 {
 	return x
 }
 
-// seasonOf returns the season of y by classical decomposition: the mean of what values are above a centered moving
-// average over one period, or relative to it, by row of the season. Without two whole periods there is none.
+// seasonOf returns the season of y by classical decomposition: the mean difference of values from a centered moving
+// average over one period, or their mean ratio to it, by row of the season. If there are less than two whole periods,
+// there is no season.
 func seasonOf(y []float64, period int, relative bool) []float64 {
 	s, n := make([]float64, period), make([]float64, period)
 	neutral := float64(0)
@@ -101,7 +102,7 @@ func deseason(y, s []float64, relative bool) []float64 {
 	return x
 }
 
-// line returns the line a + b t through x[t-1] by least squares; without a slope it is the mean.
+// line returns the least-squares line a + b t through x[t-1]. Without a slope it is the mean.
 func line(x []float64, slope bool) (a, b float64) {
 	var n, t1, x1, tt, tx float64
 	for i, v := range x {

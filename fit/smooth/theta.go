@@ -13,7 +13,7 @@ type Theta struct {
 	Relative bool    `json:"relative,omitempty"`
 }
 
-// Check returns an error if the model is none that FitTheta returns.
+// Check returns an error if FitTheta cannot have returned the model.
 func (m *Theta) Check() error {
 	if !(m.Alpha > 0 && m.Alpha <= 1) || m.Period < 1 || m.Period > mostPeriod {
 		return fmt.Errorf("found the parameter %g and a season of %d rows, want 0 to 1 and 1 to %d", m.Alpha, m.Period,
@@ -22,12 +22,12 @@ func (m *Theta) Check() error {
 	return nil
 }
 
-// Forecast fills dst with the values that follow y: the mean of the line a + b t through y, and of simple exponential
-// smoothing of the second theta line, z = 2 y - (a + b t),
+// Forecast sets dst to the forecast of the values after y: the mean of the line a + b t through y, and of simple
+// exponential smoothing of the second theta line, z = 2 y - (a + b t),
 //
 //	ŷ[n+h] = ½ (a + b (n + h)) + ½ l[n]    l[t] = l[t-1] + α (z[t] - l[t-1])
 //
-// with the season put back. It reports false if y has no value.
+// with the season added again. It returns false if y has no value.
 func (m *Theta) Forecast(y, dst []float64) bool {
 	if y = trim(y); len(y) == 0 {
 		return false
@@ -55,7 +55,7 @@ func (m *Theta) Forecast(y, dst []float64) bool {
 	return true
 }
 
-// smoothed returns the last level of the second theta line, and the sum of the squared errors of one step.
+// smoothed returns the last level of the second theta line, and the sum of the squared one-step errors.
 func smoothed(x []float64, a, b, alpha float64) (l, squares float64) {
 	for i, v := range x {
 		z := 2*v - a - b*float64(i+1)
@@ -68,8 +68,8 @@ func smoothed(x []float64, a, b, alpha float64) (l, squares float64) {
 	return l, squares
 }
 
-// FitTheta returns the model of series: with a season if their autocorrelation shows it at the period, and the
-// smoothing that predicts the next value of the second theta line best.
+// FitTheta returns the model of series. It has a season if the autocorrelation of the series is significant at the
+// period. Its smoothing parameter is the one that predicts the next value of the second theta line best.
 func FitTheta(series [][]float64, period int) *Theta {
 	series = prepared(series)
 	m := &Theta{Period: 1}
@@ -108,7 +108,7 @@ func FitTheta(series [][]float64, period int) *Theta {
 	return m
 }
 
-// hasSeason reports whether the autocorrelation r at the period is above that of chance at 90 %: as in the M3 and M4
+// hasSeason reports whether the autocorrelation r at the period is significant at 90 %: as in the M3 and M4
 // competitions, |r[m]| > 1.645 √((1 + 2 Σ_{k<m} r[k]²)/n).
 func hasSeason(y []float64, period int) bool {
 	n := len(y)
