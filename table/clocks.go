@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// AsTime reads a column of numbers as times: days such as 20260131 or months such as 202601, or else seconds since 1970
-// or fractions of them.
+// AsTime interprets a column of numbers as times: days such as 20260131, months such as 202601, or else seconds since
+// 1970 or fractions of seconds.
 func (r *Reader) AsTime(column int) {
 	c := &r.columns[column]
 	if c.Kind != Number {
@@ -31,8 +31,8 @@ func (r *Reader) AsTime(column int) {
 	c.Kind, c.Example = Time, ""
 }
 
-// Again returns the time at which clocks show again what they show at a time of a column, if they are put back in
-// between and the column does not tell which of both is meant.
+// Again returns the second time at which clocks show the same as at a time of a column, if the clocks are put back
+// between the two and the column does not distinguish them.
 func (r *Reader) Again(column int, seconds float64) (again float64, ok bool) {
 	if !r.Unclear(column) || seconds != seconds {
 		return 0, false
@@ -40,10 +40,10 @@ func (r *Reader) Again(column int, seconds float64) (again float64, ok bool) {
 	return secondTime(seconds, r.zone)
 }
 
-// Unclear reports whether the times of a column are those of clocks in a zone, which may be put back.
+// Unclear reports whether the times of a column are local times in a zone in which clocks may be put back.
 func (r *Reader) Unclear(column int) bool { return r.zone != time.UTC && r.local(column) }
 
-// local reports whether times of a column have an hour and no zone.
+// local reports whether times of a column have an hour but no zone.
 func (r *Reader) local(column int) bool {
 	c := &r.columns[column]
 	if at := r.from[column]; c.Layout == "" {
@@ -53,10 +53,11 @@ func (r *Reader) local(column int) bool {
 	return hasClock(c.Layout) && !namesZone(c.Layout)
 }
 
-// changes are the months in which clocks are put back somewhere.
+// changes lists the months in which clocks are put back in some zone.
 var changes = []time.Month{time.March, time.April, time.September, time.October, time.November}
 
-// SummerTime is advice on a time that comes after a later one, if that can be the end of summer time; else "".
+// SummerTime returns advice on a time that comes after a later one, if the reason can be the end of summer time; else
+// "".
 func (r *Reader) SummerTime(column int, before, now float64) string {
 	at := time.Unix(int64(now), 0).UTC()
 	if r.opt.Zone != "" || !r.local(column) || before-now > 3600 || at.Hour() > 3 ||

@@ -11,17 +11,17 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 )
 
-// clues are what the cells of a column tell of its type and of how its texts are written.
+// clues holds what the cells of a column show about its type and the form of its texts.
 type clues struct {
 	evidence
-	instants int           // cells that are no texts
+	instants int           // number of cells that are not texts
 	first    string        // text
 	seen     []string      // the first texts
-	times    []timeReading // if the texts are no numbers
-	named    bool          // --time_format reads them
+	times    []timeReading // if the texts are not numbers
+	named    bool          // the setting --time_format can read them
 }
 
-// take takes the cells of the first rows.
+// take processes the cells of the first rows.
 func (k *clues) take(r *Reader, texts []string, instants int) {
 	k.instants = instants
 	for _, text := range texts {
@@ -46,8 +46,8 @@ func (r *Reader) open(k clues) bool {
 		(k.either != "" || r.src.About().Separator != "" && !r.src.About().plain()) || len(k.times) > 1
 }
 
-// scan reads the data once more, for the columns that the first rows leave open, until these are decided. A pipe cannot
-// be read twice: what its first rows say has to do.
+// scan reads the data again, for the columns that the first rows leave undecided, until all are decided. A pipe cannot
+// be read twice, so its first rows must suffice.
 func (r *Reader) scan(paths []string, all []clues) error {
 	for _, path := range paths {
 		if info, err := os.Stat(path); path == "-" || err != nil || !info.IsDir() && !info.Mode().IsRegular() {
@@ -63,7 +63,7 @@ func (r *Reader) scan(paths []string, all []clues) error {
 	for i := range all {
 		if r.open(all[i]) {
 			left = append(left, i)
-			for t := range all[i].times { // all rows come again
+			for t := range all[i].times { // all rows are read again
 				all[i].times[t] = timeReading{layout: all[i].times[t].layout, up: true, down: true}
 			}
 			if len(all[i].times) == 0 {
@@ -77,7 +77,7 @@ func (r *Reader) scan(paths []string, all []clues) error {
 		var bad *RowError
 		if errors.As(err, &bad) {
 			continue
-		} else if err != nil { // an error comes again when the rows are read
+		} else if err != nil { // the error occurs again when the rows are read
 			return nil
 		}
 		left = slices.DeleteFunc(left, func(i int) bool {
@@ -100,7 +100,7 @@ func (r *Reader) scan(paths []string, all []clues) error {
 	return nil
 }
 
-// settle decides on the types of the columns and on how their texts are read.
+// settle decides the types of the columns and how their texts are read.
 func (r *Reader) settle(all []clues) error {
 	about := r.src.About()
 	for _, name := range r.opt.Categories {
@@ -146,7 +146,7 @@ func (r *Reader) settle(all []clues) error {
 	return nil
 }
 
-// noteReadings reports what was read as what, where that is not obvious.
+// noteReadings reports how texts were read, if it is not obvious.
 func (r *Reader) noteReadings() {
 	var all []string
 	comma := false

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// CSV is text with a row per line: cells separated by commas, semicolons, tabs, bars or spaces, quoted by RFC 4180.
+// CSV is text with one row per line: cells separated by commas, semicolons, tabs, bars or spaces, quoted as in RFC
+// 4180.
 var CSV = &Format{
 	Name: "csv", About: "rows of text: cells between commas, semicolons, tabs, bars or spaces",
 	Extensions: []string{".csv", ".txt", ".dat"},
@@ -23,23 +24,23 @@ var TSV = &Format{
 	Open: func(in *Input, opt *Options) (Source, error) { return openCSV(in, opt, '\t') },
 }
 
-// records reads the cells of line after line, skipping empty ones.
+// records reads the cells line by line, skipping empty lines.
 type records interface {
 	next() (cells []string, line int64, err error)
 }
 
-// csvSource is the rows of a CSV file.
+// csvSource reads the rows of a CSV file.
 type csvSource struct {
 	described
 	name      string
 	text      *patcher
 	lines     records
 	separator rune
-	first     []string // a first line that is no header
+	first     []string // the first line if it is not a header
 	line      int64    // of first
 }
 
-// separators are those that are detected, the ones first that numbers and texts hardly contain.
+// separators lists the separators that are detected. Those that rarely occur in numbers and texts come first.
 var separators = []rune{'\t', ';', '|', ',', ' '}
 
 func openCSV(in *Input, opt *Options, separator rune) (Source, error) {
@@ -80,10 +81,10 @@ func openCSV(in *Input, opt *Options, separator rune) (Source, error) {
 	return s, nil
 }
 
-// mostColumns is the limit on columns, so that a hostile first line cannot take much memory.
+// mostColumns is the maximum number of columns, so that a hostile first line cannot need much memory.
 const mostColumns = 20_000
 
-// takeHead takes the names of the columns from the first line, or creates them if that is data.
+// takeHead takes the names of the columns from the first line, or generates names if that line is data.
 func (s *csvSource) takeHead(first []string, line int64, head []byte, separator rune, opt *Options) error {
 	if len(first) > mostColumns {
 		return fmt.Errorf("line %d: found %d cells, want at most %d", line, len(first), mostColumns)
@@ -115,8 +116,8 @@ func (s *csvSource) takeHead(first []string, line int64, head []byte, separator 
 	return nil
 }
 
-// isHeader reports whether the first line names columns: no cell is a number, a time or a missing value, and none
-// repeats in the next line.
+// isHeader reports whether the first line contains the names of columns: no cell is a number, a time or a missing
+// value, and none occurs again in the next line.
 func isHeader(first, second []string, opt *Options) bool {
 	for _, cell := range first {
 		cell = strings.TrimSpace(cell)
@@ -150,8 +151,8 @@ func secondLine(head []byte, separator rune) []string {
 	return cells
 }
 
-// guessSeparator returns the first of separators that cuts all lines of a text into the same number of cells, more than
-// one; else a comma.
+// guessSeparator returns the first of separators that divides all lines of a text into the same number of cells, at
+// least two. If there is none, it returns a comma.
 func guessSeparator(head []byte) rune {
 	if end := bytes.LastIndexByte(head, '\n'); end >= 0 {
 		head = head[:end+1] // whole lines
@@ -207,7 +208,7 @@ func (s *csvSource) Next(row *Row) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", row.Place, err)
 	}
-	// some programs end lines with a separator
+	// some programs write a separator at the end of lines
 	if len(cells) == len(s.about.Columns)+1 && cells[len(cells)-1] == "" {
 		cells = cells[:len(cells)-1]
 	}
@@ -229,7 +230,7 @@ func newRecords(r *bufio.Reader, separator rune) records {
 	if separator == ' ' {
 		return &spaced{lines{r: r}}
 	}
-	tabs := separator == '\t' // where quotes have no meaning
+	tabs := separator == '\t' // there, quotes have no meaning
 	return &quoted{r: r, separator: string(separator), trim: !tabs, lazy: tabs}
 }
 

@@ -11,23 +11,23 @@ import (
 	"unicode/utf8"
 )
 
-// quoted reads records of separated cells, quoted by RFC 4180. It returns what encoding/csv does in little more than
-// half the time if nothing is quoted: each line is copied once, and its cells are parts of the copy.
+// quoted reads records of separated cells, quoted as in RFC 4180. It returns the same as encoding/csv. If nothing is
+// quoted, it needs little more than half the time: each line is copied once, and its cells are parts of the copy.
 type quoted struct {
 	r         *bufio.Reader
 	separator string
-	trim      bool // spaces before cells
+	trim      bool // remove spaces before cells
 	lazy      bool // quotes within cells are plain characters
 	line      int64
-	left      int    // bytes left for the record
-	long      []byte // of a line that does not fit into the reader
-	ended     error  // by which the last line ended
+	left      int    // maximum number of bytes left for the record
+	long      []byte // a line that does not fit into the reader
+	ended     error  // error after the last line
 	cells     []string
-	lines     strings.Builder // copies of lines, which cells are parts of
-	cell      []byte          // a quoted one
+	lines     strings.Builder // copies of lines; cells are parts of them
+	cell      []byte          // a quoted cell
 }
 
-// lineBuffer is the size of the memory that lines are copied to. A cell that stays in use retains this much.
+// lineBuffer is the size of the memory to which lines are copied. A cell that stays in use keeps this much in memory.
 const lineBuffer = 4 << 10
 
 // next returns the cells of the next line that is not empty, and its number.
@@ -55,8 +55,8 @@ func (q *quoted) next() ([]string, int64, error) {
 	}
 }
 
-// read returns the next line, ending in "\n", valid until the next call. The error after a last line without an end
-// comes with the next call.
+// read returns the next line, ending in "\n", valid until the next call. If the last line has no end, the error after
+// it is returned by the next call.
 func (q *quoted) read() ([]byte, error) {
 	if q.ended != nil {
 		return nil, q.ended
@@ -108,7 +108,7 @@ func (q *quoted) copied(text []byte) string {
 	return q.lines.String()[at:]
 }
 
-// trimmed returns a cell without leading spaces if these have no meaning.
+// trimmed returns a cell without leading spaces, unless these have a meaning.
 func (q *quoted) trimmed(cell string) string {
 	if q.trim && len(cell) > 0 && (cell[0] <= ' ' || cell[0] >= utf8.RuneSelf) {
 		return strings.TrimLeftFunc(cell, unicode.IsSpace)
@@ -157,14 +157,15 @@ func (q *quoted) parse(text []byte) ([]string, int64, error) {
 	}
 }
 
-// quotedCell reads the cell after an opening quote. rest is the text after its separator, more whether there is one.
+// quotedCell reads the cell after an opening quote. rest is the text after its separator. more reports whether there is
+// a separator.
 func (q *quoted) quotedCell(text []byte) (rest []byte, more bool, err error) {
 	q.cell = q.cell[:0]
 	for {
 		before, after, found := bytes.Cut(text, []byte{'"'})
 		q.cell = append(q.cell, before...)
 		switch {
-		case !found: // a cell of several lines
+		case !found: // the cell has several lines
 			text, err = q.read()
 			if err == nil {
 				continue

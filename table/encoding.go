@@ -10,10 +10,10 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// peekSize is how much of a file is inspected before it is read.
+// peekSize is the number of bytes of a file that are inspected before it is read.
 const peekSize = 64 << 10
 
-// peek returns the start of what r reads: what is available at once, but at least a whole line, unless that is longer
+// peek returns the start of the data of r: what is available at once, and at least a whole line unless that is longer
 // than peekSize. It does not wait for more from a pipe.
 func peek(r *bufio.Reader) []byte {
 	for n := 1; ; {
@@ -27,7 +27,7 @@ func peek(r *bufio.Reader) []byte {
 }
 
 // textReader returns the text of a file as UTF-8. Bytes that are not UTF-8 are read as Windows-1252, which contains
-// Latin-1, so that files of mixed encodings are read as intended. Binary data is an error.
+// Latin-1, so files with mixed encodings are read as intended. Binary data is an error.
 func textReader(file *Input, encoding string) (*patcher, error) {
 	in := file.R
 	head := peek(in)
@@ -56,13 +56,13 @@ func textReader(file *Input, encoding string) (*patcher, error) {
 			len(head))
 	}
 	if bytes.HasPrefix(head, []byte("\xEF\xBB\xBF")) {
-		_, _ = in.Discard(3) // they have been seen
+		_, _ = in.Discard(3) // they have been peeked at
 	}
 	p.r, p.patch = in, true
 	return p, nil
 }
 
-// kinds are the magic bytes of binary files, and what they are.
+// kinds lists the magic bytes of binary files with descriptions.
 var kinds = []struct{ begin, kind string }{
 	{"PK\x03\x04", "a ZIP archive, or a document stored as one (unpack it, or save it as CSV)"},
 	{"\x1F\x8B", "a file that gzip has compressed (its name should end with .gz)"},
@@ -76,7 +76,7 @@ var kinds = []struct{ begin, kind string }{
 	{"%PDF-", "a PDF"},
 }
 
-// kindOf returns what a binary file is, "" if it may be text.
+// kindOf describes a binary file. It returns "" if the file may be text.
 func kindOf(head []byte) string {
 	for _, k := range kinds {
 		if bytes.HasPrefix(head, []byte(k.begin)) {
@@ -86,7 +86,7 @@ func kindOf(head []byte) string {
 	return ""
 }
 
-// controls counts control characters that text does not have.
+// controls counts control characters that do not occur in text.
 func controls(head []byte) (n int) {
 	for _, c := range head {
 		if c < ' ' && (c < '\t' || c > '\r') && c != 0x1B {
@@ -119,9 +119,9 @@ type patcher struct {
 	r       *bufio.Reader
 	patch   bool
 	waiting []byte // characters that did not fit into p
-	rest    []byte // the beginning of a character
+	rest    []byte // incomplete character
 	patched int
-	line    int64 // of the first that was patched, from 1
+	line    int64 // line of the first converted byte, from 1
 	lines   int64
 	notes   []string
 	buffer  []byte
@@ -158,7 +158,8 @@ func (p *patcher) Read(to []byte) (int, error) {
 	return n, nil
 }
 
-// take queues text to be read. An incomplete character at its end is stored for the next call, unless it is the last.
+// take queues text to be read. An incomplete character at its end is kept for the next call, unless it is the last
+// text.
 func (p *patcher) take(text []byte, last bool) {
 	p.rest = p.rest[:0]
 	if utf8.Valid(text) {
@@ -190,12 +191,12 @@ func (p *patcher) take(text []byte, last bool) {
 	p.waiting = out
 }
 
-// errTooLong is the error of a row longer than maxRow.
+// errTooLong reports that a row is longer than maxRow.
 type errTooLong struct{}
 
 func (errTooLong) Error() string {
 	return fmt.Sprintf("found a row of more than %d MB, want shorter ones: is a quote not closed?", maxRow>>20)
 }
 
-// maxRow is the longest row of text, in bytes: an unclosed quote turns all that follows into one row.
+// maxRow is the maximum length of a row of text, in bytes: an unclosed quote makes the rest of a file one row.
 const maxRow = 16 << 20

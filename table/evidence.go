@@ -6,25 +6,25 @@ import (
 	"strconv"
 )
 
-// How the numbers of a column are written: Column.Decimal, and Options.Decimal for all columns.
+// The forms of numbers in a column: Column.Decimal, and Options.Decimal for all columns.
 const (
 	decimalPoint = "point" // 1,062.5
 	decimalComma = "comma" // 1.062,5
-	decimalAuto  = "auto"  // no number has told yet
+	decimalAuto  = "auto"  // undecided so far
 )
 
-// evidence is what the numbers of a column tell of how they are written.
+// evidence holds what the numbers of a column show about their form.
 type evidence struct {
-	texts, numbers int // not missing; those that are numbers in one way or another
+	texts, numbers int // texts that are not missing; those that are numbers in at least one form
 	point, comma   int // numbers with a decimal point, and with a decimal comma
 
-	onlyPoint, onlyComma string // the first that is a number in one way only
-	either               string // the first that is another number in each way, such as 1,062
-	special              string // the first that a program would not write
-	mark, other, bare    string // a currency or percent, the first text with another, and with none
+	onlyPoint, onlyComma string // first text that is a number in one form only
+	either               string // first text that is a different number in each form, such as 1,062
+	special              string // first text that a program would not write
+	mark, other, bare    string // a currency or percent sign, the first text with another sign, and the first without
 }
 
-// add takes a text that is not missing.
+// add processes a text that is not missing.
 func (e *evidence) add(text string) {
 	e.texts++
 	digits, mark := unmarked(text)
@@ -60,7 +60,7 @@ func (e *evidence) add(text string) {
 	}
 }
 
-// own is how the column is written as far as its own numbers tell.
+// own returns the form of the column's numbers as far as they show it.
 func (e *evidence) own() string {
 	switch {
 	case e.onlyPoint != "" && e.point >= e.comma:
@@ -71,12 +71,12 @@ func (e *evidence) own() string {
 	return decimalAuto
 }
 
-// isNumber reports whether almost all texts are numbers in one way or the other.
+// isNumber reports whether almost all texts are numbers in one form or the other.
 func (e *evidence) isNumber() bool {
 	return e.numbers > 0 && float64(e.numbers) >= mostlyNumbers*float64(e.texts)
 }
 
-// agreed is how all columns of numbers are written that show it, if they agree.
+// agreed returns the common form of all columns of numbers that show a form, if they agree.
 func agreed(all []clues) string {
 	decimal := decimalAuto
 	for i := range all {
@@ -92,8 +92,8 @@ func agreed(all []clues) string {
 	return decimal
 }
 
-// settle sets how the numbers of a column are written: as they show themselves unless that is fixed, else as usual. It
-// returns an error if two possibilities are left.
+// settle sets the form of a column's numbers: the form that they show unless fixed is true, else the usual one. It
+// returns an error if two possibilities remain.
 func (e *evidence) settle(c *Column, usual string, fixed bool) error {
 	if c.Decimal = e.own(); fixed || c.Decimal == decimalAuto {
 		c.Decimal = usual
@@ -119,7 +119,7 @@ func (e *evidence) settle(c *Column, usual string, fixed bool) error {
 	return nil
 }
 
-// doubt is the error of a number that can be read in two ways.
+// doubt returns the error for a number that can be read in two ways.
 func doubt(text string) error {
 	digits, _ := unmarked(text)
 	p, _ := parseNumber(digits, false)
@@ -128,7 +128,7 @@ func doubt(text string) error {
 		"(--decimal comma), and nothing that tells which", text, categoryText(p), categoryText(c))
 }
 
-// Reading says how the texts of a column are read, with an example, if that is not obvious; else "".
+// Reading describes how the texts of a column are read, with an example. It returns "" if that is obvious.
 func (c *Column) Reading() string {
 	switch {
 	case c.Example == "":
@@ -145,7 +145,7 @@ func (c *Column) Reading() string {
 	return text
 }
 
-// point is the sign before a fraction, 0 if that is open.
+// point returns the decimal sign, 0 if it is undecided.
 func (c *Column) point() byte {
 	switch c.Decimal {
 	case decimalPoint:
@@ -156,7 +156,7 @@ func (c *Column) point() byte {
 	return 0
 }
 
-// number parses a number. The first one with a fraction decides on how a column is written that leaves it open.
+// number parses a number. If the form of the column is undecided, the first number with a fraction decides it.
 func (c *Column) number(text string) (float64, error) {
 	if c.point() == 0 {
 		var e evidence

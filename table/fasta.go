@@ -10,15 +10,15 @@ import (
 
 var nan = math.NaN()
 
-// FASTA is sequences of DNA, RNA or proteins: a line that starts with > and names a sequence, then its letters. A row
-// is a letter, in upper case.
+// FASTA contains sequences of DNA, RNA or proteins: a line that starts with > and names a sequence, then its letters. A
+// row is one letter, in upper case.
 var FASTA = &Format{
 	Name: "fasta", About: "sequences of letters, each after a line that starts with >",
 	Extensions: []string{".fasta", ".fa", ".fna", ".faa", ".ffn"},
 	Open:       func(in *Input, opt *Options) (Source, error) { return openLetters(in, opt, false) },
 }
 
-// FASTQ is FASTA with the Phred quality of each letter, from 0 up, in four lines per sequence.
+// FASTQ is FASTA with the Phred quality of each letter, 0 or higher, and with four lines per sequence.
 var FASTQ = &Format{
 	Name: "fastq", About: "sequences of letters with the quality of each", Extensions: []string{".fastq", ".fq"},
 	Open: func(in *Input, opt *Options) (Source, error) { return openLetters(in, opt, true) },
@@ -35,7 +35,7 @@ const (
 type letters struct {
 	name string
 	lines
-	head string // the line that names the next sequence
+	head string // line with the name of the next sequence
 }
 
 func openLetters(in *Input, opt *Options, quality bool) (Source, error) {
@@ -53,10 +53,10 @@ func openLetters(in *Input, opt *Options, quality bool) (Source, error) {
 	return src, nil
 }
 
-// mostLetters is the limit on a sequence of letters in memory: more than the largest chromosome.
+// mostLetters is the maximum length of a sequence in memory: more than the largest chromosome.
 const mostLetters = 1 << 31
 
-// next returns the next line that is not empty, at most left long.
+// next returns the next line that is not empty, with at most left bytes.
 func (s *letters) next(left int) (string, error) {
 	line, err := s.lines.next(left)
 	if errors.Is(err, errTooLong{}) {
@@ -113,7 +113,7 @@ func (s *letters) fasta() (*record, error) {
 	}}, nil
 }
 
-// check checks that a line has letters only.
+// check returns an error unless a line contains only letters, gaps and stops.
 func (s *letters) check(line string) error {
 	for i, c := range []byte(line) {
 		if (c|0x20 < 'a' || c|0x20 > 'z') && c != '-' && c != '*' && c != '.' {

@@ -14,26 +14,26 @@ import (
 	"strings"
 )
 
-// FLAC is a recording compressed without loss (RFC 9639), of 4 to 32 bits, with the columns of WAV.
+// FLAC is a losslessly compressed recording (RFC 9639) with 4 to 32 bits per sample. Its columns are those of WAV.
 var FLAC = &Format{
 	Name: "flac", About: "recordings packed without loss, alone or beside WAV files", Extensions: []string{".flac"},
 	Kin: recordings, Open: openFLAC,
 }
 
-// mostFLAC is the limit on the samples of a recording: a day of silence takes few bytes.
+// mostFLAC is the maximum number of samples of a recording: a day of silence takes few bytes.
 const mostFLAC = 1 << 32
 
-// flacSource is the samples of a recording, read frame by frame.
+// flacSource reads the samples of a recording, frame by frame.
 type flacSource struct {
 	described
 	name, title string
 	bits        flacBits
 	info        *flacInfo
-	full        float64   // the size of the loudest sample
-	frame       [][]int64 // by channels
-	at          int       // of the frame
-	n           int64     // samples so far
-	sum         hash.Hash // of all samples
+	full        float64   // magnitude of the loudest possible sample
+	frame       [][]int64 // by channel
+	at          int       // index in the frame
+	n           int64     // number of samples so far
+	sum         hash.Hash // checksum of all samples
 	packed      []byte
 	ended       bool
 }
@@ -55,7 +55,7 @@ func openFLAC(in *Input, _ *Options) (Source, error) {
 // flacInfoOf reads all metadata before the frames.
 func flacInfoOf(r *bufio.Reader) (*flacInfo, error) {
 	head, err := r.Peek(10)
-	if bytes.HasPrefix(head, []byte("ID3")) && err == nil { // what a music player has put before the file
+	if bytes.HasPrefix(head, []byte("ID3")) && err == nil { // added before the file by a music player
 		size := int(head[6])<<21 | int(head[7])<<14 | int(head[8])<<7 | int(head[9])
 		if _, err := r.Discard(len(head) + size); err != nil {
 			return nil, err
@@ -109,7 +109,7 @@ func flacInfoOf(r *bufio.Reader) (*flacInfo, error) {
 	return info, nil
 }
 
-// Next gives the next sample of all channels.
+// Next reads the next sample of all channels.
 func (s *flacSource) Next(row *Row) error {
 	for s.at >= len(s.frame[0]) {
 		if s.ended {
@@ -136,7 +136,7 @@ func (s *flacSource) nextFrame() error {
 	if s.info.samples == 0 || s.n < s.info.samples {
 		err = flacFrame(&s.bits, s.info, s.frame)
 	} else {
-		err = io.EOF // what follows is no sound
+		err = io.EOF // what follows is not sound
 	}
 	cut := errors.Is(err, io.ErrUnexpectedEOF) || s.bits.err == io.EOF
 	switch {
@@ -171,7 +171,7 @@ func (s *flacSource) nextFrame() error {
 	return nil
 }
 
-// add adds the samples of the frame to the checksum of all: little-endian, of as few bytes as hold them.
+// add adds the samples of the frame to the checksum: little-endian, with the minimum number of bytes for each.
 func (s *flacSource) add() {
 	s.packed = s.packed[:0]
 	for k := range s.frame[0] {

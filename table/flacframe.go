@@ -10,17 +10,17 @@ import (
 
 // This file decodes the frames of FLAC (RFC 9639, section 9).
 
-// flacBits reads bits, the highest of each byte first, and computes the checksums of all bytes read.
+// flacBits reads bits, the most significant of each byte first, and computes the checksums of all bytes read.
 type flacBits struct {
 	r     *bufio.Reader
-	have  uint64 // bits that have been read, the next one the highest
-	n     uint   // of have
+	have  uint64 // bits that have been read, starting at the most significant
+	n     uint   // number of bits in have
 	crc8  byte
 	crc16 uint16
-	err   error // the first one; zeros are read from then on
+	err   error // the first error; after it, all bits are 0
 }
 
-// checksums are those of a byte: CRC-8 by x⁸+x²+x+1, CRC-16 by x¹⁶+x¹⁵+x²+1.
+// flacCRC8 and flacCRC16 contain the checksums of each byte: CRC-8 by x⁸+x²+x+1, CRC-16 by x¹⁶+x¹⁵+x²+1.
 var flacCRC8, flacCRC16 = func() (short [256]byte, long [256]uint16) {
 	for i := range 256 {
 		a, b := byte(i), uint16(i)<<8
@@ -33,7 +33,7 @@ var flacCRC8, flacCRC16 = func() (short [256]byte, long [256]uint16) {
 	return short, long
 }()
 
-// fill reads bytes until n bits are there, of at most 57.
+// fill reads bytes until n bits are available, at most 57.
 func (b *flacBits) fill(n uint) {
 	for b.n < n && b.err == nil {
 		c, err := b.r.ReadByte()
@@ -48,7 +48,7 @@ func (b *flacBits) fill(n uint) {
 	}
 }
 
-// read reads a number of n bits, at most 57.
+// read reads a number with n bits, at most 57.
 func (b *flacBits) read(n uint) uint64 {
 	if b.fill(n); b.err != nil || n == 0 {
 		return 0
@@ -59,7 +59,7 @@ func (b *flacBits) read(n uint) uint64 {
 	return x
 }
 
-// signed reads a number of n bits in two's complement.
+// signed reads a number with n bits in two's complement.
 func (b *flacBits) signed(n uint) int64 {
 	x := b.read(n)
 	if n == 0 {
@@ -68,7 +68,7 @@ func (b *flacBits) signed(n uint) int64 {
 	return int64(x<<(64-n)) >> (64 - n)
 }
 
-// mostUnary is the limit on unary numbers.
+// mostUnary is the maximum of unary numbers.
 const mostUnary = 1 << 32
 
 // unary counts the zeros before the next one.
@@ -99,11 +99,11 @@ func (b *flacBits) align() {
 // flacInfo is the metadata of a file.
 type flacInfo struct {
 	rate, channels, bits int
-	samples              int64 // of each channel; 0 for not known
+	samples              int64 // in each channel; 0 if unknown
 	sum                  [16]byte
 }
 
-// The channels of frames whose second, first or second is the difference of both.
+// Codes of frames in which one channel is the difference of both: the second, the first, or the second.
 const (
 	leftSide  = 8
 	sideRight = 9
@@ -122,7 +122,7 @@ func flacFrame(b *flacBits, info *flacInfo, out [][]int64) error {
 	for i := range out {
 		depth := uint(info.bits)
 		if channels == sideRight && i == 0 || (channels == leftSide || channels == midSide) && i == 1 {
-			depth++ // of a difference
+			depth++ // the channel is a difference
 		}
 		if cap(out[i]) < n {
 			out[i] = make([]int64, n)
@@ -155,13 +155,13 @@ func flacFrame(b *flacBits, info *flacInfo, out [][]int64) error {
 	return nil
 }
 
-// flacRates are the rates that a frame can name by a number.
+// flacRates lists the sampling rates that a frame can select by number.
 var flacRates = [12]int{0, 88200, 176400, 192000, 8000, 16000, 22050, 24000, 32000, 44100, 48000, 96000}
 
-// flacDepths are the bits of samples that a frame can name; 0 for those of the file, -1 for none.
+// flacDepths lists the bits per sample that a frame can select; 0 for those of the file, -1 for invalid.
 var flacDepths = [8]int{0, 8, 12, -1, 16, 20, 24, 32}
 
-// flacHead reads the head of a frame: its samples, and how its channels are packed.
+// flacHead reads the header of a frame: its number of samples, and how its channels are packed.
 func flacHead(b *flacBits, info *flacInfo) (n, channels int, err error) {
 	b.crc8, b.crc16 = 0, 0
 	if sync := b.read(15); b.err == nil && sync != 0x7FFC {
@@ -172,7 +172,7 @@ func flacHead(b *flacBits, info *flacInfo) (n, channels int, err error) {
 	channels = int(b.read(4))
 	depth := flacDepths[b.read(3)]
 	b.read(1)
-	for more := bits.LeadingZeros8(^uint8(b.read(8))) - 1; more > 0; more-- { // the number of the frame
+	for more := bits.LeadingZeros8(^uint8(b.read(8))) - 1; more > 0; more-- { // number of the frame
 		b.read(8)
 	}
 	switch {
@@ -221,7 +221,7 @@ func flacHead(b *flacBits, info *flacInfo) (n, channels int, err error) {
 	return n, channels, nil
 }
 
-// flacSubframe reads the samples of a channel, of some bits.
+// flacSubframe reads the samples of a channel, with depth bits.
 func flacSubframe(b *flacBits, depth uint, out []int64) error {
 	zero, kind := b.read(1), int(b.read(6))
 	wasted := uint(0)
@@ -262,10 +262,11 @@ func flacSubframe(b *flacBits, depth uint, out []int64) error {
 	return b.err
 }
 
-// flacFixed are the weights of the fixed predictors: polynomials of order 0 to 4.
+// flacFixed contains the weights of the fixed predictors: polynomials of order 0 to 4.
 var flacFixed = [5][]int64{{}, {1}, {2, -1}, {3, -3, 1}, {4, -6, 4, -1}}
 
-// flacPredicted reads samples that are predicted from those before: by fixed weights or, for nil, by the channel's own.
+// flacPredicted reads samples that are predicted from previous ones, with the given weights or, if they are nil, with
+// the channel's own.
 func flacPredicted(b *flacBits, depth uint, order int, weights []int64, out []int64) error {
 	if order > len(out) {
 		return fmt.Errorf("found a channel of %d samples predicted from %d", len(out), order)
@@ -297,8 +298,8 @@ func flacPredicted(b *flacBits, depth uint, order int, weights []int64, out []in
 	return nil
 }
 
-// flacRice reads what is left over of the samples after the first ones: numbers in parts, each with a width of its own
-// for the lower bits; the higher ones are in unary.
+// flacRice reads the residuals of the samples after the first ones. They are in partitions, each with its own number of
+// lower bits. The higher bits are in unary.
 func flacRice(b *flacBits, from int, out []int64) error {
 	method, parts := b.read(2), 1<<b.read(4)
 	if b.err == nil && (method > 1 || len(out)%parts != 0 || len(out)/parts < from) {
@@ -311,7 +312,7 @@ func flacRice(b *flacBits, from int, out []int64) error {
 		if b.err != nil {
 			return b.err
 		}
-		if width == 1<<wide-1 { // as they are
+		if width == 1<<wide-1 { // uncompressed
 			width = uint(b.read(5))
 			for ; from < end; from++ {
 				out[from] = b.signed(width)

@@ -14,31 +14,31 @@ import (
 
 // The columns that a folder adds to those of its files.
 const (
-	FolderColumn = "folder" // in which a file lies, from the folder that was opened; where there are such
+	FolderColumn = "folder" // folder of a file, relative to the folder that was opened; only if there are subfolders
 	FileColumn   = "file"
 )
 
-// folder reads the rows of files one after another. Each file is a sequence, unless it has several.
+// folder reads the rows of files, one file after another. Each file is a sequence, unless it has several.
 type folder struct {
 	files   []string
-	names   []string // of files in predictions: their path from the folder that was named, or as they were named
-	labels  []string // the folder of each
+	names   []string // of files in predictions: the path from the named folder, or the name that was given
+	labels  []string // folder of each file
 	opt     *Options
 	about   About
-	own     int // columns of a file
+	own     int // number of columns of a file
 	labeled bool
-	mono    bool // recordings are mixed down
-	rate    int  // to which recordings are resampled, 0 for none
+	mono    bool // mix recordings down to one channel
+	rate    int  // rate to which recordings are resampled, 0 for none
 	filters map[int]*filter
 
-	at    int // of the file that is read
+	at    int // index of the current file
 	now   Source
-	base  int // sequences before those of the file
-	most  int // the last sequence seen
+	base  int // number of sequences before those of the file
+	most  int // number of the last sequence so far
 	notes []string
 }
 
-// newFolder opens files that are in folders, or were named themselves. note is what to know about the folders.
+// newFolder opens files that were found in folders, or were named. note is a note about the folders.
 func newFolder(found []entry, note string, opt *Options) (Source, error) {
 	s := &folder{opt: opt, most: -1, filters: map[int]*filter{}}
 	if note != "" {
@@ -91,7 +91,7 @@ func newFolder(found []entry, note string, opt *Options) (Source, error) {
 	return s, nil
 }
 
-// unify finds out whether the files are recordings that differ. Some that cannot be read are left out of a folder.
+// unify finds out whether the files are recordings that differ. It removes some unreadable files of a folder.
 func (s *folder) unify(found []entry) error {
 	if f, err := formatOf(s.files[0], s.opt); err != nil || f.Kin != recordings {
 		return err
@@ -142,10 +142,10 @@ func (s *folder) open(i int) (Source, error) {
 	return heard, nil
 }
 
-// About describes the files as the first of them does.
+// About describes the files, based on the first one.
 func (s *folder) About() About { return s.about }
 
-// Notes returns those of all files so far.
+// Notes returns the notes of all files so far.
 func (s *folder) Notes() []string {
 	if s.now == nil {
 		return s.notes
@@ -153,7 +153,7 @@ func (s *folder) Notes() []string {
 	return slices.Concat(s.notes, s.now.Notes())
 }
 
-// Next goes from file to file.
+// Next reads the next row, from the next file if needed.
 func (s *folder) Next(row *Row) error {
 	for {
 		if s.now == nil {
@@ -186,7 +186,7 @@ func (s *folder) Next(row *Row) error {
 	}
 }
 
-// sameColumns checks that a file has the columns of the first one.
+// sameColumns returns an error unless a file has the columns of the first one.
 func (s *folder) sameColumns(about About) error {
 	if want := s.about.Columns[:s.own]; !slices.Equal(about.Columns, want) {
 		return fmt.Errorf("%s: found the columns %s; want those of %s: %s", s.files[s.at],
@@ -216,7 +216,7 @@ func (s *folder) add(row *Row) error {
 	return nil
 }
 
-// Close closes the file that is read.
+// Close closes the current file.
 func (s *folder) Close() error {
 	if s.now == nil {
 		return nil

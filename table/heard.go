@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// heard is a recording mixed down to one channel, or at another rate.
+// heard is a recording that is mixed down to one channel, or resampled.
 type heard struct {
 	Source
 	about    About
 	mono     bool
-	channels []*resampler // nil at the same rate
+	channels []*resampler // nil if the rate stays the same
 	row      Row
 	ended    bool
 }
 
-// hear returns a recording with the mean of its channels, if mono is set, and at a rate, unless that is 0. filters are
-// those that others have needed.
+// hear returns a recording mixed down to the mean of its channels if mono is set, and resampled to rate unless that is
+// 0. filters caches the filters of other recordings.
 func hear(src Source, mono bool, rate int, filters map[int]*filter) (Source, error) {
 	about := src.About()
 	mono = mono && len(about.Columns) > 1
@@ -49,7 +49,7 @@ func hear(src Source, mono bool, rate int, filters map[int]*filter) (Source, err
 	return s, nil
 }
 
-// About describes the recording as it is returned.
+// About describes the converted recording.
 func (s *heard) About() About { return s.about }
 
 // Next returns the next sample.
@@ -82,12 +82,12 @@ func (s *heard) Next(row *Row) error {
 			return nil
 		}
 		for i, r := range s.channels {
-			r.push(s.row.Cells[i].Number) // 0 for one that is missing
+			r.push(s.row.Cells[i].Number) // 0 for a missing sample
 		}
 	}
 }
 
-// resampled gives row the next sample at the new rate, if it is known.
+// resampled sets row to the next sample at the new rate, and reports whether it is known.
 func (s *heard) resampled(row *Row) bool {
 	cells := row.Cells[:0]
 	for _, r := range s.channels {
@@ -105,8 +105,8 @@ func (s *heard) resampled(row *Row) bool {
 	return true
 }
 
-// unify finds out what recordings have in common: one channel if some have other channels than others, and, if they
-// have several rates, that of the options or of most.
+// unify decides the common form of recordings: one channel if their numbers of channels differ and, if their rates
+// differ, the rate of the options or of most recordings.
 func unify(all []About, opt *Options) (mono bool, rate int, note string) {
 	mono = opt.mono
 	count := map[int]int{}
@@ -143,7 +143,7 @@ func unify(all []About, opt *Options) (mono bool, rate int, note string) {
 	return mono, rate, note
 }
 
-// wantsMono reports whether columns are those of recordings with one channel, or of frames of them.
+// wantsMono reports whether columns are those of recordings with one channel, or of their frames.
 func wantsMono(want []Column) bool {
 	return slices.ContainsFunc(want, func(c Column) bool { return c.Name == "sample" || isBand(c.Name) })
 }

@@ -11,17 +11,17 @@ import (
 	"path/filepath"
 )
 
-// Image is a picture as a sequence with a row per pixel, line by line: its gray value, 0 to 255, or red, green and
+// Image is a picture as a sequence with one row per pixel, line by line: its gray value, 0 to 255, or red, green and
 // blue.
 var Image = &Format{
 	Name: "image", About: "pictures as sequences of pixels; in folders, whose names are the classes",
 	Extensions: []string{".png", ".jpg", ".jpeg", ".gif"}, Open: openImage,
 }
 
-// mostPixels is the limit on the pixels of a picture in memory.
+// mostPixels is the maximum number of pixels of a picture in memory.
 const mostPixels = 1 << 26
 
-// mostImage is the limit on the file of a picture, in bytes.
+// mostImage is the maximum size of a picture's file, in bytes.
 const mostImage = 1 << 28
 
 func openImage(in *Input, _ *Options) (Source, error) {

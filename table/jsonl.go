@@ -12,23 +12,23 @@ import (
 	"strings"
 )
 
-// JSONL has a JSON object per line: a row whose fields are columns; nested fields are joined by a dot. An object with
-// lists of numbers is a sequence: its lists are the rows, its other values hold for all of them.
+// JSONL has one JSON object per line: a row whose fields are columns. The names of nested fields are joined by a dot.
+// An object with lists of numbers is a sequence: the lists are the rows, and its other values apply to all of them.
 var JSONL = &Format{
 	Name: "jsonl", About: "a JSON object a line; lists of numbers in it make it a sequence",
 	Extensions: []string{".jsonl", ".ndjson"}, Open: openJSONL,
 }
 
-// jsonSource is the rows of a JSONL file.
+// jsonSource reads the rows of a JSONL file.
 type jsonSource struct {
 	described
 	name   string
 	text   *patcher
 	lines  lines
-	ahead  []jsonLine // read to find the columns
-	lists  []bool     // columns that are lists
+	ahead  []jsonLine // objects that were read to find the columns
+	lists  []bool     // for each column, whether it is a list
 	now    jsonLine
-	at, n  int // rows of now that have been given, and objects
+	at, n  int // number of rows of now that were returned, and number of objects
 	others map[string]bool
 }
 
@@ -36,11 +36,11 @@ type jsonLine struct {
 	line   int64
 	names  []string
 	values map[string]any // string, json.Number, bool, nil or []float64
-	length int            // of its lists; 0 for none
+	length int            // length of its lists; 0 for none
 	err    error
 }
 
-// The fields are taken from jsonAhead objects, or fewer if these take more bytes than jsonBytes.
+// The columns are found from jsonAhead objects, or fewer if these take more than jsonBytes.
 const (
 	jsonAhead = 100
 	jsonBytes = 1 << 20
@@ -91,7 +91,7 @@ func (s *jsonSource) expect(want []Column) {
 	}
 }
 
-// Notes reports how the text was read, and fields missing in the first objects.
+// Notes reports how the text was read, and fields that the first objects lack.
 func (s *jsonSource) Notes() []string {
 	notes := s.text.Notes()
 	if len(s.others) > 0 {
@@ -120,10 +120,10 @@ func (s *jsonSource) read() jsonLine {
 	return l
 }
 
-// mostDepth is the limit on nested objects.
+// mostDepth is the maximum depth of nested objects.
 const mostDepth = 20
 
-// object reads the fields of an object, in their order.
+// object reads the fields of an object in order.
 func (l *jsonLine) object(d *json.Decoder, prefix string, depth int) error {
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
 		return errors.Join(errors.New("it is no object"), err)
@@ -131,7 +131,7 @@ func (l *jsonLine) object(d *json.Decoder, prefix string, depth int) error {
 	return l.fields(d, prefix, depth)
 }
 
-// fields reads the fields of an object that has been opened.
+// fields reads the fields of an object after its opening brace.
 func (l *jsonLine) fields(d *json.Decoder, prefix string, depth int) error {
 	for d.More() {
 		token, err := d.Token()
@@ -169,7 +169,7 @@ func (l *jsonLine) fields(d *json.Decoder, prefix string, depth int) error {
 	return err
 }
 
-// list reads the numbers of a list that has been opened. NaN stands for null.
+// list reads the numbers of a list after its opening bracket. null becomes NaN.
 func (l *jsonLine) list(d *json.Decoder) (list []float64, err error) {
 	for d.More() {
 		token, err := d.Token()
@@ -229,7 +229,7 @@ func (s *jsonSource) Next(row *Row) error {
 	return nil
 }
 
-// rows returns how many rows the object has.
+// rows returns the number of rows of the object.
 func (s *jsonSource) rows() int {
 	switch {
 	case s.now.values == nil:

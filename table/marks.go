@@ -9,11 +9,11 @@ import (
 // percent is the mark of numbers that are percentages.
 const percent = "%"
 
-// currencies are marks of money that are not currency signs of Unicode. Those of letters alone want a space.
+// currencies lists currency marks that are not currency signs of Unicode. Those that consist of letters need a space.
 var currencies = []string{"US$", "A$", "C$", "R$", "kr.", "kr", "zł", "Kč", "Fr.", "CHF", "EUR", "USD", "GBP", "JPY",
 	"CNY", "INR", "SEK", "NOK", "DKK", "PLN", "CZK", "HUF", "CAD", "AUD", "NZD", "BRL", "ZAR", "MXN", "KRW"}
 
-// unmarked divides a number such as "(€ 1,062.50)" or "-12 %" into its digits, with a minus for parentheses, and its
+// unmarked splits a number such as "(€ 1,062.50)" or "-12 %" into its digits, with a minus for parentheses, and its
 // mark: a currency, percent, or "".
 func unmarked(text string) (digits, mark string) {
 	if bare := strings.TrimLeft(text, "+-."); bare == "" || isDigit(bare[0]) && isDigit(bare[len(bare)-1]) {
@@ -23,7 +23,7 @@ func unmarked(text string) (digits, mark string) {
 	if inner, ok := strings.CutPrefix(text, "("); ok && strings.HasSuffix(inner, ")") {
 		minus, text = "-", inner[:len(inner)-1]
 	}
-	for range 2 { // the minus stands before a currency or after it
+	for range 2 { // the minus may be before or after the currency
 		text = strings.TrimSpace(text)
 		for _, sign := range []string{"-", "−"} {
 			if rest, ok := strings.CutPrefix(text, sign); ok && minus == "" {
@@ -39,7 +39,7 @@ func unmarked(text string) (digits, mark string) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// cutMark cuts a currency or a percent sign from the start or the end of a text.
+// cutMark removes a currency or percent sign from the start or the end of a text.
 func cutMark(text string) (rest, mark string) {
 	for _, m := range currencies {
 		space := func(r rune) bool { return unicode.IsSpace(r) || strings.HasSuffix(m, "$") }

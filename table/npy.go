@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// NPY is an array of NumPy: (rows), (rows, columns) or (sequences, rows, columns), of any numbers.
+// NPY is a NumPy array of any numbers: (rows), (rows, columns) or (sequences, rows, columns).
 var NPY = &Format{
 	Name: "npy", About: "an array of NumPy: rows and columns, or sequences of them", Extensions: []string{".npy"},
 	Open: func(in *Input, opt *Options) (Source, error) {
@@ -27,15 +27,15 @@ var NPY = &Format{
 	},
 }
 
-// NPZ is arrays of NumPy in a zip file, with equal first dimensions. If one has three dimensions, or with --wide, the
-// first dimension counts sequences: arrays of one dimension, such as y, then hold for a sequence.
+// NPZ is a zip file of NumPy arrays with equal first dimensions. If an array has three dimensions, or with --wide, the
+// first dimension counts sequences. Arrays of one dimension, such as y, then apply to a whole sequence.
 var NPZ = &Format{
 	Name: "npz", About: "arrays of NumPy in a zip file: sequences and their labels",
 	Extensions: []string{".npz"},
 	Open:       openNPZ,
 }
 
-// array is an array of NumPy, read row by row: what takes a few bytes in a file may have no end.
+// array is a NumPy array that is read row by row: a few bytes in a file can decompress to a huge array.
 type array struct {
 	name  string
 	shape []int
@@ -44,11 +44,11 @@ type array struct {
 	order binary.ByteOrder
 	r     io.Reader
 	close func() error
-	row   []byte // the numbers of the last dimension, or one
-	n     int    // rows that have been read
+	row   []byte // elements of the last dimension, or one element
+	n     int    // number of rows read
 }
 
-// read reads on until row at is the last that was read.
+// read reads until row at is the last row that was read.
 func (a *array) read(at int) error {
 	for ; a.n <= at; a.n++ {
 		if n, err := io.ReadFull(a.r, a.row); err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -60,7 +60,7 @@ func (a *array) read(at int) error {
 	return nil
 }
 
-// bytes is the size of all numbers.
+// bytes returns the size of all elements.
 func (a *array) bytes() int {
 	n := a.size
 	for _, side := range a.shape {
@@ -69,7 +69,7 @@ func (a *array) bytes() int {
 	return n
 }
 
-// at is a number of the row.
+// at returns element i of the row.
 func (a *array) at(i int) float64 {
 	b := a.row[i*a.size : (i+1)*a.size]
 	var bits uint64
@@ -106,7 +106,7 @@ const (
 	arrayBuffer  = 64 << 10
 )
 
-// openArray reads the head of an array of NumPy's format 1 to 3.
+// openArray reads the header of an array in NumPy's format 1 to 3.
 func openArray(r io.Reader, name string) (*array, error) {
 	var start [10]byte
 	if _, err := io.ReadFull(r, start[:]); err != nil || string(start[:6]) != "\x93NUMPY" {
@@ -190,14 +190,14 @@ func openNPZ(in *Input, opt *Options) (Source, error) {
 	return src, nil
 }
 
-// arrays is the rows of arrays with the same first dimension.
+// arrays reads the rows of arrays with the same first dimension.
 type arrays struct {
 	described
 	name      string
 	all       []*array
-	steps     []bool // arrays that have a row for each step of a sequence
+	steps     []bool // whether an array has a row for each step of a sequence
 	rows      int    // of a sequence
-	n, at, of int    // sequences that have begun, the next row of the last one, and how many there are
+	n, at, of int    // number of started sequences, next row of the last one, and total number of sequences
 }
 
 // newArrays returns the rows of arrays.

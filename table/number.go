@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// parseNumber parses a finite decimal number with a decimal point or, if comma is set, a decimal comma. Signs that
-// group digits are ignored: 1,234.5 or 1.234,5, and spaces or apostrophes.
+// parseNumber parses a finite decimal number with a decimal point or, if comma is set, a decimal comma. It ignores
+// digit group separators: 1,234.5 or 1.234,5, and spaces or apostrophes.
 func parseNumber(text string, comma bool) (float64, bool) {
 	if len(text) == 0 || len(text) > 64 {
 		return 0, false
@@ -40,12 +40,12 @@ func parseNumber(text string, comma bool) (float64, bool) {
 // tens are powers of ten, which a float64 holds exactly.
 var tens = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// mostDigits is how many digits make a whole number below 2^53 for certain.
+// mostDigits is the number of digits up to which a whole number is certainly below 2^53.
 const mostDigits = 15
 
 // shortNumber parses most numbers of a table: an optional sign, at most mostDigits digits, an optional point. The whole
-// number and the power of ten are exact, so that one division returns the nearest float64 (Clinger, "How to read
-// floating point numbers accurately", 1990).
+// number and the power of ten are exact, so one division gives the nearest float64 (Clinger, "How to read floating
+// point numbers accurately", 1990).
 func shortNumber(text string, point byte) (float64, bool) {
 	i := 0
 	if text[0] == '-' || text[0] == '+' {
@@ -78,8 +78,8 @@ func shortNumber(text string, point byte) (float64, bool) {
 	return y, true
 }
 
-// ungrouped returns a number with a decimal point and without the signs that group its digits: group, spaces or
-// apostrophes, one kind of them. Groups have three digits, or two as in India, but the last one.
+// ungrouped returns a number with a decimal point and without digit group separators: group, spaces or apostrophes, but
+// only one of these. Groups have three digits, or two as in India except for the last one.
 func ungrouped(text string, point byte, group rune) (string, bool) {
 	whole, fraction, has := strings.Cut(text, string(point))
 	split := func(r rune) bool { return r == group || r == '\'' || r == '’' || unicode.IsSpace(r) }
@@ -109,7 +109,7 @@ func ungrouped(text string, point byte, group rune) (string, bool) {
 	return whole, true
 }
 
-// categoryText returns a number as a category: an id such as 1234567 does not become 1.234567e+06.
+// categoryText returns a number as a category, so that an id such as 1234567 does not become 1.234567e+06.
 func categoryText(x float64) string {
 	if x == math.Trunc(x) && math.Abs(x) < mostWhole {
 		return strconv.FormatFloat(x, 'f', -1, 64)

@@ -20,18 +20,18 @@ import (
 type Format struct {
 	Name       string
 	About      string   // one line
-	Extensions []string // of files, with the dot, in lower case
-	Kin        string   // formats of the same kin have the same columns, so that a folder may hold both; "" for none
-	// Open reads the head of a file. The caller closes in.File.
+	Extensions []string // lower-case file name extensions with the dot
+	Kin        string   // formats of the same kin have the same columns and may be mixed in a folder; "" for none
+	// Open reads the header of a file. The caller closes in.File.
 	Open func(in *Input, opt *Options) (Source, error)
 }
 
 // Input is a file to read.
 type Input struct {
 	Name string        // for errors
-	R    *bufio.Reader // its content, decompressed
-	File *os.File      // for formats that need random access; nil if there is none
-	Size int64         // of File
+	R    *bufio.Reader // decompressed content
+	File *os.File      // for formats that need random access; may be nil
+	Size int64         // size of File
 }
 
 // Formats returns all formats.
@@ -53,7 +53,7 @@ func formatOf(name string, opt *Options) (*Format, error) {
 		name, extension(name), elsewhere[extension(name)], strings.Join(known, ", "))
 }
 
-// elsewhere is advice on files of other programs, by extension.
+// elsewhere maps extensions of files of other programs to advice.
 var elsewhere = map[string]string{
 	".zip": " of an archive (unpack it)", ".tar": " of an archive (unpack it)", ".tgz": " of an archive (unpack it)",
 	".7z": " of an archive (unpack it)", ".bz2": " of a compressed file (unpack it)",
@@ -116,17 +116,17 @@ func openSource(paths []string, stdin io.Reader, opt *Options) (Source, error) {
 	return newFolder(files, note, opt)
 }
 
-// mostSkipped is how many files that are left out are named.
+// mostSkipped is the maximum number of skipped files that are named.
 const mostSkipped = 10
 
 // entry is a file to read.
 type entry struct {
 	path string
-	root string // the folder that was named, "" for a file that was
+	root string // folder that the user named, "" if the user named the file
 }
 
-// filesIn returns the files below a folder, ordered by name: those of --format, or of the format that most have.
-// skipped are the others, without hidden ones.
+// filesIn returns the files below a folder, sorted by name: those of --format, or of the most frequent format. skipped
+// contains the other files, except for hidden ones.
 func filesIn(dir string, opt *Options) (files []entry, skipped []string, err error) {
 	var all []string
 	found := map[string][]string{} // by format or kin
@@ -156,7 +156,7 @@ func filesIn(dir string, opt *Options) (files []entry, skipped []string, err err
 	take := found[named]
 	switch {
 	case named != "" && len(take) == 0:
-		take = found[""] // files of the format without its ending
+		take = found[""] // files of the format without its extension
 	case named == "":
 		take = nil
 		kinds := slices.Sorted(maps.Keys(found))
@@ -188,7 +188,7 @@ func filesIn(dir string, opt *Options) (files []entry, skipped []string, err err
 	return files, skipped, nil
 }
 
-// fileSource is the source of a file that it closes.
+// fileSource is a source that closes its file.
 type fileSource struct {
 	Source
 	file *os.File

@@ -17,24 +17,24 @@ type Column struct {
 	Name   string `json:"name"`
 	Unit   string `json:"unit,omitempty"`
 	Kind   Kind   `json:"kind"`
-	Layout string `json:"layout,omitempty"` // of times that are texts, as package time writes it
+	Layout string `json:"layout,omitempty"` // layout of times that are texts, as in package time
 
-	// Of numbers that are texts: the sign before the fraction, as in Options, and the mark of a currency or percent.
+	// For numbers that are texts: the decimal sign, as in Options, and a currency or percent mark.
 	Decimal string `json:"decimal,omitempty"`
 	Mark    string `json:"mark,omitempty"`
-	Example string `json:"example,omitempty"` // a text whose reading is not obvious: see Reading
+	Example string `json:"example,omitempty"` // a text whose meaning is not obvious: see Reading
 
-	Optional bool `json:"-"` // data without this wanted column has missing values
+	Optional bool `json:"-"` // if the data does not have this wanted column, its values are missing
 }
 
-// Values is a parsed row, by the columns of a Reader.
+// Values is a parsed row. Its fields are in the order of a Reader's columns.
 type Values struct {
 	Place
 	Sequence int
 	Name     string
 	Step     float64
-	Numbers  []float64 // of numbers, and the seconds since 1970 of times; NaN for missing and of categories
-	Texts    []string  // of categories; "" for missing
+	Numbers  []float64 // numbers, and times as seconds since 1970; NaN for missing values and categories
+	Texts    []string  // categories; "" for missing values
 }
 
 // Reader parses the cells of a source. It is not safe for concurrent use.
@@ -43,8 +43,8 @@ type Reader struct {
 	opt     Options
 	zone    *time.Location
 	columns []Column
-	doubts  []error // of columns: see Doubt
-	from    []int   // the place of each column in the rows of the source, -1 for none
+	doubts  []error // by column: see Doubt
+	from    []int   // index of each column in the rows of the source, -1 for none
 	ahead   []read
 	row     Row
 	notes   []string
@@ -56,11 +56,11 @@ type read struct {
 	err error
 }
 
-// sampleRows is how many rows the types of columns are inferred from.
+// sampleRows is the number of rows from which the types of columns are inferred.
 const sampleRows = 1000
 
-// Open opens files, a folder of them, or "-" for stdin. want are the columns to read, with their types; nil reads all
-// columns and infers their types from the first rows.
+// Open opens files, a folder of files, or "-" for stdin. want lists the columns to read, with their types. If it is
+// nil, Open reads all columns and infers their types from the first rows.
 func Open(paths []string, stdin io.Reader, opt Options, want []Column) (*Reader, error) {
 	zone, err := opt.zone()
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *Reader) Columns() []Column { return r.columns }
 // About describes the source.
 func (r *Reader) About() About { return r.src.About() }
 
-// Spectrum returns how recordings are read as frames, nil if they are not.
+// Spectrum returns how recordings are converted to frames, nil if they are not.
 func (r *Reader) Spectrum() *Spectrum {
 	if s, ok := r.src.(*spectral); ok {
 		return s.spec
@@ -111,7 +111,8 @@ func (r *Reader) Spectrum() *Spectrum {
 	return nil
 }
 
-// Doubt returns the error of a column whose texts can be read in two ways, which matters if the column is used.
+// Doubt returns the error for a column whose texts can be read in two ways. The error matters only if the column is
+// used.
 func (r *Reader) Doubt(column int) error {
 	if column >= len(r.doubts) || r.columns[column].Kind == Category {
 		return nil
@@ -119,8 +120,8 @@ func (r *Reader) Doubt(column int) error {
 	return r.doubts[column]
 }
 
-// Only reads no columns but some: the values of others count as missing. It returns the first Doubt of those that are
-// read. A column of -1 is none.
+// Only limits reading to some columns. Values of the others are missing. It returns the first Doubt of the columns that
+// are read. A column of -1 is ignored.
 func (r *Reader) Only(columns []int) error {
 	for i := range r.columns {
 		if !slices.Contains(columns, i) {
@@ -189,10 +190,11 @@ func names(columns []Column) string {
 	return brief.List(all, ", ")
 }
 
-// sampleCells bounds the memory of the first rows if there are many columns.
+// sampleCells limits the memory of the first rows if there are many columns.
 const sampleCells = 1 << 20
 
-// look infers the types of the columns from the first rows, and from all where these leave two possibilities.
+// look infers the types of the columns from the first rows, and from all rows if the first ones leave two
+// possibilities.
 func (r *Reader) look(paths []string) error {
 	about := r.src.About()
 	more := true
@@ -221,7 +223,7 @@ func (r *Reader) look(paths []string) error {
 	return r.settle(all)
 }
 
-// texts returns the texts of a column in the rows that were read ahead, and how many of its cells are instants.
+// texts returns the texts of a column in the rows that were read ahead, and the number of its cells that are instants.
 func (r *Reader) texts(column int) (texts []string, instants int) {
 	for _, next := range r.ahead {
 		if next.err != nil {
@@ -239,11 +241,11 @@ func (r *Reader) texts(column int) (texts []string, instants int) {
 	return texts, instants
 }
 
-// mostlyNumbers is the fraction of numbers from which on other values of a column count as errors.
+// mostlyNumbers is the share of numbers in a column from which its other values are treated as errors.
 const mostlyNumbers = 0.9
 
-// Next reads the next row. It returns io.EOF after the last one. After a *RowError, v holds what could be read of the
-// row, and reading can continue.
+// Next reads the next row. It returns io.EOF after the last one. After a *RowError, v holds the part of the row that
+// could be read, and reading can continue.
 func (r *Reader) Next(v *Values) error {
 	row, err := &r.row, error(nil)
 	if len(r.ahead) > 0 {

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// described is what most sources have in common: the description of their columns, and notes.
+// described is embedded in sources. It holds the description of their columns, and notes.
 type described struct {
 	about About
 	notes []string
@@ -20,7 +20,7 @@ func (d *described) Notes() []string { return d.notes }
 // Close does nothing.
 func (d *described) Close() error { return nil }
 
-// record is a sequence that is read whole.
+// record is a sequence that is read as a whole.
 type record struct {
 	place Place
 	name  string
@@ -29,11 +29,11 @@ type record struct {
 	cell  func(row, column int) Cell
 }
 
-// recordSource is a Source of records: next returns them one by one, and io.EOF after the last.
+// recordSource is a Source of records. next returns the records one by one, and io.EOF after the last.
 type recordSource struct {
 	described
 	next  func() (*record, error)
-	unit  string // of rows; "" for the place of the record
+	unit  string // unit of rows; "" for the place of the record
 	now   *record
 	at, n int
 }

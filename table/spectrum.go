@@ -10,31 +10,31 @@ import (
 	"gonum.org/v1/gonum/dsp/fourier"
 )
 
-// Spectrum reads recordings as frames instead of samples: a row for each hop, with the energy of mel bands in decibels,
+// Spectrum converts recordings to frames instead of samples: one row per hop, with the energy of mel bands in decibels,
 //
 //	10 log10( Σ_k w_bk |X_k|² / (Σ_k w_bk · Σ_t h_t² · rate / (2 Top)) )
 //
-// where X is the discrete Fourier transform of the frame's samples times the Hann window h, and w_b a triangle whose
-// corners are equally far apart on the mel scale, 2595 log10(1 + f/700). A frame is known once its last sample is: rows
-// can be read as the samples arrive. Lengths are in seconds and bands in hertz, so recordings at other rates give rows
-// of the same meaning.
+// where X is the discrete Fourier transform of the frame's samples times the Hann window h, and w_b is a triangle whose
+// corners are evenly spaced on the mel scale, 2595 log10(1 + f/700). A frame is complete with its last sample, so rows
+// can be read as the samples arrive. Lengths are in seconds and bands in hertz, so rows of recordings at other rates
+// have the same meaning.
 type Spectrum struct {
 	Frame float64 `json:"frame"` // seconds
-	Hop   float64 `json:"hop"`   // seconds from frame to frame
+	Hop   float64 `json:"hop"`   // seconds from one frame to the next
 	Bands int     `json:"bands"`
 	Top   float64 `json:"top"` // hertz: the upper end of the last band
 
-	// MinRate is the rate in hertz below which recordings are read as samples. With Labelled, so are recordings without
-	// classes.
+	// MinRate is the rate in hertz below which recordings are read as samples. If Labelled is set, recordings without
+	// classes are also read as samples.
 	MinRate  float64 `json:"-"`
 	Labelled bool    `json:"-"`
 }
 
-// Shape of frames. At low rates they are longer, since a frame of few samples has no spectrum.
+// Shape of frames. At low rates they are longer, since a frame of few samples has no useful spectrum.
 const (
 	frameSeconds = 0.025
 	frameSamples = 64
-	frameHops    = 0.4 // of a frame
+	frameHops    = 0.4 // in frames
 	mostBands    = 32
 	quietest     = -100    // decibels
 	mostFrame    = 1 << 18 // samples
@@ -56,17 +56,17 @@ func (s *Spectrum) String() string {
 		1000*s.Frame, 1000*s.Hop)
 }
 
-// Column returns the name of the column of a band of samples, whose column is called name.
+// Column returns the name of the column for a band of the samples in the column called name.
 func (s *Spectrum) Column(name string, band int) string {
 	return strings.TrimPrefix(fmt.Sprintf("%s mel %.0f Hz", name, s.center(band)), "sample ")
 }
 
-// Rate returns the rate in hertz of the recording by which the frames were chosen.
+// Rate returns the rate in hertz of the recording from which the settings were chosen.
 func (s *Spectrum) Rate() float64 { return 2 * s.Top }
 
-// Basis returns frames at a rate as products of matrices, for programs that compute them: a frame x, each hop samples
-// after the one before, has the energies 10 log10(weights (basis x)²), not below least. basis is (2·bins, frame), the
-// real parts above the imaginary ones; the squares of both are added. weights are (bands, bins).
+// Basis returns the computation of frames at a rate as products of matrices, for other programs. A frame x has the
+// energies 10 log10(weights (basis x)²), with a minimum of least. Frames are hop samples apart. basis is (2·bins,
+// frame), with the real parts above the imaginary ones; the squares of both are added. weights is (bands, bins).
 func (s *Spectrum) Basis(rate float64) (basis, weights []float64, frame, hop int, least float64, err error) {
 	b, err := s.newBank(rate)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Spectrum) Basis(rate float64) (basis, weights []float64, frame, hop int
 	return basis, weights, b.frame, b.hop, quietest, nil
 }
 
-// settle chooses what is open, by the rate of the first recording.
+// settle chooses unset fields from the rate of the first recording.
 func (s *Spectrum) settle(rate float64) {
 	if s.Top > 0 {
 		return
@@ -101,7 +101,7 @@ func (s *Spectrum) settle(rate float64) {
 	s.Bands = min(mostBands, int(s.Frame*rate)/4)
 }
 
-// isBand reports whether a column is a band of recordings with one channel.
+// isBand reports whether a column is a band of a recording with one channel.
 func isBand(name string) bool {
 	return strings.HasPrefix(name, "mel ") && strings.HasSuffix(name, " Hz")
 }
@@ -111,20 +111,20 @@ type spectral struct {
 	Source
 	spec  *Spectrum
 	about About
-	from  []int // the columns of samples
-	rest  []int // the other columns
+	from  []int // columns of samples
+	rest  []int // other columns
 
-	row     Row // that has been read and not been used
+	row     Row // read but not used yet
 	err     error
-	now     Row         // the first row of the frame
-	samples [][]float64 // of the frame, by channels, and those behind it
-	frames  int         // of the sequence
+	now     Row         // first row of the frame
+	samples [][]float64 // by channel: samples of the frame, and those after it
+	frames  int         // number of frames of the sequence
 	bank    *bank
-	slow    float64 // the least rate, of those that are too low for the upper bands; 0 for none
+	slow    float64 // lowest rate among those that are too low for the upper bands; 0 for none
 }
 
-// frames returns the source with its recordings as frames. What is no recording, or what spec leaves out, is left as it
-// is.
+// frames returns the source with its recordings as frames. Other data, and recordings that spec excludes, stay
+// unchanged.
 func frames(src Source, spec *Spectrum) (Source, error) {
 	s := &spectral{Source: src, spec: spec, about: src.About()}
 	if spec == nil || !s.about.Recording || spec.Labelled && s.about.Label == "" {
@@ -160,7 +160,7 @@ func frames(src Source, spec *Spectrum) (Source, error) {
 // About describes the frames.
 func (s *spectral) About() About { return s.about }
 
-// Notes adds how recordings are read.
+// Notes adds a note on how recordings are read.
 func (s *spectral) Notes() []string {
 	notes := append(slices.Clone(s.Source.Notes()), "recordings are read as "+s.spec.String())
 	if s.slow > 0 {
@@ -175,7 +175,7 @@ func (s *spectral) Next(row *Row) error {
 	for {
 		ended := s.err != nil || s.frames+len(s.samples[0]) > 0 && s.row.Sequence != s.now.Sequence
 		full := s.bank != nil && len(s.samples[0]) >= s.bank.frame
-		if full || ended && s.frames == 0 && len(s.samples[0]) > 0 { // a recording shorter than a frame is one
+		if full || ended && s.frames == 0 && len(s.samples[0]) > 0 { // a recording shorter than a frame is one frame
 			s.emit(row)
 			return nil
 		}
@@ -194,9 +194,9 @@ func (s *spectral) Next(row *Row) error {
 	}
 }
 
-// take takes the row that has been read, and reads the next.
+// take processes the row that was read, and reads the next one.
 func (s *spectral) take() error {
-	if s.frames+len(s.samples[0]) == 0 { // a recording begins
+	if s.frames+len(s.samples[0]) == 0 { // a recording starts
 		cells := s.now.Cells[:0]
 		s.now = s.row
 		s.now.Cells = cells
@@ -220,7 +220,7 @@ func (s *spectral) take() error {
 	return nil
 }
 
-// emit writes the frame that begins with the first of the samples, and drops those of a hop.
+// emit returns the frame that starts with the first of the samples, and drops the samples of one hop.
 func (s *spectral) emit(row *Row) {
 	row.Place, row.Sequence, row.Name = s.now.Place, s.now.Sequence, s.now.Name
 	row.Step, row.Cells = float64(s.bank.hop)/s.bank.rate, row.Cells[:0]
@@ -235,7 +235,7 @@ func (s *spectral) emit(row *Row) {
 	s.frames++
 }
 
-// begun is a source whose first row has been read.
+// begun is a source whose first row has already been read.
 type begun struct {
 	Source
 	row *Row
@@ -252,14 +252,14 @@ func (s *begun) Next(row *Row) error {
 	return s.Source.Next(row)
 }
 
-// bank computes the frames of recordings at a rate.
+// bank computes the frames of recordings at one rate.
 type bank struct {
 	rate       float64
-	frame, hop int // samples
+	frame, hop int // in samples
 	fft        *fourier.FFT
 	window     []float64
-	power      float64 // Σ h² rate / (2 Top): equal sounds have equal energies at all rates
-	lo         []int   // the first bin of each band
+	power      float64 // Σ h² rate / (2 Top), so that equal sounds have equal energies at all rates
+	lo         []int   // first bin of each band
 	weights    [][]float64
 	x          []float64
 	bins       []complex128
@@ -270,7 +270,7 @@ func mel(hertz float64) float64 { return 2595 * math.Log10(1+hertz/700) }
 
 func hertz(mel float64) float64 { return 700 * (math.Pow(10, mel/2595) - 1) }
 
-// corner is the frequency at which the triangle before band b ends, which has its peak at corner b+1.
+// corner returns the frequency at which the triangle of band b starts, which has its peak at corner b+1.
 func (s *Spectrum) corner(b int) float64 { return hertz(mel(s.Top) * float64(b) / float64(s.Bands+1)) }
 
 func (s *Spectrum) center(b int) float64 { return s.corner(b + 1) }
@@ -284,7 +284,7 @@ func (s *Spectrum) newBank(rate float64) (*bank, error) {
 	}
 	b.frame, b.hop = int(math.Round(s.Frame*rate)), max(1, int(math.Round(s.Hop*rate)))
 	n := 2
-	for n < 2*b.frame { // zeros behind the frame, so that narrow bands have bins
+	for n < 2*b.frame { // pad the frame with zeros, so that narrow bands have bins
 		n *= 2
 	}
 	b.fft, b.x, b.bins = fourier.NewFFT(n), make([]float64, n), make([]complex128, n/2+1)
@@ -312,7 +312,7 @@ func (s *Spectrum) newBank(rate float64) (*bank, error) {
 	return b, nil
 }
 
-// energies are those of the bands of a frame. Samples that are missing at its end are 0.
+// energies returns the energies of the bands of a frame. Missing samples at its end are 0.
 func (b *bank) energies(samples []float64) []float64 {
 	clear(b.x)
 	for t, h := range b.window[:min(b.frame, len(samples))] {
