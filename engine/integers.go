@@ -10,8 +10,8 @@ const GroupTerms = 32
 //	W[j, 32g+i] = scale·(factor[g]·q[32g+i] + least[g])
 //
 // Row sets q (K), factor and least (⌈K/32⌉ each, as float16) to those of row j, and returns its scale. Integers are
-// from -128 to 127 for Int8, from -8 to 7 for Int4 and from 0 to 15 for Int4Min; only Int4Min has least numbers. Several
-// goroutines may call Row.
+// from -128 to 127 for Int8, from -8 to 7 for Int4 and from 0 to 15 for Int4Min; only Int4Min has least numbers.
+// Several goroutines may call Row.
 type Groups struct {
 	N, K int
 	Row  func(j int, q []int8, factor, least []uint16) (scale float32)

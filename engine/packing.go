@@ -19,7 +19,8 @@ type PackAs int
 const (
 	PackRounded PackAs = iota // for inference: rounds weights, keys and values, and the inputs of integer products
 	PackExact                 // bfloat16 weights without rounding: all results are those of float32
-	PackFrozen                // rounded, while other weights train: results are those of float32 with the rounded weights
+	// rounded, while other weights train: results are those of float32 with the rounded weights
+	PackFrozen
 )
 
 // Matrix is a matrix of weights (N, K) that need not be in memory. Rows calls use once with the elements of rows j to

@@ -181,8 +181,8 @@ type DSSParams struct {
 // Tensors returns the parameters; LogDt may be nil.
 func (p *DSSParams) Tensors() [4]*tensor.Tensor { return [4]*tensor.Tensor{p.Re, p.Im, p.LogDt, p.W} }
 
-// DPLRParams holds the parameters of h state-space systems of S4 (arXiv:2111.00396): diagonal plus low rank, of n complex
-// modes that stand for themselves and their conjugates, so that P_r^* x and y are real,
+// DPLRParams holds the parameters of h state-space systems of S4 (arXiv:2111.00396): diagonal plus low rank, of n
+// complex modes that stand for themselves and their conjugates, so that P_r^* x and y are real,
 //
 //	x' = (Λ - Σ_r P_r P_r^*) x + B u,  y = 2 Re Σ_n C x,  Λ = -exp(InvAReal) + i·AImag,  dt = exp(LogDt)
 //

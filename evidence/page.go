@@ -20,8 +20,8 @@ import (
 //	<!-- results: NAME... -->       their results, all seeds in one row
 //	<!-- groups: WORD NAME... -->   the scores of groups of targets that have the word in their names
 //	<!-- curve: FILE MODEL NAME... -->  a picture of scores by parameters, and how many fewer match MODEL's scores
-//	<!-- learning: FILE TASK NAME... -->  a picture of a task's scores by epochs, and the change at the end of each run
-//	<!-- bench: FILE COLUMN... -->  rows of a file with their origin, typed by hand if the file is missing: see benchRows
+//	<!-- learning: FILE TASK NAME... -->  a picture of a task's scores by epochs, and the changes at the end
+//	<!-- bench: FILE COLUMN... -->  rows of a file with their origin, typed by hand without a file: see benchRows
 //	<!-- rows: FILE COLUMN... -->   rows of a file
 //	<!-- typed: NAME... -->         text typed by hand, as long as no result of these recipes is kept
 //	<!-- test: NAME -->             text that a test of that name compares with the program

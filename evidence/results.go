@@ -21,12 +21,12 @@ import (
 
 // result is the stored result of a run, a line of results.jsonl.
 type result struct {
-	Command string   `json:"command"` // name of the recipe; the run was in its folder below runs/evidence
-	Task    string   `json:"task"`
-	Model   string   `json:"model"`
-	Seed    uint64   `json:"seed"`
-	Params  int      `json:"params"`
-	Score   float64  `json:"score"`
+	Command string  `json:"command"` // name of the recipe; the run was in its folder below runs/evidence
+	Task    string  `json:"task"`
+	Model   string  `json:"model"`
+	Seed    uint64  `json:"seed"`
+	Params  int     `json:"params"`
+	Score   float64 `json:"score"`
 	// of the score: %, MSE, nats for the validation loss of a language model, or bitsPerByte
 	Unit    string   `json:"unit"`
 	Loss    float64  `json:"loss"` // of the test, in nats or MSE

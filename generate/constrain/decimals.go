@@ -53,7 +53,8 @@ type decimals struct {
 
 // digit is a position in a number.
 type digit struct {
-	left      int  // number of digits still to come before the point; below 0: minus the number of digits after it so far
+	// number of digits still to come before the point; below 0: minus the number of digits after it so far
+	left      int
 	low, high bool // the digits so far equal those of the bound
 	rest      int  // remainder of the division by the step
 }

@@ -192,7 +192,8 @@ func (v *Vocabulary) walk(m *machine, mask []uint64, from, to int, c *config, vi
 // Ahead computes masks for the places in rules that texts may reach, before they reach them. It takes at most some tens
 // of milliseconds. Texts may be written meanwhile.
 func (c *Constraint) Ahead() {
-	const mostWalks, mostMet, mostWork = 32, 1 << 10, 1 << 16 // limits: walks through the vocabulary, configurations, items
+	// limits: walks through the vocabulary, configurations, items
+	const mostWalks, mostMet, mostWork = 32, 1 << 10, 1 << 16
 	c.mu.Lock()
 	m, limit := c.machine, c.machine.work+mostWork
 	met := map[*config]bool{m.start: true}

@@ -28,7 +28,8 @@ type pattern struct {
 	progs  []*syntax.Prog
 	looks  []map[uint32]look // by program and argument of the instruction
 	most   int               // maximum number of characters of a match
-	narrow *pattern          // a pattern that matches less, used if bounded lengths would need too many states; nil for none
+	// a pattern that matches less, used if bounded lengths would need too many states; nil for none
+	narrow *pattern
 }
 
 // look is a lookahead: the rest of the text must begin with a match of a program or, with never, must not.

@@ -7,9 +7,10 @@ import (
 
 // state is a state of the automaton.
 type state struct {
-	kind        kind
-	low, high   byte  // of isByte; low of isCall may be short
-	next, other int32 // other: second way of isSplit, called state of isCall, or mark of isByte in lists with uniqueItems
+	kind      kind
+	low, high byte // of isByte; low of isCall may be short
+	// other: second way of isSplit, called state of isCall, or mark of isByte in lists with uniqueItems
+	next, other int32
 }
 
 type kind uint8
