@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// args are the arguments of a call.
+// args holds the arguments of a call.
 type args struct {
 	pos   []value
-	named *dict // by name
+	named *dict // keyword arguments
 }
 
 func (a *argExprs) eval(r *run) *args {
@@ -41,7 +41,7 @@ func (a *argExprs) eval(r *run) *args {
 	return out
 }
 
-// take binds arguments to names, in their order. One that is left out is undefined.
+// take binds arguments to names, in their order. A missing argument is undefined.
 func (a *args) take(r *run, what string, names ...string) []value {
 	if len(a.pos) > len(names) {
 		r.fail("%s: found %d arguments, want at most %d", what, len(a.pos), len(names))
@@ -61,7 +61,7 @@ func (a *args) take(r *run, what string, names ...string) []value {
 
 func absent(v value) bool { _, ok := v.(undefined); return ok }
 
-// valueOr is v, or def if v is left out.
+// valueOr returns v, or def if v is missing.
 func valueOr(v, def value) value {
 	if absent(v) {
 		return def
@@ -69,7 +69,8 @@ func valueOr(v, def value) value {
 	return v
 }
 
-// textOf, intOf and boolOf are an argument as text, whole number or truth, or def if it is left out or none.
+// textOf, intOf and boolOf return an argument as a text, a whole number or a truth value, or def if it is missing or
+// none.
 func (r *run) textOf(v value, def string) string {
 	if s, ok := v.(string); ok {
 		return s

@@ -27,7 +27,7 @@ func (x *binaryExpr) eval(r *run) value {
 	return r.sequences(x.op, a, b)
 }
 
-// integers computes with whole numbers, which must stay inside of 64 bits.
+// integers computes with whole numbers. The result must fit into 64 bits.
 func (r *run) integers(op string, n, m int64) value {
 	fits := true
 	var v int64
@@ -54,7 +54,7 @@ func (r *run) integers(op string, n, m int64) value {
 		if n == -1 && m%2 == 0 {
 			v = 1
 		}
-	default: // "//" and "%", which go downwards
+	default: // "//" and "%" round down
 		if m == 0 {
 			r.fail("found a division by zero")
 		}
@@ -100,7 +100,7 @@ func (r *run) floats(op string, f, g float64) value {
 	return rest
 }
 
-// sequences adds texts and lists, and repeats them.
+// sequences concatenates texts and lists, and repeats them.
 func (r *run) sequences(op string, a, b value) value {
 	switch s := a.(type) {
 	case string:
@@ -132,10 +132,10 @@ func (r *run) sequences(op string, a, b value) value {
 	return nil
 }
 
-// times spends the work for n things of a size.
+// times counts the work for n items of a size.
 func (r *run) times(size, n int64) {
 	if size > 0 && n > math.MaxInt32 || size*n > math.MaxInt32 {
-		r.spend(maxWork * inputWork) // more than there ever is
+		r.spend(maxWork * inputWork) // more than is ever left
 	}
 	r.spend(int(size*n) + int(min(n, math.MaxInt32)))
 }

@@ -9,13 +9,13 @@ import (
 )
 
 // reference is a case of testdata/cases.json or cases_python.json: a template with its variables, and what another
-// implementation makes of it. cases.mjs and cases.py beside them say which.
+// implementation renders. cases.mjs and cases.py in that folder name the implementation.
 type reference struct {
 	Name     string                     `json:"name"`
 	Template string                     `json:"template"`
 	Context  map[string]json.RawMessage `json:"context"`
 	Want     string                     `json:"want"`
-	Error    string                     `json:"error"` // of raise_exception, or of any other kind
+	Error    string                     `json:"error"` // from raise_exception, or any other error
 }
 
 func references(t testing.TB, path string) (cases []reference) {
@@ -30,7 +30,7 @@ func references(t testing.TB, path string) (cases []reference) {
 	return cases
 }
 
-// TestAgainstReference: templates give what another implementation gives, and fail where it fails.
+// TestAgainstReference checks that templates render as in another implementation, and fail where they fail there.
 func TestAgainstReference(t *testing.T) {
 	for _, path := range []string{"testdata/cases.json", "testdata/cases_python.json"} {
 		for _, c := range references(t, path) {

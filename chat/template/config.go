@@ -11,28 +11,28 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Names of the files in a model's folder that say how to talk with it. This package reads the first two.
+// Names of the files in a model's folder that describe its chats. This package reads the first two.
 const (
 	SourceFile     = "chat_template.jinja"
 	ConfigFile     = "tokenizer_config.json"
 	GenerationFile = "generation_config.json"
 )
 
-// Config is what the files beside a model's tokenizer say of chats.
+// Config is the chat configuration in the files beside a model's tokenizer.
 type Config struct {
-	Sources  map[string]string // templates by name; the plain one is "default"
-	BOS, EOS string            // the texts of the tokens that start and end a text
+	Sources  map[string]string // templates by name; the main one is "default"
+	BOS, EOS string            // the tokens that begin and end a text, as text
 }
 
-// named are templates that files name instead: llama.cpp's conversion of RWKV models writes the name of a form that it
-// has built in.
+// named maps a name that a file contains instead of a template to the template: llama.cpp's conversion of RWKV models
+// writes the name of a format that llama.cpp has built in.
 var named = map[string]string{
 	"rwkv-world": "{% for m in messages %}{% if m.role == 'system' %}System: {% elif m.role == 'user' %}User: " +
 		"{% else %}Assistant: {% endif %}{{ m.content | trim }}\n\n{% endfor %}" +
 		"{% if add_generation_prompt %}Assistant:{% endif %}",
 }
 
-// Source is the template for a chat, with tools or without, and "" if there is none.
+// Source returns the template for a chat, with tools or without, or "" if there is none.
 func (c Config) Source(tools bool) string {
 	source := c.Sources["default"]
 	if other := c.Sources["tool_use"]; tools && other != "" {
@@ -44,8 +44,8 @@ func (c Config) Source(tools bool) string {
 	return source
 }
 
-// Load reads chat_template.jinja and tokenizer_config.json in a model's folder. Either may be missing; of two templates
-// the one in the file of its own counts, as in transformers.
+// Load reads chat_template.jinja and tokenizer_config.json in a model's folder. Either may be missing. If both contain
+// a template, chat_template.jinja takes precedence, as in transformers.
 func Load(dir string) (Config, error) {
 	c := Config{Sources: map[string]string{}}
 	path := filepath.Join(dir, ConfigFile)
@@ -65,7 +65,7 @@ func Load(dir string) (Config, error) {
 	return c, nil
 }
 
-// ParseConfig reads the content of a tokenizer_config.json.
+// ParseConfig parses the content of a tokenizer_config.json.
 func ParseConfig(data []byte) (Config, error) {
 	var file struct {
 		Template json.RawMessage `json:"chat_template"`
@@ -98,7 +98,7 @@ func ParseConfig(data []byte) (Config, error) {
 	return c, nil
 }
 
-// specialToken is the text of a token: a string, null, or an object that has it as content.
+// specialToken is the text of a token. In JSON it is a string, null, or an object with the text as its content.
 type specialToken string
 
 func (t *specialToken) UnmarshalJSON(data []byte) error {

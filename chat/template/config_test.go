@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzConfig: no tokenizer_config.json and no message crashes; a message that was read is written as it was.
+// FuzzConfig checks that no tokenizer_config.json and no message causes a crash, and that a message that was read is
+// written unchanged.
 func FuzzConfig(f *testing.F) {
 	f.Add(`{"chat_template":[{"name":"default","template":"{{ 1 }}"}],"bos_token":{"content":"<s>"},"eos_token":null}`)
 	f.Add(`{"chat_template":"x","role":"user","content":[{"type":"text","text":"é\u2028"},1,2.5,true,null]}`)
@@ -31,7 +32,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// TestParseConfig: the template and the tokens are found in every form that the file has.
+// TestParseConfig checks that the template and the tokens are found in every form of the file.
 func TestParseConfig(t *testing.T) {
 	const several = `{"chat_template":[{"name":"default","template":"d"},{"name":"tool_use","template":"u"}]}`
 	for text, want := range map[string][4]string{
@@ -52,7 +53,7 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
-// TestNamedTemplate: the name of a form that llama.cpp has built in stands for its template.
+// TestNamedTemplate checks that the name of a format that llama.cpp has built in selects its template.
 func TestNamedTemplate(t *testing.T) {
 	c, err := ParseConfig([]byte(`{"chat_template": "rwkv-world"}`))
 	if err != nil {

@@ -84,7 +84,7 @@ func (x *compareExpr) eval(r *run) value {
 	return true
 }
 
-// holds is a comparison.
+// holds evaluates a comparison.
 func (r *run) holds(op string, a, b value) bool {
 	r.step(0)
 	switch op {
@@ -106,7 +106,7 @@ func (r *run) holds(op string, a, b value) bool {
 	return r.compare(a, b, 0) >= 0
 }
 
-// attr is v.name: a method or attribute of v, or else its element of that name.
+// attr returns v.name: a method or attribute of v, or else its element of that name.
 func (r *run) attr(v value, name string) value {
 	r.step(0)
 	switch v := v.(type) {
@@ -126,7 +126,7 @@ func (r *run) attr(v value, name string) value {
 	return undefined{name}
 }
 
-// attr is the element of a name.
+// attr returns the element of a name.
 func (d *dict) attr(name string) value {
 	if x, ok := d.get(name); ok {
 		return x
@@ -140,7 +140,7 @@ func (x *indexExpr) eval(r *run) value {
 	return r.element(x.x.eval(r), x.at.eval(r))
 }
 
-// element is v[at]: an element of v or else its attribute.
+// element returns v[at]: an element of v, or else its attribute.
 func (r *run) element(v, at value) value {
 	r.step(0)
 	switch s := v.(type) {
@@ -198,7 +198,7 @@ func (x *sliceExpr) eval(r *run) value {
 	if step == 0 {
 		r.fail("found 0 as the step of a slice")
 	}
-	// As Python does: counted from the end below zero, then moved into the range.
+	// As in Python, a negative index counts from the end, then the index is clamped to the range.
 	low, high := int64(0), size
 	if step < 0 {
 		low, high = -1, size-1
@@ -214,7 +214,7 @@ func (x *sliceExpr) eval(r *run) value {
 	if step < 0 {
 		from, to = place(x.from, high), place(x.to, low)
 	}
-	step = min(max(step, -size-1), size+1) // so that sums stay in range
+	step = min(max(step, -size-1), size+1) // so that sums do not overflow
 	if s, ok := v.(string); ok {
 		return r.runeSlice(s, from, to, step)
 	}

@@ -9,14 +9,14 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// run is one rendering.
+// run is the state of one rendering.
 type run struct {
 	ctx   context.Context
 	out   *strings.Builder
 	scope *scope
 	now   time.Time
-	line  int // of the statement that runs
-	depth int // of calls
+	line  int // of the current statement
+	depth int // of nested calls
 	work  int // that is left, see maxWork
 	steps int
 }
@@ -45,7 +45,7 @@ func (s *scope) set(name string, v value) {
 	s.vars[name] = v
 }
 
-// flow says how a statement ended.
+// flow tells how a statement ended.
 type flow int
 
 const (
@@ -56,14 +56,15 @@ const (
 
 func (r *run) fail(format string, args ...any) { fail(r.line, format, args...) }
 
-// spend takes from the work that is left. It comes before the work, and so before its memory.
+// spend subtracts n from the work that is left. It is called before the work is done, and so before memory for it is
+// allocated.
 func (r *run) spend(n int) {
 	if r.work -= n; n < 0 || r.work < 0 {
 		r.fail("it does more work than a chat template may, or makes more text")
 	}
 }
 
-// step counts a step of the evaluation, at that depth of a value.
+// step counts one step of the evaluation. depth is the nesting depth of the current value.
 func (r *run) step(depth int) {
 	r.spend(stepWork)
 	if depth > maxDepth {
@@ -81,7 +82,7 @@ func (r *run) write(s string) {
 	r.out.WriteString(s)
 }
 
-// block runs statements up to one that leaves a loop.
+// block runs statements until one leaves a loop.
 func (r *run) block(body []stmt) flow {
 	for _, s := range body {
 		r.step(0)
@@ -92,7 +93,7 @@ func (r *run) block(body []stmt) flow {
 	return onward
 }
 
-// within runs f in a scope below parent, and goes back.
+// within runs f in a new scope below parent, and then restores the current scope.
 func (r *run) within(parent *scope, f func()) {
 	r.spend(scopeWork)
 	before := r.scope
@@ -101,7 +102,7 @@ func (r *run) within(parent *scope, f func()) {
 	r.scope = before
 }
 
-// capture is what f writes.
+// capture returns the text that f writes.
 func (r *run) capture(f func()) string {
 	before := r.out
 	r.out = &strings.Builder{}
@@ -111,7 +112,7 @@ func (r *run) capture(f func()) string {
 	return text
 }
 
-// called runs f as the body of a call. Calls inside calls are limited.
+// called runs f as the body of a call. The depth of nested calls is limited.
 func (r *run) called(f func()) {
 	if r.depth++; r.depth > maxDepth {
 		r.fail("calls inside of calls, deeper than %d", maxDepth)
@@ -156,7 +157,7 @@ func (s *setBlockStmt) exec(r *run) flow {
 	return onward
 }
 
-// filtered is the text that statements write in a scope of their own, after filters.
+// filtered runs statements in a scope of their own and returns the text they write, after filters.
 func (r *run) filtered(line int, filters []*filterExpr, body []stmt) (v value) {
 	r.within(r.scope, func() { v = r.capture(func() { r.block(body) }) })
 	r.line = line
@@ -166,7 +167,7 @@ func (r *run) filtered(line int, filters []*filterExpr, body []stmt) (v value) {
 	return v
 }
 
-// assign gives a value to a name, an attribute of a namespace, or its elements to several.
+// assign assigns a value to a name or to an attribute of a namespace, or its elements to several names.
 func (r *run) assign(t target, v value) {
 	if t.parts != nil {
 		items := r.items(v)
@@ -218,7 +219,7 @@ func (s *macroStmt) exec(r *run) flow {
 	return onward
 }
 
-// macro makes a function of a body that writes text. It sees the variables of where it stands.
+// macro returns a function whose body writes text. The body sees the variables of the scope where the macro is defined.
 func (r *run) macro(name string, params []param, body []stmt) *function {
 	home := r.scope
 	return &function{name, func(r *run, a *args) (text value) {

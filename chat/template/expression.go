@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// The operators of expressions, from the weakest on: a if b else c; or; and; not; comparisons, in; + -; ~; * / // %;
-// **; signs; then attributes, indices, calls, and last filters and tests. These are Jinja's.
+// The operators of expressions, in order of increasing precedence: a if b else c; or; and; not; comparisons, in; + -;
+// ~; * / // %; **; signs; then attributes, indices, calls, and last filters and tests. The order is Jinja's.
 
-// tuple parses an expression, or several with commas between them.
+// tuple parses an expression, or several separated by commas.
 func (p *parser) tuple() expr { return p.tupleOf(p.expr) }
 
 func (p *parser) tupleOf(parse func() expr) expr {
@@ -24,7 +24,7 @@ func (p *parser) tupleOf(parse func() expr) expr {
 	return l
 }
 
-// beginsValue reports whether an expression may follow.
+// beginsValue reports whether the next token can begin an expression.
 func (p *parser) beginsValue() bool {
 	switch t := p.peek(); t.kind {
 	case nameToken, stringToken, intToken, floatToken:
@@ -51,7 +51,7 @@ func (p *parser) expr() expr {
 func (p *parser) or() expr  { return p.logical(p.and, "or") }
 func (p *parser) and() expr { return p.logical(p.not, "and") }
 
-// logical parses operands with a word between them.
+// logical parses operands separated by a word.
 func (p *parser) logical(operand func() expr, word string) expr {
 	x := operand()
 	for n := 0; p.word(word); p.chained(&n) {
@@ -92,7 +92,7 @@ func (p *parser) compare() expr {
 	}
 }
 
-// binary parses operands with some operators between them, from the left.
+// binary parses operands separated by one of some operators, from left to right.
 func (p *parser) binary(operand func() expr, ops ...string) expr {
 	x := operand()
 	for n := 0; p.peek().kind == opToken && slices.Contains(ops, p.peek().text); p.chained(&n) {
@@ -183,7 +183,7 @@ func (p *parser) primary() expr {
 	return nil
 }
 
-// list parses elements with commas between them up to end.
+// list parses elements separated by commas, up to end.
 func (p *parser) list(end string, element func()) {
 	for n := 0; !p.op(end); n++ {
 		if n > 0 {
@@ -220,7 +220,7 @@ func (p *parser) postfix(x expr) expr {
 	}
 }
 
-// subscript parses an index or a slice after its bracket.
+// subscript parses an index or a slice after its opening bracket.
 func (p *parser) subscript(x expr) expr {
 	var parts [3]expr
 	colons := 0
@@ -284,7 +284,7 @@ func (p *parser) filtered(x expr) expr {
 	}
 }
 
-// test parses a test after is.
+// test parses a test after "is".
 func (p *parser) test(x expr) expr {
 	t := &testExpr{x: x, not: p.word("not")}
 	t.name = p.wantKind(nameToken, "the name of a test").text

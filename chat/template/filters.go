@@ -9,10 +9,10 @@ import (
 	"unicode"
 )
 
-// filters are what may stand after a bar.
+// filters maps the name of a filter, which follows a bar, to its function.
 var filters map[string]func(r *run, v value, a *args) value
 
-func init() { // a variable that names functions which name it
+func init() { // init avoids an initialization cycle: some functions refer to the variable
 	filters = map[string]func(r *run, v value, a *args) value{
 		"abs": func(r *run, v value, _ *args) value {
 			if n, ok := integer(v); ok {
@@ -112,7 +112,7 @@ func init() { // a variable that names functions which name it
 	}
 }
 
-// text is a value as it prints, whose work is counted.
+// text returns the text that prints for a value, and counts the work.
 func (r *run) text(v value) string {
 	s := r.str(v)
 	r.spend(len(s))
@@ -142,7 +142,7 @@ func firstOf(items []value) value {
 	return items[0]
 }
 
-// mapped is a new list of f of each element.
+// mapped returns a new list with f applied to each element.
 func (r *run) mapped(items []value, f func(value) value) []value {
 	r.spend(itemWork * len(items))
 	out := make([]value, len(items))
@@ -152,10 +152,10 @@ func (r *run) mapped(items []value, f func(value) value) []value {
 	return out
 }
 
-// pair is a tuple of two.
+// pair returns a tuple of two elements.
 func pair(a, b value) *list { return &list{[]value{a, b}, true} }
 
-// pairs are the keys and values of a mapping.
+// pairs returns the keys and values of a mapping as tuples.
 func (r *run) pairs(d *dict) *list {
 	r.spend(4 * itemWork * len(d.keys))
 	l := &list{}
@@ -165,7 +165,7 @@ func (r *run) pairs(d *dict) *list {
 	return l
 }
 
-// path is an attribute of x by a name with dots, or an element by its number.
+// path returns the attribute of x with a dotted name, or the element with a number.
 func (r *run) path(x, name value) value {
 	s, ok := name.(string)
 	if !ok {
@@ -182,7 +182,7 @@ func (r *run) path(x, name value) value {
 	return x
 }
 
-// attribute is x, or an attribute of it (see path) if there is a name.
+// attribute returns x, or an attribute of it (see path) if there is a name.
 func (r *run) attribute(x, name value) value {
 	if absent(name) {
 		return x
@@ -190,7 +190,7 @@ func (r *run) attribute(x, name value) value {
 	return r.path(x, name)
 }
 
-// join puts a separator between the texts of values.
+// join concatenates the texts of values with a separator between them.
 func (r *run) join(items []value, between string) string {
 	var b strings.Builder
 	for i, item := range items {
@@ -296,7 +296,7 @@ func round(r *run, v value, a *args) value {
 	}
 }
 
-// toInt is Python's int() of a value, cut towards zero.
+// toInt returns Python's int() of a value, truncated towards zero.
 func toInt(v value) (int64, bool) {
 	if n, ok := integer(v); ok {
 		return n, true
@@ -325,7 +325,7 @@ func capitalize(s string) string {
 	return s
 }
 
-// title makes the first letter of each word large, as the filter does: words end at blanks and brackets.
+// title converts the first letter of each word to upper case, as the filter does: words end at blanks and brackets.
 func title(s string) string {
 	var b strings.Builder
 	begins := true

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// globals are the functions that every template sees.
+// globals holds the functions that every template can call.
 var globals = &scope{vars: map[string]value{}}
 
 func init() {
@@ -39,7 +39,7 @@ func init() {
 	}
 }
 
-// rangeOf is range(stop) or range(start, stop, step).
+// rangeOf implements range(stop) and range(start, stop, step).
 func rangeOf(r *run, a *args) value {
 	to := a.take(r, "range", "start", "stop", "step")
 	start, stop, step := int64(0), r.intOf(to[0], 0), r.intOf(to[2], 1)
@@ -63,7 +63,7 @@ func rangeOf(r *run, a *args) value {
 	return out
 }
 
-// dictOf makes a mapping of another, or of pairs, and of named arguments.
+// dictOf returns a mapping made of another mapping or of pairs, and of keyword arguments.
 func (r *run) dictOf(a *args) *dict {
 	d := newDict()
 	if len(a.pos) > 1 {
@@ -90,7 +90,7 @@ func (r *run) dictOf(a *args) *dict {
 	return d
 }
 
-// strftime is the time of rendering in the format of C.
+// strftime returns the time of rendering in a format of C's strftime.
 func (r *run) strftime(format string) string {
 	var b strings.Builder
 	for i := 0; i < len(format); i++ {
@@ -118,7 +118,7 @@ func (r *run) strftime(format string) string {
 	return b.String()
 }
 
-// strftimeCode is what one letter of a format stands for.
+// strftimeCode returns the text for one letter of a format.
 func strftimeCode(t time.Time, code byte) (string, bool) {
 	layouts := map[byte]string{
 		'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'h': "Jan", 'd': "02", 'e': "_2", 'm': "01", 'y': "06",

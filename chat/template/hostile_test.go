@@ -19,7 +19,7 @@ func render(ctx context.Context, source string, in Input) (string, error) {
 	return t.Render(ctx, in)
 }
 
-// hostile are templates that would take all memory, all time or all of the stack, and what stops them.
+// hostile maps names to templates that would use up all memory, time or stack, and the error that stops each.
 var hostile = map[string][2]string{
 	"repeated":       {`{{ 'a' * 100000000000 }}`, "more work"},
 	"repeated twice": {`{{ 'a' * 9223372036854775807 * 3 }}`, "more work"},
@@ -81,7 +81,7 @@ var hostile = map[string][2]string{
 	"long": {strings.Repeat("a", maxSource+1), "bytes"},
 }
 
-// TestHostileTemplates: a template that would take all there is fails soon, and what it held is not much.
+// TestHostileTemplates checks that a template that tries to use up all resources fails soon and holds little memory.
 func TestHostileTemplates(t *testing.T) {
 	for name, c := range hostile {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestHostileTemplates(t *testing.T) {
 	}
 }
 
-// TestRenderStops: a rendering ends when its context does.
+// TestRenderStops checks that a rendering ends when its context is done.
 func TestRenderStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -110,7 +110,7 @@ func TestRenderStops(t *testing.T) {
 	}
 }
 
-// TestLongChat: the bound of work grows with the chat, so that a long one is no attack.
+// TestLongChat checks that the limit on work grows with the chat, so that a long chat is not rejected as an attack.
 func TestLongChat(t *testing.T) {
 	const source = `{% for m in messages %}{{ '<' + m.role + '>' + m.content.strip() | trim + '\n' }}{% endfor %}`
 	var messages []Message
@@ -123,7 +123,8 @@ func TestLongChat(t *testing.T) {
 	}
 }
 
-// TestSharedElements: what a template makes of a value does not change the value, nor others made of it.
+// TestSharedElements checks that deriving a value from another changes neither the other value nor those already
+// derived from it.
 func TestSharedElements(t *testing.T) {
 	const source = `{% set a = [1, 2, 3] %}{% set b = a[:1] + [9] %}{% set c = a[:1] + [8] %}` +
 		`{% set d = a | reverse | list %}{% set e = a | sort(reverse=true) %}{% set f = a[:2] | batch(3, 0) | list %}` +
@@ -134,7 +135,7 @@ func TestSharedElements(t *testing.T) {
 	}
 }
 
-// TestErrorsNameTheLine: an error says on which line of the template it is.
+// TestErrorsNameTheLine checks that an error names the line of the template.
 func TestErrorsNameTheLine(t *testing.T) {
 	for source, want := range map[string]string{
 		"a\n\n{{ 1 + }}":                         "line 3: found \"}}\", want a value",
@@ -155,7 +156,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 	}
 }
 
-// TestMessages: a message keeps its keys and their order from JSON to template and back.
+// TestMessages checks that a message keeps its keys and their order from JSON to the template and back.
 func TestMessages(t *testing.T) {
 	const text = `{"role":"assistant","content":null,"tool_calls":[{"z":1,"a":2.5,"é\n":"</b>"}]}`
 	var m Message
@@ -184,7 +185,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// FuzzTemplate: no template crashes, whatever it is and does; the same input gives the same text.
+// FuzzTemplate checks that no template causes a crash, and that the same input gives the same text.
 func FuzzTemplate(f *testing.F) {
 	for _, path := range []string{"testdata/cases.json", "testdata/cases_python.json"} {
 		for _, c := range references(f, path) {
@@ -216,7 +217,7 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// limited renders with less work than a chat may take, so that many templates are tried.
+// limited renders with a lower limit on work than chats have, so that more templates can be tried.
 func limited(t *Template, in Input) (string, error) {
 	r := newRun(context.Background(), in)
 	r.work = 1 << 20

@@ -25,20 +25,21 @@ const (
 	opToken
 )
 
-// token is a piece of a template.
+// token is a token of a template.
 type token struct {
 	kind kind
-	text string // of a string: without quotes and escapes
+	text string // text of a string is without quotes and escapes
 	line int
 }
 
-// lexer cuts a template into tokens.
+// lexer splits a template into tokens.
 type lexer struct {
 	src    string
 	at     int
 	line   int
 	tokens []token
-	// trimNext is what to do to the text that follows a tag: nothing, take its first newline, or all its white space.
+	// trimNext tells what to remove at the start of the text after a tag: nothing, its first newline, or all white
+	// space.
 	trimNext trim
 }
 
@@ -50,9 +51,9 @@ const (
 	trimSpace
 )
 
-// lex cuts source into tokens. White space is stripped here, as transformers sets Jinja: the newline after a block or
-// comment and the blanks before one that starts a line go; a minus in a tag takes all white space on its side, and a
-// plus keeps it.
+// lex splits source into tokens. It also strips white space, with Jinja's settings in transformers: it removes the
+// newline after a block or comment, and the blanks before a block or comment that starts a line. A minus in a tag
+// removes all white space on its side. A plus keeps the white space.
 func lex(source string) []token {
 	source = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(source)
 	source = strings.TrimSuffix(source, "\n")
@@ -65,7 +66,7 @@ func lex(source string) []token {
 
 func (l *lexer) rest() string { return l.src[l.at:] }
 
-// skip goes n bytes on.
+// skip advances by n bytes.
 func (l *lexer) skip(n int) {
 	l.line += strings.Count(l.src[l.at:l.at+n], "\n")
 	l.at += n
@@ -73,7 +74,7 @@ func (l *lexer) skip(n int) {
 
 func (l *lexer) add(k kind, text string) { l.tokens = append(l.tokens, token{k, text, l.line}) }
 
-// data reads text up to the next tag, and the tag.
+// data reads the text up to the next tag, and the beginning of the tag.
 func (l *lexer) data() {
 	text, tag := l.rest(), byte(0)
 	if i := nextTag(text); i >= 0 {
@@ -125,7 +126,7 @@ func (l *lexer) data() {
 	}
 }
 
-// nextTag is where the next tag starts, -1 for nowhere.
+// nextTag returns the index of the next tag in s, or -1.
 func nextTag(s string) int {
 	for from := 0; ; from++ {
 		i := strings.IndexByte(s[from:], '{')
@@ -158,7 +159,8 @@ func (l *lexer) comment() {
 	l.closed(sign)
 }
 
-// closed remembers what a block or comment that ends with sign does to the text after it.
+// closed sets how the text after a block or comment is stripped. sign is the character before the end of the block or
+// comment.
 func (l *lexer) closed(sign byte) {
 	switch sign {
 	case '-':
@@ -170,7 +172,8 @@ func (l *lexer) closed(sign byte) {
 	}
 }
 
-// raw reads the rest of a block {% raw %} up to its end, whose text is not looked into, if it is one.
+// raw reports whether the rest of a block is {% raw %}. If so, it reads up to the end of the raw block. The text inside
+// is not parsed.
 func (l *lexer) raw() bool {
 	sign, size, ok := wordTag(l.rest(), "raw")
 	if !ok {
@@ -210,7 +213,7 @@ func (l *lexer) raw() bool {
 	}
 }
 
-// wordTag reads " word %}" at the start of s: the sign before its end, and its size.
+// wordTag parses " word %}" at the start of s. It returns the sign before the end, or 0, and the size.
 func wordTag(s, word string) (sign byte, size int, ok bool) {
 	t, ok := strings.CutPrefix(strings.TrimLeftFunc(s, unicode.IsSpace), word)
 	if !ok {
@@ -224,13 +227,13 @@ func wordTag(s, word string) (sign byte, size int, ok bool) {
 	return sign, len(s) - len(t), ok
 }
 
-// operators are those of expressions, longer ones before their beginnings.
+// operators lists the operators of expressions. Longer ones precede their prefixes.
 var operators = []string{
 	"**", "//", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "~", "<", ">", "=", "(", ")", "[", "]", "{", "}", ",",
 	".", ":", "|",
 }
 
-// code reads an expression or statement up to its end. Ends inside of brackets or text do not count.
+// code reads an expression or statement up to its end. An end within brackets or a string does not count.
 func (l *lexer) code(end string, closing kind) {
 	open := 0
 	for {
@@ -285,7 +288,7 @@ func (l *lexer) code(end string, closing kind) {
 	}
 }
 
-// number reads a number. Behind a dot, as in matrix.0.1, it ends before the next dot.
+// number reads a number. After a dot, as in matrix.0.1, it ends before the next dot.
 func (l *lexer) number(s string) {
 	digits := func(from int) int {
 		for from < len(s) && (s[from] >= '0' && s[from] <= '9' || s[from] == '_' && from > 0) {
@@ -312,7 +315,7 @@ func (l *lexer) number(s string) {
 	l.skip(n)
 }
 
-// string reads a text in quotes, with the escapes of Python.
+// string reads a string in quotes, with Python's escapes.
 func (l *lexer) string(s string) {
 	var b strings.Builder
 	for i := 1; i < len(s); {
@@ -331,7 +334,8 @@ func (l *lexer) string(s string) {
 	fail(l.line, "a text in quotes has no end: %.20q", s)
 }
 
-// unescape writes what the escape at the start of s stands for, and returns its size. One that is not known stays.
+// unescape writes the text of the escape at the start of s, and returns the size of the escape. It keeps an unknown
+// escape unchanged.
 func unescape(b *strings.Builder, s string) int {
 	if i := strings.IndexByte(`ntrbfva\'"`, s[1]); i >= 0 {
 		b.WriteByte("\n\t\r\b\f\v\a\\'\""[i])

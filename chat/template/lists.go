@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// folded is a value for a comparison that does not tell large letters from small ones.
+// folded returns the value with which a value is compared: lower case if the comparison is not case-sensitive.
 func (r *run) folded(v value, sensitive bool) value {
 	if s, ok := v.(string); ok && !sensitive {
 		r.spend(len(s))
@@ -14,7 +14,7 @@ func (r *run) folded(v value, sensitive bool) value {
 	return v
 }
 
-// sorted returns items in the order of their keys; equal ones stay in theirs.
+// sorted returns items in the order of their keys. The sort is stable.
 func (r *run) sorted(items []value, by func(value) value, reverse bool) []value {
 	type keyed struct{ key, item value }
 	r.spend(3 * itemWork * len(items))
@@ -72,7 +72,7 @@ func dictSort(r *run, v value, a *args) value {
 	}, boolOf(to[2], false))}
 }
 
-// sortedPairs are the keys and values of a mapping in the order of its keys.
+// sortedPairs returns the keys and values of a mapping in the order of its keys.
 func (r *run) sortedPairs(d *dict) (keys, vals []value) {
 	for _, p := range r.sorted(r.pairs(d).items, func(x value) value { return x.(*list).items[0] }, false) {
 		keys, vals = append(keys, p.(*list).items[0]), append(vals, p.(*list).items[1])
@@ -80,7 +80,7 @@ func (r *run) sortedPairs(d *dict) (keys, vals []value) {
 	return keys, vals
 }
 
-// extreme is the largest (sign 1) or smallest (-1) element.
+// extreme returns the largest (sign 1) or smallest (-1) element.
 func (r *run) extreme(what string, v value, a *args, sign int) value {
 	to := a.take(r, what, "case_sensitive", "attribute")
 	by := func(x value) value { return r.folded(r.attribute(x, to[1]), boolOf(to[0], false)) }
@@ -139,7 +139,7 @@ func batch(r *run, v value, a *args) value {
 	return out
 }
 
-// groupBy is a list of tuples: what the elements of a group have in common, and the elements.
+// groupBy returns a list of tuples: the common value of a group, and the elements of the group.
 func groupBy(r *run, v value, a *args) value {
 	to := a.take(r, "groupby", "attribute", "default", "case_sensitive")
 	by := func(x value) value {
@@ -163,9 +163,9 @@ func groupBy(r *run, v value, a *args) value {
 	return out
 }
 
-// mapItems is the filter map: an attribute of each element, or a filter of it.
+// mapItems implements the filter map: it returns an attribute of each element, or applies a filter to each.
 func mapItems(r *run, v value, a *args) value {
-	if !truth(v) { // as Jinja has it: none, too, is an empty list here
+	if !truth(v) { // as in Jinja, none is also an empty list here
 		return &list{}
 	}
 	if name, ok := a.named.get("attribute"); ok {
@@ -189,8 +189,9 @@ func mapItems(r *run, v value, a *args) value {
 	return &list{items: r.mapped(r.items(v), func(x value) value { r.step(0); return f(r, x, rest) })}
 }
 
-// choose keeps the elements of v for which a test, whose name is the first argument, is as want says. With attr the
-// first argument is an attribute, which is tested. Without a test, truth is.
+// choose returns the elements of v for which a test gives want. The first argument is the name of the test. With attr,
+// the first argument names an attribute, and the test applies to that attribute. Without a test, choose uses the truth
+// value.
 func (r *run) choose(v value, a *args, attr, want bool) value {
 	pos, of := a.pos, func(x value) value { return x }
 	if attr {

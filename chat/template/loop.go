@@ -1,12 +1,12 @@
 package template
 
-// loop is the variable loop inside of a {% for %}.
+// loop is the variable loop inside a {% for %}.
 type loop struct {
 	items   []value
 	i       int
-	depth   int // of loops of the same recursion, from 0
+	depth   int // number of enclosing loops of the same recursion, from 0
 	again   *function
-	changed value // what loop.changed was last called with
+	changed value // last argument of loop.changed
 }
 
 func (s *forStmt) exec(r *run) flow {
@@ -60,7 +60,7 @@ func (s *forStmt) each(r *run, v value, depth int) {
 	}
 }
 
-// attr is an attribute of the variable loop.
+// attr returns an attribute of the variable loop.
 func (l *loop) attr(name string) value {
 	n := len(l.items)
 	element := func(i int) value {

@@ -11,7 +11,7 @@ import (
 // method is a method of a text, a list or a mapping.
 type method func(r *run, v value, a *args) value
 
-// methodOf is a method of v, nil where it has none of that name.
+// methodOf returns the method of v with that name, or nil.
 func methodOf(v value, name string) method {
 	switch v.(type) {
 	case string:
@@ -32,7 +32,7 @@ func methodOf(v value, name string) method {
 	return nil
 }
 
-// unchangeable is a method that would change a value, as transformers' sandbox refuses it.
+// unchangeable returns a method that fails because it would change a value. transformers' sandbox rejects these, too.
 func unchangeable(name string) method {
 	return func(r *run, v value, _ *args) value {
 		r.fail("%s: a chat template cannot change a %s", name, typeName(v))
@@ -75,7 +75,7 @@ var listMethods = map[string]method{
 	"copy": func(_ *run, v value, _ *args) value { return v },
 }
 
-// plainly is a method of a text without arguments.
+// plainly returns a method of a text without arguments.
 func plainly[T value](f func(string) T) method {
 	return func(r *run, v value, _ *args) value {
 		r.spend(len(v.(string)))
@@ -83,19 +83,19 @@ func plainly[T value](f func(string) T) method {
 	}
 }
 
-// all reports of texts that are not empty whether is holds for every character.
+// all returns a function that reports whether a text is not empty and is holds for every character.
 func all(is func(rune) bool) func(string) bool {
 	return func(s string) bool {
 		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !is(c) }) < 0
 	}
 }
 
-// cased reports whether there is a letter for which is holds, and none for which other does.
+// cased returns a function that reports whether is holds for at least one letter of a text, and other for none.
 func cased(is, other func(rune) bool) func(string) bool {
 	return func(s string) bool { return strings.IndexFunc(s, is) >= 0 && strings.IndexFunc(s, other) < 0 }
 }
 
-// side is where a text is stripped.
+// side tells at which ends a text is stripped.
 type side int
 
 const (
@@ -104,7 +104,7 @@ const (
 	both = left | right
 )
 
-// strip takes characters off the ends of a text; white space if chars is left out.
+// strip removes characters at the ends of a text: those in chars, or white space if chars is missing.
 func strip(s string, chars value, at side) string {
 	is := pythonSpace
 	if set, ok := chars.(string); ok {
@@ -119,7 +119,8 @@ func strip(s string, chars value, at side) string {
 	return s
 }
 
-// pythonSpace is what str.strip and str.split take for white space: Unicode's, and the separators of ASCII.
+// pythonSpace reports whether str.strip and str.split treat c as white space: Unicode's white space and the ASCII
+// separators.
 func pythonSpace(c rune) bool { return unicode.IsSpace(c) || c >= 0x1c && c <= 0x1f }
 
 func stripping(name string, at side) method {
@@ -130,7 +131,7 @@ func stripping(name string, at side) method {
 	}
 }
 
-// affixed is startswith or endswith, of one text or a tuple of several.
+// affixed returns startswith or endswith, for one text or a tuple of texts.
 func affixed(name string, has func(s, with string) bool) method {
 	return func(r *run, v value, a *args) value {
 		with := a.take(r, name, "prefix")[0]
@@ -145,7 +146,7 @@ func affixed(name string, has func(s, with string) bool) method {
 	}
 }
 
-// finding is find or rfind: where a text starts, in characters, -1 for nowhere.
+// finding returns find or rfind, whose result is the index of a text in characters, or -1.
 func finding(name string, index func(s, of string) int) method {
 	return func(r *run, v value, a *args) value {
 		s := v.(string)
@@ -155,7 +156,7 @@ func finding(name string, index func(s, of string) int) method {
 	}
 }
 
-// splitting is split or rsplit.
+// splitting returns split or rsplit.
 func splitting(name string, fromRight bool) method {
 	return func(r *run, v value, a *args) value {
 		to := a.take(r, name, "sep", "maxsplit")
@@ -174,7 +175,7 @@ func splitting(name string, fromRight bool) method {
 	}
 }
 
-// words is how many texts white space separates.
+// words returns the number of words that are separated by white space.
 func words(s string) (n int) {
 	space := true
 	for _, c := range s {
@@ -212,7 +213,7 @@ func (r *run) splitBy(s, sep string, most int64, fromRight bool) []string {
 	return parts
 }
 
-// splitSpace cuts a text at white space.
+// splitSpace splits a text at white space.
 func splitSpace(s string, most int64, fromRight bool) (parts []string) {
 	if most < 0 {
 		return strings.FieldsFunc(s, pythonSpace)
@@ -242,7 +243,7 @@ func splitSpace(s string, most int64, fromRight bool) (parts []string) {
 	return parts
 }
 
-// pad fills a text to a width: at the right with align -1, at the left with 1, at both sides with 0.
+// pad fills a text up to a width: on the right with align -1, on the left with 1, on both sides with 0.
 func (r *run) pad(s string, width int64, with string, align int) string {
 	if utf8.RuneCountInString(with) != 1 {
 		r.fail("found %.20q to fill with, want one character", with)
@@ -269,7 +270,7 @@ func padding(name string, align int) method {
 	}
 }
 
-// zfill fills a number with zeros after its sign.
+// zfill pads a number with zeros after its sign.
 func zfill(r *run, v value, a *args) value {
 	s, sign := v.(string), ""
 	if s != "" && (s[0] == '-' || s[0] == '+') {
@@ -278,7 +279,7 @@ func zfill(r *run, v value, a *args) value {
 	return sign + r.pad(s, r.intOf(a.take(r, "zfill", "width")[0], 0)-int64(len(sign)), "0", 1)
 }
 
-// lines cuts a text at the ends of lines.
+// lines splits a text into lines.
 func (r *run) lines(s string, keepends bool) (out []string) {
 	for s != "" {
 		r.spend(3 * itemWork)
@@ -299,7 +300,7 @@ func (r *run) lines(s string, keepends bool) (out []string) {
 	return out
 }
 
-// percent is Python's text % values, for %s, %d, %f, %r and %%.
+// percent implements Python's text % values, for %s, %d, %f, %r and %%.
 func (r *run) percent(format string, values []value) string {
 	var b strings.Builder
 	for {

@@ -1,11 +1,11 @@
 package template
 
-// stmt is a statement. exec in exec.go runs it.
+// stmt is a statement. Its method exec is in exec.go.
 type stmt interface {
 	exec(r *run) flow
 }
 
-// expr is an expression. eval in eval.go computes it.
+// expr is an expression. Its method eval is in eval.go.
 type expr interface {
 	eval(r *run) value
 }
@@ -30,7 +30,7 @@ type (
 		line        int
 		target      target
 		over        expr
-		cond        expr // nil for none
+		cond        expr // nil if there is none
 		recursive   bool
 		body, other []stmt
 	}
@@ -74,10 +74,10 @@ type (
 // param is a parameter of a macro.
 type param struct {
 	name string
-	def  expr // nil for none
+	def  expr // nil if there is none
 }
 
-// target is what a value is assigned to: a name, an attribute of a namespace, or several.
+// target is the target of an assignment: a name, an attribute of a namespace, or several targets.
 type target struct {
 	name, attr string
 	parts      []target
@@ -116,7 +116,7 @@ type (
 		name string
 	}
 	indexExpr struct{ x, at expr }
-	sliceExpr struct{ x, from, to, step expr } // nil where they are left out
+	sliceExpr struct{ x, from, to, step expr } // nil if absent
 	callExpr  struct {
 		x    expr
 		args argExprs
@@ -135,11 +135,11 @@ type (
 	}
 )
 
-// argExprs are the arguments of a call.
+// argExprs holds the arguments of a call.
 type argExprs struct {
 	pos     []expr
 	names   []string
 	named   []expr
-	spread  expr // *list; nil for none
-	mapping expr // **mapping; nil for none
+	spread  expr // *list; nil if there is none
+	mapping expr // **mapping; nil if there is none
 }

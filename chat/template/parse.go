@@ -2,12 +2,12 @@ package template
 
 import "slices"
 
-// parser returns nodes of tokens.
+// parser parses tokens into nodes.
 type parser struct {
 	tokens []token
 	at     int
 	depth  int // of nesting
-	loops  int // around the statement
+	loops  int // number of loops around the statement
 }
 
 func (p *parser) peek() token { return p.tokens[p.at] }
@@ -57,7 +57,7 @@ func (p *parser) unexpected(want string) {
 	fail(t.line, "found %.40q, want %s", found, want)
 }
 
-// nest counts a nesting until the function that it returns is called.
+// nest increments the nesting depth until the function that it returns is called.
 func (p *parser) nest() func() {
 	if p.depth++; p.depth > maxDepth {
 		fail(p.peek().line, "it nests deeper than %d", maxDepth)
@@ -65,15 +65,15 @@ func (p *parser) nest() func() {
 	return func() { p.depth-- }
 }
 
-// chained fails where there are too many operators in a row.
+// chained counts an operator and fails if there are too many in a row.
 func (p *parser) chained(n *int) {
 	if *n++; *n > maxChain {
 		fail(p.peek().line, "more than %d operators in a row", maxChain)
 	}
 }
 
-// body parses statements up to one of the words given, in a block of its own, and returns that word. Its block is not
-// closed. Without words it parses up to the end.
+// body parses statements, in a nested block, up to one of the words in ends, and returns that word. It does not read
+// the %} after the word. Without words it parses up to the end of the template.
 func (p *parser) body(inside string, ends ...string) ([]stmt, string) {
 	defer p.nest()()
 	var body []stmt
@@ -100,7 +100,7 @@ func (p *parser) body(inside string, ends ...string) ([]stmt, string) {
 	}
 }
 
-// until parses the rest of a block, and its body up to {% end %}.
+// until parses the rest of a block tag, and its body up to the tag {% end %}.
 func (p *parser) until(end string) []stmt {
 	p.close()
 	body, _ := p.body("{% "+end[len("end"):]+" %}", end)
@@ -154,7 +154,7 @@ func (p *parser) stmt(name token) stmt {
 		}
 		s.body = p.until("endwith")
 		return s
-	case "generation": // what the assistant said, which transformers marks for training
+	case "generation": // the assistant's text, which transformers marks for training
 		return &withStmt{line: line, plain: true, body: p.until("endgeneration")}
 	case "break", "continue":
 		if p.loops == 0 {
@@ -173,7 +173,7 @@ func (p *parser) stmt(name token) stmt {
 	return nil
 }
 
-// outside parses a body to which the loops around it do not belong.
+// outside parses a body that does not belong to the loops around it.
 func (p *parser) outside(parse func() []stmt) []stmt {
 	loops := p.loops
 	p.loops = 0
@@ -234,7 +234,7 @@ func (p *parser) setStmt(line int) stmt {
 	return s
 }
 
-// target parses a name, name.attribute or, with many, several with commas between them.
+// target parses a name or name.attribute or, with many, several names separated by commas.
 func (p *parser) target(many bool) target {
 	defer p.nest()()
 	one := func() target {
@@ -276,7 +276,7 @@ func (p *parser) params() (list []param) {
 	return list
 }
 
-// filters parses |name(arguments) as often as it stands there, for the text of a block.
+// filters parses any number of |name(arguments), for the text of a block.
 func (p *parser) filters() (list []*filterExpr) {
 	for p.op("|") {
 		list = append(list, p.filter(nil))

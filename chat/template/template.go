@@ -1,13 +1,13 @@
 // Package template renders the chat templates that come with models: Jinja2 as transformers runs it, with trim_blocks,
-// lstrip_blocks, loop controls and the functions that it adds (tojson, raise_exception, strftime_now). A template
-// stands in tokenizer_config.json, in chat_template.jinja or in a GGUF file; this package takes its text.
+// lstrip_blocks, loop controls and the functions that it adds (tojson, raise_exception, strftime_now). Templates are
+// stored in tokenizer_config.json, in chat_template.jinja or in a GGUF file. This package takes their text.
 //
-// A template is a program from a file that anyone may have published. As in transformers' sandbox it cannot read files,
-// include other templates, call Go, see the clock other than by strftime_now, or change values other than namespaces.
-// Its work, its memory (see maxWork) and the depth of its nesting and calls are limited.
+// A template is a program that anyone may have published. As in transformers' sandbox it cannot read files, include
+// other templates, call Go, see the clock other than by strftime_now, or change values other than namespaces. Its work,
+// its memory (see maxWork) and the depth of its nesting and calls are limited.
 //
-// Where the Python library and others differ, Python's way is followed: true prints as True, a list as ['a', 'b'], and
-// the method items of a mapping comes before its key "items".
+// Where the Python library and other implementations differ, this package follows Python: true prints as True, a list
+// as ['a', 'b'], and the method items of a mapping takes precedence over its key "items".
 package template
 
 import (
@@ -21,20 +21,20 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// Template is a parsed chat template. It may be used by any number of goroutines.
+// Template is a parsed chat template. It is safe for concurrent use.
 type Template struct{ body []stmt }
 
-// Input is what a template is rendered with. Each field is a variable of the template.
+// Input holds the variables with which a template is rendered.
 type Input struct {
 	Messages  []Message         // messages
-	Tools     []json.RawMessage // tools: functions described by JSON schemas; none where there are no tools
-	Documents []json.RawMessage // documents; none likewise
+	Tools     []json.RawMessage // tools: functions described by JSON schemas; empty if there are none
+	Documents []json.RawMessage // documents; empty if there are none
 	// AddGenerationPrompt asks for the start of a reply after the last message.
 	AddGenerationPrompt bool   // add_generation_prompt
 	BOS, EOS            string // bos_token, eos_token
-	// More are further variables, such as enable_thinking.
+	// More holds further variables, such as enable_thinking.
 	More map[string]json.RawMessage
-	Now  time.Time // what strftime_now formats; the time of rendering if it is zero
+	Now  time.Time // time for strftime_now; if zero, the time of rendering
 }
 
 // Message is one message of a chat: a JSON object with a role, and content or tool_calls. Its keys keep their order.
@@ -55,7 +55,7 @@ func Thought(role, reasoning, content string) Message {
 	return m
 }
 
-// WithContent returns the message with another content.
+// WithContent returns the message with other content.
 func (m Message) WithContent(text string) Message {
 	d := newDict()
 	if m.fields != nil {
@@ -67,10 +67,10 @@ func (m Message) WithContent(text string) Message {
 	return Message{d}
 }
 
-// Role is the message's role: system, user, assistant, tool.
+// Role returns the message's role: system, user, assistant, tool.
 func (m Message) Role() string { return m.text("role") }
 
-// Content is the message's content if that is text.
+// Content returns the message's content if that is a text.
 func (m Message) Content() string { return m.text("content") }
 
 func (m Message) text(key string) string {
@@ -82,7 +82,7 @@ func (m Message) text(key string) string {
 	return text
 }
 
-// UnmarshalJSON reads a JSON object that has a role.
+// UnmarshalJSON reads a JSON object, which must have a role.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	v, err := fromJSON(data)
 	if err != nil {
@@ -98,21 +98,21 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON writes what UnmarshalJSON reads.
+// MarshalJSON writes the object that UnmarshalJSON reads.
 func (m Message) MarshalJSON() ([]byte, error) {
 	var text string
 	err := fault.Catch(func() { text = (&run{work: maxWork}).json(m.fields, jsonStyle{item: ",", key: ":"}, 0) })
 	return []byte(text), err
 }
 
-// Error is a mistake of a template, or of what it does with its input.
+// Error reports a mistake in a template or in its use of the input.
 type Error struct {
 	Line   int    // of the template, from 1
-	Text   string // what is wrong
-	Raised bool   // by the template itself, with raise_exception: it does not take such a chat
+	Text   string // the problem
+	Raised bool   // raised by the template itself, with raise_exception, as it does not accept such a chat
 }
 
-// Error says what is wrong, and where.
+// Error returns the problem and its line.
 func (e *Error) Error() string {
 	if e.Raised {
 		return "chat template: " + e.Text
@@ -120,14 +120,14 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("chat template: line %d: %s", e.Line, e.Text)
 }
 
-// The bounds of a template.
+// The limits of a template.
 const (
 	maxSource = 1 << 20 // bytes of a template; the largest published ones have about 30 KB
-	maxDepth  = 100     // of nesting: blocks and expressions in the source, calls and values while it runs
+	maxDepth  = 100     // of nesting: blocks and expressions in the source, calls and values at run time
 	maxChain  = 1000    // operators, filters, attributes in a row
 
-	// maxWork bounds what rendering may do: a step costs stepWork, a byte that is read or made costs one, and so memory
-	// is bounded with it. inputWork is added for each byte of the input.
+	// maxWork limits the work of a rendering. A step costs stepWork. Each byte that is read or written costs 1, so the
+	// limit bounds memory, too. inputWork is added to the limit for each byte of the input.
 	maxWork   = 1 << 26
 	stepWork  = 64
 	itemWork  = 32  // an element of a list
@@ -136,7 +136,7 @@ const (
 	maxRange  = 100_000 // elements of range(), as in Jinja's sandbox
 )
 
-// Parse reads a template.
+// Parse parses a template.
 func Parse(source string) (*Template, error) {
 	t := &Template{}
 	return t, fault.Catch(func() {

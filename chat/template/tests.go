@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// test is "v is name(arguments)".
+// test evaluates "v is name(arguments)".
 func (r *run) test(name string, v value, a *args) bool {
 	if t, ok := plainTests[name]; ok {
 		return t(v)
@@ -51,13 +51,13 @@ func (r *run) test(name string, v value, a *args) bool {
 	return false
 }
 
-// comparing are the tests that are comparisons.
+// comparing maps the tests that are comparisons to their operators.
 var comparing = map[string]string{
 	"eq": "==", "equalto": "==", "==": "==", "ne": "!=", "!=": "!=", "lt": "<", "lessthan": "<", "<": "<",
 	"gt": ">", "greaterthan": ">", ">": ">", "le": "<=", "<=": "<=", "ge": ">=", ">=": ">=", "in": "in",
 }
 
-// plainTests are the tests that look at the kind of a value alone.
+// plainTests holds the tests that depend on the type of a value alone.
 var plainTests = map[string]func(v value) bool{
 	"boolean":   func(v value) bool { _, ok := v.(bool); return ok },
 	"callable":  func(v value) bool { _, ok := v.(*function); return ok },

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// str is a value as it prints: Python's str().
+// str returns the text that prints for a value: Python's str().
 func (r *run) str(v value) string {
 	switch v := v.(type) {
 	case string:
@@ -78,7 +78,7 @@ func (r *run) each(b *strings.Builder, open, end, between string, n int, element
 	b.WriteString(end)
 }
 
-// formatFloat writes a number as Python does: 1.0, 1e+16, inf.
+// formatFloat formats a number as Python does: 1.0, 1e+16, inf.
 func formatFloat(x float64) string {
 	switch {
 	case math.IsNaN(x):
@@ -127,16 +127,16 @@ func quote(b *strings.Builder, s string) {
 	b.WriteByte(mark)
 }
 
-// jsonStyle says how JSON is written.
+// jsonStyle describes how JSON is written.
 type jsonStyle struct {
 	item, key string // between elements, and after keys
-	indent    string // for each level; lines is set where there are lines
+	indent    string // for each level; used if lines is set
 	lines     bool
-	ascii     bool // other characters are written as \u1234
-	sorted    bool // keys in their order
+	ascii     bool // write other characters as \u1234
+	sorted    bool // sort the keys
 }
 
-// json is a value as Python's json.dumps writes it.
+// json returns a value as Python's json.dumps writes it.
 func (r *run) json(v value, style jsonStyle, depth int) string {
 	var b strings.Builder
 	r.writeJSON(&b, v, style, depth)
@@ -184,7 +184,7 @@ func (r *run) writeJSON(b *strings.Builder, v value, style jsonStyle, depth int)
 	}
 }
 
-// jsonLines writes n elements between brackets, each on a line where style says so.
+// jsonLines writes n elements between brackets, each on a line of its own if the style says so.
 func (r *run) jsonLines(b *strings.Builder, open, end string, style jsonStyle, depth, n int, element func(int)) {
 	line := func(depth int) {
 		if style.lines && n > 0 {
@@ -227,7 +227,7 @@ func (r *run) quoteJSON(b *strings.Builder, s string, ascii bool) {
 	b.WriteByte('"')
 }
 
-// runeSlice is text cut by characters as Python does: s[from:to:step] with the bounds already in range.
+// runeSlice returns Python's s[from:to:step], indexed by characters. The bounds must be in range.
 func (r *run) runeSlice(s string, from, to, step int64) string {
 	r.spend(5 * len(s))
 	if step == 1 && utf8.RuneCountInString(s) == len(s) {

@@ -5,10 +5,10 @@ import (
 	"unicode"
 )
 
-// textMethods are those of a text.
+// textMethods holds the methods of a text.
 var textMethods map[string]method
 
-func init() { // a variable that names functions which name it
+func init() { // init avoids an initialization cycle: some functions refer to the variable
 	textMethods = map[string]method{
 		"strip":      stripping("strip", both),
 		"lstrip":     stripping("lstrip", left),
@@ -72,12 +72,12 @@ func init() { // a variable that names functions which name it
 	}
 }
 
-// removing is removeprefix or removesuffix.
+// removing returns removeprefix or removesuffix.
 func removing(name, what string, trim func(s, affix string) string) method {
 	return func(r *run, v value, a *args) value { return trim(v.(string), r.textOf(a.take(r, name, what)[0], "")) }
 }
 
-// partition cuts a text in three at a separator.
+// partition returns a method that splits a text in three at a separator.
 func partition(name string, index func(s, sep string) int) method {
 	return func(r *run, v value, a *args) value {
 		s, sep := v.(string), r.textOf(a.take(r, name, "sep")[0], "")
@@ -97,7 +97,7 @@ func partition(name string, index func(s, sep string) int) method {
 	}
 }
 
-// titleMethod is str.title: words are runs of letters.
+// titleMethod implements str.title: words are runs of letters.
 func titleMethod(s string) string {
 	var b strings.Builder
 	inWord := false
@@ -121,7 +121,7 @@ func swapCase(s string) string {
 	}, s)
 }
 
-// formatMethod is str.format with plain fields: {}, {0} and {name}. It looks into no values.
+// formatMethod implements str.format with plain fields: {}, {0} and {name}. Fields cannot access parts of values.
 func formatMethod(r *run, v value, a *args) value {
 	var b strings.Builder
 	s, next := v.(string), int64(0)

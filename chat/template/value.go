@@ -11,30 +11,30 @@ import (
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
-// value is what an expression gives: nil for none, bool, int64, float64, string, *list, *dict, *namespace, *function,
+// value is the value of an expression: nil for none, bool, int64, float64, string, *list, *dict, *namespace, *function,
 // *loop or undefined.
 type value any
 
-// undefined is a variable, attribute or element that is not there. It is false, empty and prints as nothing; everything
-// else fails and names it.
+// undefined is a variable, attribute or element that does not exist. It is false and empty, and prints as the empty
+// text. Any other use fails with an error that names it.
 type undefined struct{ name string }
 
-// list is a list or a tuple. It is never changed once a template can see it, so that slices share memory.
+// list is a list or a tuple. It is never changed after a template can see it, so slices can share memory.
 type list struct {
 	items []value
 	tuple bool
 }
 
-// dict is a mapping that keeps the order of its keys. It is never changed once a template can see it.
+// dict is a mapping that keeps the order of its keys. It is never changed after a template can see it.
 type dict struct {
 	keys, vals []value
 	at         map[value]int
 }
 
-// namespace is a mapping whose attributes {% set %} changes.
+// namespace is a mapping whose attributes {% set %} can change.
 type namespace struct{ dict *dict }
 
-// function is what can be called: a macro, a function, a method.
+// function is a callable value: a macro, a function or a method.
 type function struct {
 	name string
 	call func(r *run, a *args) value
@@ -42,7 +42,8 @@ type function struct {
 
 func newDict() *dict { return &dict{at: map[value]int{}} }
 
-// key is a value as the key of a mapping: 1, 1.0 and true are the same, as in Python. Only plain values can be keys.
+// key returns a value as the key of a mapping: 1, 1.0 and true are the same, as in Python. Only plain values can be
+// keys.
 func key(v value) (value, bool) {
 	switch v := v.(type) {
 	case nil, string, int64:
@@ -68,7 +69,7 @@ func (d *dict) get(k value) (value, bool) {
 	return undefined{}, false
 }
 
-// set sets an element; the key must be plain.
+// set sets an element. The key must be a plain value.
 func (d *dict) set(name, v value) {
 	k, _ := key(name)
 	if i, ok := d.at[k]; ok {
@@ -79,7 +80,7 @@ func (d *dict) set(name, v value) {
 	d.keys, d.vals = append(d.keys, name), append(d.vals, v)
 }
 
-// size is about the number of bytes that a value from JSON holds.
+// size returns the approximate number of bytes of a value from JSON.
 func (d *dict) size() int {
 	n := itemWork
 	for i, k := range d.keys {
@@ -103,7 +104,7 @@ func sizeOf(v value) int {
 	return n
 }
 
-// fromJSON reads JSON, with the order of keys.
+// fromJSON reads JSON and keeps the order of keys.
 func fromJSON(data []byte) (v value, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -146,7 +147,7 @@ func decode(d *json.Decoder, depth int) value {
 	}
 }
 
-// truth is whether a value counts as true.
+// truth reports whether a value counts as true.
 func truth(v value) bool {
 	switch v := v.(type) {
 	case nil, undefined:
@@ -167,7 +168,7 @@ func truth(v value) bool {
 	return true
 }
 
-// typeName names the type of a value as Python does.
+// typeName returns Python's name of the type of a value.
 func typeName(v value) string {
 	switch v := v.(type) {
 	case nil:
@@ -262,7 +263,8 @@ func (r *run) equal(a, b value, depth int) bool {
 	return a == b // nil and pointers
 }
 
-// compare is below, at or above 0 as a is less than, equal to or more than b. Numbers, texts and lists have an order.
+// compare returns a number below, at or above 0 if a is less than, equal to or greater than b. Numbers, texts and lists
+// are ordered.
 func (r *run) compare(a, b value, depth int) int {
 	r.step(depth)
 	x, isNumber := number(a)
@@ -307,7 +309,7 @@ func order[T int64 | float64](a, b T) int {
 	return 0
 }
 
-// contains is Python's x in all.
+// contains implements Python's x in all.
 func (r *run) contains(all, x value) bool {
 	switch all := all.(type) {
 	case string:
@@ -324,7 +326,8 @@ func (r *run) contains(all, x value) bool {
 	return slices.ContainsFunc(r.items(all), func(item value) bool { return r.equal(item, x, 0) })
 }
 
-// items are the elements that a loop over v visits: those of a list, the keys of a mapping, the characters of a text.
+// items returns the elements that a loop over v visits: the elements of a list, the keys of a mapping, the characters
+// of a text.
 func (r *run) items(v value) []value {
 	switch v := v.(type) {
 	case *list:
@@ -346,7 +349,7 @@ func (r *run) items(v value) []value {
 	return nil
 }
 
-// length is Python's len(v).
+// length returns Python's len(v).
 func (r *run) length(v value) int {
 	switch v := v.(type) {
 	case string:

@@ -1,5 +1,5 @@
-// Package terminal holds a conversation with a model on a terminal: lines are edited and remembered, Ctrl-C stops a
-// reply, and commands that start with a slash save, fork and undo.
+// Package terminal runs a conversation with a model on a terminal. Lines can be edited and are kept in a history,
+// Ctrl-C stops a reply, and commands that start with a slash save, fork and undo.
 package terminal
 
 import (
@@ -14,28 +14,28 @@ import (
 	"golang.org/x/term"
 )
 
-// console is a terminal in raw mode: lines are edited and remembered, and Ctrl-C is a key like others, which stops a
+// console is a terminal in raw mode. Lines can be edited and are kept in a history. Ctrl-C arrives as a key: it stops a
 // reply or asks to leave.
 type console struct {
 	in, out *os.File
 	term    *term.Terminal
-	keys    chan []byte // what was typed; closed at its end
-	rest    []byte      // typed, not read yet
+	keys    chan []byte // input; closed at its end
+	rest    []byte      // input that Read has not returned yet
 	restore func()
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // of the running reply; nil between replies
 
 	ctx         context.Context
-	interrupted bool // by Ctrl-C, in the last line
+	interrupted bool // Ctrl-C was typed in the last line
 }
 
 const ctrlC = 3
 
-// clearLine is typed in place of Ctrl-C: go to the end of the line, clear it, enter it.
+// clearLine replaces Ctrl-C in the input: go to the end of the line, clear it, enter it.
 const clearLine = "\x05\x15\r"
 
-// openConsole puts the terminal into raw mode. It ends with ctx. close must be called.
+// openConsole puts the terminal into raw mode. The console ends with ctx. close must be called.
 func openConsole(ctx context.Context, in, out *os.File) (*console, error) {
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
@@ -58,18 +58,18 @@ func openConsole(ctx context.Context, in, out *os.File) (*console, error) {
 
 func (c *console) close() { c.restore() }
 
-// history remembers lines that are not empty.
+// history is a history without empty lines.
 type history struct{ term.History }
 
-// Add remembers a line.
+// Add adds a line that is not empty.
 func (h *history) Add(line string) {
 	if line != "" {
 		h.History.Add(line)
 	}
 }
 
-// listen reads keys as long as the program runs. During a reply Ctrl-C stops it, and what is typed waits, as much as
-// c.keys holds.
+// listen reads keys for as long as the program runs. During a reply, Ctrl-C stops the reply, and other input is queued
+// up to the capacity of c.keys.
 func (c *console) listen() {
 	defer close(c.keys)
 	for {
@@ -77,7 +77,7 @@ func (c *console) listen() {
 		n, err := c.in.Read(buf)
 		switch cancel := c.replying(); {
 		case cancel != nil && bytes.IndexByte(buf[:n], ctrlC) >= 0:
-			cancel() // what was typed with it is lost
+			cancel() // input read together with Ctrl-C is lost
 		case cancel != nil && len(c.keys) == cap(c.keys), n == 0:
 		default:
 			select {
@@ -98,7 +98,7 @@ func (c *console) replying() context.CancelFunc {
 	return c.cancel
 }
 
-// during calls work with a context that Ctrl-C cancels, and reports whether it did.
+// during calls work with a context that Ctrl-C cancels, and reports whether Ctrl-C was typed.
 func (c *console) during(work func(ctx context.Context) error) (stopped bool, err error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
@@ -113,7 +113,7 @@ func (c *console) during(work func(ctx context.Context) error) (stopped bool, er
 	return ctx.Err() != nil && c.ctx.Err() == nil, err
 }
 
-// Read passes what was typed to the line editor.
+// Read passes the input to the line editor.
 func (c *console) Read(p []byte) (int, error) {
 	if len(c.rest) == 0 {
 		select {
@@ -137,7 +137,7 @@ func (c *console) Read(p []byte) (int, error) {
 // errStop reports that Ctrl-C was typed at a prompt.
 var errStop = errors.New("Ctrl-C")
 
-// line reads a line. pasted reports that it was pasted, so that others may follow it.
+// line reads a line. pasted reports whether it was pasted, so that more lines may follow.
 func (c *console) line(prompt string) (text string, pasted bool, err error) {
 	c.interrupted = false
 	if width, height, err := term.GetSize(int(c.out.Fd())); err == nil && width > 0 {
@@ -154,8 +154,8 @@ func (c *console) line(prompt string) (text string, pasted bool, err error) {
 	return text, pasted, err
 }
 
-// message reads a message: a line; or lines that end with a backslash and the one after them; or all between """ and
-// """; or pasted lines.
+// message reads a message: one line, or lines that end with a backslash and the line after them, or all text between
+// """ and """, or pasted lines.
 func (c *console) message(prompt string) (string, error) {
 	const quote, more = `"""`, "... "
 	text, pasted, err := c.line(prompt)
@@ -186,7 +186,8 @@ func (c *console) message(prompt string) (string, error) {
 	}
 }
 
-// write writes to the terminal, which in raw mode does not return at a newline.
+// write writes to the terminal. It adds carriage returns, as in raw mode a newline does not return to the start of the
+// line.
 func (c *console) write(text string) error {
 	_, err := c.out.WriteString(strings.ReplaceAll(text, "\n", "\r\n"))
 	return err

@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// conversation is a terminal with the chats on it.
+// conversation is a terminal and its chats.
 type conversation struct {
 	*console
 	chats map[string]*chat.Chat // by name; the first is mainChat
@@ -107,7 +107,7 @@ func (t *conversation) answer(text string) (stopped bool, err error) {
 			shown = true
 			t.write(fmt.Sprintf("\rreading %d/%d", read, total))
 		case shown:
-			t.write("\r\x1b[K") // the reply follows
+			t.write("\r\x1b[K") // erase the line before the reply
 		}
 	}
 	thought := false
@@ -132,7 +132,7 @@ func (t *conversation) answer(text string) (stopped bool, err error) {
 			return t.write(brief.Printable(piece))
 		})
 	})
-	t.opt.Seed++ // for another reply to the same message
+	t.opt.Seed++ // so that the same message gets another reply
 	switch {
 	case t.ctx.Err() != nil:
 		return false, err
@@ -144,7 +144,7 @@ func (t *conversation) answer(text string) (stopped bool, err error) {
 	return false, t.write("\n")
 }
 
-// ask has the user type the result of a call. Ctrl-C stops the reply.
+// ask has the user type the result of a tool call. Ctrl-C stops the reply.
 func (t *conversation) ask(context.Context, chat.Call) (string, error) {
 	t.mu.Lock()
 	cancel := t.cancel
@@ -157,7 +157,7 @@ func (t *conversation) ask(context.Context, chat.Call) (string, error) {
 	return text, err
 }
 
-// lastMessage is the user's last message, "" if there is none.
+// lastMessage returns the user's last message, or "" if there is none.
 func (t *conversation) lastMessage() string {
 	for _, m := range slices.Backward(t.chat().Messages()) {
 		if m.Role() == "user" {
@@ -167,7 +167,7 @@ func (t *conversation) lastMessage() string {
 	return ""
 }
 
-// set changes a sampling setting, or prints all of them.
+// set changes a sampling setting or, without an argument, prints all of them.
 func (t *conversation) set(arg string) error {
 	name, value, _ := strings.Cut(arg, " ")
 	if name != "" {
@@ -186,10 +186,10 @@ func (t *conversation) set(arg string) error {
 	return nil
 }
 
-// commandNames may follow a slash.
+// commandNames lists the words that can follow a slash.
 var commandNames = []string{"help", "save", "load", "fork", "undo", "retry", "set", "system", "stats", "bye"}
 
-// command runs what follows a slash.
+// command runs the command after a slash.
 func (t *conversation) command(text string) error {
 	name, arg, _ := strings.Cut(strings.TrimPrefix(text, "/"), " ")
 	arg = strings.TrimSpace(arg)
