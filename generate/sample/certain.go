@@ -7,35 +7,36 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// A draw from a whole vocabulary takes an exponential in float64 for each token. But all that it does is to compare a
-// random number with sums of them, and how that ends is mostly certain from sums known to a millionth, which take a
-// tenth of the time. Where it is not certain all exponentials are computed: so the token is always the same.
+// A draw from a whole vocabulary computes an exponential in float64 for each token. But these are only summed and
+// compared with a random number, and the result of the comparison is mostly certain from sums that are accurate to a
+// millionth, which take a tenth of the time. Where it is not certain, all exponentials are computed. So the token is
+// always the same.
 
-// totals are the sums of the weights (see candidate) of blocks of logits, nearly.
+// totals holds the approximate sums of the weights (see candidate) of blocks of logits.
 type totals struct {
 	blocks []float64
-	all    float64 // sum of blocks
-	part   float64 // no block is off by more than this part of it
+	all    float64 // sums of blocks
+	part   float64 // upper bound of the relative error of every block
 	top    float32 // the largest logit
 
-	tops   []float32 // of each block
-	scaled []float32 // memory of block
+	tops   []float32 // largest logit of each block
+	scaled []float32 // scratch memory of block
 }
 
 const (
-	// blockLen is how many logits a block has.
+	// blockLen is the number of logits in a block.
 	blockLen = 256
-	// sumError is above the relative error of kernel.SumExp.
+	// sumError is an upper bound of the relative error of kernel.SumExp.
 	sumError = 1.05e-6
-	// scaleError is above that of a block of logits that are divided by a temperature in float32. Of a difference z to
-	// the largest logit three roundings take up to 3·2⁻²⁴·|z|, and the mean of |z|, weighted by e^z, is at most
-	// log(blockLen), as it is less than the entropy.
+	// scaleError is an upper bound of the relative error of the sum of a block whose logits are divided by a
+	// temperature in float32. For a difference z to the largest logit, three roundings have an error of up to
+	// 3·2⁻²⁴·|z|. The mean of |z|, weighted by e^z, is at most log(blockLen), as it is less than the entropy.
 	scaleError = 1.05e-6
-	// Temperatures outside of these are not worth a bound of their own.
+	// Temperatures outside these limits are not worth an error bound of their own.
 	leastTemperature, mostTemperature = 1.0 / 64, 64
 )
 
-// add adds up the weights of all logits, and reports whether it could. It could if choosing has no error.
+// add sums the weights of all logits. It reports whether it could: only if choosing a token gives no error.
 func (t *totals) add(logits []float32, temperature float64) bool {
 	if !(temperature >= leastTemperature && temperature <= mostTemperature) || len(logits) == 0 {
 		return false
@@ -49,7 +50,7 @@ func (t *totals) add(logits []float32, temperature float64) bool {
 		switch {
 		case sum != sum && slices.ContainsFunc(block, func(x float32) bool { return !(x < -math.MaxFloat32) }):
 			return false
-		case sum != sum: // it has no token
+		case sum != sum: // the block has no token
 			top, sum = float32(math.Inf(-1)), 0
 		case temperature != 1:
 			sum = t.scale(block, top, float32(1/temperature))
@@ -66,27 +67,28 @@ func (t *totals) add(logits []float32, temperature float64) bool {
 	return t.all > 0
 }
 
-// scale is Σ e^((x-top)·by) of a block.
+// scale returns Σ e^((x-top)·by) of a block.
 func (t *totals) scale(block []float32, top, by float32) float64 {
 	t.scaled = slices.Grow(t.scaled[:0], blockLen)[:len(block)]
 	for i, x := range block {
 		t.scaled[i] = (x - top) * by
 	}
-	_, sum := kernel.SumExp(t.scaled) // the largest is 0
+	_, sum := kernel.SumExp(t.scaled) // the largest scaled logit is 0
 	return sum
 }
 
-// rounding is above what sums of exact weights are off by, as a part of the sum of all: n additions and n subtractions.
+// rounding returns an upper bound of the rounding error of sums of exact weights, relative to the sum of all: n
+// additions and n subtractions.
 func rounding(n int) float64 { return float64(n) * 0x1p-51 }
 
-// certain returns the token that exact weights choose for a random number r below 1, where that is certain.
+// certain returns the token that exact weights choose for a random number r below 1, if that is certain.
 func (s *Sampler) certain(logits []float32, r float64) (token int32, ok bool) {
 	t := &s.totals
 	switch p := s.opt.TopP; {
 	case p > 0 && p < 1:
-		const few = -9 // the logarithm of the least weight that is looked at
+		const few = -9 // logarithm of the smallest weight that is considered
 		s.collectFrom(logits, float64(t.top)+few*s.opt.Temperature)
-		if len(s.left) > len(logits)/2 { // all are as fast
+		if len(s.left) > len(logits)/2 { // the exact choice is as fast
 			return 0, false
 		}
 		s.weigh(t.top)
@@ -97,7 +99,7 @@ func (s *Sampler) certain(logits []float32, r float64) (token int32, ok bool) {
 		}
 		s.cut(last)
 	case s.opt.MinP > 0:
-		const wider = 1 + 1e-9 // so that no rounding leaves out one
+		const wider = 1 + 1e-9 // so that rounding drops no candidate
 		s.collectFrom(logits, float64(t.top)+(math.Log(s.opt.MinP)*wider-1e-9)*s.opt.Temperature)
 		s.weigh(t.top)
 	default:
@@ -106,14 +108,14 @@ func (s *Sampler) certain(logits []float32, r float64) (token int32, ok bool) {
 	return s.draw(s.opt.MinP, r), true
 }
 
-// place returns the token in whose weight r falls where all weights stand in a row of length 1, if that is certain.
+// place returns the token at r, if that is certain, when the weights of all tokens divide the interval from 0 to 1.
 func (s *Sampler) place(logits []float32, r float64) (token int32, ok bool) {
 	t := &s.totals
 	at, before, block := r*t.all, 0.0, 0
 	for ; block < len(t.blocks)-1 && before+t.blocks[block] <= at; block++ {
 		before += t.blocks[block]
 	}
-	// Blocks before this one move its beginning by what they are off, and all of them move the place.
+	// The error of the blocks before this one shifts its beginning. The error of all blocks shifts the position of r.
 	doubt := t.part*(r*(t.all-before)+(1-r)*before) + rounding(len(logits))*t.all
 	for i := block * blockLen; i < min(len(logits), (block+1)*blockLen); i++ {
 		after := before + s.weight(logits[i], t.top)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// someLogits are logits of a vocabulary: their standard deviation says how flat the choice is. Of some kinds whole
-// blocks are excluded.
+// someLogits returns the logits of a vocabulary. Their standard deviation determines how flat the distribution is.
+// Whole blocks can be excluded.
 func someLogits(rng *rand.Rand, vocab int, deviation float64, excluded bool) []float32 {
 	logits := make([]float32, vocab)
 	for i := range logits {
@@ -20,8 +20,8 @@ func someLogits(rng *rand.Rand, vocab int, deviation float64, excluded bool) []f
 	return logits
 }
 
-// TestDrawsAreThoseOfAllWeights: whatever the options, a draw is the one that the exact weights of all tokens give, and
-// most draws from a peaked choice do without them.
+// TestDrawsAreThoseOfAllWeights checks that a draw gives the token that the exact weights of all tokens give, whatever
+// the options, and that most draws from a peaked distribution do not compute these weights.
 func TestDrawsAreThoseOfAllWeights(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	const draws = 6
@@ -57,8 +57,8 @@ func TestDrawsAreThoseOfAllWeights(t *testing.T) {
 	}
 }
 
-// TestDrawsBetweenTokens: a random number at the border between two tokens, where sums that are nearly right would draw
-// either, draws the one that the exact weights give.
+// TestDrawsBetweenTokens checks that a random number at the border between two tokens, where approximate sums could
+// give either token, draws the one that the exact weights give.
 func TestDrawsBetweenTokens(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for _, temperature := range []float64{1, 0.8} {
@@ -96,7 +96,8 @@ func TestDrawsBetweenTokens(t *testing.T) {
 	}
 }
 
-// TestSumsOfWeights: the sums are off by no more than they say, and there are none where choosing has an error.
+// TestSumsOfWeights checks that the sums are within their error bounds, and that there are none if choosing a token
+// gives an error.
 func TestSumsOfWeights(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for _, temperature := range []float64{1, 0.3, 2.5, 64} {

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// DRY ("don't repeat yourself") is a penalty on tokens that would go on with a sequence that the text has already: if
-// the last n tokens stand at an earlier place, too, and token x follows there, and n is at least AllowedLength, then
+// DRY ("don't repeat yourself") is a penalty on tokens that would continue a repetition: if the last n tokens also
+// occur earlier in the text, followed by token x, and n is at least AllowedLength, then
 //
 //	logit[x] -= Multiplier · Base^(n - AllowedLength), n the largest of all such places
 //
-// A sequence reaches over no text of Breakers, and no token that has one is penalized. Source:
-// github.com/oobabooga/text-generation-webui, pull request 5677, whose defaults these are, as in llama.cpp.
+// A repeated sequence cannot extend across a text of Breakers, and no token that contains one is penalized. Source:
+// github.com/oobabooga/text-generation-webui, pull request 5677. The defaults are the same as there and in llama.cpp.
 type DRY struct {
 	Multiplier    float64  `json:"multiplier"` // 0: no penalty
 	Base          float64  `json:"base"`
 	AllowedLength int      `json:"allowed_length"`
-	Last          int      `json:"last"` // tokens at the end of the text that are looked at; 0 for all
+	Last          int      `json:"last"` // number of tokens at the end of the text that count; 0 for all
 	Breakers      []string `json:"breakers"`
 	// Decode appends the text of tokens, for Breakers.
 	Decode func(dst []byte, ids []int32) []byte `json:"-"`
@@ -27,15 +27,15 @@ func (d *DRY) SetDefaults() {
 	*d = DRY{Base: 1.75, AllowedLength: 2, Breakers: []string{"\n", ":", `"`, "*"}}
 }
 
-// penalties calls subtract with the tokens that are penalized, and by how much. The suffix that two places share is
-// found for all places in one pass over the reversed text (the Z-algorithm; Gusfield 1997, §1.4).
+// penalties calls subtract with each token that is penalized, and its penalty. It finds the length of the common suffix
+// of the text and each of its prefixes in one pass over the reversed text (the Z-algorithm; Gusfield 1997, §1.4).
 func (d *DRY) penalties(history []int32, subtract func(token int32, by float64) error) error {
 	if d.Last > 0 && len(history) > d.Last {
 		history = history[len(history)-d.Last:]
 	}
 	n := len(history)
-	from := func(i int) int32 { return history[n-1-i] } // backwards
-	shared := make([]int, n)                            // shared[i]: how long history and history[:n-i] end alike
+	from := func(i int) int32 { return history[n-1-i] } // i-th token from the end
+	shared := make([]int, n)                            // shared[i]: length of the common suffix with history[:n-i]
 	left, right := 0, 0
 	for i := 1; i < n; i++ {
 		if i < right {
@@ -83,7 +83,7 @@ func (d *DRY) text(token int32) string {
 	return string(d.Decode(nil, []int32{token}))
 }
 
-// broken reports whether a text has one of Breakers.
+// broken reports whether a text contains one of Breakers.
 func (d *DRY) broken(text string) bool {
 	for _, b := range d.Breakers {
 		if strings.Contains(text, b) {
@@ -93,7 +93,7 @@ func (d *DRY) broken(text string) bool {
 	return false
 }
 
-// unbroken is how many of the last tokens have none of Breakers.
+// unbroken returns how many of the last tokens contain none of Breakers.
 func (d *DRY) unbroken(last []int32) int {
 	text, longest := "", 0
 	for _, b := range d.Breakers {
@@ -104,7 +104,7 @@ func (d *DRY) unbroken(last []int32) int {
 		if text = own + text; d.broken(text) {
 			return n
 		}
-		text = text[:min(len(text), longest)] // no more of it is in a breaker with what stands before
+		text = text[:min(len(text), longest)] // a breaker that begins in an earlier token contains no more than this
 	}
 	return len(last)
 }

@@ -17,8 +17,8 @@ func letters(dst []byte, ids []int32) []byte {
 	return dst
 }
 
-// naiveDRY follows the definition: for each token and each earlier place that it stands at, how far what is before it
-// is what the text ends with.
+// naiveDRY follows the definition: for each earlier position of each token, it computes how much of the text before the
+// position equals the end of the text.
 func naiveDRY(d DRY, history []int32) map[int32]float64 {
 	if d.Last > 0 {
 		history = history[max(0, len(history)-d.Last):]
@@ -46,7 +46,7 @@ func naiveDRY(d DRY, history []int32) map[int32]float64 {
 	return out
 }
 
-// TestDRY: the penalty is that of the definition, for any text, and is subtracted from the logits.
+// TestDRY checks that the penalty follows the definition, for any text, and is subtracted from the logits.
 func TestDRY(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := DRY{
@@ -72,7 +72,8 @@ func TestDRY(t *testing.T) {
 			}
 		}
 	})
-	// The text ends with abc, after which a stood twice and b once: a and b are penalized by 2 · 3^(3-2).
+	// The text ends with abc, which was followed by a twice and by b once earlier: a and b are penalized by 2 ·
+	// 3^(3-2).
 	o := Options{DRY: DRY{Multiplier: 2, Base: 3, AllowedLength: 2, Decode: letters}}
 	s := newSampler(t, o)
 	history := []int32{0, 1, 2, 0, 4, 0, 1, 2, 1, 5, 0, 1, 2}
@@ -92,7 +93,7 @@ func TestDRY(t *testing.T) {
 	}
 }
 
-// TestDRYLong: a long text that repeats one token takes one pass, and its penalty stays a number.
+// TestDRYLong checks that a long text that repeats one token takes one pass, and that its penalty stays finite.
 func TestDRYLong(t *testing.T) {
 	d := DRY{}
 	d.SetDefaults()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLargestOfManyBlocks: the largest logit and the k largest are those of a sort, with equal ones and excluded ones,
-// wherever they lie in blocks that are passed over at once; a NaN or an infinity is found anywhere.
+// TestLargestOfManyBlocks compares the largest logit and the k largest with those of a sort, with equal and excluded
+// logits anywhere in blocks that are skipped at once. It also checks that a NaN or an infinity is found anywhere.
 func TestLargestOfManyBlocks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 200 {

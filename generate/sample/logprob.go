@@ -7,13 +7,14 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// LogProbs are the natural logarithms of the probabilities that a model's logits stand for: log softmax. Exponentials
-// are computed in float32 and added up in float64, so that the largest error is below 1e-6. The same logits have the
-// same bits, whatever the number of cores, at one level of the CPU (see internal/kernel). Larger logits have larger
-// ones, and equal logits equal ones: the token that a greedy choice takes has exactly the largest. None is above 0.
+// LogProbs holds the natural logarithms of the probabilities for a model's logits: log softmax. Exponentials are
+// computed in float32 and summed in float64, so that the largest error is below 1e-6. The same logits give the same
+// bits, whatever the number of cores, at one level of the CPU (see internal/kernel). A larger logit has a larger
+// log-probability, and equal logits have equal ones: the token that a greedy choice takes has exactly the largest. None
+// is above 0.
 type LogProbs struct {
 	logits  []float32
-	Largest float32 // of the logits
+	Largest float32 // largest logit
 	Norm    float64 // log of the sum of exp(logit)
 }
 
@@ -23,7 +24,7 @@ type TokenProb struct {
 	LogProb float64
 }
 
-// LogProbsOf takes logits, which must not change while they are used.
+// LogProbsOf returns the log-probabilities of logits, which must not change while these are used.
 func LogProbsOf(logits []float32) (LogProbs, error) {
 	if len(logits) == 0 {
 		return LogProbs{}, errNoToken
@@ -38,7 +39,7 @@ func LogProbsOf(logits []float32) (LogProbs, error) {
 	return LogProbs{logits, top, float64(top) + math.Log(sum)}, nil
 }
 
-// LogProb is the log-probability of one token: LogProbs.Of, or NaN where logits have no probabilities.
+// LogProb returns the log-probability of one token as LogProbs.Of does, or NaN if the logits have no probabilities.
 func LogProb(logits []float32, id int32) float64 {
 	p, err := LogProbsOf(logits)
 	if err != nil {
@@ -47,7 +48,7 @@ func LogProb(logits []float32, id int32) float64 {
 	return p.Of(id)
 }
 
-// Of is the log-probability of a token: -Inf for one that is excluded, or outside of the vocabulary.
+// Of returns the log-probability of a token: -Inf for one that is excluded or outside the vocabulary.
 func (p LogProbs) Of(id int32) float64 {
 	if id < 0 || int(id) >= len(p.logits) {
 		return math.Inf(-1)
@@ -55,8 +56,8 @@ func (p LogProbs) Of(id int32) float64 {
 	return float64(p.logits[id]) - p.Norm
 }
 
-// Top returns the k most probable tokens, the most probable first, among equals the lower token. Excluded ones are left
-// out.
+// Top returns the k most probable tokens in descending order of probability; of equal ones, the lower token comes
+// first. Excluded tokens are omitted.
 func (p LogProbs) Top(k int) []TokenProb {
 	if k < 1 {
 		return nil
@@ -70,12 +71,13 @@ func (p LogProbs) Top(k int) []TokenProb {
 	return out
 }
 
-// atOnce is how many logits Entropy looks at together: their sums are made in float32, and added up in float64.
+// atOnce is the number of logits in a block of Entropy. Sums of a block are computed in float32, and added up in
+// float64.
 const atOnce = 1024
 
 var ones = slices.Repeat([]float32{1}, atOnce)
 
-// Entropy is the mean of -log p over all tokens, -Σ p log p, in nats.
+// Entropy returns the mean of -log p over all tokens, -Σ p log p, in nats.
 func (p LogProbs) Entropy() float64 {
 	var below, e [atOnce]float32
 	sum := 0.0 // of e^(z - largest) (z - largest)
@@ -87,7 +89,7 @@ func (p LogProbs) Entropy() float64 {
 		kernel.ExpShift(y, 0, 1)
 		sum += float64(kernel.Dot(x, y))
 	}
-	if sum != sum { // there is a logit so far below that the distance has no float32
+	if sum != sum { // some logit is so far below the largest that float32 cannot hold the distance
 		sum = 0
 		for _, z := range p.logits {
 			if x := float64(z) - float64(p.Largest); math.Exp(x) > 0 {

@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLogProbs: probabilities sum to 1, the greedy token has exactly the largest, and Top is a sorted list of all.
+// TestLogProbs checks that probabilities sum to 1, that the greedy token has exactly the largest, and that Top returns
+// a sorted list of all.
 func TestLogProbs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		logits := rapid.SliceOfN(rapid.Float32Range(-80, 80), 1, 60).Draw(t, "logits")
@@ -51,7 +52,7 @@ func TestLogProbs(t *testing.T) {
 	})
 }
 
-// TestLogProbsOfNothing: logits that exclude every token, or are none, have no probabilities.
+// TestLogProbsOfNothing checks that logits have no probabilities if there are none or if they exclude every token.
 func TestLogProbsOfNothing(t *testing.T) {
 	for _, logits := range [][]float32{{}, {float32(math.Inf(-1))}, {0, float32(math.NaN())}, {float32(math.Inf(1))}} {
 		if _, err := LogProbsOf(logits); err == nil {
@@ -64,13 +65,14 @@ func TestLogProbsOfNothing(t *testing.T) {
 	}
 }
 
-// TestBiasAndPenalties: a bias and the penalties of what was drawn move logits by what they say, also in a sampler that
-// was told of what was drawn before; excluded tokens stay excluded.
+// TestBiasAndPenalties checks that a bias and the penalties of drawn tokens change logits by the stated amounts, also
+// in a sampler that was told the tokens drawn before, and that excluded tokens stay excluded.
 func TestBiasAndPenalties(t *testing.T) {
 	o := Options{LogitBias: map[int32]float32{1: 3, 3: 100}, FrequencyPenalty: 1, PresencePenalty: 0.5}
 	logits := []float32{2, 0, 1, float32(math.Inf(-1))}
 	s := newSampler(t, o)
-	// Token 1 has 3, then 1.5, then 0.5 after a penalty of 1.5 and 1 more; token 0 has 2, then 0.5; token 2 has 1.
+	// Token 1 has a logit of 3, then 1.5, then 0.5 after a penalty of 1.5 and 1 more. Token 0 has 2, then 0.5. Token 2
+	// has 1.
 	for i, want := range []int32{1, 0, 1, 2, 0, 1} {
 		next := newSampler(t, o)
 		next.Count([]int32{1, 0, 1, 2, 0, 1}[:i]...)
@@ -95,8 +97,8 @@ func TestBiasAndPenalties(t *testing.T) {
 	}
 }
 
-// TestLogProbsAreNearThoseInFloat64: of vocabularies of any size and logits of any spread, with and without masks, also
-// where one token has all but the whole probability.
+// TestLogProbsAreNearThoseInFloat64 compares log-probabilities with float64 for vocabularies of any size and logits of
+// any spread, with and without masks, also where one token has nearly all of the probability.
 func TestLogProbsAreNearThoseInFloat64(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, n := range []int{1, 2, 15, 17, 1000, 32768, 50280, 151936} {
@@ -118,7 +120,7 @@ func TestLogProbsAreNearThoseInFloat64(t *testing.T) {
 			}
 			for id, x := range logits {
 				got, want := p.Of(int32(id)), float64(x)-top-math.Log(sum)
-				// The rounding of the norm, in float64, and that of the sum.
+				// The bound is the rounding error of the norm, in float64, and that of the sum.
 				if e := math.Abs(got - want); e > 1e-6*min(1, math.Log(sum))+1e-15*math.Abs(top) || got > 0 {
 					t.Fatalf("%d tokens, %+v: token %d has %v, want %v", n, c, id, got, want)
 				}
@@ -127,7 +129,7 @@ func TestLogProbsAreNearThoseInFloat64(t *testing.T) {
 	}
 }
 
-// TestLogProb: of one token it is that of all, and NaN where there is none.
+// TestLogProb checks that LogProb of one token equals LogProbs.Of, and is NaN if there are no probabilities.
 func TestLogProb(t *testing.T) {
 	if got := LogProb([]float32{0, 0, 0, 0}, 2); math.Abs(got+math.Log(4)) > 1e-6 {
 		t.Errorf("one of four has the log-probability %v", got)
@@ -142,7 +144,7 @@ func TestLogProb(t *testing.T) {
 	}
 }
 
-// TestBadLogitsAnywhere: a NaN or +Inf is found wherever it stands, and named.
+// TestBadLogitsAnywhere checks that a NaN or +Inf is found at any position, and that the error names it.
 func TestBadLogitsAnywhere(t *testing.T) {
 	logits := gaussianLogits(100)
 	for at := range logits {

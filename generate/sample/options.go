@@ -1,13 +1,13 @@
-// Package sample chooses the next token from a model's logits, and finds stop strings in the text that results.
+// Package sample chooses the next token from a model's logits, and finds stop strings in the generated text.
 //
-// From the logits to the token, in this order; a step whose option is zero is skipped at no cost:
+// The steps from the logits to the token are, in this order (a step whose option is zero is skipped at no cost):
 //
-//  1. logit bias: a number is added to the logits of tokens that are named.
-//  2. frequency and presence penalty: from the logit of every token that was drawn before, once or more often, the one
-//     is subtracted for each time, the other once. They are those of OpenAI's interface.
+//  1. logit bias: a number is added to the logits of given tokens.
+//  2. frequency and presence penalty, as in OpenAI's interface: for every token that was drawn before, the frequency
+//     penalty is subtracted from its logit once for each time it was drawn, and the presence penalty once.
 //  3. repetition penalty: the logit of every token in the window is divided by the penalty if positive, multiplied by
 //     it otherwise. CTRL, arXiv:1909.05858, §4.1, divides always, which would favor negative logits.
-//  4. DRY: the logit of a token that would go on with a sequence that the text has already is lowered (see DRY).
+//  4. DRY: the logit of a token that would continue a repetition is lowered (see DRY).
 //  5. temperature: logits are divided by it; 0 takes the token with the largest logit.
 //  6. top-k: only the k largest logits remain. Fan et al., arXiv:1805.04833, §5.4.
 //  7. softmax over the remaining tokens.
@@ -27,7 +27,7 @@ import (
 	"strings"
 )
 
-// Options say how to choose. The zero value is greedy: always the token with the largest logit.
+// Options determine how a token is chosen. The zero value is greedy: always the token with the largest logit.
 type Options struct {
 	Temperature float64 `json:"temperature" help:"0 is greedy, 1 follows the model, more is more varied" min:"0"`
 	TopK        int     `json:"top_k" help:"choose among the k most probable tokens; 0 for all" min:"0"`
@@ -48,7 +48,7 @@ type Options struct {
 	DRY DRY `json:"-"`
 }
 
-// Validate returns one error that names every option out of range, nil if there is none.
+// Validate returns one error that names every option out of range, or nil if there is none.
 func (o Options) Validate() error {
 	var problems []string
 	check := func(ok bool, name string, found any, want string) {
@@ -56,7 +56,7 @@ func (o Options) Validate() error {
 			problems = append(problems, fmt.Sprintf("%s: found %v, want %s", name, found, want))
 		}
 	}
-	// No comparison holds for NaN, so that it fails each check.
+	// All comparisons with NaN are false, so NaN fails each check.
 	check(o.Temperature >= 0 && o.Temperature <= math.MaxFloat64, "temperature", o.Temperature, "a number from 0 up")
 	check(o.TopK >= 0, "top_k", o.TopK, "an integer from 0 up")
 	check(o.TopP >= 0 && o.TopP <= 1, "top_p", o.TopP, "a number from 0 to 1")

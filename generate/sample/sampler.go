@@ -10,20 +10,20 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// A Sampler chooses tokens. It reuses its memory: once it has seen the vocabulary's size, Next allocates nothing.
-// It must not be used by several goroutines at once.
+// A Sampler chooses tokens. It reuses its memory: after the first call for a vocabulary, Next allocates nothing. It is
+// not safe for concurrent use.
 type Sampler struct {
 	opt Options
 	pcg *rand.PCG
-	rng *rand.Rand // over pcg, which holds all of its state
+	rng *rand.Rand // uses pcg, which holds all of its state
 
-	left      []candidate   // the tokens still in the choice, by number
-	sorted    []candidate   // the same, sorted as far as a cut needs
-	penalized []float32     // the logits after bias and penalties
-	drawn     map[int32]int // how often each token was drawn, nil where no penalty asks for it
-	seen      []uint64      // per token, the call of Next that penalized it last
+	left      []candidate   // tokens still in the choice, by number
+	sorted    []candidate   // the same, sorted as far as nucleus needs it
+	penalized []float32     // logits after bias and penalties
+	drawn     map[int32]int // how often each token was drawn; nil if no penalty needs it
+	seen      []uint64      // per token, the last call of Next that penalized it
 	call      uint64
-	totals    totals // of the logits
+	totals    totals // sums of the weights
 }
 
 // New returns a sampler, or the error of opt.Validate.
@@ -36,11 +36,11 @@ func New(opt Options) (*Sampler, error) {
 	return &Sampler{opt: opt, pcg: pcg, rng: rand.New(pcg)}, nil
 }
 
-// Next chooses a token given its logits (v) and the previous tokens, which only the repetition penalty uses. It does
+// Next chooses a token given its logits (v) and the previous tokens, which the repetition penalty and DRY use. It does
 // not change logits. A logit of -Inf excludes its token. Every call uses one random number, a greedy one none.
 //
 // Errors: logits that are NaN or +Inf, which indicate a broken model; no logit above -Inf; a token in the history
-// outside of the vocabulary.
+// outside the vocabulary.
 func (s *Sampler) Next(logits []float32, history []int32) (int32, error) {
 	id, err := s.choose(logits, history)
 	if err == nil {
@@ -49,7 +49,7 @@ func (s *Sampler) Next(logits []float32, history []int32) (int32, error) {
 	return id, err
 }
 
-// choose is Next, without counting what is drawn.
+// choose chooses a token as Next does, without counting it as drawn.
 func (s *Sampler) choose(logits []float32, history []int32) (int32, error) {
 	if s.changes() {
 		if _, err := largestLogit(logits); err != nil {
@@ -70,7 +70,7 @@ func (s *Sampler) choose(logits []float32, history []int32) (int32, error) {
 	return s.exact(logits, r)
 }
 
-// exact chooses by the weights of all tokens, for a random number r, NaN for the next one.
+// exact chooses by the weights of all tokens, with the random number r, or with the next random number if r is NaN.
 func (s *Sampler) exact(logits []float32, r float64) (int32, error) {
 	best, err := largestLogit(logits)
 	if err != nil {
@@ -105,10 +105,10 @@ func (s *Sampler) exact(logits []float32, r float64) (int32, error) {
 	return s.draw(s.opt.MinP, r), nil
 }
 
-// ErrLogits is the error of logits from which no token can be chosen: those of a broken model or a forged state.
+// ErrLogits reports that no token can be chosen from the logits, as they come from a broken model or a forged state.
 var ErrLogits = errors.New("logits")
 
-// errNoToken is the error of logits that exclude every token.
+// errNoToken reports that the logits exclude every token.
 var errNoToken = fmt.Errorf("%w: found none above -Inf, want a token to choose", ErrLogits)
 
 // A candidate is a token in the choice.
@@ -118,12 +118,12 @@ type candidate struct {
 	weight float64 // probability relative to the largest, exp((logit - max) / temperature)
 }
 
-// larger is the order of all cuts: by logit, among equals the lower token first.
+// larger reports whether a comes before b in the order of all cuts: by logit, then the lower token first.
 func larger(a, b candidate) bool {
 	return a.logit > b.logit || a.logit == b.logit && a.token < b.token
 }
 
-// Best returns the token with the largest logit: what a Sampler chooses at temperature 0.
+// Best returns the token with the largest logit, which a Sampler chooses at temperature 0.
 func Best(logits []float32) (int32, error) {
 	best, err := largestLogit(logits)
 	if err == nil && best < 0 {
@@ -132,10 +132,10 @@ func Best(logits []float32) (int32, error) {
 	return int32(best), err
 }
 
-// largestLogit returns the token with the largest logit, -1 where none is above -Inf.
+// largestLogit returns the token with the largest logit, or -1 if none is above -Inf.
 func largestLogit(logits []float32) (int, error) {
 	top := float32(math.Inf(-1))
-	from := 0 // where the first block starts that has it
+	from := 0 // start of the first block that contains it
 	for at := 0; at < len(logits); at += blockLen {
 		hi, bad := kernel.Largest(logits[at:min(len(logits), at+blockLen)])
 		if bad {
@@ -163,10 +163,10 @@ func badLogit(token int, x float32) error {
 // repeats reports whether the repetition penalty has an effect.
 func (s *Sampler) repeats() bool { return s.opt.RepetitionPenalty != 0 && s.opt.RepetitionPenalty != 1 }
 
-// counts reports whether it matters what has been drawn.
+// counts reports whether the choice depends on the tokens drawn before.
 func (s *Sampler) counts() bool { return s.opt.FrequencyPenalty != 0 || s.opt.PresencePenalty != 0 }
 
-// changes reports whether a choice is among other logits than the model's.
+// changes reports whether any option changes the model's logits.
 func (s *Sampler) changes() bool {
 	return s.repeats() || s.counts() || len(s.opt.LogitBias) > 0 || s.opt.DRY.Multiplier != 0
 }
@@ -204,7 +204,7 @@ func (s *Sampler) changed(logits []float32, history []int32) ([]float32, error) 
 	return s.penalized, s.opt.DRY.penalties(history, func(token int32, by float64) error { return add(token, -by) })
 }
 
-// Count tells a new sampler what was drawn before, for the frequency and presence penalties.
+// Count tells a new sampler which tokens were drawn before, for the frequency and presence penalties.
 func (s *Sampler) Count(drawn ...int32) {
 	if !s.counts() {
 		return
@@ -217,7 +217,7 @@ func (s *Sampler) Count(drawn ...int32) {
 	}
 }
 
-// penalize applies the repetition penalty, once to each token in the window.
+// penalize applies the repetition penalty once to each token in the window.
 func (s *Sampler) penalize(logits []float32, history []int32) error {
 	penalty := float32(s.opt.RepetitionPenalty)
 	if w := s.opt.RepetitionWindow; w > 0 && w < len(history) {
@@ -238,7 +238,7 @@ func (s *Sampler) penalize(logits []float32, history []int32) error {
 		x := &logits[token]
 		switch {
 		case *x > 0:
-			*x = min(*x/penalty, math.MaxFloat32) // a penalty below 1 must not make it infinite
+			*x = min(*x/penalty, math.MaxFloat32) // a penalty below 1 must not make the logit infinite
 		case *x >= -math.MaxFloat32: // an excluded token stays excluded
 			*x *= penalty
 		}
@@ -246,7 +246,7 @@ func (s *Sampler) penalize(logits []float32, history []int32) error {
 	return nil
 }
 
-// collectFrom makes the tokens candidates whose logits are about floor or larger, those at -Inf excepted.
+// collectFrom makes candidates of the tokens whose logits are at least about floor, except those at -Inf.
 func (s *Sampler) collectFrom(logits []float32, floor float64) {
 	least := max(-math.MaxFloat32, math.Nextafter32(float32(floor), float32(math.Inf(-1))))
 	s.left = s.left[:0]
@@ -257,19 +257,19 @@ func (s *Sampler) collectFrom(logits []float32, floor float64) {
 	}
 }
 
-// fewTop is the largest top-k for which it pays to find the k largest logits in one pass.
+// fewTop is the largest top-k for which finding the k largest logits in one pass is faster.
 const fewTop = 128
 
-// collectTop makes the k tokens with the largest logits candidates, or fewer if the rest are at -Inf.
+// collectTop makes candidates of the k tokens with the largest logits, or of fewer if the rest are at -Inf.
 func (s *Sampler) collectTop(logits []float32, k int) {
 	s.left = largestLogits(s.left[:0], logits, k)
 	slices.SortFunc(s.left, func(a, b candidate) int { return int(a.token - b.token) })
 }
 
 // largestLogits returns the k tokens with the largest logits in the memory of heap, in any order, or fewer if the rest
-// are at -Inf. The k largest so far are in a heap with the smallest at the top; a later token seldom has to enter it.
+// are at -Inf. The k largest so far are in a heap with the smallest at the top. Later tokens seldom enter it.
 func largestLogits(heap []candidate, logits []float32, k int) []candidate {
-	least := float32(-math.MaxFloat32) // the bound for entering the heap: it grows once the heap is full
+	least := float32(-math.MaxFloat32) // logits must exceed this to enter the heap; it grows once the heap is full
 	for from := 0; from < len(logits); from += heapBlock {
 		block := logits[from:min(len(logits), from+heapBlock)]
 		if top, bad := kernel.Largest(block); top < least && !bad {
@@ -289,7 +289,7 @@ func largestLogits(heap []candidate, logits []float32, k int) []candidate {
 				heap[0] = c
 				siftDown(heap)
 			}
-			if len(heap) == k { // of equal ones the first stays
+			if len(heap) == k { // among equal ones, the first stays
 				least = math.Nextafter32(heap[0].logit, float32(math.Inf(1)))
 			}
 		}
@@ -297,10 +297,10 @@ func largestLogits(heap []candidate, logits []float32, k int) []candidate {
 	return heap
 }
 
-// heapBlock is how many logits are passed over at once where none of them is among the largest so far.
+// heapBlock is the number of logits that are skipped at once if none of them is among the largest so far.
 const heapBlock = 128
 
-// siftDown moves the top of a heap to its place.
+// siftDown moves the top of a heap down to its position.
 func siftDown(heap []candidate) {
 	for at := 0; ; {
 		child := 2*at + 1
@@ -329,8 +329,8 @@ func (s *Sampler) cut(last candidate) {
 	s.left = kept
 }
 
-// weigh sets the weights and returns their sum; weight/sum is the softmax. top is the largest logit, so that the
-// largest weight is 1 and none overflows.
+// weigh sets the weights and returns their sum. weight/sum is the softmax. top is the largest logit, so the largest
+// weight is 1 and none overflows.
 func (s *Sampler) weigh(top float32) (sum float64) {
 	for i := range s.left {
 		c := &s.left[i]
@@ -340,16 +340,17 @@ func (s *Sampler) weigh(top float32) (sum float64) {
 	return sum
 }
 
-// weight is that of a logit.
+// weight returns the weight of a logit.
 func (s *Sampler) weight(logit, top float32) float64 {
 	return math.Exp((float64(logit) - float64(top)) / s.opt.Temperature)
 }
 
-// nucleus returns the candidate with which the sum of weights, from the largest on, reaches least, and reports whether
-// it reaches most with the same. If it never does, it returns the smallest.
+// nucleus returns the candidate at which the sum of weights, from the largest on, reaches least. It also reports
+// whether the sum reaches most at the same candidate. If the sum never reaches least, nucleus returns the smallest
+// candidate.
 //
-// Most of a vocabulary is far below any p, so instead of sorting all of it, sort the 64 largest, and if they do not
-// reach the target four times as many of the rest, and so on.
+// Most of a vocabulary is far below any p. So instead of sorting all of it, nucleus sorts the 64 largest and, if their
+// sum does not reach the target, four times as many of the rest, and so on.
 func (s *Sampler) nucleus(least, most float64) (last candidate, sure bool) {
 	s.sorted = append(s.sorted[:0], s.left...)
 	rest := s.sorted
@@ -364,13 +365,13 @@ func (s *Sampler) nucleus(least, most float64) (last candidate, sure bool) {
 			}
 		}
 		if rest = rest[len(block):]; len(rest) == 0 {
-			return block[len(block)-1], false // rounding kept the sum a trifle below
+			return block[len(block)-1], false // rounding kept the sum slightly below
 		}
 	}
 }
 
-// draw returns one of the candidates whose weight is at least least, with a probability proportional to its weight: the
-// one that the random number r below 1 says.
+// draw returns one of the candidates whose weight is at least least, with a probability proportional to its weight. The
+// random number r below 1 determines which.
 func (s *Sampler) draw(least, r float64) int32 {
 	sum := 0.0
 	for _, c := range s.left {
@@ -389,16 +390,16 @@ func (s *Sampler) draw(least, r float64) int32 {
 			break
 		}
 	}
-	return last // also where rounding left a trifle of u
+	return last // also if rounding left a small rest of u
 }
 
-// State returns the state of the random numbers, for Restore.
+// State returns the state of the random number generator, for Restore.
 func (s *Sampler) State() []byte {
 	state, _ := s.pcg.MarshalBinary() // its error is always nil
 	return state
 }
 
-// Restore continues the random numbers from the point of State.
+// Restore restores the random number generator from a result of State.
 func (s *Sampler) Restore(state []byte) error {
 	if err := s.pcg.UnmarshalBinary(state); err != nil {
 		return fmt.Errorf("state of random numbers: found %d bytes, want those that State returned: %w",

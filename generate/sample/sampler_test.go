@@ -24,7 +24,7 @@ func newSampler(t interface {
 	return s
 }
 
-// naive does what the package comment says with maps and a full sort, and returns the probability of each token.
+// naive implements the package comment with maps and a full sort, and returns the probability of each token.
 func naive(opt Options, logits []float32, history []int32) map[int32]float64 {
 	x := slices.Clone(logits)
 	if opt.RepetitionPenalty != 0 {
@@ -58,7 +58,7 @@ func naive(opt Options, logits []float32, history []int32) map[int32]float64 {
 	}
 	weight := map[int32]float64{}
 	sum := 0.0
-	for i := range x { // in the order of tokens, as rounding depends on it
+	for i := range x { // in the order of tokens, which affects rounding
 		if slices.Contains(order, int32(i)) {
 			weight[int32(i)] = math.Exp((float64(x[i]) - float64(x[order[0]])) / opt.Temperature)
 			sum += weight[int32(i)]
@@ -100,7 +100,7 @@ func anyOptions(t *rapid.T) Options {
 	}
 }
 
-// anyLogits draws logits with many ties, or none; always with a finite one.
+// anyLogits draws logits, at least one of them finite, with many ties or none.
 func anyLogits(t *rapid.T) []float32 {
 	value := rapid.SampledFrom([]*rapid.Generator[float32]{
 		rapid.Float32Range(-8, 8),
@@ -153,7 +153,7 @@ func TestNextLikeNaive(t *testing.T) {
 		if n != len(p) {
 			t.Fatalf("%d tokens in the choice, want %d", n, len(p))
 		}
-		// Inverse of the distribution function: got is where the sum of probabilities passes u.
+		// This inverts the distribution function: the sum of probabilities must pass u at got.
 		below := 0.0
 		for token := range got {
 			below += p[token]
@@ -188,7 +188,7 @@ func TestSelectLargest(t *testing.T) {
 	})
 }
 
-// frequencies draws n tokens.
+// frequencies returns the frequencies of tokens in n draws.
 func frequencies(t *testing.T, s *Sampler, logits []float32, n int) []float64 {
 	t.Helper()
 	count := make([]float64, len(logits))
@@ -205,7 +205,8 @@ func frequencies(t *testing.T, s *Sampler, logits []float32, n int) []float64 {
 	return count
 }
 
-// TestFrequencies compares 200,000 draws of each kind with the exact probabilities. The bound is 5 standard deviations.
+// TestFrequencies compares the frequencies in 200,000 draws of each kind with the exact probabilities. The bound is 5
+// standard deviations.
 func TestFrequencies(t *testing.T) {
 	logits := []float32{1, 0.5, -2, 3, 3, 0, 2.5, float32(math.Inf(-1)), 1.5, -9}
 	const n = 200_000
@@ -232,8 +233,8 @@ func TestFrequencies(t *testing.T) {
 	}
 }
 
-// TestNeighboringSeedsAreUnrelated: several samples of one prompt take the seeds n, n+1, ...; their first draws must
-// be as good as those of one generator. The bound is 5 standard deviations.
+// TestNeighboringSeedsAreUnrelated checks the first draws of samplers with seeds n, n+1, ..., which several samples of
+// one prompt use. They must be as random as draws of one generator. The bound is 5 standard deviations.
 func TestNeighboringSeedsAreUnrelated(t *testing.T) {
 	const seeds, bins = 20_000, 10
 	logits := make([]float32, bins)
@@ -303,15 +304,15 @@ func TestRepetitionPenalty(t *testing.T) {
 		history []int32
 		want    int32
 	}{
-		// 4/2 < 3; once, however often it occurred
+		// 4/2 < 3; once, however often it occurs
 		{Options{RepetitionPenalty: 2}, []int32{0, 0, 0}, 2},
 		{Options{RepetitionPenalty: 1.2}, []int32{0, 0, 0}, 0},                    // 4/1.2 > 3
-		{Options{RepetitionPenalty: 2, RepetitionWindow: 2}, []int32{0, 1, 1}, 0}, // 0 is out of the window
-		{Options{RepetitionPenalty: 2, RepetitionWindow: 3}, []int32{0, 1, 1}, 2}, // and in it
+		{Options{RepetitionPenalty: 2, RepetitionWindow: 2}, []int32{0, 1, 1}, 0}, // 0 is outside the window
+		{Options{RepetitionPenalty: 2, RepetitionWindow: 3}, []int32{0, 1, 1}, 2}, // 0 is in the window
 		{Options{RepetitionPenalty: 0.5}, []int32{2}, 2},                          // 3/0.5 > 4
 		{Options{RepetitionPenalty: 1}, []int32{0}, 0},                            // no effect
 		{Options{RepetitionPenalty: 8, RepetitionWindow: 9}, []int32{0, 2, 1}, 0}, // 0.5 > 0.375 > -8
-		// positive ones stay above negative ones
+		// positive logits stay above negative ones
 		{Options{RepetitionPenalty: 1e9, RepetitionWindow: 9}, []int32{0, 2, 1, 3}, 0},
 	} {
 		if got, err := newSampler(t, c.opt).Next(logits, c.history); got != c.want || err != nil {

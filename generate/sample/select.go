@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// selectLargest moves the k largest candidates to the front, in any order. Expected time is linear in len(c):
-// quickselect (Hoare 1961) with the median of three as the pivot, and sorting if an unlucky order makes that slow
+// selectLargest moves the k largest candidates to the front, in any order. Its expected time is linear in len(c). It
+// uses quickselect (Hoare 1961) with the median of three as the pivot, and sorts if an unlucky order makes that slow
 // (introselect, Musser 1997).
 func selectLargest(c []candidate, k int) {
-	const small = 12 // at this length sorting is as fast
+	const small = 12 // for this length, sorting is as fast
 	for rounds := 2 * bits.Len(uint(len(c))); rounds > 0 && len(c) > small && 0 < k && k < len(c); rounds-- {
 		p := partition(c)
 		if k <= p {

@@ -5,14 +5,15 @@ import (
 	"slices"
 )
 
-// A StopMatcher passes a stream of text on until one of its stop strings occurs. It holds back text that may be the
-// beginning of a stop string, so that no part of one is ever passed on.
+// A StopMatcher passes on a stream of text until one of its stop strings occurs. It holds back text that may be the
+// beginning of a stop string, so that no part of a stop string is ever passed on.
 //
 // The text ends before the stop string that completes first; if several complete at the same byte, before the longest.
-// How the stream is cut into pieces makes no difference. Text is bytes; a piece may end inside a UTF-8 character.
+// The result does not depend on how the stream is split into pieces. Text is bytes; a piece may end inside a UTF-8
+// character.
 type StopMatcher struct {
 	stops []automaton
-	held  []byte // the end of the text so far, which may be the start of a stop string
+	held  []byte // end of the text so far that may be the beginning of a stop string
 	out   []byte // reused from call to call
 	found string
 }
@@ -47,7 +48,7 @@ func newAutomaton(stop string) automaton {
 	return a
 }
 
-// step reads one byte of text. There is no next step once all of stop has been matched.
+// step processes one byte of text. It must not be called after all of stop has been matched.
 func (a *automaton) step(b byte) {
 	n := a.matched
 	for n > 0 && a.stop[n] != b {
@@ -59,8 +60,8 @@ func (a *automaton) step(b byte) {
 	a.matched = n
 }
 
-// Push takes the next piece of text and returns the text that can be passed on, and whether a stop string has been
-// found. After a stop string it returns no text. out is valid until the next call.
+// Push adds the next piece of text. It returns the text that can be passed on, and reports whether a stop string has
+// been found. After a stop string it returns no text. out is valid until the next call.
 func (m *StopMatcher) Push(text []byte) (out []byte, stopped bool) {
 	m.out = m.out[:0]
 	for _, b := range text {
@@ -94,16 +95,17 @@ func (m *StopMatcher) release(keep int) {
 	m.held = append(m.held[:0], m.held[n:]...)
 }
 
-// Flush returns the text still held back, at the end of a text without a stop string. out is valid until the next call.
+// Flush returns the text that is still held back, at the end of a text without a stop string. out is valid until the
+// next call.
 func (m *StopMatcher) Flush() (out []byte) {
 	m.out = m.out[:0]
 	m.release(0)
 	return m.out
 }
 
-// Held returns a copy of the text that is held back. A new matcher of the same stop strings to which it is pushed goes
-// on like this one.
+// Held returns a copy of the text that is held back. A new matcher with the same stop strings continues like this one
+// after this text is pushed to it.
 func (m *StopMatcher) Held() []byte { return slices.Clone(m.held) }
 
-// Stop returns the stop string that was found, "" if none.
+// Stop returns the stop string that was found, or "".
 func (m *StopMatcher) Stop() string { return m.found }

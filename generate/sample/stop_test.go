@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naiveStop cuts a whole text before the stop string that ends first, of those the longest.
+// naiveStop cuts a whole text before the stop string that ends first; of several, before the longest.
 func naiveStop(text string, stops []string) (before, found string) {
 	end := len(text) + 1
 	for _, s := range stops {
@@ -22,7 +22,7 @@ func naiveStop(text string, stops []string) (before, found string) {
 	return text[:end-len(found)], found
 }
 
-// push passes a text through a matcher in pieces and checks, after each, that what came out so far is right.
+// push passes a text through a matcher in pieces, and checks the output after each piece.
 func push(t interface{ Fatalf(string, ...any) }, stops, pieces []string) (out, found string) {
 	m, err := NewStopMatcher(stops...)
 	if err != nil {
@@ -48,7 +48,7 @@ func push(t interface{ Fatalf(string, ...any) }, stops, pieces []string) (out, f
 	return out + string(m.Flush()), m.Stop()
 }
 
-// longestStart returns the longest end of text that begins a stop string.
+// longestStart returns the longest suffix of text that is a prefix of a stop string.
 func longestStart(text string, stops []string) string {
 	for i := range len(text) {
 		for _, s := range stops {
