@@ -40,7 +40,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// TestScore: a pipeline has the result of each line, that of one process, and loads the model once.
+// TestScore checks that a pipeline gives the same result for each line as one process, and loads the model once.
 func TestScore(t *testing.T) {
 	dir := t.TempDir()
 	cfg, err := hippo.Preset("tiny")
@@ -92,7 +92,7 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// TestPredict: a pipeline predicts each row of each file, and says which file it cannot read.
+// TestPredict checks that a pipeline predicts each row of each file, and reports the file that it cannot read.
 func TestPredict(t *testing.T) {
 	dir := t.TempDir()
 	table := func(rows int) string {

@@ -20,9 +20,9 @@ func init() {
 	register.DoFn3x1[context.Context, fileio.ReadableFile, func(string), error](&predictFn{})
 }
 
-// Predict predicts the rows of files, of fileio.ReadMatches, with the network of a folder: for each row of hippo
-// predict a line {"file": PATH, "row": {...}}. A file is read in order, as its rows may be a series. One that cannot be
-// read is a line {"file": PATH, "error": TEXT}.
+// Predict predicts the rows of files, which are results of fileio.ReadMatches, with the network of a folder. For each
+// row of hippo predict it emits a line {"file": PATH, "row": {...}}. It reads each file in order, as its rows may be a
+// series. For a file that cannot be read it emits a line {"file": PATH, "error": TEXT}.
 func Predict(s beam.Scope, files beam.PCollection, dir string) beam.PCollection {
 	return beam.ParDo(s.Scope("hippobeam.Predict"), &predictFn{Dir: dir}, files)
 }
@@ -36,7 +36,7 @@ type predictFn struct {
 
 var networks once[*fit.Model]
 
-// Setup opens the network, unless the process has.
+// Setup opens the network, unless this process has already opened it.
 func (f *predictFn) Setup(context.Context) (err error) {
 	f.model, err = networks.open(f.Dir, func() (*fit.Model, error) { return fit.Open(f.Dir) })
 	return err
@@ -76,7 +76,7 @@ func (f *predictFn) predict(ctx context.Context, file fileio.ReadableFile, out *
 	return w.Close()
 }
 
-// here returns the path of a file on this machine, where it may have to be copied to.
+// here returns the path of a file on this machine, to which it copies the file if necessary.
 func here(ctx context.Context, file fileio.ReadableFile) (local string, remove func(), err error) {
 	if _, err := os.Stat(file.Metadata.Path); err == nil {
 		return file.Metadata.Path, func() {}, nil
@@ -86,7 +86,7 @@ func here(ctx context.Context, file fileio.ReadableFile) (local string, remove f
 		return "", nil, err
 	}
 	defer in.Close()
-	tmp, err := os.CreateTemp("", "hippo-beam-*"+path.Ext(file.Metadata.Path)) // the ending says what it is
+	tmp, err := os.CreateTemp("", "hippo-beam-*"+path.Ext(file.Metadata.Path)) // the extension determines the format
 	if err != nil {
 		return "", nil, err
 	}
@@ -101,11 +101,11 @@ func here(ctx context.Context, file fileio.ReadableFile) (local string, remove f
 	return tmp.Name(), remove, err
 }
 
-// rows emits the lines that are written to it.
+// rows emits each line that is written to it.
 type rows struct {
 	file string
 	emit func(string)
-	part []byte // of a line
+	part []byte // incomplete line
 	err  error
 }
 

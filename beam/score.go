@@ -1,7 +1,7 @@
-// Package hippobeam runs hippo's models in pipelines of Apache Beam: Score answers the lines of hippo score, Predict
-// predicts the files of hippo predict. The command hippo-beam has both as pipelines of their own, for every runner that
-// Beam has for Go. A process of a worker loads each model once, whatever the number of bundles. The folder of a model
-// must be at the same path on every worker.
+// Package hippobeam runs hippo's models in pipelines of Apache Beam: Score answers the lines of hippo score, and
+// Predict predicts the files of hippo predict. The command hippo-beam runs each as a pipeline of its own, on every
+// runner that Beam has for Go. A worker process loads each model once, whatever the number of bundles. The folder of a
+// model must be at the same path on every worker.
 package hippobeam
 
 import (
@@ -27,15 +27,15 @@ func init() {
 	register.Emitter1[string]()
 }
 
-// ScoreOptions are what answers lines.
+// ScoreOptions are the options of Score.
 type ScoreOptions struct {
 	Models    []string // [NAME=]PATH: see library.Options
 	Precision string   // of the weights: see hippo.Precision
-	Together  int      // lines that are answered at a time; 0 for 16
+	Together  int      // number of lines that are answered at a time; 0 for 16
 }
 
-// Score answers lines, in any order: the results are those of hippo score, without numbers of lines. A result has the
-// custom_id of its line, and the hash of what it answers.
+// Score answers lines, in any order. The results are those of hippo score, without line numbers. A result has the
+// custom_id of its line and the hash of the line that it answers.
 func Score(s beam.Scope, lines beam.PCollection, o ScoreOptions) beam.PCollection {
 	if o.Together < 1 {
 		o.Together = 16
@@ -43,24 +43,24 @@ func Score(s beam.Scope, lines beam.PCollection, o ScoreOptions) beam.PCollectio
 	return beam.ParDo(s.Scope("hippobeam.Score"), &scoreFn{ScoreOptions: o}, lines)
 }
 
-// scoreFn answers lines, as many at a time as it may.
+// scoreFn answers lines, up to Together at a time.
 type scoreFn struct {
 	ScoreOptions
 
 	job   *batch.Offline
-	lines []string // of the bundle, to be answered
+	lines []string // lines of the bundle that are not answered yet
 }
 
 // loads counts the models that this process has loaded, for tests.
 var loads, loadsMu = 0, sync.Mutex{}
 
-// once keeps what a process has opened, by its name.
+// once keeps the values that a process has opened, by name.
 type once[T any] struct {
 	mu  sync.Mutex
 	all map[string]T
 }
 
-// open returns what a name stands for, which make makes at most once.
+// open returns the value with a name. It calls make if the name is not open yet.
 func (o *once[T]) open(name string, make func() (T, error)) (v T, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,13 +82,13 @@ func (o *once[T]) open(name string, make func() (T, error)) (v T, err error) {
 
 var jobs once[*batch.Offline]
 
-// Setup opens the models, unless the process has.
+// Setup opens the models, unless this process has already opened them.
 func (f *scoreFn) Setup(ctx context.Context) (err error) {
 	f.job, err = jobs.open(fmt.Sprintf("%+v", f.ScoreOptions), func() (*batch.Offline, error) { return f.open(ctx) })
 	return err
 }
 
-// open opens a server that listens nowhere.
+// open creates a server that does not listen.
 func (f *scoreFn) open(ctx context.Context) (*batch.Offline, error) {
 	lib, err := library.Open(library.Options{Models: f.Models, Precision: f.Precision, Pooling: session.PoolMean,
 		KeepAlive: 100 * 365 * 24 * time.Hour})
@@ -110,7 +110,7 @@ func (f *scoreFn) open(ctx context.Context) (*batch.Offline, error) {
 		Do: server.AnswerLine}, nil
 }
 
-// ProcessElement answers a line when there are enough of them.
+// ProcessElement queues a line, and answers the queued lines when there are enough.
 func (f *scoreFn) ProcessElement(ctx context.Context, line string, emit func(string)) error {
 	if len(bytes.TrimSpace([]byte(line))) == 0 {
 		return nil
@@ -121,12 +121,12 @@ func (f *scoreFn) ProcessElement(ctx context.Context, line string, emit func(str
 	return f.answer(ctx, emit)
 }
 
-// FinishBundle answers the rest.
+// FinishBundle answers the remaining lines.
 func (f *scoreFn) FinishBundle(ctx context.Context, emit func(string)) error {
 	return f.answer(ctx, emit)
 }
 
-// answer answers the lines that wait, at the same time.
+// answer answers the queued lines concurrently.
 func (f *scoreFn) answer(ctx context.Context, emit func(string)) error {
 	out, failed := make([]string, len(f.lines)), make([]error, len(f.lines))
 	var all sync.WaitGroup

@@ -35,7 +35,7 @@ func main() {
 	input := flag.String("input", "", "files of lines, or of rows; may have *")
 	output := flag.String("output", "", "file of the results")
 	flag.Parse()
-	beam.Init() // a worker does not return from here
+	beam.Init() // does not return in a worker
 	if err := run(*do, *models, *precision, *together, *input, *output); err != nil {
 		fmt.Fprintln(os.Stderr, "hippo-beam:", err)
 		os.Exit(1)
