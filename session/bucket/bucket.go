@@ -28,14 +28,14 @@ var _ store.Shared = (*Bucket)(nil)
 
 func init() { Register("mem") }
 
-// Register makes store.Connect open URLs of some schemes, whose drivers the program links.
+// Register makes store.Connect open URLs of the given schemes, whose drivers the program must link.
 func Register(schemes ...string) {
 	for _, scheme := range schemes {
 		store.Register(scheme, func(ctx context.Context, url string) (store.Shared, error) { return Open(ctx, url) })
 	}
 }
 
-// Open opens the bucket of a URL, such as s3://NAME?region=eu-west-1&prefix=hippo/ or file:///var/lib/hippo: see
+// Open opens the bucket of a URL, such as s3://NAME?region=eu-west-1&prefix=hippo/ or file:///var/lib/hippo; see
 // blob.OpenBucket. The caller must call Close.
 func Open(ctx context.Context, url string) (*Bucket, error) {
 	b, err := blob.OpenBucket(ctx, url)
@@ -45,7 +45,7 @@ func Open(ctx context.Context, url string) (*Bucket, error) {
 	return New(b, url), nil
 }
 
-// New wraps an open bucket. The name is for errors.
+// New wraps an open bucket. The name is used in errors.
 func New(b *blob.Bucket, name string) *Bucket { return &Bucket{b, name} }
 
 // Close closes the bucket.

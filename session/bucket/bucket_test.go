@@ -12,10 +12,10 @@ import (
 	"github.com/hippo-ssm/hippo/session/store"
 )
 
-// urls are buckets of every driver that is linked without tags.
+// urls returns the URL of a bucket for every driver that is linked without tags.
 func urls(t *testing.T) []string { return []string{"mem://", "file://" + t.TempDir()} }
 
-// TestBucket: an object is put, listed, got and deleted.
+// TestBucket checks that an object can be put, listed, read and deleted.
 func TestBucket(t *testing.T) {
 	for _, url := range urls(t) {
 		b, err := Open(t.Context(), url)
@@ -35,7 +35,7 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// check uses an empty bucket.
+// check tests operations on an empty bucket.
 func check(t *testing.T, b *Bucket) {
 	t.Helper()
 	ctx := t.Context()
@@ -60,7 +60,7 @@ func check(t *testing.T, b *Bucket) {
 	if got := names(); !slices.Equal(got, []string{"a/b", "a/c-1"}) {
 		t.Errorf("%s has %q", b, got)
 	}
-	for range 2 { // the second time it is not there
+	for range 2 { // the second time it does not exist
 		if err := b.Delete(ctx, "a/b"); err != nil {
 			t.Errorf("%s: %v", b, err)
 		}
@@ -73,7 +73,7 @@ func check(t *testing.T, b *Bucket) {
 	}
 }
 
-// TestStoresShareABucket: a text that one store has read another continues from, with the same bits.
+// TestStoresShareABucket checks that a store continues from a text that another store has read, with the same bits.
 func TestStoresShareABucket(t *testing.T) {
 	for _, url := range urls(t) {
 		b, err := Open(t.Context(), url)
@@ -87,7 +87,7 @@ func TestStoresShareABucket(t *testing.T) {
 	}
 }
 
-// share reads a text in one store of a bucket, and continues from it in another, in the same scope only.
+// share reads a text in one store of a bucket. It checks that another store continues from it, only in the same scope.
 func share(t *testing.T, b *Bucket) {
 	t.Helper()
 	c := model.DefaultConfig()

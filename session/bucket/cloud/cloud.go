@@ -1,5 +1,5 @@
 // Package cloud links the drivers of S3 (and compatible services), Google Cloud Storage and Azure into a program that
-// opens buckets by URL. They add 34 MB to the program: see decision 18.
+// opens buckets by URL. They add 34 MB to the program; see decision 18.
 package cloud
 
 import (

@@ -18,8 +18,8 @@ import (
 	"github.com/hippo-ssm/hippo/session/bucket"
 )
 
-// fakeS3 answers the four requests of S3 that a bucket makes: PUT, GET and DELETE of an object, and ListObjectsV2, two
-// names a page.
+// fakeS3 answers the four S3 requests that a bucket sends: PUT, GET and DELETE of an object, and ListObjectsV2, with
+// two names per page.
 type fakeS3 struct {
 	mu      sync.Mutex
 	objects map[string][]byte
@@ -58,7 +58,7 @@ func (f *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// unchunked is a body without the frames of aws-chunked: the length of each chunk and, at the end, a checksum.
+// unchunked returns a body without the framing of aws-chunked: the length of each chunk and, at the end, a checksum.
 func unchunked(r *http.Request, body []byte) (out []byte) {
 	if !strings.Contains(r.Header.Get("Content-Encoding"), "aws-chunked") {
 		return body
@@ -100,7 +100,7 @@ func (f *fakeS3) list(w http.ResponseWriter, prefix, after string) {
 	xml.NewEncoder(w).Encode(answer)
 }
 
-// TestS3: what the store asks of a bucket works through the driver of S3, below a prefix.
+// TestS3 checks that all operations that a store needs work through the S3 driver, below a prefix.
 func TestS3(t *testing.T) {
 	fake := &fakeS3{objects: map[string][]byte{"other": nil}}
 	server := httptest.NewServer(fake)
@@ -138,7 +138,7 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// TestDrivers: the URLs of the three are known, whatever else is wrong with them.
+// TestDrivers checks that the URL schemes of the three drivers are known, whatever else is wrong with the URLs.
 func TestDrivers(t *testing.T) {
 	for _, url := range []string{"gs://?x=1", "azblob://", "s3://b?x=1"} {
 		b, err := bucket.Open(t.Context(), url)

@@ -26,8 +26,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// slowS3 is a server of S3 behind a proxy that delays each request by a time, and by up to another one, and loses the
-// answers to one in some requests, 0 for none.
+// slowS3 starts an S3 server behind a proxy that delays each request by least plus up to more at random. On average the
+// proxy loses the answer to one in failing requests, or to none if failing is 0.
 func slowS3(t testing.TB, least, more time.Duration, failing int) (bucket string) {
 	t.Helper()
 	backend := s3mem.New()
@@ -48,7 +48,7 @@ func slowS3(t testing.TB, least, more time.Duration, failing int) (bucket string
 		pause, fails := least+time.Duration(rng.Int64N(int64(more)+1)), failing > 0 && rng.IntN(failing) == 0
 		mu.Unlock()
 		time.Sleep(pause)
-		if fails { // after it is done: the answer is lost
+		if fails { // the request is done, but its answer is lost
 			proxy.ServeHTTP(httptest.NewRecorder(), r)
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
@@ -61,7 +61,7 @@ func slowS3(t testing.TB, least, more time.Duration, failing int) (bucket string
 	return "s3://fleet?region=eu-west-1&use_path_style=true&disable_https=true&endpoint=" + front.URL + "&prefix=hippo/"
 }
 
-// server is one of a fleet.
+// server is a server of a fleet.
 type server struct {
 	t *testing.T
 	*httptest.Server
@@ -107,8 +107,9 @@ func (s *server) post(path, body string) (int, map[string]any) {
 	return a.StatusCode, out
 }
 
-// TestFleetOverS3: two servers share S3, which is slow, and loses the answers to some requests. A session goes on at
-// whichever is asked as at one server alone; of two requests at once, each is stored once or refused.
+// TestFleetOverS3 checks two servers that share a slow S3 bucket, which loses the answers to some requests. A session
+// must continue at either server as it does at a single one. Of two requests at the same time, each must be stored once
+// or refused.
 func TestFleetOverS3(t *testing.T) {
 	address := slowS3(t, 0, 10*time.Millisecond, 40)
 	var fleet []*server

@@ -19,13 +19,13 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// movesFile names the file for the figures of docs/fleet.md, which take a minute:
+// movesFile names the file for the measurements of docs/fleet.md, which take a minute:
 //
 //	HIPPO_MOVES=$PWD/docs/fleet.jsonl go test -C session/bucket -count=1 -run Moves ./cloud
 const movesFile = "HIPPO_MOVES"
 
-// TestMoves measures what it costs to store a session and to take it over at another server, through a folder and
-// through S3 on this machine, also with 20 ms for each request. Without a file it only shows that sessions arrive.
+// TestMoves measures the cost of storing a session and taking it over at another server, through a folder and through
+// S3 on this machine, also with a delay of 20 ms per request. Without a file it only checks that sessions arrive.
 func TestMoves(t *testing.T) {
 	models, times, tokens := [][3]string{{"tiny", "tiny", ""}}, 1, 70
 	out := &bytes.Buffer{}
