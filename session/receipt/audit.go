@@ -11,28 +11,28 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Why a receipt cannot be audited.
+// Reasons why a receipt cannot be audited.
 var (
 	ErrLevel  = errors.New("it was computed at another level of the processor, which rounds otherwise")
 	ErrPrompt = errors.New("it has only the hash of its prompt")
 )
 
-// Token is what is known of a token of a reply.
+// Token is a token of a reply with its logit and its link.
 type Token struct {
 	ID    int32   `json:"id"`
 	Logit float32 `json:"logit"`
-	Link  string  `json:"link"` // of the chain of logits
+	Link  string  `json:"link"` // link of the chain of logits
 }
 
-// Difference is the first token that differs.
+// Difference describes the first token that differs.
 type Difference struct {
-	At       int    `json:"at"` // in the reply, from 0
+	At       int    `json:"at"` // index in the reply, from 0
 	Receipt  Token  `json:"receipt"`
 	Computed Token  `json:"computed"`
-	End      string `json:"end,omitempty"` // why the computed reply has ended, if it ended elsewhere
+	End      string `json:"end,omitempty"` // why the computed reply ended, if that differs
 }
 
-// Has reports whether the receipt has the ids of its prompt.
+// Has reports whether the receipt contains the ids of its prompt.
 func (r *Receipt) Has() bool {
 	for _, p := range r.Prompt {
 		if p.IDs == nil {
@@ -42,7 +42,7 @@ func (r *Receipt) Has() bool {
 	return true
 }
 
-// SetPrompt gives a receipt with a hash the ids of its prompt.
+// SetPrompt adds the ids of the prompt to a receipt that has only their hash.
 func (r *Receipt) SetPrompt(ids []int32) error {
 	rest := ids
 	if found := session.TextHash(ids); found != r.PromptHash {
@@ -61,8 +61,8 @@ func (r *Receipt) SetPrompt(ids []int32) error {
 	return nil
 }
 
-// Fits returns an error unless a model, as this program computes it, gives the bits of the receipt: ErrLevel, or one of
-// package session.
+// Fits returns nil if a model in this program computes the same bits as the receipt's. Otherwise it returns ErrLevel or
+// an error of package session.
 func (r *Receipt) Fits(m *model.Model, tok tokenizer.Tokenizer) error {
 	err := session.Identify(m, tok).Check(r.Identity, m)
 	if level := m.Level(); level != r.CPU && (err == nil || errors.Is(err, session.ErrKernels)) {
@@ -72,14 +72,14 @@ func (r *Receipt) Fits(m *model.Model, tok tokenizer.Tokenizer) error {
 	return err
 }
 
-// Audit computes the reply again, alone. It returns the first token that differs, nil for an equal reply. It does not
-// ask whether the model fits: see Fits.
+// Audit computes the reply again, alone. It returns the first token that differs, or nil for an equal reply. It does
+// not check whether the model fits; see Fits.
 func (r *Receipt) Audit(ctx context.Context, m *model.Model, tok tokenizer.Tokenizer) (*Difference, error) {
 	return r.audit(ctx, m, tok, nil)
 }
 
-// AuditFrom is Audit from a state in the prompt, whose file has a hash: what has led to the state is not computed. The
-// state must be the one that the receipt names, if it names one.
+// AuditFrom audits as Audit does, but from a state in the prompt, whose file has the given hash. It does not compute
+// the text before the state. The state must be the one that the receipt names, if it names one.
 func (r *Receipt) AuditFrom(ctx context.Context, m *model.Model, tok tokenizer.Tokenizer, from *session.Session,
 	hash string) (*Difference, error) {
 	if r.State != nil && r.State.Hash != hash {
@@ -88,7 +88,8 @@ func (r *Receipt) AuditFrom(ctx context.Context, m *model.Model, tok tokenizer.T
 	return r.audit(ctx, m, tok, from)
 }
 
-// continues returns the segments of a plan that follow a state, nil for the start.
+// continues returns a batch that starts from a state, or from the beginning if the state is nil, and the segments of
+// the plan that follow.
 func continues(m *model.Model, tok tokenizer.Tokenizer, plan []session.Segment, from *session.Session) (
 	*generate.Batch, []session.Segment, error) {
 	if from == nil {
@@ -155,7 +156,7 @@ func (r *Receipt) audit(ctx context.Context, m *model.Model, tok tokenizer.Token
 	return again.found, err
 }
 
-// auditing is a reply that is computed again.
+// auditing is a reply that is being recomputed.
 type auditing struct {
 	receipt *Receipt
 	writer  *generate.Writer
@@ -164,7 +165,7 @@ type auditing struct {
 	found   *Difference
 }
 
-// next compares a token and returns its id.
+// next compares the next token with the receipt and returns its id.
 func (a *auditing) next(logits []float32) (id int32, more bool, err error) {
 	r := a.receipt
 	want := Token{r.IDs[a.at], r.Logits[a.at], r.Chain[a.at]}

@@ -1,6 +1,6 @@
-// Package receipt writes down how a reply was computed, so that whoever has the model can compute it again: the
-// weights, the prompt as it was read, the sampling, and a chained hash of the logits at each token. Audit names the
-// first token that differs.
+// Package receipt records how a reply was computed, so that anyone who has the model can compute it again: the weights,
+// the prompt as it was read, the sampling, and a chained hash of the logits at each token. Audit returns the first
+// token that differs.
 package receipt
 
 import (
@@ -19,45 +19,45 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Receipt says how a reply was computed.
+// Receipt describes how a reply was computed.
 type Receipt struct {
-	Object   string           `json:"object"` // Object
+	Object   string           `json:"object"` // the constant Object
 	Version  int              `json:"version"`
 	Created  int64            `json:"created_at"`
 	Program  string           `json:"program"` // version of hippo
 	CPU      string           `json:"cpu"`     // see model.Model.Level
-	Model    string           `json:"model"`   // its name
+	Model    string           `json:"model"`   // name of the model
 	Identity session.Identity `json:"identity"`
 	Template string           `json:"template_sha256,omitempty"` // of the model's chat template
 	Prompt   []Part           `json:"prompt"`
-	// State is one with which the prompt starts; nil for none.
+	// State is the state with which the prompt starts, or nil.
 	State *State `json:"state,omitempty"`
-	// PromptHash is the SHA-256 of the ids of the prompt, each 4 bytes, little-endian.
+	// PromptHash is the SHA-256 of the ids of the prompt, 4 bytes each, little-endian.
 	PromptHash string    `json:"prompt_sha256"`
 	Settings   Settings  `json:"settings"`
 	IDs        []int32   `json:"ids"`    // of the reply
-	Logits     []float32 `json:"logits"` // of each id, as the model has it
-	Chain      []string  `json:"chain"`  // see link
-	End        string    `json:"end"`    // as in generate.Piece
+	Logits     []float32 `json:"logits"` // of each id, as the model computed it
+	Chain      []string  `json:"chain"`  // see chain
+	End        string    `json:"end"`    // reason, as in generate.Piece
 	Signer     string    `json:"signer"`
-	Signature  string    `json:"signature"` // of the receipt without this field, in hexadecimal digits
+	Signature  string    `json:"signature"` // of the receipt without this field, in hexadecimal
 }
 
-// Object is the type of a receipt, and version that of its form: versionOfStates if it names one.
+// Object is the type of a receipt. version is the version of its format, versionOfStates that of receipts with a state.
 const (
 	Object          = "hippo.receipt"
 	version         = 1
 	versionOfStates = 2
 )
 
-// State names a state after the first ids of a prompt.
+// State identifies a state after the first ids of a prompt.
 type State struct {
-	Hash     string `json:"hash"` // of its file, see session.Checked
+	Hash     string `json:"hash"` // of the state's file, see session.Checked
 	Position int    `json:"position"`
 }
 
-// Part is a part of a prompt that was read in one piece, see session.Segment. IDs are absent if the client wanted a
-// hash only.
+// Part is a part of a prompt that was read in one piece; see session.Segment. IDs is nil if the client requested only a
+// hash.
 type Part struct {
 	Tokens int     `json:"tokens"`
 	IDs    []int32 `json:"ids,omitempty"`
@@ -67,7 +67,7 @@ type Part struct {
 // Settings are the options of a reply.
 type Settings struct {
 	generate.Options
-	Seed      uint64            `json:"seed,string"` // not every language reads 64 bits from a JSON number
+	Seed      uint64            `json:"seed,string"` // a string, as not every language reads 64 bits from a JSON number
 	EndIDs    []int32           `json:"end_ids,omitempty"`
 	StopIDs   []int32           `json:"stop_ids,omitempty"`
 	MinTokens int               `json:"min_tokens,omitempty"`
@@ -76,12 +76,12 @@ type Settings struct {
 	AllowedIDs  []int32     `json:"allowed_ids,omitempty"`
 	IncludeStop bool        `json:"include_stop,omitempty"`
 	DRY         *sample.DRY `json:"dry,omitempty"`
-	// Constrained says that a format, tools, a grammar or bad words limited what could be drawn. Audit then takes the
-	// ids from the receipt, and checks the logits only.
+	// Constrained reports that a format, tools, a grammar or bad words limited the tokens that could be drawn. Audit
+	// then takes the ids from the receipt and checks only the logits.
 	Constrained bool `json:"constrained,omitempty"`
 }
 
-// options returns the options with which the reply is drawn.
+// options returns the options for drawing the reply.
 func (s *Settings) options() generate.Options {
 	o := s.Options
 	o.Seed, o.EndIDs, o.StopIDs, o.MinTokens, o.LogitBias = s.Seed, s.EndIDs, s.StopIDs, s.MinTokens, s.LogitBias
@@ -95,8 +95,8 @@ func (s *Settings) options() generate.Options {
 // linkLen is the number of bytes of a link.
 const linkLen = 16
 
-// chain hashes logits: a link is the first bytes of the SHA-256 of the link before, which is zero at the start, and of
-// the logits as float32, little-endian.
+// chain computes a hash chain of logits. A link is the first bytes of the SHA-256 of the previous link, which is zero
+// at the start, and of the logits as float32, little-endian.
 type chain struct {
 	hash hash.Hash
 	last [linkLen]byte
@@ -105,7 +105,7 @@ type chain struct {
 
 func newChain() *chain { return &chain{hash: sha256.New()} }
 
-// add returns the next link, in hexadecimal digits.
+// add returns the next link, in hexadecimal.
 func (c *chain) add(logits []float32) string {
 	c.hash.Reset()
 	c.hash.Write(c.last[:])
@@ -124,19 +124,19 @@ type Recorder struct {
 	chain   *chain
 }
 
-// Reply is what a receipt is of.
+// Reply describes the reply for which a receipt is recorded.
 type Reply struct {
 	Program, Model string
 	CPU            string // see model.Model.Level
 	Identity       session.Identity
-	Template       string // source of the chat template, "" for none
+	Template       string // source of the chat template, or ""
 	Plan           []session.Segment
 	Options        generate.Options
-	HashOnly       bool // leave the ids of the prompt out
+	HashOnly       bool // omit the ids of the prompt
 	State          *State
 }
 
-// New returns a recorder of a reply that has no token yet.
+// New returns a recorder of a reply that has no tokens yet.
 func New(of Reply) *Recorder {
 	o := of.Options
 	r := Receipt{
@@ -162,7 +162,7 @@ func New(of Reply) *Recorder {
 		if of.HashOnly {
 			p.IDs = nil
 		}
-		if p.Tokens > 0 { // a reply of no token but the end leaves such a part
+		if p.Tokens > 0 { // a part is empty if a reply has no token but the end
 			r.Prompt = append(r.Prompt, p)
 		}
 	}
@@ -184,7 +184,7 @@ func (r *Recorder) Add(logits []float32, id int32) {
 	r.receipt.Chain = append(r.receipt.Chain, r.chain.add(logits))
 }
 
-// Sign ends the receipt and signs it.
+// Sign completes the receipt and signs it.
 func (r *Recorder) Sign(created int64, end string, with *session.Signer) (json.RawMessage, error) {
 	r.receipt.Created, r.receipt.End = created, end
 	return r.receipt.Sign(with)
@@ -212,18 +212,19 @@ func (r *Receipt) Sign(with *session.Signer) (json.RawMessage, error) {
 const signsReceipt = "hippo receipt" // see session.PublicKey.Verify
 
 // hash returns the SHA-256 of the receipt without its signature, as encoding/json writes it. So a receipt may be
-// formatted again, and its fields may change their order.
+// reformatted, and its fields reordered.
 func (r Receipt) hash() (h [32]byte, err error) {
 	r.Signature = ""
 	data, err := json.Marshal(r)
 	return sha256.Sum256(data), err
 }
 
-// Read reads a receipt and checks that it is whole and that its signature is right. It returns who has signed it.
+// Read reads a receipt and checks that it is complete and that its signature is right. It returns the signer's public
+// key.
 func Read(data []byte) (*Receipt, session.PublicKey, error) {
 	r := &Receipt{}
 	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields() // the signature does not cover them
+	d.DisallowUnknownFields() // the signature does not cover unknown fields
 	if err := d.Decode(r); err != nil {
 		return nil, session.PublicKey{}, fmt.Errorf("receipt: %w", err)
 	}
@@ -237,7 +238,7 @@ func Read(data []byte) (*Receipt, session.PublicKey, error) {
 	return r, key, nil
 }
 
-// signer returns the key that has signed the receipt.
+// signer returns the key that signed the receipt.
 func (r *Receipt) signer() (session.PublicKey, error) {
 	if r.Signer == "" || r.Signature == "" {
 		return session.PublicKey{}, session.ErrUnsigned
@@ -257,7 +258,7 @@ func (r *Receipt) signer() (session.PublicKey, error) {
 	return key, err
 }
 
-// check returns an error if the fields contradict themselves.
+// check returns an error if fields contradict each other.
 func (r *Receipt) check() error {
 	switch n := len(r.IDs); {
 	case r.Object != Object || r.Version < version || r.Version > versionOfStates:

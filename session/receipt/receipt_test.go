@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// TestChain: a link depends on all bits of the logits and on the links before.
+// TestChain checks that a link depends on all bits of the logits and on the previous links.
 func TestChain(t *testing.T) {
 	c := newChain()
 	first := c.add([]float32{1, 0})
@@ -26,8 +26,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever a receipt holds, reading it ends with a receipt, which is one when it is written again, or an
-// error.
+// FuzzRead checks that reading a receipt gives an error or a receipt that can be written and read again.
 func FuzzRead(f *testing.F) {
 	signer := session.NewSigner("")
 	whole := Receipt{Object: Object, Version: version, Prompt: []Part{{Tokens: 1, IDs: []int32{2}}}, IDs: []int32{1},
@@ -40,7 +39,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"object":"hippo.receipt","prompt":[{"tokens":-1}],"settings":{"seed":"x"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r Receipt
-		if json.Unmarshal(data, &r) == nil { // anyone can sign
+		if json.Unmarshal(data, &r) == nil { // anyone can sign a receipt
 			if again, err := r.Sign(signer); err == nil {
 				data = again
 			}
@@ -56,6 +55,6 @@ func FuzzRead(f *testing.F) {
 		if _, _, err := Read(again); err != nil {
 			t.Errorf("%s is a receipt, and then is none: %v", data, err)
 		}
-		_ = read.SetPrompt([]int32{1, 2}) // or an error
+		_ = read.SetPrompt([]int32{1, 2}) // may return an error
 	})
 }
