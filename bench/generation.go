@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// generationCases measure how fast H3-125M, a hybrid with one layer of attention, and a GPT of its size generate after
-// contexts of several lengths: tokens/s of each, in turn, and how many times faster the hybrid is. Compare the table of
+// generationCases measure how fast H3-125M, a hybrid with one attention layer, and a GPT of the same size generate
+// after contexts of several lengths: tokens/s of each, in turn, and the speedup of the hybrid. Compare the table of
 // inference throughput in "Hungry Hungry Hippos", §6, which was measured at batch 64 on a GPU.
 func generationCases(shrink int) []Case {
 	hybrid, gpt := hybridAndGPT(shrink)

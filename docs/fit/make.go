@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Command make writes the data of docs/fit.md to a folder: a machine's sensors, words of tones, genes of two kinds, a
-// chromosome, sales of three shops. All data is synthetic, and the same on every machine.
+// Command make writes the data of docs/fit.md to a folder: a machine's sensors, words made of tones, two kinds of
+// genes, a chromosome, sales of three shops. All data is synthetic and the same on every machine.
 package main
 
 import (
@@ -59,8 +59,8 @@ func write(path, text string) {
 	}
 }
 
-// machine is a log of a machine: its load, and a temperature and a vibration that follow it. With faults, the bearing
-// runs dry for a minute now and then and vibrates more than its load explains.
+// machine returns a log of a machine: its load, and a temperature and a vibration that depend on it. With faults, the
+// bearing runs dry for a minute now and then and vibrates more than its load explains.
 func machine(seed uint64, rows int, faults bool) string {
 	rng := rand.New(rand.NewPCG(seed, seed))
 	var b strings.Builder
@@ -80,7 +80,7 @@ func machine(seed uint64, rows int, faults bool) string {
 	return b.String()
 }
 
-// recording is three tones, one after another, in noise: 16-bit samples at 2 kHz.
+// recording returns three tones, one after another, in noise: 16-bit samples at 2 kHz.
 func recording(seed int, tones [3]float64) string {
 	rng := rand.New(rand.NewPCG(uint64(seed), uint64(tones[0])))
 	var samples []int16
@@ -103,8 +103,8 @@ func recording(seed int, tones [3]float64) string {
 	return string(b)
 }
 
-// chromosome is one line of random letters with a gene now and then. A gene begins with ATG, has 60 codons that prefer
-// G and C as their third letter, and ends with TAA.
+// chromosome returns one line of random letters with a gene now and then. A gene begins with ATG, has 60 codons that
+// prefer G and C as their third letter, and ends with TAA.
 func chromosome(seed uint64, genes int) string {
 	rng := rand.New(rand.NewPCG(seed, seed))
 	var b strings.Builder
@@ -117,7 +117,7 @@ func chromosome(seed uint64, genes int) string {
 		letters("ACGT", 40+rng.IntN(120))
 		b.WriteString("ATG")
 		for range 60 {
-			letters("AC", 1) // no stop codon begins with these
+			letters("AC", 1) // no stop codon begins with A or C
 			letters("ACGT", 1)
 			letters("GGGCCCAT", 1)
 		}
@@ -127,8 +127,8 @@ func chromosome(seed uint64, genes int) string {
 	return b.String() + "\n"
 }
 
-// sales are three shops of different sizes for three years, with weekly cycles, and days of a lower price that are
-// known in advance. The last four weeks have prices but no sales.
+// sales returns the sales of three shops of different sizes for three years, with weekly cycles, and days of a lower
+// price that are known in advance. The last four weeks have prices but no sales.
 func sales() string {
 	rng := rand.New(rand.NewPCG(5, 5))
 	var b strings.Builder

@@ -1,5 +1,5 @@
-// Package licenses holds the licenses and notices of a hippo program: its own and its dependencies'. internal/notice
-// generates them.
+// Package licenses holds the licenses and notices of a hippo program, for its own code and its dependencies.
+// internal/notice generates them.
 package licenses
 
 import _ "embed" // for the text
