@@ -1,4 +1,5 @@
-// What npm's clients see of hippo serve: node clients.mjs openai|anthropic|ollama ADDRESS [KEY]. .ci/npm-clients starts the server.
+// Tests hippo serve with npm's clients: node clients.mjs openai|anthropic|ollama ADDRESS [KEY]. .ci/npm-clients starts
+// the server.
 import assert from 'node:assert/strict'
 
 const [which, address, key] = process.argv.slice(2)
@@ -108,7 +109,7 @@ if (which === 'openai') {
 	})
 	step('embeddings', async () => {
 		const q = { model: 'tiny', input: ['Call me Ishmael.', 'Some years ago'] }
-		const coded = await c.embeddings.create(q) // the client asks for base64, and decodes it
+		const coded = await c.embeddings.create(q) // the client requests base64 and decodes it
 		const plain = await c.embeddings.create({ ...q, encoding_format: 'float' })
 		assert.equal(coded.data.length, 2)
 		for (const i of [0, 1]) {

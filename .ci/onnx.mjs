@@ -1,4 +1,4 @@
-// Compares ONNX Runtime's predictions with those of hippo predict, of the files that .ci/onnx has made.
+// Compares ONNX Runtime's predictions with those of hippo predict, for the files that .ci/onnx has written.
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import * as ort from 'onnxruntime-node'
@@ -10,7 +10,7 @@ const csv = (file) => {
 	return rows.map((row) => Object.fromEntries(names.map((name, i) => [name, row[i]])))
 }
 
-// same compares numbers: they may differ by 1e-4 of the largest, and NaN is where hippo has nothing.
+// same compares numbers. They may differ by 1e-4 of the largest. NaN must be at the same places.
 const same = (what, got, want) => {
 	assert.equal(got.length, want.length, what)
 	const largest = Math.max(...want.filter((x) => !Number.isNaN(x)).map(Math.abs))
@@ -23,7 +23,7 @@ const same = (what, got, want) => {
 	console.log(`   ${what}: ${want.length} numbers, off by ${worst.toExponential(1)} of the largest`)
 }
 
-// steps runs a model row by row, and returns the outputs of the last.
+// steps runs a model row by row, and returns the outputs for the last row.
 const steps = async (model, rows, width, more) => {
 	const { type, shape } = model.inputMetadata.find((input) => input.name === 'state')
 	const n = shape.reduce((a, b) => a * b)
