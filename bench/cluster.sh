@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
-# What members of a cluster reach, between network namespaces at a rate: bash bench/cluster.sh OUT [RATE], as root
-# It appends rows of hippo bench cluster to OUT: exchanges between two processes in namespaces of their own, whose networks have a rate
-# (1gbit), by TLS and, where Open MPI is, by MPI; then members in one process; then training by two processes of one core
-# each at several rates, beside what --dry-run --machines 2 promised on the slower core, before and after it; then two
-# processes that score a file, beside one. It needs Go, tc, two cores and, for MPI, openmpi-bin.
-# HIPPO and HIPPO_MPI name programs that are built already.
+# Measures a cluster between network namespaces with a limited rate: bash bench/cluster.sh OUT [RATE], as root
+# It appends rows of hippo bench cluster to OUT, which measure:
+#
+#  - exchanges between two processes in namespaces of their own, with the given network rate (1gbit), by TLS and, if
+#    Open MPI is installed, by MPI;
+#  - members in one process;
+#  - training by two processes of one core each at several rates, compared with the prediction of --dry-run --machines 2
+#    on the slower core, before and after it;
+#  - two processes that score a file, compared with one.
+#
+# The script needs Go, tc, two cores and, for MPI, openmpi-bin. HIPPO and HIPPO_MPI name existing programs to use.
 set -euo pipefail
 if [[ ${1-} != inside ]]; then
 	out=$(realpath "$1")
@@ -19,7 +24,7 @@ if [[ ${1-} != inside ]]; then
 	fi
 	cp bench/cluster.sh "$tmp/script"
 	cd "$tmp"
-	unset HIPPO HIPPO_MPI # no settings of the program
+	unset HIPPO HIPPO_MPI # they are not settings of the program
 	unshare --mount --net --uts --ipc --pid --fork --mount-proc --kill-child bash ./script inside "$out" "${2-1gbit}"
 	exit
 fi
@@ -63,7 +68,8 @@ if [[ -x hippo-mpi ]]; then
 fi
 ./hippo bench cluster --threads 2 --json >>"$out"
 
-# promised PRESET NETWORK: the seconds of a step that the slower core promises, both measured at once.
+# promised PRESET NETWORK prints the predicted seconds of a step on the slower core. Both cores are measured at the same
+# time.
 export GOMAXPROCS=1
 settings=(--train.shards 4 --train.log_every 1 --train.eval_every 1000000)
 promised() {
@@ -107,7 +113,8 @@ done <<-END
 	small 1Gbit 12
 END
 
-# Two processes of one core each score the parts of a file, one on each core scores all of it before and after: seconds of each.
+# Score the parts of a file with two processes of one core each. Before and after that, score the whole file with one
+# process, on one core and then on the other. Measure the seconds of each.
 for line in $(seq 3000); do
 	echo "{\"text\": \"line $line of a file whose lines all have much the same length, so that its parts take as long\"}"
 done >lines.jsonl

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Kills of real processes: bash bench/kills.sh [KILLS] [SEED]
-# Three members join a run. KILLS times (10) a random one is killed, told to end or stopped, or the leader is killed and
-# resumed. At the end weights and moments are compared with those of one process alone, and it prints a line of JSON.
-# It needs Go. HIPPO names a program that is built already.
+# Tests a run while real processes are killed: bash bench/kills.sh [KILLS] [SEED]
+# Three members join a run. KILLS times (10), a random member is killed, terminated or stopped, or the leader is killed
+# and resumed. At the end the script compares weights and moments with those of a single process, and prints a line of
+# JSON. It needs Go. HIPPO names an existing program to use.
 set -euo pipefail
 kills=${1:-10} seed=${2:-1}
 RANDOM=$seed
@@ -11,7 +11,7 @@ tmp=$(mktemp -d)
 leader='' members=()
 trap 'kill -KILL $leader "${members[@]}" 2>"$tmp/ended"; rm -rf "$tmp"' EXIT
 [[ -n ${HIPPO-} ]] && cp "$HIPPO" "$tmp/hippo" || go build -o "$tmp/hippo" ./cmd/hippo
-unset HIPPO # no setting of the program
+unset HIPPO # it is not a setting of the program
 cp README.md "$tmp/text"
 : >"$tmp/leader.log" >"$tmp/members.log"
 cd "$tmp"
@@ -23,7 +23,7 @@ settings=(--model.d_model 32 --model.layers 'h3,mamba' --data text --train.shard
 leads() {
 	./hippo train "$@" --listen "127.0.0.1:$port" >>leader.log 2>&1 &
 	leader=$!
-	disown # so that the shell does not tell its end
+	disown # so that the shell does not report its end
 }
 joins() {
 	./hippo join "127.0.0.1:$port" --wait 5m >>members.log 2>&1 &
@@ -37,7 +37,7 @@ ended() {
 	done
 }
 count() { grep -c -- "$2" "$1" || true; }
-# until_more FILE TEXT N waits until a file has more than N lines with a text.
+# until_more FILE TEXT N waits until more than N lines of a file contain a text.
 until_more() {
 	for _ in {1..1200}; do
 		(($(count "$1" "$2") > $3)) && return
@@ -64,7 +64,7 @@ for ((k = 0; k < kills; k++)); do
 		kill -KILL "$leader"
 		ended "$leader"
 		leads --resume run
-		until_more leader.log ' from step ' "$((came + 2))" # all three are back
+		until_more leader.log ' from step ' "$((came + 2))" # all three have joined again
 		continue
 		;;
 	kill) kill -KILL "${members[i]}" ;;

@@ -1,25 +1,27 @@
 #!/bin/sh
-# Measures what hippo reaches of the goals that were set for one core, in lines of JSON, half an hour on a machine that does nothing else:
+# Measures how far hippo reaches the goals that were set for one core, and prints lines of JSON. It takes half an hour
+# on an idle machine:
 #
 #     bench/limits.sh > docs/limits.jsonl
-#     bench/limits.sh train copies            some parts: see below
+#     bench/limits.sh train copies            only some parts, see below
 #
-# hippo evidence run limits does that, adds where it was measured, and writes the page. A line has what was measured, what it was
-# when the goal was set (on a Zen 4 core), the goal, what is reached, and the command. HIPPO is a program that is built already. FLAGS
-# are those of each "hippo bench" (--rounds 3 --seconds 0.2). Peers are those of peer.sh (PYTHON with PyTorch 2, ORT, PEERS) and
-# llama.sh (LLAMA); rows beside peers that are not there are left out, which the last line of standard error says.
+# hippo evidence run limits runs this script, adds the machine, and writes the page. A line contains what was measured,
+# its value when the goal was set (on a Zen 4 core), the goal, the value reached, and the command. HIPPO names an
+# existing program to use. FLAGS are the flags of each "hippo bench" (--rounds 3 --seconds 0.2). Peers are those of
+# peer.sh (PYTHON with PyTorch 2, ORT, PEERS) and llama.sh (LLAMA). Rows that compare with a missing peer are left out,
+# which the last line of standard error reports.
 set -eu
 cd "$(dirname "$0")/.."
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 if [ -n "${HIPPO-}" ]; then cp "$HIPPO" "$tmp/hippo"; else go build -o "$tmp/hippo" ./cmd/hippo; fi
-unset HIPPO # no setting of the program
+unset HIPPO # it is not a setting of the program
 PATH=$tmp:$PATH
 flags=${FLAGS:---rounds 3 --seconds 0.2}
 parts=${*:-prompts decode sessions attention products convolutions ort train llama copies}
 left=''
 
-# chosen PART: tells whether a part is chosen.
+# chosen PART reports whether a part is chosen.
 chosen() {
 	case " $parts " in
 	*" $1 "*) ;;
@@ -27,7 +29,7 @@ chosen() {
 	esac
 }
 
-# rows COMMAND [FLAG...] measures by a command, of which limit then reads the rows. FLAGs are not shown.
+# rows COMMAND [FLAG...] runs a command that prints rows, from which limit then reads. FLAGs are not shown.
 rows() {
 	command=$1 from=$(date +%s)
 	shift
@@ -38,13 +40,13 @@ rows() {
 	printf 'limits.sh: %s s: %s\n' "$(($(date +%s) - from))" "$command" >&2
 }
 
-# limit WHAT CASE BEFORE GOAL FIELD PART... prints a line: of the row that has all PARTs, the FIELD.
+# limit WHAT CASE BEFORE GOAL FIELD PART... prints a line with the value of FIELD in the row that contains all PARTs.
 limit() {
 	what=$1 case=$2 before=$3 goal=$4 field=$5
 	shift 5
 	cp "$tmp/rows" "$tmp/found"
 	for part; do
-		grep -F -- "$part" "$tmp/found" >"$tmp/next" || : # none is left out below
+		grep -F -- "$part" "$tmp/found" >"$tmp/next" || : # if no row is left, it is reported below
 		mv "$tmp/next" "$tmp/found"
 	done
 	reached=$(sed -n "s/.*\"$field\":\([0-9.e+-]*\).*/\1/p" "$tmp/found" | head -n 1)
@@ -53,7 +55,7 @@ limit() {
 		"$what" "$case" "$before" "$goal" "$reached" "$(printf '%s' "$command" | sed 's/"/\\"/g')"
 }
 
-# copies WHAT CASE FUNCTION COMMAND: the share of memmove in the time of a function.
+# copies WHAT CASE FUNCTION COMMAND measures the share of memmove in the time of a function.
 copies() {
 	rm -f "$tmp/cpu.pprof"
 	rows "$4" --json --seconds 1 --profile "$tmp/cpu.pprof"
@@ -65,7 +67,8 @@ copies() {
 	limit "copies, memmove's % of time" "$1, $2" "5 to 8" 1 memmove
 }
 
-# fast_torch tells whether PyTorch multiplies by OpenBLAS or MKL: the reference BLAS, which Debian installs, is slower many times.
+# fast_torch reports whether PyTorch multiplies with OpenBLAS or MKL. The reference BLAS, which Debian installs, is many
+# times slower.
 fast_torch() {
 	${PYTHON:-python3} - <<-'END' >&2 || { left="$left; training beside PyTorch" && return 1; }
 		import os, torch
@@ -105,7 +108,7 @@ if chosen sessions; then
 	done
 fi
 
-if chosen attention; then # over keys and values in int8
+if chosen attention; then # keys and values are in int8
 	rows 'hippo bench decode --precision int8 --only model=GPT --only context=8000' --json "$flags"
 	limit "attention over a cache in int8, share of memory's speed" "GPT, 8k" "0.4" 0.8 cache_share '"decode"'
 	rows 'hippo bench decode --precision int8 --only context=131072' --json "$flags"

@@ -1,29 +1,31 @@
 #!/bin/sh
-# Measures hippo in turn with llama.cpp on the same files of random weights, and prints speeds and memory with their ratios, how many
-# times faster hippo is and how many times less it needs: about two hours.
+# Compares hippo with llama.cpp, in turn, on the same files of random weights. It prints speeds and memory with their
+# ratios: how many times faster hippo is, and how many times less memory it needs. It takes about two hours:
 #
 #     bench/llama.sh                          all models in all types
 #     bench/llama.sh lfm2-350m-q8_0 ...       some of them, by NAME-TYPE
 #
-# NAMEs are mamba-130m, mamba2-130m, gpt2-124m, granite-4.0-h-350m, falcon-h1-0.5b, lfm2-350m and, when it is named, qwen3.5-0.8b;
-# TYPEs f32 (float32), f16 and bf16 (both beside bf16), q8_0 (beside int8), q4_0 (beside int4) and, when it is named, q4_k_m. Each is
-# measured with one token more for one sequence and for 32 at once, and with a prompt of 512; the GPT at a context of 8192, too, and
-# Qwen3.5 with a prompt of 8192. A process measures one file, so that its memory is that of the model.
+# NAMEs are mamba-130m, mamba2-130m, gpt2-124m, granite-4.0-h-350m, falcon-h1-0.5b, lfm2-350m and, only if named,
+# qwen3.5-0.8b. TYPEs are f32 (float32), f16 and bf16 (both compared with bf16), q8_0 (with int8), q4_0 (with int4) and,
+# only if named, q4_k_m. Each file is measured with one more token for one sequence and for 32 at once, and with a
+# prompt of 512 tokens; the GPT also at a context of 8192, and Qwen3.5 also with a prompt of 8192. Each file is measured
+# by a process of its own, so that its memory is that of the model.
 #
-# LLAMA is a folder in which npm has installed node-llama-cpp (npm install node-llama-cpp@3.22.1), which carries llama.cpp built; PEERS
-# the folder of the peers' programs (default ../shared/peers), of which llama/bench.mjs is run; FILES where the models are kept (6 GB in
-# all; default a folder that is removed). THREADS and ROUNDS are 1 and 3, SECONDS_EACH 2. SHRINK=8 tries it quickly with fewer layers.
-# ONE=1 measures one more token for one sequence alone. FLAGS are further ones of hippo bench: FLAGS=--json prints lines of JSON.
+# LLAMA is a folder in which npm has installed node-llama-cpp (npm install node-llama-cpp@3.22.1), which contains
+# llama.cpp in compiled form. PEERS is the folder of the peers' programs (default ../shared/peers), which contains
+# llama/bench.mjs. FILES is the folder for the models (6 GB in all; by default a temporary one). Defaults are THREADS=1,
+# ROUNDS=3, SECONDS_EACH=2. SHRINK=8 is a quick try with fewer layers. ONE=1 measures only one more token for one
+# sequence. FLAGS are further flags of hippo bench: FLAGS=--json prints lines of JSON.
 set -eu
 cd "$(dirname "$0")/.."
 llama=${LLAMA:?is not set: want a folder in which npm has installed node-llama-cpp}
 [ -d "$llama/node_modules/node-llama-cpp" ] || { echo "llama.sh: $llama has no node_modules/node-llama-cpp" >&2 && exit 1; }
 threads=${THREADS:-1} seconds=${SECONDS_EACH:-2} rounds=${ROUNDS:-3} shrink=${SHRINK:-1}
 tmp=$(mktemp -d)
-peer=$(mktemp "$llama/bench-XXXXXX.mjs") # node looks for packages beside the program
+peer=$(mktemp "$llama/bench-XXXXXX.mjs") # node looks for packages in the folder of the program
 trap 'rm -rf "$tmp" "$peer"' EXIT
 cp "${PEERS:-../shared/peers}/llama/bench.mjs" "$peer"
-cat >"$tmp/peer.sh" <<'END' # node itself is no part of the memory of a model
+cat >"$tmp/peer.sh" <<'END' # node's own memory is not part of the model's
 node "$@" | node -e 'require("readline").createInterface({input: process.stdin}).on("line", (line) => {
 	const row = JSON.parse(line);
 	console.log(JSON.stringify({...row, used_mb: Number((row.rss_mb - row.rss_start_mb).toPrecision(4))}));

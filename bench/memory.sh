@@ -1,11 +1,11 @@
 #!/bin/sh
-# Measures the peak memory of "hippo generate" with weights as they are stored, in int8 and in float32, for files of published shapes
-# with random weights, and prints rows as lines of JSON: about five minutes.
+# Measures the peak memory of "hippo generate" with weights as they are stored, in int8 and in float32, for files of
+# published shapes with random weights, and prints rows as lines of JSON. It takes about five minutes:
 #
 #     bench/memory.sh                           Granite-4.0-H-350M, LFM2-350M and Falcon-H1-0.5B, each as bf16
 #     bench/memory.sh mamba-130m-q8_0 ...       others, by NAME-TYPE as in llama.sh
 #
-# FILES is where the models are kept (3 GB; default a folder that is removed). SHRINK=8 tries it quickly with fewer layers.
+# FILES is the folder for the models (3 GB; by default a temporary one). SHRINK=8 is a quick try with fewer layers.
 set -eu
 cd "$(dirname "$0")/.."
 tmp=$(mktemp -d)

@@ -1,12 +1,13 @@
-// Measures how llama.cpp (the CPU build that comes with the npm package node-llama-cpp) goes on with a text, as the peer of
-// "hippo bench resume":
+// Measures how long llama.cpp (the CPU build in the npm package node-llama-cpp) takes to continue a text, as the peer
+// of "hippo bench resume":
 //
 //     node resume.mjs [--threads 1] cold|restored DIR TOKENS FILE...
 //
-// JSON lines on standard output have the fields of hippo's rows, which are joined by them. first_ms is the time by the clock to the
-// next token behind 16 more tokens. cold reads the text before that, and keeps it in DIR (saveStateToFile); warm has it in memory;
-// edited has it in memory with 16 other tokens behind it (adaptStateToTokens); restored has it in DIR, of another process
-// (loadStateFromFile). What is not said is as the package has it, checkpoints among it, except for the context's size and the batch.
+// It prints JSON lines with the fields by which they are joined with hippo's rows. first_ms is the wall-clock time to
+// the next token after 16 more tokens. cold reads the text before them, and saves it in DIR (saveStateToFile). warm has
+// the text in memory. edited has it in memory, followed by 16 other tokens (adaptStateToTokens). restored loads it from
+// DIR, where another process saved it (loadStateFromFile). All other settings are the package's defaults, including
+// checkpoints, except for the sizes of the context and the batch.
 import fs from "node:fs";
 import path from "node:path";
 import {parseArgs} from "node:util";
@@ -20,7 +21,7 @@ if (!["cold", "restored"].includes(phase) || !(length >= 1) || files.length === 
     console.error("usage: node resume.mjs [--threads N] cold|restored DIR TOKENS FILE...");
     process.exit(2);
 }
-const precisions = {f32: "float32", f16: "bf16", bf16: "bf16", q8_0: "int8", q4_0: "int4"}; // as hippo names what weights take
+const precisions = {f32: "float32", f16: "bf16", bf16: "bf16", q8_0: "int8", q4_0: "int4"}; // hippo's names
 const models = {mamba: "Mamba-130M", mamba2: "Mamba2-130M", gpt2: "GPT"};
 const rounded = (x) => Number(x.toPrecision(4));
 const median = (x) => x.slice().sort((a, b) => a - b)[x.length >> 1];
@@ -62,7 +63,7 @@ for (const file of files) {
     /** Goes back or forth to a text and reads more tokens. */
     const turn = async (text, tokens) => {
         await sequence.adaptStateToTokens(text);
-        const there = sequence.nextTokenIndex; // what could be kept of it
+        const there = sequence.nextTokenIndex; // length of the part that could be kept
         await reads([...text.slice(there), ...tokens]);
     };
     const row = (mode, ms, fields) => console.log(JSON.stringify({

@@ -1,19 +1,20 @@
 #!/bin/sh
-# Measures how long hippo and llama.cpp take to go on with a text that is new (cold), saved by another process (restored), in memory
-# (warm), or in memory with another end (edited), on the same files of random weights: about ten minutes.
+# Measures how long hippo and llama.cpp take to continue a text that is new (cold), saved by another process (restored),
+# in memory (warm), or in memory with another end (edited), on the same files of random weights. It takes about ten
+# minutes:
 #
 #     bench/resume.sh                           Mamba-130M, the hybrid Granite-4.0-H-350M and a GPT, each as q8_0
 #     bench/resume.sh mamba-130m-f32 ...        others, by NAME-TYPE as in llama.sh
 #
-# TOKENS is how many the text has, 4096. LLAMA, FILES, THREADS, ROUNDS (1), SHRINK and FLAGS are those of llama.sh. Each phase of each
-# model has a process of its own; SHRINK=8 TOKENS=2048 tries it quickly.
+# TOKENS is the length of the text, 4096. LLAMA, FILES, THREADS, ROUNDS (1), SHRINK and FLAGS are as in llama.sh. Each
+# phase of each model runs in a process of its own. SHRINK=8 TOKENS=2048 is a quick try.
 set -eu
 cd "$(dirname "$0")/.."
 llama=${LLAMA:?is not set: want a folder in which npm has installed node-llama-cpp}
 [ -d "$llama/node_modules/node-llama-cpp" ] || { echo "resume.sh: $llama has no node_modules/node-llama-cpp" >&2 && exit 1; }
 threads=${THREADS:-1} rounds=${ROUNDS:-1} shrink=${SHRINK:-1} tokens=${TOKENS:-4096}
 tmp=$(mktemp -d)
-peer=$(mktemp "$llama/resume-XXXXXX.mjs") # node looks for packages beside the program
+peer=$(mktemp "$llama/resume-XXXXXX.mjs") # node looks for packages in the folder of the program
 trap 'rm -rf "$tmp" "$peer"' EXIT
 cp bench/resume.mjs "$peer"
 files=${FILES:-$tmp}

@@ -1,6 +1,6 @@
-// What C does with MPI, for bench/mpi/run: peer allreduce BYTES ROUNDS, peer swap BYTES ROUNDS, of two processes.
-// Process 0 prints the milliseconds of the fastest round: of MPI_Allreduce of floats, or of sending BYTES to the other while it sends as
-// many, by MPI_Isend, MPI_Irecv and MPI_Test.
+// Measures MPI in C, for bench/mpi/run, with two processes: peer allreduce BYTES ROUNDS, peer swap BYTES ROUNDS.
+// Process 0 prints the milliseconds of the fastest round: of MPI_Allreduce of floats, or of sending BYTES to the other
+// process while receiving as many, with MPI_Isend, MPI_Irecv and MPI_Test.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
