@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Takes docs/serve.png, the picture of the page of hippo serve: bash docs/serve.sh [MODEL]
-# MODEL is a model without a chat template; by default it trains the preset tiny, some minutes on two cores. It needs Chromium.
+# Takes docs/serve.png, a picture of the page of hippo serve: bash docs/serve.sh [MODEL]
+# MODEL is a model without a chat template. By default the script trains the preset tiny, which takes some minutes on
+# two cores. It needs Chromium.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
