@@ -10,14 +10,14 @@ import (
 // lines reads lines of text that are not empty.
 type lines struct {
 	r    *bufio.Reader
-	line int64 // of the last one, from 1
+	line int64 // number of the last line, from 1
 	text []byte
 }
 
 func newLines(r io.Reader) lines { return lines{r: bufio.NewReaderSize(r, peekSize)} }
 
-// next returns the next line that is not empty, at most limit bytes long, without spaces around it. It is valid until
-// the next call.
+// next returns the next line that is not empty, without surrounding spaces. Longer lines than limit bytes are an error.
+// The line is valid until the next call.
 func (l *lines) next(limit int) ([]byte, error) {
 	for {
 		l.text = l.text[:0]

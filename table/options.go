@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Options are the options for reading data. What they leave open is detected from the data.
+// Options holds the options for reading data. Options that are not set are detected from the data.
 type Options struct {
 	Format    string `json:"format" help:"format of the data: csv, jsonl, npy, wav, ...; empty: by extension"`
 	Header    string `json:"header" enum:"auto,yes,no" help:"whether the first line names the columns"`
 	Separator string `json:"separator" help:"separator of cells: a character, tab or space; empty: automatic"`
 	Decimal   string `json:"decimal" enum:"auto,point,comma" help:"sign before fractions: 1,062.5 or 1.062,5"`
 	Encoding  string `json:"encoding" enum:"auto,utf-8,utf-16,windows-1252" help:"encoding of text files"`
-	// Missing are further texts of a value that is missing.
+	// Missing lists additional texts that mean a missing value.
 	Missing []string `json:"missing" help:"texts of a missing value, besides empty, NA, NaN, null, ? and so on"`
 
 	TimeFormat string   `json:"time_format" help:"layout of times as in Go: 02.01.2006 15:04; empty: automatic"`
@@ -22,16 +22,16 @@ type Options struct {
 	Categories []string `json:"categories" help:"columns of numbers to read as categories"`
 	Wide       bool     `json:"wide" help:"each row is a sequence with its numbers as steps"`
 
-	// Spectrum reads recordings as frames; nil for samples.
+	// Spectrum converts recordings to frames. If it is nil, rows are samples.
 	Spectrum *Spectrum `json:"-"`
-	// Unread are columns whose values are not needed: a format may skip reading them. They are listed all the same.
+	// Unread lists columns whose values are not needed: a format may skip reading them. They are still listed.
 	Unread []string        `json:"-"`
-	Rate   int             `json:"-"` // to which recordings of several rates are resampled; 0: that of most
+	Rate   int             `json:"-"` // common rate of recordings after resampling; 0: the most frequent rate
 	mono   bool            // recordings are mixed down
-	wanted map[string]bool // in lower case; nil for all
+	wanted map[string]bool // needed columns, in lower case; nil for all
 }
 
-// DefaultOptions detect everything from the data.
+// DefaultOptions returns options with which everything is detected from the data.
 func DefaultOptions() Options { return Options{Header: "auto", Decimal: "auto", Encoding: "auto"} }
 
 // reads reports whether the values of a column are needed.
@@ -42,7 +42,7 @@ func (o *Options) reads(name string) bool {
 	return !slices.Contains(o.Unread, name)
 }
 
-// separator returns the character that Separator names, 0 for none.
+// separator returns the character for the Separator option, or 0 if it is not set.
 func (o *Options) separator() (rune, error) {
 	switch s := []rune(o.Separator); {
 	case o.Separator == "":
@@ -57,7 +57,7 @@ func (o *Options) separator() (rune, error) {
 	return 0, fmt.Errorf("separator: found %.20q, want one character, tab or space", o.Separator)
 }
 
-// zone returns the time zone of times that name none.
+// zone returns the time zone of times without a zone.
 func (o *Options) zone() (*time.Location, error) {
 	zone, err := time.LoadLocation(o.Zone)
 	if err != nil {
@@ -66,7 +66,7 @@ func (o *Options) zone() (*time.Location, error) {
 	return zone, nil
 }
 
-// missing are texts that mean a missing value, in lower case.
+// missing lists the texts that mean a missing value, in lower case.
 var missing = []string{"", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", "?", "missing"}
 
 // isMissing reports whether a text without spaces around it means a missing value.
@@ -74,7 +74,7 @@ func (o *Options) isMissing(text string) bool {
 	return standsForMissing(text) || len(o.Missing) > 0 && slices.Contains(o.Missing, text)
 }
 
-// standsForMissing reports whether a text is one of missing.
+// standsForMissing reports whether a text is in missing, in any case.
 func standsForMissing(text string) bool {
 	switch {
 	case text == "":

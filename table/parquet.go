@@ -13,25 +13,25 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Parquet is Apache Parquet: columns of numbers, booleans, texts and times in groups of rows. The columns that are
-// needed are read page by page.
+// Parquet is Apache Parquet: columns of numbers, booleans, texts and times in groups of rows. Only the needed columns
+// are read, page by page.
 var Parquet = &Format{
 	Name: "parquet", About: "columns of Apache Parquet: numbers, booleans, texts, times and decimals",
 	Extensions: []string{".parquet", ".pq", ".parq"}, Open: openParquet,
 }
 
-// mostFooter is the limit on the footer of a file, the metadata of its columns and groups of rows.
+// mostFooter is the maximum size of the footer of a file, which holds the metadata of its columns and groups of rows.
 const mostFooter = 64 << 20
 
-// parquetSource is the rows of a file of Parquet.
+// parquetSource reads the rows of a Parquet file.
 type parquetSource struct {
 	described
 	name   string
 	f      *parquetFile
 	groups []format.RowGroup
-	reads  []*parquetColumn // by the columns of about; nil for one that is not read
+	reads  []*parquetColumn // parallel to about.Columns; nil for a column that is not read
 
-	left int64 // rows of the group
+	left int64 // remaining rows of the group
 	row  int64
 }
 
@@ -70,7 +70,7 @@ func openParquet(in *Input, opt *Options) (Source, error) {
 	return s, nil
 }
 
-// readFooter reads the metadata of a file, and returns where its pages end.
+// readFooter reads the metadata of a file. It also returns the offset at which the pages end.
 func readFooter(r io.ReaderAt, size int64) (*format.FileMetaData, int64, error) {
 	var magic [4]byte
 	var tail [8]byte
@@ -117,7 +117,8 @@ func readFooter(r io.ReaderAt, size int64) (*format.FileMetaData, int64, error) 
 	return meta, end, nil
 }
 
-// findColumns takes the columns from a schema: the root, then all elements, those in others after them.
+// findColumns finds the columns of a schema: a list that starts with the root; each element is followed by its
+// children.
 func (s *parquetSource) findColumns(schema []format.SchemaElement, opt *Options, zone *time.Location) error {
 	if len(schema) < 2 || schema[0].Type.Valid {
 		return fmt.Errorf("found a schema of %d elements, want a root and a column or more", len(schema))
@@ -168,7 +169,7 @@ func (s *parquetSource) findColumns(schema []format.SchemaElement, opt *Options,
 	return nil
 }
 
-// subtree returns the place after an element of a schema and those in it, and how many of them have values.
+// subtree returns the index after an element of a schema and its descendants, and the number of leaves among them.
 func subtree(schema []format.SchemaElement, at int) (end, leaves int) {
 	for open := 1; open > 0 && at < len(schema); at++ {
 		open--
@@ -187,7 +188,7 @@ func (s *parquetSource) Close() error {
 	return nil
 }
 
-// Next reads a row: a value of each column.
+// Next reads a row: one value of each column.
 func (s *parquetSource) Next(row *Row) error {
 	for s.left == 0 {
 		if len(s.groups) == 0 {

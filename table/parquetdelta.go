@@ -5,23 +5,23 @@ import (
 	"fmt"
 )
 
-// delta decodes DELTA_BINARY_PACKED: differences in blocks, each less the minimum of its block.
+// delta decodes DELTA_BINARY_PACKED: blocks of differences, minus the minimum of the block.
 type delta struct {
 	data   []byte
-	block  int // values of a block
-	minis  int // parts of a block, each with a width of its own
-	left   int // values
+	block  int // number of values in a block
+	minis  int // parts per block, each with its own bit width
+	left   int // number of remaining values
 	first  bool
 	value  int64
 	least  int64
-	widths []byte // of the parts of the block that are to come
-	mini   int    // values that are left of the part
-	part   []byte // its bits
+	widths []byte // bit widths of the remaining parts of the block
+	mini   int    // number of remaining values in the part
+	part   []byte // bits of the current part
 	width  uint
-	bit    uint // of part
+	bit    uint // position in part
 }
 
-// mostBlock is the limit on the values of a block.
+// mostBlock is the maximum number of values in a block.
 const mostBlock = 1 << 16
 
 func newDelta(data []byte, most int) (*delta, error) {
@@ -51,7 +51,7 @@ func newDelta(data []byte, most int) (*delta, error) {
 	return d, nil
 }
 
-// nextPart goes to the next part of a block.
+// nextPart advances to the next part of a block.
 func (d *delta) nextPart() error {
 	if len(d.widths) == 0 {
 		least, n := binary.Varint(d.data)
@@ -115,10 +115,10 @@ func (d *delta) rest() ([]byte, error) {
 	return end.data, nil
 }
 
-// deltaIntegers decodes integers from differences.
+// deltaIntegers decodes integers stored as differences.
 type deltaIntegers struct {
 	*delta
-	narrow bool // of 32 bits
+	narrow bool // integers have 32 bits
 }
 
 func (d *deltaIntegers) next() (raw, error) {
@@ -129,7 +129,7 @@ func (d *deltaIntegers) next() (raw, error) {
 	return raw{bits: uint64(x)}, err
 }
 
-// deltaLength decodes DELTA_LENGTH_BYTE_ARRAY: the lengths of texts, then the texts.
+// deltaLength decodes DELTA_LENGTH_BYTE_ARRAY: the lengths of all texts, then the texts.
 type deltaLength struct {
 	lengths *delta
 	data    []byte
@@ -157,7 +157,7 @@ func (d *deltaLength) next() (raw, error) {
 	return v, nil
 }
 
-// deltaBytes decodes DELTA_BYTE_ARRAY: the length of the prefix shared with the text before, and the rest.
+// deltaBytes decodes DELTA_BYTE_ARRAY: the lengths of the prefixes shared with the previous text, then the suffixes.
 type deltaBytes struct {
 	*physical
 	shared *delta

@@ -17,7 +17,7 @@ import (
 // parquetMeaning is the logical type of a column.
 type parquetMeaning struct {
 	convert func(raw) (Cell, error)
-	local   bool // times that name no zone
+	local   bool // times have no zone
 }
 
 // parquetKind returns the logical type of an element of a schema.
@@ -52,7 +52,7 @@ func parquetKind(e *format.SchemaElement, zone *time.Location) (k parquetMeaning
 	return k, err
 }
 
-// nestedName names a nested element.
+// nestedName describes a nested element.
 func nestedName(e *format.SchemaElement) string {
 	switch e.LogicalType.Value.(type) {
 	case *format.ListType:
@@ -71,7 +71,8 @@ func nestedName(e *format.SchemaElement) string {
 	return fmt.Sprintf("a group of %d columns", max(0, e.NumChildren.V))
 }
 
-// logical returns the logical type of an element, converted from old files; nil for none.
+// logical returns the logical type of an element, or nil if it has none. The converted types of old files are mapped to
+// logical types.
 func logical(e *format.SchemaElement) format.LogicalTypeValue {
 	if e.LogicalType.Value != nil || !e.ConvertedType.Valid {
 		return e.LogicalType.Value
@@ -104,7 +105,7 @@ func logical(e *format.SchemaElement) format.LogicalTypeValue {
 	return nil
 }
 
-// perSecond returns how many units a second has.
+// perSecond returns the number of units per second.
 func perSecond(unit format.TimeUnit) int64 {
 	switch unit.Value.(type) {
 	case *format.MilliSeconds:
@@ -115,7 +116,7 @@ func perSecond(unit format.TimeUnit) int64 {
 	return 1e9
 }
 
-// integers returns the conversion of whole numbers, times or days.
+// integers returns the conversion of integers, times or days.
 func integers(kind format.Type, meaning format.LogicalTypeValue, zone *time.Location) (k parquetMeaning, err error) {
 	switch m := meaning.(type) {
 	case *format.TimestampType:
@@ -147,7 +148,7 @@ func integers(kind format.Type, meaning format.LogicalTypeValue, zone *time.Loca
 	return k, nil
 }
 
-// mostWhole is the limit on whole numbers that a float64 holds exactly.
+// mostWhole is the largest integer up to which a float64 represents all integers exactly.
 const mostWhole = 1 << 53
 
 // whole converts an integer. Large ones become texts, so that ids stay distinct.
@@ -158,7 +159,7 @@ func whole(v raw) (Cell, error) {
 	return RealCell(float64(int64(v.bits))), nil
 }
 
-// instant converts a time since 1970 in units. A local one is what a clock in the zone shows.
+// instant converts a time in units since 1970. A local time is the time that a clock in the zone shows.
 func instant(x, units int64, local bool, zone *time.Location) (Cell, error) {
 	seconds, part := x/units, x%units
 	if part < 0 {
@@ -177,16 +178,17 @@ func instant(x, units int64, local bool, zone *time.Location) (Cell, error) {
 // julian1970 is the Julian day of 1970-01-01.
 const julian1970 = 2440588
 
-// oldTime converts a time in 96 bits: nanoseconds of a day, then the Julian day.
+// oldTime converts a time of 96 bits: the nanosecond of the day, then the Julian day.
 func oldTime(v raw) (Cell, error) {
 	nanos, day := int64(binary.LittleEndian.Uint64(v.bytes)), int64(binary.LittleEndian.Uint32(v.bytes[8:]))
 	return Cell{Form: Instant, Number: float64((day-julian1970)*24*3600) + float64(nanos)/1e9}, nil
 }
 
-// mostScale is the limit on decimal places.
+// mostScale is the maximum number of decimal places.
 const mostScale = 300
 
-// decimal returns the conversion of numbers with fixed decimal places: integers, or bytes in two's complement.
+// decimal returns the conversion of numbers with fixed decimal places, stored as integers or as bytes in two's
+// complement.
 func decimal(kind format.Type, scale int32) (func(raw) (Cell, error), error) {
 	if scale < 0 || scale > mostScale {
 		return nil, fmt.Errorf("found decimals with %d places, want 0 to %d", scale, mostScale)
@@ -212,7 +214,7 @@ func decimal(kind format.Type, scale int32) (func(raw) (Cell, error), error) {
 	return nil, fmt.Errorf("found decimals stored as %s, want INT32, INT64 or bytes", kind)
 }
 
-// texts returns the conversion of bytes: texts, UUIDs, or numbers of 16 bits.
+// texts returns the conversion of bytes to texts, UUIDs or 16-bit numbers.
 func texts(e *format.SchemaElement, meaning format.LogicalTypeValue) (func(raw) (Cell, error), error) {
 	switch meaning.(type) {
 	case *format.Float16Type:

@@ -16,29 +16,29 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// Limits on the memory for a Parquet file: a page, the pages and dictionaries of all columns in memory, the head of a
-// page, and its values. Writers produce pages of about 1 MB.
+// Limits for a Parquet file: the bytes of a page, of the pages and dictionaries of all columns in memory and of a page
+// header, and the number of values in a page. Writers usually produce pages of about 1 MB.
 const (
 	mostPage       = 128 << 20
 	mostPages      = 512 << 20
 	mostPageHead   = 4 << 20
 	mostPageValues = 1 << 24
-	cellBytes      = 32 // of a Cell in a dictionary
+	cellBytes      = 32 // size of a Cell in a dictionary
 )
 
-// oldDictionary is the encoding of a dictionary, and of indices into it, in files of the first version.
+// oldDictionary is the encoding of a dictionary, and of indices into it, in files of format version 1.
 const oldDictionary format.Encoding = 2
 
 // parquetFile is the state shared by the columns of a file.
 type parquetFile struct {
 	r      io.ReaderAt
-	end    int64 // of the pages
-	memory int   // bytes of pages and dictionaries
+	end    int64 // end of the pages
+	memory int   // size of pages and dictionaries in memory
 	in     []byte
 	zstd   *zstd.Decoder
 }
 
-// account replaces before bytes by n in the memory that pages take.
+// account records that pages take n instead of *before bytes of memory.
 func (f *parquetFile) account(before *int, n int) error {
 	f.memory += n - *before
 	*before = n
@@ -48,7 +48,7 @@ func (f *parquetFile) account(before *int, n int) error {
 	return nil
 }
 
-// read reads n bytes of a page, valid until the next call.
+// read reads n bytes of a page. They are valid until the next call.
 func (f *parquetFile) read(at int64, n int) ([]byte, error) {
 	if at < 0 || int64(n) > f.end-at {
 		return nil, fmt.Errorf("found %d bytes at offset %d, want some before %d: "+
@@ -64,10 +64,10 @@ func (f *parquetFile) read(at int64, n int) ([]byte, error) {
 	return f.in[:n], err
 }
 
-// head reads the head of the page at an offset, and how long it is.
+// head reads the page header at an offset. It also returns the length of the header.
 func (f *parquetFile) head(at int64) (*format.PageHeader, int64, error) {
 	left := f.end - at
-	if at < 4 || left < 1 { // after the magic bytes
+	if at < 4 || left < 1 { // the file begins with 4 magic bytes
 		return nil, 0, fmt.Errorf(
 			"found the offset %d of a page, want one of 4 to %d: the file is cut off or its footer is wrong", at, f.end)
 	}
@@ -96,25 +96,25 @@ type parquetColumn struct {
 	physical
 	f        *parquetFile
 	name     string
-	leaf     int // its place among the columns that have values
+	leaf     int // index among the columns with values
 	optional bool
 	convert  func(raw) (Cell, error)
 
 	codec      format.CompressionCodec
-	at         int64 // of the next page
-	rows       int64 // of the group that are not in the pages so far
+	at         int64 // offset of the next page
+	rows       int64 // rows of the group that are not in the pages read so far
 	dictionary []Cell
-	bad        map[int]error // errors of its values
+	bad        map[int]error // conversion errors by index in dictionary
 
-	left       int     // values of the page
-	levels     *hybrid // 1 for a value that is there; nil if all are
-	places     *hybrid // in the dictionary; nil if values is
+	left       int     // number of remaining values of the page
+	levels     *hybrid // 1 if there is a value, 0 if it is missing; nil if no value is missing
+	places     *hybrid // indices into the dictionary; nil if values is used
 	values     decoder
 	data       []byte
-	page, dict int // bytes accounted for
+	page, dict int // bytes passed to account
 }
 
-// badValue is an error in a value after which others can be read.
+// badValue is an error in a single value. The values after it can be read.
 type badValue string
 
 func (b badValue) Error() string { return string(b) }
@@ -138,7 +138,7 @@ func (c *parquetColumn) begin(chunk *format.ColumnChunk, rows int64) error {
 	return c.f.account(&c.dict, 0)
 }
 
-// next is the value of the next row.
+// next returns the value of the next row.
 func (c *parquetColumn) next() (Cell, error) {
 	for c.left == 0 {
 		if err := c.nextPage(); err != nil {
@@ -237,7 +237,7 @@ func (c *parquetColumn) readDictionary(h *format.DictionaryPageHeader, data []by
 	return nil
 }
 
-// readPage reads a page of values of the first version: levels are packed with the values.
+// readPage reads a data page of version 1: levels are compressed together with the values.
 func (c *parquetColumn) readPage(h *format.DataPageHeader, data []byte, full int) error {
 	data, err := c.unpack(data, full)
 	if err != nil {
@@ -255,7 +255,7 @@ func (c *parquetColumn) readPage(h *format.DataPageHeader, data []byte, full int
 	return c.take(int(h.NumValues), h.Encoding, levels, data)
 }
 
-// readPage2 reads a page of values of the second version: levels stand unpacked before the values.
+// readPage2 reads a data page of version 2: uncompressed levels precede the values.
 func (c *parquetColumn) readPage2(h *format.DataPageHeaderV2, data []byte, full int) error {
 	repeats, there := int(h.RepetitionLevelsByteLength), int(h.DefinitionLevelsByteLength)
 	if repeats < 0 || there < 0 || repeats > len(data) || there > len(data)-repeats || full < repeats+there {
@@ -282,7 +282,7 @@ func (c *parquetColumn) readPage2(h *format.DataPageHeaderV2, data []byte, full 
 	return c.take(int(h.NumValues), h.Encoding, levels, data)
 }
 
-// unpack decompresses a page into the memory of the one before it.
+// unpack decompresses a page. It reuses the memory of the previous page.
 func (c *parquetColumn) unpack(data []byte, full int) ([]byte, error) {
 	if err := c.f.account(&c.page, full+len(data)); err != nil {
 		return nil, err
@@ -292,7 +292,7 @@ func (c *parquetColumn) unpack(data []byte, full int) ([]byte, error) {
 	return data, err
 }
 
-// take sets the page that values are read from.
+// take sets the page from which values are read.
 func (c *parquetColumn) take(n int, encoding format.Encoding, levels, data []byte) (err error) {
 	if n < 0 || n > mostPageValues || int64(n) > c.rows {
 		return fmt.Errorf("found a page of %d values where %d rows are left, want at most that, and at most %d", n,
@@ -306,7 +306,7 @@ func (c *parquetColumn) take(n int, encoding format.Encoding, levels, data []byt
 	if encoding == oldDictionary || encoding == format.RLEDictionary {
 		c.places = &hybrid{}
 		switch {
-		case len(data) == 0: // all are missing
+		case len(data) == 0: // all values are missing
 		case data[0] > 32:
 			return fmt.Errorf("found places of %d bits in a dictionary, want at most 32", data[0])
 		case c.dictionary == nil:
@@ -317,19 +317,19 @@ func (c *parquetColumn) take(n int, encoding format.Encoding, levels, data []byt
 		return nil
 	}
 	c.values, err = newDecoder(&c.physical, encoding, data, n)
-	if err != nil && len(data) == 0 { // all are missing
+	if err != nil && len(data) == 0 { // all values are missing
 		c.values, err = &plain{physical: &c.physical}, nil
 	}
 	return err
 }
 
-// The most bytes that a byte of a compressed page can decompress to.
+// Maximum number of bytes to which one byte of a compressed page can decompress.
 const (
 	mostSnappy = 32
 	mostLZ4    = 256
 )
 
-// unpack decompresses a page of full bytes into dst, growing it if needed.
+// unpack decompresses a page to full bytes in dst, which grows if needed.
 func (f *parquetFile) unpack(codec format.CompressionCodec, dst, data []byte, full int) (out []byte, err error) {
 	lies := func(n int) error {
 		return fmt.Errorf("found a page that unpacks from %d to %d bytes, want %d as its head says", len(data), n, full)

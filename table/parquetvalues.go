@@ -10,15 +10,16 @@ import (
 )
 
 // This file decodes the values of a Parquet page (Apache Parquet, Encodings.md) one by one, so that a page cannot claim
-// memory: a run of two billion values is just a count.
+// much memory: a run of two billion values is just a count.
 
-// raw is a value of a physical type: bits of numbers, bytes of texts, valid until the next one is read.
+// raw is a value of a physical type: the bits of a number or the bytes of a text. It is valid until the next value is
+// read.
 type raw struct {
 	bits  uint64
 	bytes []byte
 }
 
-// decoder reads the values of a page that are not missing.
+// decoder reads the values of a page. Missing values are not stored.
 type decoder interface {
 	next() (raw, error)
 }
@@ -26,10 +27,10 @@ type decoder interface {
 // physical is the storage type of a column.
 type physical struct {
 	kind format.Type
-	size int // bytes of a value; 0 if they differ, and of truths
+	size int // bytes per value; 0 for varying lengths and for booleans
 }
 
-// sizeOf returns the bytes of a value of a type.
+// sizeOf returns the size of a value of a type in bytes, or 0 if the type has no fixed size.
 func sizeOf(kind format.Type, length int) int {
 	switch kind {
 	case format.Int32, format.Float:
@@ -57,7 +58,7 @@ func (p *physical) fixed(b []byte) raw {
 	return raw{bytes: b}
 }
 
-// newDecoder returns a decoder of at most n values.
+// newDecoder returns a decoder for at most n values.
 func newDecoder(p *physical, encoding format.Encoding, data []byte, n int) (decoder, error) {
 	integers := p.kind == format.Int32 || p.kind == format.Int64
 	switch {
@@ -79,7 +80,7 @@ func newDecoder(p *physical, encoding format.Encoding, data []byte, n int) (deco
 	return nil, fmt.Errorf("found %s values encoded as %s (%d), which is not read", p.kind, encoding, int(encoding))
 }
 
-// sized splits off data that is preceded by its length in four bytes.
+// sized splits off data that is preceded by its length as four bytes.
 func sized(data []byte) (part, rest []byte, err error) {
 	if len(data) < 4 || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-4) {
 		return nil, nil, errCutOff
@@ -88,7 +89,7 @@ func sized(data []byte) (part, rest []byte, err error) {
 	return data[4 : 4+n], data[4+n:], nil
 }
 
-// plain decodes PLAIN: values one after another, booleans as bits, texts after their lengths.
+// plain decodes PLAIN: consecutive values; booleans are bits, texts follow their lengths.
 type plain struct {
 	*physical
 	data []byte
@@ -118,18 +119,18 @@ func (d *plain) next() (raw, error) {
 	return v, nil
 }
 
-// hybrid decodes RLE: runs of one value, and groups of eight bit-packed values.
+// hybrid decodes RLE: runs of one repeated value, and groups of eight bit-packed values.
 type hybrid struct {
 	data   []byte
-	width  uint   // bits of a value, at most 32
-	run    uint64 // values that are left of a run
+	width  uint   // bits per value, at most 32
+	run    uint64 // number of remaining values in the run
 	packed bool
-	value  uint64 // of a run of one value
-	bits   uint64 // that have been taken from data
-	have   uint   // of bits
+	value  uint64 // the repeated value
+	bits   uint64 // bits taken from data
+	have   uint   // number of bits
 }
 
-// mostRun is the limit on the values of a run, so that their number times a width does not overflow.
+// mostRun is the maximum number of values in a run. It prevents an overflow when that number is multiplied by a width.
 const mostRun = 1 << 40
 
 func (h *hybrid) next() (uint64, error) {
@@ -171,7 +172,7 @@ func (h *hybrid) next() (uint64, error) {
 	return v, nil
 }
 
-// booleans decodes booleans as RLE.
+// booleans decodes booleans stored as RLE.
 type booleans struct{ hybrid }
 
 func (d *booleans) next() (raw, error) {
@@ -179,7 +180,7 @@ func (d *booleans) next() (raw, error) {
 	return raw{bits: bits}, err
 }
 
-// split decodes BYTE_STREAM_SPLIT: the first bytes of all values, then the second ones, and so on.
+// split decodes BYTE_STREAM_SPLIT: the first bytes of all values, then all second bytes, and so on.
 type split struct {
 	*physical
 	data  []byte
@@ -198,7 +199,7 @@ func (d *split) next() (raw, error) {
 	return d.fixed(d.value), nil
 }
 
-// halfFloat decodes a number of 16 bits (IEEE 754).
+// halfFloat decodes a 16-bit number (IEEE 754).
 func halfFloat(bits uint16) float64 {
 	sign, exponent, fraction := 1.0, int(bits>>10)&31, float64(bits&1023)
 	if bits>>15 == 1 {
@@ -208,10 +209,10 @@ func halfFloat(bits uint16) float64 {
 	case 0:
 		return sign * math.Ldexp(fraction, -24)
 	case 31:
-		return math.NaN() // or infinite: both are missing
+		return math.NaN() // an infinite number is missing, too
 	}
 	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
-// errNoDictionary is the error of a page of places in a dictionary that is not there.
+// errNoDictionary reports that a page holds indices into a dictionary, but no dictionary came before it.
 var errNoDictionary = errors.New("found places in a dictionary, but no dictionary before them")

@@ -12,37 +12,37 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Moment is a time for ParquetWriter: seconds since 1970, stored in microseconds.
+// Moment is a time for ParquetWriter, in seconds since 1970. It is stored in microseconds.
 type Moment float64
 
-// ParquetWriter writes rows as a Parquet file, group by group. nil and NaN are missing values.
+// ParquetWriter writes rows as a Parquet file, one group of rows at a time. nil and NaN are missing values.
 type ParquetWriter struct {
 	w       io.Writer
 	at      int64
 	columns []*parquetOut
-	rows    int // of the group
+	rows    int // rows of the group
 	bytes   int
 	all     int64
 	groups  []format.RowGroup
 	err     error
 }
 
-// parquetOut holds the values of a column that have not been written.
+// parquetOut holds the values of a column that have not been written yet.
 type parquetOut struct {
 	schema format.SchemaElement
-	levels []byte // 1 for a value that is there
+	levels []byte // 1 for a value, 0 for a missing one
 	values []byte
-	count  int // values that are there
+	count  int // number of values that are not missing
 }
 
-// The rows and the bytes of a group.
+// Maximum number of rows and bytes in a group.
 const (
 	groupRows  = 64 << 10
 	groupBytes = 16 << 20
 )
 
-// NewParquetWriter starts a file with the named columns; like has a value of each column's type: a string, float64,
-// int64, bool or Moment.
+// NewParquetWriter starts a file with the named columns. The elements of like give their types: each is a string,
+// float64, int64, bool or Moment.
 func NewParquetWriter(w io.Writer, names []string, like []any) (*ParquetWriter, error) {
 	p := &ParquetWriter{w: w}
 	for i, name := range names {
@@ -71,7 +71,7 @@ func NewParquetWriter(w io.Writer, names []string, like []any) (*ParquetWriter, 
 	return p, p.write([]byte("PAR1"))
 }
 
-// write writes bytes, and says no more after an error.
+// write writes bytes. After an error, it only returns that error.
 func (p *ParquetWriter) write(data []byte) error {
 	if p.err == nil {
 		var n int
@@ -81,7 +81,7 @@ func (p *ParquetWriter) write(data []byte) error {
 	return p.err
 }
 
-// Write writes a row: a value for each column.
+// Write writes a row: one value for each column.
 func (p *ParquetWriter) Write(row []any) error {
 	if len(row) != len(p.columns) {
 		return fmt.Errorf("found %d values, want one for each of %d columns", len(row), len(p.columns))
@@ -100,7 +100,7 @@ func (p *ParquetWriter) Write(row []any) error {
 	return p.err
 }
 
-// add takes a value.
+// add appends a value.
 func (c *parquetOut) add(value any) error {
 	integer := func(x int64) { c.values = binary.LittleEndian.AppendUint64(c.values, uint64(x)) }
 	kind := c.schema.Type.V
@@ -124,7 +124,7 @@ func (c *parquetOut) add(value any) error {
 		if micros := math.Round(float64(x) * 1e6); math.Abs(micros) < math.MaxInt64 {
 			integer(int64(micros))
 		} else {
-			return c.add(nil) // NaN, too
+			return c.add(nil) // also for NaN
 		}
 	case int64:
 		if kind != format.Int64 || moments {
@@ -155,7 +155,7 @@ func (c *parquetOut) add(value any) error {
 	return nil
 }
 
-// page is the values of the column as a page, and its bytes unpacked.
+// page returns the compressed page with the values of the column, and the uncompressed size of the page.
 func (c *parquetOut) page() (data []byte, full int) {
 	var levels []byte
 	for at := 0; at < len(c.levels); {
@@ -214,7 +214,7 @@ func (p *ParquetWriter) flush() error {
 	return nil
 }
 
-// Close writes what waits, and the footer. It leaves closing the file to the caller.
+// Close writes the remaining rows and the footer. The caller must close the file.
 func (p *ParquetWriter) Close() error {
 	if err := p.flush(); err != nil {
 		return err

@@ -6,26 +6,26 @@ import (
 	"slices"
 )
 
-// mostRatio is the largest ratio of two rates that is resampled.
+// mostRatio is the maximum ratio of two rates between which recordings are resampled.
 const mostRatio = 256
 
-// mostTaps bounds the memory of a filter.
+// mostTaps limits the memory of a filter.
 const mostTaps = 1 << 20
 
-// filter resamples by up/down, a fraction in its lowest terms. With c = min(1, up/down), the part of the frequencies
-// that both rates can represent, its impulse response is
+// filter resamples by up/down, a fraction in lowest terms. Let c = min(1, up/down) be the part of the frequencies that
+// both rates can represent. The impulse response is
 //
 //	h(t) = sinc(0.92 c t) w(t c/32)    t in samples of the input
 //
-// under a Blackman window w on -1 to 1, scaled so that a constant stays what it is. From c of the input's highest
-// frequency on less than a thousandth passes.
+// with a Blackman window w on -1 to 1, scaled so that a constant signal is unchanged. Above c times the highest
+// frequency of the input, less than a thousandth passes.
 type filter struct {
 	up, down int
-	half     int         // samples on each side
-	taps     [][]float64 // by the part of a sample that an output is behind an input
+	half     int         // number of samples on each side
+	taps     [][]float64 // taps by phase: the fraction of a sample by which an output follows an input
 }
 
-// newFilter returns the filter from one rate to another.
+// newFilter returns the filter that resamples from one rate to another.
 func newFilter(from, to int) (*filter, error) {
 	if max(from, to) > mostRatio*min(from, to) {
 		return nil, fmt.Errorf("found a recording at %d Hz beside others at %d Hz, want rates that are more "+
@@ -59,15 +59,16 @@ func newFilter(from, to int) (*filter, error) {
 	return f, nil
 }
 
-// resampler applies a filter to samples as they come. There is no delay; samples count as 0 beyond the ends.
+// resampler applies a filter to a stream of samples. It adds no delay. Samples beyond both ends count as 0.
 type resampler struct {
 	*filter
-	x    []float64 // the last samples
-	in   int       // samples so far
+	x    []float64 // most recent samples
+	in   int       // number of samples so far
 	outs int
 }
 
-// next returns the next sample at the new rate, if those that came tell it. ended says that they were all.
+// next returns the next sample at the new rate, if there are enough input samples for it. ended reports that all input
+// has been pushed.
 func (r *resampler) next(ended bool) (y float64, ok bool) {
 	place := r.outs * r.down
 	at, part := place/r.up, place%r.up
@@ -90,7 +91,7 @@ func (r *resampler) next(ended bool) (y float64, ok bool) {
 
 // push adds a sample.
 func (r *resampler) push(x float64) {
-	if len(r.x) > 8*r.half+2*r.down/r.up { // many more than are needed
+	if len(r.x) > 8*r.half+2*r.down/r.up { // far more than needed
 		r.x = slices.Delete(r.x, 0, max(0, r.outs*r.down/r.up-r.half-(r.in-len(r.x))))
 	}
 	r.x, r.in = append(r.x, x), r.in+1

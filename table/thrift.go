@@ -24,11 +24,11 @@ const (
 	thriftUUID   = 16
 )
 
-// errCutOff is the error of data that ends too early.
+// errCutOff reports that the data ends too early.
 var errCutOff = errors.New("it is cut off")
 
-// Bounds of a message: how deep structs lie in each other, and what memory its elements take at most when they are
-// decoded: an estimate.
+// Limits of a message: the maximum nesting of structs, and the maximum memory of the decoded elements, with estimates
+// of their sizes.
 const (
 	mostThriftDepth  = 32
 	mostThriftMemory = 512 << 20
@@ -36,20 +36,20 @@ const (
 	thriftOtherSize  = 16
 )
 
-// thriftSize returns the bytes of the struct in Thrift's compact protocol at the start of data. It checks all lengths
-// against the data that follows: decoders allocate by a length before they read, so that ten bytes could claim
-// gigabytes.
+// thriftSize returns the size in bytes of the struct at the start of data, in Thrift's compact protocol. It checks all
+// lengths against the data that follows: decoders allocate memory for a length before they read, so ten bytes could
+// claim gigabytes.
 func thriftSize(data []byte) (int, error) {
 	c := thriftCheck{data: data, memory: mostThriftMemory}
 	err := c.structure(0)
 	return c.at, err
 }
 
-// thriftCheck walks a message.
+// thriftCheck checks a message.
 type thriftCheck struct {
 	data   []byte
 	at     int
-	memory int // that elements may take yet
+	memory int // memory that further elements may need
 }
 
 func (c *thriftCheck) byte() (byte, error) {
@@ -68,7 +68,7 @@ func (c *thriftCheck) skip(n int) error {
 	return nil
 }
 
-// number is an integer of any number of bytes.
+// number reads an unsigned integer of variable length.
 func (c *thriftCheck) number() (uint64, error) {
 	x, n := binary.Uvarint(c.data[c.at:])
 	switch {
@@ -81,7 +81,7 @@ func (c *thriftCheck) number() (uint64, error) {
 	return x, nil
 }
 
-// length is a number of elements that take a byte each or more.
+// length reads a number of elements that take at least one byte each in the message, and each bytes in memory.
 func (c *thriftCheck) length(each int) (int, error) {
 	x, err := c.number()
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *thriftCheck) length(each int) (int, error) {
 	return int(x), c.take(int(x), each)
 }
 
-// take accounts for the memory of n elements.
+// take accounts for the memory of n elements of each bytes.
 func (c *thriftCheck) take(n, each int) error {
 	if c.memory -= n * each; c.memory < 0 {
 		return fmt.Errorf("found more than %d MB of elements, want fewer", mostThriftMemory>>20)
@@ -101,7 +101,7 @@ func (c *thriftCheck) take(n, each int) error {
 	return nil
 }
 
-// structure goes through fields up to the end of a struct.
+// structure skips the fields up to the end of a struct.
 func (c *thriftCheck) structure(depth int) error {
 	if depth > mostThriftDepth {
 		return fmt.Errorf("found structs that lie more than %d deep in each other", mostThriftDepth)
@@ -111,13 +111,13 @@ func (c *thriftCheck) structure(depth int) error {
 		if err != nil || head == thriftStop {
 			return err
 		}
-		if head>>4 == 0 { // the number of the field follows
+		if head>>4 == 0 { // a field number follows
 			if _, err := c.number(); err != nil {
 				return err
 			}
 		}
 		kind := head & 0xF
-		if kind == thriftTrue || kind == thriftFalse { // which is all
+		if kind == thriftTrue || kind == thriftFalse { // the kind contains the value
 			continue
 		}
 		if err := c.value(kind, depth); err != nil {
@@ -126,7 +126,7 @@ func (c *thriftCheck) structure(depth int) error {
 	}
 }
 
-// value goes through a value.
+// value skips a value.
 func (c *thriftCheck) value(kind byte, depth int) error {
 	switch kind {
 	case thriftTrue, thriftFalse, thriftI8:
@@ -154,7 +154,7 @@ func (c *thriftCheck) value(kind byte, depth int) error {
 	return fmt.Errorf("found a value of type %d, want 1 to 12", kind)
 }
 
-// list goes through a list.
+// list skips a list.
 func (c *thriftCheck) list(depth int) error {
 	head, err := c.byte()
 	if err != nil {
@@ -165,7 +165,7 @@ func (c *thriftCheck) list(depth int) error {
 	if kind == thriftStruct {
 		each = thriftStructSize
 	}
-	if n == 15 { // or more
+	if n == 15 { // 15 or more: a length follows
 		if n, err = c.length(each); err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (c *thriftCheck) list(depth int) error {
 	return c.values(n, depth, kind)
 }
 
-// pairs goes through a map.
+// pairs skips a map.
 func (c *thriftCheck) pairs(depth int) error {
 	n, err := c.length(2 * thriftStructSize)
 	if err != nil || n == 0 {
@@ -188,7 +188,7 @@ func (c *thriftCheck) pairs(depth int) error {
 	return c.values(n, depth, kinds>>4, kinds&0xF)
 }
 
-// values goes through n values of each of some kinds.
+// values skips n groups of values, one of each kind.
 func (c *thriftCheck) values(n, depth int, kinds ...byte) error {
 	if depth > mostThriftDepth {
 		return fmt.Errorf("found lists that lie more than %d deep in each other", mostThriftDepth)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// layouts are the layouts of times that are detected, those with a zone first. All with seconds accept fractions.
+// layouts lists the layouts of times that are detected, those with a zone first. All layouts with seconds accept
+// fractions.
 var layouts = func() []string {
 	days := []string{"2006-01-02", "2006-1-2", "2006/1/2", "2006.1.2", "2.1.2006", "1/2/2006", "2/1/2006", "2-1-2006",
 		"1-2-2006", "1/2/06", "2/1/06", "2.1.06", "2 Jan 2006", "2-Jan-2006", "Jan 2, 2006", "2 January 2006",
@@ -31,16 +32,16 @@ var layouts = func() []string {
 		"02/Jan/2006:15:04:05 -0700")
 }()
 
-// timeReading is a layout that a column of times may have, and what its times are by it.
+// timeReading is a candidate layout of a column of times, with properties of the times that it gives.
 type timeReading struct {
 	layout   string
-	n        int    // texts that it reads
-	print    uint64 // differs if times do
+	n        int    // number of texts that match the layout
+	print    uint64 // hash of the times
 	last     int64
-	up, down bool // the times never fall, and never rise
+	up, down bool // whether the times never fall, and whether they never rise
 }
 
-// add takes a text of the column.
+// add processes a text of the column.
 func (t *timeReading) add(text string) {
 	at, err := time.Parse(t.layout, text)
 	if err != nil {
@@ -51,11 +52,11 @@ func (t *timeReading) add(text string) {
 	t.n, t.print, t.last = t.n+1, 31*t.print+uint64(x), x
 }
 
-// firstTexts is how many texts of a column a layout is tried on first.
+// firstTexts is the number of texts of a column on which a layout is tried first.
 const firstTexts = 20
 
-// timeReadings returns the layouts that read at least half of the texts of a column, and all that another does. Those
-// by which all times are the same count once.
+// timeReadings returns the layouts that match at least half of the texts of a column and as many as any other layout.
+// Of layouts that give the same times, it returns only the first.
 func timeReadings(texts []string) (all []timeReading) {
 	if len(texts) == 0 || !strings.ContainsAny(texts[0], "-/.: ") {
 		return nil
@@ -82,7 +83,7 @@ func timeReadings(texts []string) (all []timeReading) {
 	return likely(all)
 }
 
-// likely returns the layouts that read most texts.
+// likely returns the layouts that match the most texts.
 func likely(all []timeReading) []timeReading {
 	most := 0
 	for _, t := range all {
@@ -91,8 +92,8 @@ func likely(all []timeReading) []timeReading {
 	return slices.DeleteFunc(all, func(t timeReading) bool { return t.n < most })
 }
 
-// settleTimes sets the layout of a column of texts. If several read all its times, that by which they rise or fall is
-// taken; it is an error if that leaves two.
+// settleTimes sets the layout of a column of texts. If several layouts match all texts, it chooses the one with which
+// the times rise, or else fall. It returns an error if there is no single such layout.
 func settleTimes(c *Column, all []timeReading, texts []string) error {
 	rises := slices.DeleteFunc(slices.Clone(all), func(t timeReading) bool { return !t.up })
 	falls := slices.DeleteFunc(slices.Clone(all), func(t timeReading) bool { return !t.down })
@@ -115,7 +116,7 @@ func settleTimes(c *Column, all []timeReading, texts []string) error {
 		"and nothing in the column that tells which", text, c.day(text), c.Layout, other.day(text), other.Layout)
 }
 
-// day is the day of a time of the column in words.
+// day returns the date of a time of the column in words.
 func (c *Column) day(text string) string {
 	at, err := time.Parse(c.Layout, text)
 	if err != nil {
@@ -124,8 +125,8 @@ func (c *Column) day(text string) string {
 	return at.Format("2 January 2006")
 }
 
-// unixSeconds converts a number of a column of times to seconds since 1970: by its size it counts seconds,
-// milliseconds, microseconds or nanoseconds.
+// unixSeconds converts a number in a column of times to seconds since 1970. The unit is seconds, milliseconds,
+// microseconds or nanoseconds, depending on the size of the number.
 func unixSeconds(x float64) float64 {
 	switch size := max(x, -x); {
 	case size > 1e17:
@@ -138,8 +139,8 @@ func unixSeconds(x float64) float64 {
 	return x
 }
 
-// parseTime parses a time into seconds since 1970. A time that names no zone is one of the given zone, and a day is a
-// day of the calendar, wherever it is.
+// parseTime parses a time as seconds since 1970. A time without a zone is local time in the given zone. A day is a
+// calendar day in any zone.
 func parseTime(text, layout string, zone *time.Location) (float64, error) {
 	wall, ok := plainTime(text, layout)
 	if !ok {
@@ -171,18 +172,18 @@ func parseTime(text, layout string, zone *time.Location) (float64, error) {
 	return at, nil
 }
 
-// skipped is the error of a time that was not.
+// skipped returns the error for a time that was skipped when clocks were put forward.
 func skipped(text string, zone *time.Location) error {
 	return fmt.Errorf("found %.40q, which clocks in %s skipped when they were put forward; "+
 		"want the --zone that the times are of, such as UTC or Etc/GMT-1 if they have no summer time", text, zone)
 }
 
-// namesZone reports whether times of a layout name their zone.
+// namesZone reports whether times with a layout contain a zone.
 func namesZone(layout string) bool {
 	return strings.Contains(layout, "Z07") || strings.Contains(layout, "-07") || strings.Contains(layout, "MST")
 }
 
-// hasClock reports whether times of a layout have an hour: else they are days, months or years.
+// hasClock reports whether times with a layout contain an hour. Otherwise they are days, months or years.
 func hasClock(layout string) bool {
 	return strings.Contains(layout, "15") || strings.Contains(layout, "PM")
 }
@@ -190,14 +191,13 @@ func hasClock(layout string) bool {
 // Days reports whether times of the column are days, months or years.
 func (c *Column) Days() bool { return c.Layout != "" && !hasClock(c.Layout) }
 
-// offset is how many seconds clocks of a zone are ahead of UTC.
+// offset returns the number of seconds that clocks in a zone are ahead of UTC.
 func offset(seconds float64, zone *time.Location) float64 {
 	_, o := time.Unix(int64(math.Floor(seconds)), 0).In(zone).Zone()
 	return float64(o)
 }
 
-// firstTime returns the first time at which clocks in a zone show what those of UTC show at a time. It is not ok if
-// they never did.
+// firstTime returns the first time at which clocks in a zone show the given clock time. ok is false if they never did.
 func firstTime(wall float64, zone *time.Location) (at float64, ok bool) {
 	const day = 24 * 3600
 	a, b := offset(wall-day, zone), offset(wall+day, zone) // before and after the clocks were changed
@@ -209,7 +209,7 @@ func firstTime(wall float64, zone *time.Location) (at float64, ok bool) {
 	return 0, false
 }
 
-// secondTime returns the time at which clocks in a zone show again what they show at a time, as they were put back in
+// secondTime returns the second time at which clocks in a zone show the same as at a time, if they were put back in
 // between.
 func secondTime(at float64, zone *time.Location) (again float64, ok bool) {
 	_, end := time.Unix(int64(math.Floor(at)), 0).In(zone).ZoneBounds()
@@ -220,8 +220,8 @@ func secondTime(at float64, zone *time.Location) (again float64, ok bool) {
 	return at + back, back > 0 && at+back >= float64(end.Unix())
 }
 
-// plainTime parses the most common times, such as 2026-01-31 23:59:59, as UTC: time.Parse would dominate the time of
-// reading a table.
+// plainTime parses the most common times, such as 2026-01-31 23:59:59, as UTC. With time.Parse, parsing times would
+// dominate the time of reading a table.
 func plainTime(text, layout string) (seconds float64, ok bool) {
 	const want = "2006-01-02 15:04:05"
 	if len(text) != len(want) || len(layout) != len(want) || layout[:10] != want[:10] || layout[11:] != want[11:] ||

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// TS is the .ts format of the UCR and UEA archives (timeseriesclassification.com): lines that start with @, then a line
-// per sequence: its dimensions separated by colons, their numbers by commas, its class last.
+// TS is the .ts format of the UCR and UEA archives (timeseriesclassification.com): header lines that start with @, then
+// one line per sequence. Colons separate the dimensions of a sequence, commas the numbers of a dimension. The class
+// comes last.
 var TS = &Format{
 	Name: "ts", About: "the .ts files of the UCR and UEA archives", Extensions: []string{".ts"}, Open: openTS,
 }
 
-// The columns of a .ts file.
+// Column names of a .ts file.
 const (
 	dimColumn   = "dim"
 	classColumn = "class"
@@ -23,9 +24,9 @@ const (
 type tsSource struct {
 	name string
 	lines
-	labeled bool // a line ends with a class, or with a number to predict
+	labeled bool // each line ends with a class or with a number to predict
 	dims    int
-	first   []string // the fields of the first line
+	first   []string // fields of the first line
 }
 
 func openTS(in *Input, opt *Options) (Source, error) {
@@ -65,7 +66,7 @@ func (s *tsSource) next() (string, error) {
 	}
 }
 
-// source reads the first sequence, which shows the number of dimensions.
+// source reads the first sequence, which determines the number of dimensions.
 func (s *tsSource) source() (Source, error) {
 	line, err := s.next()
 	if err != nil {

@@ -10,23 +10,23 @@ import (
 	"github.com/hippo-ssm/hippo/internal/wav"
 )
 
-// WAV is a recording: a row per sample, a column per channel, from -1 to 1.
+// WAV is a recording: one row per sample, one column per channel, with values from -1 to 1.
 var WAV = &Format{
 	Name: "wav", About: "recordings: a row for each sample; in folders, whose names are the classes",
 	Extensions: []string{".wav", ".wave"}, Kin: recordings, Open: openWAV,
 }
 
-// recordings is the kin of formats with a row per sample.
+// recordings is the kin of formats with one row per sample.
 const recordings = "recording"
 
-// wavSource is the samples of a recording, read as they are needed.
+// wavSource reads the samples of a recording as they are needed.
 type wavSource struct {
 	described
 	name, title string
 	format      *wav.Format
 	r           io.Reader
-	sample      []byte // of all channels
-	n, want     int64  // samples that have been read, and that there should be
+	sample      []byte // bytes of one sample of all channels
+	n, want     int64  // number of samples read, and number expected
 }
 
 func openWAV(in *Input, _ *Options) (Source, error) {
@@ -38,7 +38,7 @@ func openWAV(in *Input, _ *Options) (Source, error) {
 	s := &wavSource{name: in.Name, title: strings.TrimSuffix(filepath.Base(in.Name), filepath.Ext(in.Name)), format: f,
 		r: in.R, sample: make([]byte, channels*int(f.Bits)/8)}
 	s.about = About{Columns: numbered("sample", channels), Sequences: true, Recording: true, Rate: int(f.Rate)}
-	if s.want = int64(size) / int64(len(s.sample)); size == math.MaxUint32 { // as programs write that do not know it
+	if s.want = int64(size) / int64(len(s.sample)); size == math.MaxUint32 { // written if the size is unknown
 		s.want = math.MaxInt64
 	}
 	return s, nil

@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// StepColumn is the column of the values of rows that are sequences.
+// StepColumn is the name of the column of values when rows are sequences.
 const StepColumn = "value"
 
-// wide makes a sequence of each row of a source: its numbers, in their order, are the rows. Columns of other values,
-// and those whose names do not continue from one to the next, belong to all rows of the sequence.
+// wide makes a sequence of each row of a source: the numbers of the row, in order, become the rows of the sequence. The
+// values of the other columns are repeated in each row of the sequence.
 type wide struct {
 	Source
 	about About
 	steps []int // columns of the source that are steps
 	other []int
 	row   Row
-	at    int // the step that is next
-	end   int // after the last step with a value: shorter sequences are filled up with missing ones
-	n     int // of the sequence
+	at    int // the next step
+	end   int // after the last step with a value: shorter sequences are padded with missing values
+	n     int // number of sequences so far
 	name  string
 	opt   *Options
 }
 
-// newWide reads the rows of a source as sequences. The columns that are not steps are the first one, where its name
-// says that it is a label or names are made up and there is a folder of them, and those that are named as such.
+// newWide reads the rows of a source as sequences. All columns are steps, except those that isLabel reports as labels
+// and the first column if the source has no header.
 func newWide(src Source, opt *Options) (Source, error) {
 	s := &wide{Source: src, opt: opt}
 	from := src.About()
@@ -48,7 +48,7 @@ func newWide(src Source, opt *Options) (Source, error) {
 	return s, nil
 }
 
-// isLabel reports whether the name of a column is that of a label.
+// isLabel reports whether the name of a column is one of the usual names of labels.
 func isLabel(name string) bool {
 	switch strings.ToLower(name) {
 	case "label", "class", "target", "y", "id", "name", "group", "subject", "patient":
@@ -57,10 +57,10 @@ func isLabel(name string) bool {
 	return false
 }
 
-// About describes the steps.
+// About describes the sequences.
 func (s *wide) About() About { return s.about }
 
-// Next gives the next step.
+// Next reads the next step.
 func (s *wide) Next(row *Row) error {
 	for s.at >= s.end {
 		if err := s.Source.Next(&s.row); err != nil {
