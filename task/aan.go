@@ -11,12 +11,12 @@ import (
 	"strconv"
 )
 
-// Retrieval is the document retrieval task of the Long Range Arena (arXiv:2011.04006, §2.3): two papers of the ACL
-// Anthology Network, letter by letter, each compressed to a vector. The question is whether one cites the other.
-// Characters, length and splits follow state-spaces/s4, src/dataloaders/lra.py: 147,086, 18,090 and 17,437 pairs of
-// texts of at most 4,000 characters, including the end mark.
+// Retrieval is the document retrieval task of the Long Range Arena (arXiv:2011.04006, §2.3). The input is two papers of
+// the ACL Anthology Network, letter by letter, each of which is compressed to a vector. The question is whether one
+// cites the other. Characters, length and splits follow state-spaces/s4, src/dataloaders/lra.py: 147,086, 18,090 and
+// 17,437 pairs of texts of at most 4,000 characters, including the end mark.
 //
-// A line of the files is a pair. Quotes in it are plain text, as in the arena's own reader.
+// Each line of the files is a pair. Quotes in it are plain text, as in the arena's own reader.
 var Retrieval = &Task{
 	Name: "retrieval", Group: "long range arena",
 	About:  "two papers, letter by letter: does one cite the other?",
@@ -35,13 +35,13 @@ type retrievalOptions struct {
 	MaxLength int `json:"max_length" min:"2" max:"65536" help:"positions of a text and its end mark; the rest is cut"`
 }
 
-// arenaURL is the page to get the arena's files from.
+// arenaURL is the page from which the arena's files can be downloaded.
 const arenaURL = "https://github.com/google-research/long-range-arena"
 
-// aanFolders are the folders where the files may be.
+// aanFolders lists the folders in which the files are searched.
 var aanFolders = []string{"", "tsv_data/", "aan/", "lra_release/tsv_data/", "lra_release/lra_release/tsv_data/"}
 
-// openRetrieval is the Open of Retrieval.
+// openRetrieval reads the data of Retrieval.
 func openRetrieval(ctx context.Context, dir string, o retrievalOptions) (*Set, error) {
 	texts := &sharedTexts{index: map[[sha256.Size]byte]int32{}}
 	var splits [3]*pairSplit
@@ -70,7 +70,7 @@ func openRetrieval(ctx context.Context, dir string, o retrievalOptions) (*Set, e
 	}, nil
 }
 
-// sharedTexts stores each text once: a paper is in many pairs.
+// sharedTexts stores each text once, because a paper is in many pairs.
 type sharedTexts struct {
 	list  textList
 	index map[[sha256.Size]byte]int32
@@ -87,13 +87,13 @@ func (s *sharedTexts) add(text []byte) int32 {
 	return at
 }
 
-// pairSplit is a Split of pairs of texts; each pair has a class.
+// pairSplit is a Split of pairs of texts. Each pair has a class.
 type pairSplit struct {
 	texts  *sharedTexts
 	pairs  [][2]int32
 	labels []int32
 	codes  *characters
-	limit  int // the most positions of a text
+	limit  int // maximum number of positions per text
 }
 
 func (s *pairSplit) Len() int { return len(s.labels) }
@@ -105,7 +105,7 @@ func (s *pairSplit) Example(i int, ex *Example) {
 	ex.Targets = append(ex.Targets, s.labels[i])
 }
 
-// occurrences counts for each text in how many pairs it is.
+// occurrences returns, for each text, the number of pairs that contain it.
 func (s *pairSplit) occurrences() []int {
 	times := make([]int, len(s.texts.list.ends))
 	for _, p := range s.pairs {
@@ -115,11 +115,11 @@ func (s *pairSplit) occurrences() []int {
 	return times
 }
 
-// aanColumns are the columns of a line, separated by tabs.
+// aanColumns lists the columns of a line, which are separated by tabs.
 var aanColumns = [...]string{"label", "id1", "id2", "text1", "text2"}
 
-// read adds the pairs of a file. It reads line by line and keeps only the characters that an example can use. An error
-// names the line.
+// read adds the pairs of a file. It reads line by line and keeps only the characters that an example can use. Errors
+// contain the line number.
 func (s *pairSplit) read(ctx context.Context, from io.Reader) error {
 	r := bufio.NewReaderSize(from, 1<<16)
 	var fields [len(aanColumns)][]byte
@@ -170,15 +170,15 @@ func (s *pairSplit) addPair(n int, fields *[len(aanColumns)][]byte) error {
 	return nil
 }
 
-// readFields reads a line into fields, at most limit bytes of each, and returns the number of fields of the line.
-// io.EOF comes with the last line, if no newline ends it.
+// readFields reads a line into fields, at most limit bytes of each, and returns the number of fields of the line. It
+// returns io.EOF with the last line if that does not end in a newline.
 func readFields(r *bufio.Reader, fields *[len(aanColumns)][]byte, limit int) (int, error) {
 	for i := range fields {
 		fields[i] = fields[i][:0]
 	}
 	column := 0
 	for {
-		piece, err := r.ReadSlice('\n') // a long line comes in pieces
+		piece, err := r.ReadSlice('\n') // a long line is read in pieces
 		whole := err == nil
 		if whole {
 			piece = bytes.TrimSuffix(piece[:len(piece)-1], []byte{'\r'})

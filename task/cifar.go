@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 )
 
-// Image is the image task of the Long Range Arena (arXiv:2011.04006, §2.4): classify a picture of CIFAR-10, read gray
-// value by gray value. Gray values, their normalization and the 5,000 held-out pictures follow state-spaces/s4,
-// src/dataloaders/basic.py: 45,000 sequences of 1,024 numbers to train and 10,000 to test.
+// Image is the image task of the Long Range Arena (arXiv:2011.04006, §2.4): classify a picture of CIFAR-10, read as a
+// sequence of gray values. Gray values, their normalization and the 5,000 held-out pictures follow state-spaces/s4,
+// src/dataloaders/basic.py: 45,000 sequences of 1,024 numbers for training and 10,000 for testing.
 var Image = &Task{
 	Name: "image", Group: "long range arena",
 	About:  "a gray picture of 32 by 32, pixel by pixel: which of ten things is it?",
@@ -26,7 +26,7 @@ var Image = &Task{
 
 var imageOrigin = origin{"image", "CIFAR-10 (binary version)", "https://www.cs.toronto.edu/~kriz/cifar.html"}
 
-// ImageOptions are those of the task image.
+// ImageOptions holds the options of Image.
 type ImageOptions struct {
 	Tokens bool    `json:"tokens" help:"gray values are 256 tokens, as for LRA's transformers, not numbers"`
 	Valid  float64 `json:"valid" min:"0" max:"0.9" help:"fraction of the training pictures held out; officially 0.1"`
@@ -35,12 +35,12 @@ type ImageOptions struct {
 const (
 	cifarSide    = 32
 	cifarPixels  = cifarSide * cifarSide
-	cifarRecord  = 1 + 3*cifarPixels // the class, then red, green and blue
+	cifarRecord  = 1 + 3*cifarPixels // the class, then the red, green and blue values
 	cifarClasses = 10
-	cifarBatch   = 10000 // records of a published file
+	cifarBatch   = 10000 // records per published file
 )
 
-// openImage is the Open of Image.
+// openImage reads the data of Image.
 func openImage(ctx context.Context, dir string, o ImageOptions) (*Set, error) {
 	r := &cifarReader{}
 	at, err := imageOrigin.find(dir, "cifar-10-batches-bin/data_batch_1.bin",
@@ -76,17 +76,17 @@ func openImage(ctx context.Context, dir string, o ImageOptions) (*Set, error) {
 	return set, nil
 }
 
-// The mean and deviation of gray values in the official pipeline.
+// Mean and deviation of the gray values in the official pipeline.
 const cifarMean, cifarDeviation = 122.6, 61.0
 
-// cifarFiles are the files of the data set. The last is the test file.
+// cifarFiles lists the files of the data set. The last is the test file.
 var cifarFiles = [...]string{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
 	"data_batch_5.bin", "test_batch.bin"}
 
 // cifarTest is the index of the test file.
 const cifarTest = len(cifarFiles) - 1
 
-// cifarReader collects the pictures of all files, which may come in any order.
+// cifarReader collects the pictures of all files, in any order of the files.
 type cifarReader struct {
 	batches [len(cifarFiles)]struct {
 		pixels []byte
@@ -108,7 +108,7 @@ func (r *cifarReader) readFolder(ctx context.Context, folder string) error {
 	return nil
 }
 
-// add reads a file of the data set. It ignores other files.
+// add reads a file of the data set. Other files are ignored.
 func (r *cifarReader) add(name string, from io.Reader) error {
 	for i, known := range cifarFiles {
 		if path.Base(name) != known {
@@ -135,8 +135,8 @@ func (r *cifarReader) add(name string, from io.Reader) error {
 	return nil
 }
 
-// check returns an error for files that are missing or empty in the folder or archive at, and notes the files that are
-// incomplete.
+// check returns an error if files are missing or empty in the folder or archive at. It adds a note for each incomplete
+// file.
 func (r *cifarReader) check(at string) error {
 	for i, name := range cifarFiles {
 		switch n := len(r.batches[i].labels); {
@@ -151,8 +151,8 @@ func (r *cifarReader) check(at string) error {
 	return nil
 }
 
-// appendGray appends the gray values of a picture whose red, green and blue values follow each other, weighted by ITU-R
-// 601-2 and rounded like Pillow, which the official pipeline uses.
+// appendGray appends the gray values of a picture. Its red, green and blue planes follow one another. They are weighted
+// as in ITU-R 601-2 and rounded as in Pillow, which the official pipeline uses.
 func appendGray(dst, planes []byte) []byte {
 	n := len(planes) / 3
 	for i := range n {
@@ -162,7 +162,7 @@ func appendGray(dst, planes []byte) []byte {
 	return dst
 }
 
-// graySplit is a Split of pictures of one size; each pixel is a position.
+// graySplit is a Split of pictures of the same size. Each pixel is a position.
 type graySplit struct {
 	pixels          []byte // one picture after another
 	labels          []int32
@@ -179,7 +179,7 @@ func (s *graySplit) Example(i int, ex *Example) {
 	ex.Targets = append(ex.Targets, s.labels[i])
 }
 
-// addGray appends gray values from 0 to 255, as tokens or as numbers (value - mean)/deviation.
+// addGray appends gray values from 0 to 255, either as tokens or as the numbers (value - mean)/deviation.
 func (ex *Example) addGray(pixels []byte, tokens bool, mean, deviation float32) {
 	for _, p := range pixels {
 		if tokens {

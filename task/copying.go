@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// SelectiveCopying asks for the data tokens of a sequence that is mostly noise, in their order (Mamba,
-// arXiv:2312.00752, §4.1.1 and Appendix E.1):
+// SelectiveCopying asks for the data tokens, in order, of a sequence that is mostly noise (Mamba, arXiv:2312.00752,
+// §4.1.1 and Appendix E.1):
 //
 //	0 3 0 0 7 0 5 0 ⊢ ⊢ ⊢    asks for 3, 7, 5
 //
-// Noise is token 0, the marker that asks is vocab-1, and data are the tokens between. The places of the data vary, so
-// that convolutions with fixed kernels cannot solve it. The paper's setting is
-// selective-copying(length=4096,train=25600000), seen once in batches of 64. The default suits a laptop.
+// Noise is token 0, the marker that asks is vocab-1, and data are the tokens between. The positions of the data vary,
+// so convolutions with fixed kernels cannot solve the task. The paper's setting is
+// selective-copying(length=4096,train=25600000), each sequence used once, in batches of 64. The default suits a laptop.
 var SelectiveCopying = &Task{
 	Name: "selective-copying", Group: "synthetic",
 	About: "a few data tokens at random places among noise, then markers: which were they, in order?",

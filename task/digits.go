@@ -7,13 +7,13 @@ import (
 	"math/rand/v2"
 )
 
-// Digits are the spoken digits of the free-spoken-digit-dataset: six speakers say each digit fifty times, at 8,000
-// samples a second. The input is the samples themselves. The test part is takes 0 to 4 of each speaker and digit, as
-// the authors define it.
+// Digits is the classification of the spoken digits of the free-spoken-digit-dataset: six speakers say each digit fifty
+// times, at 8,000 samples a second. The input is the raw samples. The test part is takes 0 to 4 of each speaker and
+// digit, as defined by the authors.
 //
-// Recordings keep their lengths; samples are scaled so that their mean square in a recording is 1. The trained model is
-// also tested on the same recordings at 4,000 samples a second, with its dt doubled and no further training, as S4
-// (arXiv:2111.00396) does with speech.
+// Recordings keep their lengths. Samples are scaled so that their mean square in each recording is 1. The trained model
+// is also tested on the same recordings at 4,000 samples a second, with its dt doubled and without further training, as
+// S4 (arXiv:2111.00396) does with speech.
 var Digits = digits(origin{
 	task: "digits", data: "free-spoken-digit-dataset", url: "https://github.com/Jakobovski/free-spoken-digit-dataset",
 })
@@ -32,19 +32,19 @@ func digits(from origin) *Task {
 	}
 }
 
-// DigitsOptions are the options of Digits.
+// DigitsOptions holds the options of Digits.
 type DigitsOptions struct {
 	Length int    `json:"length" min:"256" max:"65536" help:"samples to use of a recording"`
 	Pad    bool   `json:"pad" help:"fill shorter recordings up with zeros instead of masking"`
 	Valid  int    `json:"valid" min:"0" max:"40" help:"takes of each speaker and digit for validation, from take 5 on"`
 	Copies int    `json:"copies" min:"1" max:"64" help:"copies per recording and epoch: one unchanged, rest augmented"`
 	Seed   uint64 `json:"seed" help:"seed of the changes in copies"`
-	// Fold is for the choice of a recipe: no test recording is read.
+	// Fold is for choosing a recipe: with a fold, no test recording is used.
 	Fold int `json:"fold" min:"0" max:"5" help:"1 to 5: test on 3 of the training takes 5 to 19 alone; 0: as published"`
 }
 
-// part is the part that a take belongs to, 0 to train, 1 to validate or 2 to test; -1 for none. A fold tests on three
-// of the takes 5 to 19, and validates on those after them, or the first.
+// part returns the part of a take: 0 for training, 1 for validation, 2 for testing, -1 for none. A fold tests on three
+// of the takes 5 to 19. It validates on the takes after them, or on the first ones for the last fold.
 func (o *DigitsOptions) part(take int) int {
 	test, valid := 0, digitsTestTakes
 	ends := digitsTestTakes
@@ -79,7 +79,7 @@ func openDigits(ctx context.Context, from origin, dir string, o *DigitsOptions) 
 	if err != nil {
 		return nil, err
 	}
-	var parts [3]speech // train, validation, test
+	var parts [3]speech // training, validation, test
 	for i := range parts {
 		parts[i] = speech{maxLength: o.Length, pad: o.Pad, seed: o.Seed, copies: 1}
 	}
@@ -121,20 +121,20 @@ type recording struct {
 	samples []int16
 }
 
-// speech is a Split of recordings: example i is copy i/n of recording i mod n.
+// speech is a Split of n recordings: example i is copy i/n of recording i mod n.
 type speech struct {
 	recordings []*recording
 	maxLength  int
 	pad        bool
 	copies     int
 	seed       uint64
-	half       bool // at half the sampling rate
+	half       bool // use half the sampling rate
 }
 
-// Len is the number of recordings times the number of copies.
+// Len returns the number of recordings times the number of copies.
 func (s *speech) Len() int { return len(s.recordings) * s.copies }
 
-// Length is the number of samples of example i.
+// Length returns the number of samples of example i.
 func (s *speech) Length(i int) int {
 	n := s.maxLength
 	if !s.pad {
@@ -146,7 +146,7 @@ func (s *speech) Length(i int) int {
 	return n
 }
 
-// Example fills ex with a recording, or a changed copy of it.
+// Example fills ex with a recording or a modified copy of it.
 func (s *speech) Example(i int, ex *Example) {
 	ex.Reset()
 	r := s.recordings[i%len(s.recordings)]
@@ -154,7 +154,7 @@ func (s *speech) Example(i int, ex *Example) {
 	for _, x := range r.samples {
 		square += float64(x) * float64(x)
 	}
-	scale := 1.0 // silence stays silent
+	scale := 1.0 // a silent recording stays silent
 	if square > 0 {
 		scale = math.Sqrt(float64(len(r.samples)) / square)
 	}
@@ -171,20 +171,20 @@ func (s *speech) Example(i int, ex *Example) {
 	ex.Targets = append(ex.Targets, r.digit)
 }
 
-// version is how a recording is changed into an example.
+// version describes how a recording is modified to make an example.
 type version struct {
-	speed  float64    // 1 keeps it
-	shift  int        // samples of silence before it
-	length int        // of the example
-	color  float64    // factor of the previous sample, which is added: emphasizes the low band, or the high one
-	gap    [2]int     // the silent range, from and to
-	noise  float64    // its deviation, where the recording has 1
+	speed  float64    // 1 leaves it unchanged
+	shift  int        // samples of silence before the recording
+	length int        // number of samples of the example
+	color  float64    // factor of the previous sample, which is added: emphasizes low or high frequencies
+	gap    [2]int     // start and end of a silent range
+	noise  float64    // deviation of the noise, relative to the recording
 	dull   bool       // low-pass filtered as for half the rate
 	rng    *rand.Rand // source of the noise; nil for none
 }
 
-// version returns the version of example i: the first copy of a recording is unchanged, the others are changed at
-// random.
+// version returns the modification for example i. The first copy of a recording is unchanged, the others are modified
+// at random.
 func (s *speech) version(i int) version {
 	n := len(s.recordings[i%len(s.recordings)].samples)
 	if i < len(s.recordings) {
@@ -203,7 +203,7 @@ func (s *speech) version(i int) version {
 	return v
 }
 
-// of returns this version of samples, by linear interpolation between them. It overwrites to.
+// of returns this version of samples, interpolated linearly. It overwrites to.
 func (v version) of(to []float32, samples []int16, scale float64) []float32 {
 	to = to[:0]
 	for range v.shift {

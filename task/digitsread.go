@@ -14,16 +14,15 @@ import (
 	"strings"
 )
 
-// digitsFolders are the folders of recordings, and digitsArchives the names of their archives, under the folder of the
-// data.
+// digitsFolders lists the folders of recordings, and digitsArchives the names of their archives, under the data folder.
 var (
 	digitsFolders  = []string{"recordings/", "free-spoken-digit-dataset/recordings/", "fsdd/recordings/"}
 	digitsArchives = []string{"fsdd*.tar.gz", "free-spoken-digit-dataset*.tar.gz", "fsdd/*.tar.gz",
 		"free-spoken-digit-dataset/*.tar.gz"}
 )
 
-// readRecordings reads all recordings under dir, in the order of digits, speakers and takes: from a folder of WAV
-// files, or else from archives.
+// readRecordings reads all recordings under dir, sorted by digit, speaker and take. It reads a folder of WAV files if
+// there is one, otherwise archives.
 func readRecordings(ctx context.Context, from origin, dir string) ([]recording, error) {
 	var all []recording
 	add := func(name string, r io.Reader) error {
@@ -86,7 +85,7 @@ func readRecordings(ctx context.Context, from origin, dir string) ([]recording, 
 	return all, nil
 }
 
-// eachWAV calls add with every WAV file of a folder.
+// eachWAV calls add for each WAV file of a folder.
 func eachWAV(folder string, add func(name string, r io.Reader) error) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -107,7 +106,7 @@ func eachWAV(folder string, add func(name string, r io.Reader) error) error {
 	return nil
 }
 
-// parseRecording reads the name of a recording, such as 7_jackson_32.wav: digit, speaker, take.
+// parseRecording parses the name of a recording, such as 7_jackson_32.wav: digit, speaker, take.
 func parseRecording(name string) (recording, error) {
 	parts := strings.Split(strings.TrimSuffix(name, ".wav"), "_")
 	if len(parts) == 3 && parts[1] != "" {

@@ -13,11 +13,11 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// DNA asks, at each base of a genome, for the next base, like the training of HyenaDNA (arXiv:2306.15794). Genomes are
-// FASTA files; their letters are the tokens of tokenizer.DNA. The last tenth of each sequence is the test part and the
-// tenth before it the validation part, unless whole files are set aside for testing.
+// DNA asks for the next base at each base of a genome, like the training of HyenaDNA (arXiv:2306.15794). Genomes are
+// FASTA files. Their letters are the tokens of tokenizer.DNA. The last tenth of each sequence is the test part and the
+// tenth before it the validation part, unless whole files are reserved for testing.
 //
-// The score to beat is that of a Markov model, which counts the bases that follow the last k.
+// The baseline is the score of a Markov model, which counts the bases that follow the last k bases.
 var DNA = &Task{
 	Name: "dna", Group: "streams",
 	About:  "bases of genomes; at each of them, the next one",
@@ -32,7 +32,7 @@ var DNA = &Task{
 
 var dnaOrigin = origin{task: "dna", data: "NCBI's nucleotide sequences", url: "https://www.ncbi.nlm.nih.gov/nuccore"}
 
-// dnaOptions are the options of DNA.
+// dnaOptions holds the options of DNA.
 type dnaOptions struct {
 	Length int    `json:"length" min:"2" max:"1048576" help:"bases of a context"`
 	Stride int    `json:"stride" min:"1" max:"1048576" help:"bases between training contexts; others do not overlap"`
@@ -40,7 +40,7 @@ type dnaOptions struct {
 	Test   string `json:"test" help:"pattern of the names of files used for testing only"`
 }
 
-// openDNA reads the genomes under dir and cuts them into contexts.
+// openDNA reads the genomes under dir and divides them into contexts.
 func openDNA(ctx context.Context, dir string, o *dnaOptions) (*Set, error) {
 	if o.Length < 2 || o.Stride < 1 {
 		return nil, fmt.Errorf("task dna: length %d, stride %d: want 2 or more, 1 or more", o.Length, o.Stride)
@@ -101,7 +101,7 @@ func dnaNames(vocab int) []string {
 	return names
 }
 
-// findGenomes lists the FASTA files whose names match pattern in the first of the folders that has any.
+// findGenomes returns the FASTA files whose names match pattern, in the first folder that has any.
 func findGenomes(dir, pattern string) ([]string, error) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return nil, fmt.Errorf("task dna: files: %w", err)
@@ -125,17 +125,17 @@ func findGenomes(dir, pattern string) ([]string, error) {
 		pattern+".fa (or .fasta, .fna, each with .gz)")
 }
 
-// dnaContexts is a Split of contexts of parts of genomes.
+// dnaContexts is a Split of contexts that are taken from parts of genomes.
 type dnaContexts struct {
 	parts  [][]byte
 	length int
 	at     []dnaPlace
 }
 
-// dnaPlace is where a context begins.
+// dnaPlace is the start of a context.
 type dnaPlace struct{ part, from int }
 
-// add cuts a part into contexts. The last one may be shorter.
+// add divides a part into contexts. The last one may be shorter.
 func (d *dnaContexts) add(part []byte, length, stride int) {
 	d.length = length
 	d.parts = append(d.parts, part)
@@ -147,7 +147,7 @@ func (d *dnaContexts) add(part []byte, length, stride int) {
 	}
 }
 
-// bases is the number of bases in all parts.
+// bases returns the number of bases in all parts.
 func (d *dnaContexts) bases() int {
 	n := 0
 	for _, part := range d.parts {
@@ -156,22 +156,22 @@ func (d *dnaContexts) bases() int {
 	return n
 }
 
-// Len is the number of contexts.
+// Len returns the number of contexts.
 func (d *dnaContexts) Len() int { return len(d.at) }
 
-// Length is the number of tokens of context i.
+// Length returns the number of tokens of context i.
 func (d *dnaContexts) Length(i int) int {
 	return min(d.length, len(d.parts[d.at[i].part])-d.at[i].from-1)
 }
 
-// Example fills ex with context i. An unknown base is no target.
+// Example fills ex with context i. Unknown bases are not targets.
 func (d *dnaContexts) Example(i int, ex *Example) {
 	ex.Reset()
 	part := d.parts[d.at[i].part][d.at[i].from:]
 	part = part[:min(d.length+1, len(part))]
 	ids, err := tokenizer.DNA().Encode(ex.Targets, part)
 	if err != nil {
-		panic(err) // the tokenizer accepts any letters
+		panic(err) // the tokenizer accepts all letters
 	}
 	ex.Tokens = append(ex.Tokens, ids[:len(ids)-1]...)
 	for j, base := range part[1:] {

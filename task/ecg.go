@@ -6,12 +6,12 @@ import (
 	"math"
 )
 
-// ECG asks, at each sample of an electrocardiogram, for the next one: five minutes of record 208 of the MIT-BIH
-// Arrhythmia Database, 360 samples a second, that SciPy ships as an example. The record comes without annotations of
-// its beats, so they are not a target.
+// ECG asks for the next sample at each sample of an electrocardiogram. The data is five minutes of record 208 of the
+// MIT-BIH Arrhythmia Database, 360 samples a second, which SciPy includes as an example. The record has no annotations
+// of its beats, so these are not a target.
 //
-// The first eight tenths are the training part, the next the validation part, the last the test part; samples are
-// scaled by the mean and the deviation of the training part.
+// The first eight tenths are the training part, the next tenth is the validation part, the last the test part. Samples
+// are scaled by the mean and the deviation of the training part.
 var ECG = ecg(origin{task: "ecg", data: "dataset-ecg of SciPy (MIT-BIH record 208)",
 	url: "https://github.com/scipy/dataset-ecg"})
 
@@ -29,17 +29,17 @@ func ecg(from origin) *Task {
 	}
 }
 
-// ecgOptions are the options of ECG.
+// ecgOptions holds the options of ECG.
 type ecgOptions struct {
 	Length   int  `json:"length" min:"16" max:"8000" help:"samples of a window; 360 are a second"`
 	Stride   int  `json:"stride" min:"1" max:"8000" help:"samples between training windows; others do not overlap"`
 	Relative bool `json:"relative" help:"predict the difference to the next sample; errors stay the same"`
 }
 
-// ecgOrder is the number of past samples that the linear forecast uses.
+// ecgOrder is the number of past samples used by the linear forecast.
 const ecgOrder = 32
 
-// openECG reads the record under dir and cuts it into windows.
+// openECG reads the record under dir and divides it into windows.
 func openECG(ctx context.Context, from origin, dir string, o *ecgOptions) (*Set, error) {
 	volts, err := readECG(from, dir)
 	if err != nil {
@@ -106,14 +106,14 @@ func moments(x []float64) (mean, deviation float64) {
 	return mean, math.Sqrt(square)
 }
 
-// nextSample is a Split of windows of a series, in which each sample has the next one as its target.
+// nextSample is a Split of windows of a series. The target of each sample is the next sample.
 type nextSample struct {
 	series         []float64
 	length, stride int
-	relative       bool // the target is the difference to the next sample
+	relative       bool // the target is the difference between the next sample and this one
 }
 
-// Len is the number of windows.
+// Len returns the number of windows.
 func (s *nextSample) Len() int { return (len(s.series)-s.length-1)/s.stride + 1 }
 
 // Example fills ex with window i.

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// readECG reads the record under dir, in millivolts.
+// readECG reads the record under dir. The samples are in millivolts.
 func readECG(from origin, dir string) ([]float64, error) {
 	const raw = "ecg_mV_float32.raw"
 	path, err := from.find(dir, "ecg.dat", "ecg/ecg.dat", raw+".gz", "ecg/"+raw+".gz", raw, "ecg/"+raw)
@@ -24,7 +24,7 @@ func readECG(from origin, dir string) ([]float64, error) {
 		err := from.read(path, func(r io.Reader) (err error) { volts, err = readFloats(r); return err })
 		return volts, err
 	}
-	// NumPy's archives are zip files of one array each.
+	// A NumPy archive is a zip file of arrays.
 	archive, err := zip.OpenReader(path)
 	if err != nil {
 		return nil, from.damaged(path, "%w", err)
@@ -62,8 +62,8 @@ func readFloats(r io.Reader) ([]float64, error) {
 
 var npyShape = regexp.MustCompile(`'shape': \((\d+),\)`)
 
-// readSteps reads an array of NumPy's format of one dimension and unsigned 16-bit numbers, the steps of the database's
-// converter: 200 a millivolt around 1024.
+// readSteps reads a NumPy array of one dimension with unsigned 16-bit numbers. They are the values of the database's
+// converter, in which a millivolt is 200 steps and zero is 1024.
 func readSteps(r io.Reader) ([]float64, error) {
 	start, err := readExactly(r, 10)
 	if err != nil {

@@ -7,19 +7,20 @@ import (
 	"time"
 )
 
-// ETTh1 and ETTh2 forecast the oil temperature of two electricity transformers, and their six loads, hour by hour
-// ("Informer", arXiv:2012.07436). The first 12 months of 30 days are the training part, the next 4 the validation part,
-// the next 4 the test part; each variable is scaled by the mean and the deviation of its training part, and errors are
-// measured on that scale.
+// ETTh1 and ETTh2 ask for forecasts of the oil temperature and the six loads of two electricity transformers, hour by
+// hour ("Informer", arXiv:2012.07436). The first 12 months of 30 days are the training part, the next 4 the validation
+// part, the next 4 the test part. Each variable is scaled by the mean and the deviation of its training part, and
+// errors are measured on that scale.
 //
 // An example is a window of the series as in S4 (arXiv:2111.00396): the given hours, then zeros for the hours to
-// predict, with a channel that marks the latter. The model's outputs at the last positions are the forecast.
+// predict. An additional channel marks the hours to predict. The model's outputs at these last positions are the
+// forecast.
 var (
 	ETTh1 = ett("etth1", "ETTh1.csv", s4OnETTh1)
 	ETTh2 = ett("etth2", "ETTh2.csv", s4OnETTh2)
 )
 
-// ett is the task of one file of ETDataset, with the published results of S4.
+// ett returns the task for one file of ETDataset, with the published results of S4.
 func ett(name, file string, published ettPublished) *Task {
 	from := origin{task: name, data: "ETDataset (ETT-small)", url: "https://github.com/zhouhaoyi/ETDataset"}
 	return &Task{
@@ -41,7 +42,7 @@ func ett(name, file string, published ettPublished) *Task {
 	}
 }
 
-// ETTOptions are the options of ETTh1 and ETTh2.
+// ETTOptions holds the options of ETTh1 and ETTh2.
 type ETTOptions struct {
 	Horizon      int    `json:"horizon" min:"1" max:"720" help:"hours to predict: 24, 48, 168, 336, 720 in the papers"`
 	Lookback     int    `json:"lookback" min:"1" max:"4320" help:"hours given: 720 in Informer's runs, 384 in S4's"`
@@ -51,7 +52,7 @@ type ETTOptions struct {
 	Relative     bool   `json:"relative" help:"subtract the last given hour (NLinear, arXiv:2205.13504)"`
 }
 
-// The published division, in hours.
+// Lengths of the published parts, in hours.
 const (
 	ettMonth = 30 * 24
 	ettTrain = 12 * ettMonth
@@ -59,7 +60,7 @@ const (
 	ettTest  = ettValid + 4*ettMonth
 )
 
-// openETT reads file under dir and cuts it into windows.
+// openETT reads file under dir and divides it into windows.
 func openETT(ctx context.Context, from origin, dir, file string, o *ETTOptions) (*Set, error) {
 	if o.Horizon < 1 || o.Horizon > 4*ettMonth || o.Lookback < 1 || o.Lookback+o.Horizon > ettTrain {
 		return nil, fmt.Errorf(
@@ -78,7 +79,7 @@ func openETT(ctx context.Context, from origin, dir, file string, o *ETTOptions) 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	part := func(lo, hi int) *ettWindows { // windows whose hours to predict are in lo to hi
+	part := func(lo, hi int) *ettWindows { // returns the windows whose hours to predict are in lo to hi
 		return &ettWindows{ETTOptions: *o, series: h, first: max(lo-o.Lookback, 0),
 			n: hi - max(lo, o.Lookback) - o.Horizon + 1}
 	}
@@ -93,7 +94,7 @@ func openETT(ctx context.Context, from origin, dir, file string, o *ETTOptions) 
 	}, nil
 }
 
-// ettSeries are the variables in the order of the files' columns.
+// ettSeries lists the variables in the order of the files' columns.
 var ettSeries = []string{"high useful load", "high useless load", "middle useful load", "middle useless load",
 	"low useful load", "low useless load", "oil temperature"}
 
@@ -107,17 +108,17 @@ func (o *ETTOptions) forecast(variables int) *Forecast {
 	return f
 }
 
-// hourly is a series of variables, one row an hour.
+// hourly is a series of variables, with one row per hour.
 type hourly struct {
 	start     time.Time
 	raw       [][7]float64
 	variables int       // 1 or 7
 	values    []float32 // (hours, variables), scaled
-	channels  []Channel // of the variables
+	channels  []Channel // descriptions of the variables
 }
 
-// scale fills values with the oil temperature, or with all seven variables, standardized by the mean and the deviation
-// of the training part.
+// scale sets values to the oil temperature or to all seven variables, standardized by the mean and the deviation of the
+// training part.
 func (h *hourly) scale(all bool) {
 	lo := len(h.raw[0]) - 1
 	if all {
@@ -138,8 +139,8 @@ func (h *hourly) scale(all bool) {
 	}
 }
 
-// stamp appends the hour of the day, the weekday from Monday on, the day of the month and the month of row i, each
-// scaled to -½ to ½ as in Informer.
+// stamp appends the hour, the day of the week from Monday on, the day of the month and the month of row i, each scaled
+// to -½ to ½ as in Informer.
 func (h *hourly) stamp(to []float32, i int) []float32 {
 	t := h.start.Add(time.Duration(i) * time.Hour)
 	weekday := (int(t.Weekday()) + 6) % 7

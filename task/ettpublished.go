@@ -15,7 +15,7 @@ var (
 	}
 )
 
-// of is the published error for the options, 0 for none.
+// of returns the published error for the options, or 0 if there is none.
 func (p *ettPublished) of(o *ETTOptions) float64 {
 	if o.Multivariate {
 		return p.all[o.Horizon]

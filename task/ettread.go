@@ -11,16 +11,17 @@ import (
 	"time"
 )
 
-// ettColumns is the first line of the files of ETDataset. OT is the oil temperature, the others are loads.
+// ettColumns lists the column names in the first line of the files of ETDataset. OT is the oil temperature, the others
+// are loads.
 var ettColumns = []string{"date", "HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT"}
 
-// readHourly reads the first hours of a file of ETDataset: a line of column names, then one of a date and seven numbers
-// for each hour. Errors: other columns, fewer hours, hours that are not consecutive, values that are not finite
-// numbers.
+// readHourly reads the first hours of a file of ETDataset: a line of column names, then one line per hour with a date
+// and seven numbers. It returns an error for other columns, fewer hours, hours that are not consecutive, and values
+// that are not finite numbers.
 func readHourly(r io.Reader, hours int) (*hourly, error) {
 	lines := csv.NewReader(r)
 	lines.ReuseRecord = true
-	lines.FieldsPerRecord = -1 // counted here, so that the error can say what is wanted
+	lines.FieldsPerRecord = -1 // checked below, to report the expected number
 	head, err := lines.Read()
 	if err == io.EOF {
 		return nil, errors.New("found an empty file")
@@ -48,7 +49,7 @@ func readHourly(r io.Reader, hours int) (*hourly, error) {
 	return h, nil
 }
 
-// add appends the hour that a line holds.
+// add appends the hour of a line.
 func (h *hourly) add(fields []string) error {
 	if len(fields) != len(ettColumns) {
 		return fmt.Errorf("found %d columns, want %d", len(fields), len(ettColumns))

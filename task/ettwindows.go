@@ -9,10 +9,10 @@ type ettWindows struct {
 	first, n int
 }
 
-// Len is the number of windows.
+// Len returns the number of windows.
 func (w *ettWindows) Len() int { return w.n }
 
-// width is the number of input channels: variables, mask, stamps.
+// width returns the number of input channels: variables, mask and stamps.
 func (w *ettWindows) width() int {
 	n := w.series.variables
 	if w.Mask {
@@ -42,7 +42,7 @@ func (w *ettWindows) inputs() []Channel {
 	if w.Mask {
 		in = append(in, Channel{Name: "asked", High: 1, Deviation: 1})
 	}
-	if w.Stamps != "none" { // as hourly.stamp scales them
+	if w.Stamps != "none" { // scaled as in hourly.stamp
 		in = append(in, Channel{"hour", "", 0, 23, 11.5, 23}, Channel{"weekday", "0 is Monday", 0, 6, 3, 6},
 			Channel{"day", "", 1, 31, 16, 30}, Channel{"month", "", 1, 12, 6.5, 11})
 	}
@@ -86,16 +86,16 @@ func (w *ettWindows) Example(i int, ex *Example) {
 	}
 }
 
-// ettBaselines are the mean squared errors of forecasts without learning, on all windows of a part.
+// ettBaselines returns the mean squared errors of simple forecasts without learning, on all windows of a part.
 func ettBaselines(w *ettWindows) (all []Simple) {
 	c := w.series.variables
 	at := func(row, v int) float64 { return float64(w.series.values[row*c+v]) }
-	back := func(period int) func(now, step, v int) float64 { // the same hour of the last given period
+	back := func(period int) func(now, step, v int) float64 { // repeats the last given period
 		return func(now, step, v int) float64 { return at(now-period+step%period, v) }
 	}
 	guesses := []struct {
 		name  string
-		reach int // how many hours back it looks
+		reach int // how many past hours are needed
 		guess func(now, step, v int) float64
 	}{
 		{"the last hour repeated", 1, back(1)},

@@ -5,23 +5,23 @@ import (
 	"fmt"
 )
 
-// The tokens of ListOps: digits are their values, then the operators, then the end of an operator's list.
+// Tokens of ListOps: first the digits, each with its own value, then the operators, then the end of an operator's list.
 const (
 	opMin int32 = iota + 10
 	opMax
-	opMed // the median; for an even number of values the mean of the middle two, rounded down
-	opSum // the sum modulo 10
+	opMed // median; for an even number of values the mean of the middle two, rounded down
+	opSum // sum modulo 10
 	opEnd
-	opTokens // the number of tokens
+	opTokens // number of tokens
 )
 
-// opNames are the words for the tokens in the files.
+// opNames lists the words for the tokens in the files.
 var opNames = [opTokens]string{
 	"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", opMin: "[MIN", opMax: "[MAX",
 	opMed: "[MED", opSum: "[SM", opEnd: "]",
 }
 
-// opToken is the token of a word.
+// opToken returns the token for a word.
 func opToken(word []byte) (int32, bool) {
 	if len(word) == 1 && word[0] >= '0' && word[0] <= '9' {
 		return int32(word[0] - '0'), true
@@ -34,11 +34,11 @@ func opToken(word []byte) (int32, bool) {
 	return 0, false
 }
 
-// list is an operator whose end is still to come.
+// list is an operator whose list has not ended yet.
 type list struct {
 	operator int32
-	counts   [10]int // how often each value occurs
-	n        int     // the number of values
+	counts   [10]int // number of occurrences of each value
+	n        int     // number of values
 }
 
 func (l *list) add(value int32) {
@@ -63,7 +63,7 @@ func (l *list) value() int32 {
 	return int32(sum % 10)
 }
 
-// ranked is the value at place i of the sorted values.
+// ranked returns the i-th smallest value.
 func (l *list) ranked(i int) int32 {
 	var value int32
 	for i >= l.counts[value] {
@@ -110,8 +110,8 @@ func evaluate(tokens []int32) (int32, error) {
 	return 0, errors.New("found no expression")
 }
 
-// appendTokens appends the tokens of an expression that is written in the words of a file. Parentheses are skipped: the
-// brackets say the same.
+// appendTokens appends the tokens of an expression in the notation of the files. Parentheses are skipped, because the
+// brackets give the same structure.
 func appendTokens(dst []int32, source []byte) ([]int32, error) {
 	for i := 0; i < len(source); {
 		if source[i] == ' ' {

@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// fastaBases maps the letters of sequences to A, C, G, T, or N for letters that stand for several bases. Any other byte
-// maps to 0. RNA's U is T.
+// fastaBases maps the letters of sequences to A, C, G, T, or to N if a letter stands for several bases. Other bytes are
+// mapped to 0. The U of RNA is T.
 var fastaBases = func() (to [256]byte) {
 	for _, b := range []byte("ACGT") {
 		to[b] = b
@@ -24,9 +24,9 @@ var fastaBases = func() (to [256]byte) {
 	return to
 }()
 
-// readFASTA reads the sequences of a FASTA file: lines of letters, each sequence after a line that begins with > and
-// names it. Errors: letters before the first name, bytes that are no letter of a base, a name without a sequence, no
-// sequence at all.
+// readFASTA reads the sequences of a FASTA file: lines of letters, each sequence after a line with its name that begins
+// with >. It returns an error for letters before the first name, bytes that are not the letter of a base, a name
+// without a sequence, and a file without sequences.
 func readFASTA(r io.Reader) ([][]byte, error) {
 	var all [][]byte
 	in := bufio.NewReader(r)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Find returns the task with a name.
+// Find returns the task with the given name.
 func Find(name string) (*Task, error) {
 	var names []string
 	for _, t := range all {

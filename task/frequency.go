@@ -7,15 +7,15 @@ import (
 	"strconv"
 )
 
-// Frequency asks how many hertz an oscillation has that decays in noise, from samples at times of their own:
+// Frequency asks for the frequency in hertz of a decaying oscillation with noise, from samples at irregular times:
 //
 //	x(t) = e^(-t/duration)·sin(2π f t + φ) + noise·ε
 //
-// Frequencies f are a constant factor apart.
-// With clocks=uneven a sensor takes 100 samples a second of which it loses all but a share, from a tenth to all, that
-// each sequence has of its own. With clocks=mixed it has a clock of 1 Hz in half of the sequences and of 100 Hz in the
-// others. The frequency in cycles a sample says little then: a network needs the times. It gets them as dt says, or, to
-// compare, not at all. Sequences that are sampled as none was in training are scored, too.
+// The frequencies f have a constant ratio. With clocks=uneven a sensor takes 100 samples a second but loses some: each
+// sequence keeps its own share of them, from a tenth to all. With clocks=mixed the clock has 1 Hz in half of the
+// sequences and 100 Hz in the others. The number of cycles per sample then says little about the frequency, so a
+// network needs the times. The option dt determines how it gets them. It can be none, for comparison. The network is
+// also scored on sequences with a sampling that does not occur in training.
 var Frequency = &Task{
 	Name: "frequency", Group: "classification",
 	About:  "samples at uneven times, or by slow and fast clocks: how many hertz does the oscillation have?",
@@ -40,23 +40,23 @@ type frequencyOptions struct {
 	Seed    uint64  `json:"seed" help:"seed of the data"`
 }
 
-// clock draws a rate in hertz and the share of its samples that a sequence has.
+// clock draws the sampling rate in hertz of a sequence and the share of the samples that is kept.
 type clock func(rng *rand.Rand) (rate, share float64)
 
-// sampling is how sequences of one kind of clocks are sampled.
+// sampling describes the sampling of sequences for one value of frequencyOptions.Clocks.
 type sampling struct {
 	trained   clock
-	others    []clock // at which the trained network is tested, too
+	others    []clock // clocks at which the trained network is also tested
 	names     []string
-	low, high float64 // frequencies, in hertz
-	samples   int     // of a sequence; 0 for as many as there are until end
-	end       float64 // in seconds
+	low, high float64 // range of the frequencies, in hertz
+	samples   int     // samples per sequence; 0 for all until end
+	end       float64 // end of the sequences in seconds
 }
 
-// fastest is the highest rate, in hertz: its period is a step of the times that networks get.
+// fastest is the highest rate, in hertz. Its period is the unit of the times that networks get.
 const fastest = 100
 
-// samplings are those of frequencyOptions.Clocks.
+// samplings maps the values of frequencyOptions.Clocks to samplings.
 var samplings = map[string]sampling{
 	"uneven": {
 		trained: func(rng *rand.Rand) (rate, share float64) { return fastest, math.Pow(10, -rng.Float64()) },
@@ -99,12 +99,13 @@ func (o *frequencyOptions) open(ctx context.Context) (*Set, error) {
 	return s, ctx.Err()
 }
 
-// channels is the number of inputs: the signal, then the time as an input and as a step, or neither.
+// channels returns the number of input channels: the signal, and optionally the time as an input, as a step, or as
+// both.
 func (o *frequencyOptions) channels() int {
 	return map[string]int{"none": 1, "input": 2, "steps": 2, "both": 3}[o.Dt]
 }
 
-// hertz is frequency k of n.
+// hertz returns frequency k of n.
 func (s *sampling) hertz(k, n int) float64 {
 	return s.low * math.Pow(s.high/s.low, float64(k)/float64(n-1))
 }
@@ -116,16 +117,16 @@ func (s *sampling) classes(n int) (names []string) {
 	return names
 }
 
-// oscillations are Examples of single classes that know their lengths.
+// oscillations is a Split of examples with a single class each. It implements Lengths.
 type oscillations struct {
 	Examples
 	channels int
 }
 
-// Length is the number of samples of example i.
+// Length returns the number of samples of example i.
 func (s oscillations) Length(i int) int { return len(s.Examples[i].Values) / s.channels }
 
-// draw is split number i.
+// draw generates split number i.
 func (o *frequencyOptions) draw(how sampling, c clock, i, n int) oscillations {
 	rng := rand.New(rand.NewPCG(o.Seed, uint64(i)))
 	s := oscillations{make(Examples, n), o.channels()}
@@ -147,7 +148,7 @@ func (o *frequencyOptions) sequence(rng *rand.Rand, how sampling, c clock, f flo
 		}
 		t := float64(tick) / rate
 		x := math.Exp(-t/how.end)*math.Sin(2*math.Pi*f*t+phase) + o.Noise*rng.NormFloat64()
-		gap := 0.0 // the logarithm of the time since the sample before in steps, 1 for the first
+		gap := 0.0 // logarithm of the steps since the previous sample; 0 for the first sample
 		if before >= 0 {
 			gap = math.Log(float64(tick-before) * fastest / rate)
 		}

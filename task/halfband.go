@@ -2,9 +2,9 @@ package task
 
 import "math"
 
-// halfBand is half of a symmetric low-pass filter with its cutoff at a quarter of the sampling rate: tap k ≠ 0 is
-// sin(πk/2)/(πk) under a Blackman window over -32..32, which is 0 for even k. These are the taps 1, 3, ..., 31; tap 0
-// is ½, and all taps sum to 1. From 0.3 of the rate on less than a thousandth passes.
+// halfBand holds half of a symmetric low-pass filter with its cutoff at a quarter of the sampling rate. Tap k ≠ 0 is
+// sin(πk/2)/(πk) times a Blackman window over -32..32, which is 0 for even k. These are the taps 1, 3, ..., 31. Tap 0
+// is ½, and all taps sum to 1. Above 0.3 of the rate, less than a thousandth passes.
 var halfBand = func() (taps [16]float64) {
 	sum := 0.0
 	for i := range taps {
@@ -19,9 +19,9 @@ var halfBand = func() (taps [16]float64) {
 	return taps
 }()
 
-// lowPass appends every step-th sample of x to dst, from the first on, after halfBand has removed the frequencies that
-// half the rate cannot represent. There is no delay; x counts as 0 beyond its ends. With a step of 2 this is x at half
-// the rate.
+// lowPass appends every step-th sample of x to dst, starting with the first, after halfBand has removed the frequencies
+// that half the rate cannot represent. It adds no delay. x counts as 0 beyond its ends. With a step of 2, the result is
+// x at half the rate.
 func lowPass(dst, x []float32, step int) []float32 {
 	at := func(i int) float64 {
 		if i < 0 || i >= len(x) {

@@ -15,8 +15,9 @@ import (
 
 // Text is the byte-level text task of the Long Range Arena (arXiv:2011.04006, §2.2): is a film review of IMDb, read
 // letter by letter, positive? The letters, the length and the splits follow state-spaces/s4, src/dataloaders/lra.py,
-// which gave the published results of state-space models: 25,000 reviews to train and as many to test, of at most 4,096
-// characters including the end mark; a character that occurs fewer than 15 times in training is unknown.
+// which gave the published results of state-space models. There are 25,000 reviews for training and 25,000 for testing,
+// of at most 4,096 characters including the end mark. A character that occurs fewer than 15 times in training is
+// unknown.
 var Text = &Task{
 	Name: "text", Group: "long range arena",
 	About:   "a film review, letter by letter: is it positive?",
@@ -37,7 +38,7 @@ type textOptions struct {
 	Valid     float64 `json:"valid" min:"0" max:"0.9" help:"fraction of the training reviews held out; officially 0"`
 }
 
-// openText is the Open of Text.
+// openText reads the data of Text.
 func openText(ctx context.Context, dir string, o textOptions) (*Set, error) {
 	reviews, err := readIMDb(ctx, dir, o.MaxLength)
 	if err != nil {
@@ -84,19 +85,19 @@ var imdbSplits = [2]string{"train", "test"}
 
 // review is one file of the data set.
 type review struct {
-	label int32  // 1 if it is positive
-	name  string // of the file, without its folder
-	text  []byte // only the part that can be used
+	label int32  // 1 if the review is positive
+	name  string // name of the file, without its folder
+	text  []byte // only the part that is used
 }
 
-// imdbReader collects the reviews of both splits, which may come in any order.
+// imdbReader collects the reviews of both splits, in any order of the files.
 type imdbReader struct {
 	reviews   [2][]review
 	maxLength int
 }
 
 // readIMDb reads the reviews from the archive or from the folder. The reviews of a split are sorted by label and name,
-// so that archive and folder give the same order.
+// so that an archive and a folder give the same order.
 func readIMDb(ctx context.Context, dir string, maxLength int) ([2][]review, error) {
 	r := &imdbReader{maxLength: maxLength}
 	at, err := textOrigin.find(dir, "aclImdb/train/pos/", "train/pos/", "aclImdb_v1.tar.gz")
@@ -123,7 +124,7 @@ func readIMDb(ctx context.Context, dir string, maxLength int) ([2][]review, erro
 	return r.reviews, nil
 }
 
-// check returns an error if a split lacks positive or negative reviews.
+// check returns an error if a split has no positive or no negative reviews.
 func (r *imdbReader) check(split string, reviews []review) error {
 	var n [2]int
 	for _, x := range reviews {
@@ -160,7 +161,7 @@ func (r *imdbReader) addFile(file, name string) error {
 	return textOrigin.read(file, func(from io.Reader) error { return r.add(name, from) })
 }
 
-// add keeps a file of the data set if the last three parts of its path name a review with a label.
+// add stores a file of the data set if the last three parts of its path are the name of a review with a label.
 func (r *imdbReader) add(name string, from io.Reader) error {
 	parts := strings.Split(path.Clean(name), "/")
 	if len(parts) < 3 || path.Ext(name) != ".txt" {
@@ -170,7 +171,7 @@ func (r *imdbReader) add(name string, from io.Reader) error {
 	split := slices.Index(imdbSplits[:], parts[0])
 	label := slices.Index([]string{"neg", "pos"}, parts[1])
 	if split < 0 || label < 0 {
-		return nil // train/unsup has no labels
+		return nil // reviews in train/unsup have no labels
 	}
 	text, err := io.ReadAll(io.LimitReader(from, int64(4*r.maxLength))) // a character has at most four bytes
 	if err != nil {
@@ -183,7 +184,7 @@ func (r *imdbReader) add(name string, from io.Reader) error {
 	return nil
 }
 
-// eachInTar calls use for each file of an archive. An error names the last entry that was read.
+// eachInTar calls use for each file of an archive. Errors contain the name of the last entry that was read.
 func eachInTar(ctx context.Context, from io.Reader, use func(name string, from io.Reader) error) error {
 	archive := tar.NewReader(from)
 	last := "its start"

@@ -8,18 +8,18 @@ import (
 	"slices"
 )
 
-// InductionHead asks which symbol followed the trigger in a sequence of random symbols ("Hungry Hungry Hippos", §3.1,
-// Table 1):
+// InductionHead asks for the symbol that followed the trigger in a sequence of random symbols ("Hungry Hungry Hippos",
+// §3.1, Table 1):
 //
 //	a b c ⊢ d e f ... ⊢    asks for d
 //
-// The trigger is at a position drawn from [0, length-2). The paper shows it once. The released generator can show it
-// several times, each with the same answer:
+// The position of the trigger is drawn from [0, length-2). In the paper it occurs once. The released generator can show
+// it several times, each with the same answer:
 //
 //	a ⊢ d e f ⊢ d g ... ⊢    asks for d
 //
-// With num_triggers above 1, half of the sequences still have one trigger. For the others num_triggers positions are
-// drawn. A position is dropped if it equals the position of the trigger before it, or of that trigger's answer.
+// With num_triggers above 1, half of the sequences still have one trigger. For the others, num_triggers positions are
+// drawn. A position is dropped if it is the position of the previous trigger or of that trigger's answer.
 var InductionHead = &Task{
 	Name: "induction", Group: "synthetic",
 	About:  "random symbols with one trigger among them, then the trigger again: which symbol followed it?",
@@ -43,8 +43,8 @@ var InductionHead = &Task{
 	},
 }
 
-// tag groups the questions of a length by how far back the last trigger is: up to the length that is learned, then up
-// to twice that, and so on. So one sees whether a model fails in longer sequences, or at longer distances.
+// tag groups the questions of a length by the distance to the last trigger: up to the training length, then up to twice
+// that, and so on. The groups show whether a model fails because of longer sequences or because of longer distances.
 func (o *InductionOptions) tag(s *Set) {
 	splits := []Split{s.Test}
 	for _, x := range s.Extra {
@@ -67,13 +67,13 @@ func (o *InductionOptions) tag(s *Set) {
 	}
 }
 
-// InductionOptions are those of the task induction.
+// InductionOptions holds the options of InductionHead.
 type InductionOptions struct {
 	SymbolOptions
 	Triggers int `json:"num_triggers" help:"how often the trigger is shown, at most; 1 in the paper" min:"1" max:"1024"`
 }
 
-// draw is a sentence.
+// draw generates a sequence. It implements sentence.
 func (o *InductionOptions) draw(rng *rand.Rand, length int, tokens []int32) []int32 {
 	for range length {
 		tokens = append(tokens, 1+rng.Int32N(int32(o.Vocab-2)))
@@ -86,8 +86,8 @@ func (o *InductionOptions) draw(rng *rand.Rand, length int, tokens []int32) []in
 	return append(tokens, o.trigger(), answer)
 }
 
-// places draws the positions of the triggers in ascending order. Each is at least 2 from the end, so that no answer is
-// beside the question, and after the answer of the trigger before it.
+// places draws the positions of the triggers in ascending order. Each is at least 2 before the end, so that no answer
+// is next to the question, and after the answer of the previous trigger.
 func (o *InductionOptions) places(rng *rand.Rand, length int) []int {
 	n := 1
 	if o.Triggers > 1 && rng.IntN(2) == 0 {

@@ -7,10 +7,10 @@ import (
 )
 
 // linearForecast returns the coefficients c of the best linear forecast of x from its past, x[i] ≈ Σ c[k] x[i-1-k], by
-// least squares over all of x: of the normal equations, with a billionth of their diagonal added to it. Where these are
-// still singular, it adds more. A signal of zeros has the coefficients 0, and so has one that is not finite.
+// least squares over all of x. It solves the normal equations, with a billionth of the diagonal added to it. If they
+// are still singular, it adds more. The coefficients are 0 for a signal of zeros and for a signal that is not finite.
 func linearForecast(x []float64, order int) []float64 {
-	// gram is that of the past values, right their products with the value that followed.
+	// gram is the Gram matrix of the past values. right holds their products with the value that followed.
 	gram, right := mat.NewSymDense(order, nil), mat.NewVecDense(order, nil)
 	for k := range order {
 		for m := range k + 1 {
@@ -34,7 +34,7 @@ func linearForecast(x []float64, order int) []float64 {
 		for k := range order {
 			a.SetSym(k, k, gram.At(k, k)*(1+ridge)+math.SmallestNonzeroFloat64)
 		}
-		// An error says that the solution is not exact, as with a matrix near a singular one it cannot be.
+		// An error reports that the solution is inexact, which is unavoidable for a nearly singular matrix.
 		if out := mat.NewVecDense(order, c); chol.Factorize(a) {
 			_ = chol.SolveVecTo(out, right)
 			return c

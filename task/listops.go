@@ -6,15 +6,15 @@ import (
 	"math/rand/v2"
 )
 
-// ListOps asks for the value of an expression over lists of digits (Nangia and Bowman, arXiv:1804.06028), at the
-// lengths of the Long Range Arena (arXiv:2011.04006, §2.2.1):
+// ListOps asks for the value of an expression of nested list operators on digits (Nangia and Bowman, arXiv:1804.06028),
+// at the lengths of the Long Range Arena (arXiv:2011.04006, §2.2.1):
 //
 //	[MAX 4 3 [MIN 2 3 ] 1 0 [MED 1 5 8 9 2 ] ]    asks for 5
 //
-// Expressions are drawn as lra_benchmarks/data/listops.py of github.com/google-research/long-range-arena draws them: a
-// place holds a list of 2 to max_args values with probability 1/4, if the depth allows it, and otherwise a digit.
-// Expressions outside of the wanted lengths are dropped. Tokens are the ones of S4's repository, without parentheses.
-// The official script drops repetitions; this one does not look for them, since at its lengths there are none.
+// Expressions are drawn as in lra_benchmarks/data/listops.py of github.com/google-research/long-range-arena: each value
+// is a list of 2 to max_args values with probability 1/4, if the depth allows it, and otherwise a digit. Expressions
+// with other than the wanted lengths are dropped. The tokens are those of S4's repository, without parentheses. The
+// official script removes repeated expressions. This one does not check for them, since there are none at its lengths.
 var ListOps = &Task{
 	Name: "listops", Group: "long range arena",
 	About:  "nested lists with the operators MIN, MAX, MED and SM: which digit is the value?",
@@ -101,11 +101,11 @@ func (o *listOpsOptions) draw(rng *rand.Rand, ex *Example) {
 	for ok := false; !ok; {
 		ex.Tokens, ok = o.attempt(rng, ex.Tokens)
 	}
-	value, _ := evaluate(ex.Tokens) // no error: a drawn expression is complete
+	value, _ := evaluate(ex.Tokens) // no error: expressions that are drawn are complete
 	ex.Targets = append(ex.Targets, value)
 }
 
-// attempt draws an expression into the memory of tokens and reports whether its length is wanted.
+// attempt draws an expression into the memory of tokens. It reports whether the length is one of those wanted.
 func (o *listOpsOptions) attempt(rng *rand.Rand, tokens []int32) ([]int32, bool) {
 	tokens, ok := o.tree(rng, 1, tokens[:0])
 	return tokens, ok && len(tokens) > o.MinLength
@@ -114,7 +114,7 @@ func (o *listOpsOptions) attempt(rng *rand.Rand, tokens []int32) ([]int32, bool)
 // listProbability is the probability that a value is a list and not a digit.
 const listProbability = 0.25
 
-// tree appends a value drawn at a depth. It stops and returns false if the expression gets too long.
+// tree appends a value at a depth. It stops and returns false if the expression becomes too long.
 func (o *listOpsOptions) tree(rng *rand.Rand, depth int, tokens []int32) ([]int32, bool) {
 	if depth == o.MaxDepth || rng.Float64() > listProbability {
 		tokens = append(tokens, rng.Int32N(10))

@@ -10,9 +10,9 @@ import (
 	"strconv"
 )
 
-// expressions is a Split of expressions and their values, one byte for each token.
+// expressions is a Split of expressions and their values. It stores one byte per token.
 type expressions struct {
-	textList // of tokens
+	textList // tokens
 	values   []byte
 	longest  int
 }
@@ -26,10 +26,10 @@ func (e *expressions) add(tokens []int32, value int32) {
 	e.longest = max(e.longest, len(tokens))
 }
 
-// Len is the number of expressions.
+// Len returns the number of expressions.
 func (e *expressions) Len() int { return len(e.ends) }
 
-// Length is the number of tokens of expression i.
+// Length returns the number of tokens of expression i.
 func (e *expressions) Length(i int) int { return len(e.at(i)) }
 
 // Example copies expression i to ex.
@@ -68,7 +68,7 @@ func readListOps(ctx context.Context, dir string) (*Set, error) {
 
 const (
 	listOpsHeader = "Source\tTarget"
-	listOpsLine   = 1 << 20 // the longest line that is read: official lines have less than 20,000 bytes
+	listOpsLine   = 1 << 20 // maximum length of a line: official lines have less than 20,000 bytes
 )
 
 // read adds the expressions of a file, which starts with a header:
@@ -76,8 +76,8 @@ const (
 //	Source	Target
 //	( ( ( [MAX 2 ) 9 ) ] )	9
 //
-// Errors: another header; a line that is too long, or without two columns, or without an expression; a value that is
-// wrong for its expression.
+// It returns an error for a different header, for a line that is too long or has no two columns or no expression, and
+// for a value that is wrong for its expression.
 func (e *expressions) read(ctx context.Context, r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<16), listOpsLine)

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// markovOrders are the numbers of past bases that the Markov models use.
+// markovOrders lists the numbers of past bases that the Markov models use.
 var markovOrders = []int{0, 1, 2, 3, 4, 6, 8}
 
-// markov counts which base follows the last k bases. Element k is the table of order k. Its index is (the last k bases
-// as digits of base 4)·4 + the next base.
+// markov counts the bases that follow the last k bases. Element k is the table of order k. The index in the table is
+// (the last k bases as digits of base 4)·4 + the next base.
 type markov [][]uint32
 
-// newMarkov counts the parts, for models up to the given order.
+// newMarkov returns the counts for parts, for models up to the given order.
 func newMarkov(parts [][]byte, order int) markov {
 	m := make(markov, order+1)
 	for k := range m {
@@ -29,8 +29,8 @@ func newMarkov(parts [][]byte, order int) markov {
 	return m
 }
 
-// eachBase calls fn with every base of a part, 0 to 3, with the bases before it as digits of base 4. Only the last
-// known of them are valid: an earlier one is unknown, or before the beginning.
+// eachBase calls fn for every base of a part, 0 to 3. past holds the previous bases as digits of base 4. Only the last
+// known of them are valid: earlier ones are unknown, or before the beginning.
 func eachBase(part []byte, fn func(past, known, base int)) {
 	past, known := 0, 0
 	for _, b := range part {
@@ -53,8 +53,8 @@ func eachBase(part []byte, fn func(past, known, base int)) {
 	}
 }
 
-// chances returns the probabilities of the four bases after past under the model of an order. The model of order k adds
-// to its counts 4 more, spread by the probabilities of order k - 1. The model of order -1 is uniform.
+// chances returns the probabilities of the four bases after past in the model of the given order. The model of order k
+// adds to its counts 4 more, distributed by the probabilities of order k - 1. The model of order -1 is uniform.
 func (m markov) chances(past, order int) [4]float64 {
 	p := [4]float64{0.25, 0.25, 0.25, 0.25}
 	for k := 0; k <= order; k++ {
@@ -68,8 +68,8 @@ func (m markov) chances(past, order int) [4]float64 {
 	return p
 }
 
-// markovBaseline is the score on the test part of the Markov model that has counted the training part, of the order
-// that is best on the validation part. It is nil if a part has no bases.
+// markovBaseline returns the score on the test part of a Markov model with the counts of the training part, with the
+// order that is best on the validation part. It returns nil if a part has no bases.
 func markovBaseline(train, valid, test [][]byte) []Simple {
 	m := newMarkov(train, slices.Max(markovOrders))
 	least, order := math.Inf(1), 0
@@ -85,8 +85,8 @@ func markovBaseline(train, valid, test [][]byte) []Simple {
 	return []Simple{{Name: fmt.Sprintf("a Markov model of order %d", order), Loss: loss, Accuracy: accuracy}}
 }
 
-// score returns the loss of the model of an order, in nats a base, and how many percent of the bases are the likeliest.
-// Both are NaN if the parts have no bases.
+// score returns the loss of the model of an order, in nats a base, and the percentage of bases for which the model's
+// likeliest base is right. Both are NaN if the parts have no bases.
 func (m markov) score(parts [][]byte, order int) (loss, accuracy float64) {
 	n := 0.0
 	for _, part := range parts {

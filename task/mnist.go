@@ -7,11 +7,11 @@ import (
 	"math/rand/v2"
 )
 
-// SMNIST and PSMNIST are handwritten digits, read pixel by pixel: line by line ("A Simple Way to Initialize Recurrent
-// Networks of Rectified Linear Units", arXiv:1504.00941), or in an order that is the same for all images but leaves no
-// pixel beside its neighbors.
+// SMNIST and PSMNIST ask for the class of handwritten digits that are read pixel by pixel: either row by row ("A Simple
+// Way to Initialize Recurrent Networks of Rectified Linear Units", arXiv:1504.00941), or in an order that is the same
+// for all images but separates neighboring pixels.
 //
-// A pixel p of 0 to 255 becomes (p/255 - 0.1307)/0.3081, by the mean and the deviation of the training images. The
+// A pixel p of 0 to 255 becomes (p/255 - 0.1307)/0.3081, with the mean and the deviation of the training images. The
 // validation part is the last images of the training files.
 var (
 	SMNIST = mnist("smnist", "784 pixels of a handwritten digit, line by line; which digit it is",
@@ -35,7 +35,7 @@ func mnist(name, about string, defaults mnistOptions) *Task {
 	}
 }
 
-// mnistOptions are the options of SMNIST and PSMNIST.
+// mnistOptions holds the options of SMNIST and PSMNIST.
 type mnistOptions struct {
 	Valid int    `json:"valid" min:"0" max:"50000" help:"images of the training files to validate on"`
 	Order string `json:"order" enum:"lines,random,bitreversal" help:"pixels by rows, permuted by seed, or bit-reversed"`
@@ -43,7 +43,7 @@ type mnistOptions struct {
 	Test  int    `json:"test" min:"0" max:"10000" help:"images of the test files to score; 0: all 10,000"`
 }
 
-// The mean and deviation of the training pixels, of 0 to 1.
+// Mean and deviation of the training pixels on a scale from 0 to 1.
 const mnistMean, mnistDeviation = 0.1307, 0.3081
 
 // openMNIST reads the files under dir.
@@ -78,12 +78,12 @@ func openMNIST(ctx context.Context, from origin, dir string, o *mnistOptions) (*
 	return set, nil
 }
 
-// mnistOrder is the order in which pixels are read; nil for row by row.
+// mnistOrder returns the order in which pixels are read, or nil for row by row.
 func mnistOrder(o *mnistOptions) []int {
 	switch o.Order {
 	case "random":
 		return rand.New(rand.NewPCG(o.Seed, mnistPixels)).Perm(mnistPixels)
-	case "bitreversal": // of 10 bits; numbers past the last pixel are left out
+	case "bitreversal": // bit reversal of 10 bits; numbers above the last pixel are left out
 		var order []int
 		for i := range 1024 {
 			if p := int(bits.Reverse16(uint16(i)) >> 6); p < mnistPixels {
@@ -95,7 +95,7 @@ func mnistOrder(o *mnistOptions) []int {
 	return nil
 }
 
-// mnistImages is a Split of images; each is one example.
+// mnistImages is a Split of images. Each image is an example.
 type mnistImages struct {
 	pixels []byte // (n, 784)
 	labels []byte
@@ -107,7 +107,7 @@ func (m *mnistImages) part(lo, hi int) *mnistImages {
 	return &mnistImages{m.pixels[lo*mnistPixels : hi*mnistPixels], m.labels[lo:hi], m.order}
 }
 
-// Len is the number of images.
+// Len returns the number of images.
 func (m *mnistImages) Len() int { return len(m.labels) }
 
 // Example fills ex with image i as a sequence.

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// mnistPixels is the number of pixels of an image of 28 lines.
+// mnistPixels is the number of pixels of an image with 28 rows.
 const mnistPixels = 28 * 28
 
 // readMNIST reads the images and labels of one of the two pairs of files under dir.
@@ -15,7 +15,7 @@ func readMNIST(from origin, dir, pair string) (*mnistImages, error) {
 	for _, file := range []struct {
 		name  string
 		magic uint32 // two zeros, 8 for bytes, the number of dimensions
-		size  []int  // the dimensions after the number of entries
+		size  []int  // dimensions after the number of entries
 		to    *[]byte
 	}{
 		{pair + "-images-idx3-ubyte", 0x803, []int{28, 28}, &m.pixels},
@@ -47,9 +47,9 @@ func readMNIST(from origin, dir, pair string) (*mnistImages, error) {
 	return m, nil
 }
 
-// readIDX reads a file of the format of MNIST: the magic number, the number of entries, the size of an entry (all
-// big-endian, 4 bytes each), then the entries, one byte for each number. Errors: another magic number or size, no
-// entries, fewer or more bytes than the header says.
+// readIDX reads a file in the format of MNIST: the magic number, the number of entries, the size of an entry (all
+// big-endian, 4 bytes each), then the entries, one byte for each number. It returns an error for another magic number
+// or size, for a file without entries, and for fewer or more bytes than the header says.
 func readIDX(r io.Reader, magic uint32, size ...int) ([]byte, error) {
 	head := make([]uint32, 2+len(size))
 	if err := binary.Read(r, binary.BigEndian, head); err != nil {

@@ -10,16 +10,16 @@ import (
 	"slices"
 )
 
-// MQAR is multi-query associative recall, of "Zoology" (arXiv:2312.04927, §3 and Appendix E): a sequence starts with
+// MQAR is multi-query associative recall, of "Zoology" (arXiv:2312.04927, §3 and Appendix E). A sequence starts with
 // pairs of a key and a value and then asks for every key once, at positions that are not adjacent:
 //
 //	a 7 b 9 0 0 b 0 0 0 a 0    asks for 9 at the second b and for 7 at the second a
 //
-// Tokens 1 to vocab/2-1 are keys and the rest values. In a sequence no two pairs have the same key or the same value.
-// Queries stand at even positions after the pairs. Slot g of these is drawn with a probability proportional to
-// (g+1)^(power-1), as words in text recur soon or never. Other positions hold zeros or, with noise, random tokens.
+// Tokens 1 to vocab/2-1 are keys and the rest values. No two pairs of a sequence have the same key or the same value.
+// Queries are at even positions after the pairs. Slot g of these positions is drawn with a probability proportional to
+// (g+1)^(power-1), as words in text recur soon or never. The other positions hold zeros or, with noise, random tokens.
 //
-// The numbers of pairs are min_pairs, twice that and so on up to max_pairs, in turn. The accuracy is reported for each
+// The numbers of pairs cycle through min_pairs, twice that and so on up to max_pairs. The accuracy is reported for each
 // number of pairs, and for queries by their distance from the pair. The official settings, each one curve of Figure 2,
 // are mqar(vocab=8192,length=64,min_pairs=4,max_pairs=4,train=100000,test=3000), the same with 128 and 8, and with 256
 // and 16. The default vocabulary is smaller, which makes the task easier for all models.
@@ -79,7 +79,7 @@ func (o *mqarOptions) open() (*Set, error) {
 	return s, nil
 }
 
-// numbersOfPairs are the numbers of pairs that sequences have.
+// numbersOfPairs returns the numbers of pairs that sequences can have.
 func (o *mqarOptions) numbersOfPairs() []int {
 	var out []int
 	for n := o.MinPairs; n <= o.MaxPairs; n *= 2 {
@@ -88,7 +88,7 @@ func (o *mqarOptions) numbersOfPairs() []int {
 	return out
 }
 
-// distances returns the powers of two at which the groups of distances between a key and its query start.
+// distances returns the lower limits, powers of two, of the groups of distances between a key and its query.
 func (o *mqarOptions) distances() []int {
 	var out []int
 	for d := 1; d < o.Length; d *= 2 {
@@ -125,8 +125,8 @@ func (o *mqarOptions) draw(rng *rand.Rand, pairs int, tag func(distance int) int
 }
 
 // slots draws n different slots with probabilities p_g proportional to (g+1)^(power-1), one after another. The n
-// smallest of E_g/p_g, with E_g exponential, are such a draw (Efraimidis and Spirakis, Information Processing Letters
-// 97, 2006).
+// smallest values of E_g/p_g, with exponentially distributed E_g, are such a sample (Efraimidis and Spirakis,
+// Information Processing Letters 97, 2006).
 func (o *mqarOptions) slots(rng *rand.Rand, n int) []int {
 	all := make([]int, (o.Length-2*n)/2)
 	arrival := make([]float64, len(all))

@@ -13,18 +13,18 @@ import (
 	"strings"
 )
 
-// origin is the source of a task's files, for messages about missing or damaged ones.
+// origin is the source of a task's files. It is used in messages about missing or damaged files.
 type origin struct {
-	task string // its name in commands
-	data string // the name of the data set
-	url  string // where to get it
+	task string // name of the task in commands
+	data string // name of the data set
+	url  string // where it can be downloaded
 }
 
-// about is the name of the data set and where to get it.
+// about returns the name of the data set and its URL.
 func (o origin) about() string { return o.data + ", " + o.url }
 
-// find returns the first of layouts that exists. They are paths under dir, written with slashes; one that ends in a
-// slash is a folder. The error names all of them.
+// find returns the first of layouts that exists. Layouts are paths under dir with slashes. A path that ends in a slash
+// is a folder. The error lists all layouts.
 func (o origin) find(dir string, layouts ...string) (string, error) {
 	for _, layout := range layouts {
 		path := filepath.Join(dir, filepath.FromSlash(layout))
@@ -39,7 +39,7 @@ func (o origin) find(dir string, layouts ...string) (string, error) {
 	return "", o.missing(dir, layouts...)
 }
 
-// layouts are a file, compressed or not, in each of some folders.
+// layouts returns the paths of a file, compressed or not, in each of the folders.
 func layouts(name string, folders ...string) (all []string) {
 	for _, folder := range folders {
 		all = append(all, folder+name, folder+name+".gz")
@@ -47,7 +47,7 @@ func layouts(name string, folders ...string) (all []string) {
 	return all
 }
 
-// missing is the error that none of layouts exists under dir.
+// missing returns the error that none of layouts exists under dir.
 func (o origin) missing(dir string, layouts ...string) error {
 	if dir == "" {
 		return fmt.Errorf("task %s: it reads files of the data set %s: "+
@@ -58,7 +58,7 @@ func (o origin) missing(dir string, layouts ...string) error {
 		o.task, strings.Join(layouts, ", "), dir, o.data, o.url)
 }
 
-// folder is the name of the data folder in messages.
+// folder returns the name of the data folder for messages.
 func folder(dir string) string {
 	if dir == "" {
 		return "the current folder"
@@ -72,7 +72,7 @@ func (o origin) damaged(path, format string, args ...any) error {
 }
 
 // read passes the content of the file at path to parse, decompressed if its name ends in .gz. It adds the name of the
-// file to the error of parse.
+// file to errors of parse.
 func (o origin) read(path string, parse func(r io.Reader) error) (err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -93,8 +93,8 @@ func (o origin) read(path string, parse func(r io.Reader) error) (err error) {
 	return nil
 }
 
-// readExactly reads n bytes. Memory grows with the bytes that are read, so that a damaged length allocates little.
-// Errors: fewer bytes.
+// readExactly reads n bytes. It allocates memory only as bytes are read, so that a damaged length needs little memory.
+// It returns an error if there are fewer bytes.
 func readExactly(r io.Reader, n int64) ([]byte, error) {
 	var data bytes.Buffer
 	got, err := io.Copy(&data, io.LimitReader(r, n))

@@ -10,11 +10,11 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 )
 
-// Author and SameAuthor stand in for the texts of the Long Range Arena where its files are not at hand: they have the
-// form of its tasks, text by bytes with one of two classes and pairs of texts, and other, easier contents. Passages
-// are cut from three texts at random, Moby-Dick, Shakespeare's plays and articles of Wikipedia. All but the letters a
-// to z is one space, so that neither capitals nor punctuation give an author away. Of each text the last tenth is for
-// the test, and the tenth before for validation.
+// Author and SameAuthor replace the text tasks of the Long Range Arena where its files are not available. They have the
+// same form, but other and easier contents: a text as bytes with one of two classes, and pairs of texts. Passages are
+// taken at random from three texts: Moby-Dick, Shakespeare's plays and articles of Wikipedia. Everything but the
+// letters a to z becomes a single space, so that neither capitals nor punctuation identify an author. The last tenth of
+// each text is for testing, and the tenth before it for validation.
 var (
 	Author = passages("author", false,
 		"a passage of letters: of Moby-Dick or of a play by Shakespeare? (in place of the arena's text)")
@@ -35,7 +35,7 @@ func passages(name string, pairs bool, about string) *Task {
 	}
 }
 
-// passageOptions are the options of Author and SameAuthor.
+// passageOptions holds the options of Author and SameAuthor.
 type passageOptions struct {
 	Length int    `json:"length" min:"16" max:"65536" help:"letters and spaces of a passage"`
 	Train  int    `json:"train" min:"1" max:"10000000" help:"examples to train on"`
@@ -43,7 +43,7 @@ type passageOptions struct {
 	Seed   uint64 `json:"seed" help:"seed of the places of passages"`
 }
 
-// openPassages reads the texts and divides them.
+// openPassages reads the texts and divides them into parts.
 func openPassages(ctx context.Context, name string, pairs bool, dir string, o *passageOptions) (*Set, error) {
 	from := origin{name, "char-rnn and WikiText-2", "https://github.com/karpathy/char-rnn"}
 	texts := make([][]byte, 1, 3)
@@ -86,7 +86,7 @@ func openPassages(ctx context.Context, name string, pairs bool, dir string, o *p
 			parts[i] = t[len(t)*from/10 : len(t)*to/10]
 		}
 		return &drawn{n: n, seed: o.Seed, stream: stream, draw: func(rng *rand.Rand, i int, ex *Example) {
-			class := i % 2 // as many of both
+			class := i % 2 // equally many of both classes
 			first := rng.IntN(len(parts))
 			if !pairs {
 				first = class
@@ -112,7 +112,7 @@ func openPassages(ctx context.Context, name string, pairs bool, dir string, o *p
 	return set, nil
 }
 
-// passage appends a part of a text from a random place on.
+// passage appends a part of a text, from a random position on.
 func passage(dst []int32, rng *rand.Rand, text []byte, length int) []int32 {
 	at := rng.IntN(len(text) - length + 1)
 	for _, c := range text[at : at+length] {
@@ -121,7 +121,7 @@ func passage(dst []int32, rng *rand.Rand, text []byte, length int) []int32 {
 	return dst
 }
 
-// letters reads a text: the letters a to z as 1 to 26, and a 0 for whatever is between words.
+// letters reads a text: the letters a to z become 1 to 26, and everything between words becomes a single 0.
 func letters(r io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 // pathKind holds the parameters for drawing pictures of one size. Lengths are in pixels.
 type pathKind struct {
 	side                int
-	dashes              int     // of each of the two long paths
-	distractors         int     // short paths
-	short               int     // dashes of each of them
+	dashes              int     // dashes in each of the two long paths
+	distractors         int     // number of short paths
+	short               int     // dashes in each short path
 	dash, margin, thick float64 // length of a dash, the space around it, its thickness
-	turn                float64 // the most radians by which a dash turns from the one before it
-	radius              float64 // of a dot
-	apart               float64 // between the beginnings of the long paths
-	contrast            float64 // of dashes; dots are white
+	turn                float64 // maximum angle between consecutive dashes in radians
+	radius              float64 // radius of a dot
+	apart               float64 // distance between the beginnings of the long paths
+	contrast            float64 // contrast of dashes; dots are white
 }
 
-// pathKinds are the kinds by side length, with the parameters of the arena's own pictures
+// pathKinds maps side lengths to parameters, which are those of the arena's own pictures
 // (lra_benchmarks/data/pathfinder.py of google-research/long-range-arena).
 var pathKinds = map[int]pathKind{
 	32:  {32, 14, 5, 4, 2, 1, 0.5, 1.0, 1.5, 7, 0.75},
@@ -26,10 +26,10 @@ var pathKinds = map[int]pathKind{
 	128: {128, 14, 7, 4, 5, 2, 1.5, 1.8, 3, 20, 0.9},
 }
 
-// drawnPaths is a Split of pictures in the manner of Linsley et al. 2018 (arXiv:1805.08315, §3): two long dashed paths
-// and several short ones, which do not touch, and two dots. In half of the pictures the dots are at the two ends of one
-// long path; in the others, each long path has one dot. Nothing else differs: the paths are drawn before the places of
-// the dots are chosen.
+// drawnPaths returns a Split of pictures like those of Linsley et al. 2018 (arXiv:1805.08315, §3): two long dashed
+// paths and several short ones, which do not touch, and two dots. In half of the pictures the dots are at the two ends
+// of one long path. In the others, each long path has one dot. There is no other difference: the paths are drawn before
+// the positions of the dots are chosen.
 func drawnPaths(kind pathKind, tokens bool, seed, stream uint64, n int) Split {
 	return &drawn{n, seed, stream, func(rng *rand.Rand, _ int, ex *Example) {
 		p := pathPen{pathKind: kind, rng: rng}
@@ -42,14 +42,15 @@ func drawnPaths(kind pathKind, tokens bool, seed, stream uint64, n int) Split {
 	}}
 }
 
-// pathPoint is a place in a picture, x to the right and y down.
+// pathPoint is a point in a picture, with x to the right and y down.
 type pathPoint struct{ x, y float64 }
 
 func (p pathPoint) add(length, angle float64) pathPoint {
 	return pathPoint{p.x + length*math.Cos(angle), p.y + length*math.Sin(angle)}
 }
 
-// stroke is all points nearer than reach to the line from a to b: a dash, or a dot if a equals b.
+// stroke is the set of points whose distance from the line from a to b is less than reach: a dash, or a dot if a equals
+// b.
 type stroke struct {
 	a, b  pathPoint
 	reach float64
@@ -59,16 +60,16 @@ type stroke struct {
 type pathPen struct {
 	pathKind
 	rng    *rand.Rand
-	placed []stroke // of finished paths, with dots at all ends of long ones, drawn or not
+	placed []stroke // strokes of finished paths, with dots at all ends of long paths, drawn or not
 	pixels []byte
 }
 
 const (
-	pathTries   = 24 // tries to continue a dash, and to place a whole path
+	pathTries   = 24 // attempts to continue a dash, and to place a whole path
 	pictureFail = 40 // failed pictures before paths get shorter
 )
 
-// draw places the paths, then draws them with two dots, and reports whether one path joins the dots.
+// draw places the paths, then draws them with two dots. It reports whether one path connects the dots.
 func (p *pathPen) draw() (joined bool) {
 	for fails := 0; ; fails++ {
 		p.placed = p.placed[:0]
@@ -82,7 +83,7 @@ func (p *pathPen) draw() (joined bool) {
 			continue
 		}
 		drawn := append(first, second...)
-		for range p.distractors { // a path that does not fit is left out
+		for range p.distractors { // a path that does not fit is omitted
 			drawn = append(drawn, p.path(p.anywhere, p.short, false)...)
 		}
 		if p.rng.IntN(2) == 1 {
@@ -101,8 +102,8 @@ func (p *pathPen) anywhere() pathPoint {
 	return pathPoint{p.rng.Float64() * float64(p.side), p.rng.Float64() * float64(p.side)}
 }
 
-// path places a path of n dashes clear of all others, with room for dots at its ends if dots is set. It returns nil if
-// it finds none.
+// path places a path of n dashes away from all others, with space for dots at its ends if dots is set. It returns nil
+// if it finds none.
 func (p *pathPen) path(start func() pathPoint, n int, dots bool) []stroke {
 tries:
 	for range pathTries {
@@ -130,11 +131,11 @@ tries:
 	return nil
 }
 
-// goOn finds the next dash of a path that has reached at in the direction angle, and advances both.
+// goOn finds the next dash of a path that has reached at in the direction angle. It updates both.
 func (p *pathPen) goOn(path []stroke, at *pathPoint, angle *float64) (stroke, bool) {
 	for range pathTries {
 		from, to := *at, *angle
-		if len(path) > 0 { // the gap takes half of the turn
+		if len(path) > 0 { // half of the turn is made in the gap
 			turn := p.turn * (2*p.rng.Float64() - 1)
 			from, to = from.add(p.margin+p.thick, to+turn/2), to+turn
 		}
@@ -147,14 +148,14 @@ func (p *pathPen) goOn(path []stroke, at *pathPoint, angle *float64) (stroke, bo
 	return stroke{}, false
 }
 
-// inside reports whether there is room for a dot at both ends of a dash.
+// inside reports whether there is space for a dot at both ends of a dash.
 func (p *pathPen) inside(s stroke) bool {
 	low, high := p.radius+0.5, float64(p.side)-p.radius-0.5
 	return min(s.a.x, s.a.y, s.b.x, s.b.y) >= low && max(s.a.x, s.a.y, s.b.x, s.b.y) <= high
 }
 
-// clear reports whether a stroke is at least the given number of margins away from others. Two margins exceed the gaps
-// of a path, so that the eye can tell which dash continues it.
+// clear reports whether the distance of a stroke from others is at least the given number of margins. Two margins are
+// more than the gaps of a path, so that the eye can tell which dash continues it.
 func (p *pathPen) clear(s stroke, others []stroke, margins float64) bool {
 	for _, o := range others {
 		want := s.reach + o.reach + margins*p.margin
@@ -178,8 +179,8 @@ func (p *pathPen) paint(dashes []stroke, from, to pathPoint) {
 	p.fill(stroke{to, to, p.radius}, 1)
 }
 
-// fill paints a stroke over darker pixels. The brightness of a pixel at its edge is roughly in proportion to the
-// covered part.
+// fill paints a stroke over darker pixels. The brightness of a pixel at its edge is roughly proportional to the covered
+// part.
 func (p *pathPen) fill(s stroke, value float64) {
 	edge := s.reach + 1
 	left, right := pixelRange(min(s.a.x, s.b.x)-edge, max(s.a.x, s.b.x)+edge, p.side)
@@ -194,12 +195,12 @@ func (p *pathPen) fill(s stroke, value float64) {
 	}
 }
 
-// pixelRange returns the pixels that an interval touches.
+// pixelRange returns the range of pixels that an interval touches.
 func pixelRange(low, high float64, side int) (first, end int) {
 	return max(int(math.Floor(low)), 0), min(int(math.Ceil(high)), side)
 }
 
-// squaredFrom is the squared distance from a point to the line of a stroke.
+// squaredFrom returns the squared distance from a point to the line of a stroke.
 func squaredFrom(p pathPoint, s stroke) float64 {
 	dx, dy := s.b.x-s.a.x, s.b.y-s.a.y
 	along := 0.0
@@ -210,8 +211,8 @@ func squaredFrom(p pathPoint, s stroke) float64 {
 	return x*x + y*y
 }
 
-// squaredDistance is the squared distance between the lines of two strokes: 0 if they cross, otherwise the distance
-// from an end of one to the other.
+// squaredDistance returns the squared distance between the lines of two strokes: 0 if they cross, otherwise the
+// distance from an end of one to the other.
 func squaredDistance(s, o stroke) float64 {
 	side := func(s stroke, p pathPoint) float64 {
 		return (s.b.x-s.a.x)*(p.y-s.a.y) - (s.b.y-s.a.y)*(p.x-s.a.x)

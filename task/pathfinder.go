@@ -18,11 +18,11 @@ import (
 )
 
 // Pathfinder is the task of that name of the Long Range Arena (arXiv:2011.04006, §2.5), after Linsley et al. 2018
-// (arXiv:1805.08315): does one path join the two dots in a picture of dashed paths, read pixel by pixel? Gray values,
-// the difficulty and the splits follow state-spaces/s4, src/dataloaders/lra.py: 160,000 sequences of 1,024 numbers to
-// train, 20,000 held out and 20,000 to test.
+// (arXiv:1805.08315): does one path connect the two dots in a picture of dashed paths, read pixel by pixel? Gray
+// values, the difficulty and the splits follow state-spaces/s4, src/dataloaders/lra.py: 160,000 sequences of 1,024
+// numbers for training, 20,000 held out and 20,000 for testing.
 //
-// Without the files, generate=true draws similar pictures. Scores on those are not scores of the benchmark.
+// Without the files, generate=true draws similar pictures. Their scores are not scores of the benchmark.
 var Pathfinder = &Task{
 	Name: "pathfinder", Group: "long range arena",
 	About:   "a picture of 32 by 32, pixel by pixel: does a dashed path join the two dots?",
@@ -46,7 +46,7 @@ var PathX = &Task{
 	},
 }
 
-// PathfinderOptions are those of the tasks pathfinder and path-x.
+// PathfinderOptions holds the options of Pathfinder and PathX.
 type PathfinderOptions struct {
 	Side     int    `json:"side" min:"0" max:"128" help:"side of the pictures: 32, 64 or 128; 0: the task's"`
 	Tokens   bool   `json:"tokens" help:"gray values are 256 tokens, as for LRA's transformers, not numbers"`
@@ -56,10 +56,10 @@ type PathfinderOptions struct {
 	Seed     uint64 `json:"seed" help:"seed of the drawings"`
 }
 
-// pathfinderDefaults has as many pictures as the benchmark.
+// pathfinderDefaults sets the numbers of pictures of the benchmark.
 var pathfinderDefaults = PathfinderOptions{Train: 160000, Test: 20000, Seed: 1}
 
-// pathfinderLevel is the folder of the arena's difficulty: paths of 14 dashes.
+// pathfinderLevel is the folder of the arena's level of difficulty: paths of 14 dashes.
 const pathfinderLevel = "curv_contour_length_14"
 
 var (
@@ -73,7 +73,7 @@ func pathfinderFiles(side int) string {
 		pathfinderLevel, pathfinderOrigin.about())
 }
 
-// openPathfinder is the Open of both tasks.
+// openPathfinder reads or draws the data of both tasks.
 func openPathfinder(ctx context.Context, dir string, from origin, side int, o PathfinderOptions) (*Set, error) {
 	if o.Side != 0 {
 		side = o.Side
@@ -113,14 +113,14 @@ func openPathfinder(ctx context.Context, dir string, from origin, side int, o Pa
 			fmt.Sprintf("found %d pictures and not the %d of the benchmark: scores do not compare with the paper's",
 				all.Len(), pathfinderPictures))
 	}
-	order := torchPermutation(all.Len(), officialSeed) // as random_split into train, validation and test
+	order := torchPermutation(all.Len(), officialSeed) // divided as by random_split
 	train := all.Len() - 2*part
 	set.Train, set.Valid, set.Test = picked{all, order[:train]}, picked{all, order[train : train+part]},
 		picked{all, order[train+part:]}
 	return set, nil
 }
 
-// pathfinderPictures is the number of pictures of a size and difficulty.
+// pathfinderPictures is the number of pictures for each size and difficulty.
 const pathfinderPictures = 200000
 
 // pngSplit is a Split of pictures that stay compressed in memory and are decoded on demand. A compressed picture takes
@@ -136,7 +136,7 @@ func (s *pngSplit) Len() int { return len(s.labels) }
 
 func (s *pngSplit) Example(i int, ex *Example) {
 	ex.Reset()
-	pixels, _ := decodeGray(s.files.at(i), s.side) // no error: it was decoded once when it was read
+	pixels, _ := decodeGray(s.files.at(i), s.side) // no error: it was decoded before, when it was read
 	ex.addGray(pixels, s.tokens, 127.5, 127.5)
 	ex.Targets = append(ex.Targets, s.labels[i])
 }
@@ -181,8 +181,8 @@ func (s *pngSplit) readFolder(ctx context.Context, folder string) error {
 	return nil
 }
 
-// readList reads the pictures that a metadata file names. The file is text in spite of its extension: a line holds the
-// folder, the file, a number, the class and more.
+// readList reads the pictures listed in a metadata file. The file is text in spite of its extension. Each line contains
+// the folder, the file, a number, the class and more.
 func (s *pngSplit) readList(ctx context.Context, folder, list string) error {
 	text, err := os.ReadFile(list)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *pngSplit) readList(ctx context.Context, folder, list string) error {
 	return nil
 }
 
-// readPicture reads the picture that a line of metadata names.
+// readPicture reads the picture that is named in a line of metadata.
 func (s *pngSplit) readPicture(folder, line string) error {
 	fields := strings.Fields(line)
 	if len(fields) < 4 {
@@ -232,10 +232,10 @@ func (s *pngSplit) readPicture(folder, line string) error {
 	return nil
 }
 
-// decodeGray unpacks a picture of side by side pixels.
+// decodeGray decodes a picture of side by side pixels.
 func decodeGray(packed []byte, side int) ([]byte, error) {
 	header, err := png.DecodeConfig(bytes.NewReader(packed))
-	if err == nil && (header.Width != side || header.Height != side) { // checked before memory is allocated
+	if err == nil && (header.Width != side || header.Height != side) { // check before memory is allocated
 		err = fmt.Errorf("found %d by %d pixels, want %d by %d", header.Width, header.Height, side, side)
 	}
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"math/rand/v2"
 )
 
-// Recall asks for the value of a key that has been seen ("Hungry Hungry Hippos", §3.1, Table 1):
+// Recall asks for the value of a key that occurred before ("Hungry Hungry Hippos", §3.1, Table 1):
 //
 //	a 2 c 4 b 3 a 2 ... ⊢ b    asks for 3
 //
-// The lower half of the symbols are keys, the upper half values. Each sequence has its own map from keys to values; two
+// The lower half of the symbols are keys, the upper half values. Each sequence has its own map from keys to values. Two
 // keys may have the same value. The key of the question is drawn from all keys. If it did not occur, it is drawn again
-// from the keys that did. With keys=2 two symbols make a key.
+// from the keys that did. With keys=2, two symbols make a key.
 //
-// Extrapolation to twice the length is an experiment of the same paper: trained at 20 symbols, H3 keeps 98.4 % at 40.
+// Extrapolation to twice the length is an experiment of the same paper: H3, trained at 20 symbols, keeps 98.4 % at 40.
 var Recall = &Task{
 	Name: "recall", Group: "synthetic",
 	About:  "pairs of a key and a value, then a key: which value does it have?",
@@ -27,13 +27,13 @@ var Recall = &Task{
 		o := options.(*RecallOptions)
 		s, err := o.open()
 		if err == nil && o.Vocab == 10 && o.Length == 20 && o.Longer >= 2 && o.Keys == 1 && o.Shown == 0 {
-			s.Extra[0].Published, s.Extra[0].Model = 98.4, "h3" // the paper's experiment, and no other
+			s.Extra[0].Published, s.Extra[0].Model = 98.4, "h3" // only for the setting of the paper
 		}
 		return s, err
 	},
 }
 
-// RecallLarge is Recall at the larger of the two official settings.
+// RecallLarge is Recall with the larger of the two official settings.
 var RecallLarge = &Task{
 	Name: "recall-large", Group: "synthetic",
 	About:  "associative recall with 9 keys and 9 values in 40 symbols",
@@ -45,7 +45,7 @@ var RecallLarge = &Task{
 	Open: func(_ context.Context, _ string, options any) (*Set, error) { return options.(*RecallOptions).open() },
 }
 
-// RecallOptions are those of the tasks of associative recall.
+// RecallOptions holds the options of Recall and RecallLarge.
 type RecallOptions struct {
 	SymbolOptions
 	Keys  int `json:"keys" help:"symbols of a key" min:"1" max:"3"`
@@ -64,20 +64,20 @@ func (o *RecallOptions) open() (*Set, error) {
 	return o.set(1+o.Keys, o.draw, o.keyAt)
 }
 
-// keyAt is the key that ends at position i, nil if none does there.
+// keyAt returns the key that ends at position i, or nil if none ends there.
 func (o *RecallOptions) keyAt(tokens []int32, i int) []int32 {
 	pair := o.Keys + 1
-	trigger := o.Length / pair * pair // its position
+	trigger := o.Length / pair * pair // position of the trigger
 	if i == trigger+o.Keys || i < trigger && i%pair == o.Keys-1 {
 		return tokens[i+1-o.Keys : i+1]
 	}
 	return nil
 }
 
-// symbols is the number of symbols for keys.
+// symbols returns the number of symbols for keys.
 func (o *RecallOptions) symbols() int { return (o.Vocab - 2) / 2 }
 
-// allKeys is the number of keys.
+// allKeys returns the number of keys.
 func (o *RecallOptions) allKeys() int {
 	n := 1
 	for range o.Keys {
@@ -86,10 +86,10 @@ func (o *RecallOptions) allKeys() int {
 	return n
 }
 
-// draw is a sentence.
+// draw generates a sequence. It implements sentence.
 func (o *RecallOptions) draw(rng *rand.Rand, length int, tokens []int32) []int32 {
-	value := map[int]int32{} // of the keys shown so far
-	var shown []int          // the same, in the order of their first appearance
+	value := map[int]int32{} // values of the keys shown so far
+	var shown []int          // these keys in the order of their first appearance
 	pairs := length / (o.Keys + 1)
 	var order []int
 	if o.Shown > 0 {
@@ -103,7 +103,8 @@ func (o *RecallOptions) draw(rng *rand.Rand, length int, tokens []int32) []int32
 			k = rng.IntN(o.allKeys())
 		}
 		if _, ok := value[k]; !ok {
-			// Values are drawn when they are first needed: the map has the same distribution as one drawn whole.
+			// Values are drawn when they are first needed. The map has the same distribution as one that is drawn at
+			// once.
 			value[k] = int32(1 + o.symbols() + rng.IntN(o.Vocab-2-o.symbols()))
 			shown = append(shown, k)
 		}

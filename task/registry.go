@@ -1,6 +1,6 @@
 package task
 
-// all lists the tasks, in the order of tables: one line each.
+// all lists the tasks in the order of tables, one per line.
 var all = []*Task{
 	InductionHead,
 	Recall,
@@ -26,5 +26,5 @@ var all = []*Task{
 	ETTh2,
 }
 
-// All returns the tasks, in the order of tables.
+// All returns the tasks in the order of tables.
 func All() []*Task { return all }

@@ -6,11 +6,12 @@ import (
 	"math"
 )
 
-// Speech asks, at each sample of a spoken digit, for the next one: the recordings of Digits as 256 levels (µ-law, as of
-// WaveNet, arXiv:1609.03499, §2.2), 8,000 a second. A network that has learnt it makes sound: each sample is drawn from
-// its output, and read as the next input. Recordings keep their loudness. The test part is takes 0 to 4, as in Digits.
+// Speech asks for the next sample at each sample of a spoken digit. The data is the recordings of Digits as 256 levels
+// (µ-law as in WaveNet, arXiv:1609.03499, §2.2), at 8,000 a second. A trained network generates sound: each sample is
+// drawn from its output and is the next input. Recordings keep their loudness. The test part is takes 0 to 4, as in
+// Digits.
 //
-// The first input is silence, and the target at each position is the sample after it.
+// The first input is silence. The target at each position is the sample after the input.
 var Speech = speechOf(origin{
 	task: "speech", data: "free-spoken-digit-dataset", url: "https://github.com/Jakobovski/free-spoken-digit-dataset",
 })
@@ -28,7 +29,7 @@ func speechOf(from origin) *Task {
 	}
 }
 
-// speechOptions are the options of Speech.
+// speechOptions holds the options of Speech.
 type speechOptions struct {
 	Length int `json:"length" min:"64" max:"65536" help:"samples to use of a recording"`
 	Valid  int `json:"valid" min:"1" max:"40" help:"takes of each speaker and digit for validation, from take 5 on"`
@@ -36,8 +37,8 @@ type speechOptions struct {
 
 const (
 	speechLevels  = 256
-	SpeechSilence = speechLevels / 2 // the level of silence, which is the first input
-	SpeechRate    = digitsRate       // samples a second
+	SpeechSilence = speechLevels / 2 // level of silence, which is the first input
+	SpeechRate    = digitsRate       // samples per second
 )
 
 // openSpeech reads the recordings under dir.
@@ -46,7 +47,7 @@ func openSpeech(ctx context.Context, from origin, dir string, o *speechOptions) 
 	if err != nil {
 		return nil, err
 	}
-	var parts [3]levels // train, validation, test
+	var parts [3]levels // training, validation, test
 	division := DigitsOptions{Valid: o.Valid}
 	for _, r := range all {
 		part := division.part(r.take)
@@ -75,7 +76,7 @@ func openSpeech(ctx context.Context, from origin, dir string, o *speechOptions) 
 	return set, nil
 }
 
-// levels is a Split of recordings as levels.
+// levels is a Split of recordings, stored as levels.
 type levels [][]byte
 
 func (s levels) Len() int         { return len(s) }
@@ -92,28 +93,29 @@ func (s levels) Example(i int, ex *Example) {
 
 const mu = speechLevels - 1
 
-// muLaw is the level of a sample of -1 to 1: ⌊128 (1 + sgn(x) ln(1 + 255 |x|)/ln 256)⌋, at most 255.
+// muLaw returns the level of a sample from -1 to 1: ⌊128 (1 + sgn(x) ln(1 + 255 |x|)/ln 256)⌋, at most 255.
 func muLaw(x float64) byte {
 	y := math.Copysign(math.Log1p(mu*min(1, math.Abs(x)))/math.Log1p(mu), x)
 	return byte(min(mu, math.Floor((1+y)*speechLevels/2)))
 }
 
-// MuLawSample is the sample in the middle of a level, of -1 to 1.
+// MuLawSample returns the sample from -1 to 1 in the middle of a level.
 func MuLawSample(level int32) float64 { return muLawEdge(float64(level) + .5) }
 
-// muLawEdge is the sample where a level begins, of 0 to 256.
+// muLawEdge returns the sample at which a level from 0 to 256 begins.
 func muLawEdge(level float64) float64 {
 	y := 2*level/speechLevels - 1
 	return math.Copysign((math.Pow(speechLevels, math.Abs(y))-1)/mu, y)
 }
 
-// speechOrder is the number of past samples that the linear forecast uses.
+// speechOrder is the number of past samples used by the linear forecast.
 const speechOrder = 32
 
-// speechBaselines are the losses, in nats a sample, of two ways to code the test part: by how often each level stands
-// in the training part; and by a linear forecast of the sample, by least squares on the training part, with errors of
-// Laplace's density. Its scale is the mean of past errors, each counting decay times as much as the one after it; decay
-// is the best of four on the validation part.
+// speechBaselines returns the losses, in nats per sample, of two ways to code the test part. The first uses the
+// frequencies of the levels in the training part. The second uses a linear forecast of the sample, by least squares on
+// the training part, with Laplace-distributed errors. Their scale is the exponentially weighted mean of past absolute
+// errors: the weight of an error is decay times that of the next. decay is the best of four values on the validation
+// part.
 func speechBaselines(train, valid, test levels) []Simple {
 	counts, n := [speechLevels]float64{}, float64(speechLevels)
 	for i := range counts {
@@ -148,11 +150,11 @@ func speechBaselines(train, valid, test levels) []Simple {
 	}
 }
 
-// laplaceLoss is the mean of -ln p(level), where p is the share of Laplace's density around the forecast that falls on
-// the level, with a millionth for each level besides.
+// laplaceLoss returns the mean of -ln p(level). p is the probability of the level under a Laplace distribution around
+// the forecast, with a millionth added for each level.
 func laplaceLoss(recordings levels, coefficients []float64, decay float64) float64 {
 	const least = 1e-6
-	below := func(x float64) float64 { // the distribution function of scale 1
+	below := func(x float64) float64 { // distribution function with scale 1
 		if x < 0 {
 			return math.Exp(x) / 2
 		}
@@ -168,7 +170,7 @@ func laplaceLoss(recordings levels, coefficients []float64, decay float64) float
 			for k, c := range coefficients {
 				guess += c * past[at-1-k]
 			}
-			low, high := 0.0, 1.0 // of the density's tails, which the first and last level take
+			low, high := 0.0, 1.0 // the first and last level include the tails
 			if level > 0 {
 				low = below((muLawEdge(float64(level)) - guess) / scale)
 			}

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// textList holds texts, one after another in one piece of memory.
+// textList stores texts in one piece of memory.
 type textList struct {
 	bytes []byte
 	ends  []int
@@ -25,7 +25,7 @@ func (l *textList) at(i int) []byte {
 	return l.bytes[start:l.ends[i]]
 }
 
-// cutText returns the first n characters of a text, or bytes.
+// cutText returns the first n characters of a text, or the first n bytes if bytes is set.
 func cutText(text []byte, n int, bytes bool) []byte {
 	if len(text) <= n {
 		return text
@@ -41,22 +41,22 @@ func cutText(text []byte, n int, bytes bool) []byte {
 	return text[:end]
 }
 
-// The first codes of characters.
+// The first codes, before those of characters.
 const (
-	_           int32 = iota // padding, which is in no example
+	_           int32 = iota // padding, which does not occur in examples
 	codeUnknown              // a rare character
 	codeEnd                  // the end of a text
-	firstCode                // of the characters
+	firstCode                // first code of a character
 )
 
-// characters are the codes of characters, numbered as by torchtext in the official pipeline: after the first codes, in
-// descending order of frequency, then by code point.
+// characters holds the codes of characters. They are numbered as by torchtext in the official pipeline: after the first
+// codes, in descending order of frequency, then by code point.
 type characters struct {
-	bytes bool           // code bytes by their value, not characters
-	codes map[rune]int32 // of characters
+	bytes bool           // code bytes by their value instead of characters
+	codes map[rune]int32 // codes of characters
 }
 
-// size is the number of codes.
+// size returns the number of codes.
 func (c *characters) size() int {
 	if c.bytes {
 		return int(firstCode) + 256
@@ -64,7 +64,7 @@ func (c *characters) size() int {
 	return int(firstCode) + len(c.codes)
 }
 
-// encode appends the codes of a text, at most limit including the end's.
+// encode appends the codes of a text, at most limit codes including the end.
 func (c *characters) encode(dst []int32, text []byte, limit int) []int32 {
 	text = cutText(text, limit-1, c.bytes)
 	if c.bytes {
@@ -90,7 +90,7 @@ type characterCounts struct {
 	others map[rune]int
 }
 
-// add counts the characters of a text that occurs times times.
+// add counts the characters of a text that occurs the given number of times.
 func (n *characterCounts) add(text []byte, times int) {
 	for len(text) > 0 {
 		if b := text[0]; b < utf8.RuneSelf {
@@ -107,7 +107,7 @@ func (n *characterCounts) add(text []byte, times int) {
 	}
 }
 
-// characters numbers the characters that occur at least least times.
+// characters assigns codes to the characters that occur at least least times.
 func (n *characterCounts) characters(least int) *characters {
 	type counted struct {
 		r     rune
@@ -132,12 +132,12 @@ func (n *characterCounts) characters(least int) *characters {
 	return c
 }
 
-// textSplit is a Split of texts; each has a class.
+// textSplit is a Split of texts. Each text has a class.
 type textSplit struct {
 	texts  textList
 	labels []int32
 	codes  *characters
-	limit  int // the most positions of an example
+	limit  int // maximum number of positions per example
 }
 
 func (s *textSplit) Len() int { return len(s.labels) }

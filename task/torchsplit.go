@@ -1,6 +1,6 @@
 package task
 
-// picked is a Split of selected examples of another.
+// picked is a Split of selected examples of another Split.
 type picked struct {
 	from  Split
 	index []int
@@ -13,14 +13,14 @@ func (p picked) Example(i int, ex *Example) { p.from.Example(p.index[i], ex) }
 const officialSeed = 42
 
 // heldOut divides a split at random into n held-out examples and the rest. It draws like torch.utils.data.random_split
-// with the generator and the seed of the official pipelines, so that it holds out the same examples.
+// with the generator and the seed of the official pipelines, so that the same examples are held out.
 func heldOut(from Split, n int) (rest, held Split) {
 	order := torchPermutation(from.Len(), officialSeed)
 	return picked{from, order[:from.Len()-n]}, picked{from, order[from.Len()-n:]}
 }
 
-// torchPermutation is torch.randperm(n) with a CPU generator of a seed, for n below 2³²/20: a Fisher-Yates shuffle from
-// the front whose draws are the remainders of 32-bit words.
+// torchPermutation returns torch.randperm(n) with a CPU generator with the given seed, for n below 2³²/20: a
+// Fisher-Yates shuffle from the front, whose draws are the remainders of 32-bit words.
 func torchPermutation(n int, seed uint32) []int {
 	order := make([]int, n)
 	for i := range order {
@@ -34,7 +34,7 @@ func torchPermutation(n int, seed uint32) []int {
 	return order
 }
 
-// mersenne is the Mersenne Twister MT19937 of Matsumoto and Nishimura, 1998, which PyTorch draws from on the CPU.
+// mersenne is the Mersenne Twister MT19937 of Matsumoto and Nishimura, 1998, the generator of PyTorch on the CPU.
 type mersenne struct {
 	state [mersenneSize]uint32
 	at    int
@@ -68,7 +68,7 @@ func (m *mersenne) twist() {
 	m.at = 0
 }
 
-// next is the next word.
+// next returns the next word.
 func (m *mersenne) next() uint32 {
 	if m.at == mersenneSize {
 		m.twist()

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/wav"
 )
 
-// readWAV reads the samples of a WAV file of one channel of 16-bit numbers at the given rate. Errors: another format,
-// encoding or rate; a chunk that is cut off or missing, or data before its format.
+// readWAV reads the samples of a WAV file with one channel of 16-bit numbers at the given rate. It returns an error for
+// another format, encoding or rate, for a chunk that is cut off or missing, and for data before the format.
 func readWAV(r io.Reader, rate uint32) ([]int16, error) {
 	data, _, err := readWAVData(r, func(f *wav.Format) error { return checkWAV(f, rate) })
 	if err != nil {
@@ -26,9 +26,10 @@ func readWAV(r io.Reader, rate uint32) ([]int16, error) {
 	return samples, nil
 }
 
-// ReadWAV reads a WAV file: the mean of its channels, where whole numbers become -1 to 1, and samples a second. Numbers
-// are of 8, 16, 24 or 32 bits, floating point of 32. Errors: another format, a chunk that is cut off or missing, data
-// before its format, no samples or more than most, samples that are not finite.
+// ReadWAV reads a WAV file. It returns the mean of the channels, with integers scaled to -1 to 1, and the number of
+// samples a second. Numbers may be integers of 8, 16, 24 or 32 bits or floating-point numbers of 32 bits. It returns an
+// error for another format, for a chunk that is cut off or missing, for data before the format, for no samples or more
+// than most, and for samples that are not finite.
 func ReadWAV(r io.Reader, most int) (samples []float64, rate int, err error) {
 	data, f, err := readWAVData(r, func(f *wav.Format) error {
 		plain := f.Kind == wav.PCM && (f.Bits == 8 || f.Bits == 16 || f.Bits == 24 || f.Bits == 32)
@@ -77,7 +78,7 @@ func readWAVData(r io.Reader, check func(f *wav.Format) error) ([]byte, *wav.For
 	return data, f, nil
 }
 
-// checkWAV checks that a file is one of recordings of digits.
+// checkWAV checks that a file has the format of recordings of digits.
 func checkWAV(f *wav.Format, rate uint32) error {
 	if f.Kind != wav.PCM || f.Channels != 1 || f.Rate != rate || f.Bits != 16 {
 		return fmt.Errorf("found the format %d with %d channels of %d bits at %d Hz, "+
