@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestEachMixerAlone: the mixers that Each shows compute what they compute in the model, also where one hands something
+// TestEachMixerAlone checks that the mixers that Each returns compute the same as in the model, also if one passes data
 // to later ones.
 func TestEachMixerAlone(t *testing.T) {
 	g := OfModel(toymodel.New(t, "h3,rwkv7,mamba+rwkv7/channel-mix,rwkv7(in_scale=0.5)", 20))

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestEveryMixerCanBeLookedInto: all mixers have channels in front of their last projection, those with heads whole
-// ones.
+// TestEveryMixerCanBeLookedInto checks that all mixers have channels before their last projection, and that mixers with
+// heads have whole heads.
 func TestEveryMixerCanBeLookedInto(t *testing.T) {
 	heads := map[string]int{}
 	for _, info := range model.Mixers() {
@@ -40,7 +40,7 @@ func TestEveryMixerCanBeLookedInto(t *testing.T) {
 		"gated-conv"} {
 		want[name] = 0
 	}
-	for name, n := range want { // others say themselves how many they have
+	for name, n := range want { // the others report their number of heads
 		if heads[name] != n {
 			t.Errorf("%s: found %d heads, want %d", name, heads[name], n)
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSoftmax: norm, entropy and divergences are those of their definitions.
+// TestSoftmax checks the norm, entropy and divergences against their definitions.
 func TestSoftmax(t *testing.T) {
 	a, b := []float32{1, 2, -3, 0.5}, []float32{0, 1, 1, -20}
 	sa, _ := SoftmaxOf(a)
@@ -28,7 +28,8 @@ func TestSoftmax(t *testing.T) {
 	}
 }
 
-// definitions are the entropy of p, its Kullback-Leibler divergence from q, and the Jensen-Shannon divergence of both.
+// definitions returns the entropy of p, its Kullback-Leibler divergence from q, and the Jensen-Shannon divergence of
+// both.
 func definitions(p, q []float64) (entropy, kl, js float64) {
 	for i := range p {
 		m := (p[i] + q[i]) / 2
@@ -39,7 +40,8 @@ func definitions(p, q []float64) (entropy, kl, js float64) {
 	return entropy, kl, js
 }
 
-// TestSoftmaxOfManyScores: likewise of more scores than are looked at together, for like and unlike distributions.
+// TestSoftmaxOfManyScores checks the same for more scores than are processed at a time, with similar and different
+// distributions.
 func TestSoftmaxOfManyScores(t *testing.T) {
 	a := normals(3, 2*scoresAtOnce+77)
 	for i := range a {
@@ -57,7 +59,7 @@ func TestSoftmaxOfManyScores(t *testing.T) {
 			name             string
 			got, want, least float64
 		}{{"entropy", sa.Entropy, entropy, 1}, {"KL", Divergence(a, b, sa, sb), kl, 1},
-			{"JS", JensenShannon(a, b, sa, sb), js, 1e-8}} { // of which ratios are shown, however small it is
+			{"JS", JensenShannon(a, b, sa, sb), js, 1e-8}} { // ratios of it are shown even if it is tiny
 			if math.Abs(x.got-x.want) > 1e-4*max(x.want, x.least) {
 				t.Errorf("%s of distributions %g apart is %g, want %g", x.name, far, x.got, x.want)
 			}
@@ -77,7 +79,7 @@ func probabilities(z []float32) []float64 {
 	return p
 }
 
-// normals are n normal draws.
+// normals returns n normally distributed numbers.
 func normals(seed uint64, n int) []float32 {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	x := make([]float32, n)

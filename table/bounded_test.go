@@ -13,7 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TestReadingIsBounded: a file takes the memory of what is read at a time, whatever it unpacks to.
+// TestReadingIsBounded checks that reading a file needs memory only for what is read at a time, even if the file
+// unpacks to a large size.
 func TestReadingIsBounded(t *testing.T) {
 	const size = 64 << 20
 	var packed bytes.Buffer

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TestTimesAreRead: the layout is decided from all times of a column, days are days wherever they are, and times of a
-// zone are those that its clocks show first.
+// TestTimesAreRead checks that the layout is chosen from all times of a column, that days do not depend on the zone,
+// and that an ambiguous local time is read as the first of both.
 func TestTimesAreRead(t *testing.T) {
 	for name, c := range map[string]struct{ zone, text, want, told string }{
 		"day first":      {"", "01/02/2026|13/02/2026", "2026-02-01 00:00|2026-02-13 00:00", `is 1 February 2026`},
@@ -53,7 +53,8 @@ func TestTimesAreRead(t *testing.T) {
 	}
 }
 
-// TestTimesAreRefused: times that can be two, or none, are errors that show both, or the reason.
+// TestTimesAreRefused checks that ambiguous times and times that do not exist are errors. The errors show both readings
+// or the reason.
 func TestTimesAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ zone, text, want string }{
 		"day or month": {"", "01/02/2026|01/03/2026|01/04/2026",
@@ -83,7 +84,7 @@ func TestTimesAreRefused(t *testing.T) {
 	}
 }
 
-// TestDaysThatAreNumbers: 20260131 is a day, not a third of a year after 1970.
+// TestDaysThatAreNumbers checks that 20260131 is read as a day, not as a third of a year after 1970.
 func TestDaysThatAreNumbers(t *testing.T) {
 	for text, want := range map[string]string{
 		"20260131|20260201": "2026-01-31|2026-02-01", "202601|202602": "2026-01-01|2026-02-01",

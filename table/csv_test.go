@@ -29,8 +29,8 @@ func open(t *testing.T, name, text string, opt table.Options) (*table.Reader, er
 	return r, err
 }
 
-// read is all rows of a reader as text: numbers, times and texts between spaces, . for missing; and what is wrong with
-// them.
+// read returns all rows of a reader as text: numbers, times and texts separated by spaces, . for missing values. It
+// also returns the errors.
 func read(r *table.Reader) (rows []string, err error) {
 	err = table.Each(r, func(v *table.Values) error {
 		var cells []string
@@ -59,7 +59,8 @@ func utf16le(text string) string {
 	return b.String()
 }
 
-// TestCSVIsUnderstood: separators, headers, decimal commas, encodings, times and missing values are found out.
+// TestCSVIsUnderstood checks that separators, headers, decimal commas, encodings, times and missing values are
+// detected.
 func TestCSVIsUnderstood(t *testing.T) {
 	for name, c := range map[string]struct {
 		text    string
@@ -109,7 +110,8 @@ func TestCSVIsUnderstood(t *testing.T) {
 	}
 }
 
-// TestCSVProblems: what is wrong is told with file, line and column, what was found and wanted, and how many more.
+// TestCSVProblems checks that errors contain the file, line and column, what was found and wanted, and the number of
+// further errors.
 func TestCSVProblems(t *testing.T) {
 	rows := "t,x\n" + strings.Repeat("1,2\n", 50)
 	for name, c := range map[string]struct{ text, want string }{
@@ -138,7 +140,8 @@ func TestCSVProblems(t *testing.T) {
 	}
 }
 
-// TestOpenQuoteEnds: a quote that is never closed is an error, not the memory of the whole file.
+// TestOpenQuoteEnds checks that a quote that is never closed is an error and does not take the memory of the whole
+// file.
 func TestOpenQuoteEnds(t *testing.T) {
 	endless := io.MultiReader(strings.NewReader("a,b\n1,\"x"), forever('y'))
 	r, err := table.Open([]string{"-"}, endless, table.DefaultOptions(), []table.Column{{Name: "a",
@@ -161,7 +164,7 @@ func (f forever) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestPipeRowByRow: where columns are known, a row is given before the next one has come.
+// TestPipeRowByRow checks that with known columns a row is returned before the next one arrives.
 func TestPipeRowByRow(t *testing.T) {
 	in, out := io.Pipe()
 	defer in.Close()
@@ -191,7 +194,7 @@ func TestPipeRowByRow(t *testing.T) {
 	}
 }
 
-// TestFolder: files of a folder are sequences, and the folders in it their classes.
+// TestFolder checks that the files of a folder are read as sequences and that its subfolders are the classes.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a/1.csv": "x\n1\n2\n", "a/2.csv": "x\n3\n", "b/1.csv": "x\n4\n",
@@ -219,7 +222,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestWide: rows that are sequences give their columns as steps, and end with their last value.
+// TestWide checks that with rows as sequences the columns become steps, and that a sequence ends with its last value.
 func TestWide(t *testing.T) {
 	opt := table.DefaultOptions()
 	opt.Wide = true
@@ -233,7 +236,7 @@ func TestWide(t *testing.T) {
 	}
 }
 
-// FuzzCSV: any text is read to its end, or is an error.
+// FuzzCSV checks that any text is read to its end or is an error.
 func FuzzCSV(f *testing.F) {
 	for _, text := range []string{"a,b\n1,x\n2,y\n", "a;b\n1,5;2\n", "1\t2.5\n3\t4\n", "t  x\n1   2\n",
 		utf16le("a,b\n1,2\n"),

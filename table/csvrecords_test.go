@@ -51,7 +51,8 @@ func sameRecords(t *testing.T, text string, separator rune) {
 	}
 }
 
-// TestRecords: records are those of encoding/csv, and cells stay as they are when others are read.
+// TestRecords checks that records are the same as those of encoding/csv, and that cells do not change when others are
+// read.
 func TestRecords(t *testing.T) {
 	for _, text := range recordTexts {
 		for _, separator := range ",;\t|é" {
@@ -79,7 +80,7 @@ var recordTexts = []string{
 	"a long line that does not fit into a small reader at all,and more\n\"and a quoted one that does not fit\",x\n",
 }
 
-// FuzzRecords: records of any text are those of encoding/csv.
+// FuzzRecords checks that the records of any text are the same as those of encoding/csv.
 func FuzzRecords(f *testing.F) {
 	for _, text := range recordTexts {
 		f.Add(text, uint8(0))
@@ -90,7 +91,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// TestShortNumbers: numbers that are read the short way are those of strconv, to the bit.
+// TestShortNumbers checks that the fast path for numbers gives the same bits as strconv.
 func TestShortNumbers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	read := 0
@@ -117,14 +118,14 @@ func TestShortNumbers(t *testing.T) {
 	}
 }
 
-// TestPlainTimes: times that are read the short way are those of package time.
+// TestPlainTimes checks that the fast path for times gives the same times as package time.
 func TestPlainTimes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02T15:04:05"} {
 		for range 20_000 {
 			text := time.Unix(rng.Int64N(1<<38)-1<<35, 0).UTC().Format(layout)
 			whole := rng.IntN(4) > 0
-			if !whole { // some of them are no times
+			if !whole { // some of the texts are not times
 				at := rng.IntN(len(text))
 				text = text[:at] + string("0123456789-: T"[rng.IntN(14)]) + text[at+1:]
 			}

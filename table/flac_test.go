@@ -15,10 +15,10 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// flacWriter packs bits, the highest first.
+// flacWriter writes bits, most significant first.
 type flacWriter struct {
 	data []byte
-	n    int // bits
+	n    int // number of bits
 }
 
 func (w *flacWriter) bits(x uint64, n int) {
@@ -31,7 +31,7 @@ func (w *flacWriter) bits(x uint64, n int) {
 	}
 }
 
-// sum is the remainder of data by a polynomial of some bits.
+// flacSum returns the remainder of data modulo a polynomial of the given number of bits.
 func flacSum(data []byte, polynomial uint64, bits int) (x uint64) {
 	for _, c := range data {
 		for i := 7; i >= 0; i-- {
@@ -43,7 +43,8 @@ func flacSum(data []byte, polynomial uint64, bits int) (x uint64) {
 	return x
 }
 
-// rice writes numbers in parts of 16, those of the first with a lower part of some bits, the second one as they are.
+// rice writes numbers in partitions of 16: the first Rice-coded with a lower part of the given number of bits, the
+// second unencoded.
 func (w *flacWriter) rice(lower int, x []int64) {
 	w.bits(1, 2)
 	w.bits(1, 4)
@@ -70,7 +71,7 @@ func (w *flacWriter) rice(lower int, x []int64) {
 	}
 }
 
-// channel writes 32 samples in one of the ways: as they are, foretold by a polynomial or by weights.
+// channel writes 32 samples in one of several ways: verbatim, or predicted by a polynomial or by weights.
 func (w *flacWriter) channel(way, bits int, x []int64) {
 	order, weights, shift := 2, []int64{2, -1}, 0
 	switch way % 3 {
@@ -105,7 +106,7 @@ func (w *flacWriter) channel(way, bits int, x []int64) {
 	w.rice(bits-4, rest)
 }
 
-// flacOf is a recording of samples of each channel, in frames of 32, each packed in another way.
+// flacOf returns a recording of the samples of each channel, in frames of 32 samples, each encoded in a different way.
 func flacOf(rate, bits int, channels [][]int32) string {
 	n, count := len(channels[0]), len(channels)
 	sum := md5.New()
@@ -139,7 +140,7 @@ func flacOf(rate, bits int, channels [][]int32) string {
 			}
 		}
 		begin, mode, depth := len(w.data), count-1, [2]int{bits, bits}
-		if count == 2 && way%4 > 0 { // differences
+		if count == 2 && way%4 > 0 { // channel differences
 			mode = 7 + way%4
 			for k := range x[0] {
 				left, right := x[0][k], x[1][k]
@@ -167,7 +168,7 @@ func flacOf(rate, bits int, channels [][]int32) string {
 		for c := range count {
 			w.channel(way+c, depth[c], x[c])
 			if end-at < 32 {
-				way = -c - 1 // as they are
+				way = -c - 1 // verbatim
 			}
 		}
 		w.n = 8 * len(w.data)
@@ -176,7 +177,7 @@ func flacOf(rate, bits int, channels [][]int32) string {
 	return string(w.data)
 }
 
-// tone is n samples of some bits.
+// tone returns n samples with the given number of bits.
 func tone(n, bits int, period float64) []int32 {
 	x := make([]int32, n)
 	for i := range x {
@@ -185,7 +186,7 @@ func tone(n, bits int, period float64) []int32 {
 	return x
 }
 
-// wavOf is the same recording as a WAV file.
+// wavOf returns the same recording as a WAV file.
 func wavOf(bits int, channels [][]int32) string {
 	var data []byte
 	for i := range channels[0] {
@@ -202,7 +203,8 @@ func wavOf(bits int, channels [][]int32) string {
 	return wav(1, len(channels), bits, data)
 }
 
-// TestFLAC: a recording gives what it gives as WAV, with one channel or two, of 8, 16, 24 or 32 bits, and its own rate.
+// TestFLAC checks that a recording gives the same samples as FLAC and as WAV, with one or two channels, of 8, 16, 24 or
+// 32 bits, and with its own rate.
 func TestFLAC(t *testing.T) {
 	for _, bits := range []int{8, 16, 24, 32} {
 		for n := 1; n <= 2; n++ {
@@ -239,7 +241,7 @@ func TestFLAC(t *testing.T) {
 	}
 }
 
-// TestFLACBesideWAV: a folder may have both.
+// TestFLACBesideWAV checks that a folder may contain both formats.
 func TestFLACBesideWAV(t *testing.T) {
 	dir := t.TempDir()
 	channels := [][]int32{tone(4, 16, 5)}
@@ -262,7 +264,8 @@ func TestFLACBesideWAV(t *testing.T) {
 	}
 }
 
-// TestFLACProblems: what is wrong is told with the file and the sample; a recording that is cut off is read so far.
+// TestFLACProblems checks that errors contain the file and the sample, and that a recording that is cut off is read up
+// to there.
 func TestFLACProblems(t *testing.T) {
 	text := flacOf(8000, 16, [][]int32{tone(100, 16, 5)})
 	damaged := []byte(text)
@@ -293,7 +296,7 @@ func TestFLACProblems(t *testing.T) {
 	}
 }
 
-// FuzzFLAC: any file is read to its end, or is an error.
+// FuzzFLAC checks that any file is read to its end or is an error.
 func FuzzFLAC(f *testing.F) {
 	for _, bits := range []int{8, 16, 24, 32} {
 		f.Add([]byte(flacOf(8000, bits, [][]int32{tone(70, bits, 5), tone(70, bits, 6)})))

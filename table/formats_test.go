@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// npy is an array of NumPy.
+// npy returns a NumPy array.
 func npy(descr, shape string, values any) string {
 	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }\n", descr, shape)
 	var b bytes.Buffer
@@ -39,7 +39,7 @@ func npz(arrays ...string) string {
 	return b.String()
 }
 
-// wav is a recording at 8 kHz.
+// wav returns a recording at 8 kHz.
 func wav(kind, channels, bits int, data []byte) string {
 	var b bytes.Buffer
 	b.WriteString("RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00")
@@ -78,7 +78,7 @@ var formatTexts = map[string]string{
 	"a.csv.gz": "",
 }
 
-// TestFormats: each format gives its rows, sequences, names, classes and rates.
+// TestFormats checks the rows, sequences, names, classes and rates of each format.
 func TestFormats(t *testing.T) {
 	for name, want := range map[string]string{
 		"a.jsonl": "0: 1 a . | 0: . b true",
@@ -129,7 +129,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestFormatProblems: what is wrong with a file is told with its name and place.
+// TestFormatProblems checks that errors contain the file and the place in it.
 func TestFormatProblems(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"x.jsonl":  {"{\"a\": 1}\n[1]\n", "x.jsonl, line 2: found \"[1]\", want a JSON object"},
@@ -159,7 +159,7 @@ func TestFormatProblems(t *testing.T) {
 	}
 }
 
-// FuzzFormats: any file of any format is read to its end, or is an error.
+// FuzzFormats checks that any file of any format is read to its end or is an error.
 func FuzzFormats(f *testing.F) {
 	for name, text := range formatTexts {
 		f.Add(strings.TrimPrefix(filepath.Ext(name), "."), []byte(text))

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// note is a WAV file of a tone at a rate, in all of some channels, the second one silent.
+// note returns a WAV file with a tone at a rate. All channels contain the tone, except that the second is silent.
 func note(rate, channels, samples int, hertz float64) string {
 	var b bytes.Buffer
 	for i := range samples {
@@ -51,7 +51,7 @@ func folderOf(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// sounds are the samples of all recordings, by name.
+// sounds returns the samples of all recordings by name.
 func sounds(t *testing.T, paths []string, opt table.Options, want []table.Column) (all map[string][]float64,
 	r *table.Reader) {
 	t.Helper()
@@ -70,8 +70,8 @@ func sounds(t *testing.T, paths []string, opt table.Options, want []table.Column
 	return all, r
 }
 
-// TestRecordingsThatDiffer: of a folder, recordings are mixed down and resampled to what most have, told once; their
-// names are their paths; other files are left out and listed.
+// TestRecordingsThatDiffer checks that recordings of a folder are mixed down and resampled to the most common format
+// with a single note, that their names are their paths, and that other files are skipped and listed.
 func TestRecordingsThatDiffer(t *testing.T) {
 	dir := folderOf(t, map[string]string{
 		"a/023.wav": note(16000, 1, 1600, 440), "b/023.wav": note(44100, 2, 4410, 440),
@@ -110,8 +110,8 @@ func TestRecordingsThatDiffer(t *testing.T) {
 	}
 }
 
-// TestBrokenRecordings: of a folder, recordings that cannot be read are left out and listed, unless they are most; one
-// that was named is an error.
+// TestBrokenRecordings checks that unreadable recordings of a folder are skipped and listed, unless they are the
+// majority. A recording that is named directly is an error.
 func TestBrokenRecordings(t *testing.T) {
 	files := map[string]string{"a/1.wav": note(8000, 1, 8, 440), "b/2.wav": note(8000, 1, 8, 440), "a/3.wav": "",
 		"b/4.wav": "RIFX0000WAVE"}
@@ -133,8 +133,8 @@ func TestBrokenRecordings(t *testing.T) {
 	}
 }
 
-// TestRecordingsOfOneKind: what all recordings have in common stays as it is, and one that is known to have one channel
-// is mixed down alone, too.
+// TestRecordingsOfOneKind checks that properties shared by all recordings do not change, and that recordings are mixed
+// down if the known column has one channel, also a single recording.
 func TestRecordingsOfOneKind(t *testing.T) {
 	dir := folderOf(t, map[string]string{"x.wav": note(8000, 2, 80, 440), "y.wav": note(8000, 2, 80, 440)})
 	_, r := sounds(t, []string{dir}, table.DefaultOptions(), nil)
@@ -151,7 +151,8 @@ func TestRecordingsOfOneKind(t *testing.T) {
 	}
 }
 
-// TestFormatChoosesFiles: --format takes the files of a folder that have it; without, the format of most counts.
+// TestFormatChoosesFiles checks that --format selects the files of a folder with that format. Without it, the most
+// common format is used.
 func TestFormatChoosesFiles(t *testing.T) {
 	dir := folderOf(t, map[string]string{"x.wav": note(8000, 1, 8, 440), "y.wav": note(8000, 1, 8, 440),
 		"z.csv": "a\n1\n", "w.txt": "b,c\n1,2\n", "v.log": "a\n1\n"})

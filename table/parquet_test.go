@@ -20,7 +20,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// parquetRow has a column of each type that is read.
+// parquetRow has a column of each supported type.
 type parquetRow struct {
 	B    bool      `parquet:"b"`
 	I32  int32     `parquet:"i32"`
@@ -40,7 +40,7 @@ type parquetRow struct {
 	ID   [16]byte  `parquet:"id,uuid"`
 }
 
-// parquetOf is rows as the library writes them.
+// parquetOf returns a file that the library writes with the given rows.
 func parquetOf[T any](t testing.TB, rows []T, options ...parquet.WriterOption) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -72,7 +72,7 @@ func typedRows(n int) (rows []parquetRow) {
 	return rows
 }
 
-// TestParquetTypes: each type gives its values, with their kinds.
+// TestParquetTypes checks the values and kinds of each type.
 func TestParquetTypes(t *testing.T) {
 	for version := 1; version <= 2; version++ {
 		text := parquetOf(t, typedRows(7), parquet.DataPageVersion(version), parquet.MaxRowsPerRowGroup(3))
@@ -102,7 +102,7 @@ func TestParquetTypes(t *testing.T) {
 	}
 }
 
-// parquetCell is a value of a kind of column, and what it reads as.
+// parquetCell returns a value for a kind of column, and the expected result of reading it.
 func parquetCell(rng *rand.Rand, kind parquet.Kind) (parquet.Value, string) {
 	switch kind {
 	case parquet.Boolean:
@@ -125,8 +125,8 @@ func parquetCell(rng *rand.Rand, kind parquet.Kind) (parquet.Value, string) {
 	return parquet.ValueOf(x), x
 }
 
-// TestParquetEncodings: what the library writes in any encoding, packed in any way, in small pages and groups, reads as
-// it was written.
+// TestParquetEncodings checks that files that the library writes in any encoding and compression, in small pages and
+// groups, are read back unchanged.
 func TestParquetEncodings(t *testing.T) {
 	texts := []encoding.Encoding{&parquet.Plain, &parquet.RLEDictionary, &parquet.DeltaLengthByteArray,
 		&parquet.DeltaByteArray}
@@ -190,7 +190,7 @@ func TestParquetEncodings(t *testing.T) {
 	}
 }
 
-// TestParquetNested: columns of lists and groups are refused by name, and need not be read.
+// TestParquetNested checks that columns of lists and groups are refused by name, and that they can be ignored.
 func TestParquetNested(t *testing.T) {
 	type inner struct{ A, B int32 }
 	type row struct {
@@ -234,7 +234,7 @@ func TestParquetNested(t *testing.T) {
 	}
 }
 
-// TestParquetLocalTimes: times that name no zone are those of --zone, and this is told where nobody says it.
+// TestParquetLocalTimes checks that times without a zone are read in --zone, with a note if that is not set.
 func TestParquetLocalTimes(t *testing.T) {
 	node := parquet.Group{"t": parquet.TimestampAdjusted(parquet.Microsecond, false)}
 	var b bytes.Buffer
@@ -261,7 +261,8 @@ func TestParquetLocalTimes(t *testing.T) {
 	}
 }
 
-// TestParquetFolder: files of a folder are sequences, as those of other formats, and a pipe is refused with the reason.
+// TestParquetFolder checks that the files of a folder are sequences, as with other formats, and that a pipe is refused
+// with the reason.
 func TestParquetFolder(t *testing.T) {
 	dir := t.TempDir()
 	type row struct{ X float64 }
@@ -288,8 +289,8 @@ func TestParquetFolder(t *testing.T) {
 	}
 }
 
-// TestFolderOfMany: each file of a folder is one sequence that has the name of the file, also of more rows than the
-// types of columns are inferred from, and where they are known.
+// TestFolderOfMany checks that each file of a folder is one sequence with the name of the file, also with more rows
+// than are used to infer the column types, and also if these are known.
 func TestFolderOfMany(t *testing.T) {
 	type row struct{ X float64 }
 	text := parquetOf(t, slices.Repeat([]row{{1}}, 700))
@@ -313,9 +314,10 @@ func TestFolderOfMany(t *testing.T) {
 	}
 }
 
-// TestParquetWriter: what is written is what the library reads, missing values too, and what is read again.
+// TestParquetWriter checks that the library reads written files, including missing values, and that package table reads
+// them back.
 func TestParquetWriter(t *testing.T) {
-	const n = 70_000 // more than a group
+	const n = 70_000 // more than one group
 	var b bytes.Buffer
 	names := []string{"temp 10%", "ü", "n", "ok", "t"}
 	var w *table.ParquetWriter

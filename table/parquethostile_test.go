@@ -20,14 +20,14 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// forged is a file of one column with the pages given, made without a check.
+// forged is a file of one column with the given pages, written without checks.
 type forged struct {
 	kind     format.Type
 	optional bool
 	codec    format.CompressionCodec
 	rows     int64
 	pages    []forgedPage
-	offset   int64 // of the first page; 0 for where it is
+	offset   int64 // offset of the first page; 0 for the real one
 }
 
 type forgedPage struct {
@@ -35,7 +35,7 @@ type forgedPage struct {
 	data []byte
 }
 
-// dataPage is a page of n values.
+// dataPage returns a page of n values.
 func dataPage(n int32, encoding format.Encoding, full int, data []byte) forgedPage {
 	return forgedPage{format.PageHeader{
 		Type: format.DataPage, UncompressedPageSize: int32(full), CompressedPageSize: int32(len(data)),
@@ -83,7 +83,7 @@ func (f forged) String() string {
 	return b.String()
 }
 
-// bomb is zeros, packed.
+// bomb returns compressed zeros.
 func bomb(codec format.CompressionCodec, n int) []byte {
 	var b bytes.Buffer
 	zeros := make([]byte, n)
@@ -97,22 +97,22 @@ func bomb(codec format.CompressionCodec, n int) []byte {
 	return w.EncodeAll(zeros, nil)
 }
 
-// page is a page that is not packed, of n values.
+// page returns an uncompressed page of n values.
 func page(n int32, encoding format.Encoding, data ...byte) forgedPage {
 	return dataPage(n, encoding, len(data), data)
 }
 
-// doubles is a file of numbers.
+// doubles returns a file of numbers.
 func doubles(rows int64, pages ...forgedPage) string {
 	return forged{kind: format.Double, rows: rows, pages: pages}.String()
 }
 
-// single is a file of one value of a kind.
+// single returns a file with one value of a kind.
 func single(kind format.Type, p forgedPage) string {
 	return forged{kind: kind, rows: 1, pages: []forgedPage{p}}.String()
 }
 
-// packed is a file of one number in a page that says to be of full bytes.
+// packed returns a file with one number in a page that claims an uncompressed size of full bytes.
 func packed(codec format.CompressionCodec, full int, data ...byte) string {
 	pages := []forgedPage{dataPage(1, format.Plain, full, data)}
 	return forged{kind: format.Double, codec: codec, rows: 1, pages: pages}.String()
@@ -125,12 +125,12 @@ func uvarints(x ...uint64) (b []byte) {
 	return b
 }
 
-// footer is a file of a footer alone.
+// footer returns a file that consists of a footer.
 func footer(body string) string {
 	return "PAR1" + body + string(binary.LittleEndian.AppendUint32(nil, uint32(len(body)))) + "PAR1"
 }
 
-// hostile is a file that asks for much in few bytes, or says what is not so, and what is told.
+// hostile is a small file that asks for much memory or contains false claims, and the expected error.
 type hostile struct{ text, want string }
 
 func hostileFiles() map[string]hostile {
@@ -142,7 +142,7 @@ func hostileFiles() map[string]hostile {
 		DictionaryPageHeader: thrift.New(format.DictionaryPageHeader{NumValues: 1})}, make([]byte, 8)}
 	dictionary := one
 	dictionary.head.DictionaryPageHeader.V.NumValues = 1 << 30
-	indices := append(append([]byte{32}, uvarints(1<<32)...), 7, 0, 0, 0) // a run of 2^31 of place 7
+	indices := append(append([]byte{32}, uvarints(1<<32)...), 7, 0, 0, 0) // a run of 2^31 times index 7
 	nulls := append(append([]byte{6, 0, 0, 0}, uvarints(1<<32)...), 0)
 	run := forged{kind: format.Double, optional: true, rows: 1 << 33}
 	run.pages = []forgedPage{page(1<<31-1, format.Plain, nulls...)}
@@ -186,7 +186,7 @@ func hostileFiles() map[string]hostile {
 	}
 }
 
-// TestParquetHostile: files that ask for much in few bytes are errors with a place, and take little memory.
+// TestParquetHostile checks that small files that ask for much memory give errors with a place, and need little memory.
 func TestParquetHostile(t *testing.T) {
 	for name, c := range hostileFiles() {
 		var before, after runtime.MemStats
@@ -205,7 +205,7 @@ func TestParquetHostile(t *testing.T) {
 	}
 }
 
-// TestParquetDamaged: a file that is cut off anywhere, or with a byte changed, is read or is an error.
+// TestParquetDamaged checks that a file that is cut off anywhere or has a changed byte is read or is an error.
 func TestParquetDamaged(t *testing.T) {
 	text := parquetOf(t, typedRows(40), parquet.PageBufferSize(64), parquet.Compression(&parquet.Snappy))
 	dir := t.TempDir()
@@ -231,7 +231,7 @@ func TestParquetDamaged(t *testing.T) {
 	}
 }
 
-// FuzzParquet: any file is read to its end, or is an error.
+// FuzzParquet checks that any file is read to its end or is an error.
 func FuzzParquet(f *testing.F) {
 	for version := 1; version <= 2; version++ {
 		f.Add([]byte(parquetOf(f, typedRows(20), parquet.DataPageVersion(version), parquet.PageBufferSize(128))))
@@ -252,7 +252,7 @@ func FuzzParquet(f *testing.F) {
 		}
 		defer r.Close()
 		var v table.Values
-		for range 10_000 { // a run of two billion values is not wrong
+		for range 10_000 { // a run of two billion values is valid
 			if r.Next(&v) != nil {
 				return
 			}

@@ -8,9 +8,10 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TestNumbersAreRead: how a column is written is decided from all of its values and the separator, and is reported.
+// TestNumbersAreRead checks that the notation of numbers is chosen from all values of a column and the separator, and
+// is reported.
 func TestNumbersAreRead(t *testing.T) {
-	plain := func(row string) string { return strings.Repeat(row+"\n", 1500) } // more than are read first
+	plain := func(row string) string { return strings.Repeat(row+"\n", 1500) } // more rows than are read first
 	for name, c := range map[string]struct{ text, want, told string }{
 		"thousands":            {"t,x\n1,818\n2,\"1,062\"\n", "1 818|2 1062", `column x: "1,062" is 1062`},
 		"millions":             {"x\n\"1,234,567\"\n1\n", "1.234567e+06|1", ""},
@@ -52,7 +53,8 @@ func TestNumbersAreRead(t *testing.T) {
 	}
 }
 
-// TestNumbersAreRefused: two possible readings are both shown, with an example and what decides.
+// TestNumbersAreRefused checks that an ambiguous notation is an error that shows both readings with an example, and how
+// to decide.
 func TestNumbersAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"thousands or fractions": {"x;y\n818;1\n1,062;2\n",
@@ -83,7 +85,7 @@ func TestNumbersAreRefused(t *testing.T) {
 	}
 }
 
-// TestNumbersOfAColumn: a column that is known is read as it was, whatever the rows alone would suggest.
+// TestNumbersOfAColumn checks that a known column is read as before, even if the rows alone suggest otherwise.
 func TestNumbersOfAColumn(t *testing.T) {
 	for _, c := range []struct {
 		text          string

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// sound is a recording of 16 bits.
+// sound returns a recording of 16 bits.
 func sound(rate int, samples []float64) string {
 	var data []byte
 	for _, x := range samples {
@@ -31,7 +31,7 @@ func sine(rate int, hertz, seconds float64) (samples []float64) {
 	return samples
 }
 
-// framesOf are the rows of recordings in a folder, and the columns and notes.
+// framesOf returns the rows of the recordings in a folder, with the columns and notes.
 func framesOf(t *testing.T, spec *table.Spectrum, want []table.Column, files map[string]string) (rows []table.Values,
 	r *table.Reader) {
 	t.Helper()
@@ -63,8 +63,8 @@ func framesOf(t *testing.T, spec *table.Spectrum, want []table.Column, files map
 	}
 }
 
-// TestSpectrum: a tone is loudest in the band around it, at its rate and at another; a recording that is shorter than a
-// frame is one; columns, places and steps say what a row is.
+// TestSpectrum checks that a tone is loudest in the band around it, at its own rate and at another, and that a
+// recording shorter than a frame gives one frame. It also checks columns, places and steps.
 func TestSpectrum(t *testing.T) {
 	spec := &table.Spectrum{}
 	rows, r := framesOf(t, spec, nil, map[string]string{"low/a.wav": sound(8000, sine(8000, 440, 0.1)),
@@ -102,7 +102,7 @@ func TestSpectrum(t *testing.T) {
 	}
 }
 
-// TestSpectrumFormula: the energies are those of the definition, by the sum of the Fourier transform.
+// TestSpectrumFormula checks the energies against the definition, with the Fourier transform computed as a sum.
 func TestSpectrumFormula(t *testing.T) {
 	const rate, frame = 8000, 200
 	samples := sine(rate, 700, 0.03)
@@ -116,7 +116,7 @@ func TestSpectrumFormula(t *testing.T) {
 	for b := range 32 {
 		sum, weights, power := 0.0, 0.0, 0.0
 		for k := range 257 {
-			at := mel(float64(k)*rate/512) * 33 / top // in corners
+			at := mel(float64(k)*rate/512) * 33 / top // in units of the distance between corner frequencies
 			low, peak, high := hertz(float64(b)*top/33), hertz(float64(b+1)*top/33), hertz(float64(b+2)*top/33)
 			if at <= float64(b) || at >= float64(b+2) {
 				continue
@@ -148,8 +148,8 @@ func scaled(x []float64, by float64) (all []float64) {
 	return all
 }
 
-// TestSpectrumLeavesOut: tables, slow recordings and those without classes are left as they are where that is asked
-// for, with no sample lost; a frame of too many samples is an error.
+// TestSpectrumLeavesOut checks that tables, recordings with low rates and those without classes are not changed if that
+// is requested, and that no sample is lost. A frame of too many samples is an error.
 func TestSpectrumLeavesOut(t *testing.T) {
 	auto := func() *table.Spectrum { return &table.Spectrum{MinRate: 4000, Labelled: true} }
 	for name, files := range map[string]map[string]string{
@@ -161,7 +161,7 @@ func TestSpectrumLeavesOut(t *testing.T) {
 			t.Errorf("%s: found %d rows of %v", name, len(rows), r.Columns())
 		}
 	}
-	// in predictions, frames are wanted
+	// for predictions, frames are required
 	spec := &table.Spectrum{Frame: 0.025, Hop: 0.01, Bands: 8, Top: 4000}
 	want := []table.Column{{Name: "mel 200 Hz", Kind: table.Number, Optional: true}}
 	_, r := framesOf(t, spec, want, map[string]string{"a.wav": sound(2000, sine(2000, 100, 0.1))})
