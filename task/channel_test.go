@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestChannels: the scaling that a set describes is the scaling of its examples. Unscaled, the inputs and targets of
-// the training split span exactly the range that their channels name, and one known example gives its raw numbers.
+// TestChannels checks that the scaling that a set describes is the scaling of its examples. Without the scaling, the
+// inputs and targets of the training split span exactly the ranges of their channels, and one known example gives its
+// raw numbers.
 func TestChannels(t *testing.T) {
 	open := func(task *Task, dir string, set func(any)) *Set {
 		t.Helper()
@@ -48,7 +49,7 @@ func TestChannels(t *testing.T) {
 			inside(t, name, s.Results, ex.Numbers)
 		}
 	}
-	// Pixel 17 of the first image, and the oil temperature of the first hour.
+	// Pixel 17 of the first image and the oil temperature of the first hour.
 	images, _ := mnistPair(8)
 	var ex Example
 	sets["smnist"].Train.Example(0, &ex)
@@ -63,7 +64,7 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// inside checks rows of scaled numbers against the ranges of their channels.
+// inside checks that rows of scaled numbers are within the ranges of their channels.
 func inside(t *testing.T, name string, channels []Channel, values []float32) {
 	t.Helper()
 	for i, v := range values {

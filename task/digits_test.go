@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// chunk is a chunk of a WAV file.
+// chunk returns a chunk of a WAV file.
 func chunk(name string, data []byte) []byte {
 	b := binary.LittleEndian.AppendUint32([]byte(name), uint32(len(data)))
 	b = append(b, data...)
@@ -20,13 +20,13 @@ func chunk(name string, data []byte) []byte {
 	return b
 }
 
-// wavFile is a WAV file of these chunks.
+// wavFile returns a WAV file with these chunks.
 func wavFile(chunks ...[]byte) []byte {
 	body := append([]byte("WAVE"), slices.Concat(chunks...)...)
 	return append(binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(len(body))), body...)
 }
 
-// wavFormat is the chunk of the format.
+// wavFormat returns the format chunk.
 func wavFormat(kind, channels uint16, rate uint32, bits uint16) []byte {
 	b := binary.LittleEndian.AppendUint16(nil, kind)
 	b = binary.LittleEndian.AppendUint16(b, channels)
@@ -36,7 +36,7 @@ func wavFormat(kind, channels uint16, rate uint32, bits uint16) []byte {
 	return chunk("fmt ", binary.LittleEndian.AppendUint16(b, bits))
 }
 
-// tone is a WAV file of n samples of a sine of the given number of samples a period.
+// tone returns a WAV file with n samples of a sine with the given number of samples per period.
 func tone(n int, period float64) []byte {
 	var data []byte
 	for i := range n {
@@ -45,7 +45,7 @@ func tone(n int, period float64) []byte {
 	return wavFile(chunk("LIST", []byte("odd")), wavFormat(1, 1, 8000, 16), chunk("data", data))
 }
 
-// tarred is an archive of files in a folder.
+// tarred returns an archive of files in a folder.
 func tarred(t *testing.T, files map[string][]byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -65,7 +65,7 @@ func tarred(t *testing.T, files map[string][]byte) []byte {
 	return b.Bytes()
 }
 
-// takes are recordings 3_ann_0.wav to 3_ann_7.wav, take i of 500 + i samples.
+// takes returns recordings 3_ann_0.wav to 3_ann_7.wav. Take i has 500 + i samples.
 func takes() map[string][]byte {
 	files := map[string][]byte{}
 	for i := range 8 {
@@ -114,7 +114,7 @@ func TestDigits(t *testing.T) {
 		if len(set.Extra) != 1 || set.Extra[0].DtScale != 2 {
 			t.Fatalf("found %+v, want half the rate with dt doubled", set.Extra)
 		}
-		// At half the rate a sine of 16 samples a period has 8, with the same amplitude.
+		// At half the rate, a sine with 16 samples per period has 8, with the same amplitude.
 		set.Extra[0].Split.Example(1, &ex)
 		if len(ex.Values) != 251 {
 			t.Fatalf("found %d samples at half the rate, want 251", len(ex.Values))
@@ -135,7 +135,7 @@ func meanSquare(x []float32) float64 {
 	return sum / float64(len(x))
 }
 
-// TestHalfBand sends sines through the filter: below a fifth of the rate they pass, above 0.3 they vanish.
+// TestHalfBand filters sines. They pass below a fifth of the rate and vanish above 0.3 of it.
 func TestHalfBand(t *testing.T) {
 	for _, c := range []struct{ frequency, low, high float64 }{
 		{0, 0.9999, 1.0001}, {0.05, 0.999, 1.001}, {0.2, 0.998, 1.002}, {0.25, 0.49, 0.51}, {0.3, 0, 1e-3},
@@ -277,8 +277,8 @@ func FuzzReadWAV(f *testing.F) {
 	})
 }
 
-// TestDigitsFolds: five folds test each of the takes 5 to 19 once, on networks that have seen neither it nor a take of
-// the test part; without a fold the division is the published one.
+// TestDigitsFolds checks that the five folds test each of the takes 5 to 19 once, on networks that were not trained on
+// it or on a take of the test part. Without a fold, the division is the published one.
 func TestDigitsFolds(t *testing.T) {
 	tested := map[int]int{}
 	for fold := range 6 {

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// bases are n random bases of a seed.
+// bases returns n random bases for a seed.
 func bases(seed uint64, n int) []byte {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	b := make([]byte, n)
@@ -19,7 +19,7 @@ func bases(seed uint64, n int) []byte {
 	return b
 }
 
-// fasta is a file of sequences in lines of 60 letters.
+// fasta returns a file of sequences in lines of 60 letters.
 func fasta(sequences ...[]byte) []byte {
 	var b strings.Builder
 	for _, s := range sequences {
@@ -44,7 +44,7 @@ func TestDNA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Parts of 800, 400 and 560 bases in steps of 50; test parts of 100, 50 and 70.
+	// The parts have 800, 400 and 560 bases, in steps of 50. The test parts have 100, 50 and 70.
 	if set.Train.Len() != 15+7+11 || set.Valid.Len() != 3 || set.Test.Len() != 3 ||
 		set.MaxLength != 100 || set.Vocab != 12 ||
 		set.Outputs != 12 {
@@ -123,7 +123,7 @@ func TestDNAUnknownBases(t *testing.T) {
 
 func TestMarkov(t *testing.T) {
 	m := newMarkov([][]byte{[]byte("ACACACAC"), []byte("GNA")}, 2)
-	// Order 0: A 5, C 4, G 1 of 10, plus 4 counts spread evenly.
+	// Order 0: A 5, C 4, G 1 of 10, plus 4 counts distributed evenly.
 	if p := m.chances(0, 0); math.Abs(p[0]-6.0/14) > 1e-12 || math.Abs(p[3]-1.0/14) > 1e-12 {
 		t.Errorf("found the chances %v, want 6/14 for A and 1/14 for T", p)
 	}
@@ -137,7 +137,8 @@ func TestMarkov(t *testing.T) {
 			t.Errorf("order %d: the chances sum to %g", order, sum)
 		}
 	}
-	// In a sequence of period 5 the last 2 bases determine the next; the last one does, but for A, which is two fifths.
+	// In a sequence with period 5, the last 2 bases determine the next base. The last base alone does so except after
+	// A, which is two fifths of the bases.
 	text := []byte(strings.Repeat("AACGT", 400))
 	m = newMarkov([][]byte{text}, 3)
 	for order, least := range []float64{1.33, .4 * math.Ln2, .01, .01} {
@@ -145,7 +146,7 @@ func TestMarkov(t *testing.T) {
 			t.Errorf("order %d: found the loss %v, want about %v", order, loss, least)
 		}
 	}
-	// The order is that which is best on the validation part, whatever the test part is.
+	// The order is the one that is best on the validation part, whatever the test part is.
 	for _, c := range []struct{ valid, want string }{
 		{"AACGT", "a Markov model of order 8"}, {"TTTTT", "a Markov model of order 0"},
 	} {

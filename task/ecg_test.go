@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// npy is an array of NumPy's format.
+// npy returns a NumPy array.
 func npy(shape, kind string, data []uint16) []byte {
 	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }", kind, shape)
 	b := append([]byte("\x93NUMPY\x01\x00"), byte(len(head)), 0)
@@ -22,7 +22,7 @@ func npy(shape, kind string, data []uint16) []byte {
 	return b
 }
 
-// npz is an archive of one array.
+// npz returns an archive of one array.
 func npz(t *testing.T, name string, array []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -40,7 +40,7 @@ func npz(t *testing.T, name string, array []byte) []byte {
 	return b.Bytes()
 }
 
-// steps are n samples of a converter.
+// steps returns n samples of a converter.
 func steps(n int) []uint16 {
 	x := make([]uint16, n)
 	for i := range x {
@@ -63,7 +63,7 @@ func TestECG(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// 1,600, 200 and 200 samples; a window has 51.
+		// The parts have 1,600, 200 and 200 samples. A window has 51.
 		if set.Train.Len() != 155 || set.Valid.Len() != 3 || set.Test.Len() != 3 || set.Extra[0].Split.Len() != 1 {
 			t.Fatalf("found %d, %d, %d, %d windows; want 155, 3, 3 and 1",
 				set.Train.Len(), set.Valid.Len(), set.Test.Len(), set.Extra[0].Split.Len())

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ettText is a file of ETDataset with the given number of hours, in which variable v of hour i is value(i, v).
+// ettText returns a file of ETDataset with the given number of hours, in which variable v of hour i is value(i, v).
 func ettText(hours int, value func(i, v int) float64) []byte {
 	var b strings.Builder
 	b.WriteString("date,HUFL,HULL,MUFL,MULL,LUFL,LULL,OT\n")
@@ -23,10 +23,10 @@ func ettText(hours int, value func(i, v int) float64) []byte {
 	return []byte(b.String())
 }
 
-// daily repeats every day and differs for each variable.
+// daily repeats every day and is different for each variable.
 func daily(i, v int) float64 { return float64((v+1)*((i*i)%24)) + float64(v) }
 
-// ettDir is a folder with ETTh1.csv of random numbers.
+// ettDir returns a folder with ETTh1.csv of random numbers.
 func ettDir(t *testing.T) string {
 	dir := t.TempDir()
 	putFile(t, dir, "ETT-small/ETTh1.csv",
@@ -72,7 +72,7 @@ func TestETTWindows(t *testing.T) {
 	plain := open(func(o *ETTOptions) {})
 	plain.Test.Example(0, &ex)
 	plain.Test.Example(2, &later)
-	// Window 2 has at its places 1 and 2 the targets of window 0.
+	// Positions 1 and 2 of window 2 hold the targets of window 0.
 	if len(ex.Numbers) != 2 || ex.Numbers[0] != later.Values[2] || ex.Numbers[1] != later.Values[4] {
 		t.Errorf("window 0 asks %v, window 2 is %v", ex.Numbers, later.Values)
 	}
@@ -107,8 +107,8 @@ func TestETTWindows(t *testing.T) {
 		t.Fatalf("found %d channels, %d outputs; want 11 and 7", all.Channels, all.Outputs)
 	}
 	all.Test.Example(0, &ex)
-	// The test part begins 11,520 hours, 480 days, after the midnight of 1 July 2016, a Friday: Tuesday, 24 October
-	// 2017. The window begins 3 hours earlier.
+	// The test part begins 11,520 hours, 480 days, after midnight on Friday, 1 July 2016: on Tuesday, 24 October 2017.
+	// The window begins 3 hours earlier.
 	for i, want := range []float32{21.0/23 - 0.5, 0 - 0.5, 22.0/30 - 0.5, 9.0/11 - 0.5} {
 		if math.Abs(float64(ex.Values[7+i]-want)) > 1e-6 {
 			t.Errorf("stamp %d is %g, want %g", i, ex.Values[7+i], want)
@@ -123,7 +123,7 @@ func TestETTWindows(t *testing.T) {
 	}
 }
 
-// sameColumn tells whether column c of rows of width values equals want.
+// sameColumn reports whether column c of rows of width values equals want.
 func sameColumn(values []float32, width, c int, want []float32) bool {
 	if len(values) != width*len(want) {
 		return false
@@ -136,7 +136,8 @@ func sameColumn(values []float32, width, c int, want []float32) bool {
 	return true
 }
 
-// TestETTForecastNames: each output has its name, the temperature last, and windows that are shifted say so.
+// TestETTForecastNames checks that each output has a name, that the temperature is last, and that the unit of relative
+// windows names the last known hour.
 func TestETTForecastNames(t *testing.T) {
 	set, err := openTask(t, ETTh1, ettDir(t), func(o *ETTOptions) { o.Multivariate = true })
 	if err != nil {

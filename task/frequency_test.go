@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestFrequency: without noise each sequence, at the times that the gaps between its samples add up to, is a decaying
-// oscillation of its class's frequency and not of its neighbour's. Clocks are those that the option names. Channels are
-// as dt says, and hold the same samples.
+// TestFrequency checks that each sequence without noise, at the times that are the sums of the gaps between its
+// samples, is a decaying oscillation with the frequency of its class and not of a neighboring class. It also checks
+// that the clocks follow the option, and that the channels follow dt with the same samples.
 func TestFrequency(t *testing.T) {
 	for _, clocks := range []string{"uneven", "mixed"} {
 		how := samplings[clocks]
@@ -70,7 +70,7 @@ func TestFrequency(t *testing.T) {
 	}
 }
 
-// misfit is the part of a signal that e^(-t/end)·(a cos + b sin)(2π f t) leaves over, by least squares.
+// misfit returns the part of a signal that remains after a least-squares fit of e^(-t/end)·(a cos + b sin)(2π f t).
 func misfit(signal []float32, times []float64, f, end float64) float64 {
 	var cc, cs, ss, xc, xs, xx float64
 	for i, t := range times {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzIMDb: an archive with any content gives reviews with text and a label, or an error.
+// FuzzIMDb checks that an archive with any content gives reviews with text and a label, or an error.
 func FuzzIMDb(f *testing.F) {
 	archive := func(names ...string) []byte {
 		var b bytes.Buffer
@@ -39,7 +39,7 @@ func FuzzIMDb(f *testing.F) {
 					t.Fatalf("%s: review %+v (%v)", split, x, err)
 				}
 			}
-			r.check(split, r.reviews[i]) // an error or none
+			r.check(split, r.reviews[i]) // with or without an error
 		}
 	})
 }

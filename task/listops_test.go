@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// goldenListOps are expressions of the official generator, with their values by the official evaluator and their tokens
-// by S4's tokenizer, which writes X for ].
+// goldenListOps holds expressions of the official generator, with their values from the official evaluator and their
+// tokens from S4's tokenizer, which writes X for ].
 type goldenListOps struct {
 	Samples []struct {
 		Kind, Source string
 		Target       int32
 		Length       int
-		Tokens       json.RawMessage // a list, of long expressions its length
+		Tokens       json.RawMessage // a list, or only its length for long expressions
 	}
 }
 
@@ -56,8 +56,8 @@ func TestGoldenListOps(t *testing.T) {
 func TestEvaluate(t *testing.T) {
 	for source, want := range map[string]int32{
 		"7": 7, "[MAX 1 9 4 ]": 9, "[MIN 3 2 8 ]": 2, "[SM 9 9 9 ]": 7, "[MED 5 ]": 5, "[MED 1 9 2 ]": 2,
-		"[MED 1 2 ]": 1, "[MED 9 1 2 7 ]": 4, "[MED 3 3 4 4 ]": 3, "[MED 0 9 ]": 4, // averages, rounded down
-		"[MAX 4 3 [MIN 2 3 ] 1 0 [MED 1 5 8 9 2 ] ]":  5, // of the Long Range Arena's paper
+		"[MED 1 2 ]": 1, "[MED 9 1 2 7 ]": 4, "[MED 3 3 4 4 ]": 3, "[MED 0 9 ]": 4, // means, rounded down
+		"[MAX 4 3 [MIN 2 3 ] 1 0 [MED 1 5 8 9 2 ] ]":  5, // from the paper of the Long Range Arena
 		"[SM [SM [SM 5 6 ] 9 ] [MIN [MAX 1 2 ] 3 ] ]": 2,
 	} {
 		tokens, err := appendTokens(nil, []byte(source))
@@ -97,7 +97,7 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// byDefinition evaluates an expression recursively and returns its value and the remaining tokens.
+// byDefinition evaluates an expression recursively. It returns the value and the remaining tokens.
 func byDefinition(tokens []int32) (int32, []int32) {
 	op := tokens[0]
 	tokens = tokens[1:]
@@ -224,7 +224,7 @@ func TestListOpsErrors(t *testing.T) {
 	}
 }
 
-// FuzzExpression: no text makes the parser panic, and an accepted expression survives a round trip.
+// FuzzExpression checks that the parser never panics, and that an accepted expression survives a round trip.
 func FuzzExpression(f *testing.F) {
 	for _, seed := range []string{"( ( ( [MAX 2 ) 9 ) ] )", "[MED 1 [SM 2 3 ] ]", "] 1 [MIN", "5",
 		"", "[MIN  ] (", "[SM 3 ] x"} {

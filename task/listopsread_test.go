@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// writeListOpsFiles writes three splits as files of the archive into dir and returns what was written.
+// writeListOpsFiles writes three splits as files of the archive into dir. It returns the set that was written.
 func writeListOpsFiles(t *testing.T, dir string) *Set {
 	t.Helper()
 	s := open(t, ListOps, func(o *listOpsOptions) {
@@ -60,7 +60,7 @@ func TestListOpsFiles(t *testing.T) {
 	}
 }
 
-// TestListOpsFileFormat: files have the format of the official script.
+// TestListOpsFileFormat checks that files have the format of the official script.
 func TestListOpsFileFormat(t *testing.T) {
 	e := &expressions{}
 	for _, source := range []string{"[MAX 2 9 ]", "[MED [SM 8 8 ] 3 ]"} {
@@ -134,7 +134,7 @@ func TestListOpsFileErrors(t *testing.T) {
 	fail(t.Context(), "basic_test.tsv, basic_test.tsv.gz")
 }
 
-// FuzzListOpsFile: no file makes the reader panic, and an accepted file survives a round trip.
+// FuzzListOpsFile checks that the reader never panics, and that an accepted file survives a round trip.
 func FuzzListOpsFile(f *testing.F) {
 	for _, seed := range []string{
 		"Source\tTarget\r\n( ( ( [MAX 2 ) 9 ) ] )\t9\r\n", "Source\tTarget\n5\t5\n[SM 9 9 ]\t8",

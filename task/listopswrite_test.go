@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// writeListOps writes the expressions of a split of ListOps in the format of the published files: see expressions.read.
-// Lines end as in Python's csv module.
+// writeListOps writes the expressions of a split of ListOps in the format of the published files, as described at
+// expressions.read. Lines end as in Python's csv module.
 func writeListOps(w io.Writer, split Split) error {
 	out := bufio.NewWriter(w)
 	line := []byte(listOpsHeader)
 	var ex Example
 	for i := range split.Len() {
-		out.Write(append(line, "\r\n"...)) // an error comes back from Flush
+		out.Write(append(line, "\r\n"...)) // errors are returned by Flush
 		split.Example(i, &ex)
 		line = append(appendSource(line[:0], ex.Tokens), '\t')
 		line = strconv.AppendInt(line, int64(ex.Targets[0]), 10)
@@ -22,10 +22,10 @@ func writeListOps(w io.Writer, split Split) error {
 	return out.Flush()
 }
 
-// appendSource appends the words of an expression in the form of the files, with the parentheses of a binary tree:
+// appendSource appends the words of an expression in the notation of the files, with the parentheses of a binary tree:
 // (((op a) b) ]).
 func appendSource(dst []byte, tokens []int32) []byte {
-	// parentheses before each operator: one for each of its values, and one for its end
+	// number of parentheses before each operator: one for each of its values, and one for its end
 	opened := make([]int, len(tokens))
 	var open []int
 	for i, token := range tokens {
@@ -57,7 +57,7 @@ func appendSource(dst []byte, tokens []int32) []byte {
 			dst = append(dst, " )"...)
 			depth--
 		}
-		if depth > 0 { // it is a value of the enclosing operator
+		if depth > 0 { // the expression is a value of the enclosing operator
 			dst = append(dst, " )"...)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// files are the contents of files by their names.
+// files maps names of files to their contents.
 type files map[string]string
 
 // write writes the files into a new folder.
@@ -32,7 +32,7 @@ func (f files) write(t testing.TB) (dir string) {
 	return dir
 }
 
-// packed is the files as a .tar.gz.
+// packed returns the files as a .tar.gz archive.
 func (f files) packed(t testing.TB) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -56,7 +56,7 @@ func (f files) packed(t testing.TB) string {
 	return out.String()
 }
 
-// mustOpen opens a task with its options changed by change.
+// mustOpen opens a task with options modified by change.
 func mustOpen[O any](t *testing.T, task *Task, dir string, change func(*O)) *Set {
 	t.Helper()
 	set, err := openTask(t, task, dir, change)
@@ -66,7 +66,7 @@ func mustOpen[O any](t *testing.T, task *Task, dir string, change func(*O)) *Set
 	return set
 }
 
-// examples are all examples of a split.
+// examples returns all examples of a split.
 func examples(s Split) []Example {
 	list := make([]Example, s.Len())
 	for i := range list {
@@ -91,8 +91,8 @@ var someReviews = files{
 func TestTextIsTheReviewsOfTheFolderAndOfTheArchive(t *testing.T) {
 	few := func(o *textOptions) { o.MaxLength, o.MinCount = 12, 3 }
 	set := mustOpen(t, Text, someReviews.write(t), few)
-	// In the first eleven characters of each review d occurs five times, o four, a space three; no other occurs as
-	// often.
+	// In the first eleven characters of each review, d occurs five times, o four times and a space three times. No
+	// other character occurs as often.
 	if set.Vocab != 3+3 || set.Outputs != 2 || set.Pairs || set.MaxLength != 12 || set.Valid != nil {
 		t.Fatalf("the set is %+v", set)
 	}
@@ -165,7 +165,8 @@ func TestOpeningStopsWhenItIsCanceled(t *testing.T) {
 	}
 }
 
-// somePairs is the files of the retrieval task. The last line of the first has no newline, and its first text is long.
+// somePairs holds the files of the retrieval task. The last line of the first has no newline, and its first text is
+// long.
 var somePairs = files{
 	"tsv_data/new_aan_pairs.train.tsv": "1.0\ta\tb\tabba\tcab\r\n0\tc\td\t\"q\tabba\n0.0\te\tf\t" +
 		strings.Repeat("a", 1<<17) + "\té",
@@ -176,7 +177,7 @@ var somePairs = files{
 func TestRetrievalReadsPairs(t *testing.T) {
 	six := func(o *retrievalOptions) { o.MaxLength = 6 }
 	set := mustOpen(t, Retrieval, somePairs.write(t), six)
-	// a occurs ten times, b five, then once each: " c q é
+	// a occurs ten times, b five times, then " c q é once each.
 	if set.Vocab != 3+6 || !set.Pairs || set.MaxLength != 6 {
 		t.Fatalf("the set is %+v", set)
 	}
@@ -255,7 +256,7 @@ func FuzzRetrieval(f *testing.F) {
 	})
 }
 
-// torch.randperm(10) with the seed 42, and the first words of MT19937 with the seed 5489, its own.
+// torch.randperm(10) with the seed 42, and the first words of MT19937 with its default seed 5489.
 func TestSplitsAreThoseOfTorch(t *testing.T) {
 	if got, want := torchPermutation(10, 42), []int{2, 6, 1, 8, 4, 5, 0, 9, 3, 7}; !slices.Equal(got, want) {
 		t.Errorf("the permutation of 10 is %v, want %v", got, want)
@@ -265,7 +266,7 @@ func TestSplitsAreThoseOfTorch(t *testing.T) {
 	for range 10000 {
 		last = words.next()
 	}
-	if last != 4123659995 { // the 10000th value that the C++ standard asks of std::mt19937, [rand.predef]
+	if last != 4123659995 { // the 10000th value that the C++ standard requires of std::mt19937, [rand.predef]
 		t.Errorf("word 10000 is %d, want 4123659995", last)
 	}
 	order := torchPermutation(2000, 42)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// idx is a file of the format of MNIST.
+// idx returns a file in the format of MNIST.
 func idx(magic uint32, head []uint32, data []byte) []byte {
 	var b []byte
 	for _, x := range append([]uint32{magic}, head...) {
@@ -17,7 +17,7 @@ func idx(magic uint32, head []uint32, data []byte) []byte {
 	return append(b, data...)
 }
 
-// mnistPair is n images and their labels. Image i holds the bytes i, i+1, ..., and has the label i mod 10.
+// mnistPair returns n images and their labels. Image i holds the bytes i, i+1, ..., and has the label i mod 10.
 func mnistPair(n int) (images, labels []byte) {
 	for i := range n {
 		for j := range mnistPixels {
@@ -28,7 +28,7 @@ func mnistPair(n int) (images, labels []byte) {
 	return idx(0x803, []uint32{uint32(n), 28, 28}, images), idx(0x801, []uint32{uint32(n)}, labels)
 }
 
-// mnistDir is a folder with 12 images to train and 3 to test.
+// mnistDir returns a folder with 12 images for training and 3 for testing.
 func mnistDir(t *testing.T) string {
 	dir := t.TempDir()
 	images, labels := mnistPair(12)
@@ -94,11 +94,11 @@ func TestMNISTOrders(t *testing.T) {
 			t.Errorf("%+v: found other pixels than those of the image", o)
 		}
 	}
-	// Bits of 0, 1, 2, 3 read backwards: 0, 512, 256 and 768.
+	// The reversed bits of 0, 1, 2, 3 give 0, 512, 256 and 768.
 	if got := mnistOrder(&mnistOptions{Order: "bitreversal"})[:4]; !slices.Equal(got, []int{0, 512, 256, 768}) {
 		t.Errorf("found the first places %v, want 0, 512, 256, 768", got)
 	}
-	// The order is part of the task: it may not change from release to release.
+	// The order is part of the task: it must not change between releases.
 	if got := mnistOrder(&mnistOptions{Order: "random", Seed: 42})[:4]; !slices.Equal(got, []int{511, 308, 216, 359}) {
 		t.Errorf("found the first places %v of seed 42", got)
 	}

@@ -8,20 +8,20 @@ import (
 	"testing"
 )
 
-// goldenMQAR is a sample in a golden file. A label of -100 is ignored.
+// goldenMQAR is a sample in a golden file. The label -100 is ignored.
 type goldenMQAR struct {
 	Config struct {
 		Vocab  int   `json:"vocab_size"`
 		Length int   `json:"input_seq_len"`
 		Pairs  int   `json:"num_kv_pairs"`
-		Noise  *bool `json:"random_non_queries"` // by default true
+		Noise  *bool `json:"random_non_queries"` // true by default
 	}
 	Inputs, Labels [][]int32
 }
 
 // checkMQAR returns an error if a sequence is wrong. It must start with pairs of different keys and different values,
 // ask for each key once at an even position after them, and have the key's value as the target of that query. Targets
-// of other positions are ignore.
+// at other positions must be ignore.
 func checkMQAR(vocab, length, pairs int, noise bool, tokens, targets []int32, ignore int32) error {
 	if len(tokens) != length || len(targets) != length {
 		return fmt.Errorf("%d tokens and %d targets, want %d", len(tokens), len(targets), length)
@@ -110,7 +110,8 @@ func TestMQAR(t *testing.T) {
 	}
 }
 
-// TestMQARDistance: the extra measurement has the same sequences, with the distance between key and query as the tag.
+// TestMQARDistance checks that the extra measurement has the same sequences, with the distance between key and query as
+// the tag.
 func TestMQARDistance(t *testing.T) {
 	s := open(t, MQAR, func(o *mqarOptions) {})
 	want := "2 pairs,4 pairs,8 pairs,16 pairs," +
@@ -145,8 +146,8 @@ func TestMQARDistance(t *testing.T) {
 	}
 }
 
-// TestMQARGaps: the first slot drawn follows the power law, by the largest difference of the two distribution functions
-// (Kolmogorov and Smirnov), and power 1 is uniform.
+// TestMQARGaps checks that the first slot drawn follows the power law, by the largest difference of the two
+// distribution functions (Kolmogorov and Smirnov), and that power 1 is uniform.
 func TestMQARGaps(t *testing.T) {
 	const draws, pairs, length = 4000, 2, 44
 	for _, power := range []float64{0.01, 1} {
@@ -159,7 +160,7 @@ func TestMQARGaps(t *testing.T) {
 		for i := range draws {
 			s.Train.Example(i, &ex)
 			for at := 2 * pairs; at < length; at += 2 {
-				if ex.Tokens[at] == ex.Tokens[0] { // the first key takes the first slot drawn
+				if ex.Tokens[at] == ex.Tokens[0] { // the first slot drawn is that of the first key
 					counts[at/2-pairs]++
 				}
 			}
@@ -174,7 +175,7 @@ func TestMQARGaps(t *testing.T) {
 			want += math.Pow(float64(g+1), power-1) / total
 			worst = max(worst, math.Abs(got-want))
 		}
-		if limit := 1.95 / math.Sqrt(draws); worst > limit { // exceeded once in a thousand seeds
+		if limit := 1.95 / math.Sqrt(draws); worst > limit { // exceeded for one in a thousand seeds
 			t.Errorf("power %g: distribution functions differ by %.3g, allowed %.3g", power, worst, limit)
 		}
 	}
@@ -251,7 +252,7 @@ func TestSelectiveCopying(t *testing.T) {
 	}
 }
 
-// TestDrawn: an example depends on the seed, the split and its index, and on nothing else.
+// TestDrawn checks that an example depends only on the seed, the split and its index.
 func TestDrawn(t *testing.T) {
 	few := func(seed uint64, n int) *Set {
 		return open(t, SelectiveCopying, func(o *copyingOptions) { o.Seed, o.Train, o.Test = seed, n, n })

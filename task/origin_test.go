@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// putFile writes a file under dir, compressed if its name ends in gz, and makes its folders.
+// putFile writes a file under dir and creates its folders. The file is compressed if its name ends in gz.
 func putFile(t *testing.T, dir, name string, content []byte) {
 	t.Helper()
 	path := filepath.Join(dir, filepath.FromSlash(name))
@@ -38,7 +38,7 @@ func gzipped(t *testing.T, content []byte) []byte {
 	return b.Bytes()
 }
 
-// openTask opens a task with options changed by set, and returns the error.
+// openTask opens a task with options modified by set. It returns the error.
 func openTask[O any](t *testing.T, task *Task, dir string, set func(o *O)) (*Set, error) {
 	t.Helper()
 	o := task.Options()

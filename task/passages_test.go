@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestPassages: texts are letters and single spaces; test passages are from the last tenth of each text, those to train
-// from the first eight; classes are alternating; pairs of one text are of one text.
+// TestPassages checks that texts are letters and single spaces, that test passages are from the last tenth of each text
+// and training passages from the first eight tenths, that classes alternate, and that pairs of the class of one text
+// are from the same text.
 func TestPassages(t *testing.T) {
 	part := func(letter string, n int) string { return strings.Repeat(letter+"', \n", n) }
 	plays := part("P", 800) + part("v", 100) + part("t", 100)
@@ -29,7 +30,7 @@ func TestPassages(t *testing.T) {
 		}
 	}
 	set = mustOpen(t, SameAuthor, dir, func(o *passageOptions) { o.Length, o.Train, o.Test = 50, 200, 40 })
-	kind := func(tokens []int32) int32 { // the only letter of a text made here, 0 in Moby-Dick
+	kind := func(tokens []int32) int32 { // the only letter of a generated text, 0 for Moby-Dick
 		letter := max(tokens[0], tokens[1])
 		if slices.ContainsFunc(tokens, func(c int32) bool { return c != 0 && c != letter }) {
 			return 0

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// cifarRecords are n records; each plane has a single value.
+// cifarRecords returns n records. Each plane has a single value.
 func cifarRecords(n int, class, red, green, blue byte) string {
 	plane := func(v byte) string { return strings.Repeat(string([]byte{v}), cifarPixels) }
 	return strings.Repeat(string([]byte{class})+plane(red)+plane(green)+plane(blue), n)
@@ -57,7 +57,7 @@ func TestImageIsGreyPictures(t *testing.T) {
 	}
 }
 
-// Weights and rounding follow Pillow's convert("L").
+// Weights and rounding are those of Pillow's convert("L").
 func TestGrayValues(t *testing.T) {
 	got := appendGray(nil, []byte{255, 255, 0, 0, 10, 255, 0, 255, 0, 20, 255, 0, 0, 255, 30})
 	if want := []byte{255, 76, 150, 29, 18}; !bytes.Equal(got, want) {
@@ -112,7 +112,7 @@ func FuzzImage(f *testing.F) {
 	})
 }
 
-// packedPicture is a picture of one gray value as PNG, in color or not.
+// packedPicture returns a PNG picture with one gray value, in color or not.
 func packedPicture(t testing.TB, side int, gray byte, inColor bool) string {
 	t.Helper()
 	var picture interface {
@@ -132,7 +132,7 @@ func packedPicture(t testing.TB, side int, gray byte, inColor bool) string {
 	return out.String()
 }
 
-// somePaths are 20 pictures in two lists. Picture i has the gray value i and the class i mod 2.
+// somePaths returns 20 pictures in two lists. Picture i has the gray value i and the class i mod 2.
 func somePaths(t *testing.T) files {
 	f := files{}
 	for i := range 20 {
@@ -154,7 +154,7 @@ func TestPathfinderReadsTheArena(t *testing.T) {
 	}
 	order := torchPermutation(20, 42)
 	for i, ex := range append(append(examples(set.Train), examples(set.Valid)...), examples(set.Test)...) {
-		number := (order[i] + 10) % 20 // list 9 is before list 10
+		number := (order[i] + 10) % 20 // list 9 comes before list 10
 		if want := (float32(number) - 127.5) / 127.5; len(ex.Values) != 1024 || ex.Values[500] != want ||
 			ex.Targets[0] != int32(number%2) {
 			t.Errorf("example %d: %d values of %g, class %d; want 1024 of %g, class %d", i, len(ex.Values),
@@ -239,7 +239,7 @@ func TestDrawnPicturesAreTheSameEveryTime(t *testing.T) {
 		var last, first Example
 		b.Train.Example(299, &last)
 		a.Train.Example(0, &first)
-		a.Train.Example(299, &first) // memory that holds an earlier example
+		a.Train.Example(299, &first) // memory of an earlier example
 		if !same([]Example{first}, []Example{last}) {
 			t.Errorf("side %d: picture 299 depends on what was drawn before it", side)
 		}
@@ -253,8 +253,8 @@ func TestDrawnPicturesAreTheSameEveryTime(t *testing.T) {
 	}
 }
 
-// TestDrawnPicturesCanBeSolved walks from one dot to the next lit pixels that are no farther than the gap between the
-// dashes of a path, and arrives at the other dot exactly where the class says so.
+// TestDrawnPicturesCanBeSolved walks from one dot to the next lit pixels within the distance of the gap between the
+// dashes of a path. It checks that the walk arrives at the other dot exactly if the class says so.
 func TestDrawnPicturesCanBeSolved(t *testing.T) {
 	set := somePathsDrawn(t, 128, nil)
 	joined, wrong := 0, 0

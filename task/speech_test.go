@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestMuLaw: a level begins where the formula says, silence is a level of its own, and a sample is off by no more than
-// half of its level, which is a fifth of a thousandth near silence and 2 % near the bounds.
+// TestMuLaw checks that levels begin where the formula says, that silence is a level of its own, and that the error of
+// a sample is at most half of its level, which is a fifth of a thousandth near silence and 2 % near the bounds.
 func TestMuLaw(t *testing.T) {
 	for _, c := range []struct {
 		x    float64
@@ -26,7 +26,7 @@ func TestMuLaw(t *testing.T) {
 	}
 }
 
-// recorded are takes of a digit with the given samples.
+// recorded returns takes of a digit with the given samples.
 func recorded(t *testing.T, samples func(take, i int) float64) string {
 	dir := t.TempDir()
 	for take := range 9 {
@@ -40,8 +40,9 @@ func recorded(t *testing.T, samples func(take, i int) float64) string {
 	return dir
 }
 
-// TestSpeechBaselines: a sine's levels are those of a linear forecast nearly always, while their frequencies say
-// little; of independent samples the forecast is no better than the frequencies. Inputs are the targets before.
+// TestSpeechBaselines checks that the levels of a sine are nearly always those of a linear forecast, while their
+// frequencies say little, and that the forecast of independent samples is no better than the frequencies. It also
+// checks that inputs are the previous targets.
 func TestSpeechBaselines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	open := func(samples func(take, i int) float64) *Set {
@@ -75,7 +76,7 @@ func TestSpeechBaselines(t *testing.T) {
 	}
 }
 
-// TestLaplaceLoss: the shares of all levels sum to 1.
+// TestLaplaceLoss checks that the probabilities of all levels sum to 1.
 func TestLaplaceLoss(t *testing.T) {
 	sum := 0.0
 	for level := range speechLevels {

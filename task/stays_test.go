@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/wav"
 )
 
-// digest is a hash of the first examples of every split of a set: what is in them, and how it is split into fields.
+// digest returns a hash of the first examples of every split of a set, including the division into fields.
 func digest(set *Set, n int) string {
 	h := sha256.New()
 	put := func(v any) { binary.Write(h, binary.LittleEndian, v) }
@@ -44,8 +44,8 @@ func digest(set *Set, n int) string {
 	return fmt.Sprintf("%x", h.Sum(nil)[:6])
 }
 
-// TestMadeDataStays: data that is made, not read, is the same for the same options on every machine and in every
-// version, as published results name it by task and seed alone.
+// TestMadeDataStays checks that generated data is the same for the same options on every machine and in every version,
+// because published results name it only by task and seed.
 func TestMadeDataStays(t *testing.T) {
 	paths := func(side int) *Set {
 		return somePathsDrawn(t, side, func(o *PathfinderOptions) { o.Train, o.Test, o.Seed = 12, 12, 7 })
@@ -98,7 +98,8 @@ func TestMadeDataStays(t *testing.T) {
 	}
 }
 
-// TestScramble: the published generator SplitMix64 started at 0 and 1234567 (prng.di.unimi.it, splitmix64.c).
+// TestScramble compares with the published generator SplitMix64 started at 0 and 1234567 (prng.di.unimi.it,
+// splitmix64.c).
 func TestScramble(t *testing.T) {
 	const step = 0x9e3779b97f4a7c15
 	for seed, outputs := range map[uint64][]uint64{
@@ -113,7 +114,7 @@ func TestScramble(t *testing.T) {
 	}
 }
 
-// TestAsked: quantiles are several outputs of one number.
+// TestAsked checks that quantiles are several outputs of one number.
 func TestAsked(t *testing.T) {
 	for _, c := range []struct{ outputs, levels, want int }{{6, 0, 6}, {6, 1, 6}, {6, 3, 2}} {
 		if got := (&Set{Outputs: c.outputs, Levels: make([]float32, c.levels)}).Asked(); got != c.want {
@@ -122,16 +123,16 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestGeometryOfPaths: ends of lines and squared distances, by hand.
+// TestGeometryOfPaths compares end points of lines and squared distances with values computed by hand.
 func TestGeometryOfPaths(t *testing.T) {
 	if p := (pathPoint{1, 2}).add(5, math.Atan2(4, 3)); math.Hypot(p.x-4, p.y-6) > 1e-12 {
 		t.Errorf("five from (1, 2) along (3, 4) is %v, want (4, 6)", p)
 	}
-	line := stroke{a: pathPoint{1, 1}, b: pathPoint{4, 5}} // of length 5
+	line := stroke{a: pathPoint{1, 1}, b: pathPoint{4, 5}} // has length 5
 	for p, want := range map[pathPoint]float64{
-		{1, 1}: 0, {4, 5}: 0, {2.5, 3}: 0, // on it
-		{-2, -3}: 25, {7, 9}: 25, // before and after
-		{1 - 4, 1 + 3}: 25, {2.5 + 0.8, 3 - 0.6}: 1, // beside it
+		{1, 1}: 0, {4, 5}: 0, {2.5, 3}: 0, // on the line
+		{-2, -3}: 25, {7, 9}: 25, // before and after it
+		{1 - 4, 1 + 3}: 25, {2.5 + 0.8, 3 - 0.6}: 1, // next to it
 	} {
 		if got := squaredDistance(line, stroke{a: p, b: p}); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%v is at the squared distance %v, want %v", p, got, want)
@@ -142,8 +143,8 @@ func TestGeometryOfPaths(t *testing.T) {
 		a, b stroke
 		want float64
 	}{
-		{from(0, 0, 4, 4), from(0, 4, 4, 0), 0},  // they cross
-		{from(0, 0, 4, 0), from(1, 2, 3, 2), 4},  // in parallel
+		{from(0, 0, 4, 4), from(0, 4, 4, 0), 0},  // crossing
+		{from(0, 0, 4, 0), from(1, 2, 3, 2), 4},  // parallel
 		{from(0, 0, 4, 0), from(2, 1, 2, 5), 1},  // one ends above the other
 		{from(0, 0, 4, 0), from(7, 4, 9, 9), 25}, // beyond its end
 	} {
@@ -157,7 +158,7 @@ func TestGeometryOfPaths(t *testing.T) {
 	}
 }
 
-// TestMarkovAccuracy: the best base is the most frequent one, and the share of right ones a percentage.
+// TestMarkovAccuracy checks that the best base is the most frequent one, and that the accuracy is a percentage.
 func TestMarkovAccuracy(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	text := make([]byte, 4000)
@@ -169,7 +170,7 @@ func TestMarkovAccuracy(t *testing.T) {
 	}
 }
 
-// TestCopiesOfExamples: an example in memory is copied with all that it has.
+// TestCopiesOfExamples checks that an example in memory is copied with all its fields.
 func TestCopiesOfExamples(t *testing.T) {
 	want := Example{Tokens: []int32{1}, Second: []int32{2}, Values: []float32{3}, Targets: []int32{4},
 		Numbers: []float32{5}, Tags: []int32{6}}
@@ -179,7 +180,7 @@ func TestCopiesOfExamples(t *testing.T) {
 	}
 }
 
-// TestGray: Pillow's rule, 0.299 R + 0.587 G + 0.114 B in units of 1/65536, rounded to the nearest, half up.
+// TestGray checks Pillow's rule: 0.299 R + 0.587 G + 0.114 B in units of 1/65536, rounded to nearest, half up.
 func TestGray(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	const n = 1 << 20
@@ -195,7 +196,8 @@ func TestGray(t *testing.T) {
 	}
 }
 
-// TestBases: what is passed for each base is the number of those before it, two bits each, from the last unknown one.
+// TestBases checks that the bases before each base are passed, two bits each, and the number of them since the last
+// unknown one.
 func TestBases(t *testing.T) {
 	var got [][3]int
 	eachBase([]byte("TGNCAT"), func(past, known, base int) { got = append(got, [3]int{past, known, base}) })
@@ -205,13 +207,13 @@ func TestBases(t *testing.T) {
 	}
 }
 
-// TestBaselinesByHand: errors of repeating the last hour and of the mean, which is 0, of two variables in three
-// windows.
+// TestBaselinesByHand compares errors of repeating the last hour and of the mean, which is 0, with values computed by
+// hand, for two variables in three windows.
 func TestBaselinesByHand(t *testing.T) {
 	w := &ettWindows{ETTOptions: ETTOptions{Lookback: 2, Horizon: 2}, first: 1, n: 3,
 		series: &hourly{variables: 2, values: []float32{9, 9, 1, 0, 2, 0, 4, 1, 7, 1, 11, 0, 0, 2}}}
-	// Windows begin at rows 1 to 3, so their targets are rows 3 and 4, 4 and 5, 5 and 6 after rows 2, 3 and 4.
-	// Last hour: differences 2 1, 5 1; 3 0, 7 -1; 4 -1, -7 1. Mean: 4 1, 7 1; 7 1, 11 0; 11 0, 0 2.
+	// Windows begin at rows 1 to 3, so their targets are rows 3 and 4, 4 and 5, 5 and 6 after rows 2, 3 and 4. Last
+	// hour: differences 2 1, 5 1; 3 0, 7 -1; 4 -1, -7 1. Mean: 4 1, 7 1; 7 1, 11 0; 11 0, 0 2.
 	want := []Simple{{Name: "the last hour repeated", Loss: (4 + 1 + 25 + 1 + 9 + 49 + 1 + 16 + 1 + 49 + 1) / 12.0},
 		{Name: "the mean of the training part", Loss: (16 + 1 + 49 + 1 + 49 + 1 + 121 + 121 + 4) / 12.0}}
 	if got := ettBaselines(w); !slices.Equal(got, want) {
@@ -219,7 +221,7 @@ func TestBaselinesByHand(t *testing.T) {
 	}
 }
 
-// TestMoments by hand, and of a constant.
+// TestMoments compares moments with values computed by hand, including those of a constant.
 func TestMoments(t *testing.T) {
 	for _, c := range []struct {
 		x               []float64
@@ -231,8 +233,9 @@ func TestMoments(t *testing.T) {
 	}
 }
 
-// TestForecastOfASine: a wave is a linear function of its last two samples, so the linear forecast of it is exact, and
-// the last sample repeated is off by (2 sin ½ω)²/2 of the variance ½ on average, twice that in units of it.
+// TestForecastOfASine checks that the linear forecast of a sine is exact, as it is a linear function of its last two
+// samples. The mean squared error of the repeated last sample is (2 sin ½ω)²/2 on average, twice that in units of the
+// variance ½.
 func TestForecastOfASine(t *testing.T) {
 	const omega = 0.25
 	var floats []byte
@@ -255,13 +258,13 @@ func TestForecastOfASine(t *testing.T) {
 		t.Errorf("found the variance %v and the errors %v and %v, want 0.5, %v and 0", variance, last, linear, repeated)
 	}
 	var ex Example
-	set.Train.Example(0, &ex) // in units of the deviation, from the mean
+	set.Train.Example(0, &ex) // in units of the deviation, relative to the mean
 	if low, high := slices.Min(ex.Values), slices.Max(ex.Values); math.Abs(float64(low)+math.Sqrt2) > 0.05 ||
 		math.Abs(float64(high)-math.Sqrt2) > 0.05 {
 		t.Errorf("found numbers from %v to %v, want those of a wave of variance 1", low, high)
 	}
 
-	// A converter's step of 1/200 mV: 200 sin is a wave of 1 mV.
+	// A converter's step is 1/200 mV, so 200 sin is a wave of 1 mV.
 	archive := t.TempDir()
 	putFile(t, archive, "ecg.dat", npz(t, "ecg.npy", npy("(2000,)", "<u2", steps(2000))))
 	if set, err = openTask(t, ECG, archive, func(o *ecgOptions) { o.Length = 50 }); err != nil {
@@ -273,7 +276,7 @@ func TestForecastOfASine(t *testing.T) {
 	}
 }
 
-// TestWhatDataIsRefused: settings and files just outside of what is allowed.
+// TestWhatDataIsRefused checks that settings and files just outside of the allowed range are errors.
 func TestWhatDataIsRefused(t *testing.T) {
 	_, err := openTask(t, SMNIST, mnistDir(t), func(o *mnistOptions) { o.Valid = -1 })
 	wantError(t, err, "valid")

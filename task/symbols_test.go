@@ -31,7 +31,7 @@ func goldenJSON[T any](t *testing.T, prefix string, test func(t *testing.T, v T)
 	}
 }
 
-// goldenSymbols is a language in a golden file: whole sequences, with the answer.
+// goldenSymbols is a language in a golden file: whole sequences, including the answer.
 type goldenSymbols struct {
 	Config struct {
 		VocabSize   int `json:"vocab_size"`
@@ -45,7 +45,7 @@ type goldenSymbols struct {
 }
 
 // answerOfInduction returns the answer to a sequence without its last symbol, or an error if the sequence is wrong. It
-// may show the trigger at most triggers times.
+// may contain the trigger at most triggers times.
 func answerOfInduction(vocab, length, triggers int, asked []int32) (int32, error) {
 	trigger := int32(vocab - 1)
 	if len(asked) != length+1 || asked[length] != trigger {
@@ -71,7 +71,7 @@ func answerOfInduction(vocab, length, triggers int, asked []int32) (int32, error
 	return answer, nil
 }
 
-// answerOfRecall is answerOfInduction for associative recall.
+// answerOfRecall is like answerOfInduction, for associative recall.
 func answerOfRecall(vocab, length, keys int, asked []int32) (int32, error) {
 	if len(asked) != length+1+keys || asked[length] != int32(vocab-1) {
 		return 0, fmt.Errorf("found %v, want %d symbols, the trigger and a key of %d", asked, length, keys)
@@ -111,7 +111,7 @@ func answerOfRecall(vocab, length, keys int, asked []int32) (int32, error) {
 	return v, nil
 }
 
-// TestGoldenSymbols: each official sequence follows the rule of the task here.
+// TestGoldenSymbols checks that each official sequence follows the rule of the task in this package.
 func TestGoldenSymbols(t *testing.T) {
 	goldenJSON(t, "12_synthetics", func(t *testing.T, file map[string]json.RawMessage) {
 		found := 0
@@ -150,7 +150,7 @@ func TestGoldenSymbols(t *testing.T) {
 	})
 }
 
-// checkVocabulary: symbols are sorted as strings, which makes the trigger the last and "." the first.
+// checkVocabulary checks that symbols are sorted as strings, so that the trigger comes last and "." first.
 func checkVocabulary(t *testing.T, name string, got []string, size int) {
 	t.Helper()
 	want := []string{"=>", "."}
@@ -176,8 +176,8 @@ func open[O any](t *testing.T, task *Task, change func(*O)) *Set {
 	return s
 }
 
-// checkSplit checks that every example of a split has the rule's answer as its last target, and targets at the right
-// positions.
+// checkSplit checks that the last target of every example of a split is the answer by the rule, and that targets are at
+// the right positions.
 func checkSplit(t *testing.T, split Split, n int, all bool, answer func(tokens []int32) (int32, error)) {
 	t.Helper()
 	if split.Len() != n {
@@ -221,7 +221,7 @@ func TestInductionHead(t *testing.T) {
 		s.Extra[0].Name != "length 60" {
 		t.Errorf("set %+v", s)
 	}
-	// The trigger is anywhere from 0 to 27, and all 18 symbols answer.
+	// The trigger can be at 0 to 27, and all 18 symbols can be answers.
 	places, answers := map[int]bool{}, map[int32]bool{}
 	var ex Example
 	for i := range s.Train.Len() {
@@ -261,8 +261,8 @@ func TestInductionHead(t *testing.T) {
 	}
 }
 
-// TestInductionTriggers: half of the sequences show the trigger once, the others up to num_triggers times, always
-// before the same answer.
+// TestInductionTriggers checks that half of the sequences contain the trigger once and the others up to num_triggers
+// times, always before the same answer.
 func TestInductionTriggers(t *testing.T) {
 	const triggers, n = 4, 4000
 	s := open(t, InductionHead, func(o *InductionOptions) { o.Triggers, o.Train = triggers, n })
@@ -287,8 +287,8 @@ func TestInductionTriggers(t *testing.T) {
 		}
 		shown[times]++
 	}
-	// Four draws of 28 places are not adjacent, so that all are kept, in C(25, 4)·4!/28⁴ = 0.494 of the cases; half of
-	// the sequences draw four.
+	// Four draws from 28 positions are not adjacent, so that all are kept, in C(25, 4)·4!/28⁴ = 0.494 of the cases.
+	// Half of the sequences draw four.
 	alone, all := float64(shown[1])/n, float64(shown[triggers])/n
 	if alone < 0.48 || alone > 0.53 || all < 0.22 || all > 0.28 || len(shown) != triggers {
 		t.Errorf("one trigger in %.3f of the sequences, want about half; all %d in %.3f, want about 0.247; %v",
@@ -343,13 +343,13 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// TestKnownSymbols: what is learned of the known symbols alone is what a table of the pairs so far tells, all of it and
-// nothing else, and the answer is.
+// TestKnownSymbols checks that with loss "known" the targets are exactly those that a table of the pairs so far
+// determines, including the answer.
 func TestKnownSymbols(t *testing.T) {
 	sets := map[string][2]*Set{}
 	for i, loss := range []string{"known", "all"} {
 		add := func(name string, s *Set) { x := sets[name]; x[i] = s; sets[name] = x }
-		for keys, length := range map[int]int{1: 41, 2: 48} { // with a symbol more than pairs have, and without
+		for keys, length := range map[int]int{1: 41, 2: 48} { // one symbol more than in whole pairs, and none more
 			add(fmt.Sprint("recall ", keys), open(t, Recall, func(o *RecallOptions) {
 				o.Loss, o.Keys, o.Length, o.Vocab = loss, keys, length, 8
 			}))
@@ -389,7 +389,8 @@ func TestKnownSymbols(t *testing.T) {
 	}
 }
 
-// TestSymbolsSeed: the same options give the same data, another seed gives other data, and splits are independent.
+// TestSymbolsSeed checks that the same options give the same data, that another seed gives other data, and that splits
+// are independent.
 func TestSymbolsSeed(t *testing.T) {
 	few := func(seed uint64, train int) *Set {
 		return open(t, Recall, func(o *RecallOptions) { o.Seed, o.Train, o.Test = seed, train, 20 })
