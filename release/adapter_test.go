@@ -20,14 +20,14 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// peft is an adapter in the format of the PEFT library, for tests: its tensors and its configuration.
+// peft is an adapter for tests, in the format of the PEFT library: its tensors and its configuration.
 type peft struct {
 	tensors []checkpoint.Tensor
 	config  map[string]any
 	meta    map[string]string
 }
 
-// write writes the adapter into a fresh folder.
+// write writes the adapter into a new folder.
 func (p *peft) write(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,7 +47,7 @@ func (p *peft) write(t testing.TB) string {
 	return dir
 }
 
-// newPEFT returns an adapter of rank r of modules (n, k), with random values.
+// newPEFT returns an adapter of rank r, with random values, for modules of shape (n, k).
 func newPEFT(r int, modules map[string][2]int) *peft {
 	p := &peft{config: map[string]any{
 		"peft_type": "LORA", "r": r, "lora_alpha": 3 * r, "bias": "none", "base_model_name_or_path": "org/name",
@@ -70,7 +70,7 @@ func newPEFT(r int, modules map[string][2]int) *peft {
 	return p
 }
 
-// modulesOf returns the matrices of products in the files of a model, by the names of their modules.
+// modulesOf returns the matrices of products in the files of a model, by module name.
 func modulesOf(t testing.TB, dir string) map[string][2]int {
 	t.Helper()
 	modules := map[string][2]int{}
@@ -91,7 +91,7 @@ func modulesOf(t testing.TB, dir string) map[string][2]int {
 	return modules
 }
 
-// merged copies a model's folder with the changes of an adapter, times scale, added to the tensors of its files.
+// merged copies a model's folder and adds the changes of an adapter, times scale, to the tensors of its files.
 func merged(t testing.TB, dir string, p *peft, scale func(module string) float64) string {
 	t.Helper()
 	f, err := OpenWeights(dir)
@@ -175,9 +175,10 @@ func largest(a, b []float32) float64 {
 	return worst / most
 }
 
-// TestPEFTOfFamilies: an adapter with the tensor names of a published model, as PEFT writes it, gives the logits of the
-// model with the changes added to the tensors of its files. This holds also if several tensors form one matrix here, or
-// one tensor forms several. The fingerprint of the files is that of the weights in memory.
+// TestPEFTOfFamilies checks that an adapter with the tensor names of a published model, as written by PEFT, gives the
+// same logits as the model with the changes added to the tensors of its files. This includes several tensors that form
+// one matrix in this package, and one tensor that forms several. The fingerprint of the files is that of the weights in
+// memory.
 func TestPEFTOfFamilies(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join("..", "testdata", "golden", "13_hf_*", model.ConfigFile))
 	if err != nil || len(dirs) < 10 {
@@ -232,8 +233,8 @@ func TestPEFTOfFamilies(t *testing.T) {
 	}
 }
 
-// TestSaveAdapter: a saved adapter is read back to the bit, under the names of the model's own files, and fits no other
-// model.
+// TestSaveAdapter checks that a saved adapter is read back bit for bit, under the names of the model's own files, and
+// fits no other model.
 func TestSaveAdapter(t *testing.T) {
 	base := filepath.Join("..", "testdata", "golden", "13_hf_mamba_a")
 	load := func(dir string) *model.Model {
@@ -307,7 +308,8 @@ func TestSaveAdapter(t *testing.T) {
 	}
 }
 
-// TestHostileAdapters: one error reports all problems in the files of an adapter, and the model does not change.
+// TestHostileAdapters checks that one error reports all problems in the files of an adapter, and that the model does
+// not change.
 func TestHostileAdapters(t *testing.T) {
 	base := filepath.Join("..", "testdata", "golden", "13_hf_mamba_a")
 	const module = "backbone.layers.0.mixer.x_proj"
@@ -405,8 +407,8 @@ func TestHostileAdapters(t *testing.T) {
 	}
 }
 
-// TestAdapterDialects: files of other versions of PEFT: names that include the adapter's, float16, rank-stabilized
-// scales.
+// TestAdapterDialects checks files of other versions of PEFT: names that contain the name of the adapter, float16,
+// rank-stabilized scales.
 func TestAdapterDialects(t *testing.T) {
 	base := filepath.Join("..", "testdata", "golden", "13_hf_mamba_a")
 	p := newPEFT(4, modulesOf(t, base))

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ggufAdapter is the path of the adapter of a model as a GGUF file.
+// ggufAdapter writes the adapter of a model as a GGUF file and returns its path.
 func ggufAdapter(t *testing.T, m *model.Model, a *Adapter, published []byte) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -28,7 +28,7 @@ func ggufAdapter(t *testing.T, m *model.Model, a *Adapter, published []byte) str
 	return path
 }
 
-// allAdapted is the model of a folder with random changes of the matrices of products whose names contain a part.
+// allAdapted returns the model of a folder with random changes of the product matrices whose names contain part.
 func allAdapted(t *testing.T, folder, part string) (*model.Model, *Adapter) {
 	t.Helper()
 	m := must(LoadDir(folder))
@@ -57,9 +57,9 @@ func allAdapted(t *testing.T, folder, part string) (*model.Model, *Adapter) {
 	return m, &Adapter{Name: "org/base", Rank: 2, Alpha: 6}
 }
 
-// TestGGUFAdapter: an adapter of all matrices of a model of each family that llama.cpp has, written as a GGUF file,
-// makes the file of the base, and its folder, the model that it was. B A of each tensor is the difference of the files
-// of the base and of the merged model, and so what llama.cpp adds.
+// TestGGUFAdapter checks adapters of all matrices, for a model of each family supported by llama.cpp, written as GGUF
+// files. Applied to the file or the folder of the base, they give the adapted model. B A of each tensor is the
+// difference of the files of the base and of the merged model, and therefore what llama.cpp adds.
 func TestGGUFAdapter(t *testing.T) {
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
 		folder := hfFolder(c)
@@ -72,7 +72,7 @@ func TestGGUFAdapter(t *testing.T) {
 		}
 		part := ""
 		if m := must(LoadDir(folder)); m.Blocks[0].Kind == "rwkv7" || m.Blocks[0].Kind == "kda" {
-			part = "mlp." // llama.cpp knows no adapters of other products
+			part = "mlp." // llama.cpp supports no adapters of other products
 			all, a := allAdapted(t, folder, "")
 			err := WriteGGUFAdapter(io.Discard, all, a, nil)
 			if err == nil || !strings.Contains(err.Error(), "found a change that llama.cpp's") {
@@ -103,8 +103,8 @@ func TestGGUFAdapter(t *testing.T) {
 	})
 }
 
-// compareAdded compares alpha/r·B A of each tensor of an adapter with the difference of two files, and no other tensor
-// may differ.
+// compareAdded compares alpha/r·B A of each tensor of an adapter with the difference of two files. Other tensors must
+// not differ.
 func compareAdded(t *testing.T, adapter, before, after string) {
 	t.Helper()
 	var files [3]*checkpoint.File
@@ -158,8 +158,8 @@ func compareAdded(t *testing.T, adapter, before, after string) {
 	}
 }
 
-// TestGGUFAdapterProblems: the adapter of another architecture, of other sizes, and what is no adapter of LoRA are
-// errors that say so.
+// TestGGUFAdapterProblems checks that adapters of another architecture, of other sizes, or not of the LoRA kind are
+// errors with the reason.
 func TestGGUFAdapterProblems(t *testing.T) {
 	folder := filepath.Join(golden.Dir(t), "13_hf_qwen3_5_a")
 	m, a := allAdapted(t, folder, "")

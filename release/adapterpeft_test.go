@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestWritePEFT: an adapter of a model of every family, read and written, has the names and shapes that it had, and
-// makes the same model.
+// TestWritePEFT checks that an adapter of a model of every family, read and written, has the same names and shapes as
+// before, and gives the same model.
 func TestWritePEFT(t *testing.T) {
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
 		folder := hfFolder(c)

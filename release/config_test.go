@@ -11,14 +11,14 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// good is a valid configuration.
+// good returns a valid configuration.
 func good() model.Config {
 	c := model.DefaultConfig()
 	c.DModel, c.NLayer, c.NumHeads, c.AttnIdx, c.VocabSize = 64, 3, 4, []int{1}, 100
 	return c
 }
 
-// TestParseConfig reads hippo's flat form and the nested one of the official constructor.
+// TestParseConfig reads hippo's flat form and the nested form of the official constructor.
 func TestParseConfig(t *testing.T) {
 	official := `{"d_model": 768, "n_layer": 12, "d_inner": 3072, "vocab_size": 50257,
 		"ssm_cfg": {"mode": "diag", "measure": "diag-inv",
@@ -51,7 +51,7 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
-// TestConfigJSON: ParseConfig reads the output of JSON.
+// TestConfigJSON checks that ParseConfig reads the output of JSON.
 func TestConfigJSON(t *testing.T) {
 	for _, name := range model.Presets() {
 		c, err := model.Preset(name)
@@ -66,7 +66,7 @@ func TestConfigJSON(t *testing.T) {
 	}
 }
 
-// TestReadConfig: errors name the file and the field.
+// TestReadConfig checks that errors contain the file and the field.
 func TestReadConfig(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := ReadConfig(dir); err == nil || !strings.Contains(err.Error(), model.ConfigFile) {

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestCompare: every kind of difference between two files of weights is found, with its name and place.
+// TestCompare checks that every kind of difference between two files of weights is reported with its name and place.
 func TestCompare(t *testing.T) {
 	m := small(t, "h3,attention")
 	a, b := tensorsOf(m), tensorsOf(m)
@@ -31,7 +31,7 @@ func TestCompare(t *testing.T) {
 		reshaped = "backbone.layers.0.norm1.bias"
 		retyped  = "backbone.layers.1.norm2.bias"
 		gone     = "backbone.ln_f.bias"
-		signed   = "backbone.layers.1.norm1.bias" // zeros at first
+		signed   = "backbone.layers.1.norm1.bias" // initially zero
 	)
 	large := 0.0
 	values(moved, func(x []float32) {
@@ -94,8 +94,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareLayouts: a published file and the folder converted from it have the same weights, under official names; a
-// folder of weights alone works, too.
+// TestCompareLayouts checks that a published file and the folder converted from it have the same weights, under
+// official names. It also compares with a folder of weights only.
 func TestCompareLayouts(t *testing.T) {
 	golden := filepath.Join("..", "testdata", "golden", "05_h3_lm_a")
 	f, err := checkpoint.Open(filepath.Join(golden, "model_legacy_names.pt"))

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestDescribeFloat: folders and files of floating point are taken; weights rounded to blocks or integers are an error
-// that names the alternative.
+// TestDescribeFloat checks that folders and files with floating-point weights are accepted. Weights rounded to blocks
+// or integers are an error that names the alternative.
 func TestDescribeFloat(t *testing.T) {
 	const instead = "want [F64 F32 BF16 F16]: the model that these were made from"
 	published := filepath.Join("..", "testdata", "golden", "05_h3_lm_a", "model.pt")
@@ -62,8 +62,8 @@ func TestDescribeFloat(t *testing.T) {
 	}
 }
 
-// TestFloatOfEveryFamily: training can start from the weights of every family, in any layout, in several files or in
-// bfloat16, and the folder that hippo saves has the same weights.
+// TestFloatOfEveryFamily checks that training can start from the weights of every family, in any layout, in several
+// files or in bfloat16, and that the folder that hippo saves has the same weights.
 func TestFloatOfEveryFamily(t *testing.T) {
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
 		dir := hfFolder(c)

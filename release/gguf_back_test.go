@@ -15,10 +15,10 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestGGUFAndBack: the folder of a model of each family that llama.cpp has, written as a GGUF file and from that file
-// in the layout of its family again, has the same names, types, shapes, bytes and configuration, and the model of the
-// file the same logits, in float32 and bfloat16. Falcon-H1's multipliers are in the weights of a file: that loses the
-// last bit of weights of float32, and none of bfloat16.
+// TestGGUFAndBack writes the folder of a model of each family supported by llama.cpp as a GGUF file, and writes that
+// file in the layout of the family again. It checks that names, types, shapes, bytes and configuration are the same,
+// and that the model of the file has the same logits, in float32 and bfloat16. Falcon-H1's multipliers are included in
+// the weights of a file. This loses the last bit of float32 weights, but nothing of bfloat16.
 func TestGGUFAndBack(t *testing.T) {
 	for _, kind := range []checkpoint.DType{checkpoint.F32, checkpoint.BF16} {
 		golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
@@ -68,7 +68,7 @@ func TestGGUFAndBack(t *testing.T) {
 	}
 }
 
-// lastBits compares tensors of two folders that may differ in their last bit.
+// lastBits compares tensors of two folders. Weights may differ in the last bit.
 func lastBits(t *testing.T, a, b string, names []string) {
 	t.Helper()
 	x, err := OpenWeights(a)
@@ -103,7 +103,7 @@ func lastBits(t *testing.T, a, b string, names []string) {
 	}
 }
 
-// writable are values of a file as WriteGGUF takes them.
+// writable converts the values of a file to the form that WriteGGUF takes.
 func writable(values map[string]any) map[string]any {
 	out := map[string]any{}
 	for key, v := range values {
@@ -132,7 +132,7 @@ func numbersOf[T, F int32 | uint32 | float32 | int64 | uint64 | float64](x []F) 
 	return all
 }
 
-// edited is the path of a GGUF file with other values and tensors.
+// edited writes a copy of a GGUF file with other values and tensors and returns its path.
 func edited(t *testing.T, path string, values map[string]any, tensors map[string]checkpoint.Tensor) string {
 	t.Helper()
 	f, err := checkpoint.OpenGGUF(path)
@@ -157,7 +157,8 @@ func edited(t *testing.T, path string, values map[string]any, tensors map[string
 	return llamaPath(t, values, tensors)
 }
 
-// TestGGUFConfigOfOthers: a published configuration in a file whose shape another program has changed is not used.
+// TestGGUFConfigOfOthers checks that a published configuration in a file is not used if another program has changed the
+// shapes.
 func TestGGUFConfigOfOthers(t *testing.T) {
 	folder := filepath.Join(golden.Dir(t), "13_hf_falcon_h1_a")
 	texts, err := ChatTexts(folder)
@@ -182,7 +183,8 @@ func TestGGUFConfigOfOthers(t *testing.T) {
 	}
 }
 
-// TestGGUFExact: numbers of A whose logarithm has other bits are restored, unless another program has changed A.
+// TestGGUFExact checks that numbers of A whose logarithm has other bits are restored, unless another program has
+// changed A.
 func TestGGUFExact(t *testing.T) {
 	m := ggufModel(t, "mamba", nil)
 	const parameter, tensor = "backbone.layers.0.mixer.A_log", "blk.0.ssm_a"

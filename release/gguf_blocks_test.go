@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// blockTypes are the quantized types of GGUF, with the places of factors in their blocks, their precision as Stored,
-// and the tolerance then, relative to the largest number of a row.
+// blockTypes lists the quantized types of GGUF, with the positions of factors in their blocks, their precision in
+// Stored, and the tolerance for it, relative to the largest number of a row.
 var blockTypes = []struct {
 	kind    checkpoint.DType
 	factors []int
@@ -27,7 +27,7 @@ var blockTypes = []struct {
 	{checkpoint.Q4_1, []int{0, 2}, engine.Int4Min, 0},
 	{checkpoint.Q5_0, []int{0}, engine.Int8, 0},
 	{checkpoint.Q8_0, []int{0}, engine.Int8, 0},
-	{checkpoint.Q4_K, []int{0, 2}, engine.Int4Min, 2. / (1 << 11)}, // factor and least number keep 11 bits of 17
+	{checkpoint.Q4_K, []int{0, 2}, engine.Int4Min, 2. / (1 << 11)}, // factor and minimum keep 11 of 17 bits
 	{checkpoint.Q5_1, []int{0, 2}, engine.Int8, 0.5 / 126},         // half a step of 8 bits
 	{checkpoint.Q5_K, []int{0, 2}, engine.Int8, 0.5 / 126},
 	{checkpoint.Q6_K, []int{208}, engine.Int8, 0.5 / 126},
@@ -35,7 +35,7 @@ var blockTypes = []struct {
 	{checkpoint.Q3_K, []int{108}, engine.Int8, 0.5 / 126},
 }
 
-// randomBlocks returns a matrix of random integers, and of factors that keep numbers near 0.
+// randomBlocks returns a matrix of random integers, with factors that keep the numbers near 0.
 func randomBlocks(rng *rand.Rand, name string, kind checkpoint.DType, factors []int, n, k int) checkpoint.Tensor {
 	elements, size := kind.Block()
 	data := make([]byte, n*k/elements*size)
@@ -43,7 +43,7 @@ func randomBlocks(rng *rand.Rand, name string, kind checkpoint.DType, factors []
 		data[i] = byte(rng.Uint32())
 	}
 	for b := 0; b < len(data); b += size {
-		if kind == checkpoint.Q6_K { // factors of 16 numbers each, which in real files differ by less than this
+		if kind == checkpoint.Q6_K { // factors of 16 numbers each, which differ by less than this in real files
 			for i := 192; i < 208; i++ {
 				data[b+i] = byte(48 + rng.IntN(48))
 			}
@@ -51,10 +51,10 @@ func randomBlocks(rng *rand.Rand, name string, kind checkpoint.DType, factors []
 		for i, at := range factors {
 			bits := uint16(0x1400 + rng.IntN(0x400)) // from 2^-10 to 2^-9
 			if elements == 256 {
-				bits -= 0x1000 // and less by 16, for factors of 6 bits
+				bits -= 0x1000 // reduced by a factor of 16 for factors of 6 bits
 			}
 			if i == 1 && elements == 32 {
-				bits |= 0xb000 // a least number below 0, larger by 16
+				bits |= 0xb000 // a negative minimum, larger by a factor of 16
 			}
 			binary.LittleEndian.PutUint16(data[b+at:], bits)
 		}
@@ -62,7 +62,7 @@ func randomBlocks(rng *rand.Rand, name string, kind checkpoint.DType, factors []
 	return checkpoint.Tensor{Name: name, DType: kind, Shape: []int{n, k}, Data: data}
 }
 
-// blocksPath returns a file whose matrices are random blocks, of types from kindOf.
+// blocksPath writes a file whose matrices are random blocks, with types from kindOf, and returns its path.
 func blocksPath(t *testing.T, kindOf func(i int) int) string {
 	t.Helper()
 	m := ggufModel(t, "mamba", func(c *model.Config) { c.DModel = 256 })
@@ -109,9 +109,9 @@ func blocksPath(t *testing.T, kindOf func(i int) int) string {
 	return llamaPath(t, values, tensors)
 }
 
-// TestBlocksStayAsTheyAre: the matrices of a GGUF file take as many bits in memory as in the file, or 8. They have the
-// file's numbers, exactly if the packed forms hold them, else within the stated error. Logits agree with float32 up to
-// the error of 8-bit inputs.
+// TestBlocksStayAsTheyAre checks that the matrices of a GGUF file take as many bits in memory as in the file, or 8.
+// They have the file's numbers, exactly if the packed forms can represent them, otherwise within the given error.
+// Logits agree with float32 up to the error of 8-bit inputs.
 func TestBlocksStayAsTheyAre(t *testing.T) {
 	for i, b := range blockTypes {
 		path := blocksPath(t, func(int) int { return i })
@@ -139,7 +139,7 @@ func TestBlocksStayAsTheyAre(t *testing.T) {
 				rounded(t, fmt.Sprintf("%s: %s[%d]", b.kind, name, j), row, all[j*len(row):][:len(row)], b.off)
 			}
 		})
-		const inputs = 0.1 // error of 8-bit inputs in two layers of random weights, root mean square
+		const inputs = 0.1 // root mean square error of 8-bit inputs in two layers of random weights
 		got, want := ggufLogits(stored), ggufLogits(wide)
 		var off, all float64
 		for i, v := range want {
@@ -155,7 +155,7 @@ func TestBlocksStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// rounded compares a row in groups of 32, each with the largest number of the group.
+// rounded compares a row in groups of 32. Errors are relative to the largest number of the group.
 func rounded(t *testing.T, what string, got, want []float32, off float64) {
 	t.Helper()
 	for g := 0; g < len(want); g += 32 {
@@ -171,7 +171,8 @@ func rounded(t *testing.T, what string, got, want []float32, off float64) {
 	}
 }
 
-// TestBlocksAtAPrecision: a precision that can hold the blocks of a file does not change them; Q4_0 fits into 8 bits.
+// TestBlocksAtAPrecision checks that a precision that can represent the blocks of a file does not change them. Q4_0
+// fits into 8 bits.
 func TestBlocksAtAPrecision(t *testing.T) {
 	at := func(kind checkpoint.DType) int {
 		for i, b := range blockTypes {

@@ -15,7 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestGGUFHybrids: files that llama.cpp's conversion creates from the golden models load as these models.
+// TestGGUFHybrids checks that files that llama.cpp's conversion creates from the golden models are loaded as these
+// models.
 func TestGGUFHybrids(t *testing.T) {
 	for _, h := range llamaHybrids {
 		golden.Run(t, h.golden, func(t *testing.T, c golden.Case) {
@@ -35,7 +36,8 @@ func TestGGUFHybrids(t *testing.T) {
 	}
 }
 
-// TestGGUFInParts: a file split by gguf-split loads as the model with its tokenizer, from the path of any part.
+// TestGGUFInParts checks that a file split by gguf-split is loaded as the model with its tokenizer, from the path of
+// any part.
 func TestGGUFInParts(t *testing.T) {
 	h := llamaHybrids[0]
 	whole := h.path(t, filepath.Join(golden.Dir(t), h.golden))
@@ -81,12 +83,12 @@ func TestGGUFInParts(t *testing.T) {
 	}
 }
 
-// hybridLogits are the logits of a text in the golden models' 101 tokens.
+// hybridLogits returns the logits for a text in the 101 tokens of the golden models.
 func hybridLogits(m *model.Model) []float32 {
 	return textLogits(m, func(i int) int32 { return int32((i*7919 + 13) % 101) })
 }
 
-// TestGGUFHostileHybrids: no size in the values of a hybrid costs more memory than its tensors.
+// TestGGUFHostileHybrids checks that no size in the values of a hybrid takes more memory than its tensors.
 func TestGGUFHostileHybrids(t *testing.T) {
 	unread := []string{"expert_shared_count", "expert_group_count", "leading_dense_block_count", "vocab_size",
 		"rope.dimension_count"}
@@ -111,7 +113,7 @@ func TestGGUFHostileHybrids(t *testing.T) {
 	}
 }
 
-// TestGGUFHybridProblems: unsupported settings of hybrids are reported by their keys.
+// TestGGUFHybridProblems checks that errors report unsupported settings of hybrids by their keys.
 func TestGGUFHybridProblems(t *testing.T) {
 	broken := func(arch string, change func(h *llamaHybrid)) llamaHybrid {
 		h := llamaHybrids[slices.IndexFunc(llamaHybrids, func(h llamaHybrid) bool { return h.arch == arch })]

@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// llamaNames are the tensor names of llama.cpp's conversion, by patterns of names in the transformers library. The
-// first match counts.
+// llamaNames maps patterns of names in the transformers library to the tensor names of llama.cpp's conversion. The
+// first match is used.
 var llamaNames = []struct{ pattern, name string }{
 	{`^(model\.embed_tokens|backbone\.embeddings?)\.weight$`, "token_embd.weight"},
 	{`^model\.embedding_norm\.weight$`, "token_embd_norm.weight"},
@@ -55,11 +55,11 @@ var llamaNames = []struct{ pattern, name string }{
 type llamaHybrid struct {
 	golden, arch string
 	values       map[string]any
-	// change is the conversion's further change to the values of a tensor.
+	// change applies the conversion's further changes to the values of a tensor.
 	change func(name string, x []float32, rows int)
 }
 
-// scaleRows multiplies rows from lo to hi.
+// scaleRows multiplies rows lo to hi by a factor.
 func scaleRows(x []float32, rows, lo, hi int, by float64) {
 	width := len(x) / rows
 	for i := lo * width; i < hi*width; i++ {
@@ -67,7 +67,7 @@ func scaleRows(x []float32, rows, lo, hi int, by float64) {
 	}
 }
 
-// interleave puts the halves of each head one element after the other, as the conversion of Llama does.
+// interleave interleaves the elements of the two halves of each head, as in the conversion of Llama.
 func interleave(x []float32, rows, heads int) {
 	width, half := len(x)/rows, rows/heads/2
 	old := slices.Clone(x)
@@ -80,7 +80,7 @@ func interleave(x []float32, rows, heads int) {
 	}
 }
 
-// interleaveHeads interleaves 4 heads of queries and 2 of keys.
+// interleaveHeads interleaves 4 query heads and 2 key heads.
 func interleaveHeads(name string, x []float32, rows int) {
 	switch {
 	case strings.HasSuffix(name, "attn_q.weight"):
@@ -204,7 +204,7 @@ var graniteExperts = llamaHybrid{"13_hf_granite_h_moe_a", "granitehybrid", map[s
 	}
 }}
 
-// path writes the golden model as the GGUF file of llama.cpp's conversion and returns its path.
+// path writes the golden model as a GGUF file like llama.cpp's conversion and returns its path.
 func (h llamaHybrid) path(t testing.TB, folder string) string {
 	t.Helper()
 	values, tensors := h.file(t, folder)
@@ -259,7 +259,7 @@ func (h llamaHybrid) put(t testing.TB, tensors map[string]checkpoint.Tensor, nam
 	if own == "" {
 		t.Fatalf("%s has no name", name)
 	}
-	if h.arch == "falcon-h1" { // the one name without a suffix
+	if h.arch == "falcon-h1" { // the only name without a suffix
 		own = strings.Replace(own, "ffn_norm.weight", "ffn_norm", 1)
 	}
 	if layer, both := strings.CutSuffix(own, "ffn_gate_up.weight"); both {
@@ -286,7 +286,7 @@ func (h llamaHybrid) put(t testing.TB, tensors map[string]checkpoint.Tensor, nam
 		return
 	}
 	switch {
-	case strings.Contains(own, "_exps.") && len(shape) == 2: // one of those that are stacked, in order
+	case strings.Contains(own, "_exps.") && len(shape) == 2: // one of the stacked tensors, in order
 		all, count := v, 1
 		if x, ok := tensors[own]; ok {
 			before, err := x.Float32()

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// kModel is a hybrid of rows of 256, with weights of a normal distribution.
+// kModel returns a hybrid with rows of 256 and normally distributed weights.
 func kModel(t testing.TB) *model.Model {
 	return ggufModel(t, "mamba2", func(c *model.Config) {
 		c.DModel, c.DInner, c.MLP = 256, 512, "swiglu(bias=false)"
@@ -21,13 +21,14 @@ func kModel(t testing.TB) *model.Model {
 	})
 }
 
-// TestGGUFKQuants: matrices written as Q4_K_M and Q6_K are read back with the error of their type, in float32 and as
-// int8, int4 and bfloat16; everything else exactly.
+// TestGGUFKQuants checks that matrices written as Q4_K_M and Q6_K are read back with the error of their type, in
+// float32 and as int8, int4 and bfloat16. Everything else is exact.
 func TestGGUFKQuants(t *testing.T) {
 	m := kModel(t)
 	own := tensorsOf(m)
-	// Errors of a normal distribution, relative to its deviation: testdata/rounding_llama.json of package checkpoint
-	// has 0.0715 for Q4_K and 0.0178 for Q6_K. Rounding again to 8 bits adds little, to 4 bits as much as Q4_0 has.
+	// Errors for a normal distribution, relative to its deviation: testdata/rounding_llama.json of package checkpoint
+	// has 0.0715 for Q4_K and 0.0178 for Q6_K. Rounding again to 8 bits adds little to the error; rounding to 4 bits
+	// adds as much as Q4_0 has.
 	for kind, most := range map[checkpoint.DType]float64{Q4_K_M: 0.075, checkpoint.Q6_K: 0.0185} {
 		path := writtenGGUF(t, m, GGUFOptions{Type: kind})
 		f, err := checkpoint.OpenGGUF(path)
@@ -70,7 +71,7 @@ func TestGGUFKQuants(t *testing.T) {
 	}
 }
 
-// valuesOf are the values of a parameter, packed or not.
+// valuesOf returns the values of a parameter, packed or not.
 func valuesOf(x *nn.Param) (values []float32) {
 	packed, ok := x.Packed().(engine.Rounding)
 	if !ok {
@@ -84,8 +85,8 @@ func valuesOf(x *nn.Param) (values []float32) {
 	return values
 }
 
-// TestGGUFZeros: a bias that llama.cpp requires and a model does not have is written as zeros; a bias that it does not
-// have is an error that names it, as are options that it fixes.
+// TestGGUFZeros checks that a bias that llama.cpp requires but the model does not have is written as zeros. A bias that
+// llama.cpp does not support is an error with its name, and so are options that llama.cpp fixes.
 func TestGGUFZeros(t *testing.T) {
 	const attention = "attention(num_heads=2,bias=false,out_bias=false,qk_norm=true,rotary_emb_dim=16"
 	lfm2 := func(entry, mlp string) *model.Model {
@@ -130,15 +131,15 @@ func TestGGUFZeros(t *testing.T) {
 	}
 }
 
-// TestGGUFRotaryOfHybrids: scaled rotary positions of whole and half heads, in a layer that is not the first, are read
-// back as they were.
+// TestGGUFRotaryOfHybrids checks that scaled rotary positions of whole and half heads, in a layer that is not the
+// first, are read back unchanged.
 func TestGGUFRotaryOfHybrids(t *testing.T) {
 	with := func(options string) *model.Model {
 		m := ggufModel(t, "", func(c *model.Config) {
 			c.Layers = "mamba2(headdim=8),attention(num_heads=2,bias=false,out_bias=false," + options + ")"
 			c.MLP, c.DInner = "swiglu(bias=false)", 32
 		})
-		m.Params("", func(name string, p *nn.Param) { // patterns that positions change
+		m.Params("", func(name string, p *nn.Param) { // values that positions change
 			if strings.HasSuffix(name, "Wqkv.weight") {
 				for i, x := 0, p.Data(); i < len(x); i++ {
 					x[i] *= 30

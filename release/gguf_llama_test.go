@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestLlamaTable: the table of docs/models.md is that of testdata/gguf_llama.json, which says where its figures come
-// from, and has every golden model that is written as a GGUF file.
+// TestLlamaTable checks that the table of docs/models.md is that of testdata/gguf_llama.json, which names the source of
+// its figures, and has every golden model that is written as a GGUF file.
 func TestLlamaTable(t *testing.T) {
 	var result struct {
 		Rows []struct {
@@ -63,8 +63,9 @@ func TestLlamaTable(t *testing.T) {
 	}
 }
 
-// TestLlamaAdapterFigures: the figures of docs/finetune.md are those of testdata/ggufadapter_llama.json, where an
-// adapter of a golden of each family makes another model, for llama.cpp the same one as here.
+// TestLlamaAdapterFigures checks that the figures of docs/finetune.md are those of testdata/ggufadapter_llama.json.
+// There an adapter of a golden model of each family changes the model, in the same way for llama.cpp as in this
+// package.
 func TestLlamaAdapterFigures(t *testing.T) {
 	var result struct {
 		Rows []struct {

@@ -19,8 +19,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestGGUFProblems: one error lists all missing, unexpected and misshapen tensors by their names in the file; an
-// invalid value is reported with its key; an unsupported architecture is reported with the supported ones.
+// TestGGUFProblems checks that one error lists all missing, unexpected and misshapen tensors by their names in the
+// file, that an invalid value is reported with its key, and an unsupported architecture with the supported ones.
 func TestGGUFProblems(t *testing.T) {
 	m := llamaModel(t, "mamba2")
 	number := func(name string, shape ...int) checkpoint.Tensor {
@@ -38,7 +38,7 @@ func TestGGUFProblems(t *testing.T) {
 			delete(tensors, "blk.1.ssm_out.weight")
 			tensors["blk.0.ssm_in.weight"] = number("blk.0.ssm_in.weight", 7, 32)
 			tensors["blk.0.ssm_x.weight"] = number("blk.0.ssm_x.weight", 3)
-			tensors["blk.0.ssm_norm.weight"] = number("blk.0.ssm_norm.weight", 4, 16) // of other groups
+			tensors["blk.0.ssm_norm.weight"] = number("blk.0.ssm_norm.weight", 4, 16) // with another number of groups
 		}, []string{"blk.1.ssm_out.weight: missing, want shape [32 64]", "blk.0.ssm_x.weight: unexpected",
 			"blk.0.ssm_in.weight: found shape [7 32], want [184 32]", "blk.0.ssm_norm.weight: found shape [4 16]"}},
 		"A": {func(_ map[string]any, tensors map[string]checkpoint.Tensor) {
@@ -76,7 +76,7 @@ func TestGGUFProblems(t *testing.T) {
 	}
 }
 
-// TestGGUFUnfit: a model that llama.cpp cannot run is not written, and the error names the reason.
+// TestGGUFUnfit checks that a model that llama.cpp cannot run is not written, and that the error contains the reason.
 func TestGGUFUnfit(t *testing.T) {
 	for want, m := range map[string]*model.Model{
 		"found s4d in layers 0, 1":        ggufModel(t, "s4d", nil),
@@ -112,8 +112,8 @@ func TestGGUFUnfit(t *testing.T) {
 	}
 }
 
-// TestGGUFTexts: the tokenizer, the chat template and the tokens that end a reply come from the file; rows of padding
-// are no tokens.
+// TestGGUFTexts checks that the tokenizer, the chat template and the tokens that end a reply come from the file, and
+// that padding rows are not tokens.
 func TestGGUFTexts(t *testing.T) {
 	m := ggufModel(t, "mamba", nil)
 	path := writtenGGUF(t, m,
@@ -192,7 +192,7 @@ func TestGGUFTexts(t *testing.T) {
 	}
 }
 
-// TestGGUFHostileSizes: sizes that differ from the tensors are errors and cost no memory.
+// TestGGUFHostileSizes checks that sizes that differ from the tensors are errors and take no memory.
 func TestGGUFHostileSizes(t *testing.T) {
 	for _, arch := range []string{"mamba", "mamba2"} {
 		for _, key := range []string{"embedding_length", "block_count", "ssm.conv_kernel", "ssm.inner_size",
@@ -217,7 +217,7 @@ func TestGGUFHostileSizes(t *testing.T) {
 	}
 }
 
-// FuzzGGUFModel: any GGUF file is a model or an error, and takes memory in proportion to its size.
+// FuzzGGUFModel checks that any GGUF file is a model or an error, and takes memory in proportion to its size.
 func FuzzGGUFModel(f *testing.F) {
 	for _, arch := range []string{"mamba", "mamba2"} {
 		values, tensors := llamaFile(llamaModel(f, arch), arch, checkpoint.Q8_0)
@@ -247,7 +247,7 @@ func FuzzGGUFModel(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	folder := filepath.Join("..", "testdata", "golden", "13_hf_falcon_h1_a") // with multipliers
+	folder := filepath.Join("..", "testdata", "golden", "13_hf_falcon_h1_a") // has multipliers
 	texts, err := ChatTexts(folder)
 	if err != nil {
 		f.Fatal(err)

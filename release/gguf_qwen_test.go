@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
-// qwenFile is a GGUF file of a golden model of Qwen3.5 or Qwen3-Next. This repository did not write it.
+// qwenFile is a GGUF file of a golden model of Qwen3.5 or Qwen3-Next that was not written by this repository.
 type qwenFile struct {
 	path, arch string
 	values     map[string]any
@@ -46,7 +46,7 @@ func qwenFiles(t *testing.T, run func(t *testing.T, c golden.Case, f qwenFile)) 
 	}
 }
 
-// with is the path of the file with other values and tensors.
+// with writes a copy of the file with other values and tensors and returns its path.
 func (f qwenFile) with(t *testing.T, values map[string]any, tensors map[string]checkpoint.Tensor) string {
 	own := map[string]any{}
 	for key, v := range values {
@@ -55,9 +55,9 @@ func (f qwenFile) with(t *testing.T, values map[string]any, tensors map[string]c
 	return edited(t, f.path, own, maps.Clone(tensors))
 }
 
-// TestGGUFQwen: files of Qwen3.5, with and without experts, and of Qwen3-Next, laid out as llama.cpp's conversion does,
-// have the official logits and greedy text. Written again as Q8_0 they have the gate of shared experts as llama.cpp
-// does.
+// TestGGUFQwen checks that files of Qwen3.5, with and without experts, and of Qwen3-Next, in the layout of llama.cpp's
+// conversion, give the official logits and greedy text. If they are written again as Q8_0, the gate of shared experts
+// is as in llama.cpp.
 func TestGGUFQwen(t *testing.T) {
 	qwenFiles(t, func(t *testing.T, c golden.Case, f qwenFile) {
 		var meta hfCase
@@ -78,8 +78,9 @@ func TestGGUFQwen(t *testing.T) {
 	})
 }
 
-// TestGGUFQwenLayouts: what else a file may have gives the same model: layers that guess further tokens, a list of the
-// kinds of layers, the gate of shared experts as a matrix, and Qwen3-Next's joined projections of older conversions.
+// TestGGUFQwenLayouts checks that the variants of a file give the same model: layers that predict further tokens, a
+// list of the kinds of layers, the gate of shared experts as a matrix, and the joined projections of older conversions
+// of Qwen3-Next.
 func TestGGUFQwenLayouts(t *testing.T) {
 	qwenFiles(t, func(t *testing.T, _ golden.Case, f qwenFile) {
 		want := hybridLogits(must(LoadDir(f.path)))
@@ -125,14 +126,14 @@ func TestGGUFQwenLayouts(t *testing.T) {
 	})
 }
 
-// older are the tensors of an older conversion of Qwen3-Next, which left the projections joined.
+// older returns the tensors of an older conversion of Qwen3-Next, which did not split the joined projections.
 func (f qwenFile) older(t *testing.T) map[string]checkpoint.Tensor {
 	t.Helper()
 	older := map[string]checkpoint.Tensor{}
 	for name, x := range f.tensors {
 		layer, isQKV := strings.CutSuffix(name, "attn_qkv.weight")
 		switch {
-		case isQKV: // 2 heads of keys, each with 2 of values, of 8 components
+		case isQKV: // 2 key heads, each with 2 value heads, of 8 components
 			const head = 8 * 32
 			z := f.tensors[layer+"attn_gate.weight"]
 			qkv, err := x.Float32()
@@ -157,7 +158,8 @@ func (f qwenFile) older(t *testing.T) map[string]checkpoint.Tensor {
 	return older
 }
 
-// TestGGUFQwenProblems: values that a file cannot have are reported by their keys, one at a time, and cost no memory.
+// TestGGUFQwenProblems checks that errors report invalid values by their keys, one at a time, and that such values take
+// no memory.
 func TestGGUFQwenProblems(t *testing.T) {
 	unread := []string{"context_length", "feed_forward_length", "rope.dimension_count", "full_attention_interval"}
 	qwenFiles(t, func(t *testing.T, _ golden.Case, f qwenFile) {

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// qwenModel is a Qwen3.5 with three heads of values for each of two of keys, of the given width.
+// qwenModel returns a Qwen3.5 of the given width with three value heads for each of two key heads.
 func qwenModel(t testing.TB, width int, change func(c *model.Config)) *model.Model {
 	return ggufModel(t, "", func(c *model.Config) {
 		c.Norm, c.DModel, c.DInner, c.MLP = model.NormRMSPlusOne, max(64, 2*width), 256, "swiglu(bias=false)"
@@ -26,9 +26,9 @@ func qwenModel(t testing.TB, width int, change func(c *model.Config)) *model.Mod
 	})
 }
 
-// TestGGUFTiledHeads: head kh·3+j of the values, which belongs to head kh of the keys, is head j·2+kh of a written
-// file, in every tensor that has them and nowhere else; norms are 1 + w and A is -exp(A_log). Reading it gives the
-// parameters again, to the last bit, although 1 + w loses some.
+// TestGGUFTiledHeads checks that value head kh·3+j, which belongs to key head kh, is head j·2+kh of a written file, in
+// every tensor with value heads and in no other. Norms are 1 + w and A is -exp(A_log). Reading the file gives the
+// parameters again, to the last bit, although 1 + w loses some bits.
 func TestGGUFTiledHeads(t *testing.T) {
 	const width = 8
 	m := qwenModel(t, width, nil)
@@ -50,7 +50,7 @@ func TestGGUFTiledHeads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows := len(want) // of single numbers
+		rows := len(want) // rows of single numbers
 		switch {
 		case columns:
 			rows = 1
@@ -99,8 +99,8 @@ func TestGGUFTiledHeads(t *testing.T) {
 	}
 }
 
-// TestGGUFQwenBlocks: blocks of files of Qwen3.5 have the error of their type, whether a head is whole blocks, half of
-// one or less, and take as little memory as in the file.
+// TestGGUFQwenBlocks checks that blocks of files of Qwen3.5 have the error of their type and take as little memory as
+// in the file, whether a head is whole blocks, or half a block or less.
 func TestGGUFQwenBlocks(t *testing.T) {
 	for width, kinds := range map[int][]checkpoint.DType{
 		128: {checkpoint.Q8_0, checkpoint.Q4_0, checkpoint.Q6_K, Q4_K_M, checkpoint.F16, checkpoint.BF16},
@@ -142,7 +142,7 @@ func TestGGUFQwenBlocks(t *testing.T) {
 	}
 }
 
-// apartBy is the difference of numbers, root mean square, relative to their size.
+// apartBy returns the root mean square of the difference, relative to that of the numbers.
 func apartBy(got, want []float32) float64 {
 	var off, all float64
 	for i, v := range want {
@@ -154,8 +154,8 @@ func apartBy(got, want []float32) float64 {
 	return math.Sqrt(off / all)
 }
 
-// TestGGUFQwenUnfit: what llama.cpp fixes in these architectures is an error that names it; any order of the two kinds
-// of layers is written.
+// TestGGUFQwenUnfit checks that options that llama.cpp fixes in these architectures are errors that name them, and that
+// any order of the two kinds of layers is written.
 func TestGGUFQwenUnfit(t *testing.T) {
 	const experts = "swiglu-experts(experts=4,d_inner=32,shared_gate=true,d_shared=32,normalize=true"
 	for want, change := range map[string]func(c *model.Config){

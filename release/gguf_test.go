@@ -33,7 +33,7 @@ func ggufModel(t testing.TB, mixer string, change func(*model.Config)) *model.Mo
 		t.Fatal(err)
 	}
 	m.Init(3)
-	m.Params("", func(name string, p *nn.Param) { // parameters of ones or zeros would hide mistakes
+	m.Params("", func(name string, p *nn.Param) { // parameters that are all ones or zeros would hide errors
 		if !strings.HasSuffix(name, ".D") && !strings.Contains(name, "norm") && !strings.HasSuffix(name, "bias") {
 			return
 		}
@@ -59,7 +59,7 @@ func textLogits(m *model.Model, token func(int) int32) []float32 {
 	return read(m.Logits(tape, m.Forward(tape, ids, model.EqualRows(1, len(ids)))))
 }
 
-// furthest is the largest difference, relative to the deviation of want.
+// furthest returns the largest difference, relative to the deviation of want.
 func furthest(t *testing.T, got, want []float32) float64 {
 	t.Helper()
 	if len(got) != len(want) {
@@ -73,7 +73,7 @@ func furthest(t *testing.T, got, want []float32) float64 {
 	return most / math.Sqrt(sum/float64(len(want)))
 }
 
-// writtenGGUF is the path of a model written as a GGUF file.
+// writtenGGUF writes a model as a GGUF file and returns its path.
 func writtenGGUF(t testing.TB, m *model.Model, o GGUFOptions) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -87,10 +87,10 @@ func writtenGGUF(t testing.TB, m *model.Model, o GGUFOptions) string {
 	return path
 }
 
-// TestGGUFModelsRoundTrip: a model written and read back is the same up to the rounding of its type.
+// TestGGUFModelsRoundTrip checks that a model written and read back is the same up to the rounding of its type.
 func TestGGUFModelsRoundTrip(t *testing.T) {
-	// A is -exp of a parameter, whose logarithm is rounded twice. f16 has 11 bits; a block of Q8_0 has steps of 1/127
-	// of its largest number, which the layers after it add up.
+	// A is -exp of a parameter, so its logarithm is rounded twice. f16 has 11 bits. A block of Q8_0 has steps of 1/127
+	// of its largest number, whose errors add up in the following layers.
 	rounding := map[checkpoint.DType]float64{checkpoint.F32: 1e-5, checkpoint.F16: 0.02, checkpoint.Q8_0: 0.2}
 	for _, c := range []struct {
 		mixer  string
@@ -135,8 +135,8 @@ func must(m *model.Model, _ string, err error) *model.Model {
 	return m
 }
 
-// TestGGUFFilterWithoutBias: a filter without a bias is written with a bias of zeros, which llama.cpp requires; one
-// without a bias in the file has none in the model.
+// TestGGUFFilterWithoutBias checks that a filter without a bias is written with a bias of zeros, which llama.cpp
+// requires, and that a filter without a bias in the file has none in the model.
 func TestGGUFFilterWithoutBias(t *testing.T) {
 	m := ggufModel(t, "mamba(conv_bias=false)", nil)
 	path := writtenGGUF(t, m, GGUFOptions{Type: checkpoint.F32})
@@ -153,8 +153,8 @@ func TestGGUFFilterWithoutBias(t *testing.T) {
 	}
 }
 
-// llamaFile is the result of llama.cpp's conversion for a model of ggufModel, written by hand: names, shapes and types
-// of tensors.
+// llamaFile returns the result of llama.cpp's conversion for a model of ggufModel, written by hand: names, shapes and
+// types of tensors.
 func llamaFile(m *model.Model, arch string, kind checkpoint.DType) (map[string]any, map[string]checkpoint.Tensor) {
 	values := map[string]any{
 		"general.architecture": arch, arch + ".context_length": uint32(1 << 20),
@@ -222,7 +222,7 @@ func llamaFile(m *model.Model, arch string, kind checkpoint.DType) (map[string]a
 	return values, tensors
 }
 
-// llamaModel is a model for llamaFile.
+// llamaModel returns the model for llamaFile.
 func llamaModel(t testing.TB, arch string) *model.Model {
 	mixer := "mamba"
 	if arch == "mamba2" {
@@ -231,7 +231,7 @@ func llamaModel(t testing.TB, arch string) *model.Model {
 	return ggufModel(t, mixer, nil)
 }
 
-// llamaPath writes a file.
+// llamaPath writes a file and returns its path.
 func llamaPath(t testing.TB, values map[string]any, tensors map[string]checkpoint.Tensor) string {
 	t.Helper()
 	var list []checkpoint.GGUFValue
@@ -253,9 +253,10 @@ func llamaPath(t testing.TB, values map[string]any, tensors map[string]checkpoin
 	return path
 }
 
-// TestGGUFOfLlamaCpp: files of llama.cpp's conversion load as their original models, parameter by parameter: A is a
-// logarithm again, the filter has its middle axis, A and D of Mamba-2 have one axis, its norm is one row, the number of
-// heads determines their size, an omitted head is the embedding, and rows of another type are read.
+// TestGGUFOfLlamaCpp checks that files of llama.cpp's conversion are loaded as their original models, parameter by
+// parameter: A is a logarithm again, the filter has its middle axis, A and D of Mamba-2 have one axis, its norm is one
+// row, the size of heads follows from their number, an omitted head is the embedding, and rows of another type are
+// read.
 func TestGGUFOfLlamaCpp(t *testing.T) {
 	for _, arch := range []string{"mamba", "mamba2"} {
 		m := llamaModel(t, arch)
@@ -274,7 +275,7 @@ func TestGGUFOfLlamaCpp(t *testing.T) {
 				exact := kind == checkpoint.F32 || !strings.HasSuffix(name, "proj.weight") && name != mambaTable
 				most := 1e-6
 				if !exact {
-					most = 0.01 // the largest step of the types
+					most = 0.01 // the largest step of these types
 				}
 				w := want[name]
 				a, _ := x.Float32()

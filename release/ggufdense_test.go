@@ -15,13 +15,14 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// llamaCppCase is what llama.cpp's logits may differ by.
+// llamaCppCase holds the tolerance for a comparison with llama.cpp's logits.
 type llamaCppCase struct {
 	Tolerance float64 `json:"llama_cpp_tolerance"`
 }
 
-// TestLogitsOfLlamaCpp: models with attention alone have llama.cpp's logits, read from a folder of the transformers
-// library's layout, and from the GGUF file that llama.cpp read, which this repository did not write.
+// TestLogitsOfLlamaCpp checks that models that have only attention give llama.cpp's logits, both when read from a
+// folder in the layout of the transformers library and when read from the GGUF file that llama.cpp read, which was not
+// written by this repository.
 func TestLogitsOfLlamaCpp(t *testing.T) {
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
 		if !c.Has("out/logits_llama_cpp") {
@@ -48,7 +49,7 @@ func TestLogitsOfLlamaCpp(t *testing.T) {
 	})
 }
 
-// TestGGUFRotaryScaling: the scaling of rotary positions in a file, and what is wrong with one.
+// TestGGUFRotaryScaling checks the scaling of rotary positions in a file and the errors for it.
 func TestGGUFRotaryScaling(t *testing.T) {
 	h := llamaHybrids[slices.IndexFunc(llamaHybrids, func(h llamaHybrid) bool { return h.arch == "falcon-h1" })]
 	plain := maps.Clone(h.values)
@@ -119,8 +120,8 @@ func TestGGUFRotaryScaling(t *testing.T) {
 	})
 }
 
-// TestGPT2Layouts: the released files of GPT-2 have names without a prefix, and attention's masks beside the weights.
-// They are read as those with a prefix, and written as they were.
+// TestGPT2Layouts checks the released files of GPT-2, which have names without a prefix and include the masks of
+// attention. They are read like those with a prefix, and written unchanged.
 func TestGPT2Layouts(t *testing.T) {
 	golden.Run(t, "13_hf_gpt2", func(t *testing.T, c golden.Case) {
 		folder, dir := hfFolder(c), t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// kimiGGUF is the golden model as a GGUF file, with its values and tensors.
+// kimiGGUF writes the golden model as a GGUF file. It returns its path, values and tensors.
 func kimiGGUF(t *testing.T) (path string, values map[string]any, tensors, folder map[string]checkpoint.Tensor) {
 	t.Helper()
 	dir := hfCopy(t, "13_hf_kimi_linear_a", nil)
@@ -36,8 +36,9 @@ func kimiGGUF(t *testing.T) (path string, values map[string]any, tensors, folder
 	return path, values, tensors, read(OpenWeights(dir))
 }
 
-// TestGGUFKimi: a written file has the names, shapes and numbers of llama.cpp's conversion, of a golden model of four
-// heads: decays are -exp(A_log), keys and values of latent attention lie apart, and keys are transposed.
+// TestGGUFKimi checks that a written file has the names, shapes and numbers of llama.cpp's conversion, for a golden
+// model with four heads: decays are -exp(A_log), keys and values of latent attention are separate, and keys are
+// transposed.
 func TestGGUFKimi(t *testing.T) {
 	_, values, tensors, folder := kimiGGUF(t)
 	numbers := func(x checkpoint.Tensor) []float32 {
@@ -72,7 +73,7 @@ func TestGGUFKimi(t *testing.T) {
 		"ssm_conv1d_q.weight": "q_conv1d.weight", "ssm_conv1d_v.weight": "v_conv1d.weight"} {
 		check("blk.1."+own, kda+"self_attn."+theirs, folder[kda+"self_attn."+theirs].Shape, same, nil)
 	}
-	const n, v, rank = 8, 10, 12 // of 4 heads: keys, values, latent numbers
+	const n, v, rank = 8, 10, 12 // for each of 4 heads: keys, values, latent numbers
 	check("blk.3.attn_k_b.weight", mla+"self_attn.kv_b_proj.weight", []int{4, rank, n}, func(i int) int {
 		head, r, j := i/(rank*n), i/n%rank, i%n
 		return (head*(n+v)+j)*rank + r
@@ -99,7 +100,7 @@ func TestGGUFKimi(t *testing.T) {
 	}
 }
 
-// TestGGUFKimiLayouts: axes of 1 before others, which llama.cpp's conversion writes, and heads of keys as in older
+// TestGGUFKimiLayouts checks that leading axes of 1, which llama.cpp's conversion writes, and key heads as in older
 // files change nothing.
 func TestGGUFKimiLayouts(t *testing.T) {
 	path, _, tensors, _ := kimiGGUF(t)
@@ -120,8 +121,7 @@ func TestGGUFKimiLayouts(t *testing.T) {
 	}
 }
 
-// TestGGUFKimiProblems: values that a file cannot have are named, and cost no memory; what llama.cpp fixes is an error
-// that names it.
+// TestGGUFKimiProblems checks that errors name invalid values, which take no memory, and options that llama.cpp fixes.
 func TestGGUFKimiProblems(t *testing.T) {
 	path, values, _, _ := kimiGGUF(t)
 	n := 0
@@ -185,7 +185,8 @@ func TestGGUFKimiProblems(t *testing.T) {
 	})
 }
 
-// TestGGUFKimiHead: a head that shares the embedding's weights is written as one of its own, which llama.cpp wants.
+// TestGGUFKimiHead checks that a head that shares the embedding's weights is written as a separate tensor, which
+// llama.cpp requires.
 func TestGGUFKimiHead(t *testing.T) {
 	dir := hfCopy(t, "13_hf_kimi_linear_a", replaced(model.ConfigFile, `"tie_word_embeddings": false`,
 		`"tie_word_embeddings": true`))

@@ -9,15 +9,15 @@ import (
 	"github.com/hippo-ssm/hippo/checkpoint"
 )
 
-// TestGGUFMixOfLlama: each tensor of a file has the type that llama.cpp gives it: in a hybrid with layers of eight
-// experts, rows that are not whole blocks and a head of its own, in one of many layers that shares the embedding's, and
-// in one of gated delta networks with a shared expert.
-// The types are in testdata/ggufmix_llama.json, which says where they come from.
+// TestGGUFMixOfLlama checks that each tensor of a file has the type that llama.cpp gives it: in a hybrid with layers of
+// eight experts, rows that are not whole blocks and a separate head, in a model of many layers that shares the
+// embedding's head, and in one of gated delta networks with a shared expert. The types are in
+// testdata/ggufmix_llama.json, which names their source.
 func TestGGUFMixOfLlama(t *testing.T) {
 	var llama struct {
 		Models map[string]struct {
 			Shapes map[string][]int
-			Types  map[checkpoint.DType]map[string]checkpoint.DType // other than F32
+			Types  map[checkpoint.DType]map[string]checkpoint.DType // except for F32
 		}
 	}
 	text, err := os.ReadFile(filepath.Join("testdata", "ggufmix_llama.json"))

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ggufOf says of each golden of a family what keeps it from being written as a GGUF file; "" is nothing. It is the
-// table of docs/models.md.
+// ggufOf lists, for each golden model of a family, what prevents writing it as a GGUF file, or "". It is the table of
+// docs/models.md.
 var ggufOf = map[string]string{
 	"mamba": "", "falcon_mamba": "norm_eps: found 1e-06, want 1e-05", "mamba2": "", "mamba2_codestral": "",
 	"mamba_bias": "d_inner: found 96, want 64", "mamba2_limit": "dt_",
@@ -32,8 +32,8 @@ var ggufOf = map[string]string{
 	"zamba2":      "found zamba2-shared in layers", "zamba2_2blocks": "found zamba2-shared in layers",
 }
 
-// TestGGUFOfEveryFamily: a model of each family is written as a GGUF file with the same logits, or the error says which
-// mixers or options stand in the way.
+// TestGGUFOfEveryFamily checks that a model of each family is written as a GGUF file with the same logits, or that the
+// error names the mixers or options that prevent it.
 func TestGGUFOfEveryFamily(t *testing.T) {
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
 		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(hfFolder(c)), "13_hf_"), "_a")

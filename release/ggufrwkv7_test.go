@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestGGUFRWKV7: the golden's weights as llama.cpp's conversion lays them out are its model, to the bit, and its
-// tokens take the longest at each place; written again, the file has the same tensors.
+// TestGGUFRWKV7 checks that the golden weights in the layout of llama.cpp's conversion give the golden model, bit for
+// bit, that the longest token at each position is chosen, and that the model is written with the same tensors.
 func TestGGUFRWKV7(t *testing.T) {
 	path := filepath.Join(golden.Dir(t), "13_gguf_rwkv7_a", "model.gguf")
 	folder, _ := rwkv7Files(t)
@@ -70,7 +70,8 @@ func TestGGUFRWKV7(t *testing.T) {
 	}
 }
 
-// TestGGUFRWKV7Problems: what llama.cpp's architecture does not have, and files with wrong sizes.
+// TestGGUFRWKV7Problems checks the errors for options that llama.cpp's architecture does not have, and for files with
+// wrong sizes.
 func TestGGUFRWKV7Problems(t *testing.T) {
 	const right = "rwkv7(head_size=8)"
 	for want, change := range map[string]func(c *model.Config){

@@ -31,8 +31,8 @@ func (c *hfCase) tolerance() float64 { return max(logitTol, 5*c.Deviation) }
 // hfFolder returns the folder of a case's checkpoint.
 func hfFolder(c golden.Case) string { return filepath.Dir(c.File(model.ConfigFile)) }
 
-// TestGoldenHF: a model in the layout of the transformers library has the official logits, in any chunks and step by
-// step, states, loss, gradients and greedy text.
+// TestGoldenHF checks that a model in the layout of the transformers library has the official logits, in any chunks and
+// step by step, and the official states, loss, gradients and greedy text.
 func TestGoldenHF(t *testing.T) {
 	golden.Of(t, "attention", "window-attention", "gated-conv")
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
@@ -53,14 +53,15 @@ func TestGoldenHF(t *testing.T) {
 			checkCached(t, c, m, ids, b, l, meta)
 		}
 		long := ids32(c.I64("in/ids_long"))
-		// Six times as many positions have outputs of a head that are almost zero, whose norm makes errors larger.
+		// With six times as many positions, more heads have outputs that are almost zero. Their norm makes errors
+		// larger.
 		golden.CloseAbs(t, "logits_long", logitsOf(m, long, 1), c.F64("out/logits_long"),
 			max(logitTol, 10*meta.Deviation))
 		checkGreedy(t, c, m, "out/greedy_ids")
 	})
 }
 
-// openHF reads a folder, and the names of its family.
+// openHF opens a folder. It also returns the names of its family.
 func openHF(t *testing.T, dir string) (*model.Model, published) {
 	t.Helper()
 	m, _, err := LoadDir(dir)
@@ -74,7 +75,7 @@ func openHF(t *testing.T, dir string) (*model.Model, published) {
 	return m, p
 }
 
-// withoutGroups is a copy of a folder whose configuration asks for the norm over all channels.
+// withoutGroups returns a copy of a folder whose configuration requests the norm over all channels.
 func withoutGroups(t *testing.T, dir string) string {
 	t.Helper()
 	out := t.TempDir()
@@ -137,7 +138,7 @@ func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, id
 	golden.CloseAbs(t, "loss", read(loss), c.F64("out/loss"), 1e-5)
 	tape.Backward(loss)
 	names := p.names
-	if c.Has("grad/emb.weight") { // those of its authors' layout
+	if c.Has("grad/emb.weight") { // in the authors' layout
 		names = rwkv7PthNames()
 	}
 	m.Params("", func(name string, q *nn.Param) {
@@ -162,7 +163,8 @@ func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, id
 	})
 }
 
-// latentGradient is the gradient of a head's matrix in one of the parts that latentHeads.read makes of a tensor.
+// latentGradient returns the gradient of a head's matrix in one of the parts into which latentHeads.read divides a
+// tensor.
 func latentGradient(c golden.Case, l *latentHeads, s model.Source) ([]float64, bool) {
 	whole, ofKeys := strings.CutSuffix(s.Name, latentKeys)
 	whole, ofValues := strings.CutSuffix(whole, latentValues)
@@ -176,18 +178,18 @@ func latentGradient(c golden.Case, l *latentHeads, s model.Source) ([]float64, b
 	return g[l.keys*l.rank:][:l.values*l.rank], true
 }
 
-// oneExpert matches the matrices of experts in tensors of their own.
+// oneExpert matches matrices of experts that are stored as separate tensors.
 var oneExpert = regexp.MustCompile(`^(.*\.mlp\.experts\.)(\d+)\.(gate|up|down)_proj\.weight$`)
 
-// classNames are what Olmo Hybrid's class calls tensors of its files: the filter of queries, keys and values, of which
-// there are twice as many, is one.
+// classNames maps tensors of Olmo Hybrid's files to their names in its class, in which the filters of queries, keys and
+// values are a single tensor. Values are twice as many as keys.
 var classNames = map[string]model.Source{
 	"attention_layer_norm": {Name: "input_layernorm"}, "feedforward_layer_norm": {Name: "post_attention_layernorm"},
 	"q_conv1d": {Name: "conv1d", Of: 4}, "k_conv1d": {Name: "conv1d", Part: 1, Of: 4},
 	"v_conv1d": {Name: "conv1d", Part: 1, Of: 2},
 }
 
-// gradientOf returns where the gradient of a tensor is: some cases name it as the class did, not as the file does.
+// gradientOf returns the gradient of a tensor. Some cases use the name in the class, not the name in the file.
 func gradientOf(c golden.Case, s model.Source) model.Source {
 	s.Name = "grad/" + strings.Replace(s.Name, "model.language_model.", "model.", 1)
 	for file, at := range classNames {
@@ -196,7 +198,7 @@ func gradientOf(c golden.Case, s model.Source) model.Source {
 		}
 	}
 	if m := oneExpert.FindStringSubmatch(s.Name); m != nil && !c.Has(s.Name) {
-		e, half := 0, 1 // down_proj is (experts, d, inner); gate_up_proj has the gate and above it the other
+		e, half := 0, 1 // down_proj is (experts, d, inner); gate_up_proj has the gate matrix, then the up matrix
 		fmt.Sscan(m[2], &e)
 		s.Name = m[1] + "down_proj"
 		if m[3] != "down" {
@@ -210,7 +212,7 @@ func gradientOf(c golden.Case, s model.Source) model.Source {
 	return s
 }
 
-// transposed returns the elements of a matrix (n, k) of which x has those of (k, n).
+// transposed returns the elements of a matrix (n, k), where x holds those of its transpose (k, n).
 func transposed(x []float64, n, k int) []float64 {
 	y := make([]float64, len(x))
 	for i := range n {
@@ -221,11 +223,11 @@ func transposed(x []float64, n, k int) []float64 {
 	return y
 }
 
-// checkCached compares logits of a prefill and of one id at a time after it.
+// checkCached compares the logits of a prefill and of single ids after it.
 func checkCached(t *testing.T, c golden.Case, m *model.Model, ids []int32, b, l int, meta hfCase) {
 	t.Helper()
 	v := m.Config.PaddedVocab()
-	shape := c.Shape("out/logits_cached") // (b, steps, v), from the prefill's last id on
+	shape := c.Shape("out/logits_cached") // (b, steps, v), from the last id of the prefill on
 	got := make([]float32, b*shape[1]*v)
 	for i := range b {
 		state, tape := m.NewState(), autograd.NewTape(cpu.Backend{})
@@ -239,8 +241,9 @@ func checkCached(t *testing.T, c golden.Case, m *model.Model, ids []int32, b, l 
 	golden.CloseAbs(t, "logits_cached", got, c.F64("out/logits_cached"), meta.tolerance())
 }
 
-// TestQwen35TextOnly: the part for texts alone, under its own names, is the model that it is within a release that also
-// sees pictures; written again, each has all its tensors, but for those of other parts where their file is not at hand.
+// TestQwen35TextOnly checks that the part for text only, under its own names, gives the same model as a release that
+// also sees pictures. The release is written again with all its tensors. Those of other parts are only included if
+// their file is available.
 func TestQwen35TextOnly(t *testing.T) {
 	whole := filepath.Join(golden.Dir(t), "13_hf_qwen3_5_a")
 	alone := filepath.Join(golden.Dir(t), "15_hf_qwen3_5_a_text")
@@ -268,7 +271,7 @@ func TestQwen35TextOnly(t *testing.T) {
 	}
 }
 
-// TestHFDialects: the configurations of a model in the dialects of transformers 4 and 5 are equal.
+// TestHFDialects checks that the configurations of a model in the dialects of transformers 4 and 5 are equal.
 func TestHFDialects(t *testing.T) {
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
 		var got [2]published

@@ -17,8 +17,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestGoldenHyenaDNA: the hidden states, classes and gradients of the official model, read from a checkpoint
-// in the form of the published ones with its config.json; the same in chunks.
+// TestGoldenHyenaDNA checks the hidden states, classes and gradients of the official model, read from a checkpoint in
+// the published form with its config.json, also in chunks.
 func TestGoldenHyenaDNA(t *testing.T) {
 	const tol = 1e-4 // the golden file's own float32 tolerance
 	golden.Run(t, "12_hyenadna", func(t *testing.T, c golden.Case) {
@@ -34,7 +34,7 @@ func TestGoldenHyenaDNA(t *testing.T) {
 		}
 		head.Params("", func(name string, p *nn.Param) {
 			golden.Close(t, name, read(p.Tensor), c.F64("param/"+name), 0)
-			if before, ok := strings.CutSuffix(name, "implicit_filter.1.freq"); ok { // the release names it three times
+			if before, ok := strings.CutSuffix(name, "implicit_filter.1.freq"); ok { // the release has it three times
 				for _, again := range []string{"3", "5"} {
 					golden.Close(t, name, read(p.Tensor), c.F64("param/"+before+"implicit_filter."+again+".freq"), 0)
 				}
@@ -69,8 +69,8 @@ func TestGoldenHyenaDNA(t *testing.T) {
 	})
 }
 
-// TestHyenaConfig: the layer of a HyenaDNA configuration sets the mixer's options, and a setting that is not supported
-// is an error.
+// TestHyenaConfig checks that the layer of a HyenaDNA configuration sets the mixer's options, and that an unsupported
+// setting is an error.
 func TestHyenaConfig(t *testing.T) {
 	parse := func(layer string) (model.Config, error) {
 		return ParseConfig([]byte(`{"d_model": 128, "n_layer": 2, "vocab_size": 12, "layer": ` + layer + `}`))
@@ -113,8 +113,8 @@ func TestHyenaConfig(t *testing.T) {
 	}
 }
 
-// TestHyenaLoadErrors: frequencies that are not shared, a head of other classes, and a checkpoint without its
-// configuration.
+// TestHyenaLoadErrors checks the errors for frequencies that are not shared, for a head of other classes, and for a
+// checkpoint without its configuration.
 func TestHyenaLoadErrors(t *testing.T) {
 	golden.Run(t, "12_hyenadna", func(t *testing.T, c golden.Case) {
 		m := goldenModel(t, c, c.Weights()[0])
@@ -139,7 +139,8 @@ func TestHyenaLoadErrors(t *testing.T) {
 	})
 }
 
-// TestHyenaRoundTrip: a saved model has the official names and shapes, each once, and is the same when it is loaded.
+// TestHyenaRoundTrip checks that a saved model has the official names and shapes, each once, and is unchanged when it
+// is loaded.
 func TestHyenaRoundTrip(t *testing.T) {
 	golden.Run(t, "12_hyenadna", func(t *testing.T, c golden.Case) {
 		m, dir := goldenModel(t, c, c.Weights()[0]), t.TempDir()

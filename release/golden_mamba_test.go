@@ -16,15 +16,15 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestGoldenMambaLM: logits, loss, every gradient, any chunking, the states after the text and greedy text of
-// the official Mamba and Mamba-2 language models, from each of their files.
+// TestGoldenMambaLM checks the logits, loss, every gradient, any chunks, the states after the text and the greedy text
+// of the official Mamba and Mamba-2 language models, from each of their files.
 func TestGoldenMambaLM(t *testing.T) {
 	for _, prefix := range []string{"06_mamba_lm", "12_mamba2_lm"} {
 		golden.Run(t, prefix, func(t *testing.T, c golden.Case) {
 			for _, file := range c.Weights() {
 				checkMambaLM(t, c, goldenModel(t, c, file), file)
 			}
-			// The folder as it was published is a model's folder.
+			// The folder is in the published form.
 			m, _, err := LoadDir(filepath.Dir(c.File(c.Weights()[0])))
 			if err != nil {
 				t.Fatal(err)
@@ -61,8 +61,8 @@ func checkMambaLM(t *testing.T, c golden.Case, m *model.Model, file string) {
 	}
 }
 
-// TestMambaTransformers: the configuration and the names of the transformers library make the same model, and so do the
-// shapes of the tensors.
+// TestMambaTransformers checks that the configuration and the names of the transformers library give the same model,
+// and that the shapes of the tensors do so, too.
 func TestMambaTransformers(t *testing.T) {
 	golden.Run(t, "06_mamba_lm", func(t *testing.T, c golden.Case) {
 		want := goldenModel(t, c, c.Weights()[0])
@@ -105,7 +105,7 @@ func TestMambaTransformers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		inferred.VocabSize = cfg.VocabSize // only the padded size can be seen
+		inferred.VocabSize = cfg.VocabSize // only the padded size is visible
 		if !reflect.DeepEqual(inferred, cfg) {
 			t.Errorf("got  %+v\nwant %+v", inferred, cfg)
 		}

@@ -15,26 +15,27 @@ import (
 )
 
 // Tolerances of logits with rounded weights: the root mean square error relative to that of the logits, and the largest
-// error relative to the largest logit. bf16 rounds the factors of a product by 2^-9/√3 = 0.11 % each, so about 13
-// products in a row amount to 0.6 %, which random weights enlarge up to twice.
+// error relative to the largest logit. bf16 rounds each factor of a product by 2^-9/√3 = 0.11 %. About 13 consecutive
+// products therefore give 0.6 %, which random weights amplify up to twice.
 const bf16LogitRMS, bf16LogitWorst = 0.015, 0.03
 
-// Integers have no tolerance that fits every model, since models of random weights amplify errors, and single positions
-// far more than others. At one of the 40 positions of 05_h3_lm_rotary_a the logits of int8 are off by 14 %, at the
-// others by 1 to 7 %. Rounding each matrix alone shows why: of the first layer's v_proj, by itself, come 7 % there and
-// below 2 % elsewhere. H3 multiplies its values by two other projections of the same small embeddings, and where that
-// product nearly vanishes, the norm after it enlarges what is left.
+// For integers, no tolerance fits every model, because models with random weights amplify errors, and single positions
+// far more than others. At one of the 40 positions of 05_h3_lm_rotary_a the int8 logits have an error of 14 %, at the
+// others 1 to 7 %. Rounding each matrix separately shows the reason: rounding only the first layer's v_proj gives 7 %
+// at that position and below 2 % elsewhere. H3 multiplies its values by two other projections of the same small
+// embeddings. Where that product nearly vanishes, the norm after it amplifies the rest.
 //
-// So weights and inputs are tested apart. Rounded weights are tested by their own numbers (checkRounded). Products of
-// packed weights also round their inputs to int8. That is tested against the model in float32 with the rounded weights,
-// position by position: against how far the logits move when noise as large as the rounding of int8 is added to these
-// weights (sensitivity). Inputs and weights are factors of the same products, so both do about the same.
+// Weights and inputs are therefore tested separately. Rounded weights are tested by their own numbers (checkRounded).
+// Products of packed weights also round their inputs to int8. This is compared, position by position, with the float32
+// model with the rounded weights. The tolerance is the change of the logits when noise as large as the rounding of int8
+// is added to these weights (sensitivity). Inputs and weights are factors of the same products, so both have about the
+// same effect.
 const (
-	inputRMS   = 1.5 // of all logits, times the noise's: 0.7 to 1.1 here
-	inputWorst = 4   // of a position's logits: up to 2.4 in one of 600
+	inputRMS   = 1.5 // for all logits, relative to the noise: 0.7 to 1.1 here
+	inputWorst = 4   // for the logits of a position: up to 2.4 in one of 600
 )
 
-// TestPackedGolden: the official model's logits, from its checkpoint rounded during loading.
+// TestPackedGolden checks the official model's logits, from its checkpoint rounded during loading.
 func TestPackedGolden(t *testing.T) {
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
 		s := c.Shape("in/ids")
@@ -61,8 +62,8 @@ func TestPackedGolden(t *testing.T) {
 				check(p.String(), got, 1e-5, 1e-4)
 				continue
 			case engine.BF16:
-				// The worst of 62,400 logits of 05_h3_lm_long_a is at 0.018, which its mean square, the same as
-				// elsewhere, shows to be one of many: 5,000 of them stay below 0.012.
+				// The largest error of the 62,400 logits of 05_h3_lm_long_a is 0.018. It is the extreme of many errors,
+				// since their mean square is the same as elsewhere: 5,000 logits stay below 0.012.
 				check(p.String(), got, bf16LogitRMS, bf16LogitWorst)
 				continue
 			}
@@ -97,7 +98,7 @@ func wide(x []float32) []float64 {
 	return out
 }
 
-// distance is the root mean square of got - want relative to that of want.
+// distance returns the root mean square of got - want relative to that of want.
 func distance(got []float32, want []float64) float64 {
 	var errors, all float64
 	for i, w := range want {
@@ -106,8 +107,8 @@ func distance(got []float32, want []float64) float64 {
 	return math.Sqrt(errors / all)
 }
 
-// sensitivity is how far the logits of each position move, relative to them, when every number of the matrices of m is
-// off by up to 1/254 of the largest of its group, at random. It changes m.
+// sensitivity returns the relative change of the logits at each position if every number of the matrices of m is
+// changed at random by up to 1/254 of the largest of its group. It changes m.
 func sensitivity(m *model.Model, logits func(*model.Model) []float32, want []float64, v int) []float64 {
 	const draws = 6
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -146,14 +147,15 @@ func sensitivity(m *model.Model, logits func(*model.Model) []float32, want []flo
 }
 
 // checkRounded compares the integers of a packed model with the weights of plain, group by group, and then replaces
-// those weights by them. It returns the number of matrices.
+// those weights by the rounded ones. It returns the number of matrices.
 //
-// Each group of 32 is rounded by a factor f of its own. With f = top/127, where top is its largest magnitude, no number
-// of int8 is off by more than top/254. int4 chooses f by least squares among several, one of which is top/7; int4min
-// the f and the least number, among them those that divide the range into 15 steps. So the squares of a group's errors
-// sum up to no more than with that f. And of a least-squares fit the errors are orthogonal to what is fitted:
-// <w, r> = <r, r> for weights w rounded to r. Rounding again with the fitted f, and f itself to float16, disturbs
-// single groups, less than a percent on average. f too large by a factor c makes <w, r>/<r, r> 1/c.
+// Each group of 32 is rounded by its own factor f. With f = top/127, where top is the largest magnitude of the group,
+// the error of an int8 number is at most top/254. int4 chooses f by least squares among several values, one of which is
+// top/7. int4min chooses f and the minimum in the same way; the candidates include those that divide the range into 15
+// steps. So the sum of the squared errors of a group is at most that with these factors. The errors of a least-squares
+// fit are orthogonal to the fitted values: <w, r> = <r, r> for weights w rounded to r. Rounding again with the fitted
+// f, and rounding f itself to float16, disturbs single groups, by less than a percent on average. If f is too large by
+// a factor c, then <w, r>/<r, r> is 1/c.
 func checkRounded(t *testing.T, m, plain *model.Model) (matrices int) {
 	t.Helper()
 	params := map[string]*nn.Param{}
@@ -190,7 +192,7 @@ func checkRounded(t *testing.T, m, plain *model.Model) (matrices int) {
 					}
 					allowed += e * e
 				}
-				if top > 0 && !(errors <= 1.05*allowed) { // float16 factors
+				if top > 0 && !(errors <= 1.05*allowed) { // factors are float16
 					t.Errorf("%s: row %d, group at %d: squares of errors %.4g, want at most %.4g", name, j, lo, errors,
 						allowed)
 					return

@@ -64,7 +64,7 @@ func read(x *tensor.Tensor) []float32 {
 	return out
 }
 
-// gradient is a copy of the gradient of x on a tape, nil if there is none.
+// gradient returns a copy of the gradient of x on a tape, or nil if there is none.
 func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
 	if g := tape.Grad(x); g != nil {
 		return read(g)
@@ -72,8 +72,8 @@ func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
 	return nil
 }
 
-// TestGoldenH3LM: logits, loss, every gradient, the state after the text, any chunking, and greedy text, of the
-// official hybrid language model.
+// TestGoldenH3LM checks the logits, loss, every gradient, the state after the text, any chunks and the greedy text of
+// the official hybrid language model.
 func TestGoldenH3LM(t *testing.T) {
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
 		m := goldenModel(t, c, c.Weights()[0])
@@ -107,8 +107,9 @@ func TestGoldenH3LM(t *testing.T) {
 	})
 }
 
-// checkLayers compares what comes out of every layer. Of a release whose blocks return the stream before their MLP
-// (residual) and its output (hidden), it compares both; of others, the stream after the layer.
+// checkLayers compares the outputs of every layer. The blocks of some releases return the stream before their MLP
+// (residual) and the output of the MLP (hidden). Then it compares both. Otherwise it compares the stream after the
+// layer.
 func checkLayers(t *testing.T, c golden.Case, m *model.Model, ids []int32, b, l int, tol float64) {
 	t.Helper()
 	tape, rows := autograd.NewTape(cpu.Backend{}), model.EqualRows(b, l)
@@ -152,8 +153,8 @@ func checkLayers(t *testing.T, c golden.Case, m *model.Model, ids []int32, b, l 
 	}
 }
 
-// checkChunks runs the text in chunks of several lengths, recorded (convolution) and not (recurrence where short), and
-// compares the logits of each chunk and the final state with the official ones.
+// checkChunks runs the text in chunks of several lengths, recorded (with convolution) and not (with recurrence for
+// short chunks). It compares the logits of each chunk and the final state with the official ones.
 func checkChunks(t *testing.T, c golden.Case, m *model.Model, ids []int32, b, l int) {
 	t.Helper()
 	checkChunksWithin(t, c, m, ids, b, l, logitTol)
@@ -188,19 +189,19 @@ func checkFinalState(t *testing.T, c golden.Case, m *model.Model, states []*mode
 	for i := range m.Blocks {
 		prefix := fmt.Sprintf("out/final_state/layer%d_", i)
 		first := 0
-		if c.Has(prefix + "lru") { // the reference had one state for all, that of the sequence that ran last
+		if c.Has(prefix + "lru") { // the reference had one state for all sequences, that of the last one
 			first = len(states) - 1
 		}
-		parts := map[string][]float32{} // of all sequences, one after the other
+		parts := map[string][]float32{} // parts of all sequences, one after another
 		for _, s := range states[first:] {
 			s.Mixers[i].Tensors(func(name string, x *tensor.Tensor) { parts[name] = append(parts[name], read(x)...) })
 		}
 		for name, got := range parts {
 			part := name
-			name = name[strings.LastIndexByte(name, '.')+1:] // of several mixers side by side
+			name = name[strings.LastIndexByte(name, '.')+1:] // one of several mixers in parallel
 			switch {
 			case (name == "C" || name == "n") && c.Has(prefix+"m"):
-				// Memories are divided by e^m, and m depends on how the text was cut.
+				// Memories are divided by e^m, and m depends on the chunks of the text.
 				want, m, wantM := c.F64(prefix+name), parts["m"], c.F64(prefix+"m")
 				for j, of := 0, len(got)/len(m); j < len(got); j++ {
 					got[j] *= float32(math.Exp(float64(m[j/of]) - wantM[j/of]))
@@ -229,7 +230,7 @@ func checkFinalState(t *testing.T, c golden.Case, m *model.Model, states []*mode
 				want := c.F64(prefix + name)
 				golden.Close(t, prefix+name, got, want[len(want)-len(got):], 1e-4)
 			case name == "conv" && c.Has(prefix+"conv"):
-				// (b, d, d_conv), of most families one input more than is needed; ours is (b, d_conv-1, d)
+				// (b, d, d_conv), in most families with one input more than is needed; ours is (b, d_conv-1, d)
 				s := c.Shape(prefix + "conv")
 				kept := len(got) / (len(states) - first) / s[1]
 				conv := c.F64(prefix + "conv")
@@ -259,7 +260,7 @@ func checkFinalState(t *testing.T, c golden.Case, m *model.Model, states []*mode
 	}
 }
 
-// greedy continues prompt to n ids in all, choosing among the first vocab logits.
+// greedy extends prompt to n ids, choosing among the first vocab logits.
 func greedy(m *model.Model, prompt []int32, n, chunk, vocab int) []int32 {
 	state, tape := m.NewState(), autograd.NewTape(cpu.Backend{})
 	out := slices.Clone(prompt)
@@ -290,7 +291,7 @@ func checkIDs(t *testing.T, what string, got []int32, want []int64) {
 	}
 }
 
-// TestGoldenLayouts: every file layout that H3 was published in holds the same model.
+// TestGoldenLayouts checks that all file layouts in which H3 was published contain the same model.
 func TestGoldenLayouts(t *testing.T) {
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
 		folder := strings.TrimSuffix(c.Path, ".safetensors")
@@ -317,7 +318,7 @@ func TestGoldenLayouts(t *testing.T) {
 	})
 }
 
-// TestGoldenInfer: the configuration read off the tensors is that of the constructor.
+// TestGoldenInfer checks that the configuration inferred from the tensors is that of the constructor.
 func TestGoldenInfer(t *testing.T) {
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
 		want := goldenModel(t, c, c.Weights()[0]).Config
@@ -333,7 +334,7 @@ func TestGoldenInfer(t *testing.T) {
 		if got.PaddedVocab() != want.PaddedVocab() {
 			t.Errorf("padded vocabulary: got %d, want %d", got.PaddedVocab(), want.PaddedVocab())
 		}
-		got.VocabSize = want.VocabSize // only the padded size can be seen
+		got.VocabSize = want.VocabSize // only the padded size is visible
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}

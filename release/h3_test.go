@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// norms are the names of the norms of two layers in the official order.
+// norms lists the names of the norms of two layers in the official order.
 var norms = []string{"backbone.layers.0.norm1.weight", "backbone.layers.0.norm2.weight",
 	"backbone.layers.1.norm1.weight",
 	"backbone.layers.1.norm2.weight", "backbone.ln_f.weight"}

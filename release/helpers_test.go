@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// small is a model of the given mixers.
+// small returns a model of the given mixers.
 func small(t testing.TB, layers string) *model.Model {
 	t.Helper()
 	cfg := model.DefaultConfig()
@@ -25,10 +25,10 @@ func small(t testing.TB, layers string) *model.Model {
 	return m
 }
 
-// every names all mixers of the registry, so that a new one is tested too.
+// every lists all mixers of the registry, so that a new one is tested too.
 func every() string { return strings.Join(model.MixerNames(), ",") }
 
-// columns are the positions [lo, hi) of each of b rows.
+// columns returns the positions [lo, hi) of each of b rows.
 func columns[T any](x []T, b, lo, hi int) []T {
 	var out []T
 	for i, row := 0, len(x)/b; i < b; i++ {
@@ -37,7 +37,7 @@ func columns[T any](x []T, b, lo, hi int) []T {
 	return out
 }
 
-// newStates are those of b sequences before their first position.
+// newStates returns b states before the first position.
 func newStates(m *model.Model, b int) []*model.State {
 	states := make([]*model.State, b)
 	for i := range states {
@@ -46,7 +46,7 @@ func newStates(m *model.Model, b int) []*model.State {
 	return states
 }
 
-// rowsOf are the next n positions of each sequence.
+// rowsOf returns the next n positions of each sequence.
 func rowsOf(n int, states []*model.State) *model.Rows {
 	r := &model.Rows{}
 	for _, s := range states {
@@ -55,7 +55,7 @@ func rowsOf(n int, states []*model.State) *model.Rows {
 	return r
 }
 
-// weights are those of a file.
+// weights returns the weights of a file.
 func weights(t *testing.T, f *checkpoint.File) model.Weights {
 	t.Helper()
 	w, err := Weights(f)
@@ -65,7 +65,7 @@ func weights(t *testing.T, f *checkpoint.File) model.Weights {
 	return w
 }
 
-// allocated is how many bytes f allocates, in all goroutines.
+// allocated returns the number of bytes that f allocates, in all goroutines.
 func allocated(f func()) int {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -74,7 +74,7 @@ func allocated(f func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// parameter is that of a name.
+// parameter returns the parameter with a name.
 func parameter(t *testing.T, m *model.Model, name string) (found *tensor.Tensor) {
 	t.Helper()
 	m.Params("", func(n string, p *nn.Param) {

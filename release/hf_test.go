@@ -38,7 +38,7 @@ func hfCopy(t *testing.T, name string, change func(file string, data []byte) []b
 	return to
 }
 
-// replaced replaces a text in one file.
+// replaced returns a change that replaces a text in one file.
 func replaced(file, old, text string) func(string, []byte) []byte {
 	return func(name string, data []byte) []byte {
 		if name == file {
@@ -59,7 +59,7 @@ func wantError(t *testing.T, dir string, words ...string) {
 	}
 }
 
-// TestEveryFamilyHasAPage: a family that is added to hfFamilies has to be a row of docs/models.md that names a golden.
+// TestEveryFamilyHasAPage checks that every family in hfFamilies has a row in docs/models.md that names a golden model.
 func TestEveryFamilyHasAPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/models.md")
 	if err != nil {
@@ -77,7 +77,8 @@ func TestEveryFamilyHasAPage(t *testing.T) {
 	}
 }
 
-// TestHFProblems: missing, unexpected, misshapen and non-finite tensors are all listed, under their names in the file.
+// TestHFProblems checks that missing, unexpected, misshapen and non-finite tensors are all listed, under their names in
+// the file.
 func TestHFProblems(t *testing.T) {
 	dir := hfCopy(t, "13_hf_granite_h_a", nil)
 	path := filepath.Join(dir, model.WeightsFile)
@@ -120,7 +121,8 @@ func TestHFProblems(t *testing.T) {
 		"model.norm.weight: found NaN", "model.extra: unexpected")
 }
 
-// TestShardsStayInTheirFolder: an index cannot lead out of the folder, and it and the files must agree.
+// TestShardsStayInTheirFolder checks that an index cannot refer to files outside of the folder, and must agree with the
+// files.
 func TestShardsStayInTheirFolder(t *testing.T) {
 	const sharded, index = "13_hf_granite_h_bf16_sharded_a", "model.safetensors.index.json"
 	const first, second = "model-00001-of-00005.safetensors", "model-00002-of-00005.safetensors"
@@ -146,7 +148,7 @@ func TestShardsStayInTheirFolder(t *testing.T) {
 	}
 }
 
-// TestHubCache: in a hub's cache the files of a snapshot are links to those with the contents.
+// TestHubCache checks loading from a hub's cache, in which the files of a snapshot are links to the contents.
 func TestHubCache(t *testing.T) {
 	root := t.TempDir()
 	snapshot, blobs := filepath.Join(root, "snapshots", "abc"), filepath.Join(root, "blobs")
@@ -165,7 +167,7 @@ func TestHubCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		link := os.Symlink(filepath.Join("..", "..", "blobs", e.Name()), filepath.Join(snapshot, e.Name()))
-		if link != nil { // a system without links has such a cache without links
+		if link != nil { // without symbolic links, such a cache has plain files
 			if err := os.Link(filepath.Join(blobs, e.Name()), filepath.Join(snapshot, e.Name())); err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +178,7 @@ func TestHubCache(t *testing.T) {
 	}
 }
 
-// TestHFSavesAndLoads: a loaded model is saved in hippo's own layout and is the same after loading again.
+// TestHFSavesAndLoads checks that a loaded model is saved in hippo's own layout and is unchanged after loading again.
 func TestHFSavesAndLoads(t *testing.T) {
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
 		m, _ := openHF(t, hfFolder(c))
@@ -195,10 +197,10 @@ func TestHFSavesAndLoads(t *testing.T) {
 	})
 }
 
-// bits are those of numbers.
+// bits returns the bits of numbers.
 func bits(x []float32) []byte { x0 := checkpoint.NewTensor("", []int{len(x)}, x); return x0.Data }
 
-// TestHFConfigErrors: the error for a setting that is not supported names its field.
+// TestHFConfigErrors checks that the error for an unsupported setting names its field.
 func TestHFConfigErrors(t *testing.T) {
 	for _, c := range []struct{ folder, old, text, want string }{
 		{"granite_h", `"num_local_experts": 0`, `"num_local_experts": 4`, "num_experts_per_tok: found 4 and 0"},
@@ -326,7 +328,7 @@ func TestHFConfigErrors(t *testing.T) {
 	}
 }
 
-// TestPythonJSON: Python's extensions of JSON are read, and texts stay unchanged.
+// TestPythonJSON checks that Python's extensions of JSON are read, and that texts are unchanged.
 func TestPythonJSON(t *testing.T) {
 	text := `{"a": [0.0, Infinity], "b": -Infinity, "c": "Infinity \" NaN", "d": NaN}`
 	var got struct {
@@ -343,7 +345,8 @@ func TestPythonJSON(t *testing.T) {
 	}
 }
 
-// TestHFBalance: the weight of the loss that balances experts is that of the configuration, or of its class.
+// TestHFBalance checks that the weight of the loss that balances experts is that of the configuration or the default of
+// its class.
 func TestHFBalance(t *testing.T) {
 	for _, c := range []struct{ folder, old, text, want string }{
 		{"granite_h_moe", "", "", "balance=0.01"},

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestHFRotary: scalings of rotary positions are read in both dialects, with the class's defaults.
+// TestHFRotary checks that scalings of rotary positions are read in both dialects, with the defaults of the class.
 func TestHFRotary(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(golden.Dir(t), "13_hf_falcon_h1_a", model.ConfigFile))
 	if err != nil {

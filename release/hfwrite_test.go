@@ -24,7 +24,7 @@ func hfWritten(t *testing.T, m *model.Model, published []byte, like *checkpoint.
 	return dir
 }
 
-// differing returns the names of tensors that two folders do not have with the same type, shape and bytes.
+// differing returns the names of the tensors that do not have the same type, shape and bytes in two folders.
 func differing(t *testing.T, a, b string) (names []string) {
 	t.Helper()
 	x, err := OpenWeights(a)
@@ -49,8 +49,8 @@ func differing(t *testing.T, a, b string) (names []string) {
 	return names
 }
 
-// TestWriteHF: a model of every family, read and written, is what it was: names, types, shapes, bytes, configuration.
-// It is also when a folder in hippo's own layout lies between, with nothing of the file at hand.
+// TestWriteHF checks that a model of every family, read and written, is unchanged: names, types, shapes, bytes and
+// configuration. This includes writing from a folder in hippo's own layout, when no original file is available.
 func TestWriteHF(t *testing.T) {
 	families := map[string]bool{}
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
@@ -86,7 +86,7 @@ func TestWriteHF(t *testing.T) {
 		for where, out := range map[string]string{"with its file": hfWritten(t, m, texts[PublishedFile], f),
 			"after a folder of hippo": hfWritten(t, saved, texts[PublishedFile], nil)} {
 			names := differing(t, folder, out)
-			if where != "with its file" { // which its names of the embedding and other parts come from
+			if where != "with its file" { // the source of the names of the embedding and other parts
 				names = slices.DeleteFunc(names, func(s string) bool {
 					return strings.HasPrefix(s, "backbone.embedding") ||
 						strings.HasPrefix(s, "mtp.") || strings.HasPrefix(s, "model.visual.")
@@ -112,8 +112,8 @@ func TestWriteHF(t *testing.T) {
 	}
 }
 
-// TestWriteHFChanged: of a model of bfloat16 in which one matrix has changed, that is written in float32 and the
-// configuration says so; all others stay as they were. A head of its own is in the configuration.
+// TestWriteHFChanged checks that, if one matrix of a bfloat16 model has changed, it is written in float32, as the
+// configuration then says, and all others are unchanged. A separate head is recorded in the configuration.
 func TestWriteHFChanged(t *testing.T) {
 	golden.Run(t, "13_hf_granite_h_bf16_sharded", func(t *testing.T, c golden.Case) {
 		m, _, err := LoadDir(hfFolder(c))
@@ -126,7 +126,7 @@ func TestWriteHFChanged(t *testing.T) {
 		}
 		m.Params("", func(name string, p *nn.Param) {
 			if name == "backbone.layers.1.mixer.Wqkv.weight" {
-				p.Data()[0] += 1e-5 // of a query
+				p.Data()[0] += 1e-5 // in a query matrix
 			}
 		})
 		out := hfWritten(t, m, published, nil)
@@ -149,8 +149,8 @@ func TestWriteHFChanged(t *testing.T) {
 	})
 }
 
-// TestWriteHFDerived: a model that was trained from the start is written with a configuration of its own if the
-// transformers library has a class for it; else the error says which mixer stands in the way.
+// TestWriteHFDerived checks that a model that was trained from scratch is written with a configuration derived from it
+// if the transformers library has a class for it. Otherwise the error names the mixer that prevents it.
 func TestWriteHFDerived(t *testing.T) {
 	for mixer, want := range map[string]string{
 		"mamba": "mamba", "mamba(bcdt_norm=rms,d_conv=3,d_state=8,dt_rank=4,norm_eps=1e-06)": "falcon_mamba",

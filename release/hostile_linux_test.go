@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childFolder names the folder that the test program, run again, opens under a limit of memory.
+// childFolder is the variable with the folder that the test program, run again, opens under a memory limit.
 const childFolder = "HIPPO_TEST_HOSTILE_FOLDER"
 
-// TestHostileFolderUnderALimit opens folders in a process that may have 4 GB of addresses, as a server in a container:
-// it survives.
+// TestHostileFolderUnderALimit opens folders in a process with an address space of 4 GB, like a server in a container.
+// It must not be killed.
 func TestHostileFolderUnderALimit(t *testing.T) {
 	if dir := os.Getenv(childFolder); dir != "" {
 		limit := unix.Rlimit{Cur: 4 << 30, Max: 4 << 30}

@@ -15,10 +15,10 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// mostBytes is the limit on the bytes that opening a small folder may allocate, for any contents.
+// mostBytes is the maximum number of bytes that opening a small folder may allocate, for any contents.
 const mostBytes = 64 << 20
 
-// weightsOf returns a safetensors file of a header and the zeros that its offsets cover, up to a megabyte.
+// weightsOf returns a safetensors file with a header and the zeros that its offsets cover, up to a megabyte.
 func weightsOf(header []byte) []byte {
 	var tensors map[string]struct {
 		Offsets []uint64 `json:"data_offsets"`
@@ -35,7 +35,7 @@ func weightsOf(header []byte) []byte {
 	return append(append(data, header...), make([]byte, end)...)
 }
 
-// headerOf is the header of a safetensors file.
+// headerOf returns the header of a safetensors file.
 func headerOf(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -45,7 +45,7 @@ func headerOf(t testing.TB, path string) []byte {
 	return data[8:][:binary.LittleEndian.Uint64(data)]
 }
 
-// openAll opens a folder with every function that opens one and returns the errors.
+// openAll opens a folder with every function that opens one. It returns the errors.
 func openAll(t testing.TB, dir string) (errs []error) {
 	t.Helper()
 	add := func(err error) { errs = append(errs, err) }
@@ -80,7 +80,7 @@ func openAll(t testing.TB, dir string) (errs []error) {
 	return errs
 }
 
-// hostileFolder is a folder of a small model with a network.json beside it.
+// hostileFolder writes a small model with a network.json. It returns the folder and the contents of its files.
 func hostileFolder(t testing.TB, layers string) (dir string, config, network, header []byte) {
 	t.Helper()
 	c := model.DefaultConfig()
@@ -113,8 +113,8 @@ func writeFolder(t testing.TB, dir string, config, network, header []byte) (size
 	return size
 }
 
-// TestHostileSizes: a configuration whose sizes differ from the weights is an error of every function that opens a
-// folder, and costs no memory.
+// TestHostileSizes checks that a configuration whose sizes differ from the weights is an error in every function that
+// opens a folder, and takes no memory.
 func TestHostileSizes(t *testing.T) {
 	for _, layers := range []string{"h3*2", "attention,s4", "mamba", "lmu,block-recurrent", "hyena(l_max=32)"} {
 		dir, config, network, header := hostileFolder(t, layers)
@@ -126,7 +126,7 @@ func TestHostileSizes(t *testing.T) {
 					if err := json.Unmarshal(text, &fields); err != nil {
 						t.Fatal(err)
 					}
-					if inner, ok := fields["model"]; ok { // of a network
+					if inner, ok := fields["model"]; ok { // a network's configuration
 						var model map[string]json.RawMessage
 						if err := json.Unmarshal(inner, &model); err != nil {
 							t.Fatal(err)
@@ -158,7 +158,7 @@ func TestHostileSizes(t *testing.T) {
 	}
 }
 
-// TestHostileExperts: experts that do not fit into a file of weights, and very many gates, cost no memory.
+// TestHostileExperts checks that experts that do not fit into a file of weights, and very many gates, take no memory.
 func TestHostileExperts(t *testing.T) {
 	for name, entry := range map[string]string{"experts": "h3/relu2-experts(experts=1000,d_inner=%d)",
 		"alone": "swiglu-experts(d_inner=%d,experts=1024)", "gates": "rg-lru(width=%d,num_heads=64)"} {
@@ -189,7 +189,7 @@ func byNumber(config []byte) []byte {
 		[]byte(`"n_layer": 0`), []byte(`"n_layer": 2`), 1)
 }
 
-// TestManyLayers: a configuration cannot request more layers than the file has tensors.
+// TestManyLayers checks that a configuration cannot request more layers than the file has tensors.
 func TestManyLayers(t *testing.T) {
 	dir, config, network, header := hostileFolder(t, "h3*2")
 	config = byNumber(config)
@@ -207,7 +207,8 @@ func TestManyLayers(t *testing.T) {
 	}
 }
 
-// TestEmptyTensors: a tensor of shape [2^40, 0] takes no space in a file, so it cannot justify the model's size.
+// TestEmptyTensors checks that a tensor of shape [2^40, 0], which takes no space in a file, cannot justify the model's
+// size.
 func TestEmptyTensors(t *testing.T) {
 	for _, name := range []string{"backbone.layers.0.mlp.fc1.weight",
 		"backbone.embeddings.position_embeddings.weight"} {
@@ -230,7 +231,7 @@ func TestEmptyTensors(t *testing.T) {
 	}
 }
 
-// TestMessagesAreShort: errors about names of megabytes, or hundreds of thousands of names, fit on a page.
+// TestMessagesAreShort checks that errors about names of megabytes, or hundreds of thousands of names, fit on a page.
 func TestMessagesAreShort(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	tensorOf := func(name string) string { return `"` + name + `":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}` }
@@ -279,8 +280,8 @@ func TestMessagesAreShort(t *testing.T) {
 	}
 }
 
-// FuzzModelFolder: opening any configuration with any header of weights succeeds or is an error, and costs memory in
-// proportion to the files.
+// FuzzModelFolder checks that opening any configuration with any header of weights succeeds or is an error, and takes
+// memory in proportion to the files.
 func FuzzModelFolder(f *testing.F) {
 	for _, layers := range []string{"h3,attention", "s4d,s4", "mamba2(headdim=4,d_state=4)", "lmu(order=4),rnn",
 		"block-recurrent(block=4,rows=2)", "hyena(l_max=8)", "rg-lru/swiglu-experts(experts=3)",

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// kimiWith is a copy of the golden folder with other tensors: change returns nil for one that is left out.
+// kimiWith returns a copy of the golden folder with other tensors. change returns nil for a tensor that is omitted.
 func kimiWith(t *testing.T, as checkpoint.DType, change func(x checkpoint.Tensor) *checkpoint.Tensor) string {
 	t.Helper()
 	dir := hfCopy(t, "13_hf_kimi_linear_a", nil)
@@ -50,8 +50,8 @@ func kimiWith(t *testing.T, as checkpoint.DType, change func(x checkpoint.Tensor
 	return dir
 }
 
-// TestKimiForms: tensors of bfloat16, and decays that lie in the file as (h), as fla's layers have them, are read and
-// written again as they were. What is missing or has another shape is named as the file has it.
+// TestKimiForms checks that tensors of bfloat16, and decays stored as (h), as in fla's layers, are read and written
+// again unchanged. Missing tensors and wrong shapes are reported with the names in the file.
 func TestKimiForms(t *testing.T) {
 	dir := kimiWith(t, checkpoint.BF16, func(x checkpoint.Tensor) *checkpoint.Tensor {
 		if strings.HasSuffix(x.Name, "A_log") {
@@ -90,8 +90,8 @@ func TestKimiForms(t *testing.T) {
 	}), matrix+": found shape [12 72], want [72 12]", model.WeightsFile)
 }
 
-// TestKimiWeightsOfExperts: the bias has a part in the choice of experts only. Moonshot's class adds it to their
-// weights, too, and has other logits.
+// TestKimiWeightsOfExperts checks that the bias only affects the choice of experts. Moonshot's class also adds it to
+// their weights, which gives other logits.
 func TestKimiWeightsOfExperts(t *testing.T) {
 	golden.Run(t, "13_hf_kimi_linear", func(t *testing.T, c golden.Case) {
 		m, _ := openHF(t, hfFolder(c))
@@ -106,7 +106,8 @@ func TestKimiWeightsOfExperts(t *testing.T) {
 	})
 }
 
-// TestTiktokenIsNamed: the error for a release whose only tokenizer is tiktoken's file says that it is not read.
+// TestTiktokenIsNamed checks that the error for a release whose only tokenizer is tiktoken's file says that it is not
+// supported.
 func TestTiktokenIsNamed(t *testing.T) {
 	dir := hfCopy(t, "13_hf_kimi_linear_a", nil)
 	if err := os.WriteFile(filepath.Join(dir, "tiktoken.model"), []byte("IQ== 0\n"), 0o600); err != nil {

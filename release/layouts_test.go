@@ -31,7 +31,7 @@ func official(t *testing.T, path string) (*checkpoint.File, map[string]*checkpoi
 }
 
 // TestLayoutsHoldTheSameBytes reads the layouts of the official releases, next to model.pt in the folder of each case,
-// and compares all bytes. In testdata/golden these are older names, Lightning and the format before zip archives.
+// and compares all bytes. Those in testdata/golden are older names, Lightning and the format before zip archives.
 func TestLayoutsHoldTheSameBytes(t *testing.T) {
 	compared := 0
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
@@ -71,8 +71,8 @@ func TestLayoutsHoldTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestGradientsAreOfTheParameters: every gradient of a golden case belongs to a parameter of its checkpoint and has its
-// shape.
+// TestGradientsAreOfTheParameters checks that every gradient of a golden case belongs to a parameter of its checkpoint
+// and has its shape.
 func TestGradientsAreOfTheParameters(t *testing.T) {
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
 		_, params := official(t, c.File(c.Weights()[0]))

@@ -28,10 +28,10 @@ func contents(m *model.Model) string {
 	return b.String()
 }
 
-// TestSaveAndLoad: LoadDir reads the output of Save, bit by bit.
+// TestSaveAndLoad checks that LoadDir reads the output of Save, bit for bit.
 func TestSaveAndLoad(t *testing.T) {
 	m := small(t, every())
-	m.Embedding.Weight.Data()[3] = math.Float32frombits(1) // a denormal survives
+	m.Embedding.Weight.Data()[3] = math.Float32frombits(1) // a denormal number must be preserved
 	m.Embedding.Weight.Data()[4] = float32(math.Copysign(0, -1))
 	dir := t.TempDir()
 	if err := m.Save(dir); err != nil {
@@ -49,7 +49,7 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 }
 
-// TestSaveAndLoadWithoutMLP: blocks of a mixer alone have the names of Mamba for any mixer.
+// TestSaveAndLoadWithoutMLP checks that blocks of only a mixer have the names of Mamba for any mixer.
 func TestSaveAndLoadWithoutMLP(t *testing.T) {
 	c := small(t, every()).Config
 	c.MLP = model.MLPNone
@@ -67,7 +67,7 @@ func TestSaveAndLoadWithoutMLP(t *testing.T) {
 	}
 }
 
-// TestLoadRunFolder: of a run's folder the best checkpoint is taken, or else the last.
+// TestLoadRunFolder checks that the best checkpoint of a run's folder is loaded, or else the last.
 func TestLoadRunFolder(t *testing.T) {
 	run := t.TempDir()
 	for _, sub := range []string{model.LastDir, model.BestDir} {
@@ -143,7 +143,7 @@ func tensorsOf(m *model.Model) map[string]checkpoint.Tensor {
 	return out
 }
 
-// TestLoadErrors: one error lists everything that does not fit, and the model does not change.
+// TestLoadErrors checks that one error lists everything that does not fit, and that the model does not change.
 func TestLoadErrors(t *testing.T) {
 	m, other := small(t, every()), small(t, every())
 	other.Init(99)
@@ -186,8 +186,8 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// TestLoadHead: the head's weights equal the embedding's, and may replace them; rotary frequencies in a file are
-// ignored, as they are computed.
+// TestLoadHead checks that the head's weights must equal the embedding's, and may replace them. Rotary frequencies in a
+// file are ignored, because they are computed.
 func TestLoadHead(t *testing.T) {
 	other := small(t, every())
 	other.Init(99)
@@ -214,7 +214,7 @@ func TestLoadHead(t *testing.T) {
 	}
 }
 
-// TestLoadUnpacks: values loaded into a packed model replace the packed ones.
+// TestLoadUnpacks checks that values loaded into a packed model replace the packed ones.
 func TestLoadUnpacks(t *testing.T) {
 	dir := t.TempDir()
 	m := small(t, every())

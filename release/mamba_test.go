@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestMambaConfigs: the config.json of the releases, in both forms, are the presets.
+// TestMambaConfigs checks that the config.json of the releases, in both forms, give the presets.
 func TestMambaConfigs(t *testing.T) {
 	for preset, texts := range map[string][]string{
 		"mamba-130m": {
@@ -63,7 +63,7 @@ func TestMambaConfigs(t *testing.T) {
 	}
 }
 
-// TestMambaHeadDim: a narrow model has heads of the official size, too.
+// TestMambaHeadDim checks that the heads of a narrow model also have the official size.
 func TestMambaHeadDim(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"d_model": 64, "rms_norm": true, "ssm_cfg": {"layer": "Mamba2"}}`:                 "mamba2(headdim=64)",
@@ -78,7 +78,7 @@ func TestMambaHeadDim(t *testing.T) {
 	}
 }
 
-// TestMambaConfigErrors: the error for a setting that is not supported names its field.
+// TestMambaConfigErrors checks that the error for an unsupported setting names its field.
 func TestMambaConfigErrors(t *testing.T) {
 	for field, text := range map[string]string{
 		"d_intermediate":  `{"rms_norm": true, "d_intermediate": 64}`,
@@ -95,8 +95,8 @@ func TestMambaConfigErrors(t *testing.T) {
 	}
 }
 
-// TestInferMamba2: the configuration of a Mamba-2 model is found from its tensors; tensors of no such model are an
-// error.
+// TestInferMamba2 checks that the configuration of a Mamba-2 model is inferred from its tensors, and that tensors of
+// other models are an error.
 func TestInferMamba2(t *testing.T) {
 	c, err := model.Preset("mamba2-130m")
 	if err != nil {
@@ -128,7 +128,8 @@ func TestInferMamba2(t *testing.T) {
 	}
 }
 
-// TestMambaNames: the names of the release and of the transformers library are those of the release.
+// TestMambaNames checks that the names of the release and of the transformers library are mapped to those of the
+// release.
 func TestMambaNames(t *testing.T) {
 	official := []string{"backbone.embedding.weight", "backbone.layers.0.norm.weight", "backbone.norm_f.weight",
 		"lm_head.weight"}

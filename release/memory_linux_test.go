@@ -21,15 +21,16 @@ import (
 // loadingProcess is the variable with the folder and the precision that a process of TestLoadingTakesWhatStays loads.
 const loadingProcess = "HIPPO_TEST_LOADING"
 
-// asStored stands for no precision.
+// asStored means that no precision is requested.
 const asStored = "stored"
 
 // loadingTook is the report of such a process, in bytes.
 type loadingTook struct{ Before, Peak, After, Weights uint64 }
 
-// TestLoadingTakesWhatStays: a process that loads a model for inference never uses more memory than the packed weights
-// and a few pieces of the file, and no more than the weights afterwards. The weights take 103 MB as float32 and half of
-// that in the file. Without a precision they take the same memory as in the file, in bfloat16 or as integers.
+// TestLoadingTakesWhatStays checks that a process that loads a model for inference never uses more memory than the
+// packed weights and a few pieces of the file, and afterwards no more than the weights. The weights take 103 MB as
+// float32 and half of that in the file. Without a precision they take the same memory as in the file, in bfloat16 or as
+// integers.
 func TestLoadingTakesWhatStays(t *testing.T) {
 	if task := os.Getenv(loadingProcess); task != "" {
 		loadAndTell(t, task)
@@ -70,7 +71,7 @@ func TestLoadingTakesWhatStays(t *testing.T) {
 		}
 		t.Logf("%s: weights of %d MB, %d MB at most and %d MB after it, from %d MB", p, took.Weights>>20, took.Peak>>20,
 			took.After>>20, took.Before>>20)
-		const besides = 12 << 20 // pieces of two or more cores, 2 MB of the file each, and what Go's runtime takes
+		const besides = 12 << 20 // pieces for two or more cores, 2 MB of the file each, and the memory of Go's runtime
 		if most := uint64(info.Size()) * 11 / 10; p == asStored && took.Weights > most {
 			t.Errorf("%s: weights of %d bytes, want at most %d: those of the file, and a tenth", p, took.Weights, most)
 		}
@@ -81,7 +82,7 @@ func TestLoadingTakesWhatStays(t *testing.T) {
 	}
 }
 
-// loadAndTell is the process that loads.
+// loadAndTell loads a model and reports the memory in use. It runs in a separate process.
 func loadAndTell(t *testing.T, task string) {
 	var args [2]string
 	if err := json.Unmarshal([]byte(task), &args); err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// withMTP is a copy of a golden folder with a head for multi-token prediction: the tensors of its last layer, which is
-// one of attention, and random ones around it, all of the type that the folder has or of bfloat16.
+// withMTP returns a copy of a golden folder with a head for multi-token prediction. It has the tensors of the last
+// layer, which must be one of attention, and random tensors around it, all of the folder's type or of bfloat16.
 func withMTP(t *testing.T, name string, kind checkpoint.DType) string {
 	t.Helper()
 	dir := hfCopy(t, name, replaced(model.ConfigFile, `dtype": "float32"`, map[checkpoint.DType]string{
@@ -46,7 +46,7 @@ func withMTP(t *testing.T, name string, kind checkpoint.DType) string {
 		return x
 	}
 	for i, name := range f.Names() {
-		if strings.HasPrefix(name, "mtp.") { // a few tensors that stand for a head
+		if strings.HasPrefix(name, "mtp.") { // a few tensors that represent a head
 			continue
 		}
 		x, _ := f.Tensor(name)
@@ -73,11 +73,11 @@ func withMTP(t *testing.T, name string, kind checkpoint.DType) string {
 	return dir
 }
 
-// mtpFolders are goldens of the families that may have such a head.
+// mtpFolders lists golden models of the families that can have such a head.
 var mtpFolders = []string{"13_hf_qwen3_5_a", "13_hf_qwen3_5_moe_a", "13_hf_qwen3_next_a"}
 
-// TestMTPAndBack: the head of a folder is in the GGUF file of it, as llama.cpp's conversion writes it, and comes back
-// from there bit for bit; llama.cpp's Qwen3-Next has none.
+// TestMTPAndBack checks that the head of a folder is written to its GGUF file, as by llama.cpp's conversion, and read
+// back bit for bit. llama.cpp's Qwen3-Next has none.
 func TestMTPAndBack(t *testing.T) {
 	for _, name := range mtpFolders {
 		for _, kind := range []checkpoint.DType{checkpoint.F32, checkpoint.BF16} {
@@ -136,7 +136,7 @@ func TestMTPAndBack(t *testing.T) {
 				}
 			}
 			for _, other := range differing(t, dir, out) {
-				if !strings.HasPrefix(other, "model.visual.") { // which no GGUF file has
+				if !strings.HasPrefix(other, "model.visual.") { // these are in no GGUF file
 					t.Errorf("%s, %s: another tensor %s", name, kind, other)
 				}
 			}
@@ -146,14 +146,14 @@ func TestMTPAndBack(t *testing.T) {
 	if _, err := LoadMTP(dir, must(LoadDir(dir)), (*model.MTP).LoadAlike); !errors.Is(err, ErrNoMTP) {
 		t.Errorf("a folder without: %v", err)
 	}
-	dir = hfCopy(t, mtpFolders[0], nil) // with some tensors of a head
+	dir = hfCopy(t, mtpFolders[0], nil) // some tensors of a head
 	if h, err := LoadMTP(dir, must(LoadDir(dir)), (*model.MTP).LoadAlike); h != nil || err == nil {
 		t.Errorf("a part of a head: %v, %v", h, err)
 	}
 }
 
-// TestMTPGoesWithTheModel: a folder of hippo's own layout that is made of a published folder, of a GGUF file of it, or
-// of such a folder, has the same head.
+// TestMTPGoesWithTheModel checks that a folder in hippo's own layout has the same head, whether it was made from a
+// published folder, from its GGUF file, or from such a folder.
 func TestMTPGoesWithTheModel(t *testing.T) {
 	read := func(path string, m *model.Model) *model.MTP {
 		h, err := LoadMTP(path, m, func(h *model.MTP, w model.Weights) error { return h.Load(w) })
@@ -176,7 +176,7 @@ func TestMTPGoesWithTheModel(t *testing.T) {
 		h := read(dir, m)
 		places := map[string]string{"a folder": own(dir)}
 		places["a folder of a folder"] = own(places["a folder"])
-		if !strings.Contains(name, "next") { // llama.cpp has none
+		if !strings.Contains(name, "next") { // llama.cpp has none for it
 			texts, err := ChatTexts(dir)
 			if err != nil {
 				t.Fatal(err)
@@ -217,7 +217,7 @@ func TestMTPGoesWithTheModel(t *testing.T) {
 	}
 }
 
-// TestMTPProblems: what is missing or too much in a head is named as the file has it.
+// TestMTPProblems checks that missing and unexpected tensors of a head are reported with the names in the file.
 func TestMTPProblems(t *testing.T) {
 	dir := withMTP(t, "13_hf_qwen3_5_a", checkpoint.F32)
 	path := filepath.Join(dir, model.WeightsFile)
@@ -240,9 +240,9 @@ func TestMTPProblems(t *testing.T) {
 	}
 }
 
-// TestMTPFormula: what the head computes is its formula, in float64: of the hidden states after the final norm and the
-// embeddings of the ids behind them, through a matrix over both norms, a layer of attention as the model's, and a norm;
-// whole and in pieces.
+// TestMTPFormula checks that the head computes its formula, evaluated in float64. The inputs are the hidden states
+// after the final norm and the embeddings of the next ids. They pass through a norm each, one matrix for both, a layer
+// of attention like the model's, and a norm. It tests whole sequences and pieces.
 func TestMTPFormula(t *testing.T) {
 	dir := withMTP(t, "13_hf_qwen3_5_a", checkpoint.F32)
 	m := must(LoadDir(dir))
@@ -278,8 +278,8 @@ func TestMTPFormula(t *testing.T) {
 	}
 }
 
-// mtpReference computes the head of a folder of Qwen3.5 from its tensors by definition (vLLM's qwen3_5_mtp.py, and the
-// attention of modeling_qwen3_5.py): 4 heads of 8 components, 2 of keys, of which the first two components turn.
+// mtpReference computes the head of a Qwen3.5 folder from its tensors by definition (vLLM's qwen3_5_mtp.py, and the
+// attention of modeling_qwen3_5.py): 4 heads of 8 components, 2 key heads. The first two components are rotated.
 type mtpReference struct {
 	t *testing.T
 	f *checkpoint.File
@@ -300,7 +300,7 @@ func (r mtpReference) tensor(name string) []float64 {
 	return nil
 }
 
-// norm is x/√(mean(x²)+1e-6)·(1 + w).
+// norm computes x/√(mean(x²)+1e-6)·(1 + w).
 func (r mtpReference) norm(x []float64, name string) []float64 {
 	w, sum, y := r.tensor(name), 0., make([]float64, len(x))
 	for _, v := range x {
@@ -379,13 +379,13 @@ func (r mtpReference) forward(hidden []float32, ids []int32) (out []float64) {
 	return out
 }
 
-// mtpHeads are the sizes of attention in a folder.
+// mtpHeads holds the sizes of attention in a folder.
 type mtpHeads struct {
 	q, kv, width, rotated int
 	base                  float64
 }
 
-// mtpHead reads them from the tensors and the golden's configuration.
+// mtpHead reads the sizes from the tensors and the golden configuration.
 func mtpHead(t *testing.T, f *checkpoint.File) (h mtpHeads) {
 	shape := func(name string) []int {
 		x, ok := f.Tensor(name)
@@ -401,7 +401,8 @@ func mtpHead(t *testing.T, f *checkpoint.File) (h mtpHeads) {
 	return h
 }
 
-// turned are queries or keys of heads, one each step numbers: normed, and the first components turned to a position.
+// turned applies the norm, and the rotation of the first components to a position, to the queries or keys of heads. The
+// vectors of the heads are step numbers apart in x.
 func (h mtpHeads) turned(r mtpReference, x []float64, heads int, norm string, position, step int) (out []float64) {
 	for a := range heads {
 		y := r.norm(x[a*step:][:h.width], norm)

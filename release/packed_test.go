@@ -13,7 +13,7 @@ import (
 
 var precisions = []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4, engine.Int4Min}
 
-// someIDs returns a short text.
+// someIDs is a short text.
 var someIDs = []int32{3, 1, 4, 1, 5, 9, 2, 6}
 
 // loadPacked fills a model from a file, packed at a precision.
@@ -26,8 +26,8 @@ func loadPacked(t *testing.T, m *model.Model, f *checkpoint.File, p engine.Preci
 	return m.LoadPacked(w, p)
 }
 
-// TestLoadPackedIsLoadAndPack: packing weights during loading or afterwards gives the same weights, to the last bit,
-// from a file of each type. Matrices are large enough to be read in pieces.
+// TestLoadPackedIsLoadAndPack checks that packing weights during loading or afterwards gives the same weights, to the
+// last bit, from a file of each type. Matrices are large enough to be read in pieces.
 func TestLoadPackedIsLoadAndPack(t *testing.T) {
 	cfg := model.DefaultConfig()
 	cfg.DModel, cfg.VocabSize, cfg.Layers, cfg.NumHeads = 96, 6001, "h3,attention,mamba", 2
@@ -73,8 +73,8 @@ func TestLoadPackedIsLoadAndPack(t *testing.T) {
 	}
 }
 
-// TestLoadPackedErrors: loading into packed weights reports the same problems as Load, including the first non-finite
-// value of a matrix, and then changes nothing.
+// TestLoadPackedErrors checks that loading into packed weights reports the same problems as Load, including the first
+// non-finite value of a matrix, and then changes nothing.
 func TestLoadPackedErrors(t *testing.T) {
 	const (
 		matrix = "backbone.layers.0.mixer.q_proj.weight"
@@ -113,7 +113,7 @@ func TestLoadPackedErrors(t *testing.T) {
 	}
 }
 
-// TestLoadDirPacked: a folder gives a packed model.
+// TestLoadDirPacked checks that a folder gives a packed model.
 func TestLoadDirPacked(t *testing.T) {
 	dir := t.TempDir()
 	want := small(t, "h3,attention")

@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestQwen35ExpertsApart: Qwen3.5's experts may lie in tensors of their own, as Qwen3-Next's do. The logits are the
-// same, and the folder is written as it was.
+// TestQwen35ExpertsApart checks that Qwen3.5's experts may be stored as separate tensors, like those of Qwen3-Next. The
+// logits are the same, and the folder is written unchanged.
 func TestQwen35ExpertsApart(t *testing.T) {
 	stacked := filepath.Join(golden.Dir(t), "13_hf_qwen3_5_moe_a")
 	dir := hfCopy(t, "13_hf_qwen3_5_moe_a", nil)

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/checkpoint"
 )
 
-// TestFamiliesThatAreNotRead: a configuration or tensors of another family are errors that name the family, and so is
-// an activation that the mixer does not have.
+// TestFamiliesThatAreNotRead checks that a configuration or tensors of another family are errors that name the family.
+// An activation that the mixer does not have is also an error.
 func TestFamiliesThatAreNotRead(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"model_type": "phi3", "hidden_size": 64}`: `model_type: found "phi3", ` +

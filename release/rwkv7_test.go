@@ -17,14 +17,14 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// rwkv7Files are the folder of a golden model of RWKV-7 and its .pth.
+// rwkv7Files returns the folder of a golden model of RWKV-7 and its .pth file.
 func rwkv7Files(t testing.TB) (folder, pth string) {
 	return filepath.Join(golden.Dir(t), "13_hf_rwkv7_a"),
 		filepath.Join(golden.Dir(t), "15_rwkv7_lm_a", "rwkv7-tiny.pth")
 }
 
-// TestRWKV7Pth: the .pth of the authors, without a configuration, is the model of the other layout to the bit, and
-// written in that layout it is that folder, in bfloat16.
+// TestRWKV7Pth checks that the authors' .pth file, without a configuration, gives the model of the other layout bit for
+// bit. If it is written in that layout, the result is that folder, in bfloat16.
 func TestRWKV7Pth(t *testing.T) {
 	folder, pth := rwkv7Files(t)
 	want, _ := openHF(t, folder)
@@ -57,8 +57,8 @@ func TestRWKV7Pth(t *testing.T) {
 	}
 }
 
-// TestRWKV7Derived: a model that was trained from the start is written in the layout of the transformers library if its
-// norms have the epsilons of that class, with a norm after the embedding or without.
+// TestRWKV7Derived checks that a model that was trained from scratch is written in the layout of the transformers
+// library if its norms have the epsilons of that class, with or without a norm after the embedding.
 func TestRWKV7Derived(t *testing.T) {
 	for _, norm := range []bool{false, true} {
 		m := ggufModel(t, "rwkv7(head_size=8,norm_eps=8e-05)", func(c *model.Config) {
@@ -76,7 +76,7 @@ func TestRWKV7Derived(t *testing.T) {
 	}
 }
 
-// rewritten copies a folder with other tensors.
+// rewritten returns a copy of a folder with other tensors.
 func rewritten(t *testing.T, folder string, change func(x *checkpoint.Tensor) []checkpoint.Tensor) string {
 	t.Helper()
 	dir := hfCopy(t, filepath.Base(folder), nil)
@@ -105,7 +105,7 @@ func rewritten(t *testing.T, folder string, change func(x *checkpoint.Tensor) []
 	return dir
 }
 
-// TestRWKV7Fused: the first files of the layout have the six mixtures of a layer as rows of one tensor.
+// TestRWKV7Fused checks the first files of the layout, in which the six mixtures of a layer are rows of one tensor.
 func TestRWKV7Fused(t *testing.T) {
 	folder, _ := rwkv7Files(t)
 	want, _ := openHF(t, folder)
@@ -132,7 +132,7 @@ func TestRWKV7Fused(t *testing.T) {
 	wantError(t, fused(3), "model.layers.0.attn.x_x: found shape [3 256], want 6 rows")
 }
 
-// TestRWKV7Problems: what a file has wrong is named as in the file.
+// TestRWKV7Problems checks that errors use the names in the file.
 func TestRWKV7Problems(t *testing.T) {
 	folder, pth := rwkv7Files(t)
 	wantError(t, rewritten(t, folder, func(x *checkpoint.Tensor) []checkpoint.Tensor {
@@ -196,7 +196,7 @@ func TestRWKV7Problems(t *testing.T) {
 	}
 }
 
-// TestRWKV7Configs: what the configuration leaves to the class, and what is not read.
+// TestRWKV7Configs checks options that a configuration leaves to the defaults of the class, and unsupported ones.
 func TestRWKV7Configs(t *testing.T) {
 	folder, _ := rwkv7Files(t)
 	data, err := os.ReadFile(filepath.Join(folder, model.ConfigFile))
@@ -258,7 +258,8 @@ func TestRWKV7Configs(t *testing.T) {
 	}
 }
 
-// TestTurnedMatricesShareMemory: a file whose matrices are one piece of memory costs no more than in proportion to it.
+// TestTurnedMatricesShareMemory checks that a file whose matrices share one piece of memory takes memory in proportion
+// to its size.
 func TestTurnedMatricesShareMemory(t *testing.T) {
 	_, pth := rwkv7Files(t)
 	f, err := checkpoint.Open(pth)

@@ -66,8 +66,9 @@ func steppedLogits(m *model.Model, ids []int32, prefix int) (out []float32) {
 	return out
 }
 
-// TestStoredIsFloat32: weights that stay bfloat16 give the same bits as the same weights in float32, for every family,
-// whole and step by step, including keys and values; so do files of float16, and of several types.
+// TestStoredIsFloat32 checks that weights that stay in bfloat16 give the same bits as the same weights in float32, for
+// every family, for whole sequences and step by step, including keys and values. It also checks files of float16 and of
+// several types.
 func TestStoredIsFloat32(t *testing.T) {
 	kinds := map[string]func(string, int) checkpoint.DType{
 		"bfloat16": func(string, int) checkpoint.DType { return checkpoint.BF16 },
@@ -116,7 +117,8 @@ func TestStoredIsFloat32(t *testing.T) {
 	})
 }
 
-// TestStoredErrors: problems are listed as before, and a model loaded in this way cannot be saved.
+// TestStoredErrors checks that problems are listed as without this option, and that a model loaded in this way cannot
+// be saved.
 func TestStoredErrors(t *testing.T) {
 	dir := storedAs(t, filepath.Join(golden.Dir(t), "13_hf_lfm2_a"),
 		func(string, int) checkpoint.DType { return checkpoint.BF16 })

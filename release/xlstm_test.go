@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// fusedXLSTM are the projections that lie one below the other with weight_mode "fused", in the order of their rows.
+// fusedXLSTM lists the projections that are stacked with weight_mode "fused", in the order of their rows.
 var fusedXLSTM = map[string][]string{
 	"mlstm_layer.qkv_opreact.weight": {"mlstm_layer.q.weight", "mlstm_layer.k.weight", "mlstm_layer.v.weight",
 		"mlstm_layer.ogate_preact.weight"},
@@ -23,8 +23,8 @@ var fusedXLSTM = map[string][]string{
 	"ffn.proj_up_gate_z.weight":        {"ffn.proj_up_gate.weight", "ffn.proj_up.weight"},
 }
 
-// TestXLSTMFused: with weight_mode "fused" a file has the same projections one below the other. The logits are the
-// same, and the folder is written as it was.
+// TestXLSTMFused checks files with weight_mode "fused", in which the same projections are stacked. The logits are the
+// same, and the folder is written unchanged.
 func TestXLSTMFused(t *testing.T) {
 	for _, keys := range []int{64, 32} { // as wide as values, and half as wide
 		dir := xlstmFolder(t, keys, "fused")
@@ -43,7 +43,7 @@ func TestXLSTMFused(t *testing.T) {
 	}
 }
 
-// xlstmFolder makes a folder of the golden one, with the first components of queries and keys.
+// xlstmFolder returns a copy of the golden folder with only the first components of queries and keys.
 func xlstmFolder(t *testing.T, keys int, mode string) string {
 	t.Helper()
 	single, dir := filepath.Join(golden.Dir(t), "13_hf_xlstm_a"), t.TempDir()
