@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// splitList splits a list at its commas. An item that starts with a quote ends at the next single quote; a doubled
-// quote in it means one quote, as in CSV (RFC 4180). So any item can be written. "" is the empty list and `""` the list
-// of one empty item.
+// splitList splits a list at the commas outside of parentheses, so that an item may be a mixer with options. An item
+// that starts with a quote ends at the next single quote; a doubled quote in it means one quote, as in CSV (RFC 4180).
+// So any item can be written. "" is the empty list and `""` the list of one empty item.
 func splitList(text string) ([]string, error) {
 	items := []string{}
 	if text == "" {
@@ -22,10 +22,7 @@ func splitList(text string) ([]string, error) {
 			}
 			item, text = strings.ReplaceAll(text[1:n-1], `""`, `"`), text[n:]
 		} else {
-			n := strings.IndexByte(text, ',')
-			if n < 0 {
-				n = len(text)
-			}
+			n, _ := plainLength(text)
 			item, text = text[:n], text[n:]
 		}
 		items = append(items, item)
@@ -34,6 +31,29 @@ func splitList(text string) ([]string, error) {
 		}
 		text = text[1:] // the comma
 	}
+}
+
+// plainLength returns the length of the item without quotes that text starts with: to the first comma outside of
+// parentheses. If a parenthesis is not closed, closed is false, and the item ends at the first comma.
+func plainLength(text string) (n int, closed bool) {
+	depth, first := 0, len(text)
+	for i := range len(text) {
+		switch text[i] {
+		case '(':
+			depth++
+		case ')':
+			depth = max(depth-1, 0)
+		case ',':
+			if depth == 0 {
+				return i, true
+			}
+			first = min(first, i)
+		}
+	}
+	if depth > 0 {
+		return first, false
+	}
+	return len(text), true
 }
 
 // quotedLength returns the length of the quoted item that text starts with. Its closing quote must be at the end of the
@@ -56,7 +76,7 @@ func joinList(items []string) string {
 	quoted := make([]string, len(items))
 	for i, item := range items {
 		// A single empty item needs its quotes; quoting all empty items is simpler, and as clear.
-		if item == "" || strings.ContainsAny(item, `",`) {
+		if _, closed := plainLength(item); item == "" || !closed || strings.ContainsAny(item, `",`) {
 			item = `"` + strings.ReplaceAll(item, `"`, `""`) + `"`
 		}
 		quoted[i] = item

@@ -137,13 +137,28 @@ func TestQuote(t *testing.T) {
 
 func TestListRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := rapid.SliceOf(rapid.StringMatching(`[a", \n]{0,4}`)).Draw(t, "items")
+		want := rapid.SliceOf(rapid.StringMatching(`[a",() \n]{0,4}`)).Draw(t, "items")
 		text := joinList(want)
 		got, err := splitList(text)
 		if err != nil || !slices.Equal(got, want) {
 			t.Fatalf("%q: got %q, %v, want %q", text, got, err, want)
 		}
 	})
+}
+
+// TestListOfMixers checks that commas inside parentheses do not end an item, unless a parenthesis is not closed.
+func TestListOfMixers(t *testing.T) {
+	for text, want := range map[string][]string{
+		"model.layers=s4d(measure=diag-rand,bidirectional=true)*2,epochs=3": {
+			"model.layers=s4d(measure=diag-rand,bidirectional=true)*2", "epochs=3"},
+		"a(b(1,2),3),c": {"a(b(1,2),3)", "c"},
+		"a(1,b":         {"a(1", "b"},
+		"a),b":          {"a)", "b"},
+	} {
+		if got, err := splitList(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, %v, want %q", text, got, err, want)
+		}
+	}
 }
 
 func TestMarshalText(t *testing.T) {
