@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/fit"
 )
 
-// answer is what a model answers to a query, and its error.
+// answer returns a model's answer to a query, and its error.
 func answer(m *fit.Model, q fit.Query, rows string) (string, error) {
 	var out bytes.Buffer
 	q.Rows, q.Out = strings.NewReader(rows), &out
@@ -22,7 +22,7 @@ func answer(m *fit.Model, q fit.Query, rows string) (string, error) {
 	return out.String(), err
 }
 
-// printed is what hippo predict prints.
+// printed returns the output of hippo predict.
 func printed(t testing.TB, m *fit.Model, path string, o fit.WriteOptions) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -37,8 +37,8 @@ func printed(t testing.TB, m *fit.Model, path string, o fit.WriteOptions) string
 	return out.String()
 }
 
-// TestAnswer: a query is answered with the bytes that hippo predict prints, by any number of goroutines at the same
-// time, some of them with rows at another rate; what is wrong with rows names row and column.
+// TestAnswer checks that the answer to a query has the same bytes as the output of hippo predict, for any number of
+// concurrent goroutines, some of them with rows at another rate. Errors contain the row and column.
 func TestAnswer(t *testing.T) {
 	path := write(t, "sensor.csv", sensor(800))
 	res := run(t, small(t, path, func(c *fit.Config) {
@@ -110,8 +110,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestLiveForecast: behind each row of a pipe the forecast is the one that is made of all rows up to it, to the bit,
-// with what rows to come have told beforehand; a row whose time has gone by is refused.
+// TestLiveForecast checks that the forecast after each row of a pipe is, bit for bit, the forecast from all rows up to
+// it, with the known values of future rows. A row whose time has passed is refused.
 func TestLiveForecast(t *testing.T) {
 	path := write(t, "sales.csv", sales(120))
 	res := run(t, small(t, path, func(c *fit.Config) {
@@ -126,7 +126,7 @@ func TestLiveForecast(t *testing.T) {
 	if len(live) != 61*3 {
 		t.Fatalf("found %d forecasts, want 3 behind each of 61 rows", len(live))
 	}
-	for _, n := range []int{2, 21, 60, 61} { // rows with a number that have come
+	for _, n := range []int{2, 21, 60, 61} { // number of rows with a value so far
 		rows := lines[:n]
 		if n > 60 {
 			rows = append(append([]string{}, lines[:60]...), lines[62], ahead(31))
@@ -158,7 +158,7 @@ func TestLiveForecast(t *testing.T) {
 	}
 }
 
-// louder is a wave whose noise is three times as large from some row on.
+// louder returns a wave whose noise is three times as large from a row on.
 func louder(rows, from int) string {
 	rng := rand.New(rand.NewPCG(13, 14))
 	var b strings.Builder
@@ -173,9 +173,9 @@ func louder(rows, from int) string {
 	return b.String()
 }
 
-// TestIntervalsFollow: where a series becomes three times as loud behind the validation part, intervals that the last
-// forecasts calibrate hold what they promise once they have seen it, and others do not. Row by row from a pipe they are
-// those of all rows at once, to the bit; the median is the same in all.
+// TestIntervalsFollow uses a series that becomes three times as noisy after the validation part. It checks that
+// intervals calibrated by the last forecasts reach their coverage once they include such rows, and that other intervals
+// do not. Row by row from a pipe they are, bit for bit, those of all rows at once. The median is the same in all cases.
 func TestIntervalsFollow(t *testing.T) {
 	text := louder(700, 560)
 	path := write(t, "wave.csv", text)
@@ -219,8 +219,7 @@ func TestIntervalsFollow(t *testing.T) {
 	}
 }
 
-// uneven is a level that falls off by half in 10 seconds, at times that are not equally far apart, and is lifted now
-// and then by what goes in.
+// uneven returns a level at irregular times, which falls by half in 10 seconds and sometimes is raised by the input.
 func uneven(rows int) string {
 	rng := rand.New(rand.NewPCG(11, 12))
 	var b strings.Builder
@@ -242,8 +241,8 @@ func uneven(rows int) string {
 	return b.String()
 }
 
-// TestDt: where rows are not equally far apart, networks that can go by the time between them do; the folder knows it,
-// and row by row from a pipe it gives what it gives of all rows at once. What cannot be is told.
+// TestDt checks that networks that can use the time between irregular rows do so, that the folder records it, and that
+// predictions row by row from a pipe are those of all rows at once. Impossible settings are errors.
 func TestDt(t *testing.T) {
 	path := write(t, "uneven.csv", uneven(600))
 	for _, c := range []struct{ layers, dt, want string }{

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestHalvesOfStrides: between the halves lie as many windows as reach into the second half; single windows are of one
-// half and of the other in turn. Windows apart are as many as a segment has horizons, or all of whole sequences.
+// TestHalvesOfStrides checks that between the halves there are as many windows as reach into the second half, and that
+// single windows are assigned to the halves alternately. The number of windows apart is the number of horizons in each
+// segment, or for whole sequences the number of sequences.
 func TestHalvesOfStrides(t *testing.T) {
 	f := &frame{plan: banded(7, 0, 0.5)}
 	var segments []segment
@@ -35,8 +36,8 @@ func TestHalvesOfStrides(t *testing.T) {
 	}
 }
 
-// TestCalibrateRows: of numbers at each row, all rows calibrate one width, those without a number none; of one window
-// there are no halves.
+// TestCalibrateRows checks that all rows with a number calibrate one width if numbers are predicted at each row. A
+// single window has no halves.
 func TestCalibrateRows(t *testing.T) {
 	p := &Plan{Task: Steps, Length: 10, Levels: []float64{0.1, 0.25, 0.5, 0.75, 0.9},
 		Columns: []Column{number("x", false),
@@ -68,7 +69,7 @@ func TestCalibrateRows(t *testing.T) {
 			}
 			out := max(off[0]-truth, truth-off[1])
 			all = append(all, out)
-			switch i / 10 { // the window in the middle is of no half
+			switch i / 10 { // the middle window is in neither half
 			case 0, 1:
 				early = append(early, out)
 			case 3, 4:
@@ -100,7 +101,7 @@ func TestCalibrateRows(t *testing.T) {
 	}
 }
 
-// TestMeasuredIntervals: what intervals hold in the test part, as learnt and as calibrated, of each target.
+// TestMeasuredIntervals checks the coverage of intervals in the test part, learnt and calibrated, for each target.
 func TestMeasuredIntervals(t *testing.T) {
 	p := banded(2, 0, 0.25, 0.5, 0.75)
 	p.Columns = append(p.Columns, number("z", true))
@@ -149,13 +150,13 @@ func TestMeasuredIntervals(t *testing.T) {
 	}
 }
 
-// TestScoreOfClasses: classifiers are compared by their cross-entropy, where there is a class to measure it on.
+// TestScoreOfClasses checks that classifiers are compared by their cross-entropy, if there is a class to measure it.
 func TestScoreOfClasses(t *testing.T) {
 	p := classPlan()
 	f := made(t, p, [][]float32{{0, 0}, {0, 2}, {0, float32(nan)}, {0, 2}}, [][]float32{{0, float32(nan)}})
 	m := by(t, p, func(_ *encoder, _ []float32, n int, dst []float64) {
 		for r := range n {
-			dst[3*r] = math.Log(2) // a half, a quarter, a quarter
+			dst[3*r] = math.Log(2) // probabilities: a half, a quarter, a quarter
 		}
 	})
 	for seq, want := range []float64{math.Log(2*4*4) / 3, 0} {
@@ -171,7 +172,7 @@ func TestScoreOfClasses(t *testing.T) {
 	}
 	sure := by(t, p, func(_ *encoder, _ []float32, n int, dst []float64) {
 		for r := range n {
-			dst[3*r+1] = 1000 // of a class that none is of
+			dst[3*r+1] = 1000 // for a class without examples
 		}
 	})
 	w := f.newWindows(f.wholeSeries()[:1], testPart, 10, 0)
@@ -189,7 +190,7 @@ func TestScoreOfClasses(t *testing.T) {
 	w = g.newWindows(g.wholeSeries(), validPart, 1, 0)
 	n := by(t, plain, func(*encoder, []float32, int, []float64) {})
 	n.rival.Off = [][][]float64{{{-1, 0, 2}}}
-	// Of 3: 0.1·4, 0.5·3 and 0.9·1; of -1: 0.9·0, 0.5·1 and 0.1·3.
+	// For 3: 0.1·4, 0.5·3 and 0.9·1. For -1: 0.9·0, 0.5·1 and 0.1·3.
 	loss, right, err := n.loss(background(), w, w, []int{0, 1, 2})
 	if want := (0.4 + 1.5 + 0.9 + 0 + 0.5 + 0.3) / 3 / 2; math.Abs(loss-want) > 1e-6 || right != 0 || err != nil {
 		t.Errorf("found the pinball loss %v, %v, want %v", loss, err, want)

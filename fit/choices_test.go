@@ -17,7 +17,8 @@ import (
 	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
-// TestFolder: the folder of a run is named by the task, the first file and the targets, in signs that any system takes.
+// TestFolder checks that the folder of a run is named after the task, the first file and the targets, with characters
+// that any system accepts.
 func TestFolder(t *testing.T) {
 	long := strings.Repeat("x", 80)
 	for _, c := range []struct {
@@ -41,14 +42,14 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// some is a set of examples of which only their number is known.
+// someExamples is a set of examples with only a size.
 type someExamples int
 
 func (n someExamples) Len() int                   { return int(n) }
 func (n someExamples) Example(int, *task.Example) {}
 
-// TestChoose: what the user leaves open follows from the task and the number of examples: a small network and small
-// batches of few, some 600 updates, at most 100 epochs, and a warmup of a tenth of them, at most 50.
+// TestChoose checks that settings left open follow from the task and the number of examples: a small network and small
+// batches for few examples, about 600 updates, at most 100 epochs, and a warmup of a tenth of them, at most 50.
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		task   string
@@ -81,7 +82,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestSame: two runs are the same where neither data nor settings differ, but for the folder and the memory.
+// TestSame checks that two runs are the same if their data and settings are equal, except for the folder and the
+// memory.
 func TestSame(t *testing.T) {
 	of := func(change func(c *Config)) *Config {
 		c := DefaultConfig()
@@ -101,7 +103,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// waves are settings for a small network, and their data: 120 hours of a wave.
+// waves returns settings for a small network with data: 120 hours of a wave.
 func waves(t *testing.T, change func(c *Config)) Config {
 	t.Helper()
 	var at []float64
@@ -126,7 +128,7 @@ func waves(t *testing.T, change func(c *Config)) Config {
 	return c
 }
 
-// TestTrial: what is to be trained is prepared as for a run and told, and nothing stays.
+// TestTrial checks that a trial prepares training as in a run and reports it, but leaves no files.
 func TestTrial(t *testing.T) {
 	for _, base := range []string{"linear", "last"} {
 		c := waves(t, func(c *Config) { c.Base = base })
@@ -146,7 +148,7 @@ func TestTrial(t *testing.T) {
 		if !errors.Is(err, failed) || !slices.Equal(before, after) {
 			t.Errorf("found %v, and %v are left", err, after)
 		}
-		// Of 84 rows to train on, 18 to choose by and 18 to test, forecasts of 4 from the 8 rows before.
+		// Of 84 training, 18 validation and 18 test rows, forecasts of 4 rows from the 8 rows before.
 		if told.Rows != 120 || told.Series != 1 || told.Params == 0 || told.Windows != [3]int{73, 15, 15} ||
 			told.Resumed != 0 || (told.Plan.Linear != nil) != (base == "linear") {
 			t.Errorf("told %+v", told)
@@ -185,8 +187,8 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// TestFinishedRun: the result of a run that has ended is returned, for the same settings alone; a result that cannot be
-// read is no reason to write another.
+// TestFinishedRun checks that the result of a finished run is returned, but only for the same settings. A result that
+// cannot be read is an error and is not overwritten.
 func TestFinishedRun(t *testing.T) {
 	c := waves(t, nil)
 	done := &Result{Config: c, Rows: 77}
@@ -225,8 +227,8 @@ func TestFinishedRun(t *testing.T) {
 	}
 }
 
-// TestInterrupted: a run that is interrupted before its first update can be gone on with by the same settings alone,
-// which may have another folder's name and memory.
+// TestInterrupted checks that a run that is interrupted before its first update can only be continued with the same
+// settings, except for the name of the folder and the memory.
 func TestInterrupted(t *testing.T) {
 	c := waves(t, func(c *Config) { c.Epochs = 1 })
 	ctx, cancel := context.WithCancel(context.Background())
@@ -254,7 +256,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestCheck: settings at their bounds, and what is said of those beyond.
+// TestCheck checks settings at their bounds, and the errors for those beyond.
 func TestCheck(t *testing.T) {
 	for want, change := range map[string]func(c *Config){
 		"": func(c *Config) {
@@ -275,7 +277,7 @@ func TestCheck(t *testing.T) {
 		`batch_size: found "-2"`:       func(c *Config) { c.BatchSize = -2 },
 		"model.d_model: found -8, ":    func(c *Config) { c.Model.DModel = -8 },
 		"data: found none, want a fil": func(c *Config) { c.Data = nil },
-		// what the tags bound, of a Go program, too
+		// limits that the struct tags define, which also apply to Go programs
 		`rows: found "-1", want an in`:  func(c *Config) { c.Rows = -1 },
 		`task: found "clasify", want `:  func(c *Config) { c.Task = "clasify" },
 		`calendar: found "", want one`:  func(c *Config) { c.Calendar = "" },
@@ -292,7 +294,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestPrintImportance: a line for each of the columns that matter most, and how many more there are.
+// TestPrintImportance checks that there is a line for each of the most important columns, and the number of the others.
 func TestPrintImportance(t *testing.T) {
 	var none *Importance
 	var out strings.Builder
@@ -319,12 +321,12 @@ func TestPrintImportance(t *testing.T) {
 	}
 }
 
-// TestPasts: what smoothers learn from: the last rows of some series, in the units of the data, fewer series the longer
-// they are.
+// TestPasts checks the data that smoothers learn from: the last rows of some series, in the units of the data. For
+// longer series it is fewer series.
 func TestPasts(t *testing.T) {
 	p := &Plan{Task: Forecast, Horizon: 1, Lookback: 1, Columns: []Column{number("x", true)}}
 	p.Columns[0].Base = 100
-	for _, c := range [][3]int{{1000, 8, 6}, {3000, 5, 3}, {600, 8, 8}} { // rows, series, and those that are seen
+	for _, c := range [][3]int{{1000, 8, 6}, {3000, 5, 3}, {600, 8, 8}} { // rows, series, series used
 		var series [][][]float32
 		for s := range c[1] {
 			rows := make([][]float32, c[0])

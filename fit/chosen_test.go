@@ -11,15 +11,15 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TestChosenWeights: of drawn examples the weights of the decision are those of the rule: the power of balanced weights
-// with the highest macro F1, among those by which the balanced accuracy rises by more than 1.645 of its deviations.
+// TestChosenWeights checks that the weights of the decision, on random examples, follow the rule: the power of balanced
+// weights with the highest macro F1, among those that raise the balanced accuracy by more than 1.645 of its deviations.
 func TestChosenWeights(t *testing.T) {
 	p := classPlan()
 	rng := rand.New(rand.NewPCG(3, 1))
 	taken := map[string]int{}
 	for trial := range 600 {
 		counts, n := []int{1 + rng.IntN(400), 1 + rng.IntN(20), rng.IntN(4)}, 12+rng.IntN(40)
-		says := math.Exp(-4 * rng.Float64()) // how probable classes are that are rare
+		says := math.Exp(-4 * rng.Float64()) // probabilities of rare classes
 		var all [][]float64
 		var truths []int
 		for range n {
@@ -31,7 +31,7 @@ func TestChosenWeights(t *testing.T) {
 			sum := x[0] + x[1] + x[2]
 			all, truths = append(all, []float64{x[0] / sum, x[1] / sum, x[2] / sum}), append(truths, truth)
 		}
-		of := func(w []float64) (f1 float64, right []bool) { // macro F1 over the classes that are there
+		of := func(w []float64) (f1 float64, right []bool) { // macro F1 over the classes with examples
 			var is, told, both [3]float64
 			for i, x := range all {
 				best := 0
@@ -92,7 +92,8 @@ func TestChosenWeights(t *testing.T) {
 	}
 }
 
-// TestFloorOfClasses: chance is over the classes that are there, and so is the deviation of the balanced accuracy.
+// TestFloorOfClasses checks that chance, and the deviation of the balanced accuracy, are computed over the classes with
+// examples.
 func TestFloorOfClasses(t *testing.T) {
 	score := func(confusion ...[]int) *ClassScore {
 		s := newClassScore([]string{"a", "b", "c"}[:len(confusion)])
@@ -106,8 +107,8 @@ func TestFloorOfClasses(t *testing.T) {
 		s.Majority = 99
 		return s
 	}
-	// Recalls of 0.58 of 100 each are 0.08 above chance: the deviation is √(2·0.2436/100)/2 = 0.0349. With a class that
-	// is not there it is the same. Recalls of 0.57 are not above it by twice 0.0350.
+	// Recalls of 0.58, of 100 each, are 0.08 above chance: the deviation is √(2·0.2436/100)/2 = 0.0349. It is the same
+	// with a class without examples. Recalls of 0.57 are less than twice the deviation, 0.0350, above it.
 	for want, all := range map[string][]*ClassScore{
 		"finds the others: balanced accuracy 58 %, not 50 %": {score([]int{58, 42}, []int{42, 58}),
 			score([]int{58, 42, 0},
@@ -128,7 +129,8 @@ func TestFloorOfClasses(t *testing.T) {
 	}
 }
 
-// TestUseOfPlans: without contenders the network predicts, as before there were any; else what the run has chosen.
+// TestUseOfPlans checks that without contenders the network predicts, as in earlier versions, and otherwise the choice
+// of the run.
 func TestUseOfPlans(t *testing.T) {
 	for _, c := range []struct {
 		use        string
@@ -157,8 +159,9 @@ func TestUseOfPlans(t *testing.T) {
 	}
 }
 
-// TestFinalIntervals: a network that has seen all rows has intervals as wide as its last forecasts want, or as the
-// validation part does, whichever is wider; before that those of its last forecasts.
+// TestFinalIntervals checks that a network that was trained on all rows has intervals as wide as its last forecasts or
+// as the validation part requires, whichever is wider. Another network has those of its last forecasts if there are
+// any.
 func TestFinalIntervals(t *testing.T) {
 	p := banded(2, 0, 0.1, 0.3, 0.5, 0.7, 0.9)
 	p.Widen = [][][]float64{{{1}, {0.2, 0.5}}}
@@ -169,7 +172,7 @@ func TestFinalIntervals(t *testing.T) {
 	e.from([]float32{100})
 	m := &Model{plan: p, enc: e}
 	y := []float32{-2, -1, 0, 3, 4}
-	wide := [][][]float64{{{0.5, 2}, {0.25, -9}}} // by pair and group, here a step each
+	wide := [][][]float64{{{0.5, 2}, {0.25, -9}}} // by pair and group; here each step is a group
 	for _, c := range []struct {
 		final bool
 		step  int
@@ -191,7 +194,7 @@ func TestFinalIntervals(t *testing.T) {
 			r.add(at, []float64{float64(at), float64(at), float64(at), float64(at)})
 		}
 	}
-	// Every second of 100 rows is asked: of 50 forecasts in 4 groups of a step the widths are the 41st.
+	// Every second of 100 rows is used: for 50 forecasts in 4 groups of one step, the widths are the 41st.
 	if got := r.widths(200); fmt.Sprint(got) != "[[[178 178 178 178]]]" || r.p.every() != 2 || r.p.groups() != 4 {
 		t.Errorf("found the widths %v of every %d rows in %d groups", got, r.p.every(), r.p.groups())
 	}
@@ -214,8 +217,8 @@ func TestFinalIntervals(t *testing.T) {
 	}
 }
 
-// TestImportanceOfTimes: times that go in are a column; windows that are too long for the number of columns are not
-// permuted, which is told.
+// TestImportanceOfTimes checks that times, if they are inputs, count as a column, and that a note tells if windows are
+// too long for permutations of so many columns.
 func TestImportanceOfTimes(t *testing.T) {
 	p := &Plan{Task: Regress, Levels: []float64{0.5}, Step: 1, Time: &table.Column{Name: "when"}, Columns: []Column{
 		number("a", false), number("y", true)}}

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TestChooseWeights: a class that is rare and never the most probable is told once it is weighted; weights that gain by
-// chance alone are not taken.
+// TestChooseWeights checks that a rare class that is never the most probable is predicted once it is weighted, and that
+// weights whose gain is only chance are not used.
 func TestChooseWeights(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	draw := func(says, spread float64) (p [][]float64, truths []int) {
@@ -44,14 +44,14 @@ func TestChooseWeights(t *testing.T) {
 			taken++
 		}
 	}
-	if taken > 4 { // of 100 by chance at 5 %, of which F1 has to rise, too
+	if taken > 4 { // 5 of 100 are expected by chance at 5 %, and F1 must rise, too
 		t.Errorf("found weights taken in %d of 100 cases where they gain nothing", taken)
 	}
 }
 
 func bool2int(x bool) int { return int(bit(x)) }
 
-// TestWeightedTraining: the probabilities of a network that was trained with weights are those of the data.
+// TestWeightedTraining checks that a network trained with weights gives the probabilities of the data.
 func TestWeightedTraining(t *testing.T) {
 	p := &Plan{Weights: []float64{0.5, 10}, Weighted: true}
 	got := p.probabilities([]float32{float32(math.Log(0.5 * 0.9)), float32(math.Log(10 * 0.1))})
@@ -60,7 +60,8 @@ func TestWeightedTraining(t *testing.T) {
 	}
 }
 
-// TestClassMetrics: each class has its recall, precision and F1, and a floor that is not beaten is named.
+// TestClassMetrics checks that each class has its recall, precision and F1, and that a floor that is not exceeded is
+// named.
 func TestClassMetrics(t *testing.T) {
 	s := newClassScore([]string{"a", "b", "c"})
 	s.Confusion, s.Count, s.Majority = [][]int{{50, 0, 0}, {6, 4, 0}, {2, 1, 0}}, 63, 100*50./63
@@ -92,9 +93,9 @@ func TestClassMetrics(t *testing.T) {
 	}
 }
 
-// TestImportanceSize: long windows and many columns are permuted less, or not at all.
+// TestImportanceSize checks that long windows and many columns are permuted less often, or not at all.
 func TestImportanceSize(t *testing.T) {
-	for _, c := range [][5]int{ // windows, rows, columns; windows that are permuted, and how often
+	for _, c := range [][5]int{ // windows, rows, columns; number of permuted windows and of permutations
 		{200, 200 * 100, 4, 200, 3}, {200, 200 * 1000, 4, 20, 3}, {200, 200 * 10_000, 4, 8, 1}, {5, 5 * 100, 4, 5, 3},
 		{200, 200 * 1_000_000, 33, 0, 0}, {2, 2 * 20_000, 10, 2, 1}, {3, 2, 2, 3, 3},
 	} {
@@ -104,7 +105,8 @@ func TestImportanceSize(t *testing.T) {
 	}
 }
 
-// TestDoubt: a rival that is surer of examples that are right anyway does not predict in place of the network.
+// TestDoubt checks that a rival that is only more certain about examples that are right anyway does not replace the
+// network.
 func TestDoubt(t *testing.T) {
 	p := &Plan{Doubt: 0.05, Contenders: []*Contender{{Name: useNetwork, Title: "network", Error: 0.06},
 		{Name: "logistic", Error: 0.02}, {Name: "boosted", Error: 0.015}}, Columns: []Column{{Target: true}}}

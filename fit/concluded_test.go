@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// pair are settings of forecasts of two targets, of 120 rows, by a tiny network.
+// pair returns settings for forecasts of two targets with 120 rows, by a tiny network.
 func pair(t *testing.T, change func(c *Config)) Config {
 	return waves(t, func(c *Config) {
 		text := "x,z\n"
@@ -34,7 +34,7 @@ func pair(t *testing.T, change func(c *Config)) Config {
 
 func pairOf(i int) float64 { return math.Sin(float64(i)) + 0.3*math.Sin(float64(i*i)) }
 
-// began is a job up to the end of training.
+// began returns a job after training.
 func began(t *testing.T, c Config, ev Events) *job {
 	t.Helper()
 	f, err := read(background(), &c, nil)
@@ -61,9 +61,9 @@ func began(t *testing.T, c Config, ev Events) *job {
 	return j
 }
 
-// TestCompete: contenders compete on the validation set by their mean absolute error in deviations, the network first;
-// what predicts is as asked for, or the best. A last fit on all rows predicts unless it is worse there by more than a
-// twentieth, or would take more than the time that was asked for.
+// TestCompete checks that contenders are compared on the validation set by their mean absolute error in deviations, the
+// network first, and that the requested or the best one predicts. A final fit on all rows predicts unless its error
+// there is larger by more than a twentieth, or it would take more than the requested time.
 func TestCompete(t *testing.T) {
 	var notes []string
 	j := began(t, pair(t, nil), Events{Note: func(text string) { notes = append(notes, text) }})
@@ -86,7 +86,7 @@ func TestCompete(t *testing.T) {
 		t.Errorf("found %s, %s predicts, the doubt %v, the error %v, told %q", got, p.Use, p.Doubt, j.networkError,
 			notes)
 	}
-	for k, season := range []int{1, 6} { // of 18 rows to choose by, from row 84 on, 15 forecasts of 4
+	for k, season := range []int{1, 6} { // of 18 validation rows, from row 84 on, 15 forecasts of 4 rows
 		want := 0.0
 		for at := 84; at <= 98; at++ {
 			for h := range 4 {
@@ -179,14 +179,15 @@ func TestCompete(t *testing.T) {
 	}
 }
 
-// TestAgain: a network that is trained once more takes about as many updates as are asked for, in whole epochs, with
-// the ridges of the run, and is the last; without, it is the best on its validation set, and its ridges are its own.
+// TestAgain checks that training again takes about the requested number of updates, in whole epochs, with the ridges of
+// the run, and gives the last network. Without that number it gives the best network on its validation set, with its
+// own ridges.
 func TestAgain(t *testing.T) {
 	j := began(t, pair(t, nil), Events{})
 	for k := range j.f.plan.Linear.Ridges {
 		j.f.plan.Linear.Ridges[k] = 7
 	}
-	divided := [parts][]segment{{{0, 0, 70}}, {{0, 70, 90}}, {{0, 90, 120}}} // 59 forecasts, 8 updates an epoch
+	divided := [parts][]segment{{{0, 0, 70}}, {{0, 70, 90}}, {{0, 90, 120}}} // 59 forecasts, 8 updates per epoch
 	for updates, epochs := range map[int]int{1: 1, 11: 1, 12: 2, 19: 2, 20: 3, 0: 1} {
 		m, f, set, w, err := j.again(background(), fmt.Sprint(updates), divided, updates)
 		if err != nil {
@@ -228,8 +229,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestConcludeNumbers: a run of forecasts measures all contenders on the same rows, those of one target together, with
-// those that are refitted behind; it can be interrupted while it does.
+// TestConcludeNumbers checks that a run of forecasts measures all contenders on the same rows. Those of one target come
+// together, followed by the refitted ones. It also checks that the run can be interrupted while it measures.
 func TestConcludeNumbers(t *testing.T) {
 	ctx, cancel := context.WithCancel(background())
 	j := began(t, pair(t, func(c *Config) { c.Refit, c.Epochs = 8, 2 }), Events{Note: func(text string) {
@@ -262,7 +263,7 @@ func TestConcludeNumbers(t *testing.T) {
 	if !slices.Equal(names, want) || len(names) != 16 {
 		t.Errorf("found the errors of %q, want %q", names, want)
 	}
-	for at, season := range map[int]int{1: 1, 2: 6} { // from row 102 on, 15 forecasts of 4
+	for at, season := range map[int]int{1: 1, 2: 6} { // from row 102 on, 15 forecasts of 4 rows
 		mae := 0.0
 		for now := 102; now <= 116; now++ {
 			for h := range 4 {
@@ -274,7 +275,7 @@ func TestConcludeNumbers(t *testing.T) {
 			t.Errorf("%s is off by %v, want %v", res.Errors[at].Name, got, mae)
 		}
 	}
-	// The linear forecast of each eight origins is fitted to all rows before the last 18 that are known by then.
+	// The linear forecast for each eight origins is fitted to the rows known by then, except for the last 18.
 	mae := 0.0
 	for from := 102; from <= 116; from += 8 {
 		f := *j.f
@@ -326,7 +327,8 @@ func TestConcludeNumbers(t *testing.T) {
 	}
 }
 
-// TestConclude: what a run tells is in its folder, wherever that goes, and its numbers are those of its parts.
+// TestConclude checks that the report of a run is in its folder, even if that is moved, and that its numbers are those
+// of its parts.
 func TestConclude(t *testing.T) {
 	c := pair(t, func(c *Config) { c.Importance = 8 })
 	res, err := Run(background(), c, nil, Events{})

@@ -10,8 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// TestClassesOfContenders: of classes one example may be in doubt; the weights of each contender are chosen by its own
-// probabilities, and told of what predicts alone; all are measured on the test part.
+// TestClassesOfContenders checks that for classes a doubt of one example is enough, that the weights of each contender
+// are chosen by its own probabilities but only reported for the one that predicts, and that all are measured on the
+// test part.
 func TestClassesOfContenders(t *testing.T) {
 	p := classPlan()
 	p.Contenders = []*Contender{{Name: "script", Title: "script", rival: scripted{f: func(_ *encoder, rows []float32,
@@ -83,10 +84,10 @@ func TestClassesOfContenders(t *testing.T) {
 	}
 }
 
-// TestNumbersOfContenders: alarms are those of each contender, the network's that of the plan; intervals of a forecast
-// follow as many recent rows as the validation part has, if these are a horizon or more.
+// TestNumbersOfContenders checks that each contender has its own alarm, the network that of the plan, and that the
+// intervals of a forecast follow as many recent rows as the validation part has, if these are at least one horizon.
 func TestNumbersOfContenders(t *testing.T) {
-	z := 1.2815515655446004 // of a normal distribution, the quantile 0.9
+	z := 1.2815515655446004 // the 0.9 quantile of a normal distribution
 	p := &Plan{Task: Anomaly, Length: 50, Levels: []float64{0.1, 0.5, 0.9}, Columns: []Column{number("x", true)}}
 	script := &Contender{Name: "script", Title: "script", rival: scripted{f: func(*encoder, []float32, int,
 		[]float64) {
@@ -143,8 +144,8 @@ func TestNumbersOfContenders(t *testing.T) {
 	}
 }
 
-// TestForecastsDrawn: charts have the rows before a forecast, at most so many, the truth, the median and the outermost
-// quantiles, of the first target, in the units of the data.
+// TestForecastsDrawn checks that charts show the rows before a forecast up to a maximum, the truth, the median and the
+// outermost quantiles, for the first target in the units of the data.
 func TestForecastsDrawn(t *testing.T) {
 	p := banded(2, 0, 0.1, 0.5, 0.9)
 	p.Columns = append(p.Columns, number("z", true))
@@ -185,8 +186,8 @@ func TestForecastsDrawn(t *testing.T) {
 	}
 }
 
-// TestContendersLoaded: what was fitted for another plan, or is damaged, is refused; what a run has stored is as it
-// was.
+// TestContendersLoaded checks that contenders fitted for another plan, or damaged, are refused, and that those stored
+// by a run are unchanged.
 func TestContendersLoaded(t *testing.T) {
 	forecast := banded(2, 0, 0.1, 0.5, 0.9)
 	forecast.Season, forecast.Lookback = 2, 3
@@ -261,6 +262,6 @@ func TestContendersLoaded(t *testing.T) {
 		t.Errorf("with the weights of the plan it is %v from that forecast, want nothing", dst)
 	}
 	e.ahead[0][1] = 0.5
-	own.guess(e, rows, 2, dst) // of -2 and 0 above the last
+	own.guess(e, rows, 2, dst) // -2 and 0 above the last value
 	sameNumbers(t, "by its own weights", dst, []float64{-2 - e.ahead[0][0], -4 - 0.5}, 1e-6)
 }

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// TestPeaks: a peak is higher than what is before it and as high as what is behind, by as much as is asked for above
-// the higher of its valleys, which end at a higher peak; ends are none.
+// TestPeaks checks the definition of a peak: it is higher than the value before it and not lower than the one after it,
+// and exceeds the higher of its valleys by the required amount. A valley ends at a higher peak. Ends are not peaks.
 func TestPeaks(t *testing.T) {
 	for _, c := range []struct {
-		r, at string // at: all if empty
+		r, at string // at is all indices if empty
 		least float64
 		want  []int
 	}{
@@ -46,8 +46,9 @@ func TestPeaks(t *testing.T) {
 	}
 }
 
-// TestPeriodsOfPeaks: a lag is a period if there is a peak at twice the lag, give or take a row or three in a hundred;
-// peaks have to stand out of the noise of as many numbers; the peaks that stand out of the peaks are a longer period.
+// TestPeriodsOfPeaks checks that a lag is a period if there is a peak at twice the lag, within a row or three in a
+// hundred, that peaks must exceed the noise of the given number of numbers, and that peaks that stand out among the
+// peaks give a longer period.
 func TestPeriodsOfPeaks(t *testing.T) {
 	for _, c := range []struct {
 		n     float64
@@ -77,8 +78,8 @@ func TestPeriodsOfPeaks(t *testing.T) {
 	}
 }
 
-// TestCorrelationOfMany: the correlation of several columns and series is over the pairs of all, each on its own scale;
-// what does not change counts for nothing, classes count one by one up to a limit, and changes are from row to row.
+// TestCorrelationOfMany checks that the correlation of several columns and series is over the pairs of all, each on its
+// own scale. Constant columns do not count, classes count separately up to a limit, and changes are from row to row.
 func TestCorrelationOfMany(t *testing.T) {
 	p := &Plan{Columns: []Column{number("x", true), number("y", true), category("k", false, "a", "b", "c", "d"),
 		number("same", false)}}
@@ -120,7 +121,7 @@ func TestCorrelationOfMany(t *testing.T) {
 				mean /= n
 				deviation := math.Sqrt(square/n - mean*mean)
 				if deviation < 1e-6 {
-					continue // class 2 is no square of 3
+					continue // class 2 is not a square modulo 3
 				}
 				for k := range sums {
 					for i := 0; i+k < len(x); i++ {
@@ -159,8 +160,8 @@ func TestCorrelationOfMany(t *testing.T) {
 	}
 }
 
-// TestCorrelationOfLong: of long data the first rows are taken, as many as are enough, and all of a first series up to
-// as many; numbers that differ by nothing but rounding count for nothing.
+// TestCorrelationOfLong checks that only the first rows of long data are used, as many as are enough, and up to as many
+// rows of the first series. Numbers that differ only by rounding errors do not count.
 func TestCorrelationOfLong(t *testing.T) {
 	p := &Plan{Columns: []Column{number("x", true)}}
 	x := make([]float64, correlationRows+20)

@@ -11,8 +11,9 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TestImportanceOfClasses: by permutations that depend on the seed alone, how much the cross-entropy of classes rises
-// and how many fewer are right, the mean and the deviation over permutations; what matters most comes first.
+// TestImportanceOfClasses checks the increase of the cross-entropy of classes and the decrease of the accuracy by
+// permutations, as mean and deviation over permutations that depend only on the seed. The most important columns come
+// first.
 func TestImportanceOfClasses(t *testing.T) {
 	p := classPlan()
 	p.Columns = append([]Column{number("noise", false)}, p.Columns...)
@@ -101,8 +102,8 @@ func TestImportanceOfClasses(t *testing.T) {
 	}
 }
 
-// TestCalibrateByHalves: how many truths the learnt and the calibrated interval hold, and how many where each half of
-// the validation part is calibrated by the other, by the definitions.
+// TestCalibrateByHalves checks the coverage of the learnt and the calibrated intervals, and that of intervals in each
+// half of the validation part calibrated by the other half, against the definitions.
 func TestCalibrateByHalves(t *testing.T) {
 	p := banded(2, 0, 0.1, 0.5, 0.9)
 	p.Lookback = 3
@@ -120,7 +121,7 @@ func TestCalibrateByHalves(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	for k, off := range [][2]float64{{-2, 3}, {-4, 1}} {
-		var outside [3][]float64 // of both steps, by half
+		var outside [3][]float64 // for both steps, by half
 		for i := range w.Len() {
 			at := w.at(i)
 			last := float64(rows[at.hi-3][k])
@@ -130,7 +131,7 @@ func TestCalibrateByHalves(t *testing.T) {
 			}
 		}
 		all := slices.Concat(outside[:]...)
-		width := func(x []float64, apart int) float64 { // fewer than a hundred of each step: one for both
+		width := func(x []float64, apart int) float64 { // fewer than a hundred for each step: one width for both
 			x = slices.Sorted(slices.Values(x))
 			return float64(apart) / float64(apart+2) * x[int(math.Ceil(0.8*float64(len(x)+1)-1e-9))-1]
 		}
@@ -160,7 +161,7 @@ func TestCalibrateByHalves(t *testing.T) {
 	}
 }
 
-// TestCard: a card says what a client has to know of the data.
+// TestCard checks that a card contains everything that a client has to know about the data.
 func TestCard(t *testing.T) {
 	for task, streams := range map[string]bool{Classify: false, Regress: false, Steps: true, Next: true, Forecast: true,
 		Fill: false, Anomaly: true} {
@@ -179,7 +180,8 @@ func TestCard(t *testing.T) {
 	}
 }
 
-// TestMedian: the middle one, of an even number the larger, and 0 of none; what it is of stays in its order.
+// TestMedian checks the median: the middle number, the larger of two, and 0 for none. The order of the numbers is not
+// changed.
 func TestMedian(t *testing.T) {
 	x := []float64{5, 1, 4, 2, 3}
 	for n, want := range []float64{0, 5, 5, 4, 4, 3} {
@@ -192,7 +194,8 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestScoreOfFew: what follows from a confusion matrix, with a class that is not there and one that is never predicted.
+// TestScoreOfFew checks the scores that follow from a confusion matrix, with a class without examples and one that is
+// never predicted.
 func TestScoreOfFew(t *testing.T) {
 	s := newClassScore([]string{"a", "b", "c"})
 	s.Confusion, s.Count, s.Loss = [][]int{{3, 1, 0}, {1, 0, 0}, {0, 0, 0}}, 5, 10

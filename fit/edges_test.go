@@ -17,8 +17,8 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// TestSizedStore: a table whose size is known is filled in any order, in memory or, one number beyond what that may
-// hold, in a file, which goes with it.
+// TestSizedStore checks that a table of known size can be filled in any order. It is in memory or, with one number more
+// than that may hold, in a file, which is then removed.
 func TestSizedStore(t *testing.T) {
 	defer func(n int) { mostInMemory = n }(mostInMemory)
 	for most, files := range map[int]int{10: 0, 9: 1} {
@@ -63,7 +63,7 @@ func TestSizedStore(t *testing.T) {
 	}
 }
 
-// TestMonthsLater: the same day and time some months later, or the last day of a month that is shorter.
+// TestMonthsLater checks that some months later is the same day and time, or the last day of a shorter month.
 func TestMonthsLater(t *testing.T) {
 	at := func(text string) float64 {
 		x, err := time.Parse(time.DateTime, text)
@@ -83,7 +83,7 @@ func TestMonthsLater(t *testing.T) {
 	}
 }
 
-// TestPlanEdges: what a plan may not say beside what else is allowed.
+// TestPlanEdges checks that invalid values of a plan are refused in plans that are otherwise valid.
 func TestPlanEdges(t *testing.T) {
 	for want, change := range map[string]func(p *Plan, n *model.NetworkConfig){
 		"":                        func(*Plan, *model.NetworkConfig) {},
@@ -115,14 +115,14 @@ func TestPlanEdges(t *testing.T) {
 	}
 }
 
-// TestWeighed: balanced weights are those of the examples that training has.
+// TestWeighed checks that balanced weights are computed from the training examples.
 func TestWeighed(t *testing.T) {
 	f := made(t, classPlan(), [][]float32{{0, 0}, {0, 0}, {0, 1}, {0, 2}, {0, 0}, {0, float32(nan)}})
 	set := &task.Set{Train: f.newWindows(f.wholeSeries(), trainPart, 10, 0)}
 	if err := f.weigh(weightsBalanced, set); err != nil {
 		t.Fatal(err)
 	}
-	// (5/9, 5/3, 5/3) of 3, 1 and 1 have the mean 1.
+	// (5/9, 5/3, 5/3) for 3, 1 and 1 examples have the mean 1.
 	sameNumbers(t, "the weights", f.plan.Weights, []float64{5. / 9, 5. / 3, 5. / 3}, 1e-12)
 	numbers := &frame{plan: &Plan{Columns: []Column{number("x", true)}}}
 	if err := numbers.weigh(weightsAuto, &task.Set{}); err != nil {
@@ -130,7 +130,7 @@ func TestWeighed(t *testing.T) {
 	}
 }
 
-// TestReachOfKernels: kernels reach as far as nine tenths of their energy.
+// TestReachOfKernels checks that the reach of kernels is that of nine tenths of their energy.
 func TestReachOfKernels(t *testing.T) {
 	s := &TimeScales{Window: 8, Lags: []int{0, 1, 5}}
 	s.ofLayer(0, &anatomy.Layer{Kind: "h3", Systems: []anatomy.System{{Part: "ssm", Discrete: []complex128{0, 1}}},
@@ -145,7 +145,7 @@ func TestReachOfKernels(t *testing.T) {
 	sameNumbers(t, "what is left of kernels", kernels.Left, []float64{1, (2./102 + 2./11) / 2, 0}, 1e-4)
 }
 
-// TestAnswerEnds: an answer is complete at its end, and its limits are those that were asked for.
+// TestAnswerEnds checks that an answer is complete at its end, and that its limits are those requested.
 func TestAnswerEnds(t *testing.T) {
 	p := rowPlan(Steps, 0.5).named()
 	m := by(t, &p, counting)
@@ -176,7 +176,7 @@ func TestAnswerEnds(t *testing.T) {
 	}
 }
 
-// TestONNXNamesRival: the card of a network that a rival stands in for names it.
+// TestONNXNamesRival checks that the card of a network that a rival replaces names the rival.
 func TestONNXNamesRival(t *testing.T) {
 	p := &Plan{Task: Next, Levels: []float64{0.5}, Columns: []Column{number("x", true)}, Contenders: []*Contender{
 		{Name: useNetwork, Title: "network"}, {Name: "last", Title: "last value"}}}
@@ -191,11 +191,11 @@ func TestONNXNamesRival(t *testing.T) {
 	}
 }
 
-// TestCyclesGone: the part of a cycle of the calendar that has gone, from 0 up to 1.
+// TestCyclesGone checks the elapsed fraction of a cycle of the calendar, from 0 up to 1.
 func TestCyclesGone(t *testing.T) {
 	for _, c := range []struct {
 		at   string
-		want []float64 // of the day, the week, the month and the year
+		want []float64 // for the day, the week, the month and the year
 	}{{"2024-01-01 00:00:00", []float64{0, 0, 0, 0}}, {"2023-12-31 23:59:59", []float64{1 - 1./86400, 6. / 7, 30. / 31,
 		364. / 366}}, {"2024-12-31 12:00:00", []float64{0.5, 1. / 7, 30. / 31, 365. / 366}}} {
 		at, err := time.Parse(time.DateTime, c.at)
@@ -210,7 +210,8 @@ func TestCyclesGone(t *testing.T) {
 	}
 }
 
-// TestONNXOfAlike: where the numbers that a forecast sees are alike, an ONNX model has the least scale, too.
+// TestONNXOfAlike checks that an ONNX model also uses the least scale if the numbers that a forecast sees are all
+// equal.
 func TestONNXOfAlike(t *testing.T) {
 	p := &Plan{Task: Forecast, Lookback: 4, Horizon: 2, Local: true, Levels: []float64{0.25, 0.5}, Columns: []Column{
 		number("x", true)}}
@@ -238,8 +239,8 @@ func TestONNXOfAlike(t *testing.T) {
 	near(t, "quantiles above the last number", got, want)
 }
 
-// TestTimesBefore: rows that a forecast lacks have the times before the first one, a step apart, and those to come the
-// times after the last.
+// TestTimesBefore checks that missing rows of a forecast have times before the first one, a step apart, and future rows
+// have times after the last.
 func TestTimesBefore(t *testing.T) {
 	p := Plan{Task: Forecast, Lookback: 4, Horizon: 1, Levels: []float64{0.5}, Step: 2 * day, Columns: []Column{
 		number("x", true)}}

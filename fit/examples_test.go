@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/fit/classic"
 )
 
-// simplePlan is a plan of a number x from which a class or two numbers are told.
+// simplePlan returns a plan that predicts a class or two numbers from a number x.
 func simplePlan(name string, classes bool) *Plan {
 	p := &Plan{Task: name, Length: 9, Levels: []float64{0.5}, Columns: []Column{number("x", false), number("y", true),
 		number("z", true)}}
@@ -23,14 +23,14 @@ func simplePlan(name string, classes bool) *Plan {
 	return p
 }
 
-// TestSimpleExamples: what simple models learn from: of whole sequences all that are known, of rows some evenly apart,
-// with the features of each by their definition, on one scale.
+// TestSimpleExamples checks the examples for simple models: all whole sequences with known targets, or some of the
+// rows, evenly spaced. The features of each are those of the definition, on one scale.
 func TestSimpleExamples(t *testing.T) {
 	for name, c := range map[string]struct {
 		task    string
 		classes bool
 		most    int
-		rows    []int // of the windows of 9 rows, those that are taken, by their place among 0 to 26
+		rows    []int // rows that are used, as indices 0 to 26 into the windows of 9 rows
 	}{
 		"classes of sequences": {Classify, true, 100, []int{0, 1, 2}},
 		"of some sequences":    {Classify, true, 2, []int{0, 1}},
@@ -46,7 +46,7 @@ func TestSimpleExamples(t *testing.T) {
 			for r := range 9 {
 				row := []float32{float32((9*s + r) * (9*s + r) % 17), float32((s + r) % 3), float32(s * r)}
 				if s == 1 && (p.whole() || r == 2) {
-					row[1] = float32(nan) // its class, or one of its numbers, is not known
+					row[1] = float32(nan) // the class, or one of the numbers, is unknown
 				}
 				if p.whole() && s != 1 {
 					row[1], row[2] = float32(s), 5
@@ -107,7 +107,7 @@ func TestSimpleExamples(t *testing.T) {
 	}
 }
 
-// seqInt are n numbers from 0, a step apart.
+// seqInt returns n numbers from 0, a step apart.
 func seqInt(n, step int) (x []int) {
 	for i := range n {
 		x = append(x, i*step)
@@ -115,8 +115,8 @@ func seqInt(n, step int) (x []int) {
 	return x
 }
 
-// TestSimpleData: simple models need ten examples, room for two of each output, and features that are not too many;
-// those of validation are on the scale of training, and without a validation part those of training.
+// TestSimpleData checks that simple models need ten examples, at least two for each output, and not too many features.
+// Validation examples are on the scale of training. Without a validation part, the training examples take its place.
 func TestSimpleData(t *testing.T) {
 	of := func(p *Plan, n int) (*frame, *windows) {
 		var rows [][]float32
@@ -194,8 +194,8 @@ func TestSimpleData(t *testing.T) {
 	}
 }
 
-// TestSimpleFits: a fit without validation keeps the setting that validation has chosen before, and a prediction is
-// that of the model for the features of each row, or of the whole sequence.
+// TestSimpleFits checks that a fit without validation keeps the setting chosen by validation before, and that a
+// prediction is that of the model for the features of each row or of the whole sequence.
 func TestSimpleFits(t *testing.T) {
 	for _, c := range []struct {
 		task    string

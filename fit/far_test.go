@@ -30,7 +30,8 @@ func loud(t *testing.T, path string, samples []float32) {
 	}
 }
 
-// TestNumbersTooLarge: a number that 32 bits cannot square ends a run with its place, before anything is trained.
+// TestNumbersTooLarge checks that a number whose square does not fit into 32 bits ends a run before training, with the
+// place of the number.
 func TestNumbersTooLarge(t *testing.T) {
 	for x, want := range map[float32]string{1e38: "sample 6, column sample: found 1e+38, want numbers of at most",
 		1e30: "sample 6, column sample: found 1e+30, which is"} {
@@ -46,7 +47,7 @@ func TestNumbersTooLarge(t *testing.T) {
 			loud(t, filepath.Join(dir, fmt.Sprint("class", i%2), fmt.Sprint(i, ".wav")), samples)
 		}
 		found := 0
-		for seed := range uint64(6) { // the recording is in any part
+		for seed := range uint64(6) { // the recording can be in any part
 			c := small(t, dir, func(c *fit.Config) { c.Seed, c.Epochs, c.Spectrum = seed, 1, "none" })
 			_, err := fit.Run(context.Background(), c, nil, fit.Events{})
 			if err != nil && strings.Contains(err.Error(), "23.wav, "+want) {
@@ -63,8 +64,8 @@ func TestNumbersTooLarge(t *testing.T) {
 	}
 }
 
-// TestOutlierIsNoBase: one huge number in the first rows, as some devices write for one that is missing, does not take
-// the fractions of all others, and is the one that is told of if it is too large.
+// TestOutlierIsNoBase checks that a single huge number in the first rows, which some devices write for a missing value,
+// does not remove the fractions of all other numbers. If it is too large, the error names it.
 func TestOutlierIsNoBase(t *testing.T) {
 	text := func(outlier string) string {
 		var b strings.Builder

@@ -14,8 +14,9 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/series"
 )
 
-// TestFewMonths: of twelve years of months whose season grows with a trend, the logarithm is forecast by a small
-// network from enough windows, and what predicts is about as good as the best baseline; --log off switches it off.
+// TestFewMonths uses twelve years of monthly data whose season grows with a trend. It checks that a small network
+// forecasts the logarithm from enough windows, that the final predictor is about as good as the best baseline, and that
+// --log off switches the logarithm off.
 func TestFewMonths(t *testing.T) {
 	path := write(t, "airline.csv", series.All(1)[0].Table)
 	change := func(log string) func(c *fit.Config) {
@@ -63,8 +64,8 @@ func TestFewMonths(t *testing.T) {
 	}
 }
 
-// TestLogStays: of series whose noise does not grow with their level, the numbers themselves are forecast, and the rows
-// are as they were.
+// TestLogStays checks that numbers and not logarithms are forecast for series whose noise does not grow with their
+// level, and that rows are unchanged.
 func TestLogStays(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var b strings.Builder
@@ -78,13 +79,14 @@ func TestLogStays(t *testing.T) {
 	if c := res.Plan.Columns[0]; c.Log || c.Low < 2 || c.High > 22 {
 		t.Errorf("found %+v", c)
 	}
-	if res.Plan.Season != 9 { // rows without times show it
+	if res.Plan.Season != 9 { // found in rows without times
 		t.Errorf("found a season of %d rows, want 9", res.Plan.Season)
 	}
 }
 
-// TestFinalFit: after measuring, what predicts has seen all rows: it knows how a series goes on that changes its ways
-// in the test set. What is measured stays the same, an interrupted run ends the same, and --final train leaves it out.
+// TestFinalFit checks that after measuring, the predictor is fitted to all rows: it continues a series whose pattern
+// changes in the test set. The measurements stay the same, an interrupted run ends the same, and --final train omits
+// this fit.
 func TestFinalFit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 9))
 	value := func(i int) float64 {
@@ -153,7 +155,7 @@ func TestFinalFit(t *testing.T) {
 	}
 }
 
-// TestFewErrors: where a baseline has few errors to take its intervals from, these reach as far above as below.
+// TestFewErrors checks that the intervals of a baseline with few errors are symmetric.
 func TestFewErrors(t *testing.T) {
 	path := write(t, "airline.csv", series.All(2)[0].Table)
 	res := run(t, small(t, path, func(c *fit.Config) {

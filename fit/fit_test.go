@@ -26,7 +26,7 @@ func write(t testing.TB, name, text string) string {
 	return path
 }
 
-// small are settings of a network that learns within a second.
+// small returns settings of a network that learns within a second.
 func small(t testing.TB, data string, change func(c *fit.Config)) fit.Config {
 	c := fit.DefaultConfig()
 	c.Data, c.Out = []string{data}, filepath.Join(t.TempDir(), "run")
@@ -45,7 +45,7 @@ func run(t testing.TB, c fit.Config) *fit.Result {
 	return res
 }
 
-// predict are all predictions of the network in a folder for a file, and what was told.
+// predict returns all predictions of the network in a folder for a file, and the notes.
 func predict(t testing.TB, dir, path string, live bool) (all []fit.Prediction, told string) {
 	t.Helper()
 	m, err := fit.Open(dir)
@@ -65,7 +65,7 @@ func predict(t testing.TB, dir, path string, live bool) (all []fit.Prediction, t
 	return all, told
 }
 
-// patients are sequences of two classes, slow and quick waves, of several patients each.
+// patients returns sequences of two classes, slow and quick waves, with several sequences per patient.
 func patients() string {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var b strings.Builder
@@ -83,8 +83,8 @@ func patients() string {
 	return b.String()
 }
 
-// TestClassify: the class of each sequence is learnt and predicted, no group is in two parts, and predictions know the
-// classes, their scale and the columns.
+// TestClassify checks that the class of each sequence is learnt and predicted, that no group is in two parts, and that
+// predictions use the classes, scale and columns of training.
 func TestClassify(t *testing.T) {
 	path := write(t, "visits.csv", patients())
 	res := run(t, small(t, path, func(c *fit.Config) {
@@ -111,7 +111,7 @@ func TestClassify(t *testing.T) {
 	if len(all) != 60 || right < 54 || told != "" {
 		t.Errorf("found %d of %d right, told %q", right, len(all), told)
 	}
-	// without the target, a new category, a number out of range and no column patient
+	// no target, a new category, a number out of range, and no column patient
 	_, told = predict(t, res.Config.Out, write(t, "new.csv", "visit,pulse,kind\nx,900,a\nx,71,never\n"), false)
 	for _, want := range []string{"found 900, far from", `"never", which training did not have`} {
 		if !strings.Contains(told, want) {
@@ -120,7 +120,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// sensor is a signal that follows an input, row by row, with gaps; its state is whether it is above a limit.
+// sensor returns a signal that follows an input, row by row, with gaps. Its state is whether it is above a limit.
 func sensor(rows int) string {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var b strings.Builder
@@ -143,8 +143,8 @@ func sensor(rows int) string {
 	return b.String()
 }
 
-// TestSteps: a class and a number at each row are learnt from a table with decimal commas, and are the same row by row
-// from a pipe as at once.
+// TestSteps checks that a class and a number at each row are learnt from a table with decimal commas, and that
+// predictions row by row from a pipe are those of all rows at once.
 func TestSteps(t *testing.T) {
 	path := write(t, "sensor.csv", sensor(1500))
 	state := run(t, small(t, path, func(c *fit.Config) {
@@ -173,7 +173,7 @@ func TestSteps(t *testing.T) {
 			}
 		}
 	}
-	// rows ten times as far apart
+	// rows that are ten times as far apart
 	slow := "timestamp;Last\n01.01.2026 00:00:00;1,5\n01.01.2026 00:01:40;1\n01.01.2026 00:03:20;0\n"
 	if _, told := predict(t, value.Config.Out, write(t, "slow.csv", slow), false); !strings.Contains(told, "100 "+
 		"seconds apart, 10 "+
@@ -182,7 +182,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// sales are two series of days whose rows are mixed, one ten times the other, with a week and a price that is known.
+// sales returns two daily series with interleaved rows, one ten times the other, with the weekday and a price that is
+// known in advance.
 func sales(days int) string {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var b strings.Builder
@@ -199,8 +200,8 @@ func sales(days int) string {
 
 func date(d int) string { return fmt.Sprintf("%04d-%02d-%02d", 2020+d/336, 1+d%336/28, 1+d%28) }
 
-// TestForecast: two series are forecast by one network, better than by the season; intervals hold what they promise;
-// what is known of the future counts; the forecast begins behind the last row with a value.
+// TestForecast checks that one network forecasts two series better than the repeated season, that intervals reach their
+// coverage, that known future values are used, and that the forecast begins after the last row with a value.
 func TestForecast(t *testing.T) {
 	path := write(t, "sales.csv", sales(330))
 	res := run(t, small(t, path, func(c *fit.Config) {
@@ -238,7 +239,7 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// spikes is a wave with a few rows that are off.
+// spikes returns a wave with a few outliers.
 func spikes(rows int, at ...int) string {
 	rng := rand.New(rand.NewPCG(7, 8))
 	var b strings.Builder
@@ -255,7 +256,7 @@ func spikes(rows int, at ...int) string {
 	return b.String()
 }
 
-// TestAnomaly: rows that are off have the highest scores, and ordinary ones raise no alarm.
+// TestAnomaly checks that outliers have the highest scores and that ordinary rows give no alarm.
 func TestAnomaly(t *testing.T) {
 	res := run(t, small(t, write(t, "wave.csv", spikes(1500)), func(c *fit.Config) {
 		c.Task, c.Length = fit.Anomaly, 64
@@ -283,7 +284,7 @@ func TestAnomaly(t *testing.T) {
 	}
 }
 
-// TestFill: what is missing is filled in from both sides, better than by the mean.
+// TestFill checks that missing values are filled in from both sides, better than by the mean.
 func TestFill(t *testing.T) {
 	c := small(t, write(t, "wave.csv", spikes(1500)), func(c *fit.Config) {
 		c.Task, c.Length, c.Model.Layers = fit.Fill, 64, "s4d(bidirectional=true)*2"
@@ -308,7 +309,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// TestProblems: what cannot be learnt says why.
+// TestProblems checks that data that cannot be learnt is an error with the reason.
 func TestProblems(t *testing.T) {
 	rows := func(head string, n int, row func(i int) string) string {
 		var b strings.Builder
@@ -370,7 +371,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestGoesOn: a run that was interrupted ends as one that was not.
+// TestGoesOn checks that an interrupted run ends with the same result as an uninterrupted one.
 func TestGoesOn(t *testing.T) {
 	path := write(t, "wave.csv", spikes(600))
 	change := func(c *fit.Config) { c.Task, c.Length, c.Epochs = fit.Next, 64, 4 }
@@ -396,7 +397,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestBrokenWeights: a network that gives NaN says so, and no prediction.
+// TestBrokenWeights checks that a network that gives NaN is reported and makes no prediction.
 func TestBrokenWeights(t *testing.T) {
 	path := write(t, "wave.csv", spikes(300))
 	res := run(t, small(t, path, func(c *fit.Config) { c.Task, c.Length, c.Epochs = fit.Next, 32, 1 }))

@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// readText reads a table as a run does.
+// readText reads a table like a run.
 func readText(t *testing.T, text string, change func(c *Config)) *frame {
 	t.Helper()
 	f, err := tryText(t, text, change)
@@ -26,7 +26,7 @@ func readText(t *testing.T, text string, change func(c *Config)) *frame {
 	return f
 }
 
-// tryText is readText, or the error without the file's folder. No file may be left behind.
+// tryText is like readText, but returns the error, without the file's folder. It fails if a file is left behind.
 func tryText(t *testing.T, text string, change func(c *Config)) (*frame, error) {
 	t.Helper()
 	c := DefaultConfig()
@@ -53,8 +53,8 @@ func tryText(t *testing.T, text string, change func(c *Config)) (*frame, error) 
 	return f, err
 }
 
-// TestMixedSeries: rows of series that are mixed lie one behind the other, each series in its order, whether rows fit
-// into memory or not, and however few of them can be collected before they are written.
+// TestMixedSeries checks that interleaved rows of several series are stored one series after another, each in its
+// order, whether rows fit into memory or not, and with any number of rows collected before they are written.
 func TestMixedSeries(t *testing.T) {
 	defer func(a, b int) { mostInMemory, regroupBytes = a, b }(mostInMemory, regroupBytes)
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -87,8 +87,8 @@ func TestMixedSeries(t *testing.T) {
 	}
 }
 
-// TestScalesOfOnePass: means, deviations, changes and bounds of all columns are those of their numbers; a change is not
-// from one segment to another.
+// TestScalesOfOnePass checks the means, deviations, changes and bounds of all columns. A change is not computed across
+// segments.
 func TestScalesOfOnePass(t *testing.T) {
 	text := "a,b\n1,10\n2,\n4,30\n8,10\n100,0\n101,0\n"
 	f := readText(t, text, func(c *Config) { c.Task, c.Target = Next, []string{"a", "b"} })
@@ -114,8 +114,8 @@ func TestScalesOfOnePass(t *testing.T) {
 	}
 }
 
-// TestManyWindows: of more windows than can be watched some are, evenly apart; training windows lie farther apart, and
-// this is told.
+// TestManyWindows checks that only some windows, evenly spaced, are evaluated if there are too many, and that training
+// windows are then farther apart, with a note.
 func TestManyWindows(t *testing.T) {
 	defer func(n int) { mostChosen = n }(mostChosen)
 	mostChosen = 1000

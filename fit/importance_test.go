@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/fit"
 )
 
-// shifts are sequences whose class raises column a; column b says nothing. One in four is raised.
+// shifts returns sequences whose class raises column a. Column b has no information. One in four sequences is raised.
 func shifts(n int) string {
 	rng := rand.New(rand.NewPCG(9, 9))
 	var b strings.Builder
@@ -30,7 +30,8 @@ func shifts(n int) string {
 	return b.String()
 }
 
-// TestImportance: the column that decides matters, and one of noise does not; the report says how that was measured.
+// TestImportance checks that the decisive column matters, that a column of noise does not, and that the report says how
+// this was measured.
 func TestImportance(t *testing.T) {
 	res := run(t, small(t, write(t, "shifts.csv", shifts(160)), func(c *fit.Config) {
 		c.Target, c.Series, c.Epochs, c.Use = []string{"kind"}, "id", 15, "network"
@@ -61,7 +62,7 @@ func TestImportance(t *testing.T) {
 	}
 }
 
-// TestImportanceOfForecast: of a forecast, a known column and the target's own past matter.
+// TestImportanceOfForecast checks that a known column and the target's own past matter for a forecast.
 func TestImportanceOfForecast(t *testing.T) {
 	res := run(t, small(t, write(t, "sales.csv", sales(200)), func(c *fit.Config) {
 		c.Task, c.Target, c.Series, c.Known = fit.Forecast, []string{"sold"}, "shop", []string{"price"}

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TestScalerLimits: numbers that differ by less than rounding are alike, beside their mean or beside nothing; a column
-// that is empty, or too large, is refused with what was found.
+// TestScalerLimits checks that numbers count as equal if they differ by less than rounding errors, relative to their
+// mean or absolutely, and that an empty or too large column is refused with the value found.
 func TestScalerLimits(t *testing.T) {
 	fresh := func(x ...float64) *scaler {
 		k := &scaler{low: math.Inf(1), high: math.Inf(-1), before: nan}
@@ -70,8 +70,8 @@ func TestScalerLimits(t *testing.T) {
 	}
 }
 
-// TestFarLimits: how far a number may be from those of training, what is told of one that is not, and that a column of
-// logarithms or classes has no such limit.
+// TestFarLimits checks the allowed distance of a number from those of training, and the note for a larger one. A column
+// of logarithms or classes has no such limit.
 func TestFarLimits(t *testing.T) {
 	p := &Plan{Columns: []Column{category("k", false, "a"), number("x", true)}}
 	c := &p.Columns[1]
@@ -106,8 +106,8 @@ func TestFarLimits(t *testing.T) {
 	}
 }
 
-// TestLinearLimits: a linear forecast takes more windows than it sees rows, two or more; what is missing is as the row
-// before, and what is missing of the rows to come as the last one; each window has its own scale where the plan says
+// TestLinearLimits checks that a linear forecast needs more windows than it sees rows, and at least two. A missing
+// value is that of the row before, a missing future value the last one. Each window has its own scale if the plan says
 // so.
 func TestLinearLimits(t *testing.T) {
 	p := &Plan{Task: Forecast, Lookback: 4, Horizon: 2, Columns: []Column{number("k", false), number("x", true)}}
@@ -130,7 +130,7 @@ func TestLinearLimits(t *testing.T) {
 	}
 	p.Lookback, p.Columns[1].Deviation = 4, 2
 	w := f.newWindows(f.wholeSeries(), trainPart, 1, 1)
-	at := w.at(30) // rows 30 to 33 are seen, 34 and 35 to come
+	at := w.at(30) // rows 30 to 33 are seen, 34 and 35 are in the future
 	for _, local := range []bool{false, true} {
 		p.Local = local
 		x, y := f.differences(w, []int{30}, 0, 3)
@@ -153,7 +153,7 @@ func TestLinearLimits(t *testing.T) {
 			t.Errorf("the ridge %d is %v, want %v", i, ridge, want)
 		}
 	}
-	// The ridge is the one with the least error on other windows.
+	// The ridge is the one with the smallest error on other windows.
 	l := f.fitLinear(w, valid, nil)
 	x, y := f.differences(w, seqInt(w.Len(), 1), 0, 4)
 	vx, vy := f.differences(valid, seqInt(valid.Len(), 1), 0, 4)
@@ -171,8 +171,8 @@ func TestLinearLimits(t *testing.T) {
 	}
 }
 
-// TestRefitParts: the parts of each refit, row by row: groups of origins that follow each other, as many rows to choose
-// by as before, and series that are too short in training and validation as they were.
+// TestRefitParts checks the parts of each refit, row by row: groups of consecutive origins, the same number of
+// validation rows as before, and unchanged training and validation parts for series that are too short.
 func TestRefitParts(t *testing.T) {
 	f := &frame{plan: &Plan{Task: Forecast, Lookback: 4, Horizon: 3}, seqs: []sequence{{lo: 0, hi: 100},
 		{lo: 100, hi: 110},
@@ -192,7 +192,7 @@ func TestRefitParts(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("found\n%v\nwant\n%v", got, want)
 	}
-	for n, ok := range map[int]bool{1000: true, 1001: false} { // origins, of the last fifth
+	for n, ok := range map[int]bool{1000: true, 1001: false} { // number of origins, in the last fifth
 		f.seqs = []sequence{{hi: 5 * (n + 2)}}
 		c.Refit, c.Stride = 1, 1
 		if _, err := f.refits(&c); (err == nil) != ok || !ok && err.Error() != fmt.Sprintf("refit: found %d origins "+

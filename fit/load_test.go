@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// shown is a frame in lines: the task, the sequences with their groups and rows, the columns, the step, and notes.
+// shown returns a frame in lines: the task, the sequences with their groups and rows, the columns, the step, and notes.
 func shown(f *frame) string {
 	p := f.plan
 	text := p.Task + ":"
@@ -44,7 +44,7 @@ func shown(f *frame) string {
 	return strings.Join(append([]string{text}, f.notes...), "; ")
 }
 
-// hours is a table of numbers at some hours after the start of 1970.
+// hours returns a table of numbers at the given hours after the start of 1970.
 func hours(at ...float64) string {
 	var b strings.Builder
 	b.WriteString("t,x\n")
@@ -54,8 +54,8 @@ func hours(at ...float64) string {
 	return b.String()
 }
 
-// TestLoad: which rows a frame has, in which sequences and groups, what their numbers are stored as, how far apart they
-// are and what is told; rows that cannot be are refused with their place.
+// TestLoad checks the rows of a frame, their sequences and groups, how their numbers are stored, the step, and the
+// notes. Invalid rows are errors with their place.
 func TestLoad(t *testing.T) {
 	next := func(c *Config) { c.Task = Next }
 	forecast := func(c *Config) { c.Task, c.Horizon, c.Lookback, c.Target = Forecast, 1, 1, []string{"x"} }
@@ -179,8 +179,9 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestGaps: rows are put where whole steps are missing in a series that is to be forecast, at most ten thousand at
-// once, within a hundredth of the step or, of days of a clock, an hour; not where rows are months.
+// TestGaps checks that rows are inserted where whole steps are missing in a series to be forecast, at most ten thousand
+// at a time. Times may differ from whole steps by a hundredth of the step or, for days with clock changes, by an hour.
+// No rows are inserted if rows are months.
 func TestGaps(t *testing.T) {
 	at := func(step, gap float64) (all []float64) {
 		for _, x := range []float64{0, 1, 2, 3, 4, 4 + gap, 5 + gap} {
@@ -219,8 +220,8 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestFindStep: the step is the median of the times between rows; they are irregular if more than a fiftieth of them is
-// off by more than a fifth of it.
+// TestFindStep checks that the step is the median of the times between rows. Rows are irregular if more than a fiftieth
+// of these times differs from it by more than a fifth.
 func TestFindStep(t *testing.T) {
 	for _, c := range []struct {
 		usual, off int
@@ -248,7 +249,8 @@ func TestFindStep(t *testing.T) {
 	}
 }
 
-// TestManyClasses: a target has at most a thousand classes, an input with more than 64 texts is left out.
+// TestManyClasses checks that a target has at most a thousand classes, and that an input with more than 64 texts is
+// omitted.
 func TestManyClasses(t *testing.T) {
 	text := func(n int) string {
 		var b strings.Builder
@@ -278,8 +280,8 @@ func TestManyClasses(t *testing.T) {
 	}
 }
 
-// TestSettled: the calendar has cycles that the training part sees twice, and a season without times is found in the
-// numbers.
+// TestSettled checks that the calendar has the cycles that occur twice in the training part, and that the season of
+// rows without times is found in the numbers.
 func TestSettled(t *testing.T) {
 	for n, want := range map[int]string{70: "[hour]", 69: "[]"} {
 		f := readText(t, hours(slices.Collect(func(yield func(float64) bool) {

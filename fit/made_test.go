@@ -7,18 +7,18 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// number is a column of numbers.
+// number returns a column of numbers.
 func number(name string, target bool) Column {
 	return Column{Column: table.Column{Name: name, Kind: table.Number}, In: true, Target: target, Deviation: 1,
 		Change: 1}
 }
 
-// category is a column of classes.
+// category returns a column of classes.
 func category(name string, target bool, classes ...string) Column {
 	return Column{Column: table.Column{Name: name, Kind: table.Category}, In: true, Target: target, Classes: classes}
 }
 
-// made is a frame of series, each a list of rows of the plan's columns.
+// made returns a frame of series. Each is a list of rows with the columns of the plan.
 func made(t testing.TB, p *Plan, series ...[][]float32) *frame {
 	t.Helper()
 	f := &frame{plan: p, rows: newStore(t.TempDir(), p.width())}
@@ -39,7 +39,7 @@ func made(t testing.TB, p *Plan, series ...[][]float32) *frame {
 	return f
 }
 
-// whole are the segments of all rows.
+// wholeSeries returns segments of all rows.
 func (f *frame) wholeSeries() (all []segment) {
 	for i, s := range f.seqs {
 		all = append(all, segment{i, s.lo, s.hi})
@@ -47,7 +47,7 @@ func (f *frame) wholeSeries() (all []segment) {
 	return all
 }
 
-// column is a series of one column.
+// column returns a series with one column.
 func column(x ...float64) (rows [][]float32) {
 	for _, v := range x {
 		rows = append(rows, []float32{float32(v)})
@@ -57,7 +57,7 @@ func column(x ...float64) (rows [][]float32) {
 
 var nan = math.NaN()
 
-// same compares numbers.
+// sameNumbers compares numbers.
 func sameNumbers(t *testing.T, what string, got, want []float64, tol float64) {
 	t.Helper()
 	if len(got) != len(want) {

@@ -11,11 +11,11 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// scripted is a rival that guesses by a function of the rows before, and of those that are predicted.
+// scripted is a rival whose guesses are a function of the previous rows and the rows to predict.
 type scripted struct {
 	fixed
 	f    func(e *encoder, rows []float32, n int, dst []float64)
-	sees int // rows before those that it predicts, if not those of a forecast's window
+	sees int // number of rows seen before those to predict, if it is not that of a forecast's window
 }
 
 func (scripted) title(*Plan) string { return "script" }
@@ -24,13 +24,13 @@ func (s scripted) guess(e *encoder, rows []float32, n int, dst []float64) {
 }
 func (s scripted) memory(p *Plan) int { return max(s.sees, s.fixed.memory(p)) }
 
-// by is a model that predicts by a script.
+// by returns a model that predicts by a script.
 func by(t *testing.T, p *Plan, f func(e *encoder, rows []float32, n int, dst []float64)) *Model {
 	t.Helper()
 	return seeing(t, p, 0, f)
 }
 
-// seeing is a model that predicts by a script, which sees rows before those of a forecast's window.
+// seeing returns a model that predicts by a script, which also sees rows before those of a forecast's window.
 func seeing(t *testing.T, p *Plan, sees int, f func(e *encoder, rows []float32, n int, dst []float64)) *Model {
 	t.Helper()
 	outputs := len(p.targets()) * len(p.Levels)
@@ -44,7 +44,7 @@ func seeing(t *testing.T, p *Plan, sees int, f func(e *encoder, rows []float32, 
 	return m.by(&Contender{Name: "script", Title: "script", rival: scripted{f: f, sees: sees}})
 }
 
-// walk is a series whose value t is t plus what is off it.
+// walk returns a series with the value t + off(t) at t.
 func walk(n int, off func(t int) float64) [][]float32 {
 	x := make([]float64, n)
 	for t := range x {
@@ -53,8 +53,8 @@ func walk(n int, off func(t int) float64) [][]float32 {
 	return column(x...)
 }
 
-// TestMeasuredNumbers: errors of forecasts on windows are those of the definitions, in the units of the data, with the
-// quantiles that the contender's own errors give.
+// TestMeasuredNumbers checks the errors of forecasts on windows against the definitions, in the units of the data, with
+// the quantiles given by the contender's own errors.
 func TestMeasuredNumbers(t *testing.T) {
 	p := banded(2, 0, 0.25, 0.5, 0.75)
 	p.Lookback = 3
@@ -62,7 +62,7 @@ func TestMeasuredNumbers(t *testing.T) {
 	noise := func(t int) float64 { return float64(t*t%7) - 3 }
 	f := made(t, p, walk(60, noise))
 	w := f.newWindows([]segment{{0, 10, 60}}, testPart, 1, 0)
-	m := by(t, p, func(e *encoder, _ []float32, n int, dst []float64) { // a row later the last is one more
+	m := by(t, p, func(e *encoder, _ []float32, n int, dst []float64) { // each row adds one to the last value
 		for h := range n {
 			dst[h] = float64(h+1) / 2
 		}
@@ -72,7 +72,7 @@ func TestMeasuredNumbers(t *testing.T) {
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
-	var want [3]struct{ n, absolute, square, pinball, inside float64 } // of both steps, then of each
+	var want [3]struct{ n, absolute, square, pinball, inside float64 } // for both steps, then for each
 	for i := range w.Len() {
 		at := w.at(i)
 		last := float64(f.rows.row(at.hi - 3)[0])
@@ -126,12 +126,12 @@ func TestMeasuredNumbers(t *testing.T) {
 
 func background() context.Context { return context.Background() }
 
-// TestQuantilesOfErrors: a contender's quantiles are those of its errors at each step, or of all and their opposites
-// where steps have few; the guess itself is the median.
+// TestQuantilesOfErrors checks that a contender's quantiles are those of its errors at each step. If steps have few
+// errors, they are the quantiles of all errors and their negatives. The guess itself is the median.
 func TestQuantilesOfErrors(t *testing.T) {
 	p := banded(2, 0, 0.1, 0.5, 0.9)
 	off := func(t int) float64 { return float64(t * 7 % 11) }
-	for _, rows := range []int{60, 22, 21, 20} { // 20 errors of each step are enough
+	for _, rows := range []int{60, 22, 21, 20} { // 20 errors per step are enough
 		f := made(t, p, walk(rows, off))
 		w := f.newWindows(f.wholeSeries(), validPart, 1, 0)
 		m := by(t, p, func(_ *encoder, _ []float32, _ int, dst []float64) { dst[0], dst[1] = 3, 4 })
@@ -211,15 +211,15 @@ func TestQuantilesOfErrors(t *testing.T) {
 	}
 }
 
-// classPlan is a plan of a number, from which one of three classes is told at each row.
+// classPlan returns a plan that predicts one of three classes at each row from a number.
 func classPlan() *Plan {
 	p := &Plan{Task: Steps, Length: 10, Columns: []Column{number("x", false), category("y", true, "a", "b", "c")}}
 	p.Columns[1].In = false
 	return p
 }
 
-// TestMeasuredClasses: the confusion, the cross-entropy, the calibration in tenths, the majority and the most confident
-// errors of a classifier, by the definitions; rows without a class count for nothing.
+// TestMeasuredClasses checks the confusion matrix, the cross-entropy, the calibration in tenths, the majority and the
+// most confident errors of a classifier against the definitions. Rows without a class do not count.
 func TestMeasuredClasses(t *testing.T) {
 	p := classPlan()
 	var rows [][]float32
@@ -355,12 +355,12 @@ func TestMeasuredClasses(t *testing.T) {
 	}
 }
 
-// TestAlarm: a row is as surprising as it is far from the median in units of the interval, and the alarm is the score
-// that the share of the validation rows exceed.
+// TestAlarm checks that the score of a row is its distance from the median in units of the interval, and that the alarm
+// is the score exceeded by the given share of the validation rows.
 func TestAlarm(t *testing.T) {
 	p := &Plan{Task: Anomaly, Length: 50, Levels: []float64{0.1, 0.5, 0.9}, Columns: []Column{number("x", true),
 		number("y", true)}}
-	z := 1.2815515655446004 // of a normal distribution, the quantile 0.9
+	z := 1.2815515655446004 // the 0.9 quantile of a normal distribution
 	for _, c := range []struct {
 		truths []float64
 		q      [][]float64
@@ -369,7 +369,7 @@ func TestAlarm(t *testing.T) {
 		{[]float64{3, nan}, [][]float64{{0, 1, 2 * z}, nil}, 2}, {[]float64{1 + 3, -4}, [][]float64{{-z, 1, z},
 			{-2 * z, 0, 2 * z}},
 			math.Sqrt((9. + 4) / 2)},
-		// intervals without width: a thousandth of a change
+		// intervals of width 0 have the scale of a thousandth of a change
 		{[]float64{1, 1}, [][]float64{{0, 0, 0}, {1, 1, 1}}, 1000 / math.Sqrt2},
 		{[]float64{nan, nan}, [][]float64{nil, nil}, nan},
 	} {
@@ -392,7 +392,7 @@ func TestAlarm(t *testing.T) {
 		d := float64(rows[i+1][0] - rows[i][0])
 		scores = append(scores, math.Sqrt(d*d/2))
 	}
-	rows[40][0], rows[40][1] = float32(nan), float32(nan) // nothing is known of the last
+	rows[40][0], rows[40][1] = float32(nan), float32(nan) // nothing is known about the last row
 	f = made(t, p, rows)
 	less, err := m.alarm(background(), f, f.newWindows(f.wholeSeries(), validPart, 1, 0), 0.25)
 	want := slices.Sorted(slices.Values(scores[:39]))[int(math.Ceil(0.75*40))-1]
@@ -405,8 +405,8 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
-// TestCalibrated: intervals that hold too little are widened so far that they hold what they promise on the windows
-// they are calibrated on, and each half by the other; what is learnt is told beside.
+// TestCalibrated checks that intervals with too low coverage are widened until they reach it on the windows used for
+// calibration, and in each half with calibration by the other. The learnt coverage is reported as well.
 func TestCalibrated(t *testing.T) {
 	p := banded(1, 0, 0.1, 0.3, 0.5, 0.7, 0.9)
 	off := func(t int) float64 { return 4 * math.Sin(float64(t*t)) }

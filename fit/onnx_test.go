@@ -20,10 +20,10 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// within is how far numbers of an ONNX model may be from those of hippo, as a part of the largest.
+// within is the maximum difference between numbers of an ONNX model and of hippo, relative to the largest.
 const within = 1e-4
 
-// exported is a network in a form, with its card.
+// exported is a network in an ONNX form, with its card.
 func exported(t *testing.T, dir, form string) (*onnxtest.Model, *fit.ONNXCard) {
 	t.Helper()
 	file, _, err := fit.ONNX(dir, form)
@@ -37,7 +37,7 @@ func exported(t *testing.T, dir, form string) (*onnxtest.Model, *fit.ONNXCard) {
 	return m, card
 }
 
-// given is a table as the inputs of an ONNX model, of the rows that a series has in a column.
+// given returns a table as the inputs of an ONNX model. It has the rows of the series with the given name in a column.
 func given(t *testing.T, text string, names []string, card *fit.ONNXCard, column, series string) onnxtest.Array {
 	t.Helper()
 	r := csv.NewReader(strings.NewReader(text))
@@ -70,7 +70,7 @@ func given(t *testing.T, text string, names []string, card *fit.ONNXCard, column
 	return x
 }
 
-// rows are rows [from, to) of an array.
+// rows returns rows [from, to) of an array.
 func rows(x onnxtest.Array, from, to int) onnxtest.Array {
 	n := len(x.X) / x.Shape[0]
 	return onnxtest.Array{Shape: append([]int{to - from}, x.Shape[1:]...), X: x.X[from*n : to*n]}
@@ -91,10 +91,10 @@ func inSteps(m *onnxtest.Model, in map[string]onnxtest.Array) (all []map[string]
 	return all
 }
 
-// same compares outputs of all rows, or of the last of steps, with predictions.
+// same compares outputs of all rows, or of the last steps, with predictions.
 func same(t *testing.T, what string, got, want []float64) {
 	t.Helper()
-	for i := range want { // NaN is where nothing can be said
+	for i := range want { // NaN if there is no prediction
 		if math.IsNaN(want[i]) && math.IsNaN(got[i]) {
 			want[i], got[i] = 0, 0
 		}
@@ -102,7 +102,8 @@ func same(t *testing.T, what string, got, want []float64) {
 	golden.Close(t, what, got, want, within)
 }
 
-// TestONNXClasses: the class of a sequence, with a category and missing numbers, whole and after each of its rows.
+// TestONNXClasses checks the class of a sequence, with a category and missing numbers, for the whole sequence and after
+// each of its rows.
 func TestONNXClasses(t *testing.T) {
 	for _, pool := range []string{"mean", "last"} {
 		text := strings.Replace(strings.Replace(patients(), ",7", ",", 1), ",60.", ",.", 20)
@@ -131,8 +132,8 @@ func TestONNXClasses(t *testing.T) {
 	}
 }
 
-// TestONNXRows: what is predicted at each row (classes, numbers, the next row, anomalies, the latter two with rows that
-// are missing), of large numbers and of rows at any times.
+// TestONNXRows checks predictions at each row: classes, numbers, the next row and anomalies, the latter two with
+// missing rows, for large numbers and for rows at irregular times.
 func TestONNXRows(t *testing.T) {
 	holes := strings.Split(spikes(300, 200), "\n")
 	for i := range holes {
@@ -173,7 +174,7 @@ func TestONNXRows(t *testing.T) {
 			for _, q := range p.Quantiles {
 				want = append(want, q...)
 			}
-			if p.Quantiles == nil && p.Probabilities == nil { // the first row of anomalies
+			if p.Quantiles == nil && p.Probabilities == nil { // the first row, for anomalies
 				want = append(want, slices.Repeat([]float64{math.NaN()}, 9)...)
 			}
 		}
@@ -196,8 +197,8 @@ func TestONNXRows(t *testing.T) {
 	}
 }
 
-// TestONNXFrames: recordings that are read as frames go in as samples, of one channel and of two, also those that are
-// shorter than a frame.
+// TestONNXFrames checks that recordings that are read as frames can be input as samples, with one and two channels,
+// including recordings shorter than a frame.
 func TestONNXFrames(t *testing.T) {
 	for _, channels := range []int{1, 2} {
 		dir := tones(t, 8000, 12)
@@ -206,7 +207,7 @@ func TestONNXFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 		var sounds [][]float64
-		for _, file := range files { // the channels are x, and -x/2
+		for _, file := range files { // the channels are x and -x/2
 			data, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -244,7 +245,7 @@ func TestONNXFrames(t *testing.T) {
 	}
 }
 
-// irregular is a signal of which rows come at any times in five days.
+// irregular returns a signal with rows at irregular times in five days.
 func irregular(n int) string {
 	var b strings.Builder
 	b.WriteString("time,x,y\n")
@@ -257,7 +258,7 @@ func irregular(n int) string {
 	return b.String()
 }
 
-// clock is what the inputs seconds and calendar are of rows.
+// clock returns the inputs seconds and calendar for rows.
 func clock(all []fit.Prediction, card *fit.ONNXCard) (seconds, phases onnxtest.Array) {
 	seconds.Shape, phases.Shape = []int{len(all)}, []int{len(all), len(card.Calendar)}
 	before := math.NaN()
@@ -271,7 +272,7 @@ func clock(all []fit.Prediction, card *fit.ONNXCard) (seconds, phases onnxtest.A
 	return seconds, phases
 }
 
-// phase is as docs/fit.md has it.
+// phase computes the phase as docs/fit.md defines it.
 func phase(cycle string, seconds float64) float64 {
 	at := time.Unix(int64(seconds), 0).UTC()
 	switch cycle {
@@ -283,8 +284,9 @@ func phase(cycle string, seconds float64) float64 {
 	return float64(at.YearDay()-1) / 366
 }
 
-// TestONNXForecast: a forecast from the last rows of a series, whole and row by row, with what is known beforehand: of
-// logarithms, from fewer rows than it looks back, with the scale of the window or the series, and by the calendar.
+// TestONNXForecast checks a forecast from the last rows of a series, whole and row by row, with values known in
+// advance: for logarithms, for fewer rows than the network looks back, with the scale of the window or the series, and
+// with the calendar.
 func TestONNXForecast(t *testing.T) {
 	text := sales(200)
 	future := text
@@ -308,7 +310,7 @@ func TestONNXForecast(t *testing.T) {
 		lines := strings.Split(future, "\n")
 		last := write(t, "last.csv", lines[0]+"\n"+strings.Join(lines[1+2*c.from:], "\n"))
 		m, err := fit.Open(res.Config.Out)
-		if err == nil { // the file has the network, also where the run has chosen another
+		if err == nil { // the file contains the network, even if the run has chosen another predictor
 			m, err = m.Use("network")
 		}
 		if err != nil {
@@ -323,7 +325,7 @@ func TestONNXForecast(t *testing.T) {
 		known := rows(given(t, future, card.Known, card, "shop", "shop 0"), 200, 207)
 		more := map[string]onnxtest.Array{"known": known}
 		var clocks []fit.Prediction
-		for d := 200 - 21; d < 207; d++ { // rows that are missing come day by day
+		for d := 200 - 21; d < 207; d++ { // missing rows are a day apart
 			at, err := time.Parse(time.DateOnly, date(max(d, c.from)))
 			if err != nil {
 				t.Fatal(err)
@@ -352,7 +354,7 @@ func TestONNXForecast(t *testing.T) {
 	}
 }
 
-// TestONNXRefused: what has no such form is refused with its reason.
+// TestONNXRefused checks that networks without such a form are refused with the reason.
 func TestONNXRefused(t *testing.T) {
 	res := run(t, small(t, write(t, "wave.csv", spikes(200)), func(c *fit.Config) {
 		c.Task, c.Epochs, c.Length, c.Model.Layers = fit.Steps, 1, 20, "attention"

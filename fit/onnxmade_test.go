@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// untrained is a small network of a plan, with the parameters that training begins with.
+// untrained returns a small network for a plan, with its initial parameters.
 func untrained(t *testing.T, p *Plan, pool string) *Model {
 	t.Helper()
 	if !slices.Contains(model.Pools, pool) {
@@ -41,8 +41,8 @@ func untrained(t *testing.T, p *Plan, pool string) *Model {
 	return m
 }
 
-// drawn are rows of a plan's columns: numbers about the column's mean and classes, some of them missing, of which a
-// forecast's last rows have no target. An irregular clock is beside them.
+// drawn holds random rows of a plan's columns: numbers around the column's mean, and classes, some of them missing. The
+// last rows of a forecast have no target. Times are irregular.
 type drawn struct {
 	p     *Plan
 	rows  [][]float64
@@ -71,7 +71,7 @@ func draw(p *Plan, n, ahead int) *drawn {
 	return d
 }
 
-// csv are the rows as a file.
+// csv returns the rows as a file.
 func (d *drawn) csv() string {
 	var b strings.Builder
 	for k := range d.p.Columns {
@@ -94,7 +94,7 @@ func (d *drawn) csv() string {
 	return b.String()
 }
 
-// step is the median time from one row to the next.
+// step returns the median time between consecutive rows.
 func (d *drawn) step() float64 {
 	var all []float64
 	for i := 1; i < len(d.times); i++ {
@@ -104,7 +104,7 @@ func (d *drawn) step() float64 {
 	return all[len(all)/2]
 }
 
-// inputs are those of an ONNX model for rows [from, to) and, of a forecast, those to come up to end.
+// inputs returns the inputs of an ONNX model for rows [from, to). For a forecast it includes future rows up to end.
 func (d *drawn) inputs(card *ONNXCard, from, to, end int) map[string]onnxtest.Array {
 	columns := func(names []string, from, to int) onnxtest.Array {
 		x := onnxtest.Array{Shape: []int{to - from, len(names)}}
@@ -123,7 +123,7 @@ func (d *drawn) inputs(card *ONNXCard, from, to, end int) map[string]onnxtest.Ar
 		before = d.times[from-1]
 	}
 	for i := from; i < end; i++ {
-		at := d.times[max(0, i)] + float64(min(0, i))*d.step() // rows that are not there
+		at := d.times[max(0, i)] + float64(min(0, i))*d.step() // also for rows before the first one
 		seconds.X = append(seconds.X, at-before)
 		before = at
 		for _, name := range card.Calendar {
@@ -142,7 +142,7 @@ func (d *drawn) inputs(card *ONNXCard, from, to, end int) map[string]onnxtest.Ar
 	return in
 }
 
-// answers are the numbers of predictions: probabilities and the class, or quantiles and the score.
+// answers returns the numbers of predictions: probabilities and the class, or quantiles and the score.
 func answers(all []Prediction) (numbers, more []float64) {
 	for _, p := range all {
 		numbers = append(numbers, p.Probabilities...)
@@ -159,8 +159,8 @@ func answers(all []Prediction) (numbers, more []float64) {
 	return numbers, more
 }
 
-// TestONNXMade: networks of all tasks, whose plans have all that a plan may have, give the same as ONNX models, of a
-// whole sequence and row by row, as they do themselves.
+// TestONNXMade checks that networks for all tasks, with plans that use all features, give the same results as ONNX
+// models, for a whole sequence and row by row.
 func TestONNXMade(t *testing.T) {
 	x, z, y := number("x", true), number("z", true), number("y", false)
 	x.Mean, x.Deviation, x.Change, x.Low, x.High = 2, 0.5, 0.7, -1e9, 1e9
@@ -232,7 +232,7 @@ func TestONNXMade(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		want, more := answers(all)
-		if p.Task == Anomaly { // nothing was expected of the first row
+		if p.Task == Anomaly { // the first row has no prediction
 			want = append(slices.Repeat([]float64{nan}, len(want)/(len(all)-1)), want...)
 		}
 		first, second := "quantiles", "score"
@@ -275,7 +275,7 @@ func TestONNXMade(t *testing.T) {
 					end = len(d.rows)
 				}
 				in := d.inputs(card, i, i+1, end)
-				if p.Task == Forecast { // its clock is that of the rows that it sees, and of those to come
+				if p.Task == Forecast { // its clock covers the rows that it sees and the future rows
 					in = d.inputs(card, n-p.Lookback, n, end)
 					in["rows"] = d.inputs(card, i, i+1, end)["rows"]
 				}
@@ -293,7 +293,7 @@ func TestONNXMade(t *testing.T) {
 	}
 }
 
-// near compares numbers that were computed in 32 bits in other orders; NaN is where nothing can be said.
+// near compares numbers that were computed in 32 bits in different orders. NaN means that there is no prediction.
 func near(t *testing.T, what string, got, want []float64) {
 	t.Helper()
 	got, want = slices.Clone(got), slices.Clone(want)

@@ -17,8 +17,9 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// TestOutputsOfNetwork: the outputs for windows are those of each window alone, at the positions that are asked, in the
-// order of the indices, however many are computed together; what is no number is an error with its window.
+// TestOutputsOfNetwork checks that the outputs for windows are those of each window alone, at the requested positions
+// and in the order of the indices, with any number of windows computed together. An output that is not a number is an
+// error with its window.
 func TestOutputsOfNetwork(t *testing.T) {
 	y := number("y", true)
 	y.In = false
@@ -88,7 +89,7 @@ func TestOutputsOfNetwork(t *testing.T) {
 	}
 }
 
-// recording writes a WAV file of 16 bits, with as many channels as a sample has numbers.
+// recording writes a WAV file of 16 bits with as many channels as a sample has numbers.
 func recording(t *testing.T, path string, rate int, samples [][]int16) {
 	t.Helper()
 	channels := len(samples[0])
@@ -108,8 +109,9 @@ func recording(t *testing.T, path string, rate int, samples [][]int16) {
 	}
 }
 
-// TestONNXFramesMade: a network of frames gives what its ONNX model gives of samples: of one channel and of two, of any
-// of the bands in any order, of recordings that are shorter than a frame and not; other networks take rows.
+// TestONNXFramesMade checks that a network of frames and its ONNX model of samples give the same results: with one and
+// two channels, with any selection and order of bands, for recordings shorter than a frame and others. Other networks
+// take rows.
 func TestONNXFramesMade(t *testing.T) {
 	const rate = 2000
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -128,7 +130,7 @@ func TestONNXFramesMade(t *testing.T) {
 		p.Columns[0], p.Columns[last] = p.Columns[last], p.Columns[0]
 		y := number("y", true)
 		y.In = false
-		p.Columns = append(p.Columns[1:], y) // one band is left out
+		p.Columns = append(p.Columns[1:], y) // one band is omitted
 		m := untrained(t, &p, "mean")
 		file, card, err := onnxOf(m.net, &p, ONNXWhole)
 		if err != nil {
@@ -189,9 +191,8 @@ func TestONNXFramesMade(t *testing.T) {
 	}
 }
 
-// TestGuesses: a rival is asked for each window by the rows that it may see of its series, from the last known value
-// on,
-// and for as many rows as are predicted.
+// TestGuesses checks that a rival is called for each window with the rows of the series that it may see, up to the last
+// known value, and for the number of rows to predict.
 func TestGuesses(t *testing.T) {
 	type asked struct {
 		rows []float32
@@ -203,7 +204,7 @@ func TestGuesses(t *testing.T) {
 	for name, c := range map[string]struct {
 		p    Plan
 		sees int
-		want []asked // of the first and the last window
+		want []asked // for the first and the last window
 	}{
 		"forecast": {Plan{Task: Forecast, Lookback: 2, Horizon: 3, Levels: []float64{0.5}, Columns: []Column{number("x",
 			true)}}, 0, []asked{{[]float32{0, 1, 2, 3, 4}, 3, 1}, {[]float32{15, 16, 17, 18, 19}, 3, 16}}},
@@ -263,7 +264,7 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
-// seq are the numbers from lo up to hi.
+// seq returns the numbers from lo up to hi.
 func seq(lo, hi int) (x []float32) {
 	for i := lo; i < hi; i++ {
 		x = append(x, float32(i))
@@ -271,10 +272,9 @@ func seq(lo, hi int) (x []float32) {
 	return x
 }
 
-// TestEncoderRows: what goes in of a row: hidden numbers and classes as missing ones, of a row that is asked only
-// what is
-// known and the forecast that is added to, the time since the row before at the end where recurrences go by it; numbers
-// of a window are measured by its deviation, which is not too small.
+// TestEncoderRows checks the inputs for a row. Hidden numbers and classes are like missing ones. A row to predict has
+// only known values and the forecast to which the output is added. The time since the previous row comes last if
+// recurrences use it. Numbers of a window are scaled by its deviation, which has a lower limit.
 func TestEncoderRows(t *testing.T) {
 	x, k, c := number("x", true), number("k", false), category("c", false, "u", "v")
 	x.Mean, x.Deviation, k.Mean, k.Deviation, k.Gaps = 10, 4, 1, 2, true
@@ -286,7 +286,7 @@ func TestEncoderRows(t *testing.T) {
 	}
 	row := func(x, k, c, seconds float32) []float32 { return []float32{x, k, c, seconds, 0} }
 	e.from(slices.Concat(row(8, 0, 0, 0), row(float32(nan), 0, 0, 0), row(14, 0, 0, 0), row(20, 0, 0, 0)))
-	scale := math.Sqrt((36. + 0 + 36) / 3) // of 8, 14 and 20
+	scale := math.Sqrt((36. + 0 + 36) / 3) // for 8, 14 and 20
 	if e.last[0] != 20 || math.Abs(e.scale[0]-scale) > 1e-6 {
 		t.Errorf("a window is measured from %v by %v, want 20 by %v", e.last[0], e.scale[0], scale)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TestPartEnds: shares are of all rows, rounded; numbers of rows are counted, as far as there are rows.
+// TestPartEnds checks that shares are of all rows, rounded, and that numbers of rows are counted as far as there are
+// rows.
 func TestPartEnds(t *testing.T) {
 	for _, c := range []struct {
 		n     int
@@ -29,8 +30,8 @@ func TestPartEnds(t *testing.T) {
 	}
 }
 
-// TestDivideInTime: forecasts, and rows of few series, are divided in time, each series at the same shares and none
-// seeing what comes later; numbers of rows may leave some out.
+// TestDivideInTime checks that forecasts, and rows of few series, are divided in time, each series at the same shares,
+// so that no part sees later rows. With numbers of rows, some rows may be unused.
 func TestDivideInTime(t *testing.T) {
 	series := [][][]float32{column(make([]float64, 100)...), column(make([]float64, 10)...)}
 	for task, split := range map[string]string{Forecast: "0.7,0.1,0.2", Steps: "0.5,0.25,0.25"} {
@@ -55,7 +56,7 @@ func TestDivideInTime(t *testing.T) {
 	}
 	f := made(t, &Plan{Task: Forecast, Horizon: 20, Columns: []Column{number("x", true)}}, series[0])
 	c := DefaultConfig()
-	c.Split = autoSplit // two horizons of 20 rows to choose by
+	c.Split = autoSplit // two horizons of 20 rows for validation
 	if divided, _, err := f.divide(&c); err != nil || divided[trainPart][0] != (segment{0, 0, 50}) ||
 		divided[validPart][0] != (segment{0, 50, 80}) {
 		t.Errorf("of a long horizon: found %v, %v", divided, err)
@@ -80,17 +81,17 @@ func TestDivideInTime(t *testing.T) {
 	}
 }
 
-// TestDivideByGroups: many sequences are divided as a whole, those of a group together, each class at the shares that
-// are asked for, and otherwise by another seed.
+// TestDivideByGroups checks that many sequences are divided as a whole, with the sequences of a group together, each
+// class at the requested shares, and differently for another seed.
 func TestDivideByGroups(t *testing.T) {
 	p := &Plan{Task: Classify, Columns: []Column{number("x", false), category("y", true, "a", "b")}}
 	var series [][][]float32
 	for i := range 100 {
-		class := float32(i % 5 / 4) // a fifth is of class 1
+		class := float32(i % 5 / 4) // a fifth has class 1
 		series = append(series, [][]float32{{0, class}, {1, class}})
 	}
 	f := made(t, p, series...)
-	for i := range f.seqs { // in pairs of one class: 0 with 5, 1 with 6 and so on
+	for i := range f.seqs { // in pairs with the same class: 0 with 5, 1 with 6 and so on
 		f.seqs[i].group = i/10*5 + i%5
 	}
 	f.groups = 50
@@ -166,7 +167,7 @@ func TestDivideByGroups(t *testing.T) {
 	}
 }
 
-// TestSplitTexts and levels: what the settings may be.
+// TestSplitTexts checks the valid settings of the division and of levels.
 func TestSplitTexts(t *testing.T) {
 	for text, ok := range map[string]bool{"0.7,0.15,0.15": true, " 0.5, 0.25,0.25": true, "8640,2880,2880": true,
 		"1,1,1":        true,
@@ -212,8 +213,8 @@ func TestSplitTexts(t *testing.T) {
 	}
 }
 
-// TestSeasonOf: a day of hours and minutes, a week of days, a year of weeks, months and quarters, within a hundredth;
-// else none.
+// TestSeasonOf checks that the season is a day for hours and minutes, a week for days, and a year for weeks, months and
+// quarters, within a hundredth, and that other steps have none.
 func TestSeasonOf(t *testing.T) {
 	for step, want := range map[float64]int{3600: 24, 1800: 48, 60: 1440, 59: 1, 61: 1416, 30: 1, 86400: 7,
 		86400 * 1.0099: 7, 86400 * 1.011: 1,
@@ -227,10 +228,11 @@ func TestSeasonOf(t *testing.T) {
 	}
 }
 
-// TestCalendarOf: cycles that rows are within, of which there are two or more; not that of the month.
+// TestCalendarOf checks that the calendar has the cycles that are longer than a step and occur at least twice, but not
+// the month.
 func TestCalendarOf(t *testing.T) {
 	for _, c := range []struct {
-		step, span float64 // days
+		step, span float64 // in days
 		want       string
 	}{
 		{1. / 24, 2, "hour"}, {1. / 24, 1.99, ""}, {1. / 24, 14, "hour weekday"}, {1. / 24, 13.9, "hour"},
@@ -244,8 +246,8 @@ func TestCalendarOf(t *testing.T) {
 	}
 }
 
-// TestScaler: mean, deviation, that of changes and bounds are those of the definition, over numbers that are not
-// missing, and changes within a series alone.
+// TestScaler checks the mean, the deviation, the deviation of changes and the bounds against the definitions, over
+// numbers that are not missing, with changes only within a series.
 func TestScaler(t *testing.T) {
 	x := [][]float64{{1, 4, nan, 2, 7}, {-3, nan, 5}}
 	p := &Plan{Task: Next, Columns: []Column{number("x", true), number("z", false)}}
@@ -271,7 +273,7 @@ func TestScaler(t *testing.T) {
 	}
 	mean := sum / n
 	c := &p.Columns[0]
-	// Of changes: from 4 over the gap to 2 as well.
+	// Changes, including the one from 4 over the gap to 2.
 	changes := []float64{3, -2, 5, 8}
 	change := 0.0
 	for _, d := range changes {
@@ -306,7 +308,7 @@ func TestScaler(t *testing.T) {
 	}
 }
 
-// TestSettleLengths: the lengths of windows follow from the rows, the season and what is asked for.
+// TestSettleLengths checks that the lengths of windows follow from the rows, the season and the settings.
 func TestSettleLengths(t *testing.T) {
 	plan := func(task string, step float64) *Plan {
 		p := &Plan{Task: task, Step: step, Columns: []Column{number("x", true)}}

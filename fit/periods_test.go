@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// correlationOf is the correlation of one column of numbers.
+// correlationOf returns the correlation of one column of numbers.
 func correlationOf(t *testing.T, x []float64) (r []float64, n float64) {
 	t.Helper()
 	f := &frame{plan: &Plan{Columns: []Column{{Column: table.Column{Kind: table.Number}}}}, rows: newStore("", 1)}
@@ -21,7 +21,7 @@ func correlationOf(t *testing.T, x []float64) (r []float64, n float64) {
 	return f.correlation([]segment{{0, 0, len(x)}}, []int{0}, false)
 }
 
-// TestCorrelationIsTheDefinition: the sums over pairs of rows that have a value, written as the formula is.
+// TestCorrelationIsTheDefinition checks the sums over pairs of rows with values, written as in the formula.
 func TestCorrelationIsTheDefinition(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	x := make([]float64, 50)
@@ -51,14 +51,14 @@ func TestCorrelationIsTheDefinition(t *testing.T) {
 		return sum / pairs
 	}
 	for k, r := range got {
-		if want := at(k) / at(0); math.Abs(r-want) > 1e-5 { // numbers are kept in 32 bits
+		if want := at(k) / at(0); math.Abs(r-want) > 1e-5 { // numbers are stored in 32 bits
 			t.Errorf("lag %d: found %g, want %g", k, r, want)
 		}
 	}
 }
 
-// TestPeriods: a day and a week of hours are found in noise and a trend, a wave alone once, and nothing in noise, in a
-// random walk, or where nothing changes.
+// TestPeriods checks that a day and a week in hourly data with noise and a trend are found, that a single wave is found
+// once, and that nothing is found in noise, in a random walk, or in constant data.
 func TestPeriods(t *testing.T) {
 	const n = 24 * 7 * 12
 	wave := func(i int, period float64) float64 { return math.Sin(2 * math.Pi * float64(i) / period) }
@@ -90,7 +90,7 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// TestPeriodsOfChanges: a day that a slow walk hides is found in the changes from hour to hour.
+// TestPeriodsOfChanges checks that a day hidden by a slow random walk is found in the changes from hour to hour.
 func TestPeriodsOfChanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	f := &frame{rows: newStore("", 1), plan: &Plan{Task: Next, Columns: []Column{{
@@ -115,7 +115,7 @@ func TestPeriodsOfChanges(t *testing.T) {
 	}
 }
 
-// TestCorrelationOfLetters: a category repeats as its classes do.
+// TestCorrelationOfLetters checks that a category repeats as its classes do.
 func TestCorrelationOfLetters(t *testing.T) {
 	f := &frame{rows: newStore("", 1), plan: &Plan{Columns: []Column{{Column: table.Column{Kind: table.Category},
 		Classes: []string{"A", "C", "G"}}}}}

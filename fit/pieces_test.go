@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/fit"
 )
 
-// recordings are those of two classes, one of them long.
+// recordings writes recordings of two classes, one of which is long.
 func recordings(t *testing.T, long int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -29,8 +29,8 @@ func recordings(t *testing.T, long int) (dir string) {
 	return dir
 }
 
-// TestPieces: recordings that are learned in pieces have one prediction each, called by its path, which is the mean of
-// the pieces'.
+// TestPieces checks that recordings learnt in pieces have one prediction each, named by its path, which is the mean
+// over the pieces.
 func TestPieces(t *testing.T) {
 	dir := recordings(t, 2000)
 	res := run(t, small(t, dir, func(c *fit.Config) { c.Epochs, c.Spectrum, c.Length = 4, "none", 40 }))
@@ -51,7 +51,7 @@ func TestPieces(t *testing.T) {
 	if len(all) != 24 || right < 22 {
 		t.Errorf("found %d predictions, %d of them right", len(all), right)
 	}
-	// one recording of two equal pieces: their prediction
+	// a recording of two equal pieces has their prediction
 	half := make([]float32, 40)
 	for k := range half {
 		half[k] = float32(math.Sin(float64(k)))
@@ -66,7 +66,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestMemoryOfLongSequences: --memory sees the longest sequence, and says what helps.
+// TestMemoryOfLongSequences checks that --memory considers the longest sequence and suggests a remedy.
 func TestMemoryOfLongSequences(t *testing.T) {
 	dir := recordings(t, 400_000)
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(500 << 20))

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// FuzzPlan: whatever a network's folder says of its data is a plan that encodes a row, or is an error.
+// FuzzPlan checks that a plan in a network's folder encodes a row or is an error, whatever it contains.
 func FuzzPlan(f *testing.F) {
 	c := Column{Column: table.Column{Name: "x", Kind: table.Number}, In: true, Target: true, Deviation: 1, Change: 1}
 	for _, p := range []Plan{
@@ -74,8 +74,8 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
-// TestScaleOfForecasts: numbers are measured by the rows that a forecast sees, and by all where it reaches further than
-// those; what the user says counts.
+// TestScaleOfForecasts checks that numbers are scaled by the rows that a forecast sees, or by all rows if the horizon
+// is longer than those. The user's setting has priority.
 func TestScaleOfForecasts(t *testing.T) {
 	for _, one := range []struct {
 		scale   string
@@ -91,7 +91,8 @@ func TestScaleOfForecasts(t *testing.T) {
 	}
 }
 
-// TestPlanNeedsItsNetwork: a plan whose contenders lack the network, or name what there is not, is an error.
+// TestPlanNeedsItsNetwork checks that a plan is an error if its contenders do not include the network, or if it names
+// one that does not exist.
 func TestPlanNeedsItsNetwork(t *testing.T) {
 	c := Column{Column: table.Column{Name: "x", Kind: table.Number}, In: true, Target: true, Deviation: 1, Change: 1}
 	for want, all := range map[string][]*Contender{

@@ -14,12 +14,12 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// saying is a model that predicts by a script, texts of CSV that it reads, a file each with spaces for the ends of
-// lines, and what it is to say: a line for each prediction, an error being the last line.
+// saying is a model that predicts by a script, with CSV texts to read and the expected results. Each text is a file
+// with spaces for line ends. Each line of want is a prediction; an error is the last line.
 type saying struct {
 	name  string
 	p     Plan
-	sees  int // see scripted
+	sees  int // as in scripted
 	f     func(e *encoder, rows []float32, n int, dst []float64)
 	opt   PredictOptions
 	texts []string
@@ -27,7 +27,8 @@ type saying struct {
 	notes []string
 }
 
-// show is a prediction as a line: its series, place and time, the quantiles or probabilities, and what is given.
+// show returns a prediction as a line: its series, place and time, the quantiles or probabilities, and the given
+// values.
 func show(p *Prediction) string {
 	text := fmt.Sprintf("%s%d:", p.Series, p.Place.At)
 	if at := timeText(p.Time); at != "" {
@@ -81,7 +82,7 @@ func (s *saying) check(t *testing.T) {
 	}
 }
 
-// lastThree is x + 10 x' + 100 x", x' and x" being those of the rows before.
+// lastThree predicts x + 10 x' + 100 x", where x' and x" are the values of the two previous rows.
 func lastThree(e *encoder, rows []float32, n int, dst []float64) {
 	width := e.p.width()
 	for r := range n {
@@ -93,21 +94,21 @@ func lastThree(e *encoder, rows []float32, n int, dst []float64) {
 	}
 }
 
-// sumOf is the sum of x in all rows that are seen.
+// sumOf predicts the sum of x over all rows that are seen.
 func sumOf(e *encoder, rows []float32, _ int, dst []float64) {
 	for at := 0; at < len(rows); at += e.p.width() {
 		dst[0] += float64(rows[at])
 	}
 }
 
-// counting is 1 for the first row, 2 for the next and so on.
+// counting predicts 1 for the first row, 2 for the next and so on.
 func counting(_ *encoder, _ []float32, n int, dst []float64) {
 	for r := range n {
 		dst[r] = float64(r + 1)
 	}
 }
 
-// rowPlan is a plan of the numbers y = 103 + 2 (the output) at each row of x.
+// rowPlan returns a plan that predicts the numbers y = 103 + 2 (the output) at each row of x.
 func rowPlan(task string, levels ...float64) Plan {
 	x, y := number("x", false), number("y", true)
 	x.Low, x.High, y.In = -10, 10, false
@@ -121,8 +122,8 @@ func (p Plan) timed() Plan {
 	return p
 }
 
-// TestPredictRows: what is predicted of each row, in the units of the data, from the rows of its own series or file
-// alone; in batches the rows of a series come together. Errors and notes have their places.
+// TestPredictRows checks the prediction for each row, in the units of the data, which depends only on rows of its own
+// series or file. In batches the rows of a series come together. Errors and notes have their places.
 func TestPredictRows(t *testing.T) {
 	live := PredictOptions{Live: true}
 	next := number("x", true)
@@ -169,7 +170,7 @@ func TestPredictRows(t *testing.T) {
 				"4: 2024-01-04 [[109]] given [NaN]"}, notes: []string{"rows are 172800 seconds apart, 86400 in " +
 				"training: " +
 				"the network takes the time between rows into account"}},
-		// From 3 o'clock of summer time on, which is 1 o'clock UTC, clocks show 2 o'clock again.
+		// From 3 o'clock summer time on, which is 1 o'clock UTC, clocks show 2 o'clock again.
 		{name: "an hour comes twice", p: put, f: counting, opt: live, texts: []string{"t,s,x 2024-10-27T01:30,a,1 " +
 			"2024-10-27T02:30,a,1 2024-10-27T02:30,b,1 2024-10-27T02:30,a,1 2024-10-27T02:30,a,1 " +
 			"2024-10-27T02:15,b,1 " +
@@ -186,7 +187,7 @@ func TestPredictRows(t *testing.T) {
 		{name: "next", p: Plan{Task: Next, Levels: []float64{0.5}, Columns: []Column{next}}, f: counting,
 			texts: []string{"x NA 1060 NA 1070"}, want: []string{"2: [[1054]] given [NaN]", "3: [[1068]] given [1060]",
 				"4: [[1072]] given [NaN]", "5: [[1086]] given [1070]"}},
-		// 0.6745 is the quantile 0.75 of the standard normal distribution: 10/(12/2/0.6745) = 1.1241
+		// 0.6745 is the 0.75 quantile of the standard normal distribution: 10/(12/2/0.6745) = 1.1241
 		{name: "anomaly", p: anomaly, f: func(*encoder, []float32, int, []float64) {}, texts: []string{
 			"x NA 1060 NA 1070 1082"}, want: []string{"2: [] given [NaN] score NaN false",
 			"3: [[1046 1050 1058]] given [1060] score 1.1241 false", "4: [[1056 1060 1068]] given [NaN] score " +
@@ -233,7 +234,8 @@ func TestPredictRows(t *testing.T) {
 	}
 }
 
-// TestPredictOldCommas: columns of a model that an earlier version has trained are read as its whole table was.
+// TestPredictOldCommas checks that columns of a model trained by an earlier version are read in the notation of the
+// whole table.
 func TestPredictOldCommas(t *testing.T) {
 	for comma, want := range map[bool]string{true: "[[106]]", false: "[[3103]]"} {
 		p := rowPlan(Steps, 0.5)
@@ -248,7 +250,7 @@ func TestPredictOldCommas(t *testing.T) {
 	}
 }
 
-// TestPredictAtATime: rows are predicted so many at a time, or each before the next is read.
+// TestPredictAtATime checks that rows are predicted in batches of the given size, or each before the next is read.
 func TestPredictAtATime(t *testing.T) {
 	p := rowPlan(Steps, 0.5)
 	for live, want := range map[bool][3]int{false: {atATime, 2 * atATime, 2*atATime + 9}, true: {1, atATime + 1,
@@ -269,7 +271,7 @@ func TestPredictAtATime(t *testing.T) {
 	}
 }
 
-// TestPredictManySeries: only so many series are followed at a time unless another limit is given.
+// TestPredictManySeries checks that the number of series at a time is limited, and that the limit can be changed.
 func TestPredictManySeries(t *testing.T) {
 	var rows strings.Builder
 	rows.WriteString("s,x\n")
@@ -302,8 +304,8 @@ func TestPredictManySeries(t *testing.T) {
 	}
 }
 
-// TestPredictNotes: what is told of a number that is far from those of training, of a text that training did not have,
-// of another step, each once; and the rate of recordings.
+// TestPredictNotes checks the notes for a number far from those of training, for a text that did not occur in training,
+// and for another step, each once. It also checks the rate of recordings.
 func TestPredictNotes(t *testing.T) {
 	x, logs, kind := number("x", true), number("y", true), category("kind", false, "u", "v")
 	x.Base, x.Low, x.High, logs.Log, logs.Low, logs.High = 100, -2, 6, true, 0, math.Log(9)

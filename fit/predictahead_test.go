@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TestPredictSequences: whole sequences, each after the other or mixed, and long ones in pieces, whose predictions
-// count by their rows.
+// TestPredictSequences checks whole sequences, one after another or interleaved, and long ones in pieces, whose
+// predictions are weighted by their rows.
 func TestPredictSequences(t *testing.T) {
 	whole := rowPlan(Regress, 0.5)
 	pieces := whole.named()
@@ -49,8 +49,8 @@ func TestPredictSequences(t *testing.T) {
 	}
 }
 
-// tells guesses, of each row to come, 1000 times the number of rows that are seen before, 100 times the first of them,
-// 10 times what is known of the row, and its step; 9 stands for what is missing.
+// tells predicts, for each future row, 1000 times the number of rows seen before, plus 100 times the value of the first
+// of them, 10 times the known value of the row, and its step. A missing value counts as 9.
 func tells(e *encoder, rows []float32, n int, dst []float64) {
 	width := e.p.width()
 	or := func(x float32) float64 {
@@ -65,9 +65,9 @@ func tells(e *encoder, rows []float32, n int, dst []float64) {
 	}
 }
 
-// TestPredictAhead: a forecast is that of the rows after the last one with a value, told in the units of the data from
-// that value on, by what is known of the rows to come, and of the times that the rows before let expect. A forecast as
-// rows come is made again after each that has a value.
+// TestPredictAhead checks that a forecast is that of the rows after the last one with a value, in the units of the data
+// relative to that value. It uses the known values of future rows, and their times or those extrapolated from the
+// previous rows. With live rows, there is a new forecast after each row with a value.
 func TestPredictAhead(t *testing.T) {
 	p := Plan{Task: Forecast, Lookback: 2, Horizon: 3, Levels: []float64{0.5}, Step: day,
 		Columns: []Column{number("x", true), number("k", false)}}
@@ -95,7 +95,7 @@ func TestPredictAhead(t *testing.T) {
 	mixed := "s,x,k a,1,0 b,2,1 a,3,2 b,4,3 a,NA,4 a,5,5 a,NA,6 a,NA,7 b,NA,8"
 	ahead := "t,x,k 2024-03-01,1,0 2024-03-02,2,0 2024-03-03,NA,5 2024-03-06,NA,7 2024-03-04,NA,6 2024-03-03,3,1"
 	for _, s := range []saying{
-		// a sees 2 rows from the missing one on, b from 2 on; 3 rows are to come
+		// a sees 2 rows from the missing one on, b from 2 on; 3 rows are predicted
 		{name: "two series", p: p.named(), f: tells, texts: []string{mixed}, want: []string{
 			"a7: step 1 [[2966]]", "a7: step 2 [[2977]]", "a7: step 3 [[2998]]", "b5: step 1 [[2285]]",
 			"b5: step 2 [[2296]]", "b5: step 3 [[2297]]"}, notes: []string{unknown}},
@@ -161,9 +161,9 @@ func TestPredictAhead(t *testing.T) {
 	}
 }
 
-// TestPredictRecent: intervals are those of the contender, wider by the conformal quantile of how far outside the
-// truths of the last forecasts were whose horizon has passed, at each step and for each target: as rows come and at the
-// end of a series that is longer than what is remembered of it.
+// TestPredictRecent checks that intervals are those of the contender, widened by a conformal quantile, at each step and
+// for each target. It is that of the distances of the truths outside of the intervals of the last forecasts whose
+// horizon has passed. It tests live rows and the end of a series that is longer than what is remembered of it.
 func TestPredictRecent(t *testing.T) {
 	const rows, recent, horizon = 700, 200, 2
 	var x [2][]float64
@@ -179,7 +179,7 @@ func TestPredictRecent(t *testing.T) {
 			x[1][i] = nan
 		}
 	}
-	text := map[bool]string{false: "t,x,z\n", true: "t,x,z\n"} // as rows come, some are told of beforehand
+	text := map[bool]string{false: "t,x,z\n", true: "t,x,z\n"} // with live rows, some values are given in advance
 	for i := range rows {
 		text[false] += line(i, true)
 		if i%5 == 0 && i+1 < rows {
@@ -191,7 +191,7 @@ func TestPredictRecent(t *testing.T) {
 	p.Lookback = 2
 	p.Columns = append(p.Columns, number("z", true))
 	p = p.timed()
-	want := func(now, k, h int) []float64 { // of the forecast that begins with row now
+	want := func(now, k, h int) []float64 { // for the forecast that begins with row now
 		last := func(at int) float64 {
 			if y := x[k][at-1]; y == y {
 				return y
@@ -200,7 +200,7 @@ func TestPredictRecent(t *testing.T) {
 		}
 		var off []float64
 		for at := now - horizon - recent + 1; at <= now-horizon; at++ {
-			if truth := x[k][at+h]; at%3 == 0 && truth == truth { // of 96 in 200 rows
+			if truth := x[k][at+h]; at%3 == 0 && truth == truth { // for 96 in 200 rows
 				off = append(off, max(last(at)-1-truth, truth-last(at)-2))
 			}
 		}
@@ -231,11 +231,11 @@ func TestPredictRecent(t *testing.T) {
 	}
 }
 
-// dateOf is day i of some years.
+// dateOf returns day i from 2020 on.
 func dateOf(i int) string { return time.Date(2020, 1, 1+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) }
 
-// TestPredictLong: of a long series a forecast sees as many rows as it may, wherever the series ends, and those to
-// come.
+// TestPredictLong checks that a forecast of a long series sees as many rows as it may, wherever the series ends, and
+// the future rows.
 func TestPredictLong(t *testing.T) {
 	p := Plan{Task: Forecast, Lookback: 2, Horizon: 3, Levels: []float64{0.5}, Columns: []Column{number("x", true),
 		number("k", false)}}

@@ -10,7 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/fit"
 )
 
-// TestAnswerReadsAsTrained: a server reads a column as training did, whatever a single value would suggest.
+// TestAnswerReadsAsTrained checks that a server reads a column as in training, even if a single value suggests
+// otherwise.
 func TestAnswerReadsAsTrained(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("x;y\n")

@@ -10,14 +10,14 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// banded is a plan of forecasts with intervals.
+// banded returns a plan of forecasts with intervals.
 func banded(horizon, past int, levels ...float64) *Plan {
 	return &Plan{Task: Forecast, Horizon: horizon, Lookback: 1, Recent: past, Levels: levels, Columns: []Column{{
 		Column: table.Column{Name: "x", Kind: table.Number}, In: true, Target: true, Deviation: 1, Change: 1}}}
 }
 
-// TestRecentWidths: the widths at a row are the conformal quantiles of the forecasts whose horizon has passed by then,
-// and of no others.
+// TestRecentWidths checks that the widths at a row are the conformal quantiles of exactly the forecasts whose horizon
+// has passed by then.
 func TestRecentWidths(t *testing.T) {
 	p := banded(12, 200, 0.1, 0.3, 0.5, 0.7, 0.9)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -61,8 +61,8 @@ func TestRecentWidths(t *testing.T) {
 	}
 }
 
-// TestMedianStays: intervals that are narrowed by more than they are wide end at the median, quantiles stay in order,
-// and levels that are not in pairs stay as learnt.
+// TestMedianStays checks that intervals that are narrowed by more than their width end at the median, that quantiles
+// stay in order, and that levels without a counterpart are unchanged.
 func TestMedianStays(t *testing.T) {
 	for _, levels := range [][]float64{{0.1, 0.3, 0.5, 0.7, 0.9}, {0.1, 0.5, 0.6, 0.9}, {0.2, 0.3, 0.5}, {0.5, 0.8}} {
 		for _, add := range []float64{-5, -0.3, 0, 0.4} {
@@ -93,8 +93,8 @@ func TestMedianStays(t *testing.T) {
 	}
 }
 
-// TestWidths: the width of few truths is 0, that of more the conformal one times how much they count; steps of few
-// truths have one for all.
+// TestWidths checks that the width for few truths is 0. For more it is the conformal one times their weight. Steps with
+// few truths share one width.
 func TestWidths(t *testing.T) {
 	all := func(n int) (x []float64) {
 		for i := n; i > 0; i-- {
@@ -118,8 +118,8 @@ func TestWidths(t *testing.T) {
 	}
 }
 
-// TestWidthsOfTargets: each target and pair of levels has the width of its own scores; a pair that has no place beside
-// the median has none.
+// TestWidthsOfTargets checks that each target and pair of levels has the width of its own scores, and that a pair that
+// is not around the median has none.
 func TestWidthsOfTargets(t *testing.T) {
 	p := banded(1, 0, 0.1, 0.3, 0.5, 0.7, 0.9)
 	p.Columns = append(p.Columns, number("y", true))
@@ -138,7 +138,8 @@ func TestWidthsOfTargets(t *testing.T) {
 	}
 }
 
-// TestHalves: windows of the two halves of a part ask for no row in common, and those between are in neither.
+// TestHalves checks that windows in the two halves of a part predict no row in common, and that those between are in
+// neither.
 func TestHalves(t *testing.T) {
 	f := &frame{plan: banded(7, 0, 0.5), seqs: []sequence{{lo: 0, hi: 100}, {lo: 100, hi: 130}}}
 	w := f.newWindows([]segment{{0, 40, 100}, {1, 101, 130}}, validPart, 1, 0)
@@ -165,7 +166,7 @@ func TestHalves(t *testing.T) {
 	}
 	rows := &frame{plan: &Plan{Task: Steps, Length: 10, Columns: []Column{number("x", true)}},
 		seqs: []sequence{{hi: 14}}}
-	for i, want := range []int{0, 0, 2, 1, 1} { // of five windows of rows, the middle one is in neither half
+	for i, want := range []int{0, 0, 2, 1, 1} { // for five windows of rows, the middle one is in neither half
 		if got := rows.newWindows(rows.wholeSeries(), validPart, 1, 0).half(i); got != want {
 			t.Errorf("window %d of rows is in half %d, want %d", i, got, want)
 		}

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestRefitsSeeNoFuture: all rows that a refit trains on and chooses by lie before the first row that it is asked for,
-// each origin of the test part is asked for once, and a refit knows all rows that had been asked for before.
+// TestRefitsSeeNoFuture checks that all training and validation rows of a refit come before its first origin, that each
+// origin of the test part is used once, and that a refit knows all rows before its origins.
 func TestRefitsSeeNoFuture(t *testing.T) {
 	const lookback, horizon = 10, 4
 	lengths := []int{200, 130, 60, 12}
@@ -70,8 +70,8 @@ func TestRefitsSeeNoFuture(t *testing.T) {
 	}
 }
 
-// TestRefit: where a series changes its ways in the test part, networks that are trained anew forecast better; both
-// stand in the result, the folders of the refits are gone, and an interrupted run ends the same.
+// TestRefit checks that networks that are trained again forecast better if a series changes its pattern in the test
+// part. Both results are reported, the folders of the refits are removed, and an interrupted run ends the same.
 func TestRefit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 9))
 	var b strings.Builder

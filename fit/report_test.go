@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// forecastResult and classResult are results of runs, made by hand.
+// forecastResult and classResult return results of runs, written by hand.
 func forecastResult() *Result {
 	p := &Plan{Task: Forecast, Levels: []float64{0.05, 0.5, 0.9}, Columns: []Column{number("x", true), number("z",
 		true)}}
@@ -69,7 +69,7 @@ func classResult() *Result {
 	return r
 }
 
-// TestReportPictures: the charts of a run, with each of their points.
+// TestReportPictures checks the charts of a run, with each of their points.
 func TestReportPictures(t *testing.T) {
 	line := func(name string, x, y []float64) figure.Line { return figure.Line{Name: name, X: x, Y: y} }
 	about := "my data.csv, seed 7"
@@ -110,7 +110,7 @@ func TestReportPictures(t *testing.T) {
 	if got := shade(1, []int{1, 0}); got != "background:rgba(31,119,180,0.80)" {
 		t.Errorf("found %q", got)
 	}
-	r.Errors = []Errors{r.Errors[0], r.Errors[2]} // of two targets
+	r.Errors = []Errors{r.Errors[0], r.Errors[2]} // for two targets
 	if c := r.stepChart(""); len(c.Lines) != 1 || len(r.pictures()) != 5 {
 		t.Errorf("of the first target: found %+v", c.Lines)
 	}
@@ -119,7 +119,8 @@ func TestReportPictures(t *testing.T) {
 	}
 }
 
-// TestReportPage: the page says what the result has, as text, and holds its pictures, which also lie beside it.
+// TestReportPage checks that the page contains the data of the result as text, and its pictures, which are also stored
+// next to it.
 func TestReportPage(t *testing.T) {
 	tags := regexp.MustCompile(`(?s)<style>.*?</style>|<(img|td) [^>]*>|</?[a-z0-9]+( [a-z]+="[^"]*")*>|<!DOCTYPE " +
 			"html>`)

@@ -14,7 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/fit"
 )
 
-// trend is a straight line with a week, which exponential smoothing continues and a network of one epoch does not.
+// trend returns a straight line with a weekly pattern, which exponential smoothing continues and a network trained for
+// one epoch does not.
 func trend(rows int) string {
 	rng := rand.New(rand.NewPCG(11, 12))
 	var b strings.Builder
@@ -26,7 +27,7 @@ func trend(rows int) string {
 	return b.String()
 }
 
-// quantilesOf are the quantiles of the first target that a model predicts for a file.
+// quantilesOf returns the quantiles of the first target that a model predicts for a file.
 func quantilesOf(t *testing.T, m *fit.Model, path string, live bool) (all [][]float64) {
 	t.Helper()
 	err := m.Predict(context.Background(), []string{path}, nil, fit.PredictOptions{Options: fit.DefaultReadOptions(),
@@ -42,8 +43,8 @@ func quantilesOf(t *testing.T, m *fit.Model, path string, live bool) (all [][]fl
 	return all
 }
 
-// TestBestPredicts: where the network is worse than a baseline on the validation set, the baseline predicts, after
-// loading, row by row and for a server, with quantiles in order; the report says so; every other is there by name.
+// TestBestPredicts checks that a baseline predicts if the network is worse on the validation set: after loading, row by
+// row and in a server, with quantiles in order. The report says so, and every other contender can be used by name.
 func TestBestPredicts(t *testing.T) {
 	path := write(t, "trend.csv", trend(200))
 	res := run(t, small(t, path, func(c *fit.Config) {
@@ -94,7 +95,8 @@ func TestBestPredicts(t *testing.T) {
 	}
 }
 
-// TestUseIsAsAsked: what predicts is as asked for, and a name that does not suit the data is an error before training.
+// TestUseIsAsAsked checks that the requested contender predicts, and that a name that does not suit the data is an
+// error before training.
 func TestUseIsAsAsked(t *testing.T) {
 	path := write(t, "trend.csv", trend(120))
 	change := func(use string) fit.Config {
@@ -112,7 +114,7 @@ func TestUseIsAsAsked(t *testing.T) {
 	}
 }
 
-// TestMajorityPredicts: a classifier that is worse than the frequencies of the classes gives way to them.
+// TestMajorityPredicts checks that the frequencies of the classes replace a classifier that is worse.
 func TestMajorityPredicts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	var b strings.Builder

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TestRoles: which columns are the time, the series, targets and inputs, the task and what is told, as the settings and
-// the first rows show; what cannot be said of them is refused.
+// TestRoles checks the columns chosen as the time, the series, targets and inputs, the task, and the notes, depending
+// on the settings and the first rows. Impossible settings are errors.
 func TestRoles(t *testing.T) {
 	rows := func(head string, row func(i int) string) string {
 		var b strings.Builder
@@ -38,7 +38,7 @@ func TestRoles(t *testing.T) {
 	for name, c := range map[string]struct {
 		text   string
 		change func(c *Config)
-		want   string // columns: < in, > target, ! known, and /classes for a category
+		want   string // columns: < for input, > for target, ! for known, and /classes for a category
 	}{
 		"": {three, nil, "next: a@0<> b@1<> c@2</" + all},
 		"series and group": {three, func(c *Config) { c.Series, c.Group = "a", "c" },
@@ -159,7 +159,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// toldRoles are roles in a line.
+// toldRoles returns roles as a line.
 func toldRoles(r *table.Reader, c *Config) string {
 	s, err := newRoles(c, r)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// TestClassWeightTexts: weights are texts of pairs, each within bounds; the last = divides a pair.
+// TestClassWeightTexts checks that weights are pairs as texts, each within bounds. The last = separates class and
+// weight.
 func TestClassWeightTexts(t *testing.T) {
 	for text, want := range map[string]map[string]float64{"a=1": {"a": 1}, "a=2, b = c=1e-6": {"a": 2, "b = c": 1e-6},
 		"a=1e6":   {"a": 1e6},
@@ -36,7 +37,8 @@ func TestClassWeightTexts(t *testing.T) {
 		1e-12)
 }
 
-// TestWeigh: weights have the mean 1 over the training part; those that are not named count as one before.
+// TestWeigh checks that weights have the mean 1 over the training part. Classes that are not named have the weight one
+// before scaling.
 func TestWeigh(t *testing.T) {
 	counts := []int{8, 2, 10}
 	for setting, want := range map[string][]float64{"auto": nil, "none": nil, "": nil, "balanced": {20. / 24, 20. / 6,
@@ -75,7 +77,7 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
-// TestFloorOfChance: balanced accuracy counts where it is above chance by twice its deviation.
+// TestFloorOfChance checks that balanced accuracy must exceed chance by twice its deviation.
 func TestFloorOfChance(t *testing.T) {
 	score := func(confusion [][]int) *ClassScore {
 		s := newClassScore([]string{"a", "b"})
@@ -87,7 +89,7 @@ func TestFloorOfChance(t *testing.T) {
 		s.Majority = 99
 		return s
 	}
-	// Recalls of 0.6 of 100 each: the deviation of their mean is √(2·0.24/100)/2 = 0.0346, and 0.6 > 0.5 + 2·0.0346.
+	// Recalls of 0.6, of 100 each: the deviation of their mean is √(2·0.24/100)/2 = 0.0346, and 0.6 > 0.5 + 2·0.0346.
 	if text := score([][]int{{60, 40}, {40, 60}}).floor("a"); !strings.Contains(text, "but finds the others") {
 		t.Errorf("found %q", text)
 	}
@@ -104,7 +106,7 @@ func TestFloorOfChance(t *testing.T) {
 	}
 }
 
-// TestLogarithms: a number is stored by its logarithm or less a base, and is itself again.
+// TestLogarithms checks that a number is stored as its logarithm or minus a base, and restored.
 func TestLogarithms(t *testing.T) {
 	c := Column{Base: 7, Deviation: 3, Spread: 5}
 	if c.stored(9) != 2 || c.number(2) != 9 || c.deviation() != 3 {
@@ -137,8 +139,8 @@ func TestLogarithms(t *testing.T) {
 	}
 }
 
-// TestRivalsAtTheirBounds: the last season is repeated where a forecast sees one; smoothers see twenty seasons, within
-// bounds; what was fitted for other targets is refused.
+// TestRivalsAtTheirBounds checks that the last season is repeated if a forecast sees one, that smoothers see twenty
+// seasons, within bounds, and that data fitted for other targets is refused.
 func TestRivalsAtTheirBounds(t *testing.T) {
 	p := &Plan{Task: Forecast, Horizon: 5, Lookback: 6, Season: 3, Columns: []Column{number("x", true), number("z",
 		true)}}
@@ -184,8 +186,8 @@ func TestRivalsAtTheirBounds(t *testing.T) {
 	sameNumbers(t, "numbers", p.numbers([]float32{1, 2, 3, 4, 5, 6}, 1, 1), []float64{2, 4}, 0)
 }
 
-// TestChoice: the best contender predicts if it is better than the network by more than doubt, and the sentence says
-// why.
+// TestChoice checks that the best contender predicts if it is better than the network by more than the doubt, and that
+// the sentence gives the reason.
 func TestChoice(t *testing.T) {
 	contenders := func(errors ...float64) *Plan {
 		p := &Plan{Columns: []Column{number("x", true)}}
@@ -252,9 +254,8 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// TestImportanceFormula: how much the loss rises when a column is that of another window: of a rival that sees one
-// column
-// alone, the other matters not at all.
+// TestImportanceFormula checks the increase of the loss when a column is replaced by that of another window. For a
+// rival that sees only one column, the other has no importance.
 func TestImportanceFormula(t *testing.T) {
 	p := &Plan{Task: Regress, Levels: []float64{0.5}, Columns: []Column{number("a", false), number("b", false),
 		number("y", true)}}
@@ -298,8 +299,8 @@ func TestImportanceFormula(t *testing.T) {
 	}
 }
 
-// TestScalesOfLayers: quantiles of lengths, in rows and in time, what is left at each lag, and the part that shows how
-// far a layer looks.
+// TestScalesOfLayers checks the quantiles of lengths, in rows and in time, the remainder at each lag, and the part that
+// shows how far a layer looks back.
 func TestScalesOfLayers(t *testing.T) {
 	ten := Reach(10)
 	s := &TimeScales{Step: 10, Window: 8, Lags: []int{0, 2, 7, 9}}
@@ -368,7 +369,7 @@ func TestScalesOfLayers(t *testing.T) {
 	}
 }
 
-// TestFarNumbers: the largest number that is taken, and how far from training one may be.
+// TestFarNumbers checks the largest accepted number, and the allowed distance from training.
 func TestFarNumbers(t *testing.T) {
 	p := &Plan{Columns: []Column{number("x", true), category("y", false, "a")}}
 	c := &p.Columns[0]

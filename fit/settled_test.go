@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TestSettleDt: how the time between rows goes in, as asked for or as the rows show, and what is told.
+// TestSettleDt checks how the time between rows becomes an input, as requested or depending on the rows, and the notes.
 func TestSettleDt(t *testing.T) {
 	for _, c := range []struct {
 		dt, layers       string
@@ -52,8 +52,8 @@ func TestSettleDt(t *testing.T) {
 	}
 }
 
-// TestSpectrumAsked: recordings are read as frames if that is asked for, or if whole ones are learnt and no sample is
-// named; which columns show how data repeats.
+// TestSpectrumAsked checks that recordings are read as frames if requested, or if whole recordings are learnt and no
+// column of samples is named. It also checks which columns are used to find how the data repeats.
 func TestSpectrumAsked(t *testing.T) {
 	for _, c := range []struct {
 		spectrum, task string
@@ -93,8 +93,8 @@ func TestSpectrumAsked(t *testing.T) {
 	}
 }
 
-// TestBasesAndSteps: what is subtracted from the numbers of a column, and which ones are usual; the times between the
-// first rows of a series tell how far apart rows are, those of recordings at once.
+// TestBasesAndSteps checks the bases that are subtracted from the numbers of a column, and the range of usual numbers.
+// The times between the first rows of a series give the step, which for recordings is known at once.
 func TestBasesAndSteps(t *testing.T) {
 	c := DefaultConfig()
 	text := "x,z,k\n"
@@ -113,7 +113,7 @@ func TestBasesAndSteps(t *testing.T) {
 	}
 	l := &loader{c: &c, s: s, r: r}
 	l.setBases()
-	// Of squares from 0 to 361 the middle is 100, and the quartiles are 25 and 225.
+	// For squares from 0 to 361 the middle is 100, and the quartiles are 25 and 225.
 	if want := "[{100 200} {10 10} {0 0}]"; fmt.Sprint(l.usual) != want || s.plan.Columns[0].Base != 5000 ||
 		s.plan.Columns[1].Base != 0 {
 		t.Errorf("found the usual numbers %v, want %s, and the columns %+v", l.usual, want, s.plan.Columns)
@@ -160,8 +160,8 @@ func TestBasesAndSteps(t *testing.T) {
 	}
 }
 
-// TestDealFew: of few groups each part has what it should have by then, the one that lacks most first, and from three
-// on each has one.
+// TestDealFew checks that of few groups, each goes to the part that lacks most of its share, and that with three groups
+// or more each part has one.
 func TestDealFew(t *testing.T) {
 	for n, want := range map[int][parts]int{1: {1, 0, 0}, 2: {1, 1, 0}, 3: {1, 1, 1}, 4: {2, 1, 1}, 5: {3, 1, 1},
 		6: {4, 1, 1}, 7: {4, 2, 1}, 9: {5, 2, 2}, 10: {6, 2, 2}} {

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TestPrint: what a run prints in the end, of forecasts and of classes; the score of each class is that of what
-// predicts, and not shown of too many.
+// TestPrint checks the final output of a run, for forecasts and for classes. The score of each class is that of the
+// contender that predicts, and is not shown if there are too many.
 func TestPrint(t *testing.T) {
 	text := func(r *Result) string {
 		var b strings.Builder
@@ -79,7 +79,7 @@ predict hippo predict runs/x DATA`; got != want {
 	}
 }
 
-// TestPredicting: the score that is printed is that of what predicts.
+// TestPredicting checks that the printed score is that of the contender that predicts.
 func TestPredicting(t *testing.T) {
 	r := &Result{Plan: &Plan{Contenders: []*Contender{{Name: useNetwork}, {Name: "majority"}, {Name: "boosted"}}},
 		Classes: &ClassScore{Name: "network"}, Rivals: []*ClassScore{{Name: "majority"}, {Name: "boosted"}}}
@@ -101,7 +101,7 @@ func TestPredicting(t *testing.T) {
 	}
 }
 
-// TestChannels: a network's inputs and outputs by name, unit and scale, in the units of the data.
+// TestChannels checks the inputs and outputs of a network by name, unit and scale, in the units of the data.
 func TestChannels(t *testing.T) {
 	x, z, k := number("x\ty", true), number("z", false), category("k", false, "u", "v")
 	x.Base, x.Low, x.High, x.Mean, x.Deviation, x.Unit, x.Gaps, x.Change = 100, -4, 6, 1, 3, "m", true, 0.5
@@ -141,8 +141,8 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// TestScalesChart: how the memory of each layer fades, up to where nothing is left, beside the correlation of the data
-// and the lags at which it repeats.
+// TestScalesChart checks the chart of the memory of each layer, up to where it has faded, next to the correlation of
+// the data and the lags at which it repeats.
 func TestScalesChart(t *testing.T) {
 	s := &TimeScales{Step: 3600, Of: "x", Lags: []int{0, 1, 2, 4}, Correlation: []float64{1, 0.5, 0.2},
 		Network: []NetworkScale{{Kind: "s4d", Left: []float64{1, 0.5, 0.2, 0}}, {Layer: 2, Kind: "h3",
@@ -165,7 +165,7 @@ func TestScalesChart(t *testing.T) {
 	}
 }
 
-// TestSentencesOfScales: the bounds of what is said, and the times in them.
+// TestSentencesOfScales checks the limits for each sentence, and the times in them.
 func TestSentencesOfScales(t *testing.T) {
 	of := func(kind string, longest float64) []NetworkScale {
 		return []NetworkScale{{Layer: 1, Kind: "s4d", Part: "ssm", Of: kind,
@@ -213,7 +213,8 @@ func TestSentencesOfScales(t *testing.T) {
 	}
 }
 
-// TestOutlierNotes: a number is told of if it is more than 100,000 quartiles' distances farther away than the middle.
+// TestOutlierNotes checks that a note names a number if its distance from the middle is more than 100,000 times that
+// between the quartiles.
 func TestOutlierNotes(t *testing.T) {
 	p := &Plan{Columns: []Column{number("x", true), category("k", false, "a"), number("z", false)}}
 	place := table.Place{File: "f", Unit: "line", At: 7}

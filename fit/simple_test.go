@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/fit"
 )
 
-// by are the predictions by a contender of a run for a file.
+// by returns the predictions of a contender of a run for a file.
 func by(t *testing.T, dir, use, path string, live bool) (all []fit.Prediction) {
 	t.Helper()
 	m, err := fit.Open(dir)
@@ -34,8 +34,8 @@ func by(t *testing.T, dir, use, path string, live bool) (all []fit.Prediction) {
 	return all
 }
 
-// TestSimpleRivals: classes by the mean of a column are told by logistic regression and by boosted trees; the better
-// one predicts if the network is worse, and says so.
+// TestSimpleRivals checks that logistic regression and boosted trees find classes by the mean of a column, and that the
+// better one predicts if the network is worse, with a note.
 func TestSimpleRivals(t *testing.T) {
 	path := write(t, "shifts.csv", shifts(160))
 	res := run(t, small(t, path, func(c *fit.Config) {
@@ -61,7 +61,7 @@ func TestSimpleRivals(t *testing.T) {
 			t.Errorf("%q: found %d of 160 right", use, right)
 		}
 	}
-	// a tree that looks at a feature that is not there
+	// a tree with a feature that does not exist
 	name := filepath.Join(res.Config.Out, "best", "network.json")
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -80,7 +80,7 @@ func TestSimpleRivals(t *testing.T) {
 	}
 }
 
-// TestSimpleRows: classes of rows are told of the rows before, the same row by row as at once.
+// TestSimpleRows checks that classes of rows are predicted from the previous rows, row by row as at once.
 func TestSimpleRows(t *testing.T) {
 	path := write(t, "sensor.csv", sensor(900))
 	res := run(t, small(t, path, func(c *fit.Config) {
@@ -94,14 +94,14 @@ func TestSimpleRows(t *testing.T) {
 			}
 		}
 	}
-	for i, s := range res.Rivals[1:] { // the state follows the load with a lag
+	for i, s := range res.Rivals[1:] { // the state follows the load with a delay
 		if s.Accuracy < 75 {
 			t.Errorf("rival %d: found %g %% right", i+1, s.Accuracy)
 		}
 	}
 }
 
-// TestSimpleNumbers: a number that is linear in features of its sequence is predicted by ridge regression, with
+// TestSimpleNumbers checks that ridge regression predicts a number that is linear in features of its sequence, with
 // intervals.
 func TestSimpleNumbers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
@@ -118,7 +118,7 @@ func TestSimpleNumbers(t *testing.T) {
 			fmt.Fprintf(&b, "%d,%.4f,%.4f\n", id, v, 1000+3*sum/10+x[9]+0.1*rng.NormFloat64())
 		}
 	}
-	// one number for each sequence
+	// one number per sequence
 	lines := strings.Split(b.String(), "\n")
 	for i := 1; i+1 < len(lines); i++ {
 		first := strings.Split(lines[1+(i-1)/10*10], ",")

@@ -11,7 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/fit/smooth"
 )
 
-// rising forecasts the last number and one more for each row; it fails, or is broken.
+// rising forecasts the last number plus one for each row. It fails if fails is set, and gives invalid forecasts if
+// broken is set.
 type rising struct{ fails, broken bool }
 
 func (r *rising) Check() error {
@@ -28,8 +29,9 @@ func (r *rising) Forecast(y, dst []float64) bool {
 	return !r.fails
 }
 
-// TestSmoothing: a smoother sees each target in the units of the data, and what it says goes back to the network's
-// scale; where it fails or has run away the guess stays the last value. Each target has one, or there is none.
+// TestSmoothing checks that a smoother sees each target in the units of the data, and that its forecast is converted
+// back to the network's scale. If it fails or diverges, the guess is the last value. Either each target has a smoother
+// or there is none.
 func TestSmoothing(t *testing.T) {
 	p := &Plan{Task: Forecast, Lookback: 3, Horizon: 2, Season: 1, Columns: []Column{number("k", false), number("x",
 		true), number("z", true)}}
@@ -98,8 +100,8 @@ func TestSmoothing(t *testing.T) {
 	}
 }
 
-// TestChooseLog: logarithms are forecast where the linear forecast of them is better on the validation set, of each
-// target by itself, as the note says; rows are as they were where it is not. On and off are as asked for.
+// TestChooseLog checks that logarithms are forecast if the linear forecast of them is better on the validation set, for
+// each target separately, with a note, and that rows are unchanged if not. On and off are as requested.
 func TestChooseLog(t *testing.T) {
 	grows := func(i int) float64 {
 		return math.Exp(0.01*float64(i) + 0.5*math.Sin(float64(i)) + 0.1*math.Sin(float64(i*i)))
@@ -187,7 +189,7 @@ func TestChooseLog(t *testing.T) {
 		}
 	}
 	few := [parts][]segment{{{0, 0, 9}}, {{0, 150, 200}}, {{0, 200, 240}}}
-	for log, logs := range map[string]bool{"auto": false, "on": true} { // where there is no linear forecast
+	for log, logs := range map[string]bool{"auto": false, "on": true} { // if there is no linear forecast
 		f := of(240, grows)
 		if c.Log = log; f.chooseLog(&c, few) != nil || f.plan.Columns[0].Log != logs {
 			t.Errorf("--log %s of few windows: found %+v", log, f.plan.Columns[0])

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/fit"
 )
 
-// tones writes recordings of two classes, of a low and a high tone in noise, to folders named after them.
+// tones writes recordings of two classes, with a low and a high tone in noise, to folders named after them.
 func tones(t *testing.T, rate, each int) string {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(uint64(rate), 1))
@@ -42,8 +42,8 @@ func tones(t *testing.T, rate, each int) string {
 	return dir
 }
 
-// TestSpectrum: classes of recordings at audio rates are learnt from frames unless samples are asked for; predictions
-// make the same frames of recordings at another rate.
+// TestSpectrum checks that classes of recordings at audio rates are learnt from frames unless samples are requested,
+// and that predictions convert recordings at another rate to the same frames.
 func TestSpectrum(t *testing.T) {
 	res := run(t, small(t, tones(t, 8000, 20), func(c *fit.Config) { c.Epochs = 6 }))
 	if res.Plan.Spectrum == nil || res.Plan.Spectrum.Top != 4000 || res.Classes.Accuracy < 99 ||
@@ -65,7 +65,7 @@ func TestSpectrum(t *testing.T) {
 	if len(all) != 8 {
 		t.Errorf("found %d predictions, want 8", len(all))
 	}
-	// a recording alone has no class: its next sample is predicted, as before
+	// a single recording has no class, so its next sample is predicted as before
 	res = run(t, small(t, filepath.Join(quick, "low", "00.wav"), func(c *fit.Config) { c.Epochs, c.Length = 1, 32 }))
 	if res.Plan.Spectrum != nil || res.Rows != 1600 {
 		t.Errorf("found %v of %d rows", res.Plan.Spectrum, res.Rows)
@@ -77,7 +77,7 @@ func TestSpectrum(t *testing.T) {
 	}
 }
 
-// TestClassWeights: weights that are given raise the recall of their class, and are checked.
+// TestClassWeights checks that given weights raise the recall of their class, and that they are validated.
 func TestClassWeights(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	var b strings.Builder
@@ -123,7 +123,7 @@ func TestClassWeights(t *testing.T) {
 		if (n > 20) != (weights != "none") {
 			t.Errorf("%s: found %d of 300 predicted to be bad", weights, n)
 		}
-		if s.Loss > 0.45 { // probabilities stay those of the data
+		if s.Loss > 0.45 { // probabilities remain those of the data
 			t.Errorf("%s: found a cross-entropy of %g", weights, s.Loss)
 		}
 	}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestStoreSpills: rows beyond what memory may hold lie in a file, which goes when the store is closed.
+// TestStoreSpills checks that rows that do not fit into the allowed memory are in a file, which is removed when the
+// store is closed.
 func TestStoreSpills(t *testing.T) {
 	defer func(n int) { mostInMemory = n }(mostInMemory)
 	mostInMemory = 10
@@ -35,12 +36,12 @@ func TestStoreSpills(t *testing.T) {
 	}
 }
 
-// TestConformal: the width is the ⌈share·(n+1)⌉-th smallest, as in arXiv:1905.03222.
+// TestConformal checks that the width is the ⌈share·(n+1)⌉-th smallest, as in arXiv:1905.03222.
 func TestConformal(t *testing.T) {
 	for _, c := range []struct {
 		n      int
 		share  float64
-		ranked float64 // the numbers are 1 to n
+		ranked float64 // for the numbers 1 to n
 	}{{9, 0.8, 8}, {99, 0.8, 80}, {4, 0.9, 4}, {0, 0.8, 0}, {10, 0.5, 6}} {
 		var x []float64
 		for i := c.n; i > 0; i-- {
@@ -50,13 +51,13 @@ func TestConformal(t *testing.T) {
 			t.Errorf("%d numbers, share %g: found %g, want %g", c.n, c.share, got, c.ranked)
 		}
 	}
-	p := &Plan{Levels: []float64{0.2, 0.5, 0.9}} // 0.9 - 0.2 is more than 0.7 by rounding
+	p := &Plan{Levels: []float64{0.2, 0.5, 0.9}} // 0.9 - 0.2 is greater than 0.7 by a rounding error
 	if got := rank(9, p.inside(0)); got != 7 || rank(0, 0) != 1 {
 		t.Errorf("of nine numbers seven tenths have the rank %d, want 7", got)
 	}
 }
 
-// TestErrorSum: pinball losses and their mean as published formulas give them, by hand.
+// TestErrorSum compares pinball losses and their mean with values computed by hand from published formulas.
 func TestErrorSum(t *testing.T) {
 	s := &errorSum{levels: []float64{0.1, 0.5, 0.9}, middle: 1, deviation: 2, steps: make([]oneSum, 1)}
 	s.add(0, 3, []float64{1, 2, 4}) // losses 0.1·2, 0.5·1, 0.1·1

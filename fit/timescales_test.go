@@ -11,7 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/explain/anatomy"
 )
 
-// TestSentenceOfScales: the report says how far back the network looks and when the data repeats, in rows and in time.
+// TestSentenceOfScales checks that the report says how far back the network looks and when the data repeats, in rows
+// and in time.
 func TestSentenceOfScales(t *testing.T) {
 	kernels := func(of string, half, longest float64) []NetworkScale {
 		return []NetworkScale{
@@ -41,7 +42,7 @@ func TestSentenceOfScales(t *testing.T) {
 	}
 }
 
-// TestScalesAreReadAgain: what never fades is null in JSON, and is so again when it is read.
+// TestScalesAreReadAgain checks that an infinite time scale is null in JSON and is read back.
 func TestScalesAreReadAgain(t *testing.T) {
 	s := TimeScales{Summary: "x", Network: []NetworkScale{{Rows: Spread{1, 2, 3, Reach(math.Inf(1))}}}}
 	text, err := json.Marshal(s)
@@ -54,8 +55,8 @@ func TestScalesAreReadAgain(t *testing.T) {
 	}
 }
 
-// TestScalesOfData: lags up to the window or to three of the longest repeat, all of them as far as 128, what the
-// correlation is of, and the lags at which it repeats or has faded.
+// TestScalesOfData checks that lags extend to the window or to three times the longest period, with all lags up to 128,
+// and checks the name of what is correlated and the lags at which it repeats or has faded.
 func TestScalesOfData(t *testing.T) {
 	wave := func(period float64) (x []float64) {
 		for i := range 1200 {
@@ -71,7 +72,7 @@ func TestScalesOfData(t *testing.T) {
 		x      []float64
 		window int
 		step   float64
-		want   string // of what, the data's scales, how many lags, the last, and how many correlations
+		want   string // correlated data, its scales, number of lags, last lag, number of correlations
 	}{
 		"a wave":         {wave(20), 30, 60, "x 4 minutes/4/240s/false/0 20 minutes/20/1200s/true/1; 61 60 61"},
 		"a wide window":  {wave(20), 300, 0, "x 4 rows/4/0s/false/0 20 rows/20/0s/true/1; 207 298 207"},
@@ -100,8 +101,8 @@ func TestScalesOfData(t *testing.T) {
 	}
 }
 
-// TestScalesOfSystems: the energy that modes and kernels have at a lag and further back, by their definitions: of a
-// mode a^k it is a^2k, of kernels the mean over channels.
+// TestScalesOfSystems checks the energy of modes and kernels at a lag and beyond against the definitions: for a mode
+// a^k it is a^2k, for kernels the mean over channels.
 func TestScalesOfSystems(t *testing.T) {
 	s := &TimeScales{Window: 8, Lags: []int{0, 1, 2, 3}}
 	s.ofLayer(3, &anatomy.Layer{Kind: "s4d", Systems: []anatomy.System{{Part: "none"}, {Part: "ssm",
@@ -130,7 +131,7 @@ func TestScalesOfSystems(t *testing.T) {
 	}
 }
 
-// TestSpanText: a time is told in the unit that people would take.
+// TestSpanText checks that a duration has the usual unit.
 func TestSpanText(t *testing.T) {
 	for seconds, want := range map[float64]string{
 		0.0005: "500 µs", 0.012: "12 ms", 1: "1 second", 90: "1.5 minutes", 3600: "1 hour", 36 * 3600: "1.5 days",

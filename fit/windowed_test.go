@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// TestHidden: what is to be filled is hidden in gaps of 1 to 12 rows, 1 to 45 rows apart by fours, each target by
-// itself; every window has its own, which stay the same.
+// TestHidden checks that the values to fill are hidden in gaps of 1 to 12 rows, 1 to 45 rows apart in steps of four,
+// for each target separately. Every window has its own gaps, which stay the same.
 func TestHidden(t *testing.T) {
 	p := &Plan{Task: Fill, Columns: []Column{number("x", true), number("k", false), number("z", true)}}
 	w := &windows{f: &frame{plan: p}, seed: 3, part: validPart}
@@ -64,7 +64,7 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// hiddenRows is what is hidden at the first rows of window i.
+// hiddenRows returns what is hidden in the first rows of window i.
 func hiddenRows(w *windows, i int) (all []bool) {
 	hides := w.hides(i)
 	for row := range 200 {
@@ -73,7 +73,7 @@ func hiddenRows(w *windows, i int) (all []bool) {
 	return all
 }
 
-// TestFillExamples: what is hidden goes in as missing and is asked for, what is not is not.
+// TestFillExamples checks that hidden values are missing in the inputs and are targets, and that others are not.
 func TestFillExamples(t *testing.T) {
 	p := &Plan{Task: Fill, Length: 30, Levels: []float64{0.5}, Columns: []Column{number("x", true)}}
 	p.Columns[0].Gaps, p.Columns[0].Mean, p.Columns[0].Deviation = true, 10, 2
@@ -102,8 +102,8 @@ func TestFillExamples(t *testing.T) {
 	}
 }
 
-// TestPermuted: a window gets the rows of another in one column, over and over where that is shorter, and in what is
-// before it none; the times of a row and of the row before are those of the other, too.
+// TestPermuted checks that one column of a window is replaced by that of another window, repeated if that is shorter,
+// with no values before it. The times of a row and the previous row are replaced together.
 func TestPermuted(t *testing.T) {
 	p := &Plan{Task: Steps, Length: 3, Step: 10, Irregular: true, Levels: []float64{0.5}, Time: &table.Column{},
 		Columns: []Column{number("a", false), number("b", false), number("y", true)}}
@@ -135,7 +135,7 @@ func TestPermuted(t *testing.T) {
 	if got, want := s.stretch(0, 0, 3), flat(timed(1, 100), timed(2, 105), timed(3, 100)); !slices.Equal(got, want) {
 		t.Errorf("times: found %v, want %v", got, want)
 	}
-	s.donor[0] = 2 // whose first row is 10 s after the one before it, then 80 and 10
+	s.donor[0] = 2 // its first row is 10 s after the previous one, the next are 80 and 10
 	var ex task.Example
 	s.Example(0, &ex)
 	log8 := float32(math.Log(8))
@@ -150,8 +150,8 @@ func TestPermuted(t *testing.T) {
 	}
 }
 
-// TestSets: what training is told of the data, and of parts without a window; windows of validation and test that share
-// no row, unless they are forecasts.
+// TestSets checks the description of the data for training, the errors for parts without a window, and that windows of
+// validation and test share no row, unless they are forecasts.
 func TestSets(t *testing.T) {
 	number3 := func(task string) *Plan {
 		p := &Plan{Task: task, Length: 10, Levels: []float64{0.25, 0.5},
@@ -230,7 +230,8 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// TestModelOpens: a folder without a network is refused with what is wanted, a network without a plan, too.
+// TestModelOpens checks that a folder without a network is refused with what is expected, and so is a network without a
+// plan.
 func TestModelOpens(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), dir) {
@@ -270,8 +271,8 @@ func onnxFill(m *Model) ([]byte, error) {
 	return file, err
 }
 
-// TestAnswerFails: where what is written to fails, or the request ends, that is no error of the rows; others name the
-// row once.
+// TestAnswerFails checks that a failure of the output, or the end of the request, is not reported as an error of rows.
+// Other errors name the row once.
 func TestAnswerFails(t *testing.T) {
 	p := rowPlan(Steps, 0.5)
 	m := by(t, &p, counting)
@@ -309,7 +310,7 @@ type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-// TestScaleOfAlike: numbers that are alike have the least scale, whatever rounding leaves of their variance.
+// TestScaleOfAlike checks that equal numbers have the least scale, whatever variance rounding errors give.
 func TestScaleOfAlike(t *testing.T) {
 	p := banded(1, 0, 0.5)
 	p.Local, p.Columns[0].Mean, p.Columns[0].Deviation = true, 0.3, 8

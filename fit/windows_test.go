@@ -15,8 +15,9 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// TestWindowsCover: windows are of the length that is asked for, a stride apart, within their segment and sequence; the
-// last ends with the segment, and together they cover all of it. Forecasts ask for rows of their segment alone.
+// TestWindowsCover checks that windows have the requested length and stride, within their segment and sequence, that
+// the last one ends with the segment, and that together they cover all of it. Forecasts only predict rows of their
+// segment.
 func TestWindowsCover(t *testing.T) {
 	for _, c := range []struct {
 		p      Plan
@@ -119,7 +120,7 @@ func TestWindowsCover(t *testing.T) {
 	}
 }
 
-// TestLongestWindow: windows are as long as is asked for, whole sequences as their rows.
+// TestLongestWindow checks that windows are as long as requested, and whole sequences as long as their rows.
 func TestLongestWindow(t *testing.T) {
 	for length, want := range map[int]int{0: 7, 1: 1, 5: 5} {
 		p := &Plan{Task: Classify, Length: length, Pieces: true, Columns: []Column{number("x", true)}}
@@ -130,7 +131,7 @@ func TestLongestWindow(t *testing.T) {
 	}
 }
 
-// TestExamples: inputs and what is asked, of each task, for a series with a gap.
+// TestExamples checks the inputs and targets of each task for a series with a gap.
 func TestExamples(t *testing.T) {
 	series := [][]float32{{1, 0}, {3, 1}, {float32(nan), 0}, {7, 1}, {8, float32(nan)}}
 	x, y := number("x", true), category("y", false, "a", "b")
@@ -152,7 +153,7 @@ func TestExamples(t *testing.T) {
 			1, 1.5, 0, 0}, nil, []int32{0, 1, 0, 1, task.Ignore}},
 		"classify": {Plan{Task: Classify, Columns: []Column{plain, label}}, []float32{-0.25, 1, 0, 0.25, 0, 1, 0, 1, 0,
 			1.25, 0, 1,
-			1.5, 0, 0}, nil, []int32{1}}, // the last that is known
+			1.5, 0, 0}, nil, []int32{1}}, // the last known value
 		"forecast": {Plan{Task: Forecast, Lookback: 3, Horizon: 2, Columns: []Column{x, y}}, []float32{-0.5, 1, 0, 0,
 			0, 0, 1, 0, 0, 1, 0,
 			0, 0, 0, 0, 1, 0, 0, 0, 1}, []float64{1, 1.25}, nil},
@@ -176,7 +177,7 @@ func TestExamples(t *testing.T) {
 		}
 		var ex task.Example
 		w.Example(0, &ex)
-		if name == "steps" || name == "classify" { // whether a target is known of each row
+		if name == "steps" || name == "classify" { // whether a target of each row is known
 			p.Columns[1].In = false
 			f.plan.Columns[1].In = true
 		}
@@ -191,7 +192,7 @@ func TestExamples(t *testing.T) {
 		if !slices.Equal(ex.Targets, c.targets) {
 			t.Errorf("%s: found the targets %v, want %v", name, ex.Targets, c.targets)
 		}
-		// back is the inverse of what is asked.
+		// back is the inverse of scaling the targets.
 		if !p.predictsClass() {
 			e, err := newEncoder(&p)
 			if err != nil {
@@ -210,8 +211,9 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestEncoderTimes: the time since the row before goes in as a logarithm of steps, that of recurrences bounded, and the
-// calendar as sines and cosines of the part of each cycle that has gone, in the zone of the data.
+// TestEncoderTimes checks that the time since the previous row is the logarithm of its steps, which is bounded for
+// recurrences, and that the calendar is the sines and cosines of the elapsed fraction of each cycle, in the zone of the
+// data.
 func TestEncoderTimes(t *testing.T) {
 	for _, c := range []struct{ seconds, step, want float64 }{{10, 5, math.Ln2}, {5, 10, -math.Ln2}, {0, 5, 0}, {-1, 5,
 		0}, {5, 0, 0},
@@ -225,7 +227,7 @@ func TestEncoderTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A Wednesday, the 21st of August, the 234th day of a leap year, 18:45:36 in Berlin.
+	// Wednesday, the 21st of August, the 234th day of a leap year, 18:45:36 in Berlin.
 	at := time.Date(2024, 8, 21, 16, 45, 36, 0, time.UTC)
 	parts := []float64{(18 + 45.6/60) / 24, 2. / 7, 20. / 31, 233. / 366}
 	var want []float64
@@ -267,8 +269,8 @@ func TestEncoderTimes(t *testing.T) {
 	}
 }
 
-// TestLinearForecast: the weights solve (XᵀX + λ tr/n I) W = XᵀY, with the strength that is best on other windows, and
-// the forecast is ŷ[h] = x[L-1] + Σ_j W[j, h] (x[L-order+j] - x[L-1]).
+// TestLinearForecast checks that the weights solve (XᵀX + λ tr/n I) W = XᵀY, with the strength that is best on other
+// windows, and that the forecast is ŷ[h] = x[L-1] + Σ_j W[j, h] (x[L-order+j] - x[L-1]).
 func TestLinearForecast(t *testing.T) {
 	x := mat.NewDense(4, 2, []float64{1, 2, 0, 1, -1, 3, 2, 2})
 	y := mat.NewDense(4, 1, []float64{1, 0, 2, -1})
@@ -304,7 +306,7 @@ func TestLinearForecast(t *testing.T) {
 			t.Errorf("%+v: found the error %v", c.l, err)
 		}
 	}
-	// A series that doubles the difference: x[t] - x[t-1] is what follows.
+	// In a series that doubles the difference, x[t] - x[t-1] is the next difference.
 	series := make([]float64, 300)
 	a := 1.0
 	for i := range series {
@@ -355,7 +357,7 @@ func TestLinearForecast(t *testing.T) {
 	}
 }
 
-// TestPlanChecks: each condition of a plan that is read, at its bounds.
+// TestPlanChecks checks each condition of a plan that is read, at its bounds.
 func TestPlanChecks(t *testing.T) {
 	time := &table.Column{Name: "t", Kind: table.Time}
 	base := func() (*Plan, *model.Network) {

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TestWriter: the columns that predictions of each task have, and their values as text: seven digits, times in UTC to
-// the microsecond, nothing for what is not known.
+// TestWriter checks the columns of predictions for each task, and their values as text: seven digits, times in UTC to
+// the microsecond, and empty texts for unknown values.
 func TestWriter(t *testing.T) {
 	at := func(unit string, n int64) table.Place { return table.Place{Unit: unit, At: n} }
 	q := [][]float64{{1, 2, 3, 4.00000049, 5}}
@@ -94,7 +94,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// letters are the columns of the probabilities of n classes.
+// letters returns the columns of the probabilities of n classes.
 func letters(n int) (text string) {
 	for i := range n {
 		text += ",p(" + string(rune('A'+i)) + ")"
@@ -102,7 +102,7 @@ func letters(n int) (text string) {
 	return text
 }
 
-// TestWriteParquet: predictions in a file of Parquet are read again as they were.
+// TestWriteParquet checks that predictions in a Parquet file are read back unchanged.
 func TestWriteParquet(t *testing.T) {
 	p := &Plan{Task: Anomaly, Levels: []float64{0.1, 0.5, 0.9}, Columns: []Column{number("y", true)}, Series: "s",
 		Time: &table.Column{Name: "t"}}
