@@ -210,7 +210,8 @@ func (f *frame) weigh(setting string, set *task.Set) error {
 	return f.plan.weigh(setting, set, counts)
 }
 
-// floor says so if no more is right than by always telling the class most frequent in training, "" otherwise.
+// floor returns a sentence if the accuracy is not above that of always choosing the class most frequent in training.
+// Otherwise it returns "".
 func (s *ClassScore) floor(majority string) string {
 	if s.Count == 0 || s.Accuracy > s.Majority {
 		return ""

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// score is the error on windows by which contenders are compared; ok is false if there is nothing to measure it on.
+// score returns the error on windows by which contenders are compared. ok is false if there is nothing to measure.
 func (m *Model) score(ctx context.Context, f *frame, w *windows) (x float64, ok bool, err error) {
 	p := m.plan
 	if p.predictsClass() {

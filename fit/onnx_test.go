@@ -23,7 +23,7 @@ import (
 // within is the maximum difference between numbers of an ONNX model and of hippo, relative to the largest.
 const within = 1e-4
 
-// exported is a network in an ONNX form, with its card.
+// exported returns a network in an ONNX form, with its card.
 func exported(t *testing.T, dir, form string) (*onnxtest.Model, *fit.ONNXCard) {
 	t.Helper()
 	file, _, err := fit.ONNX(dir, form)

@@ -58,7 +58,8 @@ func (x *onnxModel) frames() onnx.Value {
 	return g.Gather(g.Cast(g.Reshape(v, -1, channels*s.Bands), onnx.Double), 1, places...)
 }
 
-// bands are the places of the columns of the rows among the bands of columns of samples; nil if one is none of them.
+// bands returns the indices of the columns of the rows among the bands of all columns of samples, or nil if a column is
+// not a band.
 func (x *onnxModel) bands(samples []string) (places []int) {
 	var all []string
 	for _, name := range samples {

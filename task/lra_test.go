@@ -256,7 +256,8 @@ func FuzzRetrieval(f *testing.F) {
 	})
 }
 
-// torch.randperm(10) with the seed 42, and the first words of MT19937 with its default seed 5489.
+// TestSplitsAreThoseOfTorch checks torch.randperm(10) with the seed 42, and the first words of MT19937 with its default
+// seed 5489.
 func TestSplitsAreThoseOfTorch(t *testing.T) {
 	if got, want := torchPermutation(10, 42), []int{2, 6, 1, 8, 4, 5, 0, 9, 3, 7}; !slices.Equal(got, want) {
 		t.Errorf("the permutation of 10 is %v, want %v", got, want)

@@ -57,7 +57,7 @@ func TestImageIsGreyPictures(t *testing.T) {
 	}
 }
 
-// Weights and rounding are those of Pillow's convert("L").
+// TestGrayValues checks that weights and rounding are those of Pillow's convert("L").
 func TestGrayValues(t *testing.T) {
 	got := appendGray(nil, []byte{255, 255, 0, 0, 10, 255, 0, 255, 0, 20, 255, 0, 0, 255, 30})
 	if want := []byte{255, 76, 150, 29, 18}; !bytes.Equal(got, want) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// All kinds of samples give the same numbers, and channels give their mean.
+// TestReadWAVKinds checks that all kinds of samples give the same numbers, and that channels give their mean.
 func TestReadWAVKinds(t *testing.T) {
 	float := func(x ...float32) []byte {
 		data, err := binary.Append(nil, binary.LittleEndian, x)
