@@ -86,7 +86,7 @@ func TestLlamaAdapterFigures(t *testing.T) {
 	for _, r := range result.Rows {
 		of[strings.TrimPrefix(r.Model, "13_hf_")] = true
 		if r.Model == "13_hf_gpt2" {
-			if !strings.Contains(string(page), fmt.Sprintf("float16, to %.2g)", r.Worst)) {
+			if !strings.Contains(string(page), fmt.Sprintf("\nby %.2g (`release", r.Worst)) {
 				t.Errorf("the page does not have %.2g of GPT-2", r.Worst)
 			}
 		} else {
@@ -96,7 +96,7 @@ func TestLlamaAdapterFigures(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if !strings.Contains(string(page), fmt.Sprintf("to\n%.2g of their deviation", worst)) {
+	if !strings.Contains(string(page), fmt.Sprintf("by at most %.2g of their deviation", worst)) {
 		t.Errorf("the page does not have %.2g", worst)
 	}
 	for _, name := range []string{"llama", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_next", "kimi_linear", "rwkv7"} {
