@@ -104,8 +104,8 @@ func runDelta(r row, x ts, record bool) (out [][]float32) {
 	return out
 }
 
-// TestDeltaLong checks that the state after a million positions in blocks is that of the definition, with decays so
-// near 1 that a state keeps a part of all positions, and that float32 hardly resolves a single decay.
+// TestDeltaLong checks that the state after a million positions, computed in blocks, agrees with the definition. The
+// decays are so close to 1 that the state depends on all positions, and float32 hardly resolves a single decay.
 func TestDeltaLong(t *testing.T) {
 	n := 1_000_000
 	if testing.Short() {
@@ -141,8 +141,8 @@ func TestDeltaLong(t *testing.T) {
 	near(t, "state", numbers(state), s, 1e-4)
 }
 
-// TestDeltaLongBackward checks the gradients of rows of several segments, for each of which the first state is stored,
-// and of rows that end with a segment or one block later.
+// TestDeltaLongBackward checks the gradients of long rows. Forward stores the first state of each segment. Some rows
+// have several segments, some end with a segment, and some end one block after it.
 func TestDeltaLongBackward(t *testing.T) {
 	for _, f := range []deltaForm{deltaForms[0], deltaForms[len(deltaForms)-1]} {
 		s := deltaSequences("long "+f.name, []int{1200, 512, 530, 1, 1025}, []bool{true, true, false, true, true}, f, 4,

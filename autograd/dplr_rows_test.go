@@ -32,7 +32,7 @@ func (v dplrVariant) params() [][]int {
 	return s
 }
 
-// of returns the parameters p, whose order is that of params.
+// of returns the tensors p, in the order of params, as parameters.
 func (v dplrVariant) of(p ts) *engine.DPLRParams {
 	d := &engine.DPLRParams{LogDt: p[0], InvAReal: p[1], AImag: p[2], B: p[3], Ct: p[4], L: v.period}
 	if v.rank > 0 {

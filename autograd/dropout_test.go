@@ -34,9 +34,8 @@ func trained(seeds []uint64, lengths ...int) *engine.Rows {
 	return r
 }
 
-// TestDropoutMask checks that the mask is that of its definition in every row, however the work is shared between
-// cores, that kept elements are scaled so that the mean is preserved, that backward uses the same mask, and that a tape
-// counts its dropouts from Reset on.
+// TestDropoutMask checks that every row has the mask of the definition, for any number of cores. Kept elements are
+// scaled to preserve the mean, backward uses the same mask, and a tape counts its dropouts from Reset on.
 func TestDropoutMask(t *testing.T) {
 	const d, p = 7, 0.2
 	seeds, lengths := []uint64{3, 1 << 60, 4}, []int{2, 1<<13 + 5, 1} // several pieces of work, and a bit

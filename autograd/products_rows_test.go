@@ -101,7 +101,7 @@ func lossesRows() []row {
 	}
 	return []row{
 		head("plain", []int{4, 128, 128}, []int{256, 128}),
-		// There are so many logits that they are computed for 256 rows at a time, with their gradients.
+		// With this many logits, 256 rows at a time are computed, with their gradients.
 		head("groups", []int{1, 2*256 + 61, 3}, []int{8199, 3}),
 		{
 			name: "CrossEntropy", in: [][]int{{3, 5, 4}}, big: [][]int{{64, 32, 32}},

@@ -20,7 +20,7 @@ const cannedEvent = `data: {"id":"cmpl-ABCDEFGHIJKLMNOPQRSTUVWXYZ","object":"tex
 const between = 2 * time.Millisecond
 
 // canned is a server that does next to nothing: it sends prepared events to the requests of some clients, one event to
-// each client in turn. The time is that of the clients, and of the kernel for sending.
+// each client in turn. So a measurement has the time of the clients, and the kernel's time for sending.
 type canned struct {
 	site
 	listener net.Listener

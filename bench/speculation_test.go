@@ -43,7 +43,7 @@ func TestDraftsOfAHead(t *testing.T) {
 	}
 }
 
-// TestSpeculationOfAModel checks that a model in a folder writes its own text with n-gram drafts, some of which are
+// TestSpeculationOfAModel checks that a model in a folder writes its own text with n-gram drafts. Some drafts are
 // right, because a model with random weights repeats itself. A model with a head writes with the head's guesses.
 func TestSpeculationOfAModel(t *testing.T) {
 	c := model.DefaultConfig()

@@ -63,8 +63,8 @@ func say(t *testing.T, c *Chat, message string) string {
 	return reply.String()
 }
 
-// TestReadsOnlyWhatIsNew checks that a second message costs only its new tokens, and that its reply is that of a chat
-// which reads everything.
+// TestReadsOnlyWhatIsNew checks that a second message costs only its new tokens. The reply must equal that of a chat
+// that reads everything again.
 func TestReadsOnlyWhatIsNew(t *testing.T) {
 	for name, source := range map[string]string{"template": source, "plain text": ""} {
 		t.Run(name, func(t *testing.T) {

@@ -80,8 +80,8 @@ var ggufForms = map[ggufKind]ggufForm{
 	ggufFloat64: ggufFormOf(8, func(b []byte) float64 { return math.Float64frombits(ggufUnsigned(b)) }),
 }
 
-// OpenGGUF opens a file of llama.cpp. Its tensors have the shapes of PyTorch: the last axis is that of a row. Values
-// returns the other values of the file. If one part of a split file is opened, so are all others.
+// OpenGGUF opens a file of llama.cpp. Its tensors have PyTorch's shapes: the elements along the last axis are a row.
+// Values returns the other values of the file. If one part of a split file is opened, so are all others.
 func OpenGGUF(path string) (*File, error) {
 	f, err := open(path, (*File).readGGUF)
 	if err != nil {

@@ -72,7 +72,7 @@ func (t *Tensor) rowsBytes(n int) (int, bool) {
 	return mul((t.skip+n+k-1)/k, size)
 }
 
-// rowsPart is Part for tensors of which only whole rows can be read.
+// rowsPart returns the same as Part, for a tensor that can only be read in whole rows.
 func (t *Tensor) rowsPart(at, n int) Tensor {
 	k, from := t.rowLen(), t.skip+at
 	part := Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, home: t.home, columns: k, skip: from % k,

@@ -66,7 +66,7 @@ func (t *Tensor) Part(at, n int) Tensor {
 	return Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, Data: data, home: t.home}
 }
 
-// Release marks Data as not needed for now: mapped memory is given back, and later reads load it from the file again.
+// Release frees the mapped memory of Data while it is not needed. Later reads load it from the file again.
 func (t *Tensor) Release() {
 	if t.home != nil && t.home.release != nil {
 		t.home.release(t.Data)
